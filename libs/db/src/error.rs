@@ -1,0 +1,58 @@
+//! What can go wrong with a database, told apart by who should act.
+
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+use diesel_async::pooled_connection::deadpool::PoolError;
+
+/// A failure of the database, never of the caller: absence and conflicts are answers, not errors.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be reached, is restarting, or has no connection to spare: try again later.
+    #[error("the database is away: {0}")]
+    Unavailable(String),
+    /// The statement failed.
+    #[error("the database refused a statement")]
+    Query(#[source] DieselError),
+}
+
+/// How PostgreSQL says that it is coming or going; diesel does not pass its SQLSTATE on.
+const COMING_OR_GOING: [&str; 5] = [
+    "terminating connection",
+    "the database system is",
+    "sorry, too many clients already",
+    "remaining connection slots are reserved",
+    "canceling statement due to",
+];
+
+impl From<DieselError> for Error {
+    fn from(error: DieselError) -> Self {
+        match &error {
+            DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, info) => {
+                Self::Unavailable(info.message().to_owned())
+            }
+            DieselError::DatabaseError(DatabaseErrorKind::Unknown, info)
+                if COMING_OR_GOING.iter().any(|text| info.message().starts_with(text)) =>
+            {
+                Self::Unavailable(info.message().to_owned())
+            }
+            DieselError::BrokenTransactionManager => Self::Unavailable("the connection broke".to_owned()),
+            _ => Self::Query(error),
+        }
+    }
+}
+
+impl From<PoolError> for Error {
+    fn from(error: PoolError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl Error {
+    /// The name of the constraint that a write would have broken, if that is what happened.
+    #[must_use]
+    pub fn violated_constraint(&self) -> Option<&str> {
+        match self {
+            Self::Query(DieselError::DatabaseError(_, info)) => info.constraint_name(),
+            _ => None,
+        }
+    }
+}

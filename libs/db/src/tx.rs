@@ -1,0 +1,65 @@
+//! A transaction, as a value that only an edge can make.
+
+use std::sync::Arc;
+
+use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager};
+use tokio::sync::Notify;
+
+use crate::{Conn, Error, PooledConn};
+
+/// An open transaction. Use cases and the outbox demand `&mut Tx`, so that what they write is kept
+/// or dropped together; only [`Db::tx`](crate::Db::tx) makes one.
+///
+/// Dropped unfinished (a client that hung up), its connection leaves the pool and PostgreSQL rolls
+/// it back.
+pub struct Tx {
+    conn: PooledConn,
+    announced: bool,
+}
+
+impl Tx {
+    pub(crate) async fn begin(mut conn: PooledConn) -> Result<Self, Error> {
+        AnsiTransactionManager::begin_transaction(&mut *conn).await?;
+        Ok(Self { conn, announced: false })
+    }
+
+    pub(crate) async fn commit(mut self, committed: &Committed) -> Result<(), Error> {
+        AnsiTransactionManager::commit_transaction(&mut *self.conn).await?;
+        if self.announced {
+            committed.0.notify_one();
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn roll_back(mut self) {
+        // A rollback that fails leaves the connection broken; the pool drops it and the server rolls back.
+        if let Err(error) = <AnsiTransactionManager as TransactionManager<AsyncPgConnection>>::rollback_transaction(
+            &mut *self.conn,
+        )
+        .await
+        {
+            tracing::warn!(%error, "a rollback failed");
+        }
+    }
+
+    /// The connection, for queries of this transaction.
+    pub fn conn(&mut self) -> &mut Conn {
+        &mut self.conn
+    }
+
+    /// Wakes whoever waits on [`Committed`] once this transaction has committed.
+    pub fn announce(&mut self) {
+        self.announced = true;
+    }
+}
+
+/// Tells of commits in this process that had something to announce: the relay's wake-up.
+#[derive(Clone, Default)]
+pub struct Committed(Arc<Notify>);
+
+impl Committed {
+    /// Resolves at the next commit, or at once if there was one since the last call.
+    pub async fn wait(&self) {
+        self.0.notified().await;
+    }
+}

@@ -1,0 +1,86 @@
+//! Typed ids: one macro, so that a `PostId` can never stand where a `SelectionId` is meant.
+
+#[doc(hidden)]
+pub use {diesel, serde, utoipa, uuid};
+
+/// Declares a typed id over [`uuid::Uuid`]: `typed_id!(/// A selection. SelectionId);`
+///
+/// On the wire and in the database it is the bare Guid. `generate` makes a UUIDv7, which sorts by
+/// time and so keeps indexes dense; any Guid is accepted from outside.
+#[macro_export]
+macro_rules! typed_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+            $crate::serde::Serialize, $crate::serde::Deserialize,
+            $crate::diesel::AsExpression, $crate::diesel::FromSqlRow,
+        )]
+        #[serde(crate = "ids::serde", transparent)]
+        #[diesel(sql_type = $crate::diesel::sql_types::Uuid)]
+        pub struct $name($crate::uuid::Uuid);
+
+        impl $name {
+            /// A fresh, time-ordered id.
+            #[must_use]
+            #[expect(clippy::disallowed_methods, reason = "the one place where ids are made")]
+            pub fn generate() -> Self {
+                Self($crate::uuid::Uuid::now_v7())
+            }
+        }
+
+        impl From<$crate::uuid::Uuid> for $name {
+            fn from(id: $crate::uuid::Uuid) -> Self {
+                Self(id)
+            }
+        }
+
+        impl From<$name> for $crate::uuid::Uuid {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl $crate::diesel::serialize::ToSql<$crate::diesel::sql_types::Uuid, $crate::diesel::pg::Pg> for $name {
+            fn to_sql<'b>(
+                &'b self,
+                out: &mut $crate::diesel::serialize::Output<'b, '_, $crate::diesel::pg::Pg>,
+            ) -> $crate::diesel::serialize::Result {
+                $crate::diesel::serialize::ToSql::<$crate::diesel::sql_types::Uuid, $crate::diesel::pg::Pg>::to_sql(&self.0, out)
+            }
+        }
+
+        impl $crate::diesel::deserialize::FromSql<$crate::diesel::sql_types::Uuid, $crate::diesel::pg::Pg> for $name {
+            fn from_sql(value: $crate::diesel::pg::PgValue<'_>) -> $crate::diesel::deserialize::Result<Self> {
+                $crate::diesel::deserialize::FromSql::<$crate::diesel::sql_types::Uuid, $crate::diesel::pg::Pg>::from_sql(value).map(Self)
+            }
+        }
+
+        impl $crate::utoipa::PartialSchema for $name {
+            fn schema() -> $crate::utoipa::openapi::RefOr<$crate::utoipa::openapi::schema::Schema> {
+                $crate::utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type($crate::utoipa::openapi::schema::Type::String)
+                    .format(Some($crate::utoipa::openapi::schema::SchemaFormat::KnownFormat(
+                        $crate::utoipa::openapi::schema::KnownFormat::Uuid,
+                    )))
+                    .into()
+            }
+        }
+
+        impl $crate::utoipa::ToSchema for $name {}
+    };
+}

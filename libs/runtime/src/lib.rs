@@ -1,0 +1,12 @@
+//! How a process starts, is observed and stops: typed configuration, logs, traces and metrics,
+//! signals, tracked tasks, readiness.
+
+pub mod clock;
+mod env;
+mod process;
+mod service;
+pub mod telemetry;
+
+pub use env::{Env, Variable};
+pub use process::{Check, Metrics, Process};
+pub use service::{Contracts, Endpoints, Role, Service, main};

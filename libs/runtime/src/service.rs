@@ -1,0 +1,155 @@
+//! A deployable service and its entry point.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{Env, Process, telemetry};
+
+/// What a running replica does. Ops scale the two apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Answers HTTP.
+    Serve,
+    /// Relays the outbox, consumes the bus, runs jobs.
+    Work,
+    /// Both: one small process.
+    Both,
+}
+
+impl Role {
+    #[must_use]
+    pub fn serves(self) -> bool {
+        matches!(self, Self::Serve | Self::Both)
+    }
+
+    #[must_use]
+    pub fn works(self) -> bool {
+        matches!(self, Self::Work | Self::Both)
+    }
+}
+
+/// Where a started service listens. `None`: not in this role.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoints {
+    pub public: Option<SocketAddr>,
+    pub internal: Option<SocketAddr>,
+    pub admin: SocketAddr,
+}
+
+/// What a service promises, as YAML documents.
+pub struct Contracts {
+    pub openapi: String,
+    pub asyncapi: String,
+}
+
+/// A service as its own binary, the local stack and the tests see it.
+pub trait Service: 'static {
+    const NAME: &'static str;
+    type Config: Send + 'static;
+
+    /// Reads the configuration; `None` after a mistake, which [`Env`] remembers.
+    fn configure(env: &mut Env) -> Option<Self::Config>;
+
+    /// Brings the service's schema up to date. Safe to run from several replicas at once.
+    fn migrate(config: &Self::Config) -> impl Future<Output = anyhow::Result<()>>;
+
+    /// Starts the parts of the role on `process` and answers once they listen.
+    fn start(config: Self::Config, role: Role, process: &Process) -> impl Future<Output = anyhow::Result<Endpoints>>;
+
+    /// Every topic that the service publishes to or consumes.
+    fn topics() -> Vec<String>;
+
+    /// The documents that `contracts/` holds.
+    fn contracts() -> Contracts;
+}
+
+#[derive(Parser)]
+#[command(about = "Without a role: serve and work together. Configuration comes from the environment.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Answer HTTP
+    Serve,
+    /// Relay the outbox, consume the bus, run jobs
+    Work,
+    /// Bring the schema up to date, then exit
+    Migrate,
+    /// Print the OpenAPI and `AsyncAPI` documents
+    Contracts,
+    /// Print the environment variables that the service reads
+    Config,
+}
+
+/// The whole of a service's `main`.
+#[must_use]
+pub fn main<S: Service>() -> ExitCode {
+    let cli = Cli::parse();
+    match execute::<S>(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: {error:#}", S::NAME);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
+    let role = match command {
+        Some(Command::Contracts) => {
+            let contracts = S::contracts();
+            println!("{}---\n{}", contracts.openapi, contracts.asyncapi);
+            return Ok(());
+        }
+        Some(Command::Config) => {
+            let mut env = Env::new(|_| None);
+            telemetry::Config::read(&mut env);
+            S::configure(&mut env);
+            for variable in env.variables() {
+                let default = variable.default.as_deref().unwrap_or("(required)");
+                println!("{:<32} {default:<28} {}", variable.name, variable.about);
+            }
+            return Ok(());
+        }
+        Some(Command::Serve) => Some(Role::Serve),
+        Some(Command::Work) => Some(Role::Work),
+        Some(Command::Migrate) => None,
+        None => Some(Role::Both),
+    };
+    let mut env = Env::from_process();
+    let telemetry = telemetry::Config::read(&mut env);
+    let config = S::configure(&mut env);
+    let (telemetry, config) = env.finish(telemetry.zip(config))?;
+
+    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    tokio.block_on(async {
+        let telemetry = telemetry::start(S::NAME, &telemetry)?;
+        let result = match role {
+            None => S::migrate(&config).await,
+            Some(role) => run::<S>(config, role).await,
+        };
+        telemetry.flush();
+        result
+    })
+}
+
+async fn run<S: Service>(config: S::Config, role: Role) -> anyhow::Result<()> {
+    let process = Process::new();
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let endpoints = S::start(config, role, &process).await?;
+    tracing::info!(service = S::NAME, ?role, ?endpoints, "started");
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+        () = process.stopping().cancelled_owned() => {}
+    }
+    tracing::info!(service = S::NAME, "stopping");
+    process.stop();
+    process.finished().await
+}

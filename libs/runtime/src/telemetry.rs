@@ -1,0 +1,72 @@
+//! Logs as JSON lines on standard output, traces to an OTLP collector where one is named.
+
+use anyhow::Context;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::WithExportConfig;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::Env;
+
+/// What is logged, and where traces go.
+#[derive(Clone, Debug)]
+pub struct Config {
+    filter: String,
+    json: bool,
+    otlp_endpoint: Option<String>,
+}
+
+impl Config {
+    pub fn read(env: &mut Env) -> Option<Self> {
+        let filter = env.or("LOG", "info".to_owned(), "log filter, as in `info,selections=debug`");
+        let json = env.or("LOG_JSON", true, "logs as JSON lines; `false` for people");
+        let otlp_endpoint = env.optional("OTEL_EXPORTER_OTLP_ENDPOINT", "OTLP/HTTP collector for traces; none when unset");
+        Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint? })
+    }
+}
+
+/// Flushes what has not been exported yet.
+pub struct Telemetry(SdkTracerProvider);
+
+impl Telemetry {
+    pub fn flush(self) {
+        if let Err(error) = self.0.shutdown() {
+            // An exporter that cannot be reached must not keep a process from ending.
+            eprintln!("traces were not exported: {error}");
+        }
+    }
+}
+
+/// Installs the process-wide subscriber and W3C trace-context propagation.
+///
+/// # Errors
+/// A filter or an endpoint that cannot be used, or a second call in one process.
+pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry> {
+    opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
+    let resource = Resource::builder().with_service_name(service).build();
+    let mut provider = SdkTracerProvider::builder().with_resource(resource);
+    if let Some(endpoint) = &config.otlp_endpoint {
+        let exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
+            .build()
+            .context("OTEL_EXPORTER_OTLP_ENDPOINT cannot be used")?;
+        provider = provider.with_batch_exporter(exporter);
+    }
+    // Without a collector the provider still gives every request a trace id, for logs and problem bodies.
+    let provider = provider.build();
+    let filter = EnvFilter::try_new(&config.filter).context("LOG is not a log filter")?;
+    let lines = tracing_subscriber::fmt::layer();
+    let lines = if config.json { lines.json().flatten_event(true).boxed() } else { lines.boxed() };
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(tracing_opentelemetry::layer().with_tracer(provider.tracer(service)))
+        .with(lines)
+        .try_init()
+        .context("telemetry was started twice")?;
+    Ok(Telemetry(provider))
+}

@@ -1,0 +1,30 @@
+//! Values that can only be made valid, with the limit in the type: the OpenAPI document, the error
+//! message and the check read the same number.
+
+mod money;
+mod text;
+
+pub use money::{Currency, Money};
+pub use text::Text;
+
+/// Why a value was refused: a stable code, and the numbers that its message needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// A lower-case word of the API, such as `too_long`; its message is found under the same name.
+    pub code: &'static str,
+    /// Arguments of the message, such as `("max", 200)`.
+    pub args: Vec<(&'static str, u64)>,
+}
+
+impl Invalid {
+    #[must_use]
+    pub fn new(code: &'static str) -> Self {
+        Self { code, args: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: usize) -> Self {
+        self.args.push((name, value as u64));
+        self
+    }
+}

@@ -1,0 +1,96 @@
+//! Bounded text.
+
+use std::borrow::Cow;
+
+use diesel::deserialize::{self, FromSql, FromSqlRow};
+use diesel::expression::AsExpression;
+use diesel::pg::{Pg, PgValue};
+use diesel::serialize::{self, Output, ToSql};
+use diesel::sql_types;
+use serde::Serialize;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::RefOr;
+
+use crate::Invalid;
+
+/// Text of `MIN..=MAX` Unicode scalar values, none of them NUL (which PostgreSQL cannot store).
+///
+/// It is kept as it was sent: nothing is trimmed or normalized.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
+#[serde(transparent)]
+#[diesel(sql_type = sql_types::Text)]
+pub struct Text<const MIN: usize, const MAX: usize>(String);
+
+impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
+    /// The largest number of characters.
+    pub const MAX: usize = MAX;
+
+    /// # Errors
+    /// `too_short`, `too_long` (with `min` or `max`), or `forbidden_character` for a NUL.
+    pub fn parse(raw: impl Into<String>) -> Result<Self, Invalid> {
+        let raw = raw.into();
+        let length = raw.chars().count();
+        if length < MIN {
+            return Err(Invalid::new("too_short").with("min", MIN));
+        }
+        if length > MAX {
+            return Err(Invalid::new("too_long").with("max", MAX));
+        }
+        if raw.contains('\0') {
+            return Err(Invalid::new("forbidden_character"));
+        }
+        Ok(Self(raw))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const MIN: usize, const MAX: usize> ToSql<sql_types::Text, Pg> for Text<MIN, MAX> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        ToSql::<sql_types::Text, Pg>::to_sql(self.0.as_str(), out)
+    }
+}
+
+/// What the database holds was checked on its way in, there as here; it is not checked again.
+impl<const MIN: usize, const MAX: usize> FromSql<sql_types::Text, Pg> for Text<MIN, MAX> {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        FromSql::<sql_types::Text, Pg>::from_sql(value).map(Self)
+    }
+}
+
+impl<const MIN: usize, const MAX: usize> utoipa::PartialSchema for Text<MIN, MAX> {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length((MIN > 0).then_some(MIN))
+            .max_length(Some(MAX))
+            .into()
+    }
+}
+
+impl<const MIN: usize, const MAX: usize> utoipa::ToSchema for Text<MIN, MAX> {
+    fn name() -> Cow<'static, str> {
+        Cow::Owned(format!("Text_{MIN}_{MAX}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Text;
+
+    #[test]
+    fn length_is_counted_in_unicode_scalar_values() {
+        assert!(Text::<1, 3>::parse("ёжи").is_ok());
+        assert!(Text::<1, 3>::parse("🏠🏠🏠").is_ok());
+        assert_eq!(Text::<1, 3>::parse("🏠🏠🏠🏠").unwrap_err().code, "too_long");
+        assert_eq!(Text::<1, 3>::parse("").unwrap_err().code, "too_short");
+    }
+
+    #[test]
+    fn a_nul_is_refused_since_the_database_cannot_hold_it() {
+        assert_eq!(Text::<0, 9>::parse("a\0b").unwrap_err().code, "forbidden_character");
+    }
+}
