@@ -1,0 +1,124 @@
+//! Extractors: a handler that takes one has said who may come in.
+
+use std::future::{Ready, ready};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use actix_web::body::MessageBody;
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::middleware::Next;
+use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, web};
+use ::web::Problem;
+
+use crate::verifier::{Claims, Refusal};
+use crate::{UserId, Verifier};
+
+/// What is known of the caller before any extractor runs.
+#[derive(Clone)]
+enum Authentication {
+    Verified(Arc<Claims>),
+    Refused,
+    Unavailable(String),
+}
+
+/// Verifies the token of each request, so that the extractors can answer at once: extractors that
+/// wait would be overtaken by those of the body.
+///
+/// # Errors
+/// Those of the handler.
+pub async fn authenticate<B: MessageBody>(
+    verifier: web::Data<Verifier>,
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<B>, Error> {
+    if let Some(token) = bearer(request.request()) {
+        let authentication = match verifier.verify(token).await {
+            Ok(claims) => Authentication::Verified(claims),
+            Err(Refusal::Invalid) => Authentication::Refused,
+            Err(Refusal::Unavailable(cause)) => Authentication::Unavailable(cause),
+        };
+        request.extensions_mut().insert(authentication);
+    }
+    next.call(request).await
+}
+
+fn bearer(request: &HttpRequest) -> Option<&str> {
+    let (scheme, token) = request.headers().get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn claims(request: &HttpRequest) -> Result<Arc<Claims>, Problem> {
+    match request.extensions().get::<Authentication>() {
+        Some(Authentication::Verified(claims)) => Ok(Arc::clone(claims)),
+        Some(Authentication::Unavailable(cause)) => Err(Problem::unavailable(cause)),
+        Some(Authentication::Refused) | None => Err(Problem::unauthorized()),
+    }
+}
+
+/// A signed-in person.
+#[derive(Clone, Copy, Debug)]
+pub struct Actor {
+    pub user_id: UserId,
+}
+
+impl FromRequest for Actor {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let user_id = claims(request).and_then(|claims| claims.sub.parse().map_err(|_| Problem::unauthorized()));
+        ready(user_id.map(|user_id| Self { user_id }))
+    }
+}
+
+/// Anybody: a handler that takes it is open to the world, and says so. Holds whether the caller is
+/// known; a token that does not hold makes a guest, not an error.
+#[derive(Clone, Copy, Debug)]
+pub struct Guest {
+    pub actor: Option<UserId>,
+}
+
+impl FromRequest for Guest {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let actor = Actor::from_request(request, payload).into_inner().ok().map(|actor| actor.user_id);
+        ready(Ok(Self { actor }))
+    }
+}
+
+/// A service that calls others, by the `client_id` of its machine token.
+pub trait Client: 'static {
+    const ID: &'static str;
+}
+
+/// The news service.
+pub enum News {}
+/// The CRM service.
+pub enum Crm {}
+
+impl Client for News {
+    const ID: &'static str = "news";
+}
+
+impl Client for Crm {
+    const ID: &'static str = "crm";
+}
+
+/// The service `C`, and no other.
+pub struct Caller<C>(PhantomData<C>);
+
+impl<C: Client> FromRequest for Caller<C> {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let caller = claims(request).and_then(|claims| match claims.client_id.as_deref() {
+            Some(id) if id == C::ID => Ok(Self(PhantomData)),
+            _ => Err(Problem::forbidden()),
+        });
+        ready(caller)
+    }
+}

@@ -1,0 +1,80 @@
+//! Verification of bearer tokens (JWT).
+
+use std::sync::Arc;
+
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use quick_cache::sync::Cache;
+use serde::Deserialize;
+
+use crate::Keys;
+
+/// Asymmetric only: with `none` or a shared secret anybody could sign.
+const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+/// Clocks may differ by so many seconds.
+const SKEW: u64 = 30;
+/// A longer text is not a token of ours.
+const MAX_TOKEN: usize = 8 * 1024;
+/// Verified tokens that are remembered until they expire, since a signature costs more than a request.
+const REMEMBERED: usize = 10_000;
+
+/// What a verified token says.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Claims {
+    /// Seconds since 1970.
+    exp: i64,
+    pub(crate) sub: String,
+    pub(crate) client_id: Option<String>,
+}
+
+/// Why a token was not accepted.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// It does not hold.
+    Invalid,
+    /// It cannot be judged: the issuer is away.
+    Unavailable(String),
+}
+
+/// Accepts the tokens of one issuer that are meant for one audience.
+pub struct Verifier {
+    keys: Keys,
+    audience: &'static str,
+    remembered: Cache<String, Arc<Claims>>,
+}
+
+impl Verifier {
+    #[must_use]
+    pub fn new(keys: Keys, audience: &'static str) -> Self {
+        Self { keys, audience, remembered: Cache::new(REMEMBERED) }
+    }
+
+    pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Claims>, Refusal> {
+        let now = runtime::clock::now().unix_timestamp();
+        if let Some(claims) = self.remembered.get(token)
+            && now < claims.exp + SKEW.cast_signed()
+        {
+            return Ok(claims);
+        }
+        if token.len() > MAX_TOKEN {
+            return Err(Refusal::Invalid);
+        }
+        let header = jsonwebtoken::decode_header(token).map_err(|_| Refusal::Invalid)?;
+        let key_id = header.kid.ok_or(Refusal::Invalid)?;
+        if !ALGORITHMS.contains(&header.alg) {
+            return Err(Refusal::Invalid);
+        }
+        let key = self.keys.find(&key_id).await.map_err(|error| Refusal::Unavailable(format!("{error:#}")))?;
+        let key = key.ok_or(Refusal::Invalid)?;
+        let key = DecodingKey::from_jwk(&key).map_err(|_| Refusal::Invalid)?;
+        let mut validation = Validation::new(header.alg);
+        validation.leeway = SKEW;
+        validation.validate_nbf = true;
+        validation.set_audience(&[self.audience]);
+        validation.set_issuer(&[self.keys.issuer()]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|_| Refusal::Invalid)?.claims;
+        let claims = Arc::new(claims);
+        self.remembered.insert(token.to_owned(), Arc::clone(&claims));
+        Ok(claims)
+    }
+}

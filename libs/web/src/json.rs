@@ -1,0 +1,147 @@
+//! JSON bodies in, with each refusal named by a JSON pointer.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::web::BytesMut;
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use serde_path_to_error::{Path, Segment};
+use values::Invalid;
+
+use crate::{FieldError, Problem};
+
+/// A request body of at most `LIMIT` bytes.
+///
+/// # Errors
+/// `415` unless it is sent as JSON, `413` above the limit (by `Content-Length` before anything is
+/// read, else as soon as it is passed), `400` when it does not have the members of `T`.
+pub struct Json<T, const LIMIT: usize = { 256 * 1024 }>(pub T);
+
+impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let is_json = matches!(request.mime_type(), Ok(Some(mime))
+            if mime.subtype() == "json" || mime.suffix().is_some_and(|suffix| suffix == "json"));
+        let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let mut payload = payload.take();
+        Box::pin(async move {
+            if !is_json {
+                return Err(Problem::unsupported_media_type());
+            }
+            if announced.is_some_and(|length: u64| length > LIMIT as u64) {
+                return Err(Problem::payload_too_large(LIMIT));
+            }
+            let mut body = BytesMut::new();
+            while let Some(chunk) = payload.next().await {
+                let chunk = chunk.map_err(|_| refused(String::new(), "malformed"))?;
+                if body.len() + chunk.len() > LIMIT {
+                    return Err(Problem::payload_too_large(LIMIT));
+                }
+                body.extend_from_slice(&chunk);
+            }
+            decode(&body).map(Self)
+        })
+    }
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let malformed = error.inner().classify() != Category::Data;
+        let text = error.inner().to_string();
+        // serde tells of an absent member by its text alone; it is the parent that has the path.
+        let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+        let pointer = pointer(error.path());
+        match missing {
+            _ if malformed => refused(String::new(), "malformed"),
+            Some(name) => refused(format!("{pointer}/{name}"), "required"),
+            None => refused(pointer, "invalid_type"),
+        }
+    })?;
+    json.end().map_err(|_| refused(String::new(), "malformed"))?;
+    Ok(value)
+}
+
+fn refused(field: String, code: &'static str) -> Problem {
+    Problem::validation_failed(vec![FieldError { field, invalid: Invalid::new(code) }])
+}
+
+fn pointer(path: &Path) -> String {
+    path.iter()
+        .map(|segment| match segment {
+            Segment::Seq { index } => format!("/{index}"),
+            Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            Segment::Enum { variant } => format!("/{variant}"),
+            Segment::Unknown => String::new(),
+        })
+        .collect()
+}
+
+/// Gathers what is wrong with the members of a request, so that all of it is told at once.
+#[derive(Default)]
+pub struct Fields(Vec<FieldError>);
+
+impl Fields {
+    /// The parsed member, or `None` with its refusal remembered under the JSON pointer `field`.
+    pub fn check<T>(&mut self, field: &str, parsed: Result<T, Invalid>) -> Option<T> {
+        parsed.map_err(|invalid| self.0.push(FieldError { field: field.to_owned(), invalid })).ok()
+    }
+
+    /// # Errors
+    /// `400 VALIDATION_FAILED` when anything was refused.
+    pub fn finish<T>(self, command: Option<T>) -> Result<T, Problem> {
+        match command {
+            Some(command) if self.0.is_empty() => Ok(command),
+            _ => Err(Problem::validation_failed(self.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::decode;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Request {
+        #[expect(dead_code, reason = "only decoding is tested")]
+        items: Vec<Item>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Item {
+        #[expect(dead_code, reason = "only decoding is tested")]
+        sort_order: i32,
+    }
+
+    fn refusal(body: &[u8]) -> (String, &'static str) {
+        let problem = decode::<Request>(body).unwrap_err();
+        (problem.errors[0].field.clone(), problem.errors[0].invalid.code)
+    }
+
+    #[test]
+    fn a_refusal_points_at_the_member() {
+        assert_eq!(refusal(br#"{"Items":[{"SortOrder":1},{"SortOrder":"x"}]}"#), ("/Items/1/SortOrder".into(), "invalid_type"));
+        assert_eq!(refusal(br#"{"Items":[{}]}"#), ("/Items/0/SortOrder".into(), "required"));
+        assert_eq!(refusal(b"{}"), ("/Items".into(), "required"));
+    }
+
+    #[test]
+    fn what_is_not_json_is_malformed() {
+        for body in [b"".as_slice(), b"{", b"nope", b"{\"Items\":[]} x", b"\xff\xfe", br#"{"Items":["\ud800"]}"#] {
+            assert_eq!(refusal(body).1, "malformed", "{body:?}");
+        }
+        let deep = "[".repeat(100_000);
+        assert_eq!(refusal(format!("{{\"Items\":{deep}").as_bytes()).0, "");
+    }
+}

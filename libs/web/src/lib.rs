@@ -1,0 +1,19 @@
+//! The HTTP server side, the same for every service: listeners, problem details and their
+//! localization, the JSON extractor, paging, rate limits, health, metrics, the API page.
+
+mod config;
+mod json;
+mod messages;
+mod middleware;
+mod paging;
+mod problem;
+mod rate_limit;
+mod server;
+
+pub use config::Config;
+pub use json::{Fields, Json};
+pub use messages::Messages;
+pub use paging::{Page, Paging, SortKey};
+pub use problem::{FieldError, Problem, ProblemBody, Problems};
+pub use rate_limit::{ClientAddress, RateLimit};
+pub use server::{Area, Listener, Routes, Server, describe, to_yaml};

@@ -1,0 +1,179 @@
+//! Around every request: its span, its metrics, and the rendering of its problem.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use actix_web::body::{BoxBody, EitherBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpResponse, web};
+use opentelemetry::global;
+use opentelemetry::trace::TraceContextExt;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use tracing::Span;
+use tracing_actix_web::RootSpanBuilder;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use crate::messages::Language;
+use crate::problem::{Code, FieldErrorBody, Problem, ProblemBody};
+use crate::server::Area;
+
+/// The request's span: its route, never its query or headers, which may be personal.
+pub(crate) struct RequestSpan;
+
+impl RootSpanBuilder for RequestSpan {
+    fn on_request_start(request: &ServiceRequest) -> Span {
+        let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
+        let span = tracing::info_span!(
+            "request",
+            otel.name = format!("{} {route}", request.method()),
+            otel.kind = "server",
+            otel.status_code = tracing::field::Empty,
+            http.request.method = %request.method(),
+            http.route = route,
+            http.response.status_code = tracing::field::Empty,
+            trace_id = tracing::field::Empty,
+        );
+        let parent = global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
+        // A span that is filtered out has no parent to set.
+        let _ = span.set_parent(parent);
+        if let Some(trace_id) = trace_id(&span) {
+            span.record("trace_id", trace_id);
+        }
+        span
+    }
+
+    fn on_request_end<B: MessageBody>(span: Span, outcome: &Result<ServiceResponse<B>, Error>) {
+        let status = match outcome {
+            Ok(response) => response.status(),
+            Err(error) => error.as_response_error().status_code(),
+        };
+        span.record("http.response.status_code", status.as_u16());
+        if status.is_server_error() {
+            span.record("otel.status_code", "ERROR");
+        }
+    }
+}
+
+struct Carrier<'h>(&'h HeaderMap);
+
+impl opentelemetry::propagation::Extractor for Carrier<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(header::HeaderName::as_str).collect()
+    }
+}
+
+fn trace_id(span: &Span) -> Option<String> {
+    let context = span.context();
+    let context = context.span().span_context().clone();
+    context.is_valid().then(|| context.trace_id().to_string())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RequestLabels {
+    listener: &'static str,
+    method: String,
+    route: String,
+    status: u16,
+}
+
+/// How long requests took, by route.
+pub(crate) type Durations = Family<RequestLabels, Histogram>;
+
+pub(crate) fn durations() -> Durations {
+    Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0005, 2.0, 15)))
+}
+
+/// What the middleware needs of its listener.
+pub(crate) struct Surroundings {
+    pub(crate) listener: &'static str,
+    pub(crate) area: Area,
+    pub(crate) durations: Durations,
+}
+
+/// Measures the request and renders its problem, if it has one.
+pub(crate) async fn surround<B: MessageBody + 'static>(
+    surroundings: web::Data<Surroundings>,
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, Error> {
+    let started = Instant::now();
+    let response = next.call(request).await?;
+    let request = response.request();
+    let labels = RequestLabels {
+        listener: surroundings.listener,
+        method: request.method().to_string(),
+        route: request.match_pattern().unwrap_or_else(|| "unmatched".to_owned()),
+        status: response.status().as_u16(),
+    };
+    surroundings.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
+    if response.status().as_u16() < 400 {
+        return Ok(response.map_into_left_body());
+    }
+    let problem = response.response().extensions().get::<Problem>().cloned();
+    let problem = problem.unwrap_or_else(|| Problem::of_status(response.status()));
+    if problem.status.is_server_error() {
+        tracing::error!(%problem, cause = problem.cause, "a request failed");
+    }
+    let language = surroundings.area.messages.negotiate(request);
+    let rendered = render(&problem, &surroundings.area, &language, request.path());
+    Ok(response.into_response(rendered).map_into_right_body())
+}
+
+fn render(problem: &Problem, area: &Area, language: &Language<'_>, path: &str) -> HttpResponse {
+    let (id, prefix) = match problem.code {
+        Code::Common(code) => (code, area.code_prefix),
+        Code::Area(code) => (code, ""),
+    };
+    let code = format!("{prefix}{id}");
+    let body = ProblemBody {
+        kind: format!("urn:problem:{}", code.to_lowercase().replace('_', "-")),
+        title: language.message(id, None, &problem.args).unwrap_or_else(|| code.clone()),
+        status: problem.status.as_u16(),
+        detail: language.message(id, Some("detail"), &problem.args),
+        instance: path.to_owned(),
+        trace_id: trace_id(&Span::current()),
+        errors: problem
+            .errors
+            .iter()
+            .map(|error| FieldErrorBody {
+                field: error.field.clone(),
+                code: error.invalid.code.to_owned(),
+                message: language
+                    .message(error.invalid.code, None, &error.invalid.args)
+                    .unwrap_or_else(|| error.invalid.code.to_owned()),
+            })
+            .collect(),
+        code,
+    };
+    let mut response = HttpResponse::build(problem.status);
+    response.insert_header((header::CONTENT_LANGUAGE, language.language));
+    response.insert_header((header::VARY, "Accept-Language"));
+    if problem.status == actix_web::http::StatusCode::UNAUTHORIZED {
+        response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
+    }
+    if let Some(wait) = problem.retry_after {
+        response.insert_header((header::RETRY_AFTER, wait.as_secs_f64().ceil().max(1.0).to_string()));
+    }
+    if !problem.allow.is_empty() {
+        let mut allow = String::new();
+        for method in &problem.allow {
+            let separator = if allow.is_empty() { "" } else { ", " };
+            // Writing to a string cannot fail.
+            let _ = write!(allow, "{separator}{method}");
+        }
+        response.insert_header((header::ALLOW, allow));
+    }
+    let mut response = response.json(body);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    response
+}

@@ -1,0 +1,119 @@
+//! Rate limits per caller, and who a guest is: the address that the trusted proxies vouch for.
+
+use std::future::{Ready, ready};
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use ipnet::IpNet;
+
+use crate::Problem;
+
+/// Beyond so many remembered callers, those who are back at their full allowance are forgotten.
+const REMEMBERED: usize = 100_000;
+
+/// So many requests a minute for each client address.
+pub struct RateLimit(Option<DefaultKeyedRateLimiter<IpAddr>>);
+
+impl RateLimit {
+    /// `0`: no limit.
+    #[must_use]
+    pub fn per_minute(requests: u32) -> Self {
+        Self(NonZeroU32::new(requests).map(|requests| RateLimiter::keyed(Quota::per_minute(requests))))
+    }
+
+    /// Takes one request off the caller's allowance.
+    ///
+    /// # Errors
+    /// `429 RATE_LIMITED` when it is used up.
+    pub fn check(&self, caller: ClientAddress) -> Result<(), Problem> {
+        let Some(limiter) = &self.0 else { return Ok(()) };
+        if limiter.len() > REMEMBERED {
+            limiter.retain_recent();
+        }
+        limiter.check_key(&caller.network()).map_err(|denied| {
+            let wait = denied.wait_time_from(DefaultClock::default().now());
+            Problem::rate_limited(wait.max(Duration::from_secs(1)))
+        })
+    }
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress(IpAddr);
+
+impl ClientAddress {
+    /// Walks `X-Forwarded-For` from our side outwards, as far as each hop is trusted.
+    fn new(peer: IpAddr, forwarded_for: &str, trusted: &[IpNet]) -> Self {
+        let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
+        let mut address = peer;
+        for hop in forwarded_for.rsplit(',') {
+            if !is_trusted(&address) {
+                break;
+            }
+            let Ok(next) = hop.trim().parse() else { break };
+            address = next;
+        }
+        Self(address)
+    }
+
+    /// An IPv6 caller commands a /64; its addresses count as one.
+    fn network(self) -> IpAddr {
+        match self.0 {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+            address @ IpAddr::V4(_) => address,
+        }
+    }
+}
+
+/// The networks whose word is believed; app data of every listener.
+#[derive(Clone)]
+pub(crate) struct TrustedProxies(pub(crate) Vec<IpNet>);
+
+impl FromRequest for ClientAddress {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let trusted = request.app_data::<web::Data<TrustedProxies>>().map_or(&[][..], |trusted| &trusted.0);
+        let peer = request.peer_addr().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.ip());
+        let headers = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
+        let forwarded_for = headers.collect::<Vec<_>>().join(",");
+        ready(Ok(Self::new(peer, &forwarded_for, trusted)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientAddress, RateLimit};
+
+    fn address(peer: &str, forwarded_for: &str) -> String {
+        let trusted = ["10.0.0.0/8".parse().unwrap()];
+        ClientAddress::new(peer.parse().unwrap(), forwarded_for, &trusted).0.to_string()
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed() {
+        assert_eq!(address("203.0.113.9", "1.1.1.1"), "203.0.113.9");
+        assert_eq!(address("10.0.0.1", "1.1.1.1, 203.0.113.9"), "203.0.113.9");
+        assert_eq!(address("10.0.0.1", "1.1.1.1, 203.0.113.9, 10.0.0.2"), "203.0.113.9");
+        assert_eq!(address("10.0.0.1", "nonsense"), "10.0.0.1");
+        assert_eq!(address("10.0.0.1", ""), "10.0.0.1");
+    }
+
+    #[test]
+    fn the_request_after_the_last_allowed_one_is_refused() {
+        let limit = RateLimit::per_minute(3);
+        let caller = |text: &str| ClientAddress(text.parse().unwrap());
+        for _ in 0..3 {
+            limit.check(caller("2001:db8::1")).unwrap();
+        }
+        assert!(limit.check(caller("2001:db8::2")).is_err(), "one /64 is one caller");
+        limit.check(caller("2001:db9::1")).unwrap();
+        RateLimit::per_minute(0).check(caller("::1")).unwrap();
+    }
+}

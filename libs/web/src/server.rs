@@ -1,0 +1,239 @@
+//! Listeners: an API on its port, and health and metrics on the admin port.
+
+use std::net::{SocketAddr, TcpListener};
+
+use actix_router::ResourceDef;
+use actix_web::dev::Server as ActixServer;
+use actix_web::http::Method;
+use actix_web::middleware::from_fn;
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use anyhow::Context;
+use runtime::{Metrics, Process};
+use tokio_util::sync::CancellationToken;
+use tracing_actix_web::TracingLogger;
+use utoipa::openapi::path::PathItem;
+use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, Paths};
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_actix_web::AppExt;
+use utoipa_swagger_ui::SwaggerUi;
+
+use crate::middleware::{Durations, RequestSpan, Surroundings, durations, surround};
+use crate::rate_limit::TrustedProxies;
+use crate::{Config, Messages, Problem, ProblemBody};
+
+/// Where a service declares its operations; each one also describes itself.
+pub type Routes<'a> = utoipa_actix_web::service_config::ServiceConfig<'a>;
+
+/// What all listeners of a service have in common.
+#[derive(Clone)]
+pub struct Area {
+    pub name: &'static str,
+    /// Put before the common codes, such as `SELECTIONS_`; empty in most areas.
+    pub code_prefix: &'static str,
+    pub messages: web::Data<Messages>,
+}
+
+impl Area {
+    /// `messages` are pairs of a language and the text of its Fluent file.
+    ///
+    /// # Errors
+    /// Message files that cannot be used.
+    pub fn new(
+        name: &'static str,
+        code_prefix: &'static str,
+        messages: &[(&str, &str)],
+        config: &Config,
+    ) -> anyhow::Result<Self> {
+        let messages = web::Data::new(Messages::new(messages, &config.default_language)?);
+        Ok(Self { name, code_prefix, messages })
+    }
+}
+
+/// A port and the operations behind it.
+#[derive(Clone, Copy)]
+pub struct Listener {
+    pub name: &'static str,
+    pub address: SocketAddr,
+    pub routes: fn(&mut Routes<'_>),
+}
+
+/// Starts the listeners of one service.
+pub struct Server {
+    process: Process,
+    config: Config,
+    area: Area,
+    durations: Durations,
+}
+
+impl Server {
+    #[must_use]
+    pub fn new(process: &Process, config: Config, area: Area) -> Self {
+        let durations = durations();
+        process.metrics().register(|registry| {
+            registry.register("http_server_request_duration_seconds", "Requests by route", durations.clone());
+        });
+        Self { process: process.clone(), config, area, durations }
+    }
+
+    /// Opens an API; `data` adds what its handlers need. Answers the address, with the port that was
+    /// given where the configuration asked for any.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub fn listen<D>(&self, listener: Listener, data: D) -> anyhow::Result<SocketAddr>
+    where
+        D: Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
+    {
+        let surroundings = web::Data::new(Surroundings {
+            listener: listener.name,
+            area: self.area.clone(),
+            durations: self.durations.clone(),
+        });
+        let trusted = web::Data::new(TrustedProxies(self.config.trusted_proxies.clone()));
+        let area = self.area.name;
+        let (socket, address) = bind(listener.address)?;
+        let server = HttpServer::new(move || {
+            let (app, api) = App::new().into_utoipa_app().configure(listener.routes).split_for_parts();
+            let api = finish(area, api);
+            let page = SwaggerUi::new(format!("/docs/{area}/{{_:.*}}")).url(format!("/docs/{area}/openapi.json"), api.clone());
+            let routes = web::Data::new(KnownRoutes::of(&api.paths));
+            app.configure(data.clone())
+                .app_data(surroundings.clone())
+                .app_data(trusted.clone())
+                .app_data(routes)
+                .app_data(web::PathConfig::default().error_handler(|_, _| Problem::not_found().into()))
+                .service(web::redirect(format!("/docs/{area}"), format!("/docs/{area}/")))
+                .service(page)
+                .default_service(web::to(unmatched))
+                .wrap(from_fn(surround))
+                .wrap(TracingLogger::<RequestSpan>::new())
+        })
+        .workers(self.config.workers)
+        .disable_signals()
+        .shutdown_timeout(25)
+        .listen(socket)?
+        .run();
+        self.process.spawn(listener.name, until(server, self.process.stopping()));
+        Ok(address)
+    }
+
+    /// Opens health and metrics, which outlive the APIs.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub fn admin(&self) -> anyhow::Result<SocketAddr> {
+        let (socket, address) = bind(self.config.admin)?;
+        let process = self.process.clone();
+        let server = HttpServer::new(move || {
+            App::new()
+                .app_data(web::Data::new(process.clone()))
+                .app_data(web::Data::new(process.metrics().clone()))
+                .route("/health/live", web::get().to(HttpResponse::NoContent))
+                .route("/health/ready", web::get().to(ready))
+                .route("/metrics", web::get().to(metrics))
+        })
+        .workers(1)
+        .disable_signals()
+        .listen(socket)?
+        .run();
+        self.process.spawn_last("admin", until(server, self.process.stopped()));
+        Ok(address)
+    }
+}
+
+/// Serves until `stop`, then finishes the requests in flight.
+async fn until(server: ActixServer, stop: CancellationToken) -> anyhow::Result<()> {
+    let handle = server.handle();
+    let stopped = async {
+        stop.cancelled().await;
+        handle.stop(true).await;
+        std::future::pending().await
+    };
+    tokio::select! {
+        result = server => Ok(result?),
+        () = stopped => Ok(()),
+    }
+}
+
+fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let socket = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    let address = socket.local_addr()?;
+    Ok((socket, address))
+}
+
+async fn ready(process: web::Data<Process>) -> HttpResponse {
+    match process.ready().await {
+        Ok(()) => HttpResponse::NoContent().finish(),
+        Err(missing) => HttpResponse::ServiceUnavailable().body(missing.join("\n")),
+    }
+}
+
+async fn metrics(metrics: web::Data<Metrics>) -> HttpResponse {
+    match metrics.encode() {
+        Ok(text) => HttpResponse::Ok().content_type("application/openmetrics-text; version=1.0.0; charset=utf-8").body(text),
+        Err(error) => {
+            tracing::error!(%error, "metrics cannot be written");
+            HttpResponse::InternalServerError().finish()
+        }
+    }
+}
+
+/// The `OpenAPI` document of the operations that `routes` declare.
+#[must_use]
+pub fn describe(area: &'static str, routes: impl FnOnce(&mut Routes<'_>)) -> OpenApi {
+    let (_, api) = App::new().into_utoipa_app().configure(routes).split_for_parts();
+    finish(area, api)
+}
+
+/// The document as `contracts/` keeps it.
+#[must_use]
+pub fn to_yaml(api: &OpenApi) -> String {
+    api.to_yaml().unwrap_or_else(|error| format!("# {error}\n"))
+}
+
+/// What the operations do not say of themselves.
+fn finish(area: &'static str, mut api: OpenApi) -> OpenApi {
+    api.info = InfoBuilder::new().title(format!("Platform: {area}")).version("1.0.0").build();
+    let security = utoipa::openapi::security::HttpBuilder::new()
+        .scheme(utoipa::openapi::security::HttpAuthScheme::Bearer)
+        .bearer_format("JWT")
+        .build();
+    let components = api.components.get_or_insert_default();
+    components.add_security_scheme("bearer", utoipa::openapi::security::SecurityScheme::Http(security));
+    let mut schemas = vec![(ProblemBody::name().into_owned(), ProblemBody::schema())];
+    ProblemBody::schemas(&mut schemas);
+    components.schemas.extend(schemas);
+    OpenApiBuilder::from(api).build()
+}
+
+/// Every documented path with its methods, to tell an unknown route from a wrong method.
+struct KnownRoutes(Vec<(ResourceDef, Vec<Method>)>);
+
+impl KnownRoutes {
+    fn of(paths: &Paths) -> Self {
+        let known = paths.paths.iter().map(|(path, item)| (ResourceDef::new(path.as_str()), methods(item)));
+        Self(known.collect())
+    }
+
+    fn allowed(&self, path: &str) -> Vec<Method> {
+        self.0.iter().filter(|(route, _)| route.is_match(path)).flat_map(|(_, methods)| methods.clone()).collect()
+    }
+}
+
+fn methods(item: &PathItem) -> Vec<Method> {
+    [
+        (Method::GET, &item.get),
+        (Method::POST, &item.post),
+        (Method::PUT, &item.put),
+        (Method::PATCH, &item.patch),
+        (Method::DELETE, &item.delete),
+    ]
+    .into_iter()
+    .filter_map(|(method, operation)| operation.as_ref().map(|_| method))
+    .collect()
+}
+
+async fn unmatched(request: HttpRequest, routes: web::Data<KnownRoutes>) -> Result<HttpResponse, Problem> {
+    let allowed = routes.allowed(request.path());
+    Err(if allowed.is_empty() { Problem::not_found() } else { Problem::method_not_allowed(allowed) })
+}
