@@ -1,0 +1,66 @@
+//! Where the broker is and how clients speak to it.
+
+use rdkafka::ClientConfig;
+use runtime::Env;
+
+/// The broker, and settings that a deployment adds (TLS, SASL).
+#[derive(Clone, Debug)]
+pub struct Config {
+    brokers: String,
+    group_suffix: String,
+    fetch_wait_ms: u32,
+    properties: Vec<String>,
+}
+
+impl Config {
+    pub fn read(env: &mut Env) -> Option<Self> {
+        let brokers = env.require("KAFKA_BROKERS", "Kafka bootstrap servers, as in host:9092,host:9092");
+        let fetch_wait_ms = env.or("KAFKA_FETCH_WAIT_MS", 100, "how long a fetch may wait for messages");
+        let group_suffix =
+            env.or("KAFKA_GROUP_SUFFIX", String::new(), "added to consumer groups, where deployments share a broker");
+        let properties = env.list("KAFKA_PROPERTIES", "further librdkafka settings, as in security.protocol=ssl");
+        Some(Self {
+            brokers: brokers?,
+            group_suffix: group_suffix?,
+            fetch_wait_ms: fetch_wait_ms?,
+            properties: properties?,
+        })
+    }
+
+    fn client(&self) -> ClientConfig {
+        let mut client = ClientConfig::new();
+        client.set("bootstrap.servers", &self.brokers);
+        for (name, value) in self.properties.iter().filter_map(|property| property.split_once('=')) {
+            client.set(name, value);
+        }
+        client
+    }
+
+    /// Nothing lost, nothing reordered: idempotent, acknowledged by all replicas, never timed out.
+    pub(crate) fn producer(&self) -> ClientConfig {
+        let mut client = self.client();
+        client
+            .set("enable.idempotence", "true")
+            .set("acks", "all")
+            .set("max.in.flight.requests.per.connection", "5")
+            .set("compression.type", "lz4")
+            .set("message.timeout.ms", "0")
+            .set("linger.ms", "2");
+        client
+    }
+
+    /// Offsets are stored by hand, after the commit of what the message did.
+    pub(crate) fn consumer(&self, group: &str) -> ClientConfig {
+        let mut client = self.client();
+        client
+            .set("group.id", format!("{group}{}", self.group_suffix))
+            .set("enable.auto.commit", "true")
+            .set("auto.commit.interval.ms", "1000")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "earliest")
+            .set("allow.auto.create.topics", "false")
+            .set("topic.metadata.refresh.interval.ms", "30000")
+            .set("fetch.wait.max.ms", self.fetch_wait_ms.to_string());
+        client
+    }
+}

@@ -1,0 +1,82 @@
+//! CloudEvents 1.0 in Kafka's binary content mode: context in headers, the payload as the value.
+
+use rdkafka::Message as _;
+use rdkafka::message::{BorrowedMessage, Headers, OwnedHeaders};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::Failure;
+
+/// A fact that a service publishes. One place names its topic, its key and its version.
+pub trait Event: Serialize + ToSchema {
+    /// `platform.<area>.<event>.v1`; also the CloudEvents type.
+    const TOPIC: &'static str;
+    const CONTRACT_VERSION: u32;
+
+    /// The aggregate's id: events of one key arrive in the order of their commits.
+    fn key(&self) -> Uuid;
+}
+
+/// A message as a [`Handler`](crate::Handler) sees it.
+#[derive(Debug)]
+pub struct Message {
+    pub topic: String,
+    pub key: String,
+    /// `ce_id`, when the producer gave one.
+    pub id: Option<Uuid>,
+    /// `ce_sequence`, monotonic per key, when the producer gives one.
+    pub sequence: Option<i64>,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) headers: Map<String, Value>,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Message {
+    /// The fields that this consumer reads; others are ignored.
+    ///
+    /// # Errors
+    /// [`Failure::Rejected`] when the payload does not have them.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.payload).map_err(|error| Failure::Rejected(format!("does not decode: {error}")))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(Value::as_str)
+    }
+
+    pub(crate) fn from_kafka(message: &BorrowedMessage<'_>) -> Self {
+        let headers: Map<String, Value> = message
+            .headers()
+            .into_iter()
+            .flat_map(Headers::iter)
+            .map(|header| (storable(header.key.as_bytes()), storable(header.value.unwrap_or_default()).into()))
+            .collect();
+        let text = |name: &str| headers.get(name).and_then(Value::as_str);
+        Self {
+            id: text("ce_id").and_then(|id| id.parse().ok()),
+            sequence: text("ce_sequence").and_then(|sequence| sequence.parse().ok()),
+            topic: message.topic().to_owned(),
+            key: storable(message.key().unwrap_or_default()),
+            partition: message.partition(),
+            offset: message.offset(),
+            headers,
+            payload: message.payload().unwrap_or_default().to_vec(),
+        }
+    }
+}
+
+/// Anybody's bytes as text that PostgreSQL can hold: it has no NUL.
+fn storable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}")
+}
+
+/// Headers of a message on its way out.
+pub(crate) fn headers<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> OwnedHeaders {
+    pairs.into_iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
+        headers.insert(rdkafka::message::Header { key, value: Some(value) })
+    })
+}

@@ -1,0 +1,80 @@
+//! The lease on a service's outbox: one relay at a time, whatever the number of replicas.
+//!
+//! A row with an epoch rather than a session lock, which a transaction-pooling proxy would break.
+//! Time is the database's alone.
+
+use std::time::Duration;
+
+use db::Db;
+use diesel::OptionalExtension;
+use diesel::sql_types::{BigInt, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+/// A relay that was frozen for longer has lost its lease.
+const TTL: &str = "interval '3 seconds'";
+const RENEWAL: Duration = Duration::from_secs(1);
+
+/// The right to relay, for as long as it is renewed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lease {
+    pub owner: Uuid,
+    pub epoch: i64,
+}
+
+#[derive(diesel::QueryableByName)]
+struct Epoch {
+    #[diesel(sql_type = BigInt)]
+    epoch: i64,
+}
+
+impl Lease {
+    /// Takes the lease if it is free or has run out.
+    pub(crate) async fn acquire(db: &Db, owner: Uuid) -> Result<Option<Self>, db::Error> {
+        let mut conn = db.conn().await?;
+        let epoch = diesel::sql_query(format!(
+            "insert into outbox_lease (owner, epoch, expires_at) values ($1, 1, clock_timestamp() + {TTL}) \
+             on conflict (only_one) do update \
+             set owner = excluded.owner, epoch = outbox_lease.epoch + 1, expires_at = excluded.expires_at \
+             where outbox_lease.expires_at < clock_timestamp() \
+             returning epoch"
+        ))
+        .bind::<SqlUuid, _>(owner)
+        .get_result::<Epoch>(&mut conn)
+        .await
+        .optional()?;
+        Ok(epoch.map(|Epoch { epoch }| Self { owner, epoch }))
+    }
+
+    /// Renews the lease each second; ends when it is lost.
+    pub(crate) async fn keep(self, db: &Db) -> Result<(), db::Error> {
+        loop {
+            tokio::time::sleep(RENEWAL).await;
+            let mut conn = db.conn().await?;
+            let renewed = diesel::sql_query(format!(
+                "update outbox_lease set expires_at = clock_timestamp() + {TTL} where owner = $1 and epoch = $2"
+            ))
+            .bind::<SqlUuid, _>(self.owner)
+            .bind::<BigInt, _>(self.epoch)
+            .execute(&mut conn)
+            .await?;
+            if renewed == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets the next replica take over at once.
+    pub(crate) async fn release(self, db: &Db) -> Result<(), db::Error> {
+        let mut conn = db.conn().await?;
+        diesel::sql_query(
+            "update outbox_lease set expires_at = clock_timestamp() - interval '1 second' \
+             where owner = $1 and epoch = $2",
+        )
+        .bind::<SqlUuid, _>(self.owner)
+        .bind::<BigInt, _>(self.epoch)
+        .execute(&mut conn)
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+-- Applied to the schema of every service. Owned by libs/messaging; nobody else reads or writes these.
+
+-- Events of committed changes that have not reached the broker yet. Rows are appended after the
+-- aggregate's own write, whose row lock makes ids follow commit order per key.
+create table outbox (
+    id bigint generated always as identity primary key, -- also ce_sequence
+    event_id uuid not null,
+    topic text not null,
+    key text not null,
+    type text not null,
+    payload bytea not null,
+    headers jsonb not null,
+    created_at timestamptz not null default clock_timestamp()
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Who relays. The epoch grows with every change of owner and fences the late deletes of the last one.
+create table outbox_lease (
+    only_one boolean primary key default true check (only_one),
+    owner uuid not null,
+    epoch bigint not null,
+    expires_at timestamptz not null
+);
+
+-- Events that can never be sent; the later ones of their key wait in the outbox behind them.
+create table outbox_parked (
+    id bigint primary key,
+    event_id uuid not null,
+    topic text not null,
+    key text not null,
+    type text not null,
+    payload bytea not null,
+    headers jsonb not null,
+    created_at timestamptz not null,
+    error text not null,
+    parked_at timestamptz not null default clock_timestamp()
+);
+create index outbox_parked_key on outbox_parked (key);
+
+-- How far each consumer has come with each key.
+create table inbox (
+    consumer text not null,
+    topic text not null,
+    key text not null,
+    sequence bigint not null,
+    -- A message of this key was dead-lettered; those behind it follow until it is replayed or discarded.
+    blocked boolean not null default false,
+    primary key (consumer, topic, key)
+) with (fillfactor = 80);
+
+-- The same for producers that give their events no sequence.
+create table inbox_event (
+    consumer text not null,
+    event_id uuid not null,
+    seen_at timestamptz not null default clock_timestamp(),
+    primary key (consumer, event_id)
+);
+
+-- Messages that a consumer could not take, whole, with the reason.
+create table dead_letter (
+    id bigint generated always as identity primary key,
+    consumer text not null,
+    topic text not null,
+    partition integer not null,
+    "offset" bigint not null,
+    key text not null,
+    headers jsonb not null,
+    payload bytea not null,
+    error text not null,
+    dead_at timestamptz not null default clock_timestamp(),
+    unique (consumer, topic, partition, "offset")
+);
+create index dead_letter_key on dead_letter (consumer, topic, key, id);
