@@ -1,0 +1,93 @@
+//! The composition root: what the service is made of, in each of its roles.
+
+use ::db::Db;
+use ::web::{Area, Listener, RateLimit, Server};
+use actix_web::web;
+use auth::{Keys, Verifier};
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use messaging::{Consumer, Handler, Relay};
+use runtime::{Contracts, Endpoints, Env, Process, Role};
+
+use crate::consumers::Chessboard;
+use crate::{Config, events, http};
+
+pub const NAME: &str = "selections";
+
+const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
+
+const MESSAGES: [(&str, &str); 2] =
+    [("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
+
+/// What the handlers share.
+pub struct App {
+    pub db: Db,
+    pub public_open: bool,
+    pub guest_reads: RateLimit,
+    pub guest_misses: RateLimit,
+}
+
+/// The service as its binary, the local stack and the tests see it.
+pub struct Service;
+
+impl runtime::Service for Service {
+    const NAME: &'static str = NAME;
+    type Config = Config;
+
+    fn configure(env: &mut Env) -> Option<Config> {
+        Config::read(env)
+    }
+
+    async fn migrate(config: &Config) -> anyhow::Result<()> {
+        ::db::migrate(&config.database, [messaging::MIGRATIONS, MIGRATIONS]).await
+    }
+
+    async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
+        let db = Db::new(&config.database)?;
+        let ready = db.clone();
+        process.require("database", move || {
+            let db = ready.clone();
+            async move { db.ping().await.map_err(|error| error.to_string()) }
+        });
+        let area = Area::new(NAME, "SELECTIONS_", &MESSAGES, &config.web)?;
+        let server = Server::new(process, config.web.clone(), area.clone());
+        let mut endpoints = Endpoints { public: None, internal: None, admin: server.admin()? };
+        if role.serves() {
+            let keys = Keys::new(config.auth)?;
+            process.spawn("issuer keys", keys.clone().refresh(process.stopping()));
+            let app = web::Data::new(App {
+                db: db.clone(),
+                public_open: config.public_open,
+                guest_reads: RateLimit::per_minute(config.guest_reads_per_minute),
+                guest_misses: RateLimit::per_minute(config.guest_misses_per_minute),
+            });
+            let data = |audience| {
+                let verifier = web::Data::new(Verifier::new(keys.clone(), audience));
+                let (app, messages) = (app.clone(), area.messages.clone());
+                move |config: &mut web::ServiceConfig| {
+                    config.app_data(app.clone()).app_data(messages.clone()).app_data(verifier.clone());
+                }
+            };
+            let public = Listener { name: "public", address: config.web.public, routes: http::public };
+            endpoints.public = Some(server.listen(public, data(auth::PLATFORM))?);
+            let internal = Listener { name: "internal", address: config.internal, routes: http::internal };
+            endpoints.internal = Some(server.listen(internal, data(auth::PLATFORM_INTERNAL))?);
+        }
+        if role.works() {
+            let relay = Relay::new(process, db.clone(), config.messaging.clone(), NAME);
+            process.spawn("relay", relay.run(process.stopping()));
+            let chessboard = Consumer::new(process, db, config.messaging, NAME, Chessboard);
+            process.spawn("chessboard consumer", chessboard.run(process.stopping()));
+        }
+        Ok(endpoints)
+    }
+
+    fn topics() -> Vec<String> {
+        let published = events::TOPICS.iter().map(|topic| (*topic).to_owned());
+        let consumed = Chessboard::TOPICS.iter().flat_map(|topic| [(*topic).to_owned(), format!("{topic}.{NAME}.dlq")]);
+        published.chain(consumed).collect()
+    }
+
+    fn contracts() -> Contracts {
+        http::contracts()
+    }
+}

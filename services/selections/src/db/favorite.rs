@@ -1,0 +1,86 @@
+//! Favorites of an owner.
+
+use ::db::{Conn, Tx};
+use ::web::{Paging, SortKey};
+use auth::UserId;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use super::schema::favorite;
+use crate::domain::PropertyObjectId;
+
+/// A property object that a person has marked.
+#[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = favorite, check_for_backend(diesel::pg::Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct FavoriteView {
+    pub property_object_id: PropertyObjectId,
+    #[serde(with = "time::serde::rfc3339")]
+    pub added_at: OffsetDateTime,
+}
+
+/// What the list may be sorted by.
+#[derive(Clone, Copy, Debug)]
+pub struct AddedAt;
+
+impl SortKey for AddedAt {
+    const KEYS: &'static [(&'static str, Self)] = &[("AddedAt", Self)];
+    const DEFAULT: &'static str = "-AddedAt";
+}
+
+/// `false`: it was one already.
+pub async fn insert(
+    tx: &mut Tx,
+    owner: UserId,
+    object: PropertyObjectId,
+    now: OffsetDateTime,
+) -> Result<bool, ::db::Error> {
+    let inserted = diesel::insert_into(favorite::table)
+        .values((
+            favorite::owner_user_id.eq(owner),
+            favorite::property_object_id.eq(object),
+            favorite::added_at.eq(now),
+        ))
+        .on_conflict_do_nothing()
+        .execute(tx.conn())
+        .await?;
+    Ok(inserted == 1)
+}
+
+/// `false`: it was none.
+pub async fn delete(tx: &mut Tx, owner: UserId, object: PropertyObjectId) -> Result<bool, ::db::Error> {
+    let deleted = diesel::delete(favorite::table.find((owner, object))).execute(tx.conn()).await?;
+    Ok(deleted == 1)
+}
+
+/// All of them, in the order in which they were marked.
+pub async fn all(conn: &mut Conn, owner: UserId) -> Result<Vec<PropertyObjectId>, ::db::Error> {
+    let ids = favorite::table
+        .filter(favorite::owner_user_id.eq(owner))
+        .order((favorite::added_at, favorite::property_object_id))
+        .select(favorite::property_object_id)
+        .load(conn)
+        .await?;
+    Ok(ids)
+}
+
+/// One page of them, and how many there are.
+pub async fn list(
+    conn: &mut Conn,
+    owner: UserId,
+    paging: &Paging<AddedAt>,
+) -> Result<(Vec<FavoriteView>, i64), ::db::Error> {
+    let of_owner = || favorite::table.filter(favorite::owner_user_id.eq(owner));
+    let page = of_owner().select(FavoriteView::as_select()).limit(paging.limit()).offset(paging.offset()).into_boxed();
+    let page = if paging.descending {
+        page.order(favorite::added_at.desc())
+    } else {
+        page.order(favorite::added_at.asc())
+    };
+    let rows = page.then_order_by(favorite::property_object_id).load(conn).await?;
+    let total = of_owner().count().get_result(conn).await?;
+    Ok((rows, total))
+}

@@ -1,0 +1,198 @@
+//! Selections as they are stored and as they are read.
+
+use ::db::{Conn, Json, Tx};
+use ::web::{Paging, SortKey};
+use auth::UserId;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use super::schema::selection;
+use crate::domain::{Description, Item, PublicCode, Selection, SelectionId, Title};
+use crate::error::Error;
+
+/// A selection as its owner and the CRM see it, which is also its row.
+#[derive(Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
+#[diesel(table_name = selection, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct SelectionView {
+    pub id: SelectionId,
+    pub owner_user_id: UserId,
+    /// Opens the selection to anybody who has it.
+    #[diesel(serialize_as = String)]
+    #[schema(value_type = String, pattern = "^[0-9A-Za-z]{12}$")]
+    pub public_code: PublicCode,
+    pub title: Title,
+    pub description: Option<Description>,
+    #[schema(value_type = Vec<Item>, max_items = 200)]
+    pub items: Json<Vec<Item>>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub updated_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub deleted_at: Option<OffsetDateTime>,
+    /// For `Version` of the next change.
+    pub version: i64,
+    #[diesel(skip_insertion)]
+    pub items_count: i32,
+}
+
+/// A selection as whoever has its code sees it: without id, owner and version.
+#[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = selection, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct OpenSelectionView {
+    #[schema(value_type = String, pattern = "^[0-9A-Za-z]{12}$")]
+    pub public_code: PublicCode,
+    pub title: Title,
+    pub description: Option<Description>,
+    #[schema(value_type = Vec<Item>, max_items = 200)]
+    pub items: Json<Vec<Item>>,
+    pub items_count: i32,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub updated_at: OffsetDateTime,
+}
+
+impl From<Selection> for SelectionView {
+    fn from(selection: Selection) -> Self {
+        Self {
+            id: selection.id,
+            owner_user_id: selection.owner_user_id,
+            public_code: selection.public_code,
+            title: selection.title,
+            description: selection.description,
+            items_count: selection.items.len() as i32,
+            items: Json(selection.items),
+            created_at: selection.created_at,
+            updated_at: selection.updated_at,
+            deleted_at: selection.deleted_at,
+            version: selection.version,
+        }
+    }
+}
+
+impl From<SelectionView> for Selection {
+    fn from(row: SelectionView) -> Self {
+        Self {
+            id: row.id,
+            owner_user_id: row.owner_user_id,
+            public_code: row.public_code,
+            title: row.title,
+            description: row.description,
+            items: row.items.0,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            deleted_at: row.deleted_at,
+            version: row.version,
+        }
+    }
+}
+
+impl Queryable<diesel::sql_types::Text, Pg> for PublicCode {
+    type Row = String;
+
+    fn build(text: String) -> diesel::deserialize::Result<Self> {
+        text.parse().map_err(|_| "the database holds what is not a public code".into())
+    }
+}
+
+impl From<PublicCode> for String {
+    fn from(code: PublicCode) -> Self {
+        code.to_string()
+    }
+}
+
+/// What an owner's list may be sorted by.
+#[derive(Clone, Copy, Debug)]
+pub enum SelectionSort {
+    CreatedAt,
+    UpdatedAt,
+    Title,
+}
+
+impl SortKey for SelectionSort {
+    const KEYS: &'static [(&'static str, Self)] =
+        &[("CreatedAt", Self::CreatedAt), ("UpdatedAt", Self::UpdatedAt), ("Title", Self::Title)];
+    const DEFAULT: &'static str = "-CreatedAt";
+}
+
+/// Stores a new selection; `false` when its public code has been used before.
+pub async fn insert(tx: &mut Tx, new: &Selection) -> Result<bool, ::db::Error> {
+    let inserted = diesel::insert_into(selection::table)
+        .values(SelectionView::from(new.clone()))
+        .on_conflict(selection::public_code)
+        .do_nothing()
+        .execute(tx.conn())
+        .await?;
+    Ok(inserted == 1)
+}
+
+/// The selection, deleted or not.
+pub async fn find(conn: &mut Conn, id: SelectionId) -> Result<Option<Selection>, ::db::Error> {
+    let row = selection::table.find(id).select(SelectionView::as_select()).first(conn).await.optional()?;
+    Ok(row.map(Selection::from))
+}
+
+/// Writes what an owner can change, if the row still has the version that was read; the aggregate
+/// gets the new one.
+///
+/// # Errors
+/// [`Error::Conflict`] when somebody else was first.
+pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
+    let row = selection::table.find(changed.id).filter(selection::version.eq(changed.version));
+    let saved = diesel::update(row)
+        .set((
+            selection::title.eq(&changed.title),
+            selection::description.eq(&changed.description),
+            selection::items.eq(Json(&changed.items)),
+            selection::updated_at.eq(changed.updated_at),
+            selection::deleted_at.eq(changed.deleted_at),
+            selection::version.eq(changed.version + 1),
+        ))
+        .execute(tx.conn())
+        .await?;
+    if saved == 0 {
+        return Err(Error::Conflict);
+    }
+    changed.version += 1;
+    Ok(())
+}
+
+/// What `code` opens.
+pub async fn open(conn: &mut Conn, code: &PublicCode) -> Result<Option<OpenSelectionView>, ::db::Error> {
+    let open = selection::table
+        .filter(selection::public_code.eq(code.as_str()))
+        .filter(selection::deleted_at.is_null())
+        .select(OpenSelectionView::as_select())
+        .first(conn)
+        .await
+        .optional()?;
+    Ok(open)
+}
+
+/// One page of an owner's selections, and how many there are.
+pub async fn list_of_owner(
+    conn: &mut Conn,
+    owner: UserId,
+    paging: &Paging<SelectionSort>,
+) -> Result<(Vec<SelectionView>, i64), ::db::Error> {
+    let of_owner = || selection::table.filter(selection::owner_user_id.eq(owner)).filter(selection::deleted_at.is_null());
+    let page = of_owner().select(SelectionView::as_select()).limit(paging.limit()).offset(paging.offset()).into_boxed();
+    let page = match (paging.sort, paging.descending) {
+        (SelectionSort::CreatedAt, false) => page.order(selection::created_at.asc()),
+        (SelectionSort::CreatedAt, true) => page.order(selection::created_at.desc()),
+        (SelectionSort::UpdatedAt, false) => page.order(selection::updated_at.asc()),
+        (SelectionSort::UpdatedAt, true) => page.order(selection::updated_at.desc()),
+        (SelectionSort::Title, false) => page.order(selection::title.asc()),
+        (SelectionSort::Title, true) => page.order(selection::title.desc()),
+    };
+    let rows = page.then_order_by(selection::id).load(conn).await?;
+    let total = of_owner().count().get_result(conn).await?;
+    Ok((rows, total))
+}

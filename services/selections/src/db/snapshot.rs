@@ -1,0 +1,110 @@
+//! Snapshots.
+
+use ::db::{Conn, Json, Tx};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use super::schema::snapshot;
+use crate::domain::{
+    Description, DetachReason, PostId, PublicCode, Selection, SelectionId, SnapshotId, SnapshotItem, Title,
+};
+
+/// Whether a post still shows the snapshot. Detached is final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub enum SnapshotStatus {
+    Active,
+    Detached,
+}
+
+/// A snapshot's row.
+#[derive(Clone, Debug, Queryable, Selectable, Insertable)]
+#[diesel(table_name = snapshot, check_for_backend(Pg))]
+pub struct SnapshotRow {
+    pub id: SnapshotId,
+    pub post_id: PostId,
+    pub source_selection_id: SelectionId,
+    #[diesel(serialize_as = String)]
+    pub public_code: PublicCode,
+    pub title: Title,
+    pub description: Option<Description>,
+    pub items: Json<Vec<SnapshotItem>>,
+    pub created_at: OffsetDateTime,
+    #[diesel(skip_insertion)]
+    pub detach_reason: Option<String>,
+    #[diesel(skip_insertion)]
+    pub detached_at: Option<OffsetDateTime>,
+}
+
+impl SnapshotRow {
+    /// What a snapshot of `source` for `post_id` keeps.
+    pub fn of(source: Selection, post_id: PostId, items: Vec<SnapshotItem>, now: OffsetDateTime) -> Self {
+        Self {
+            id: SnapshotId::generate(),
+            post_id,
+            source_selection_id: source.id,
+            public_code: source.public_code,
+            title: source.title,
+            description: source.description,
+            items: Json(items),
+            created_at: now,
+            detach_reason: None,
+            detached_at: None,
+        }
+    }
+
+    pub fn status(&self) -> SnapshotStatus {
+        if self.detached_at.is_none() { SnapshotStatus::Active } else { SnapshotStatus::Detached }
+    }
+}
+
+fn stored(reason: DetachReason) -> &'static str {
+    match reason {
+        DetachReason::BlockReplaced => "BlockReplaced",
+        DetachReason::PostDeleted => "PostDeleted",
+    }
+}
+
+/// Stores a snapshot; `false` when the post has an active one of the same source.
+pub async fn insert(tx: &mut Tx, row: SnapshotRow) -> Result<bool, ::db::Error> {
+    let inserted =
+        diesel::insert_into(snapshot::table).values(row).on_conflict_do_nothing().execute(tx.conn()).await?;
+    Ok(inserted == 1)
+}
+
+pub async fn find(conn: &mut Conn, id: SnapshotId) -> Result<Option<SnapshotRow>, ::db::Error> {
+    Ok(snapshot::table.find(id).select(SnapshotRow::as_select()).first(conn).await.optional()?)
+}
+
+pub async fn find_active(
+    conn: &mut Conn,
+    post_id: PostId,
+    source: SelectionId,
+) -> Result<Option<SnapshotRow>, ::db::Error> {
+    let active = snapshot::table
+        .filter(snapshot::post_id.eq(post_id))
+        .filter(snapshot::source_selection_id.eq(source))
+        .filter(snapshot::detached_at.is_null())
+        .select(SnapshotRow::as_select())
+        .first(conn)
+        .await
+        .optional()?;
+    Ok(active)
+}
+
+/// Detaches a snapshot that is active; others stay as they are.
+pub async fn detach(
+    tx: &mut Tx,
+    id: SnapshotId,
+    reason: DetachReason,
+    now: OffsetDateTime,
+) -> Result<(), ::db::Error> {
+    diesel::update(snapshot::table.find(id).filter(snapshot::detached_at.is_null()))
+        .set((snapshot::detach_reason.eq(stored(reason)), snapshot::detached_at.eq(now)))
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}

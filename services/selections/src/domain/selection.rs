@@ -1,0 +1,154 @@
+//! A selection: an owner's ordered list of property objects.
+
+use std::collections::HashSet;
+
+use auth::UserId;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use values::Text;
+
+use super::{Item, ItemOrder, PropertyObjectId, PublicCode, SelectionId};
+
+pub type Title = Text<1, 200>;
+pub type Description = Text<0, 2000>;
+
+/// The aggregate. Only its owner changes it (INV-SEL-002).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    pub id: SelectionId,
+    pub owner_user_id: UserId,
+    /// Never changes (INV-SEL-005).
+    pub public_code: PublicCode,
+    pub title: Title,
+    pub description: Option<Description>,
+    pub items: Vec<Item>,
+    pub created_at: OffsetDateTime,
+    pub updated_at: OffsetDateTime,
+    /// Soft delete: invisible from then on, but what refers to it stays resolvable (INV-SEL-009).
+    pub deleted_at: Option<OffsetDateTime>,
+    pub version: i64,
+}
+
+/// A member that a change has touched, as `selection-updated` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub enum ChangedField {
+    Title,
+    Description,
+    Items,
+}
+
+impl Selection {
+    pub fn new(
+        owner_user_id: UserId,
+        public_code: PublicCode,
+        title: Title,
+        description: Option<Description>,
+        order: &ItemOrder,
+        now: OffsetDateTime,
+    ) -> Self {
+        Self {
+            id: SelectionId::generate(),
+            owner_user_id,
+            public_code,
+            title,
+            description,
+            items: order.number(&[], now),
+            created_at: now,
+            updated_at: now,
+            deleted_at: None,
+            version: 1,
+        }
+    }
+
+    /// Replaces title and description. Answers what that changed; nothing if they were the same.
+    pub fn describe(
+        &mut self,
+        title: Title,
+        description: Option<Description>,
+        now: OffsetDateTime,
+    ) -> Vec<ChangedField> {
+        let mut changed = Vec::new();
+        if self.title != title {
+            self.title = title;
+            changed.push(ChangedField::Title);
+        }
+        if self.description != description {
+            self.description = description;
+            changed.push(ChangedField::Description);
+        }
+        if !changed.is_empty() {
+            self.updated_at = now;
+        }
+        changed
+    }
+
+    /// Replaces the list. `None` if it was the same; else the objects that were not in it before, in order.
+    pub fn replace_items(&mut self, order: &ItemOrder, now: OffsetDateTime) -> Option<Vec<Item>> {
+        let items = order.number(&self.items, now);
+        if items == self.items {
+            return None;
+        }
+        let before: HashSet<PropertyObjectId> = self.items.iter().map(|item| item.property_object_id).collect();
+        let added = items.iter().filter(|item| !before.contains(&item.property_object_id)).cloned().collect();
+        self.items = items;
+        self.updated_at = now;
+        Some(added)
+    }
+
+    /// INV-SEL-009
+    pub fn delete(&mut self, now: OffsetDateTime) {
+        self.deleted_at = Some(now);
+        self.updated_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::{ChangedField, Selection, Title};
+    use crate::domain::{ItemOrder, PublicCode};
+
+    fn order(numbers: &[u8]) -> ItemOrder {
+        let mut distinct = numbers.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        distinct.sort_by_key(|number| numbers.iter().position(|other| other == number));
+        ItemOrder::parse(distinct.iter().map(|n| (Uuid::from_u128((*n).into()).into(), None)).collect()).unwrap()
+    }
+
+    fn selection(items: &[u8]) -> Selection {
+        let code = PublicCode::generate(&mut rand::rng());
+        let title = Title::parse("Spring").unwrap();
+        Selection::new(Uuid::nil().into(), code, title, None, &order(items), OffsetDateTime::UNIX_EPOCH)
+    }
+
+    proptest! {
+        /// The replaced list has just what was asked for, and tells of just what is new in it.
+        #[test]
+        fn a_replacement_tells_of_what_was_not_there_before(before: Vec<u8>, after: Vec<u8>) {
+            let mut selection = selection(&before);
+            let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
+            let added = selection.replace_items(&order(&after), later);
+            prop_assert_eq!(added.is_none(), order(&before) == order(&after));
+            for item in added.into_iter().flatten() {
+                prop_assert_eq!(item.added_at, later);
+                prop_assert!(selection.items.contains(&item));
+            }
+            prop_assert_eq!(selection.replace_items(&order(&after), later), None);
+        }
+    }
+
+    #[test]
+    fn the_same_title_and_description_change_nothing() {
+        let mut selection = selection(&[]);
+        let before = selection.clone();
+        let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
+        assert_eq!(selection.describe(before.title.clone(), None, later), []);
+        assert_eq!(selection, before);
+        assert_eq!(selection.describe(Title::parse("Summer").unwrap(), None, later), [ChangedField::Title]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Events of a selection's life. Snapshots publish nothing.
+
+use auth::UserId;
+use messaging::Event;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::domain::{ChangedField, Item, PropertyObjectId, Selection, SelectionId};
+
+/// A selection was made, by hand or of favorites.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct SelectionCreated {
+    selection_id: SelectionId,
+    owner_user_id: UserId,
+    public_code: String,
+    title: String,
+    items_count: usize,
+    #[serde(with = "time::serde::rfc3339")]
+    created_at: OffsetDateTime,
+}
+
+impl SelectionCreated {
+    pub fn of(selection: &Selection) -> Self {
+        Self {
+            selection_id: selection.id,
+            owner_user_id: selection.owner_user_id,
+            public_code: selection.public_code.to_string(),
+            title: selection.title.as_str().to_owned(),
+            items_count: selection.items.len(),
+            created_at: selection.created_at,
+        }
+    }
+}
+
+impl Event for SelectionCreated {
+    const TOPIC: &'static str = "platform.selections.selection-created.v1";
+    const CONTRACT_VERSION: u32 = 1;
+
+    fn key(&self) -> Uuid {
+        self.selection_id.into()
+    }
+}
+
+/// Title, description or the list have really changed.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct SelectionUpdated {
+    selection_id: SelectionId,
+    changed_fields: Vec<ChangedField>,
+    items_count: usize,
+    version: i64,
+    #[serde(with = "time::serde::rfc3339")]
+    updated_at: OffsetDateTime,
+}
+
+impl SelectionUpdated {
+    pub fn of(selection: &Selection, changed_fields: Vec<ChangedField>) -> Self {
+        Self {
+            selection_id: selection.id,
+            changed_fields,
+            items_count: selection.items.len(),
+            version: selection.version,
+            updated_at: selection.updated_at,
+        }
+    }
+}
+
+impl Event for SelectionUpdated {
+    const TOPIC: &'static str = "platform.selections.selection-updated.v1";
+    const CONTRACT_VERSION: u32 = 1;
+
+    fn key(&self) -> Uuid {
+        self.selection_id.into()
+    }
+}
+
+/// An object is in the list that was not in it before.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct SelectionItemAdded {
+    selection_id: SelectionId,
+    property_object_id: PropertyObjectId,
+    sort_order: u32,
+    /// Of the selection with this item in it: never less than in an earlier event.
+    version: i64,
+}
+
+impl SelectionItemAdded {
+    pub fn of(selection: &Selection, items: &[Item]) -> Vec<Self> {
+        items
+            .iter()
+            .map(|item| Self {
+                selection_id: selection.id,
+                property_object_id: item.property_object_id,
+                sort_order: item.sort_order,
+                version: selection.version,
+            })
+            .collect()
+    }
+}
+
+impl Event for SelectionItemAdded {
+    const TOPIC: &'static str = "platform.selections.selection-item-added.v1";
+    const CONTRACT_VERSION: u32 = 1;
+
+    fn key(&self) -> Uuid {
+        self.selection_id.into()
+    }
+}
+
+/// A selection is gone for everybody but those who refer to it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct SelectionDeleted {
+    selection_id: SelectionId,
+    owner_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    deleted_at: OffsetDateTime,
+}
+
+impl SelectionDeleted {
+    pub fn of(selection: &Selection, deleted_at: OffsetDateTime) -> Self {
+        Self { selection_id: selection.id, owner_user_id: selection.owner_user_id, deleted_at }
+    }
+}
+
+impl Event for SelectionDeleted {
+    const TOPIC: &'static str = "platform.selections.selection-deleted.v1";
+    const CONTRACT_VERSION: u32 = 1;
+
+    fn key(&self) -> Uuid {
+        self.selection_id.into()
+    }
+}

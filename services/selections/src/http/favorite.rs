@@ -1,0 +1,48 @@
+//! Favorites of the caller.
+
+use ::web::{Page, Paging, Problems};
+use actix_web::web::{Data, Path};
+use actix_web::{HttpResponse, Responder, delete, get, put, web};
+use auth::Actor;
+
+use crate::app::App;
+use crate::db;
+use crate::db::favorite::{AddedAt, FavoriteView};
+use crate::domain::PropertyObjectId;
+use crate::error::Error;
+use crate::ops;
+
+/// List my favorites.
+#[utoipa::path(
+    tag = "Favorites", security(("bearer" = [])), params(Paging<AddedAt>),
+    responses((status = 200, description = "One page", body = Page<FavoriteView>), Problems)
+)]
+#[get("/api/v1/favorites")]
+pub async fn list_favorites(app: Data<App>, actor: Actor, paging: Paging<AddedAt>) -> Result<impl Responder, Error> {
+    let mut conn = app.db.conn().await?;
+    let (items, total) = db::favorite::list(&mut conn, actor.user_id, &paging).await?;
+    Ok(web::Json(paging.page(items, total)))
+}
+
+/// Mark a property object.
+#[utoipa::path(
+    tag = "Favorites", security(("bearer" = [])), params(("property_object_id" = PropertyObjectId, Path)),
+    responses((status = 204, description = "It is a favorite now"), Problems)
+)]
+#[put("/api/v1/favorites/{property_object_id}")]
+pub async fn add_favorite(app: Data<App>, id: Path<PropertyObjectId>, actor: Actor) -> Result<HttpResponse, Error> {
+    let now = runtime::clock::now();
+    app.db.tx(async |tx| ops::favorite::add_favorite(tx, &actor, now, *id).await).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Unmark a property object.
+#[utoipa::path(
+    tag = "Favorites", security(("bearer" = [])), params(("property_object_id" = PropertyObjectId, Path)),
+    responses((status = 204, description = "It is no favorite now"), Problems)
+)]
+#[delete("/api/v1/favorites/{property_object_id}")]
+pub async fn remove_favorite(app: Data<App>, id: Path<PropertyObjectId>, actor: Actor) -> Result<HttpResponse, Error> {
+    app.db.tx(async |tx| ops::favorite::remove_favorite(tx, &actor, *id).await).await?;
+    Ok(HttpResponse::NoContent().finish())
+}

@@ -1,0 +1,180 @@
+//! The internal port. Each route accepts the one caller that the contract names for it.
+
+use ::web::{Json, Page, Paging, Problems};
+use actix_web::web::{Data, Path};
+use actix_web::{HttpResponse, Responder, get, post, web};
+use auth::{Caller, Crm, News, UserId};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::db;
+use crate::db::selection::{SelectionSort, SelectionView};
+use crate::db::snapshot::{SnapshotRow, SnapshotStatus};
+use crate::domain::{Description, DetachReason, PostId, SelectionId, SnapshotId, SnapshotItem, Title};
+use crate::error::Error;
+use crate::ops;
+use crate::ops::snapshot::Taken;
+
+/// What a post keeps of a snapshot.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct SnapshotCard {
+    snapshot_id: SnapshotId,
+    public_code: String,
+    title: Title,
+    items_count: usize,
+    status: SnapshotStatus,
+}
+
+impl From<SnapshotRow> for SnapshotCard {
+    fn from(row: SnapshotRow) -> Self {
+        Self {
+            snapshot_id: row.id,
+            status: row.status(),
+            public_code: row.public_code.to_string(),
+            title: row.title,
+            items_count: row.items.0.len(),
+        }
+    }
+}
+
+/// A snapshot whole, for rendering.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct SnapshotView {
+    snapshot_id: SnapshotId,
+    post_id: PostId,
+    source_selection_id: SelectionId,
+    public_code: String,
+    title: Title,
+    description: Option<Description>,
+    items_count: usize,
+    items: Vec<SnapshotItem>,
+    status: SnapshotStatus,
+    #[serde(with = "time::serde::rfc3339")]
+    created_at: OffsetDateTime,
+    #[schema(value_type = Option<DetachReason>)]
+    detach_reason: Option<String>,
+    #[serde(with = "time::serde::rfc3339::option")]
+    detached_at: Option<OffsetDateTime>,
+}
+
+impl From<SnapshotRow> for SnapshotView {
+    fn from(row: SnapshotRow) -> Self {
+        Self {
+            snapshot_id: row.id,
+            post_id: row.post_id,
+            source_selection_id: row.source_selection_id,
+            status: row.status(),
+            public_code: row.public_code.to_string(),
+            title: row.title,
+            description: row.description,
+            items_count: row.items.0.len(),
+            items: row.items.0,
+            created_at: row.created_at,
+            detach_reason: row.detach_reason,
+            detached_at: row.detached_at,
+        }
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct TakeSnapshot {
+    post_id: PostId,
+    /// Who edits the post.
+    actor_user_id: UserId,
+    /// Who wrote it. The owner of the selection must be one of the two.
+    author_user_id: Option<UserId>,
+}
+
+/// Take a snapshot for a post.
+#[utoipa::path(
+    tag = "Internal", security(("bearer" = [])), params(("selection_id" = SelectionId, Path)),
+    responses(
+        (status = 201, description = "Taken now", body = SnapshotCard),
+        (status = 200, description = "The post's active snapshot of this selection", body = SnapshotCard),
+        Problems,
+    )
+)]
+#[post("/api/v1/internal/selections/{selection_id}/snapshots")]
+pub async fn take_snapshot(
+    app: Data<App>,
+    id: Path<SelectionId>,
+    _: Caller<News>,
+    body: Json<TakeSnapshot>,
+) -> Result<HttpResponse, Error> {
+    let Json(TakeSnapshot { post_id, actor_user_id, author_user_id }) = body;
+    let command = ops::snapshot::TakeSnapshot { post_id, actor_user_id, author_user_id };
+    let now = runtime::clock::now();
+    let taken = app.db.tx(async |tx| ops::snapshot::take_snapshot(tx, now, *id, &command).await).await?;
+    Ok(match taken {
+        Taken::New(row) => HttpResponse::Created().json(SnapshotCard::from(row)),
+        Taken::Existing(row) => HttpResponse::Ok().json(SnapshotCard::from(row)),
+    })
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct DetachSnapshot {
+    reason: DetachReason,
+}
+
+/// Detach a snapshot from its post.
+#[utoipa::path(
+    tag = "Internal", security(("bearer" = [])), params(("snapshot_id" = SnapshotId, Path)),
+    responses((status = 200, description = "Detached, now or earlier", body = SnapshotCard), Problems)
+)]
+#[post("/api/v1/internal/snapshots/{snapshot_id}/detach")]
+pub async fn detach_snapshot(
+    app: Data<App>,
+    id: Path<SnapshotId>,
+    _: Caller<News>,
+    body: Json<DetachSnapshot>,
+) -> Result<impl Responder, Error> {
+    let now = runtime::clock::now();
+    let row = app.db.tx(async |tx| ops::snapshot::detach_snapshot(tx, now, *id, body.0.reason).await).await?;
+    Ok(web::Json(SnapshotCard::from(row)))
+}
+
+/// Read a snapshot for rendering, detached or not.
+#[utoipa::path(
+    tag = "Internal", security(("bearer" = [])), params(("snapshot_id" = SnapshotId, Path)),
+    responses((status = 200, description = "The snapshot", body = SnapshotView), Problems)
+)]
+#[get("/api/v1/internal/snapshots/{snapshot_id}")]
+pub async fn get_snapshot(app: Data<App>, id: Path<SnapshotId>, _: Caller<News>) -> Result<impl Responder, Error> {
+    let row = db::snapshot::find(&mut *app.db.conn().await?, *id).await?;
+    Ok(web::Json(SnapshotView::from(row.ok_or(Error::SnapshotNotFound)?)))
+}
+
+/// Read a selection for a client's or a deal's card, deleted or not.
+#[utoipa::path(
+    tag = "Internal", security(("bearer" = [])), params(("selection_id" = SelectionId, Path)),
+    responses((status = 200, description = "The selection", body = SelectionView), Problems)
+)]
+#[get("/api/v1/internal/selections/{selection_id}")]
+pub async fn get_selection(app: Data<App>, id: Path<SelectionId>, _: Caller<Crm>) -> Result<impl Responder, Error> {
+    let selection = db::selection::find(&mut *app.db.conn().await?, *id).await?;
+    Ok(web::Json(SelectionView::from(selection.ok_or(Error::NotFound)?)))
+}
+
+/// List the selections of an owner.
+#[utoipa::path(
+    tag = "Internal", security(("bearer" = [])),
+    params(("owner_user_id" = UserId, Path), Paging<SelectionSort>),
+    responses((status = 200, description = "One page", body = Page<SelectionView>), Problems)
+)]
+#[get("/api/v1/internal/selections/by-owner/{owner_user_id}")]
+pub async fn list_selections_of_owner(
+    app: Data<App>,
+    owner: Path<UserId>,
+    _: Caller<Crm>,
+    paging: Paging<SelectionSort>,
+) -> Result<impl Responder, Error> {
+    let mut conn = app.db.conn().await?;
+    let (items, total) = db::selection::list_of_owner(&mut conn, *owner, &paging).await?;
+    Ok(web::Json(paging.page(items, total)))
+}

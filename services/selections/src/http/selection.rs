@@ -1,0 +1,223 @@
+//! Selections, for their owners and for whoever has a code.
+
+use ::web::{ClientAddress, Fields, Json, Messages, Page, Paging, Problem, Problems};
+use actix_web::http::Method;
+use actix_web::web::{Data, Path};
+use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
+use auth::{Actor, Guest};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::db;
+use crate::db::selection::{OpenSelectionView, SelectionSort, SelectionView};
+use crate::domain::{Description, ItemOrder, PropertyObjectId, PublicCode, SelectionId, Title};
+use crate::error::Error;
+use crate::ops;
+use crate::ops::selection::NewSelection;
+
+/// An object for a selection.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ItemInput {
+    property_object_id: PropertyObjectId,
+    /// Any numbers that sort; without one the item counts as standing where it stands in the list.
+    sort_order: Option<i32>,
+}
+
+fn parse_items(items: Vec<ItemInput>) -> Result<ItemOrder, Error> {
+    let asked = items.into_iter().map(|item| (item.property_object_id, item.sort_order)).collect();
+    Ok(ItemOrder::parse(asked)?)
+}
+
+fn parse_new(title: Option<String>, description: Option<String>) -> Result<NewSelection, Problem> {
+    let mut fields = Fields::default();
+    let title = title.ok_or_else(|| values::Invalid::new("required"));
+    let title = fields.check("/Title", title.and_then(Title::parse));
+    let description = fields.check("/Description", description.map(Description::parse).transpose());
+    fields.finish(title.zip(description).map(|(title, description)| NewSelection { title, description }))
+}
+
+/// List my selections.
+#[utoipa::path(
+    tag = "Selections", security(("bearer" = [])), params(Paging<SelectionSort>),
+    responses((status = 200, description = "One page", body = Page<SelectionView>), Problems)
+)]
+#[get("/api/v1/selections")]
+pub async fn list_selections(app: Data<App>, actor: Actor, paging: Paging<SelectionSort>) -> Result<impl Responder, Error> {
+    let mut conn = app.db.conn().await?;
+    let (items, total) = db::selection::list_of_owner(&mut conn, actor.user_id, &paging).await?;
+    Ok(web::Json(paging.page(items, total)))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CreateSelection {
+    #[schema(min_length = 1, max_length = 200)]
+    title: String,
+    #[schema(max_length = 2000)]
+    description: Option<String>,
+    #[serde(default)]
+    #[schema(max_items = 200)]
+    items: Option<Vec<ItemInput>>,
+}
+
+/// Create a selection.
+#[utoipa::path(
+    tag = "Selections", security(("bearer" = [])),
+    responses((status = 201, description = "Created", body = SelectionView), Problems)
+)]
+#[post("/api/v1/selections")]
+pub async fn create_selection(app: Data<App>, actor: Actor, body: Json<CreateSelection>) -> Result<HttpResponse, Error> {
+    let Json(CreateSelection { title, description, items }) = body;
+    let new = parse_new(Some(title), description)?;
+    let order = parse_items(items.unwrap_or_default())?;
+    let now = runtime::clock::now();
+    let selection = app
+        .db
+        .tx(async |tx| ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), new, &order).await)
+        .await?;
+    Ok(HttpResponse::Created().json(SelectionView::from(selection)))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CreateSelectionFromFavorites {
+    /// "Favorites" in the caller's language when left out.
+    #[schema(min_length = 1, max_length = 200)]
+    title: Option<String>,
+    #[schema(max_length = 2000)]
+    description: Option<String>,
+}
+
+/// Create a selection of my favorites as they are now.
+#[utoipa::path(
+    tag = "Selections", security(("bearer" = [])),
+    responses((status = 201, description = "Created", body = SelectionView), Problems)
+)]
+#[post("/api/v1/selections/from-favorites")]
+pub async fn create_selection_from_favorites(
+    app: Data<App>,
+    actor: Actor,
+    messages: Data<Messages>,
+    request: HttpRequest,
+    body: Json<CreateSelectionFromFavorites>,
+) -> Result<HttpResponse, Error> {
+    let title = body.0.title.or_else(|| messages.say(&request, "favorites_title"));
+    let new = parse_new(title, body.0.description)?;
+    let now = runtime::clock::now();
+    let selection = app
+        .db
+        .tx(async |tx| {
+            ops::selection::create_selection_from_favorites(tx, &actor, now, &mut rand::rng(), new).await
+        })
+        .await?;
+    Ok(HttpResponse::Created().json(SelectionView::from(selection)))
+}
+
+/// Open a selection by its public code.
+#[utoipa::path(
+    tag = "Selections", params(("selection" = String, Path, description = "The public code, 12 characters of base62")),
+    responses((status = 200, description = "The selection", body = OpenSelectionView), Problems)
+)]
+#[get("/api/v1/selections/{selection}")]
+pub async fn open_selection(
+    app: Data<App>,
+    guest: Guest,
+    address: ClientAddress,
+    segment: Path<String>,
+) -> Result<impl Responder, Error> {
+    // In this shared segment a Guid is an id, and ids are not opened.
+    if segment.parse::<Uuid>().is_ok() {
+        return Err(Problem::method_not_allowed(vec![Method::PUT, Method::DELETE]).into());
+    }
+    let is_guest = guest.actor.is_none();
+    if is_guest {
+        app.guest_reads.check(address)?;
+    }
+    let open = match segment.parse::<PublicCode>() {
+        Ok(code) if app.public_open => db::selection::open(&mut *app.db.conn().await?, &code).await?,
+        _ => None,
+    };
+    if open.is_none() && is_guest {
+        app.guest_misses.check(address)?;
+    }
+    Ok(web::Json(open.ok_or(Error::NotFound)?))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct UpdateSelection {
+    #[schema(min_length = 1, max_length = 200)]
+    title: String,
+    /// `null` removes it.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(max_length = 2000, required)]
+    description: Option<String>,
+    /// The version that the caller has seen; another one is a conflict.
+    version: Option<i64>,
+}
+
+/// Replace title and description.
+#[utoipa::path(
+    tag = "Selections", security(("bearer" = [])), params(("selection" = SelectionId, Path)),
+    responses((status = 200, description = "As it is now", body = SelectionView), Problems)
+)]
+#[put("/api/v1/selections/{selection}")]
+pub async fn update_selection(
+    app: Data<App>,
+    id: Path<SelectionId>,
+    actor: Actor,
+    body: Json<UpdateSelection>,
+) -> Result<impl Responder, Error> {
+    let Json(UpdateSelection { title, description, version }) = body;
+    let new = parse_new(Some(title), description)?;
+    let now = runtime::clock::now();
+    let selection =
+        app.db.tx(async |tx| ops::selection::update_selection(tx, &actor, now, *id, version, new).await).await?;
+    Ok(web::Json(SelectionView::from(selection)))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ReplaceSelectionItems {
+    #[schema(max_items = 200)]
+    items: Vec<ItemInput>,
+    /// The version that the caller has seen; another one is a conflict.
+    version: Option<i64>,
+}
+
+/// Replace the list and its order.
+#[utoipa::path(
+    tag = "Selections", security(("bearer" = [])), params(("selection" = SelectionId, Path)),
+    responses((status = 200, description = "As it is now", body = SelectionView), Problems)
+)]
+#[put("/api/v1/selections/{selection}/items")]
+pub async fn replace_selection_items(
+    app: Data<App>,
+    id: Path<SelectionId>,
+    actor: Actor,
+    body: Json<ReplaceSelectionItems>,
+) -> Result<impl Responder, Error> {
+    let Json(ReplaceSelectionItems { items, version }) = body;
+    let order = parse_items(items)?;
+    let now = runtime::clock::now();
+    let selection = app
+        .db
+        .tx(async |tx| ops::selection::replace_selection_items(tx, &actor, now, *id, version, &order).await)
+        .await?;
+    Ok(web::Json(SelectionView::from(selection)))
+}
+
+/// Delete a selection.
+#[utoipa::path(
+    tag = "Selections", security(("bearer" = [])), params(("selection" = SelectionId, Path)),
+    responses((status = 204, description = "Deleted"), Problems)
+)]
+#[delete("/api/v1/selections/{selection}")]
+pub async fn delete_selection(app: Data<App>, id: Path<SelectionId>, actor: Actor) -> Result<HttpResponse, Error> {
+    let now = runtime::clock::now();
+    app.db.tx(async |tx| ops::selection::delete_selection(tx, &actor, now, *id).await).await?;
+    Ok(HttpResponse::NoContent().finish())
+}

@@ -1,0 +1,10 @@
+//! The selections service: `selections [serve | work | migrate | contracts | config]`.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    runtime::main::<selections::Service>()
+}

@@ -1,0 +1,31 @@
+//! Marking property objects. Both moves are idempotent.
+
+use ::db::Tx;
+use auth::Actor;
+use time::OffsetDateTime;
+
+use crate::db;
+use crate::domain::PropertyObjectId;
+use crate::error::Error;
+
+/// # Errors
+/// [`Error::FavoritesLimitExceeded`]
+pub async fn add_favorite(
+    tx: &mut Tx,
+    actor: &Actor,
+    now: OffsetDateTime,
+    object: PropertyObjectId,
+) -> Result<(), Error> {
+    let is_new = db::favorite::insert(tx, actor.user_id, object, now).await?;
+    if is_new && !db::owner::take_favorite(tx, actor.user_id).await? {
+        return Err(Error::FavoritesLimitExceeded);
+    }
+    Ok(())
+}
+
+pub async fn remove_favorite(tx: &mut Tx, actor: &Actor, object: PropertyObjectId) -> Result<(), Error> {
+    if db::favorite::delete(tx, actor.user_id, object).await? {
+        db::owner::give_back_favorite(tx, actor.user_id).await?;
+    }
+    Ok(())
+}
