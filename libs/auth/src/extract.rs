@@ -4,12 +4,12 @@ use std::future::{Ready, ready};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use ::web::Problem;
 use actix_web::body::MessageBody;
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::middleware::Next;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, web};
-use ::web::Problem;
 
 use crate::verifier::{Claims, Refusal};
 use crate::{UserId, Verifier};
@@ -67,7 +67,8 @@ impl FromRequest for Actor {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let user_id = claims(request).and_then(|claims| claims.sub.parse().map_err(|_| Problem::unauthorized()));
+        let user_id =
+            claims(request).and_then(|claims| claims.sub.parse().map_err(|_| Problem::unauthorized()));
         ready(user_id.map(|user_id| Self { user_id }))
     }
 }

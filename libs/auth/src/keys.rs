@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// A key that is withdrawn is forgotten after so long.
-const REFRESH: Duration = Duration::from_secs(300);
+const REFRESH: Duration = Duration::from_mins(5);
 /// Between attempts while the issuer is away.
 const RETRY: Duration = Duration::from_secs(1);
 /// Tokens with made-up key ids cannot make us ask the issuer more often.
@@ -117,13 +117,12 @@ impl Keys {
 
     async fn fetch(&self) -> anyhow::Result<()> {
         let inner = &self.0;
-        let jwks_url = match &inner.config.jwks_url {
-            Some(url) => url.clone(),
-            None => {
-                let url = format!("{}/.well-known/openid-configuration", inner.config.issuer.trim_end_matches('/'));
-                let discovery: Discovery = get(&inner.http, &url).await?;
-                discovery.jwks_uri
-            }
+        let jwks_url = if let Some(url) = &inner.config.jwks_url {
+            url.clone()
+        } else {
+            let url =
+                format!("{}/.well-known/openid-configuration", inner.config.issuer.trim_end_matches('/'));
+            get::<Discovery>(&inner.http, &url).await?.jwks_uri
         };
         let keys = get(&inner.http, &jwks_url).await?;
         *inner.known.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);

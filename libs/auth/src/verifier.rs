@@ -43,7 +43,6 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    #[must_use]
     pub fn new(keys: Keys, audience: &'static str) -> Self {
         Self { keys, audience, remembered: Cache::new(REMEMBERED) }
     }
@@ -63,7 +62,8 @@ impl Verifier {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(Refusal::Invalid);
         }
-        let key = self.keys.find(&key_id).await.map_err(|error| Refusal::Unavailable(format!("{error:#}")))?;
+        let key =
+            self.keys.find(&key_id).await.map_err(|error| Refusal::Unavailable(format!("{error:#}")))?;
         let key = key.ok_or(Refusal::Invalid)?;
         let key = DecodingKey::from_jwk(&key).map_err(|_| Refusal::Invalid)?;
         let mut validation = Validation::new(header.alg);
@@ -72,7 +72,8 @@ impl Verifier {
         validation.set_audience(&[self.audience]);
         validation.set_issuer(&[self.keys.issuer()]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|_| Refusal::Invalid)?.claims;
+        let claims =
+            jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|_| Refusal::Invalid)?.claims;
         let claims = Arc::new(claims);
         self.remembered.insert(token.to_owned(), Arc::clone(&claims));
         Ok(claims)

@@ -48,7 +48,6 @@ impl From<PoolError> for Error {
 
 impl Error {
     /// The name of the constraint that a write would have broken, if that is what happened.
-    #[must_use]
     pub fn violated_constraint(&self) -> Option<&str> {
         match self {
             Self::Query(DieselError::DatabaseError(_, info)) => info.constraint_name(),

@@ -39,8 +39,11 @@ impl Config {
     pub fn read(env: &mut Env, schema: &'static str) -> Option<Self> {
         let url = env.require("DATABASE_URL", "PostgreSQL, as in postgres://user:password@host/database");
         let pool_size = env.or("DATABASE_POOL_SIZE", 16, "connections a replica may hold");
-        let statement_timeout_ms =
-            env.or("DATABASE_STATEMENT_TIMEOUT_MS", 5_000, "a statement is cut off after so many milliseconds");
+        let statement_timeout_ms = env.or(
+            "DATABASE_STATEMENT_TIMEOUT_MS",
+            5_000,
+            "a statement is cut off after so many milliseconds",
+        );
         Some(Self { url: url?, schema, pool_size: pool_size?, statement_timeout_ms: statement_timeout_ms? })
     }
 
@@ -113,7 +116,6 @@ impl Db {
     }
 
     /// Wakes after commits that [announced](Tx::announce) something.
-    #[must_use]
     pub fn committed(&self) -> Committed {
         self.committed.clone()
     }

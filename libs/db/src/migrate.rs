@@ -8,14 +8,17 @@ use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
 use crate::Config;
 
 /// One lock for all services of a database, so that replicas that start together take turns.
-const MIGRATION_LOCK: i64 = 0x6d69_6772_6174_65;
+const MIGRATION_LOCK: i64 = 0x006d_6967_7261_7465;
 
 /// Creates the schema and applies what each of `sources` has that the database has not. Safe to run
 /// from several replicas at once.
 ///
 /// # Errors
 /// A database that is away, or a migration that fails (it is rolled back).
-pub async fn migrate(config: &Config, sources: impl IntoIterator<Item = EmbeddedMigrations> + Send + 'static) -> anyhow::Result<()> {
+pub async fn migrate(
+    config: &Config,
+    sources: impl IntoIterator<Item = EmbeddedMigrations> + Send + 'static,
+) -> anyhow::Result<()> {
     let config = config.clone();
     let handle = tokio::runtime::Handle::current();
     // The migration harness is synchronous; it may not block a thread that drives other tasks.
@@ -36,12 +39,16 @@ pub async fn migrate(config: &Config, sources: impl IntoIterator<Item = Embedded
 }
 
 async fn prepare(config: &Config) -> anyhow::Result<AsyncPgConnection> {
-    let mut conn =
-        AsyncPgConnection::establish(&config.connection_url()).await.context("the database cannot be reached")?;
+    let mut conn = AsyncPgConnection::establish(&config.connection_url())
+        .await
+        .context("the database cannot be reached")?;
     // Building an index on a large table takes longer than any request may.
     diesel::sql_query("set statement_timeout = 0").execute(&mut conn).await?;
     // Held until this connection closes.
-    diesel::sql_query("select pg_advisory_lock($1)").bind::<BigInt, _>(MIGRATION_LOCK).execute(&mut conn).await?;
+    diesel::sql_query("select pg_advisory_lock($1)")
+        .bind::<BigInt, _>(MIGRATION_LOCK)
+        .execute(&mut conn)
+        .await?;
     let exists = diesel::select(diesel::dsl::sql::<diesel::sql_types::Bool>(
         "exists (select from pg_namespace where nspname = current_setting('search_path'))",
     ))

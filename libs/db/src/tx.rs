@@ -33,10 +33,11 @@ impl Tx {
 
     pub(crate) async fn roll_back(mut self) {
         // A rollback that fails leaves the connection broken; the pool drops it and the server rolls back.
-        if let Err(error) = <AnsiTransactionManager as TransactionManager<AsyncPgConnection>>::rollback_transaction(
-            &mut *self.conn,
-        )
-        .await
+        if let Err(error) =
+            <AnsiTransactionManager as TransactionManager<AsyncPgConnection>>::rollback_transaction(
+                &mut *self.conn,
+            )
+            .await
         {
             tracing::warn!(%error, "a rollback failed");
         }

@@ -22,7 +22,6 @@ macro_rules! typed_id {
 
         impl $name {
             /// A fresh, time-ordered id.
-            #[must_use]
             #[expect(clippy::disallowed_methods, reason = "the one place where ids are made")]
             pub fn generate() -> Self {
                 Self($crate::uuid::Uuid::now_v7())

@@ -1,4 +1,4 @@
-//! The `AsyncAPI` 3.0 document of what a service publishes, from the types that it publishes.
+//! The AsyncAPI 3.0 document of what a service publishes, from the types that it publishes.
 
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
@@ -14,7 +14,6 @@ pub struct AsyncApi {
 }
 
 impl AsyncApi {
-    #[must_use]
     pub fn new(service: &'static str) -> Self {
         Self { service, channels: Vec::new(), operations: Vec::new(), schemas: Vec::new() }
     }
@@ -54,7 +53,6 @@ impl AsyncApi {
     }
 
     /// The document.
-    #[must_use]
     pub fn to_yaml(self) -> String {
         let schemas = self.schemas.into_iter().map(|(name, schema)| (name, json!(schema)));
         let document = json!({

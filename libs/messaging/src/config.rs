@@ -16,9 +16,13 @@ impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let brokers = env.require("KAFKA_BROKERS", "Kafka bootstrap servers, as in host:9092,host:9092");
         let fetch_wait_ms = env.or("KAFKA_FETCH_WAIT_MS", 100, "how long a fetch may wait for messages");
-        let group_suffix =
-            env.or("KAFKA_GROUP_SUFFIX", String::new(), "added to consumer groups, where deployments share a broker");
-        let properties = env.list("KAFKA_PROPERTIES", "further librdkafka settings, as in security.protocol=ssl");
+        let group_suffix = env.or(
+            "KAFKA_GROUP_SUFFIX",
+            String::new(),
+            "added to consumer groups, where deployments share a broker",
+        );
+        let properties =
+            env.list("KAFKA_PROPERTIES", "further librdkafka settings, as in security.protocol=ssl");
         Some(Self {
             brokers: brokers?,
             group_suffix: group_suffix?,

@@ -69,7 +69,6 @@ struct ConsumerMetrics {
 
 impl<H: Handler> Consumer<H> {
     /// A consumer of the service named `service`.
-    #[must_use]
     pub fn new(process: &Process, db: Db, config: Config, service: &str, handler: H) -> Self {
         let metrics = ConsumerMetrics::default();
         process.metrics().register(|registry| {
@@ -174,7 +173,12 @@ impl<H: Handler> Consumer<H> {
     }
 
     async fn bury(&self, message: &Message, reason: &str) -> Result<(), Failure> {
-        tracing::error!(offset = message.offset, partition = message.partition, reason, "a message was dead-lettered");
+        tracing::error!(
+            offset = message.offset,
+            partition = message.partition,
+            reason,
+            "a message was dead-lettered"
+        );
         self.db
             .tx(async |tx| {
                 if inbox::receive(tx, H::GROUP, message).await? != Receipt::Duplicate {

@@ -41,7 +41,8 @@ impl Message {
     /// # Errors
     /// [`Failure::Rejected`] when the payload does not have them.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(&self.payload).map_err(|error| Failure::Rejected(format!("does not decode: {error}")))
+        serde_json::from_slice(&self.payload)
+            .map_err(|error| Failure::Rejected(format!("does not decode: {error}")))
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -53,7 +54,9 @@ impl Message {
             .headers()
             .into_iter()
             .flat_map(Headers::iter)
-            .map(|header| (storable(header.key.as_bytes()), storable(header.value.unwrap_or_default()).into()))
+            .map(|header| {
+                (storable(header.key.as_bytes()), storable(header.value.unwrap_or_default()).into())
+            })
             .collect();
         let text = |name: &str| headers.get(name).and_then(Value::as_str);
         Self {

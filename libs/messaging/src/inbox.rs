@@ -63,7 +63,12 @@ pub(crate) async fn receive(tx: &mut Tx, consumer: &str, message: &Message) -> R
 }
 
 /// Puts a message aside with the reason, and its key's later ones behind it.
-pub(crate) async fn bury(tx: &mut Tx, consumer: &str, message: &Message, error: &str) -> Result<(), db::Error> {
+pub(crate) async fn bury(
+    tx: &mut Tx,
+    consumer: &str,
+    message: &Message,
+    error: &str,
+) -> Result<(), db::Error> {
     diesel::insert_into(dead_letter::table)
         .values((
             dead_letter::consumer.eq(consumer),

@@ -76,7 +76,8 @@ fn row<E: Event>(event: &E) -> Result<NewRow<'static>, db::Error> {
         topic: E::TOPIC,
         key: event.key().to_string(),
         event_type: E::TOPIC,
-        payload: serde_json::to_vec(event).map_err(|error| diesel::result::Error::SerializationError(error.into()))?,
+        payload: serde_json::to_vec(event)
+            .map_err(|error| diesel::result::Error::SerializationError(error.into()))?,
         headers: Value::Object(context(E::CONTRACT_VERSION)),
     })
 }

@@ -91,7 +91,6 @@ impl From<diesel::result::Error> for TenureError {
 
 impl Relay {
     /// The relay of the service named `service`.
-    #[must_use]
     pub fn new(process: &Process, db: Db, config: Config, service: &str) -> Self {
         let metrics = RelayMetrics::register(process.metrics());
         Self { db, config, source: format!("/{service}"), metrics }
@@ -162,7 +161,9 @@ impl Relay {
             for (row, error) in &parked {
                 self.park(lease, row, error).await?;
             }
-            let sent = rows.iter().filter(|row| parked.iter().all(|(other, _)| other.key != row.key || row.id < other.id));
+            let sent = rows
+                .iter()
+                .filter(|row| parked.iter().all(|(other, _)| other.key != row.key || row.id < other.id));
             self.delete(lease, sent.map(|row| row.id).collect()).await?;
             let now = runtime::clock::now();
             for row in &rows {
@@ -217,7 +218,11 @@ impl Relay {
         Ok(parked)
     }
 
-    async fn enqueue(&self, producer: &FutureProducer, row: &PendingRow) -> Result<DeliveryFuture, KafkaError> {
+    async fn enqueue(
+        &self,
+        producer: &FutureProducer,
+        row: &PendingRow,
+    ) -> Result<DeliveryFuture, KafkaError> {
         let id = row.event_id.to_string();
         let sequence = row.id.to_string();
         let time = row.created_at.format(&Rfc3339).unwrap_or_default();
@@ -232,7 +237,8 @@ impl Relay {
             ("ce_subject", row.key.as_str()),
             ("ce_sequence", sequence.as_str()),
         ];
-        let headers = envelope::headers(own.into_iter().chain(kept.filter(|(name, _)| !name.starts_with("ce_"))));
+        let headers =
+            envelope::headers(own.into_iter().chain(kept.filter(|(name, _)| !name.starts_with("ce_"))));
         let mut record = FutureRecord::to(&row.topic).key(&row.key).payload(&row.payload).headers(headers);
         loop {
             match producer.send_result(record) {
@@ -286,6 +292,10 @@ impl Relay {
 fn never_sendable(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
-        Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize | RDKafkaErrorCode::InvalidMessage)
+        Some(
+            RDKafkaErrorCode::MessageSizeTooLarge
+                | RDKafkaErrorCode::InvalidMessageSize
+                | RDKafkaErrorCode::InvalidMessage
+        )
     )
 }

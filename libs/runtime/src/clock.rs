@@ -4,7 +4,6 @@ use time::OffsetDateTime;
 
 /// The current time in UTC, cut to microseconds: what PostgreSQL keeps, so that a value that was
 /// written and one that was read are equal.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 pub fn now() -> OffsetDateTime {
     let now = OffsetDateTime::now_utc();

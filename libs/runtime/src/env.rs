@@ -14,19 +14,21 @@ pub struct Variable {
     pub about: &'static str,
 }
 
+/// Finds the value of a variable.
+type Lookup = Box<dyn Fn(&str) -> Option<String>>;
+
 /// Reads variables and remembers what was wrong with them.
 ///
 /// Each read answers `Option`; a configuration reads all of them first and unwraps them with `?` at
 /// the end, so that [`Env::finish`] can report every mistake together.
 pub struct Env {
-    lookup: Box<dyn Fn(&str) -> Option<String>>,
+    lookup: Lookup,
     variables: Vec<Variable>,
     mistakes: Vec<String>,
 }
 
 impl Env {
     /// The environment of this process.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn from_process() -> Self {
         Self::new(|name| std::env::var(name).ok())
@@ -43,13 +45,11 @@ impl Env {
         T: FromStr<Err: Display>,
     {
         self.variables.push(Variable { name, default: None, about });
-        match self.value(name) {
-            Some(text) => self.parse(name, &text),
-            None => {
-                self.mistakes.push(format!("{name} is missing: {about}"));
-                None
-            }
-        }
+        let Some(text) = self.value(name) else {
+            self.mistakes.push(format!("{name} is missing: {about}"));
+            return None;
+        };
+        self.parse(name, &text)
     }
 
     /// A variable that has a default.
@@ -65,7 +65,6 @@ impl Env {
     }
 
     /// A variable that may be absent. The outer `None` is a mistake, the inner one absence.
-    #[expect(clippy::option_option, reason = "a mistake and an absence are different answers")]
     pub fn optional<T>(&mut self, name: &'static str, about: &'static str) -> Option<Option<T>>
     where
         T: FromStr<Err: Display>,
@@ -84,7 +83,11 @@ impl Env {
     {
         self.variables.push(Variable { name, default: Some(String::new()), about });
         let text = self.value(name).unwrap_or_default();
-        text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(|item| self.parse(name, item)).collect()
+        text.split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(|item| self.parse(name, item))
+            .collect()
     }
 
     /// Records a mistake that lies between variables.
@@ -93,7 +96,6 @@ impl Env {
     }
 
     /// Every variable that was asked for.
-    #[must_use]
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }

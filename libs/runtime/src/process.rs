@@ -48,7 +48,10 @@ impl Metrics {
     /// When a metric cannot be written as text.
     pub fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        prometheus_client::encoding::text::encode(
+            &mut text,
+            &self.0.lock().unwrap_or_else(PoisonError::into_inner),
+        )?;
         Ok(text)
     }
 }
@@ -60,7 +63,6 @@ impl Default for Process {
 }
 
 impl Process {
-    #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Inner {
             stopping: CancellationToken::new(),
@@ -98,7 +100,11 @@ impl Process {
         tracker.spawn(
             async move {
                 if let Err(error) = part.await {
-                    tracing::error!(part = name, error = format!("{error:#}"), "a part of the service failed");
+                    tracing::error!(
+                        part = name,
+                        error = format!("{error:#}"),
+                        "a part of the service failed"
+                    );
                     process.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                     process.stop();
                 }
@@ -113,13 +119,11 @@ impl Process {
     }
 
     /// Resolves (or answers) when the service should finish.
-    #[must_use]
     pub fn stopping(&self) -> CancellationToken {
         self.0.stopping.clone()
     }
 
     /// Resolves when all work is done, for what was started by [`Process::spawn_last`].
-    #[must_use]
     pub fn stopped(&self) -> CancellationToken {
         self.0.stopped.clone()
     }
@@ -134,7 +138,8 @@ impl Process {
         let in_time = tokio::time::timeout(STOP_DEADLINE, self.0.work.wait()).await.is_ok();
         self.0.stopped.cancel();
         self.0.last.close();
-        let in_time = tokio::time::timeout(Duration::from_secs(2), self.0.last.wait()).await.is_ok() && in_time;
+        let in_time =
+            tokio::time::timeout(Duration::from_secs(2), self.0.last.wait()).await.is_ok() && in_time;
         if let Some(failure) = self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(failure);
         }
@@ -173,7 +178,6 @@ impl Process {
     }
 
     /// The metrics of this service.
-    #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }

@@ -20,12 +20,10 @@ pub enum Role {
 }
 
 impl Role {
-    #[must_use]
     pub fn serves(self) -> bool {
         matches!(self, Self::Serve | Self::Both)
     }
 
-    #[must_use]
     pub fn works(self) -> bool {
         matches!(self, Self::Work | Self::Both)
     }
@@ -57,7 +55,11 @@ pub trait Service: 'static {
     fn migrate(config: &Self::Config) -> impl Future<Output = anyhow::Result<()>>;
 
     /// Starts the parts of the role on `process` and answers once they listen.
-    fn start(config: Self::Config, role: Role, process: &Process) -> impl Future<Output = anyhow::Result<Endpoints>>;
+    fn start(
+        config: Self::Config,
+        role: Role,
+        process: &Process,
+    ) -> impl Future<Output = anyhow::Result<Endpoints>>;
 
     /// Every topic that the service publishes to or consumes.
     fn topics() -> Vec<String>;
@@ -81,17 +83,16 @@ enum Command {
     Work,
     /// Bring the schema up to date, then exit
     Migrate,
-    /// Print the OpenAPI and `AsyncAPI` documents
+    /// Print the OpenAPI and AsyncAPI documents
     Contracts,
     /// Print the environment variables that the service reads
     Config,
 }
 
 /// The whole of a service's `main`.
-#[must_use]
 pub fn main<S: Service>() -> ExitCode {
     let cli = Cli::parse();
-    match execute::<S>(cli.command) {
+    match execute::<S>(cli.command.as_ref()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}: {error:#}", S::NAME);
@@ -100,7 +101,7 @@ pub fn main<S: Service>() -> ExitCode {
     }
 }
 
-fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
+fn execute<S: Service>(command: Option<&Command>) -> anyhow::Result<()> {
     let role = match command {
         Some(Command::Contracts) => {
             let contracts = S::contracts();

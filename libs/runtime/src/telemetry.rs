@@ -6,6 +6,7 @@ use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -24,7 +25,8 @@ impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let filter = env.or("LOG", "info".to_owned(), "log filter, as in `info,selections=debug`");
         let json = env.or("LOG_JSON", true, "logs as JSON lines; `false` for people");
-        let otlp_endpoint = env.optional("OTEL_EXPORTER_OTLP_ENDPOINT", "OTLP/HTTP collector for traces; none when unset");
+        let otlp_endpoint =
+            env.optional("OTEL_EXPORTER_OTLP_ENDPOINT", "OTLP/HTTP collector for traces; none when unset");
         Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint? })
     }
 }
@@ -62,10 +64,12 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     let filter = EnvFilter::try_new(&config.filter).context("LOG is not a log filter")?;
     let lines = tracing_subscriber::fmt::layer();
     let lines = if config.json { lines.json().flatten_event(true).boxed() } else { lines.boxed() };
+    // What is logged does not decide what is traced: a quiet service still has trace ids.
+    let spans =
+        tracing_opentelemetry::layer().with_tracer(provider.tracer(service)).with_filter(LevelFilter::INFO);
     tracing_subscriber::registry()
-        .with(filter)
-        .with(tracing_opentelemetry::layer().with_tracer(provider.tracer(service)))
-        .with(lines)
+        .with(spans)
+        .with(lines.with_filter(filter))
         .try_init()
         .context("telemetry was started twice")?;
     Ok(Telemetry(provider))

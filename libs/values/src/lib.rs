@@ -17,7 +17,6 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    #[must_use]
     pub fn new(code: &'static str) -> Self {
         Self { code, args: Vec::new() }
     }

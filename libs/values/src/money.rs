@@ -26,7 +26,8 @@ impl FromStr for Currency {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let code = <[u8; 3]>::try_from(text.as_bytes()).ok().filter(|code| code.iter().all(u8::is_ascii_uppercase));
+        let code =
+            <[u8; 3]>::try_from(text.as_bytes()).ok().filter(|code| code.iter().all(u8::is_ascii_uppercase));
         code.map(Self).ok_or_else(|| Invalid::new("unknown_value"))
     }
 }

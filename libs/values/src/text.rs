@@ -8,8 +8,8 @@ use diesel::pg::{Pg, PgValue};
 use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types;
 use serde::Serialize;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
 use crate::Invalid;
 
@@ -42,7 +42,6 @@ impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
         Ok(Self(raw))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

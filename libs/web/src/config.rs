@@ -19,8 +19,13 @@ impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let public = env.or("PUBLIC_LISTEN", SocketAddr::from(([0, 0, 0, 0], 8080)), "the API");
         let admin = env.or("ADMIN_LISTEN", SocketAddr::from(([0, 0, 0, 0], 9090)), "health and metrics");
-        let trusted_proxies = env.list("TRUSTED_PROXIES", "networks whose X-Forwarded-For is believed, as in 10.0.0.0/8");
-        let default_language = env.or("DEFAULT_LANGUAGE", "en".to_owned(), "of messages, when the caller names none of ours: en or ru");
+        let trusted_proxies =
+            env.list("TRUSTED_PROXIES", "networks whose X-Forwarded-For is believed, as in 10.0.0.0/8");
+        let default_language = env.or(
+            "DEFAULT_LANGUAGE",
+            "en".to_owned(),
+            "of messages, when the caller names none of ours: en or ru",
+        );
         let workers = env.or("HTTP_WORKERS", 2, "threads of each listener");
         Some(Self {
             public: public?,

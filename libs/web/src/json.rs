@@ -29,7 +29,8 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let is_json = matches!(request.mime_type(), Ok(Some(mime))
             if mime.subtype() == "json" || mime.suffix().is_some_and(|suffix| suffix == "json"));
-        let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let announced =
+            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let mut payload = payload.take();
         Box::pin(async move {
             if !is_json {
@@ -126,19 +127,24 @@ mod tests {
 
     fn refusal(body: &[u8]) -> (String, &'static str) {
         let problem = decode::<Request>(body).unwrap_err();
-        (problem.errors[0].field.clone(), problem.errors[0].invalid.code)
+        (problem.details().errors[0].field.clone(), problem.details().errors[0].invalid.code)
     }
 
     #[test]
     fn a_refusal_points_at_the_member() {
-        assert_eq!(refusal(br#"{"Items":[{"SortOrder":1},{"SortOrder":"x"}]}"#), ("/Items/1/SortOrder".into(), "invalid_type"));
+        assert_eq!(
+            refusal(br#"{"Items":[{"SortOrder":1},{"SortOrder":"x"}]}"#),
+            ("/Items/1/SortOrder".into(), "invalid_type")
+        );
         assert_eq!(refusal(br#"{"Items":[{}]}"#), ("/Items/0/SortOrder".into(), "required"));
         assert_eq!(refusal(b"{}"), ("/Items".into(), "required"));
     }
 
     #[test]
     fn what_is_not_json_is_malformed() {
-        for body in [b"".as_slice(), b"{", b"nope", b"{\"Items\":[]} x", b"\xff\xfe", br#"{"Items":["\ud800"]}"#] {
+        for body in
+            [b"".as_slice(), b"{", b"nope", b"{\"Items\":[]} x", b"\xff\xfe", br#"{"Items":["\ud800"]}"#]
+        {
             assert_eq!(refusal(body).1, "malformed", "{body:?}");
         }
         let deep = "[".repeat(100_000);

@@ -1,7 +1,7 @@
 //! Localized messages from Fluent files: the common ones of this crate and an area's own.
 
-use actix_web::http::header::{AcceptLanguage, Header, LanguageTag};
 use actix_web::HttpRequest;
+use actix_web::http::header::{AcceptLanguage, Header, LanguageTag};
 use anyhow::{anyhow, ensure};
 use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
@@ -23,7 +23,8 @@ impl Messages {
             bundle.set_use_isolating(false);
             let own = area.iter().filter(|(of, _)| *of == language).map(|(_, text)| *text);
             for text in std::iter::once(common).chain(own) {
-                let resource = FluentResource::try_new(text.to_owned()).map_err(|(_, errors)| anyhow!("{errors:?}"))?;
+                let resource =
+                    FluentResource::try_new(text.to_owned()).map_err(|(_, errors)| anyhow!("{errors:?}"))?;
                 bundle.add_resource(resource).map_err(|errors| anyhow!("{errors:?}"))?;
             }
             languages.push((language, bundle));
@@ -34,7 +35,6 @@ impl Messages {
     }
 
     /// The message `id` in the caller's language.
-    #[must_use]
     pub fn say(&self, request: &HttpRequest, id: &str) -> Option<String> {
         self.negotiate(request).message(id, None, &[])
     }
@@ -42,7 +42,8 @@ impl Messages {
     /// The best language that the caller accepts.
     pub(crate) fn negotiate(&self, request: &HttpRequest) -> Language<'_> {
         let ranked = AcceptLanguage::parse(request).map(|accepted| accepted.ranked()).unwrap_or_default();
-        let speaks = |tag: &LanguageTag| self.0.iter().find(|(language, _)| tag.primary_language() == *language);
+        let speaks =
+            |tag: &LanguageTag| self.0.iter().find(|(language, _)| tag.primary_language() == *language);
         let (language, bundle) =
             ranked.iter().filter_map(|tag| tag.item()).find_map(speaks).unwrap_or(&self.0[0]);
         Language { language, bundle }
@@ -57,7 +58,12 @@ pub(crate) struct Language<'m> {
 
 impl Language<'_> {
     /// The message `id`, or its `attribute`.
-    pub(crate) fn message(&self, id: &str, attribute: Option<&str>, args: &[(&'static str, u64)]) -> Option<String> {
+    pub(crate) fn message(
+        &self,
+        id: &str,
+        attribute: Option<&str>,
+        args: &[(&'static str, u64)],
+    ) -> Option<String> {
         let message = self.bundle.get_message(id)?;
         let pattern = match attribute {
             Some(attribute) => message.get_attribute(attribute)?.value(),

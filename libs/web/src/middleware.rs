@@ -18,7 +18,7 @@ use tracing_actix_web::RootSpanBuilder;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::messages::Language;
-use crate::problem::{Code, FieldErrorBody, Problem, ProblemBody};
+use crate::problem::{Code, Details, FieldErrorBody, Problem, ProblemBody};
 use crate::server::Area;
 
 /// The request's span: its route, never its query or headers, which may be personal.
@@ -37,7 +37,8 @@ impl RootSpanBuilder for RequestSpan {
             http.response.status_code = tracing::field::Empty,
             trace_id = tracing::field::Empty,
         );
-        let parent = global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
+        let parent =
+            global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
         // A span that is filtered out has no parent to set.
         let _ = span.set_parent(parent);
         if let Some(trace_id) = trace_id(&span) {
@@ -119,15 +120,17 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     }
     let problem = response.response().extensions().get::<Problem>().cloned();
     let problem = problem.unwrap_or_else(|| Problem::of_status(response.status()));
-    if problem.status.is_server_error() {
-        tracing::error!(%problem, cause = problem.cause, "a request failed");
+    if let Details { status, cause, .. } = problem.details()
+        && status.is_server_error()
+    {
+        tracing::error!(%problem, cause, "a request failed");
     }
     let language = surroundings.area.messages.negotiate(request);
-    let rendered = render(&problem, &surroundings.area, &language, request.path());
+    let rendered = render(problem.details(), &surroundings.area, &language, request.path());
     Ok(response.into_response(rendered).map_into_right_body())
 }
 
-fn render(problem: &Problem, area: &Area, language: &Language<'_>, path: &str) -> HttpResponse {
+fn render(problem: &Details, area: &Area, language: &Language<'_>, path: &str) -> HttpResponse {
     let (id, prefix) = match problem.code {
         Code::Common(code) => (code, area.code_prefix),
         Code::Area(code) => (code, ""),
@@ -172,8 +175,6 @@ fn render(problem: &Problem, area: &Area, language: &Language<'_>, path: &str) -
         response.insert_header((header::ALLOW, allow));
     }
     let mut response = response.json(body);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     response
 }

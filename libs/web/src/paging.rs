@@ -35,12 +35,10 @@ pub struct Paging<S> {
 }
 
 impl<S> Paging<S> {
-    #[must_use]
     pub fn limit(&self) -> i64 {
         self.page_size.into()
     }
 
-    #[must_use]
     pub fn offset(&self) -> i64 {
         i64::from(self.page - 1) * i64::from(self.page_size)
     }
@@ -75,7 +73,8 @@ impl<S: SortKey> Paging<S> {
     fn parse(raw: &Raw) -> Result<Self, Problem> {
         let mut fields = Fields::default();
         let page = fields.check("/Page", number(raw.page.as_deref(), 1, MAX_PAGE));
-        let page_size = fields.check("/PageSize", number(raw.page_size.as_deref(), DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE));
+        let page_size =
+            fields.check("/PageSize", number(raw.page_size.as_deref(), DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE));
         let sort = raw.sort.as_deref().unwrap_or(S::DEFAULT);
         let (name, descending) = sort.strip_prefix('-').map_or((sort, false), |name| (name, true));
         let key = S::KEYS.iter().find(|(known, _)| *known == name).map(|(_, key)| *key);
@@ -114,7 +113,10 @@ impl<S: SortKey> IntoParams for Paging<S> {
                 .default(Some(default.into()))
         };
         let keys = S::KEYS.iter().flat_map(|(name, _)| [(*name).to_owned(), format!("-{name}")]);
-        let sort = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(keys)).default(Some(S::DEFAULT.into()));
+        let sort = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(keys))
+            .default(Some(S::DEFAULT.into()));
         [
             ("Page", number(1, MAX_PAGE)),
             ("PageSize", number(DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)),
@@ -149,7 +151,15 @@ mod tests {
         let default = Paging { page: 1, page_size: 20, sort: CreatedAt, descending: true };
         assert_eq!(parse(None, None, None), Some(default));
         assert!(parse(Some("1"), Some("100"), Some("CreatedAt")).is_some());
-        for (page, size) in [("0", "20"), ("-1", "20"), ("1", "0"), ("1", "101"), ("x", "20"), ("", "20"), ("4294967297", "1")] {
+        for (page, size) in [
+            ("0", "20"),
+            ("-1", "20"),
+            ("1", "0"),
+            ("1", "101"),
+            ("x", "20"),
+            ("", "20"),
+            ("4294967297", "1"),
+        ] {
             assert_eq!(parse(Some(page), Some(size), None), None, "{page} {size}");
         }
         assert_eq!(parse(None, None, Some("Title; drop table")), None);

@@ -7,7 +7,7 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
 use utoipa::openapi::response::{ResponseBuilder, ResponsesBuilder};
-use utoipa::openapi::{ContentBuilder, RefOr, Ref};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 use utoipa::{IntoResponses, ToSchema};
 use values::Invalid;
 
@@ -29,7 +29,11 @@ pub(crate) enum Code {
 /// A failure on its way to the caller. The listener renders it: only there are the language, the
 /// path and the trace known.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct Problem(Box<Details>);
+
+/// What a problem says. Behind a box, so that a `Result` with it stays small.
+#[derive(Clone, Debug)]
+pub(crate) struct Details {
     pub(crate) status: StatusCode,
     pub(crate) code: Code,
     pub(crate) args: Vec<(&'static str, u64)>,
@@ -42,7 +46,6 @@ pub struct Problem {
 
 impl Problem {
     /// A failure of an area's own; its title is in the area's message files under `code`.
-    #[must_use]
     pub fn new(status: StatusCode, code: &'static str) -> Self {
         Self::with_code(status, Code::Area(code))
     }
@@ -53,90 +56,90 @@ impl Problem {
 
     fn with_code(status: StatusCode, code: Code) -> Self {
         let (args, errors, allow) = (Vec::new(), Vec::new(), Vec::new());
-        Self { status, code, args, errors, allow, retry_after: None, cause: None }
+        Self(Box::new(Details { status, code, args, errors, allow, retry_after: None, cause: None }))
+    }
+
+    pub(crate) fn details(&self) -> &Details {
+        &self.0
     }
 
     /// An argument of the message.
     #[must_use]
     pub fn arg(mut self, name: &'static str, value: usize) -> Self {
-        self.args.push((name, value as u64));
+        self.0.args.push((name, value as u64));
         self
     }
 
     /// A member that is to blame.
     #[must_use]
     pub fn field(mut self, field: String, invalid: Invalid) -> Self {
-        self.errors.push(FieldError { field, invalid });
+        self.0.errors.push(FieldError { field, invalid });
         self
     }
 
     /// When the caller may try again.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
-        self.retry_after = Some(wait);
+        self.0.retry_after = Some(wait);
         self
     }
 
     /// `400 VALIDATION_FAILED` with the members that were refused.
-    #[must_use]
     pub fn validation_failed(errors: Vec<FieldError>) -> Self {
-        Self { errors, ..Self::common(StatusCode::BAD_REQUEST, "VALIDATION_FAILED") }
+        let mut problem = Self::common(StatusCode::BAD_REQUEST, "VALIDATION_FAILED");
+        problem.0.errors = errors;
+        problem
     }
 
     /// `401 UNAUTHORIZED`: no token, or one that does not hold.
-    #[must_use]
     pub fn unauthorized() -> Self {
         Self::common(StatusCode::UNAUTHORIZED, "UNAUTHORIZED")
     }
 
     /// `403 FORBIDDEN`
-    #[must_use]
     pub fn forbidden() -> Self {
         Self::common(StatusCode::FORBIDDEN, "FORBIDDEN")
     }
 
     /// `404 NOT_FOUND`: no such route.
-    #[must_use]
     pub fn not_found() -> Self {
         Self::common(StatusCode::NOT_FOUND, "NOT_FOUND")
     }
 
     /// `405 METHOD_NOT_ALLOWED` with `Allow`.
-    #[must_use]
     pub fn method_not_allowed(allow: Vec<Method>) -> Self {
-        Self { allow, ..Self::common(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED") }
+        let mut problem = Self::common(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
+        problem.0.allow = allow;
+        problem
     }
 
     /// `413 PAYLOAD_TOO_LARGE`; `max` in bytes.
-    #[must_use]
     pub fn payload_too_large(max: usize) -> Self {
         Self::common(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE").arg("max", max)
     }
 
     /// `415 UNSUPPORTED_MEDIA_TYPE`
-    #[must_use]
     pub fn unsupported_media_type() -> Self {
         Self::common(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE")
     }
 
     /// `429 RATE_LIMITED` with `Retry-After`.
-    #[must_use]
     pub fn rate_limited(wait: Duration) -> Self {
         Self::common(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED").retry_after(wait)
     }
 
     /// `503 SERVICE_UNAVAILABLE` with `Retry-After`: a dependency is away.
-    #[must_use]
     pub fn unavailable(cause: &impl fmt::Display) -> Self {
-        let problem = Self::common(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE");
-        Self { cause: Some(cause.to_string()), ..problem.retry_after(Duration::from_secs(1)) }
+        let mut problem = Self::common(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE");
+        problem.0.cause = Some(cause.to_string());
+        problem.retry_after(Duration::from_secs(1))
     }
 
     /// `500 INTERNAL_ERROR`: nothing of the cause leaves the service.
-    #[must_use]
     pub fn internal(cause: impl Into<anyhow::Error>) -> Self {
-        let problem = Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR");
-        Self { cause: Some(format!("{:#}", cause.into())), ..problem }
+        let mut problem = Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR");
+        problem.0.cause = Some(format!("{:#}", cause.into()));
+        problem
     }
 
     /// What actix answers by itself, in our words.
@@ -145,9 +148,7 @@ impl Problem {
             StatusCode::NOT_FOUND => Self::not_found(),
             StatusCode::PAYLOAD_TOO_LARGE => Self::common(status, "PAYLOAD_TOO_LARGE"),
             StatusCode::UNSUPPORTED_MEDIA_TYPE => Self::unsupported_media_type(),
-            status if status.is_client_error() => {
-                Self { status, ..Self::common(StatusCode::BAD_REQUEST, "VALIDATION_FAILED") }
-            }
+            status if status.is_client_error() => Self::common(status, "VALIDATION_FAILED"),
             _ => Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR"),
         }
     }
@@ -155,19 +156,19 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Code::Common(code) | Code::Area(code)) = self.code;
-        write!(f, "{} {code}", self.status.as_u16())
+        let (Code::Common(code) | Code::Area(code)) = self.0.code;
+        write!(f, "{} {code}", self.0.status.as_u16())
     }
 }
 
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     /// Only the status, with the problem beside it for the listener to render.
     fn error_response(&self) -> HttpResponse {
-        let mut response = HttpResponse::new(self.status);
+        let mut response = HttpResponse::new(self.0.status);
         response.extensions_mut().insert(self.clone());
         response
     }

@@ -21,7 +21,6 @@ pub struct RateLimit(Option<DefaultKeyedRateLimiter<IpAddr>>);
 
 impl RateLimit {
     /// `0`: no limit.
-    #[must_use]
     pub fn per_minute(requests: u32) -> Self {
         Self(NonZeroU32::new(requests).map(|requests| RateLimiter::keyed(Quota::per_minute(requests))))
     }

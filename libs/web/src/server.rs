@@ -66,7 +66,6 @@ pub struct Server {
 }
 
 impl Server {
-    #[must_use]
     pub fn new(process: &Process, config: Config, area: Area) -> Self {
         let durations = durations();
         process.metrics().register(|registry| {
@@ -95,7 +94,8 @@ impl Server {
         let server = HttpServer::new(move || {
             let (app, api) = App::new().into_utoipa_app().configure(listener.routes).split_for_parts();
             let api = finish(area, api);
-            let page = SwaggerUi::new(format!("/docs/{area}/{{_:.*}}")).url(format!("/docs/{area}/openapi.json"), api.clone());
+            let page = SwaggerUi::new(format!("/docs/{area}/{{_:.*}}"))
+                .url(format!("/docs/{area}/openapi.json"), api.clone());
             let routes = web::Data::new(KnownRoutes::of(&api.paths));
             app.configure(data.clone())
                 .app_data(surroundings.clone())
@@ -144,14 +144,15 @@ impl Server {
 /// Serves until `stop`, then finishes the requests in flight.
 async fn until(server: ActixServer, stop: CancellationToken) -> anyhow::Result<()> {
     let handle = server.handle();
-    let stopped = async {
+    let stopping = async {
         stop.cancelled().await;
         handle.stop(true).await;
-        std::future::pending().await
+        // The server's own future ends now.
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         result = server => Ok(result?),
-        () = stopped => Ok(()),
+        () = stopping => Ok(()),
     }
 }
 
@@ -170,7 +171,9 @@ async fn ready(process: web::Data<Process>) -> HttpResponse {
 
 async fn metrics(metrics: web::Data<Metrics>) -> HttpResponse {
     match metrics.encode() {
-        Ok(text) => HttpResponse::Ok().content_type("application/openmetrics-text; version=1.0.0; charset=utf-8").body(text),
+        Ok(text) => HttpResponse::Ok()
+            .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
+            .body(text),
         Err(error) => {
             tracing::error!(%error, "metrics cannot be written");
             HttpResponse::InternalServerError().finish()
@@ -178,15 +181,13 @@ async fn metrics(metrics: web::Data<Metrics>) -> HttpResponse {
     }
 }
 
-/// The `OpenAPI` document of the operations that `routes` declare.
-#[must_use]
+/// The OpenAPI document of the operations that `routes` declare.
 pub fn describe(area: &'static str, routes: impl FnOnce(&mut Routes<'_>)) -> OpenApi {
     let (_, api) = App::new().into_utoipa_app().configure(routes).split_for_parts();
     finish(area, api)
 }
 
 /// The document as `contracts/` keeps it.
-#[must_use]
 pub fn to_yaml(api: &OpenApi) -> String {
     api.to_yaml().unwrap_or_else(|error| format!("# {error}\n"))
 }
@@ -216,7 +217,11 @@ impl KnownRoutes {
     }
 
     fn allowed(&self, path: &str) -> Vec<Method> {
-        self.0.iter().filter(|(route, _)| route.is_match(path)).flat_map(|(_, methods)| methods.clone()).collect()
+        self.0
+            .iter()
+            .filter(|(route, _)| route.is_match(path))
+            .flat_map(|(_, methods)| methods.clone())
+            .collect()
     }
 }
 

@@ -83,7 +83,8 @@ impl runtime::Service for Service {
 
     fn topics() -> Vec<String> {
         let published = events::TOPICS.iter().map(|topic| (*topic).to_owned());
-        let consumed = Chessboard::TOPICS.iter().flat_map(|topic| [(*topic).to_owned(), format!("{topic}.{NAME}.dlq")]);
+        let consumed =
+            Chessboard::TOPICS.iter().flat_map(|topic| [(*topic).to_owned(), format!("{topic}.{NAME}.dlq")]);
         published.chain(consumed).collect()
     }
 

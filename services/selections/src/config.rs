@@ -22,13 +22,20 @@ impl Config {
         let messaging = messaging::Config::read(env);
         let auth = auth::Config::read(env);
         let web = web::Config::read(env);
-        let internal = env.or("INTERNAL_LISTEN", SocketAddr::from(([0, 0, 0, 0], 8081)), "the API for news and crm");
-        let public_open =
-            env.or("SELECTIONS_PUBLIC_OPEN_ENABLED", true, "selections.public-open.enabled: whether a code opens a selection");
+        let internal =
+            env.or("INTERNAL_LISTEN", SocketAddr::from(([0, 0, 0, 0], 8081)), "the API for news and crm");
+        let public_open = env.or(
+            "SELECTIONS_PUBLIC_OPEN_ENABLED",
+            true,
+            "selections.public-open.enabled: whether a code opens a selection",
+        );
         let guest_reads_per_minute =
             env.or("GUEST_READS_PER_MINUTE", 120, "reads by code for each guest address; 0 for no limit");
-        let guest_misses_per_minute =
-            env.or("GUEST_MISSES_PER_MINUTE", 10, "of these, reads of codes that do not exist; 0 for no limit");
+        let guest_misses_per_minute = env.or(
+            "GUEST_MISSES_PER_MINUTE",
+            10,
+            "of these, reads of codes that do not exist; 0 for no limit",
+        );
         Some(Self {
             database: database?,
             messaging: messaging?,

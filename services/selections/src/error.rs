@@ -66,18 +66,21 @@ impl Error {
             Self::NotFound => Problem::new(S::NOT_FOUND, "SELECTIONS_NOT_FOUND"),
             Self::SnapshotNotFound => Problem::new(S::NOT_FOUND, "SELECTIONS_SNAPSHOT_NOT_FOUND"),
             Self::Conflict => Problem::new(S::CONFLICT, "SELECTIONS_CONCURRENCY_CONFLICT"),
-            Self::Items(ItemsError::TooMany) => Problem::new(S::BAD_REQUEST, "SELECTIONS_ITEMS_LIMIT_EXCEEDED")
-                .arg("limit", MAX_ITEMS)
-                .field("/Items".to_owned(), Invalid::new("too_many").with("max", MAX_ITEMS)),
-            Self::Items(ItemsError::Duplicate(second)) => Problem::new(S::BAD_REQUEST, "SELECTIONS_DUPLICATE_ITEM")
-                .field(format!("/Items/{second}/PropertyObjectId"), Invalid::new("duplicate")),
+            Self::Items(ItemsError::TooMany) => {
+                Problem::new(S::BAD_REQUEST, "SELECTIONS_ITEMS_LIMIT_EXCEEDED")
+                    .arg("limit", MAX_ITEMS.into())
+                    .field("/Items".to_owned(), Invalid::new("too_many").with("max", MAX_ITEMS.into()))
+            }
+            Self::Items(ItemsError::Duplicate(second)) => {
+                Problem::new(S::BAD_REQUEST, "SELECTIONS_DUPLICATE_ITEM")
+                    .field(format!("/Items/{second}/PropertyObjectId"), Invalid::new("duplicate"))
+            }
             Self::LimitExceeded => {
-                Problem::new(S::CONFLICT, "SELECTIONS_LIMIT_EXCEEDED").arg("limit", MAX_SELECTIONS)
+                Problem::new(S::CONFLICT, "SELECTIONS_LIMIT_EXCEEDED").arg("limit", MAX_SELECTIONS.into())
             }
             Self::FavoritesEmpty => Problem::new(S::BAD_REQUEST, "SELECTIONS_FAVORITES_EMPTY"),
-            Self::FavoritesLimitExceeded => {
-                Problem::new(S::CONFLICT, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED").arg("limit", MAX_FAVORITES)
-            }
+            Self::FavoritesLimitExceeded => Problem::new(S::CONFLICT, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED")
+                .arg("limit", MAX_FAVORITES.into()),
             Self::Source(SourceError::Deleted) => Problem::new(S::BAD_REQUEST, "SELECTIONS_SOURCE_DELETED"),
             Self::Source(SourceError::Empty) => Problem::new(S::BAD_REQUEST, "SELECTIONS_SOURCE_EMPTY"),
             Self::CodeUnavailable => Problem::new(S::SERVICE_UNAVAILABLE, "SELECTIONS_CODE_UNAVAILABLE")

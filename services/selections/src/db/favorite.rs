@@ -74,7 +74,11 @@ pub async fn list(
     paging: &Paging<AddedAt>,
 ) -> Result<(Vec<FavoriteView>, i64), ::db::Error> {
     let of_owner = || favorite::table.filter(favorite::owner_user_id.eq(owner));
-    let page = of_owner().select(FavoriteView::as_select()).limit(paging.limit()).offset(paging.offset()).into_boxed();
+    let page = of_owner()
+        .select(FavoriteView::as_select())
+        .limit(paging.limit())
+        .offset(paging.offset())
+        .into_boxed();
     let page = if paging.descending {
         page.order(favorite::added_at.desc())
     } else {

@@ -18,7 +18,7 @@ pub async fn take_selection(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db::
         .on_conflict(owner::user_id)
         .do_update()
         .set(owner::selections_count.eq(owner::selections_count + excluded(owner::selections_count)))
-        .filter(owner::selections_count.lt(MAX_SELECTIONS as i32))
+        .filter(owner::selections_count.lt(i32::from(MAX_SELECTIONS)))
         .execute(tx.conn())
         .await?;
     Ok(taken == 1)
@@ -39,7 +39,7 @@ pub async fn take_favorite(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db::E
         .on_conflict(owner::user_id)
         .do_update()
         .set(owner::favorites_count.eq(owner::favorites_count + excluded(owner::favorites_count)))
-        .filter(owner::favorites_count.lt(MAX_FAVORITES as i32))
+        .filter(owner::favorites_count.lt(i32::from(MAX_FAVORITES)))
         .execute(tx.conn())
         .await?;
     Ok(taken == 1)

@@ -67,7 +67,7 @@ impl From<Selection> for SelectionView {
             public_code: selection.public_code,
             title: selection.title,
             description: selection.description,
-            items_count: selection.items.len() as i32,
+            items_count: i32::try_from(selection.items.len()).unwrap_or(i32::MAX),
             items: Json(selection.items),
             created_at: selection.created_at,
             updated_at: selection.updated_at,
@@ -182,8 +182,14 @@ pub async fn list_of_owner(
     owner: UserId,
     paging: &Paging<SelectionSort>,
 ) -> Result<(Vec<SelectionView>, i64), ::db::Error> {
-    let of_owner = || selection::table.filter(selection::owner_user_id.eq(owner)).filter(selection::deleted_at.is_null());
-    let page = of_owner().select(SelectionView::as_select()).limit(paging.limit()).offset(paging.offset()).into_boxed();
+    let of_owner = || {
+        selection::table.filter(selection::owner_user_id.eq(owner)).filter(selection::deleted_at.is_null())
+    };
+    let page = of_owner()
+        .select(SelectionView::as_select())
+        .limit(paging.limit())
+        .offset(paging.offset())
+        .into_boxed();
     let page = match (paging.sort, paging.descending) {
         (SelectionSort::CreatedAt, false) => page.order(selection::created_at.asc()),
         (SelectionSort::CreatedAt, true) => page.order(selection::created_at.desc()),

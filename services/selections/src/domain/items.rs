@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::PropertyObjectId;
 
 /// Items of one selection (INV-SEL-004).
-pub const MAX_ITEMS: usize = 200;
+pub const MAX_ITEMS: u16 = 200;
 
 /// A property object in a selection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -44,17 +44,16 @@ impl ItemOrder {
     /// # Errors
     /// [`ItemsError`]
     pub fn parse(asked: Vec<(PropertyObjectId, Option<i32>)>) -> Result<Self, ItemsError> {
-        if asked.len() > MAX_ITEMS {
+        if asked.len() > MAX_ITEMS.into() {
             return Err(ItemsError::TooMany);
         }
         let mut seen = HashSet::with_capacity(asked.len());
         if let Some(second) = asked.iter().position(|(id, _)| !seen.insert(*id)) {
             return Err(ItemsError::Duplicate(second));
         }
-        let mut keyed: Vec<(i64, PropertyObjectId)> = asked
-            .into_iter()
-            .enumerate()
-            .map(|(position, (id, sort_order))| (sort_order.map_or(position as i64, i64::from), id))
+        let mut keyed: Vec<(i64, PropertyObjectId)> = (0..)
+            .zip(asked)
+            .map(|(position, (id, sort_order))| (sort_order.map_or(position, i64::from), id))
             .collect();
         keyed.sort_by_key(|(sort_order, _)| *sort_order);
         Ok(Self(keyed.into_iter().map(|(_, id)| id).collect()))
@@ -62,7 +61,8 @@ impl ItemOrder {
 
     /// The items in this order, numbered 0..N-1; those that were in `before` keep when they were added.
     pub fn number(&self, before: &[Item], now: OffsetDateTime) -> Vec<Item> {
-        let added: HashMap<_, _> = before.iter().map(|item| (item.property_object_id, item.added_at)).collect();
+        let added: HashMap<_, _> =
+            before.iter().map(|item| (item.property_object_id, item.added_at)).collect();
         (0..)
             .zip(&self.0)
             .map(|(sort_order, id)| Item {
@@ -132,7 +132,7 @@ mod tests {
     /// INV-SEL-004
     #[test]
     fn two_hundred_items_fit_and_one_more_does_not() {
-        let asked = |count: usize| (0..count).map(|n| (Uuid::from_u128(n as u128).into(), None)).collect();
+        let asked = |count: u16| (0..count).map(|n| (Uuid::from_u128(n.into()).into(), None)).collect();
         assert!(ItemOrder::parse(asked(MAX_ITEMS)).is_ok());
         assert_eq!(ItemOrder::parse(asked(MAX_ITEMS + 1)), Err(ItemsError::TooMany));
     }

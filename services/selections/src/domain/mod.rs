@@ -28,6 +28,6 @@ ids::typed_id!(
 );
 
 /// Selections that an owner may have, deleted ones not counted (INV-SEL-007).
-pub const MAX_SELECTIONS: usize = 100;
+pub const MAX_SELECTIONS: u16 = 100;
 /// Favorites that an owner may have: as many as fit into a selection.
-pub const MAX_FAVORITES: usize = MAX_ITEMS;
+pub const MAX_FAVORITES: u16 = MAX_ITEMS;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rand::distr::{Alphanumeric, SampleString};
 use rand::CryptoRng;
+use rand::distr::{Alphanumeric, SampleString};
 use serde::Serialize;
 
 /// Twelve characters of base62, about 71 bits: not to be guessed. Case matters.

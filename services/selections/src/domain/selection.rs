@@ -89,7 +89,8 @@ impl Selection {
         if items == self.items {
             return None;
         }
-        let before: HashSet<PropertyObjectId> = self.items.iter().map(|item| item.property_object_id).collect();
+        let before: HashSet<PropertyObjectId> =
+            self.items.iter().map(|item| item.property_object_id).collect();
         let added = items.iter().filter(|item| !before.contains(&item.property_object_id)).cloned().collect();
         self.items = items;
         self.updated_at = now;
@@ -117,7 +118,8 @@ mod tests {
         distinct.sort_unstable();
         distinct.dedup();
         distinct.sort_by_key(|number| numbers.iter().position(|other| other == number));
-        ItemOrder::parse(distinct.iter().map(|n| (Uuid::from_u128((*n).into()).into(), None)).collect()).unwrap()
+        ItemOrder::parse(distinct.iter().map(|n| (Uuid::from_u128((*n).into()).into(), None)).collect())
+            .unwrap()
     }
 
     fn selection(items: &[u8]) -> Selection {

@@ -10,7 +10,7 @@ pub use selection::{SelectionCreated, SelectionDeleted, SelectionItemAdded, Sele
 pub const TOPICS: [&str; 4] =
     [SelectionCreated::TOPIC, SelectionUpdated::TOPIC, SelectionItemAdded::TOPIC, SelectionDeleted::TOPIC];
 
-/// The `AsyncAPI` document of what is published.
+/// The AsyncAPI document of what is published.
 pub fn asyncapi() -> String {
     messaging::AsyncApi::new("selections")
         .publishes::<SelectionCreated>()

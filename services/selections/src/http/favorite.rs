@@ -18,7 +18,11 @@ use crate::ops;
     responses((status = 200, description = "One page", body = Page<FavoriteView>), Problems)
 )]
 #[get("/api/v1/favorites")]
-pub async fn list_favorites(app: Data<App>, actor: Actor, paging: Paging<AddedAt>) -> Result<impl Responder, Error> {
+pub async fn list_favorites(
+    app: Data<App>,
+    actor: Actor,
+    paging: Paging<AddedAt>,
+) -> Result<impl Responder, Error> {
     let mut conn = app.db.conn().await?;
     let (items, total) = db::favorite::list(&mut conn, actor.user_id, &paging).await?;
     Ok(web::Json(paging.page(items, total)))
@@ -30,7 +34,11 @@ pub async fn list_favorites(app: Data<App>, actor: Actor, paging: Paging<AddedAt
     responses((status = 204, description = "It is a favorite now"), Problems)
 )]
 #[put("/api/v1/favorites/{property_object_id}")]
-pub async fn add_favorite(app: Data<App>, id: Path<PropertyObjectId>, actor: Actor) -> Result<HttpResponse, Error> {
+pub async fn add_favorite(
+    app: Data<App>,
+    id: Path<PropertyObjectId>,
+    actor: Actor,
+) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
     app.db.tx(async |tx| ops::favorite::add_favorite(tx, &actor, now, *id).await).await?;
     Ok(HttpResponse::NoContent().finish())
@@ -42,7 +50,11 @@ pub async fn add_favorite(app: Data<App>, id: Path<PropertyObjectId>, actor: Act
     responses((status = 204, description = "It is no favorite now"), Problems)
 )]
 #[delete("/api/v1/favorites/{property_object_id}")]
-pub async fn remove_favorite(app: Data<App>, id: Path<PropertyObjectId>, actor: Actor) -> Result<HttpResponse, Error> {
+pub async fn remove_favorite(
+    app: Data<App>,
+    id: Path<PropertyObjectId>,
+    actor: Actor,
+) -> Result<HttpResponse, Error> {
     app.db.tx(async |tx| ops::favorite::remove_favorite(tx, &actor, *id).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -145,7 +145,11 @@ pub async fn detach_snapshot(
     responses((status = 200, description = "The snapshot", body = SnapshotView), Problems)
 )]
 #[get("/api/v1/internal/snapshots/{snapshot_id}")]
-pub async fn get_snapshot(app: Data<App>, id: Path<SnapshotId>, _: Caller<News>) -> Result<impl Responder, Error> {
+pub async fn get_snapshot(
+    app: Data<App>,
+    id: Path<SnapshotId>,
+    _: Caller<News>,
+) -> Result<impl Responder, Error> {
     let row = db::snapshot::find(&mut *app.db.conn().await?, *id).await?;
     Ok(web::Json(SnapshotView::from(row.ok_or(Error::SnapshotNotFound)?)))
 }
@@ -156,7 +160,11 @@ pub async fn get_snapshot(app: Data<App>, id: Path<SnapshotId>, _: Caller<News>)
     responses((status = 200, description = "The selection", body = SelectionView), Problems)
 )]
 #[get("/api/v1/internal/selections/{selection_id}")]
-pub async fn get_selection(app: Data<App>, id: Path<SelectionId>, _: Caller<Crm>) -> Result<impl Responder, Error> {
+pub async fn get_selection(
+    app: Data<App>,
+    id: Path<SelectionId>,
+    _: Caller<Crm>,
+) -> Result<impl Responder, Error> {
     let selection = db::selection::find(&mut *app.db.conn().await?, *id).await?;
     Ok(web::Json(SelectionView::from(selection.ok_or(Error::NotFound)?)))
 }

@@ -45,7 +45,11 @@ fn parse_new(title: Option<String>, description: Option<String>) -> Result<NewSe
     responses((status = 200, description = "One page", body = Page<SelectionView>), Problems)
 )]
 #[get("/api/v1/selections")]
-pub async fn list_selections(app: Data<App>, actor: Actor, paging: Paging<SelectionSort>) -> Result<impl Responder, Error> {
+pub async fn list_selections(
+    app: Data<App>,
+    actor: Actor,
+    paging: Paging<SelectionSort>,
+) -> Result<impl Responder, Error> {
     let mut conn = app.db.conn().await?;
     let (items, total) = db::selection::list_of_owner(&mut conn, actor.user_id, &paging).await?;
     Ok(web::Json(paging.page(items, total)))
@@ -69,7 +73,11 @@ pub struct CreateSelection {
     responses((status = 201, description = "Created", body = SelectionView), Problems)
 )]
 #[post("/api/v1/selections")]
-pub async fn create_selection(app: Data<App>, actor: Actor, body: Json<CreateSelection>) -> Result<HttpResponse, Error> {
+pub async fn create_selection(
+    app: Data<App>,
+    actor: Actor,
+    body: Json<CreateSelection>,
+) -> Result<HttpResponse, Error> {
     let Json(CreateSelection { title, description, items }) = body;
     let new = parse_new(Some(title), description)?;
     let order = parse_items(items.unwrap_or_default())?;
@@ -174,8 +182,10 @@ pub async fn update_selection(
     let Json(UpdateSelection { title, description, version }) = body;
     let new = parse_new(Some(title), description)?;
     let now = runtime::clock::now();
-    let selection =
-        app.db.tx(async |tx| ops::selection::update_selection(tx, &actor, now, *id, version, new).await).await?;
+    let selection = app
+        .db
+        .tx(async |tx| ops::selection::update_selection(tx, &actor, now, *id, version, new).await)
+        .await?;
     Ok(web::Json(SelectionView::from(selection)))
 }
 
@@ -216,7 +226,11 @@ pub async fn replace_selection_items(
     responses((status = 204, description = "Deleted"), Problems)
 )]
 #[delete("/api/v1/selections/{selection}")]
-pub async fn delete_selection(app: Data<App>, id: Path<SelectionId>, actor: Actor) -> Result<HttpResponse, Error> {
+pub async fn delete_selection(
+    app: Data<App>,
+    id: Path<SelectionId>,
+    actor: Actor,
+) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
     app.db.tx(async |tx| ops::selection::delete_selection(tx, &actor, now, *id).await).await?;
     Ok(HttpResponse::NoContent().finish())

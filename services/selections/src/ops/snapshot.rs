@@ -52,7 +52,10 @@ pub async fn take_snapshot(
     }
     // Another call was first; its snapshot is committed, or the insertion would have waited for it.
     // It is gone only if it was detached in this instant: then the caller tries again.
-    db::snapshot::find_active(tx.conn(), command.post_id, source).await?.map(Taken::Existing).ok_or(Error::Conflict)
+    db::snapshot::find_active(tx.conn(), command.post_id, source)
+        .await?
+        .map(Taken::Existing)
+        .ok_or(Error::Conflict)
 }
 
 /// Detaches once; a repeat changes nothing and keeps the first reason.

@@ -1,0 +1,145 @@
+//! The bus as a test sees it: everything that was published, by key, and a way to publish.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use anyhow::Context;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, Headers, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use serde_json::Value;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// How long an event may take to arrive before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Partitions are fetched apart: when the last event of a key is here, so are the others after this.
+const STRAGGLERS: Duration = Duration::from_millis(200);
+
+/// A message as it was on the bus.
+#[derive(Clone, Debug)]
+pub struct Published {
+    pub topic: String,
+    pub headers: HashMap<String, String>,
+    pub payload: Value,
+}
+
+impl Published {
+    /// `ce_sequence`
+    pub fn sequence(&self) -> i64 {
+        self.headers.get("ce_sequence").and_then(|sequence| sequence.parse().ok()).unwrap_or(-1)
+    }
+}
+
+type ByKey = HashMap<String, Vec<Published>>;
+
+/// One reader of all topics, shared by the tests of a process.
+pub struct Bus {
+    seen: Arc<Mutex<ByKey>>,
+    arrived: watch::Receiver<u64>,
+    producer: FutureProducer,
+}
+
+impl Bus {
+    /// The bus that `KAFKA_BROKERS` names.
+    ///
+    /// # Panics
+    /// When it cannot be reached: no test that needs it can go on.
+    pub fn shared(topics: &[String]) -> &'static Self {
+        static BUS: OnceLock<Bus> = OnceLock::new();
+        BUS.get_or_init(|| Self::connect(topics).expect("the bus"))
+    }
+
+    fn connect(topics: &[String]) -> anyhow::Result<Self> {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", crate::required("KAFKA_BROKERS")?);
+        let producer = config.create()?;
+        let consumer: BaseConsumer = config
+            .set("group.id", "testkit")
+            .set("enable.auto.commit", "false")
+            .set("fetch.wait.max.ms", "20")
+            .create()?;
+        let mut partitions = TopicPartitionList::new();
+        for topic in topics {
+            let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).context("no broker answers")?;
+            for partition in metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions) {
+                partitions.add_partition_offset(topic, partition.id(), Offset::Beginning)?;
+            }
+        }
+        consumer.assign(&partitions)?;
+        let (arrivals, arrived) = watch::channel(0);
+        let seen = Arc::new(Mutex::new(ByKey::new()));
+        let writer = Arc::clone(&seen);
+        std::thread::Builder::new().name("bus".to_owned()).spawn(move || {
+            loop {
+                let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) else { continue };
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let headers = message.headers().into_iter().flat_map(Headers::iter);
+                let published = Published {
+                    topic: message.topic().to_owned(),
+                    headers: headers
+                        .map(|header| (header.key.to_owned(), text(header.value.unwrap_or_default())))
+                        .collect(),
+                    payload: serde_json::from_slice(message.payload().unwrap_or_default()).unwrap_or(Value::Null),
+                };
+                let key = text(message.key().unwrap_or_default());
+                writer.lock().expect("no test panics here").entry(key).or_default().push(published);
+                arrivals.send_modify(|count| *count += 1);
+            }
+        })?;
+        Ok(Self { seen, arrived, producer })
+    }
+
+    /// Everything published under `key`, in order, once something of `last` topic is among it.
+    ///
+    /// # Panics
+    /// When it does not arrive.
+    pub async fn events_until(&self, key: impl ToString, last: &str) -> Vec<Published> {
+        let key = key.to_string();
+        let of_key = || {
+            let mut events = self.seen.lock().expect("no test panics here").get(&key).cloned().unwrap_or_default();
+            events.sort_by_key(Published::sequence);
+            events
+        };
+        let mut arrived = self.arrived.clone();
+        let wait = async {
+            while !of_key().iter().any(|event| event.topic == last) {
+                arrived.changed().await.expect("the bus lives as long as the tests");
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "no {last} of {key}; only {:?}", of_key());
+        tokio::time::sleep(STRAGGLERS).await;
+        of_key()
+    }
+
+    /// Publishes as another service would: CloudEvents in binary mode.
+    ///
+    /// # Panics
+    /// When the broker does not take it.
+    pub async fn publish(&self, topic: &str, key: Uuid, sequence: i64, payload: &Value) {
+        let headers = [
+            ("ce_specversion", "1.0".to_owned()),
+            ("ce_id", Uuid::from_u128(rand::random()).to_string()),
+            ("ce_type", topic.to_owned()),
+            ("ce_source", "/test".to_owned()),
+            ("ce_subject", key.to_string()),
+            ("ce_sequence", sequence.to_string()),
+            ("contractversion", "1".to_owned()),
+        ];
+        self.publish_raw(topic, key.to_string().as_bytes(), &headers, payload.to_string().as_bytes()).await;
+    }
+
+    /// Publishes anything at all.
+    ///
+    /// # Panics
+    /// When the broker does not take it.
+    pub async fn publish_raw(&self, topic: &str, key: &[u8], headers: &[(&str, String)], payload: &[u8]) {
+        let headers = headers.iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
+            headers.insert(Header { key, value: Some(value) })
+        });
+        let record = FutureRecord::to(topic).key(key).payload(payload).headers(headers);
+        self.producer.send(record, PATIENCE).await.expect("the broker takes the message");
+    }
+}

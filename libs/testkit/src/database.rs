@@ -1,0 +1,39 @@
+//! A database of its own for each service under test.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Context;
+use tokio_postgres::NoTls;
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Creates an empty database on the server that `DATABASE_URL` names and answers its URL. Those of
+/// test processes that have ended are removed.
+///
+/// # Errors
+/// Without `DATABASE_URL`, or when the server refuses.
+pub async fn create() -> anyhow::Result<String> {
+    let server = crate::required("DATABASE_URL")?;
+    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.context("DATABASE_URL")?;
+    let driver = tokio::task::spawn(connection);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    if number == 0 {
+        for row in client.query("select datname::text from pg_database where datname like 'test\\_%'", &[]).await? {
+            let name: String = row.get(0);
+            let process = name.split('_').nth(1).unwrap_or_default();
+            if !Path::new("/proc").join(process).exists() {
+                // Another test process may be removing it too.
+                let _ = client.batch_execute(&format!("drop database if exists {name} with (force)")).await;
+            }
+        }
+    }
+    let name = format!("test_{}_{number}", std::process::id());
+    client.batch_execute(&format!("drop database if exists {name}")).await?;
+    client.batch_execute(&format!("create database {name}")).await?;
+    drop(client);
+    driver.await??;
+    let (base, query) = server.split_once('?').map_or((server.as_str(), None), |(base, query)| (base, Some(query)));
+    let base = base.rsplit_once('/').map_or(base, |(base, _)| base);
+    Ok(query.map_or_else(|| format!("{base}/{name}"), |query| format!("{base}/{name}?{query}")))
+}

@@ -1,0 +1,351 @@
+//! A small OIDC issuer: discovery, JWKS and a token endpoint for machine callers. Tests sign tokens
+//! with it directly; the local stack serves it on a port of its own.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use actix_web::dev::ServerHandle;
+use actix_web::http::header::{AUTHORIZATION, HeaderMap};
+use actix_web::web::{self, Data, Form, ServiceConfig};
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
+use anyhow::Context;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse, ThumbprintHash};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use time::Duration;
+use uuid::Uuid;
+
+/// What a person's token is for.
+pub const PLATFORM: &str = "platform";
+/// What a machine's token is for.
+pub const PLATFORM_INTERNAL: &str = "platform-internal";
+/// The machine callers and their secrets, which protect nothing but a developer's own machine.
+pub const CLIENTS: [(&str, &str); 2] = [("news", "news-dev-secret"), ("crm", "crm-dev-secret")];
+
+/// Whom a token speaks for and what it allows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Claims {
+    pub sub: String,
+    pub aud: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub company_id: Option<Uuid>,
+    pub permissions: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// From now until the token expires.
+    #[serde(skip)]
+    pub lifetime: Duration,
+}
+
+impl Claims {
+    /// A person.
+    pub fn user(id: Uuid) -> Self {
+        Self {
+            sub: id.to_string(),
+            aud: PLATFORM.to_owned(),
+            company_id: None,
+            permissions: Vec::new(),
+            client_id: None,
+            lifetime: Duration::hours(1),
+        }
+    }
+
+    /// A machine caller.
+    pub fn client(id: &str) -> Self {
+        Self {
+            sub: id.to_owned(),
+            aud: PLATFORM_INTERNAL.to_owned(),
+            company_id: None,
+            permissions: Vec::new(),
+            client_id: Some(id.to_owned()),
+            lifetime: Duration::hours(1),
+        }
+    }
+
+    #[must_use]
+    pub fn company(mut self, id: Uuid) -> Self {
+        self.company_id = Some(id);
+        self
+    }
+
+    /// Adds a permission as tokens spell it: `crm.deals.manage@platform`, `news.posts.manage-own`.
+    #[must_use]
+    pub fn permission(mut self, name: impl Into<String>) -> Self {
+        self.permissions.push(name.into());
+        self
+    }
+
+    #[must_use]
+    pub fn lifetime(mut self, lifetime: Duration) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+}
+
+/// An issuer with one ES256 key. Cloning shares it.
+#[derive(Clone)]
+pub struct Issuer(Arc<Inner>);
+
+struct Inner {
+    url: String,
+    key: EncodingKey,
+    key_id: String,
+    jwks: JwkSet,
+}
+
+impl Issuer {
+    /// An issuer with a fresh key. `url` is what its tokens name as `iss`.
+    pub fn new(url: impl Into<String>) -> anyhow::Result<Self> {
+        Self::from_pkcs8(&generate()?, url)
+    }
+
+    /// An issuer whose key is kept in a file (mode 0600), so that its tokens outlive the process.
+    pub fn load_or_create(path: &Path, url: impl Into<String>) -> anyhow::Result<Self> {
+        if !path.exists() {
+            let key = generate()?;
+            std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .and_then(|mut file| file.write_all(&key))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let key = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::from_pkcs8(&key, url).with_context(|| format!("{} is not a signing key", path.display()))
+    }
+
+    fn from_pkcs8(der: &[u8], url: impl Into<String>) -> anyhow::Result<Self> {
+        let key = EncodingKey::from_ec_der(der);
+        let mut jwk = Jwk::from_encoding_key(&key, Algorithm::ES256)?;
+        let key_id = jwk.thumbprint(ThumbprintHash::SHA256)?;
+        jwk.common.key_id = Some(key_id.clone());
+        jwk.common.public_key_use = Some(PublicKeyUse::Signature);
+        let url = url.into();
+        Ok(Self(Arc::new(Inner { url, key, key_id, jwks: JwkSet { keys: vec![jwk] } })))
+    }
+
+    /// Serves a new issuer on a free loopback port until the answer is dropped.
+    pub fn start() -> anyhow::Result<Served> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let issuer = Self::new(format!("http://{}", listener.local_addr()?))?;
+        issuer.serve(listener)
+    }
+
+    /// Serves on a thread of its own, since a test's runtime ends with the test.
+    pub fn serve(self, listener: TcpListener) -> anyhow::Result<Served> {
+        let (issuer, (sender, receiver)) = (self.clone(), std::sync::mpsc::channel());
+        std::thread::Builder::new().name("issuer".to_owned()).spawn(move || {
+            let serve = async move {
+                let server = HttpServer::new(move || App::new().configure(|routes| issuer.configure(routes)))
+                    .workers(1)
+                    .disable_signals()
+                    .shutdown_timeout(1)
+                    .listen(listener)?
+                    .run();
+                // Nobody waits for it any more: then nothing needs serving either.
+                let _ = sender.send(server.handle());
+                server.await
+            };
+            if let Err(error) = actix_web::rt::System::new().block_on(serve) {
+                eprintln!("the issuer ended: {error}");
+            }
+        })?;
+        let handle = receiver.recv().context("the issuer did not start")?;
+        Ok(Served { issuer: self, handle })
+    }
+
+    /// Its routes: discovery, keys, token endpoint.
+    pub fn configure(&self, routes: &mut ServiceConfig) {
+        routes
+            .app_data(Data::new(self.clone()))
+            .route("/.well-known/openid-configuration", web::get().to(discovery))
+            .route("/jwks", web::get().to(jwks))
+            .route("/token", web::post().to(token));
+    }
+
+    pub fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    pub fn key_id(&self) -> &str {
+        &self.0.key_id
+    }
+
+    /// The public half of the key, as `/jwks` answers it.
+    pub fn jwks(&self) -> &JwkSet {
+        &self.0.jwks
+    }
+
+    /// A token that is valid from now on.
+    pub fn token(&self, claims: &Claims) -> anyhow::Result<String> {
+        let now = runtime::clock::now();
+        let mut all = serde_json::to_value(claims)?;
+        all["iss"] = json!(self.0.url);
+        all["iat"] = json!(now.unix_timestamp());
+        all["nbf"] = json!(now.unix_timestamp());
+        all["exp"] = json!((now + claims.lifetime).unix_timestamp());
+        self.sign(&all)
+    }
+
+    /// A token of any claims, signed as every other.
+    pub fn sign(&self, claims: &impl Serialize) -> anyhow::Result<String> {
+        let header = Header { kid: Some(self.0.key_id.clone()), ..Header::new(Algorithm::ES256) };
+        self.sign_with(&header, claims)
+    }
+
+    /// A token of any claims under any header that the key can sign for.
+    pub fn sign_with(&self, header: &Header, claims: &impl Serialize) -> anyhow::Result<String> {
+        Ok(jsonwebtoken::encode(header, claims, &self.0.key)?)
+    }
+}
+
+/// A listening issuer.
+pub struct Served {
+    issuer: Issuer,
+    handle: ServerHandle,
+}
+
+impl std::ops::Deref for Served {
+    type Target = Issuer;
+
+    fn deref(&self) -> &Issuer {
+        &self.issuer
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // The command is sent at once; the future only waits for its end.
+        drop(self.handle.stop(false));
+    }
+}
+
+fn generate() -> anyhow::Result<Vec<u8>> {
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
+        .map_err(|_| anyhow::anyhow!("the signing key could not be generated"))?;
+    Ok(key.as_ref().to_vec())
+}
+
+async fn discovery(issuer: Data<Issuer>) -> HttpResponse {
+    let url = issuer.url();
+    HttpResponse::Ok().json(json!({
+        "issuer": url,
+        "jwks_uri": format!("{url}/jwks"),
+        "token_endpoint": format!("{url}/token"),
+        "grant_types_supported": ["client_credentials"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        "response_types_supported": ["token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    }))
+}
+
+async fn jwks(issuer: Data<Issuer>) -> HttpResponse {
+    HttpResponse::Ok().json(issuer.jwks())
+}
+
+#[derive(Deserialize)]
+struct TokenRequest {
+    grant_type: String,
+    client_id: Option<String>,
+    client_secret: Option<String>,
+}
+
+/// RFC 6749, section 4.4.
+async fn token(issuer: Data<Issuer>, request: HttpRequest, form: Form<TokenRequest>) -> HttpResponse {
+    if form.grant_type != "client_credentials" {
+        return refuse(HttpResponse::BadRequest(), "unsupported_grant_type");
+    }
+    let posted = form.client_id.clone().zip(form.client_secret.clone());
+    let known = basic(request.headers()).or(posted).and_then(|(id, secret)| {
+        CLIENTS.into_iter().find(|client| *client == (id.as_str(), secret.as_str()))
+    });
+    let Some((id, _)) = known else {
+        return refuse(HttpResponse::Unauthorized(), "invalid_client");
+    };
+    let claims = Claims::client(id);
+    match issuer.token(&claims) {
+        Ok(token) => HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(json!({
+            "access_token": token,
+            "token_type": "Bearer",
+            "expires_in": claims.lifetime.whole_seconds(),
+        })),
+        Err(_) => refuse(HttpResponse::InternalServerError(), "server_error"),
+    }
+}
+
+fn refuse(mut response: actix_web::HttpResponseBuilder, error: &str) -> HttpResponse {
+    response.json(Value::from_iter([("error", error)]))
+}
+
+/// Client id and secret of HTTP basic authentication.
+fn basic(headers: &HeaderMap) -> Option<(String, String)> {
+    let encoded = headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Basic ")?;
+    let text = String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()?;
+    let (id, secret) = text.split_once(':')?;
+    Some((id.to_owned(), secret.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+    use serde_json::Value;
+    use uuid::Uuid;
+
+    use super::{CLIENTS, Claims, Issuer};
+
+    fn verify(issuer: &Issuer, audience: &str, token: &str) -> Value {
+        let mut rules = Validation::new(Algorithm::ES256);
+        rules.set_audience(&[audience]);
+        rules.set_issuer(&[issuer.url()]);
+        let key = DecodingKey::from_jwk(&issuer.jwks().keys[0]).unwrap();
+        jsonwebtoken::decode::<Value>(token, &key, &rules).unwrap().claims
+    }
+
+    #[test]
+    fn a_token_holds_against_the_published_key() {
+        let issuer = Issuer::new("http://issuer").unwrap();
+        let user = Uuid::from_u128(7);
+        let token = issuer.token(&Claims::user(user).permission("crm.deals.manage@platform")).unwrap();
+        let claims = verify(&issuer, "platform", &token);
+        assert_eq!(claims["sub"], user.to_string());
+        assert_eq!(claims["permissions"][0], "crm.deals.manage@platform");
+    }
+
+    #[test]
+    fn a_kept_key_signs_for_the_next_process_too() {
+        let path = std::env::temp_dir().join(format!("issuer-{}.key", std::process::id()));
+        let token =
+            Issuer::load_or_create(&path, "http://issuer").unwrap().token(&Claims::client("crm")).unwrap();
+        let later = Issuer::load_or_create(&path, "http://issuer").unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(verify(&later, "platform-internal", &token)["client_id"], "crm");
+    }
+
+    #[tokio::test]
+    async fn a_machine_gets_its_token_for_its_secret_alone() {
+        let issuer = Issuer::start().unwrap();
+        let http = reqwest::ClientBuilder::new().build().unwrap();
+        let ask = async |secret: &str| {
+            let form = [
+                ("grant_type", "client_credentials"),
+                ("client_id", CLIENTS[0].0),
+                ("client_secret", secret),
+            ];
+            http.post(format!("{}/token", issuer.url())).form(&form).send().await.unwrap()
+        };
+        assert_eq!(ask("guess").await.status(), 401);
+        let answer: Value = ask(CLIENTS[0].1).await.json().await.unwrap();
+        let claims = verify(&issuer, "platform-internal", answer["access_token"].as_str().unwrap());
+        assert_eq!(claims["client_id"], CLIENTS[0].0);
+    }
+}

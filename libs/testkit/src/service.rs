@@ -1,0 +1,152 @@
+//! A service, really running: its own database, its own ports, the shared broker and issuer.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::sync::mpsc;
+
+use anyhow::Context;
+use runtime::{Endpoints, Env, Process, Role, Service, telemetry};
+use uuid::Uuid;
+
+use crate::bus::Bus;
+use crate::client::Client;
+use crate::issuer::{Claims, Issuer, Served};
+use crate::{database, required};
+
+/// A running service. It stops when dropped.
+pub struct Running {
+    pub database_url: String,
+    pub process: Process,
+    endpoints: Endpoints,
+    topics: Vec<String>,
+}
+
+/// The issuer that all services under test believe.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn issuer() -> &'static Issuer {
+    static ISSUER: OnceLock<Served> = OnceLock::new();
+    ISSUER.get_or_init(|| Issuer::start().expect("an issuer"))
+}
+
+impl Running {
+    /// Starts a service in both roles, with `settings` over the defaults, on threads of its own, since
+    /// it may serve tests whose runtimes come and go.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start<S: Service>(settings: &[(&str, &str)]) -> Self {
+        let settings: HashMap<String, String> =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            tokio.expect("a runtime").block_on(async {
+                let started = launch::<S>(settings).await;
+                let process = started.as_ref().ok().map(|running| running.process.clone());
+                sender.send(started).expect("the test waits");
+                if let Some(process) = process
+                    && let Err(error) = process.finished().await
+                {
+                    eprintln!("{} ended: {error:#}", S::NAME);
+                }
+            });
+        });
+        receiver.recv().expect("the service's thread").unwrap_or_else(|error| panic!("{}: {error:#}", S::NAME))
+    }
+
+    /// A person with an id of their own.
+    pub fn user(&self) -> (Uuid, Client) {
+        let id = Uuid::from_u128(rand::random());
+        (id, self.caller(&Claims::user(id)))
+    }
+
+    /// Whoever `claims` speak for, at the public port.
+    ///
+    /// # Panics
+    /// When the token cannot be signed.
+    pub fn caller(&self, claims: &Claims) -> Client {
+        self.bearer(&issuer().token(claims).expect("a token"))
+    }
+
+    /// Whoever holds `token`, at the public port.
+    pub fn bearer(&self, token: &str) -> Client {
+        Client::new(self.public_url(), Some(token.to_owned()))
+    }
+
+    /// Nobody in particular.
+    pub fn guest(&self) -> Client {
+        Client::new(self.public_url(), None)
+    }
+
+    /// The service `client_id`, at the internal port.
+    ///
+    /// # Panics
+    /// When the token cannot be signed.
+    pub fn machine(&self, client_id: &str) -> Client {
+        let token = issuer().token(&Claims::client(client_id)).expect("a token");
+        Client::new(self.internal_url(), Some(token))
+    }
+
+    /// Whoever holds `token`, or nobody, at the internal port.
+    pub fn at_internal(&self, token: Option<String>) -> Client {
+        Client::new(self.internal_url(), token)
+    }
+
+    /// Whoever watches the service.
+    pub fn operator(&self) -> Client {
+        Client::new(format!("http://{}", self.endpoints.admin), None)
+    }
+
+    /// The bus that it publishes to.
+    pub fn bus(&self) -> &'static Bus {
+        Bus::shared(&self.topics)
+    }
+
+    fn public_url(&self) -> String {
+        format!("http://{}", self.endpoints.public.expect("a public port"))
+    }
+
+    fn internal_url(&self) -> String {
+        format!("http://{}", self.endpoints.internal.expect("an internal port"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.process.stop();
+    }
+}
+
+async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Result<Running> {
+    static TELEMETRY: OnceLock<telemetry::Telemetry> = OnceLock::new();
+    TELEMETRY.get_or_init(|| {
+        let mut env = Env::new(|name| (name == "LOG").then(|| required("TEST_LOG").unwrap_or_else(|_| "off".to_owned())));
+        let config = telemetry::Config::read(&mut env);
+        env.finish(config).and_then(|config| telemetry::start("test", &config)).expect("telemetry")
+    });
+    let database_url = database::create().await?;
+    let loopback = "127.0.0.1:0".to_owned();
+    for (name, value) in [
+        ("DATABASE_URL", database_url.clone()),
+        ("KAFKA_BROKERS", required("KAFKA_BROKERS")?),
+        ("KAFKA_FETCH_WAIT_MS", "20".to_owned()),
+        ("AUTH_ISSUER", issuer().url().to_owned()),
+        ("PUBLIC_LISTEN", loopback.clone()),
+        ("INTERNAL_LISTEN", loopback.clone()),
+        ("ADMIN_LISTEN", loopback),
+        ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
+        // Each service under test is a consumer group of its own on the shared broker.
+        ("KAFKA_GROUP_SUFFIX", format!(".{}", Uuid::from_u128(rand::random()).simple())),
+    ] {
+        settings.entry(name.to_owned()).or_insert(value);
+    }
+    let mut env = Env::new(move |name| settings.get(name).cloned());
+    let config = S::configure(&mut env);
+    let config = env.finish(config)?;
+    S::migrate(&config).await.context("migrate")?;
+    let process = Process::new();
+    let endpoints = S::start(config, Role::Both, &process).await?;
+    Ok(Running { database_url, process, endpoints, topics: S::topics() })
+}
