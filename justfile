@@ -1,0 +1,34 @@
+# The menu for people. Each entry is one `cargo` command, so that none needs `just`.
+
+# list the menu
+default:
+    @just --list
+
+# start the platform on this machine
+up *arguments:
+    cargo dev up {{arguments}}
+
+# play a story over HTTP and Kafka
+demo:
+    cargo dev demo
+
+# run the tests, with the database and the broker that they need
+test *arguments:
+    cargo dev test {{arguments}}
+
+# what CI checks, here
+check:
+    .ci/run
+
+# format, and mend what lints can mend
+fix:
+    cargo fmt --all
+    cargo clippy --workspace --all-targets --fix --allow-dirty
+
+# write contracts/ anew from the code
+contracts:
+    cargo run --quiet --package selections -- contracts contracts
+
+# licenses, advisories, sources of dependencies (needs cargo-deny)
+deny:
+    cargo deny check
