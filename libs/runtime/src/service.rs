@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -83,8 +84,8 @@ enum Command {
     Work,
     /// Bring the schema up to date, then exit
     Migrate,
-    /// Print the OpenAPI and AsyncAPI documents
-    Contracts,
+    /// Print the OpenAPI and AsyncAPI documents, or write them below a folder
+    Contracts { folder: Option<PathBuf> },
     /// Print the environment variables that the service reads
     Config,
 }
@@ -103,9 +104,16 @@ pub fn main<S: Service>() -> ExitCode {
 
 fn execute<S: Service>(command: Option<&Command>) -> anyhow::Result<()> {
     let role = match command {
-        Some(Command::Contracts) => {
+        Some(Command::Contracts { folder: None }) => {
             let contracts = S::contracts();
             println!("{}---\n{}", contracts.openapi, contracts.asyncapi);
+            return Ok(());
+        }
+        Some(Command::Contracts { folder: Some(folder) }) => {
+            let contracts = S::contracts();
+            let document = format!("{}.yaml", S::NAME);
+            std::fs::write(folder.join("openapi").join(&document), contracts.openapi)?;
+            std::fs::write(folder.join("asyncapi").join(&document), contracts.asyncapi)?;
             return Ok(());
         }
         Some(Command::Config) => {

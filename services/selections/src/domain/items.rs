@@ -44,7 +44,7 @@ impl ItemOrder {
     /// # Errors
     /// [`ItemsError`]
     pub fn parse(asked: Vec<(PropertyObjectId, Option<i32>)>) -> Result<Self, ItemsError> {
-        if asked.len() > MAX_ITEMS.into() {
+        if asked.len() > usize::from(MAX_ITEMS) {
             return Err(ItemsError::TooMany);
         }
         let mut seen = HashSet::with_capacity(asked.len());
