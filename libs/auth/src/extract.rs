@@ -12,7 +12,7 @@ use actix_web::middleware::Next;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, web};
 
 use crate::verifier::{Claims, Refusal};
-use crate::{UserId, Verifier};
+use crate::{CompanyId, UserId, Verifier};
 
 /// What is known of the caller before any extractor runs.
 #[derive(Clone)]
@@ -57,9 +57,19 @@ fn claims(request: &HttpRequest) -> Result<Arc<Claims>, Problem> {
 }
 
 /// A signed-in person.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Actor {
     pub user_id: UserId,
+    /// The company that the person acts for.
+    pub company_id: Option<CompanyId>,
+    claims: Arc<Claims>,
+}
+
+impl Actor {
+    /// Whether the person holds a permission, in whatever scope.
+    pub fn holds(&self, permission: &str) -> bool {
+        self.claims.permissions.iter().any(|held| held.split('@').next() == Some(permission))
+    }
 }
 
 impl FromRequest for Actor {
@@ -67,17 +77,18 @@ impl FromRequest for Actor {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let user_id =
-            claims(request).and_then(|claims| claims.sub.parse().map_err(|_| Problem::unauthorized()));
-        ready(user_id.map(|user_id| Self { user_id }))
+        ready(claims(request).and_then(|claims| {
+            let user_id = claims.sub.parse().map_err(|_| Problem::unauthorized())?;
+            Ok(Self { user_id, company_id: claims.company_id, claims })
+        }))
     }
 }
 
-/// Anybody: a handler that takes it is open to the world, and says so. Holds whether the caller is
-/// known; a token that does not hold makes a guest, not an error.
-#[derive(Clone, Copy, Debug)]
+/// Anybody: a handler that takes it is open to the world, and says so. Holds who the caller is, if
+/// that is known; a token that does not hold makes a guest, not an error.
+#[derive(Clone, Debug)]
 pub struct Guest {
-    pub actor: Option<UserId>,
+    pub actor: Option<Actor>,
 }
 
 impl FromRequest for Guest {
@@ -85,8 +96,34 @@ impl FromRequest for Guest {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let actor = Actor::from_request(request, payload).into_inner().ok().map(|actor| actor.user_id);
-        ready(Ok(Self { actor }))
+        ready(Ok(Self { actor: Actor::from_request(request, payload).into_inner().ok() }))
+    }
+}
+
+/// What a person must hold before the request is looked at.
+pub trait Permission: 'static {
+    fn allows(actor: &Actor) -> bool;
+}
+
+/// A person whom `P` allows; others get 403 before the body is read.
+pub struct Permitted<P> {
+    pub actor: Actor,
+    permission: PhantomData<P>,
+}
+
+impl<P: Permission> FromRequest for Permitted<P> {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let actor = Actor::from_request(request, payload).into_inner();
+        ready(actor.and_then(|actor| {
+            if P::allows(&actor) {
+                Ok(Self { actor, permission: PhantomData })
+            } else {
+                Err(Problem::forbidden())
+            }
+        }))
     }
 }
 

@@ -4,13 +4,18 @@ mod extract;
 mod keys;
 mod verifier;
 
-pub use extract::{Actor, Caller, Client, Crm, Guest, News, authenticate};
+pub use extract::{Actor, Caller, Client, Crm, Guest, News, Permission, Permitted, authenticate};
 pub use keys::{Config, Keys};
 pub use verifier::Verifier;
 
 ids::typed_id!(
     /// A person, by the token's `sub`.
     UserId
+);
+
+ids::typed_id!(
+    /// A company, which is also a tenant.
+    CompanyId
 );
 
 /// `aud` of the tokens of people.

@@ -6,7 +6,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use quick_cache::sync::Cache;
 use serde::Deserialize;
 
-use crate::Keys;
+use crate::{CompanyId, Keys};
 
 /// Asymmetric only: with `none` or a shared secret anybody could sign.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
@@ -24,6 +24,9 @@ pub(crate) struct Claims {
     exp: i64,
     pub(crate) sub: String,
     pub(crate) client_id: Option<String>,
+    pub(crate) company_id: Option<CompanyId>,
+    #[serde(default)]
+    pub(crate) permissions: Vec<String>,
 }
 
 /// Why a token was not accepted.

@@ -1,6 +1,13 @@
-//! Calling another service over HTTP.
+//! Calling another service: 5 s a try, two retries with jitter, `traceparent`, a machine token, and a
+//! breaker that answers at once while the other side is plainly down.
+
+mod middleware;
+mod service;
+mod token;
 
 use std::time::Duration;
+
+pub use service::{CallError, Config, Service};
 
 /// A client for small documents, such as an issuer's keys: no redirects, and cut off after `timeout`.
 ///

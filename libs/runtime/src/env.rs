@@ -44,7 +44,7 @@ impl Env {
     where
         T: FromStr<Err: Display>,
     {
-        self.variables.push(Variable { name, default: None, about });
+        self.declare(name, None, about);
         let Some(text) = self.value(name) else {
             self.mistakes.push(format!("{name} is missing: {about}"));
             return None;
@@ -57,7 +57,7 @@ impl Env {
     where
         T: FromStr<Err: Display> + Display,
     {
-        self.variables.push(Variable { name, default: Some(default.to_string()), about });
+        self.declare(name, Some(default.to_string()), about);
         match self.value(name) {
             Some(text) => self.parse(name, &text),
             None => Some(default),
@@ -69,7 +69,7 @@ impl Env {
     where
         T: FromStr<Err: Display>,
     {
-        self.variables.push(Variable { name, default: Some(String::new()), about });
+        self.declare(name, Some(String::new()), about);
         match self.value(name) {
             Some(text) => self.parse(name, &text).map(Some),
             None => Some(None),
@@ -81,7 +81,7 @@ impl Env {
     where
         T: FromStr<Err: Display>,
     {
-        self.variables.push(Variable { name, default: Some(String::new()), about });
+        self.declare(name, Some(String::new()), about);
         let text = self.value(name).unwrap_or_default();
         text.split(',')
             .map(str::trim)
@@ -106,6 +106,13 @@ impl Env {
         match config {
             Some(config) if self.mistakes.is_empty() => Ok(config),
             _ => bail!("the configuration is not usable:\n  {}", self.mistakes.join("\n  ")),
+        }
+    }
+
+    /// Two parts of a service may read the same variable; it is told of once.
+    fn declare(&mut self, name: &'static str, default: Option<String>, about: &'static str) {
+        if self.variables.iter().all(|variable| variable.name != name) {
+            self.variables.push(Variable { name, default, about });
         }
     }
 

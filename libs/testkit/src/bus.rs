@@ -98,11 +98,7 @@ impl Bus {
     /// When it does not arrive.
     pub async fn events_until(&self, key: impl ToString, last: &str) -> Vec<Published> {
         let key = key.to_string();
-        let of_key = || {
-            let mut events = self.seen.lock().expect("no test panics here").get(&key).cloned().unwrap_or_default();
-            events.sort_by_key(Published::sequence);
-            events
-        };
+        let of_key = || self.events(&key);
         let mut arrived = self.arrived.clone();
         let wait = async {
             while !of_key().iter().any(|event| event.topic == last) {
@@ -112,6 +108,17 @@ impl Bus {
         assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "no {last} of {key}; only {:?}", of_key());
         tokio::time::sleep(STRAGGLERS).await;
         of_key()
+    }
+
+    /// Everything published under `key` so far, in order.
+    ///
+    /// # Panics
+    /// When another test has panicked in here.
+    pub fn events(&self, key: impl ToString) -> Vec<Published> {
+        let seen = self.seen.lock().expect("no test panics here");
+        let mut events = seen.get(&key.to_string()).cloned().unwrap_or_default();
+        events.sort_by_key(Published::sequence);
+        events
     }
 
     /// Publishes as another service would: CloudEvents in binary mode.

@@ -108,7 +108,11 @@ impl Running {
         format!("http://{}", self.endpoints.public.expect("a public port"))
     }
 
-    fn internal_url(&self) -> String {
+    /// Where other services call it.
+    ///
+    /// # Panics
+    /// When it has no internal port.
+    pub fn internal_url(&self) -> String {
         format!("http://{}", self.endpoints.internal.expect("an internal port"))
     }
 }

@@ -7,7 +7,7 @@ use diesel::expression::AsExpression;
 use diesel::pg::{Pg, PgValue};
 use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
@@ -16,8 +16,8 @@ use crate::Invalid;
 /// Text of `MIN..=MAX` Unicode scalar values, none of them NUL (which PostgreSQL cannot store).
 ///
 /// It is kept as it was sent: nothing is trimmed or normalized.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, AsExpression, FromSqlRow)]
+#[serde(try_from = "String")]
 #[diesel(sql_type = sql_types::Text)]
 pub struct Text<const MIN: usize, const MAX: usize>(String);
 
@@ -44,6 +44,15 @@ impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// For stored documents; a request is parsed member by member, so that its refusals name their reason.
+impl<const MIN: usize, const MAX: usize> TryFrom<String> for Text<MIN, MAX> {
+    type Error = &'static str;
+
+    fn try_from(raw: String) -> Result<Self, &'static str> {
+        Self::parse(raw).map_err(|invalid| invalid.code)
     }
 }
 

@@ -10,6 +10,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
+use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 use values::Invalid;
 
@@ -50,6 +51,18 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
             decode(&body).map(Self)
         })
     }
+}
+
+/// Decodes a part of a body that was kept as it came, such as one item of a list; refusals point below
+/// `prefix`.
+///
+/// # Errors
+/// `400 VALIDATION_FAILED`
+pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result<T, Vec<FieldError>> {
+    decode(part.get().as_bytes()).map_err(|problem| {
+        let errors = problem.details().errors.iter().cloned();
+        errors.map(|error| FieldError { field: format!("{prefix}{}", error.field), ..error }).collect()
+    })
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
@@ -93,6 +106,11 @@ impl Fields {
     /// The parsed member, or `None` with its refusal remembered under the JSON pointer `field`.
     pub fn check<T>(&mut self, field: &str, parsed: Result<T, Invalid>) -> Option<T> {
         parsed.map_err(|invalid| self.0.push(FieldError { field: field.to_owned(), invalid })).ok()
+    }
+
+    /// Adds refusals that were found elsewhere.
+    pub fn refuse(&mut self, errors: Vec<FieldError>) {
+        self.0.extend(errors);
     }
 
     /// # Errors

@@ -11,7 +11,7 @@ mod rate_limit;
 mod server;
 
 pub use config::Config;
-pub use json::{Fields, Json};
+pub use json::{Fields, Json, decode_part};
 pub use messages::Messages;
 pub use paging::{Page, Paging, SortKey};
 pub use problem::{FieldError, Problem, ProblemBody, Problems};

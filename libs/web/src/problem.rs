@@ -77,6 +77,13 @@ impl Problem {
         self
     }
 
+    /// What the log should say.
+    #[must_use]
+    pub fn caused_by(mut self, cause: &impl fmt::Display) -> Self {
+        self.0.cause = Some(cause.to_string());
+        self
+    }
+
     /// When the caller may try again.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
@@ -130,16 +137,14 @@ impl Problem {
 
     /// `503 SERVICE_UNAVAILABLE` with `Retry-After`: a dependency is away.
     pub fn unavailable(cause: &impl fmt::Display) -> Self {
-        let mut problem = Self::common(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE");
-        problem.0.cause = Some(cause.to_string());
-        problem.retry_after(Duration::from_secs(1))
+        let problem = Self::common(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE");
+        problem.caused_by(cause).retry_after(Duration::from_secs(1))
     }
 
     /// `500 INTERNAL_ERROR`: nothing of the cause leaves the service.
     pub fn internal(cause: impl Into<anyhow::Error>) -> Self {
-        let mut problem = Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR");
-        problem.0.cause = Some(format!("{:#}", cause.into()));
-        problem
+        Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR")
+            .caused_by(&format!("{:#}", cause.into()))
     }
 
     /// What actix answers by itself, in our words.
