@@ -1,0 +1,21 @@
+NEWS_POST_NOT_FOUND = There is no such post
+NEWS_POST_ARCHIVED = The post is archived
+    .detail = An archived post can no longer be changed.
+NEWS_POST_INVALID_TRANSITION = The post cannot go there from where it is
+NEWS_POST_PUBLISH_INCOMPLETE = The post is not ready to be published
+    .detail = It needs a title and at least one block.
+NEWS_TOO_MANY_BLOCKS = The post has too many blocks
+    .detail = A post holds at most { $limit } blocks.
+NEWS_SNAPSHOT_INVALID = The embedded snapshot cannot be used
+    .detail = It is missing, detached, or belongs to another post. Embed the selection anew.
+NEWS_SELECTION_SOURCE_DELETED = The embedded selection is deleted
+NEWS_SELECTION_SOURCE_EMPTY = The embedded selection is empty
+NEWS_SELECTIONS_UNAVAILABLE = Selections cannot be embedded for a moment
+    .detail = Nothing was saved. Wait as long as Retry-After says, then try again.
+CONCURRENCY_CONFLICT = The post has changed meanwhile
+    .detail = Read it again and repeat your change.
+
+duplicate = This is there twice
+too_many = At most { $max } items are allowed
+too_few = At least one item is required
+exactly_one = Exactly one of SourceSelectionId and SnapshotId is required

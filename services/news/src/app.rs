@@ -1,0 +1,80 @@
+//! The composition root: what the service is made of, in each of its roles.
+
+use ::db::Db;
+use ::web::{Area, Listener, Server};
+use actix_web::web;
+use auth::{Keys, Verifier};
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use messaging::Relay;
+use runtime::{Contracts, Endpoints, Env, Process, Role};
+
+use crate::clients::Selections;
+use crate::jobs::SnapshotDetachRetry;
+use crate::{Config, events, http};
+
+pub const NAME: &str = "news";
+
+const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/news");
+
+const MESSAGES: [(&str, &str); 2] =
+    [("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
+
+/// What the handlers share.
+pub struct App {
+    pub db: Db,
+    pub selections: Selections,
+}
+
+/// The service as its binary, the local stack and the tests see it.
+pub struct Service;
+
+impl runtime::Service for Service {
+    const NAME: &'static str = NAME;
+    type Config = Config;
+
+    fn configure(env: &mut Env) -> Option<Config> {
+        Config::read(env)
+    }
+
+    async fn migrate(config: &Config) -> anyhow::Result<()> {
+        ::db::migrate(&config.database, [messaging::MIGRATIONS, MIGRATIONS]).await
+    }
+
+    async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
+        let db = Db::new(&config.database)?;
+        let ready = db.clone();
+        process.require("database", move || {
+            let db = ready.clone();
+            async move { db.ping().await.map_err(|error| error.to_string()) }
+        });
+        let area = Area::new(NAME, "", &MESSAGES, &config.web)?;
+        let server = Server::new(process, config.web.clone(), area.clone());
+        let mut endpoints = Endpoints { public: None, internal: None, admin: server.admin()? };
+        if role.serves() {
+            let keys = Keys::new(config.auth)?;
+            process.spawn("issuer keys", keys.clone().refresh(process.stopping()));
+            let app =
+                web::Data::new(App { db: db.clone(), selections: Selections::new(&config.selections)? });
+            let verifier = web::Data::new(Verifier::new(keys, auth::PLATFORM));
+            let public = Listener { name: "public", address: config.web.public, routes: http::public };
+            endpoints.public = Some(server.listen(public, move |config: &mut web::ServiceConfig| {
+                config.app_data(app.clone()).app_data(verifier.clone());
+            })?);
+        }
+        if role.works() {
+            let relay = Relay::new(process, db.clone(), config.messaging, NAME);
+            process.spawn("relay", relay.run(process.stopping()));
+            let retry = SnapshotDetachRetry::new(db, Selections::new(&config.selections)?);
+            process.spawn("snapshot-detach-retry", retry.run(process.stopping()));
+        }
+        Ok(endpoints)
+    }
+
+    fn topics() -> Vec<String> {
+        events::TOPICS.iter().map(|topic| (*topic).to_owned()).collect()
+    }
+
+    fn contracts() -> Contracts {
+        http::contracts()
+    }
+}

@@ -1,0 +1,135 @@
+//! The internal API of selections. Every call may be repeated: taking is idempotent by post and
+//! source, detaching happens once.
+
+use std::sync::Arc;
+
+use auth::UserId;
+use http_client::{CallError, Service};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::domain::{PostId, SelectionId, SnapshotId};
+use crate::error::Error;
+
+/// Items of snapshots that are remembered, over all snapshots: about 32 MiB.
+const REMEMBERED_ITEMS: u64 = 64 * 1024;
+
+pub struct Selections {
+    service: Service,
+    /// A snapshot never changes, so what is here is never stale.
+    contents: Cache<SnapshotId, Arc<SnapshotContent>, ItemsCount>,
+}
+
+/// The weight of a snapshot.
+#[derive(Clone)]
+struct ItemsCount;
+
+impl Weighter<SnapshotId, Arc<SnapshotContent>> for ItemsCount {
+    fn weight(&self, _: &SnapshotId, content: &Arc<SnapshotContent>) -> u64 {
+        content.items.len() as u64 + 1
+    }
+}
+
+/// What a post keeps of a snapshot; the fields that are read here.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Taken {
+    pub snapshot_id: SnapshotId,
+    pub public_code: String,
+    pub title: String,
+    pub items_count: u32,
+}
+
+/// A snapshot whole; the fields that are read here.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Snapshot {
+    pub post_id: PostId,
+    pub source_selection_id: SelectionId,
+    pub status: String,
+    #[serde(flatten)]
+    pub taken: Taken,
+}
+
+/// What a reader sees of a snapshot; passed on as it is.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SnapshotContent {
+    pub items: Vec<Value>,
+}
+
+impl Selections {
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn new(config: &http_client::Config) -> anyhow::Result<Self> {
+        let contents = Cache::with_weighter(1_000, REMEMBERED_ITEMS, ItemsCount);
+        Ok(Self { service: Service::new(config)?, contents })
+    }
+
+    /// The post's active snapshot of the source, taken now if there is none.
+    ///
+    /// # Errors
+    /// `SelectionSourceDeleted` (a foreign or missing one is answered alike), `SelectionSourceEmpty`,
+    /// `SelectionsUnavailable`
+    pub async fn take_snapshot(
+        &self,
+        source: SelectionId,
+        post: PostId,
+        actor: UserId,
+        author: UserId,
+    ) -> Result<Taken, Error> {
+        let path = format!("/api/v1/internal/selections/{source}/snapshots");
+        let body = json!({"PostId": post, "ActorUserId": actor, "AuthorUserId": author});
+        self.service.post(&path, &body).await.map_err(|error| match error {
+            CallError::Refused { code, .. } => match code.as_str() {
+                "SELECTIONS_NOT_FOUND" | "SELECTIONS_SOURCE_DELETED" => Error::SelectionSourceDeleted,
+                "SELECTIONS_SOURCE_EMPTY" => Error::SelectionSourceEmpty,
+                _ => Error::SelectionsUnavailable(code),
+            },
+            CallError::Unavailable(reason) => Error::SelectionsUnavailable(reason),
+        })
+    }
+
+    /// A snapshot, detached or not; `None` when there is no such one.
+    ///
+    /// # Errors
+    /// `SelectionsUnavailable`
+    pub async fn find_snapshot(&self, id: SnapshotId) -> Result<Option<Snapshot>, Error> {
+        found(self.service.get(&format!("/api/v1/internal/snapshots/{id}")).await)
+    }
+
+    /// The content of a snapshot, for rendering.
+    ///
+    /// # Errors
+    /// `SelectionsUnavailable`
+    pub async fn snapshot_content(&self, id: SnapshotId) -> Result<Option<Arc<SnapshotContent>>, Error> {
+        if let Some(content) = self.contents.get(&id) {
+            return Ok(Some(content));
+        }
+        let content =
+            found(self.service.get(&format!("/api/v1/internal/snapshots/{id}")).await)?.map(Arc::new);
+        if let Some(content) = &content {
+            self.contents.insert(id, Arc::clone(content));
+        }
+        Ok(content)
+    }
+
+    /// Lets a snapshot go; one that is gone or detached already is as good.
+    ///
+    /// # Errors
+    /// `SelectionsUnavailable`
+    pub async fn detach_snapshot(&self, id: SnapshotId, reason: &str) -> Result<(), Error> {
+        let path = format!("/api/v1/internal/snapshots/{id}/detach");
+        found::<Value>(self.service.post(&path, &json!({"Reason": reason})).await).map(drop)
+    }
+}
+
+fn found<T>(answer: Result<T, CallError>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(CallError::Refused { code, .. }) if code == "SELECTIONS_SNAPSHOT_NOT_FOUND" => Ok(None),
+        Err(error) => Err(Error::SelectionsUnavailable(error.to_string())),
+    }
+}

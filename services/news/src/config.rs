@@ -1,0 +1,29 @@
+//! What the environment configures.
+
+use runtime::Env;
+
+/// The service's configuration.
+pub struct Config {
+    pub database: ::db::Config,
+    pub messaging: messaging::Config,
+    pub auth: auth::Config,
+    pub web: web::Config,
+    pub selections: http_client::Config,
+}
+
+impl Config {
+    pub fn read(env: &mut Env) -> Option<Self> {
+        let database = ::db::Config::read(env, crate::app::NAME);
+        let messaging = messaging::Config::read(env);
+        let auth = auth::Config::read(env);
+        let web = web::Config::read(env);
+        let selections = http_client::Config::read(env, "SELECTIONS_URL", "news");
+        Some(Self {
+            database: database?,
+            messaging: messaging?,
+            auth: auth?,
+            web: web?,
+            selections: selections?,
+        })
+    }
+}

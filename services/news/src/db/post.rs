@@ -1,0 +1,175 @@
+//! Posts as they are stored.
+
+use ::db::{Conn, Json, Tx};
+use auth::{CompanyId, UserId};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use time::OffsetDateTime;
+
+use super::schema::post;
+use crate::domain::{Block, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
+use crate::error::Error;
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = post, check_for_backend(Pg))]
+struct Row {
+    id: PostId,
+    author_user_id: UserId,
+    author_company_id: Option<CompanyId>,
+    title: Title,
+    summary: Option<Summary>,
+    cover_file_id: Option<FileId>,
+    tags: Json<Vec<Tag>>,
+    status: PostStatus,
+    blocks: Json<Vec<Block>>,
+    published_at: Option<OffsetDateTime>,
+    created_at: OffsetDateTime,
+    updated_at: OffsetDateTime,
+    updated_by_user_id: UserId,
+    deleted_at: Option<OffsetDateTime>,
+    version: i64,
+}
+
+impl From<Row> for Post {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            author_user_id: row.author_user_id,
+            author_company_id: row.author_company_id,
+            title: row.title,
+            summary: row.summary,
+            cover_file_id: row.cover_file_id,
+            tags: row.tags.0,
+            status: row.status,
+            blocks: row.blocks.0,
+            published_at: row.published_at,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            updated_by_user_id: row.updated_by_user_id,
+            deleted_at: row.deleted_at,
+            version: row.version,
+        }
+    }
+}
+
+impl Queryable<diesel::sql_types::Text, Pg> for PostStatus {
+    type Row = String;
+
+    fn build(text: String) -> diesel::deserialize::Result<Self> {
+        [Self::Draft, Self::Published, Self::Unpublished, Self::Archived]
+            .into_iter()
+            .find(|status| stored(*status) == text)
+            .ok_or_else(|| "the database holds what is not a status".into())
+    }
+}
+
+pub fn stored(status: PostStatus) -> &'static str {
+    match status {
+        PostStatus::Draft => "Draft",
+        PostStatus::Published => "Published",
+        PostStatus::Unpublished => "Unpublished",
+        PostStatus::Archived => "Archived",
+    }
+}
+
+/// Stores a new post, without blocks yet.
+pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
+    diesel::insert_into(post::table)
+        .values((
+            post::id.eq(new.id),
+            post::author_user_id.eq(new.author_user_id),
+            post::author_company_id.eq(new.author_company_id),
+            post::title.eq(&new.title),
+            post::summary.eq(&new.summary),
+            post::cover_file_id.eq(new.cover_file_id),
+            post::tags.eq(Json(&new.tags)),
+            post::status.eq(stored(new.status)),
+            post::blocks.eq(Json(&new.blocks)),
+            post::search_text.eq(search_text(&new.blocks)),
+            post::created_at.eq(new.created_at),
+            post::updated_at.eq(new.updated_at),
+            post::updated_by_user_id.eq(new.updated_by_user_id),
+            post::version.eq(new.version),
+        ))
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}
+
+/// The post, unless it is deleted.
+pub async fn find(conn: &mut Conn, id: PostId) -> Result<Option<Post>, ::db::Error> {
+    let row = post::table
+        .find(id)
+        .filter(post::deleted_at.is_null())
+        .select(Row::as_select())
+        .first(conn)
+        .await
+        .optional()?;
+    Ok(row.map(Post::from))
+}
+
+/// The same, and nobody changes it before `tx` ends.
+pub async fn lock(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
+    let row = post::table
+        .find(id)
+        .filter(post::deleted_at.is_null())
+        .select(Row::as_select())
+        .for_update()
+        .first(tx.conn())
+        .await
+        .optional()?;
+    Ok(row.map(Post::from))
+}
+
+/// Writes everything but the blocks, if the row still has the version that was read; the aggregate
+/// gets the new one.
+///
+/// # Errors
+/// [`Error::Conflict`] when somebody else was first.
+pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
+    let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
+    let saved = diesel::update(row)
+        .set((
+            post::title.eq(&changed.title),
+            post::summary.eq(&changed.summary),
+            post::cover_file_id.eq(changed.cover_file_id),
+            post::tags.eq(Json(&changed.tags)),
+            post::status.eq(stored(changed.status)),
+            post::published_at.eq(changed.published_at),
+            post::updated_at.eq(changed.updated_at),
+            post::updated_by_user_id.eq(changed.updated_by_user_id),
+            post::deleted_at.eq(changed.deleted_at),
+            post::version.eq(changed.version + 1),
+        ))
+        .execute(tx.conn())
+        .await?;
+    swapped(saved, changed)
+}
+
+/// Writes the blocks and what the post can be found by (INV-NWS-008), in the same way.
+///
+/// # Errors
+/// [`Error::Conflict`] when somebody else was first.
+pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
+    let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
+    let saved = diesel::update(row)
+        .set((
+            post::blocks.eq(Json(&changed.blocks)),
+            post::search_text.eq(search_text(&changed.blocks)),
+            post::updated_at.eq(changed.updated_at),
+            post::updated_by_user_id.eq(changed.updated_by_user_id),
+            post::version.eq(changed.version + 1),
+        ))
+        .execute(tx.conn())
+        .await?;
+    swapped(saved, changed)
+}
+
+fn swapped(saved: usize, changed: &mut Post) -> Result<(), Error> {
+    if saved == 0 {
+        return Err(Error::Conflict);
+    }
+    changed.version += 1;
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! The tables of `migrations/news`.
+
+diesel::table! {
+    post (id) {
+        id -> Uuid,
+        author_user_id -> Uuid,
+        author_company_id -> Nullable<Uuid>,
+        title -> Text,
+        summary -> Nullable<Text>,
+        cover_file_id -> Nullable<Uuid>,
+        tags -> Jsonb,
+        status -> Text,
+        blocks -> Jsonb,
+        blocks_count -> Integer,
+        search_text -> Text,
+        published_at -> Nullable<Timestamptz>,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+        updated_by_user_id -> Uuid,
+        deleted_at -> Nullable<Timestamptz>,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    post_search (post_id) {
+        post_id -> Uuid,
+        published_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    snapshot_claim (edit_id, source_selection_id) {
+        edit_id -> Uuid,
+        source_selection_id -> Uuid,
+        post_id -> Uuid,
+        actor_user_id -> Uuid,
+        author_user_id -> Uuid,
+        due_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    snapshot_detach (snapshot_id) {
+        snapshot_id -> Uuid,
+        post_id -> Uuid,
+        reason -> Text,
+        started -> Bool,
+        attempts -> Integer,
+        due_at -> Timestamptz,
+    }
+}
+
+diesel::joinable!(post_search -> post (post_id));
+diesel::allow_tables_to_appear_in_same_query!(post, post_search);

@@ -1,0 +1,134 @@
+//! The content of a post.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use values::Text;
+
+use super::{BlockId, FileId, SelectionId, SnapshotId, plain_text, sanitize};
+
+/// Blocks of a post.
+pub const MAX_BLOCKS: usize = 200;
+/// Images of a gallery.
+pub const MAX_IMAGES: usize = 50;
+
+pub type BlockText = Text<1, 20_000>;
+pub type Caption = Text<0, 512>;
+pub type Alt = Text<0, 256>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum TextFormat {
+    Plain,
+    Markdown,
+    Html,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum GalleryLayout {
+    Grid,
+    Carousel,
+    Masonry,
+}
+
+/// A block as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "Kind")]
+pub enum Block {
+    Text(TextBlock),
+    ImageGallery(Gallery),
+    SelectionEmbed(Embed),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct TextBlock {
+    pub block_id: BlockId,
+    pub sort_order: u32,
+    pub format: TextFormat,
+    /// Html has been sanitized.
+    pub text: String,
+    /// What a reader would read.
+    pub plain_text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Gallery {
+    pub block_id: BlockId,
+    pub sort_order: u32,
+    pub layout: GalleryLayout,
+    pub images: Vec<GalleryImage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct GalleryImage {
+    pub file_id: FileId,
+    pub caption: Option<Caption>,
+    pub alt: Option<Alt>,
+}
+
+/// An embedded selection. Immutable: editing means replacing the block whole (INV-SEL-001).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Embed {
+    pub block_id: BlockId,
+    pub sort_order: u32,
+    pub source_selection_id: SelectionId,
+    pub snapshot_id: SnapshotId,
+    pub public_code: String,
+    pub title: String,
+    pub items_count: u32,
+}
+
+impl TextBlock {
+    pub fn new(block_id: BlockId, sort_order: u32, format: TextFormat, text: &BlockText) -> Self {
+        let text = match format {
+            TextFormat::Html => sanitize(text.as_str()),
+            TextFormat::Plain | TextFormat::Markdown => text.as_str().to_owned(),
+        };
+        let plain_text = plain_text(format, &text);
+        Self { block_id, sort_order, format, text, plain_text }
+    }
+}
+
+impl Block {
+    pub fn sort_order(&self) -> u32 {
+        match self {
+            Self::Text(TextBlock { sort_order, .. })
+            | Self::ImageGallery(Gallery { sort_order, .. })
+            | Self::SelectionEmbed(Embed { sort_order, .. }) => *sort_order,
+        }
+    }
+
+    pub fn embed(&self) -> Option<&Embed> {
+        match self {
+            Self::SelectionEmbed(embed) => Some(embed),
+            Self::Text(_) | Self::ImageGallery(_) => None,
+        }
+    }
+}
+
+/// The snapshots of the embeds: distinct, in block order.
+pub fn embed_snapshot_ids(blocks: &[Block]) -> Vec<SnapshotId> {
+    let mut seen = HashSet::new();
+    blocks
+        .iter()
+        .filter_map(Block::embed)
+        .map(|embed| embed.snapshot_id)
+        .filter(|id| seen.insert(*id))
+        .collect()
+}
+
+/// INV-NWS-008: what a post can be found by, besides its title.
+pub fn search_text(blocks: &[Block]) -> String {
+    let texts: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text(text) => Some(text.plain_text.as_str()),
+            Block::ImageGallery(_) | Block::SelectionEmbed(_) => None,
+        })
+        .collect();
+    texts.join("\n")
+}

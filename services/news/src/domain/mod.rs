@@ -1,0 +1,39 @@
+//! What a post and its blocks are and may do. No clock, no I/O.
+
+mod access;
+mod block;
+mod plain_text;
+mod post;
+
+pub use access::{CreatePosts, may_create, may_edit, may_see};
+pub use block::{
+    Alt, Block, BlockText, Caption, Embed, Gallery, GalleryImage, GalleryLayout, MAX_BLOCKS, MAX_IMAGES,
+    TextBlock, TextFormat, embed_snapshot_ids, search_text,
+};
+pub use plain_text::{plain_text, sanitize};
+pub use post::{FirstTime, MAX_TAGS, Post, PostError, PostStatus, Summary, Tag, Title};
+
+ids::typed_id!(
+    /// A post.
+    PostId
+);
+ids::typed_id!(
+    /// A block, stable over versions of its post.
+    BlockId
+);
+ids::typed_id!(
+    /// A selection of selections'.
+    SelectionId
+);
+ids::typed_id!(
+    /// A snapshot of a selection.
+    SnapshotId
+);
+ids::typed_id!(
+    /// A file of the external file store.
+    FileId
+);
+ids::typed_id!(
+    /// One attempt to replace the blocks of a post.
+    EditId
+);

@@ -1,0 +1,15 @@
+//! What this service publishes. The key is the post's id.
+
+mod post;
+
+use messaging::Event;
+
+pub use post::PostPublished;
+
+/// Every topic that is published to.
+pub const TOPICS: [&str; 1] = [PostPublished::TOPIC];
+
+/// The AsyncAPI document of what is published.
+pub fn asyncapi() -> String {
+    messaging::AsyncApi::new("news").publishes::<PostPublished>().to_yaml()
+}

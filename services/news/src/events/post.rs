@@ -1,0 +1,58 @@
+//! Events of a post's life. Editing publishes nothing; publishing does.
+
+use auth::{CompanyId, UserId};
+use messaging::Event;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::domain::{FileId, FirstTime, Post, PostId, SnapshotId, embed_snapshot_ids};
+
+/// A post is before the public, for the first time or again.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct PostPublished {
+    post_id: PostId,
+    tenant_id: Option<CompanyId>,
+    author_user_id: UserId,
+    author_company_id: Option<CompanyId>,
+    title: String,
+    summary: Option<String>,
+    cover_file_id: Option<FileId>,
+    blocks_count: usize,
+    embed_snapshot_ids: Vec<SnapshotId>,
+    #[serde(with = "time::serde::rfc3339")]
+    published_at: OffsetDateTime,
+    is_first_publication: bool,
+    version: i64,
+}
+
+impl PostPublished {
+    /// `now`: when this publication happened; the post keeps its first.
+    pub fn of(post: &Post, first_time: FirstTime, now: OffsetDateTime) -> Self {
+        Self {
+            post_id: post.id,
+            tenant_id: post.author_company_id,
+            author_user_id: post.author_user_id,
+            author_company_id: post.author_company_id,
+            title: post.title.as_str().to_owned(),
+            summary: post.summary.as_ref().map(|summary| summary.as_str().to_owned()),
+            cover_file_id: post.cover_file_id,
+            blocks_count: post.blocks.len(),
+            embed_snapshot_ids: embed_snapshot_ids(&post.blocks),
+            published_at: post.published_at.unwrap_or(now),
+            is_first_publication: first_time.0,
+            version: post.version,
+        }
+    }
+}
+
+impl Event for PostPublished {
+    const TOPIC: &'static str = "platform.news.post-published.v1";
+    const CONTRACT_VERSION: u32 = 1;
+
+    fn key(&self) -> Uuid {
+        self.post_id.into()
+    }
+}

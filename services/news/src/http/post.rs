@@ -1,0 +1,250 @@
+//! Posts: their life and their metadata.
+
+use ::web::{Fields, Json, Problem, Problems};
+use actix_web::web::{Data, Path};
+use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
+use auth::{Actor, CompanyId, Guest, Permitted, UserId};
+use futures_util::{StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use values::Invalid;
+
+use crate::app::App;
+use crate::db;
+use crate::domain::{
+    Block, CreatePosts, Embed, FileId, Gallery, MAX_TAGS, Post, PostId, PostStatus, Summary, Tag, TextBlock,
+    Title, may_see,
+};
+use crate::error::Error;
+use crate::ops;
+use crate::ops::post::Metadata;
+
+/// Embeds of one post that are fetched at once.
+const CALLS: usize = 8;
+
+/// A post whole.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct PostView {
+    id: PostId,
+    tenant_id: Option<CompanyId>,
+    author_user_id: UserId,
+    author_company_id: Option<CompanyId>,
+    title: Title,
+    summary: Option<Summary>,
+    cover_file_id: Option<FileId>,
+    #[schema(max_items = 20)]
+    tags: Vec<Tag>,
+    status: PostStatus,
+    blocks: Vec<BlockView>,
+    #[serde(with = "time::serde::rfc3339::option")]
+    published_at: Option<OffsetDateTime>,
+    #[serde(with = "time::serde::rfc3339")]
+    created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    updated_at: OffsetDateTime,
+    updated_by_user_id: UserId,
+    version: i64,
+}
+
+/// A block as it is read.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "Kind")]
+pub enum BlockView {
+    Text(TextBlock),
+    ImageGallery(Gallery),
+    SelectionEmbed(EmbedView),
+}
+
+/// An embedded selection with what it showed when it was embedded.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct EmbedView {
+    #[serde(flatten)]
+    embed: Embed,
+    /// `null` while selections is away.
+    items: Option<Vec<Value>>,
+}
+
+/// The post with the content of its embeds; those that cannot be had now are shown without.
+async fn view(app: &App, post: Post) -> PostView {
+    let blocks = post.blocks.into_iter().map(async |block| match block {
+        Block::Text(text) => BlockView::Text(text),
+        Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
+        Block::SelectionEmbed(embed) => {
+            let content = app.selections.snapshot_content(embed.snapshot_id).await;
+            let items = content.ok().flatten().map(|content| content.items.clone());
+            BlockView::SelectionEmbed(EmbedView { embed, items })
+        }
+    });
+    PostView {
+        id: post.id,
+        tenant_id: post.author_company_id,
+        author_user_id: post.author_user_id,
+        author_company_id: post.author_company_id,
+        title: post.title,
+        summary: post.summary,
+        cover_file_id: post.cover_file_id,
+        tags: post.tags,
+        status: post.status,
+        blocks: stream::iter(blocks).buffered(CALLS).collect().await,
+        published_at: post.published_at,
+        created_at: post.created_at,
+        updated_at: post.updated_at,
+        updated_by_user_id: post.updated_by_user_id,
+        version: post.version,
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CreatePost {
+    #[schema(min_length = 1, max_length = 256)]
+    title: String,
+    #[schema(max_length = 1000)]
+    summary: Option<String>,
+    cover_file_id: Option<FileId>,
+    #[schema(max_items = 20)]
+    tags: Option<Vec<String>>,
+    /// The company that the post is written for: the token's, or none.
+    author_company_id: Option<CompanyId>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct UpdatePost {
+    #[schema(min_length = 1, max_length = 256)]
+    title: String,
+    #[schema(max_length = 1000)]
+    summary: Option<String>,
+    cover_file_id: Option<FileId>,
+    #[schema(max_items = 20)]
+    tags: Option<Vec<String>>,
+    /// The version that the caller has seen; another one is a conflict.
+    version: Option<i64>,
+}
+
+fn parse_metadata(
+    title: String,
+    summary: Option<String>,
+    cover_file_id: Option<FileId>,
+    tags: Option<Vec<String>>,
+) -> Result<Metadata, Problem> {
+    let mut fields = Fields::default();
+    let title = fields.check("/Title", Title::parse(title));
+    let summary = fields.check("/Summary", summary.map(Summary::parse).transpose());
+    let tags = tags.unwrap_or_default();
+    let few =
+        if tags.len() > MAX_TAGS { Err(Invalid::new("too_many").with("max", MAX_TAGS)) } else { Ok(()) };
+    fields.check("/Tags", few);
+    let tags: Option<Vec<Tag>> = (0..)
+        .zip(tags)
+        .map(|(at, tag): (usize, _)| fields.check(&format!("/Tags/{at}"), Tag::parse(tag)))
+        .collect();
+    let all = title.zip(summary).zip(tags);
+    fields.finish(all.map(|((title, summary), tags)| Metadata { title, summary, cover_file_id, tags }))
+}
+
+/// Write a post.
+#[utoipa::path(
+    tag = "Posts", security(("bearer" = [])),
+    responses((status = 201, description = "A draft", body = PostView), Problems)
+)]
+#[post("/api/v1/posts")]
+pub async fn create_post(
+    app: Data<App>,
+    permitted: Permitted<CreatePosts>,
+    body: Json<CreatePost>,
+) -> Result<HttpResponse, Error> {
+    let Json(CreatePost { title, summary, cover_file_id, tags, author_company_id }) = body;
+    let metadata = parse_metadata(title, summary, cover_file_id, tags)?;
+    let now = runtime::clock::now();
+    let actor = permitted.actor;
+    let post = app
+        .db
+        .tx(async |tx| ops::post::create_post(tx, &actor, now, author_company_id, metadata).await)
+        .await?;
+    Ok(HttpResponse::Created().json(view(&app, post).await))
+}
+
+/// Read a post.
+#[utoipa::path(
+    tag = "Posts", params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "The post with its embeds", body = PostView), Problems)
+)]
+#[get("/api/v1/posts/{post_id}")]
+pub async fn get_post(app: Data<App>, id: Path<PostId>, guest: Guest) -> Result<impl Responder, Error> {
+    let post = db::post::find(&mut *app.db.conn().await?, *id).await?;
+    let post = post.filter(|post| may_see(guest.actor.as_ref(), post)).ok_or(Error::PostNotFound)?;
+    Ok(web::Json(view(&app, post).await))
+}
+
+/// Replace the metadata of a post.
+#[utoipa::path(
+    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "As it is now", body = PostView), Problems)
+)]
+#[put("/api/v1/posts/{post_id}")]
+pub async fn update_post(
+    app: Data<App>,
+    id: Path<PostId>,
+    actor: Actor,
+    body: Json<UpdatePost>,
+) -> Result<impl Responder, Error> {
+    let Json(UpdatePost { title, summary, cover_file_id, tags, version }) = body;
+    let metadata = parse_metadata(title, summary, cover_file_id, tags)?;
+    let now = runtime::clock::now();
+    let post =
+        app.db.tx(async |tx| ops::post::update_post(tx, &actor, now, *id, version, metadata).await).await?;
+    Ok(web::Json(view(&app, post).await))
+}
+
+/// Delete a post.
+#[utoipa::path(
+    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
+    responses((status = 204, description = "Deleted"), Problems)
+)]
+#[delete("/api/v1/posts/{post_id}")]
+pub async fn delete_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<HttpResponse, Error> {
+    let now = runtime::clock::now();
+    app.db.tx(async |tx| ops::post::delete_post(tx, &actor, now, *id).await).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Publish a post.
+#[utoipa::path(
+    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "As it is now", body = PostView), Problems)
+)]
+#[post("/api/v1/posts/{post_id}/publish")]
+pub async fn publish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {
+    let now = runtime::clock::now();
+    let post = app.db.tx(async |tx| ops::post::publish_post(tx, &actor, now, *id).await).await?;
+    Ok(web::Json(view(&app, post).await))
+}
+
+/// Take a post from the public.
+#[utoipa::path(
+    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "As it is now", body = PostView), Problems)
+)]
+#[post("/api/v1/posts/{post_id}/unpublish")]
+pub async fn unpublish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {
+    let now = runtime::clock::now();
+    let post = app.db.tx(async |tx| ops::post::unpublish_post(tx, &actor, now, *id).await).await?;
+    Ok(web::Json(view(&app, post).await))
+}
+
+/// Put a post away for good.
+#[utoipa::path(
+    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "As it is now", body = PostView), Problems)
+)]
+#[post("/api/v1/posts/{post_id}/archive")]
+pub async fn archive_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {
+    let now = runtime::clock::now();
+    let post = app.db.tx(async |tx| ops::post::archive_post(tx, &actor, now, *id).await).await?;
+    Ok(web::Json(view(&app, post).await))
+}

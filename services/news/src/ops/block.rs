@@ -1,0 +1,277 @@
+//! Replacing the content of a post: the contract's rules, in their order.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use ::db::{Db, Tx};
+use auth::Actor;
+use futures_util::{StreamExt, stream};
+use time::{Duration, OffsetDateTime};
+
+use crate::clients::{Selections, Taken};
+use crate::db;
+use crate::db::snapshot::Claim;
+use crate::domain::{
+    Block, BlockId, EditId, Embed, Post, PostId, PostStatus, SelectionId, SnapshotId, embed_snapshot_ids,
+    may_edit,
+};
+use crate::error::Error;
+
+/// Calls to selections that one edit has under way at once.
+const CALLS: usize = 8;
+/// An edit with all its calls, timeouts and retries is over long before.
+const CLAIM: Duration = Duration::seconds(40);
+/// How often an edit starts over because a snapshot was being detached under it.
+const ROUNDS: usize = 3;
+
+/// A block as it was asked for.
+pub enum NewBlock {
+    /// Text or gallery: it is what it will be.
+    Ready(Block),
+    /// An embed, to be resolved.
+    Embed { block_id: BlockId, sort_order: u32, of: EmbedOf },
+}
+
+/// What an embed shows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EmbedOf {
+    Source(SelectionId),
+    Snapshot(SnapshotId),
+}
+
+/// What an embed stores of what it shows.
+#[derive(Clone)]
+struct Resolved {
+    source: SelectionId,
+    taken: Taken,
+}
+
+/// An edit that has been let in.
+struct Edit {
+    id: EditId,
+    post: Post,
+}
+
+/// Replaces the whole content of a post: two short transactions with the calls to selections between
+/// them, or one where nothing is to be called.
+///
+/// # Errors
+/// In this order: [`Error::PostNotFound`], `Archived`, [`Error::Forbidden`]; [`Error::SnapshotInvalid`];
+/// [`Error::SelectionSourceDeleted`], [`Error::SelectionSourceEmpty`], [`Error::SelectionsUnavailable`];
+/// [`Error::Conflict`].
+pub async fn set_post_blocks(
+    db: &Db,
+    selections: &Selections,
+    actor: &Actor,
+    now: OffsetDateTime,
+    id: PostId,
+    mut blocks: Vec<NewBlock>,
+) -> Result<Post, Error> {
+    blocks.sort_by_key(NewBlock::sort_order);
+    for _ in 0..ROUNDS {
+        let edit = db.tx(async |tx| begin(tx, actor, now, id, &blocks).await).await?;
+        let resolved = resolve(selections, actor, &edit.post, &blocks).await?;
+        let saved = db.tx(async |tx| finish(tx, actor, now, edit, &blocks, &resolved).await).await;
+        match saved {
+            Err(Stale::Detaching(snapshots)) => release(db, selections, &blocks, &snapshots).await?,
+            Err(Stale::Failed(error)) => return Err(error),
+            Ok(post) => return Ok(post),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// Rules 3 and 4; and what is going to be taken is written down first, so that it is not forgotten.
+async fn begin(
+    tx: &mut Tx,
+    actor: &Actor,
+    now: OffsetDateTime,
+    id: PostId,
+    blocks: &[NewBlock],
+) -> Result<Edit, Error> {
+    let post = db::post::find(tx.conn(), id).await?.ok_or(Error::PostNotFound)?;
+    post.check_editable()?;
+    if !may_edit(actor, &post) {
+        return Err(Error::Forbidden);
+    }
+    let edit_id = EditId::generate();
+    let claims: Vec<Claim> = sources(blocks)
+        .into_iter()
+        .map(|source_selection_id| Claim {
+            edit_id,
+            source_selection_id,
+            post_id: id,
+            actor_user_id: actor.user_id,
+            author_user_id: post.author_user_id,
+            due_at: now + CLAIM,
+        })
+        .collect();
+    if !claims.is_empty() {
+        db::snapshot::claim(tx, &claims).await?;
+    }
+    Ok(Edit { id: edit_id, post })
+}
+
+/// Rule 6 for every embed, before any call of rule 7.
+async fn resolve(
+    selections: &Selections,
+    actor: &Actor,
+    post: &Post,
+    blocks: &[NewBlock],
+) -> Result<HashMap<EmbedOf, Resolved>, Error> {
+    // What is in the post is active and its own: only this service detaches, and only what is in no post.
+    let mut resolved: HashMap<EmbedOf, Resolved> = post
+        .blocks
+        .iter()
+        .filter_map(Block::embed)
+        .map(|embed| (EmbedOf::Snapshot(embed.snapshot_id), Resolved::of(embed)))
+        .collect();
+    let unknown: BTreeSet<SnapshotId> =
+        snapshots(blocks).filter(|id| !resolved.contains_key(&EmbedOf::Snapshot(*id))).collect();
+    let checks = unknown.into_iter().map(async |id| (id, check_snapshot(selections, post.id, id).await));
+    let checked: Vec<_> = stream::iter(checks).buffered(CALLS).collect().await;
+    let mut checked: HashMap<_, _> = checked.into_iter().collect();
+    // Of several faults the first block's is told.
+    for id in snapshots(blocks) {
+        if let Some(result) = checked.remove(&id) {
+            resolved.insert(EmbedOf::Snapshot(id), result?);
+        }
+    }
+    let calls = sources(blocks).into_iter().map(async |source| {
+        let taken = selections.take_snapshot(source, post.id, actor.user_id, post.author_user_id).await;
+        (source, taken)
+    });
+    let results: Vec<_> = stream::iter(calls).buffered(CALLS).collect().await;
+    for (source, taken) in results {
+        resolved.insert(EmbedOf::Source(source), Resolved { source, taken: taken? });
+    }
+    Ok(resolved)
+}
+
+async fn check_snapshot(selections: &Selections, post: PostId, id: SnapshotId) -> Result<Resolved, Error> {
+    let snapshot = selections.find_snapshot(id).await?;
+    snapshot
+        .filter(|snapshot| snapshot.post_id == post && snapshot.status == "Active")
+        .map(|snapshot| Resolved { source: snapshot.source_selection_id, taken: snapshot.taken })
+        .ok_or(Error::SnapshotInvalid(id))
+}
+
+/// Why an edit was not saved.
+enum Stale {
+    /// These snapshots are being detached.
+    Detaching(Vec<SnapshotId>),
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Stale {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Rules 8 and 9: content, search text and projection together, and what is no longer in the post let go.
+async fn finish(
+    tx: &mut Tx,
+    actor: &Actor,
+    now: OffsetDateTime,
+    edit: Edit,
+    blocks: &[NewBlock],
+    resolved: &HashMap<EmbedOf, Resolved>,
+) -> Result<Post, Stale> {
+    let mut post = edit.post;
+    let before = embed_snapshot_ids(&post.blocks);
+    post.blocks = blocks.iter().filter_map(|block| block.settle(resolved)).collect();
+    post.updated_at = now;
+    post.updated_by_user_id = actor.user_id;
+    // From here on the post's row is ours until the commit; detaching waits for it.
+    db::post::save_blocks(tx, &mut post).await?;
+    let after = embed_snapshot_ids(&post.blocks);
+    if !after.is_empty() {
+        let too_late = db::snapshot::put_back(tx, &after).await?;
+        if !too_late.is_empty() {
+            return Err(Stale::Detaching(too_late));
+        }
+    }
+    let gone = before.into_iter().filter(|id| !after.contains(id));
+    db::snapshot::let_go(tx, post.id, gone, "BlockReplaced", now).await?;
+    if blocks.iter().any(|block| matches!(block, NewBlock::Embed { of: EmbedOf::Source(_), .. })) {
+        db::snapshot::settle(tx, edit.id).await?;
+    }
+    if post.status == PostStatus::Published {
+        db::feed::put(tx, &post).await?;
+    }
+    Ok(post)
+}
+
+/// Helps a detachment that is under way to its end, so that the source can be taken anew.
+async fn release(
+    db: &Db,
+    selections: &Selections,
+    blocks: &[NewBlock],
+    detaching: &[SnapshotId],
+) -> Result<(), Error> {
+    let asked: HashSet<SnapshotId> = snapshots(blocks).collect();
+    for id in detaching {
+        if asked.contains(id) {
+            return Err(Error::SnapshotInvalid(*id));
+        }
+        selections.detach_snapshot(*id, "BlockReplaced").await?;
+        db.tx(async |tx| db::snapshot::done(tx, *id).await).await?;
+    }
+    Ok(())
+}
+
+impl NewBlock {
+    fn sort_order(&self) -> u32 {
+        match self {
+            Self::Ready(block) => block.sort_order(),
+            Self::Embed { sort_order, .. } => *sort_order,
+        }
+    }
+
+    fn settle(&self, resolved: &HashMap<EmbedOf, Resolved>) -> Option<Block> {
+        match self {
+            Self::Ready(block) => Some(block.clone()),
+            Self::Embed { block_id, sort_order, of } => {
+                let Resolved { source, taken } = resolved.get(of)?;
+                Some(Block::SelectionEmbed(Embed {
+                    block_id: *block_id,
+                    sort_order: *sort_order,
+                    source_selection_id: *source,
+                    snapshot_id: taken.snapshot_id,
+                    public_code: taken.public_code.clone(),
+                    title: taken.title.clone(),
+                    items_count: taken.items_count,
+                }))
+            }
+        }
+    }
+}
+
+impl Resolved {
+    fn of(embed: &Embed) -> Self {
+        let taken = Taken {
+            snapshot_id: embed.snapshot_id,
+            public_code: embed.public_code.clone(),
+            title: embed.title.clone(),
+            items_count: embed.items_count,
+        };
+        Self { source: embed.source_selection_id, taken }
+    }
+}
+
+/// The sources that are asked for: distinct, in block order.
+fn sources(blocks: &[NewBlock]) -> Vec<SelectionId> {
+    let mut seen = HashSet::new();
+    let of = blocks.iter().filter_map(|block| match block {
+        NewBlock::Embed { of: EmbedOf::Source(source), .. } => Some(*source),
+        NewBlock::Embed { of: EmbedOf::Snapshot(_), .. } | NewBlock::Ready(_) => None,
+    });
+    of.filter(|source| seen.insert(*source)).collect()
+}
+
+fn snapshots(blocks: &[NewBlock]) -> impl Iterator<Item = SnapshotId> {
+    blocks.iter().filter_map(|block| match block {
+        NewBlock::Embed { of: EmbedOf::Snapshot(id), .. } => Some(*id),
+        NewBlock::Embed { of: EmbedOf::Source(_), .. } | NewBlock::Ready(_) => None,
+    })
+}
