@@ -1,0 +1,76 @@
+//! The services of the platform: what each is called, which paths are its, how it is brought up.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use anyhow::Context;
+use runtime::{Endpoints, Env, Process, Role, Service};
+
+/// Variables of a service, laid over those of this process.
+pub(crate) type Settings = BTreeMap<&'static str, String>;
+
+type Answer<T> = Pin<Box<dyn Future<Output = anyhow::Result<T>>>>;
+
+/// One service as the local stack sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Area {
+    /// Also its crate, its binary and its schema.
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// The public paths that are forwarded to it, each with all below.
+    pub(crate) prefixes: &'static [&'static str],
+    pub(crate) topics: fn() -> Vec<String>,
+    pub(crate) migrate: fn(Settings) -> Answer<()>,
+    pub(crate) start: fn(Settings, Process) -> Answer<Endpoints>,
+}
+
+/// Every area, in the order in which they start.
+pub(crate) fn all() -> Vec<Area> {
+    vec![Area::of::<selections::Service>(
+        "collections of flats, opened by a public code",
+        &["/api/v1/selections", "/api/v1/favorites", "/docs/selections"],
+    )]
+}
+
+/// The topics of every area, once each.
+pub(crate) fn topics(areas: &[Area]) -> Vec<String> {
+    let mut topics: Vec<_> = areas.iter().flat_map(|area| (area.topics)()).collect();
+    topics.sort_unstable();
+    topics.dedup();
+    topics
+}
+
+impl Area {
+    fn of<S: Service>(about: &'static str, prefixes: &'static [&'static str]) -> Self {
+        Self {
+            name: S::NAME,
+            about,
+            prefixes,
+            topics: S::topics,
+            migrate: |settings| {
+                Box::pin(async { S::migrate(&configuration::<S>(settings)?).await.with_context(|| S::NAME) })
+            },
+            start: |settings, process| {
+                Box::pin(async move {
+                    let config = configuration::<S>(settings)?;
+                    S::start(config, Role::Both, &process).await.with_context(|| S::NAME)
+                })
+            },
+        }
+    }
+
+    /// Whether a public path is this area's.
+    pub(crate) fn owns(&self, path: &str) -> bool {
+        let below = |prefix: &&str| {
+            path.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.prefixes.iter().any(below)
+    }
+}
+
+fn configuration<S: Service>(settings: Settings) -> anyhow::Result<S::Config> {
+    let mut env = Env::new(move |name| settings.get(name).cloned().or_else(|| crate::variable(name)));
+    let config = S::configure(&mut env);
+    env.finish(config).with_context(|| S::NAME)
+}

@@ -1,0 +1,40 @@
+//! Stops what a stack or a test run has left behind.
+
+use anyhow::ensure;
+
+use crate::children;
+use crate::postgres::Cluster;
+use crate::stack::{Lock, Stack};
+
+pub(crate) async fn run() -> anyhow::Result<()> {
+    let mut found = false;
+    if let Some(process) = Lock::holder("up")? {
+        found = true;
+        children::terminate(process).await;
+        ensure!(children::gone(process).await, "`cargo dev up` (process {process}) does not stop");
+        crate::say(&format!("stopped `cargo dev up` (process {process})"));
+    }
+    for name in children::stop_left_behind().await? {
+        found = true;
+        crate::say(&format!("stopped {name}, which was left behind"));
+    }
+    // Tests that are running still need theirs.
+    let clusters = if Lock::holder("test")?.is_none() {
+        vec![Cluster::STACK, Cluster::TESTS]
+    } else {
+        vec![Cluster::STACK]
+    };
+    for name in clusters {
+        if let Some(cluster) = Cluster::find(name).await?
+            && cluster.stop().await?
+        {
+            found = true;
+            crate::say(&format!("stopped PostgreSQL ({name}), which was left behind"));
+        }
+    }
+    Stack::forget()?;
+    if !found {
+        crate::say("nothing was running");
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `cargo dev`: the whole platform on one machine, for trying and testing it.
+
+mod account;
+mod actors;
+mod areas;
+mod bus;
+mod children;
+mod demo;
+mod down;
+mod events;
+mod gateway;
+mod http;
+mod kafka;
+mod postgres;
+mod processes;
+mod progress;
+mod seed;
+mod signals;
+mod stack;
+mod test;
+mod up;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use console::style;
+use runtime::Env;
+use tokio::process::Command as Process;
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo dev up                                 start everything; Ctrl-C stops it
+  cargo dev up --fresh --port 9000             with empty data, at another address
+  cargo dev demo                               see it work
+  cargo dev events --from-start                read the bus
+  curl -H \"Authorization: Bearer $(cargo dev token anna)\" http://127.0.0.1:8080/api/v1/selections
+  cargo dev test -p selections                 test one service
+
+DATABASE_URL and KAFKA_BROKERS, where set, name the PostgreSQL and the Kafka to use; otherwise the
+stack brings its own. Variables of a service (`LOG=info`, say) are passed on to it. Everything that is
+kept lies in .dev/ and may be deleted while nothing runs.";
+
+#[derive(Parser)]
+#[command(
+    name = "cargo dev",
+    bin_name = "cargo dev",
+    about = "The whole platform on one machine: start it, see it work, test it",
+    after_help = EXAMPLES
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(up::Up),
+    Status(up::Status),
+    /// Stop what is running or was left behind
+    Down,
+    Demo(demo::Demo),
+    Token(actors::Token),
+    Events(events::Events),
+    Test(test::Test),
+}
+
+fn main() -> ExitCode {
+    match execute(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{} {error:#}", style("error:").red().bold().for_stderr());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(command: Command) -> anyhow::Result<ExitCode> {
+    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    tokio.block_on(async {
+        let done = match command {
+            Command::Up(up) => logged(up.run()).await,
+            Command::Demo(demo) => logged(demo.run()).await,
+            Command::Status(status) => status.run(),
+            Command::Down => down::run().await,
+            Command::Token(token) => token.run(),
+            Command::Events(events) => events.run().await,
+            Command::Test(test) => return test.run().await,
+        };
+        done.map(|()| ExitCode::SUCCESS)
+    })
+}
+
+/// Runs a command that has services in its process: what goes wrong in them is for people to read.
+async fn logged(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut env = Env::new(|name| {
+        variable(name).or_else(|| match name {
+            "LOG" => Some("warn,rustls_platform_verifier=error".to_owned()),
+            "LOG_JSON" => Some("false".to_owned()),
+            _ => None,
+        })
+    });
+    let config = runtime::telemetry::Config::read(&mut env);
+    let telemetry = runtime::telemetry::start("devstack", &env.finish(config)?)?;
+    let result = command.await;
+    telemetry.flush();
+    result
+}
+
+/// A variable of the environment; an empty one counts as unset.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a tool for many services, so it has no configuration of its own"
+)]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The cargo that runs this, in the clone that it was built from.
+fn cargo() -> Process {
+    let mut cargo = Process::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(stack::root());
+    cargo
+}
+
+/// Prints a line; that nobody reads it any more is no reason to leave servers behind.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// A table without lines.
+fn table<const N: usize>(header: [&str; N]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(
+        header.map(|name| comfy_table::Cell::new(name).add_attribute(comfy_table::Attribute::Dim)),
+    );
+    table
+}
+
+/// 128 random bits as text: a password, a trace id.
+fn random_hex() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
