@@ -6,6 +6,7 @@ use std::pin::Pin;
 
 use anyhow::Context;
 use runtime::{Endpoints, Env, Process, Role, Service};
+use testkit::issuer::CLIENTS;
 
 /// Variables of a service, laid over those of this process.
 pub(crate) type Settings = BTreeMap<&'static str, String>;
@@ -20,17 +21,27 @@ pub(crate) struct Area {
     pub(crate) about: &'static str,
     /// The public paths that are forwarded to it, each with all below.
     pub(crate) prefixes: &'static [&'static str],
+    /// The variable that tells others where its internal port is; `None` where nobody calls it.
+    pub(crate) url_variable: Option<&'static str>,
     pub(crate) topics: fn() -> Vec<String>,
     pub(crate) migrate: fn(Settings) -> Answer<()>,
     pub(crate) start: fn(Settings, Process) -> Answer<Endpoints>,
 }
 
-/// Every area, in the order in which they start.
+/// Every area, in the order in which they start: one that is called before those that call it.
 pub(crate) fn all() -> Vec<Area> {
-    vec![Area::of::<selections::Service>(
-        "collections of flats, opened by a public code",
-        &["/api/v1/selections", "/api/v1/favorites", "/docs/selections"],
-    )]
+    vec![
+        Area::of::<selections::Service>(
+            "collections of flats, opened by a public code",
+            &["/api/v1/selections", "/api/v1/favorites", "/docs/selections"],
+            Some("SELECTIONS_URL"),
+        ),
+        Area::of::<news::Service>(
+            "posts made of blocks, with selections embedded",
+            &["/api/v1/posts", "/docs/news"],
+            None,
+        ),
+    ]
 }
 
 /// The topics of every area, once each.
@@ -42,11 +53,16 @@ pub(crate) fn topics(areas: &[Area]) -> Vec<String> {
 }
 
 impl Area {
-    fn of<S: Service>(about: &'static str, prefixes: &'static [&'static str]) -> Self {
+    fn of<S: Service>(
+        about: &'static str,
+        prefixes: &'static [&'static str],
+        url_variable: Option<&'static str>,
+    ) -> Self {
         Self {
             name: S::NAME,
             about,
             prefixes,
+            url_variable,
             topics: S::topics,
             migrate: |settings| {
                 Box::pin(async { S::migrate(&configuration::<S>(settings)?).await.with_context(|| S::NAME) })
@@ -58,6 +74,15 @@ impl Area {
                 })
             },
         }
+    }
+
+    /// What the others get, and who this one is to them.
+    pub(crate) fn settings(&self, common: &Settings) -> Settings {
+        let mut settings = common.clone();
+        if let Some((_, secret)) = CLIENTS.iter().find(|(client, _)| *client == self.name) {
+            settings.insert("CLIENT_SECRET", (*secret).to_owned());
+        }
+        settings
     }
 
     /// Whether a public path is this area's.

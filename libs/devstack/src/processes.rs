@@ -37,10 +37,9 @@ impl Processes {
     }
 
     /// Starts both roles of a service and answers once they are ready.
-    pub(crate) async fn start(&mut self, area: &Area, common: Settings) -> anyhow::Result<Urls> {
+    pub(crate) async fn start(&mut self, area: &Area, mut settings: Settings) -> anyhow::Result<Urls> {
         let address = || anyhow::Ok(format!("127.0.0.1:{}", stack::free_port()?));
         let (public, internal, admin) = (address()?, address()?, address()?);
-        let mut settings = common;
         settings.insert("PUBLIC_LISTEN", public.clone());
         settings.insert("INTERNAL_LISTEN", internal.clone());
         for (role, admin) in [("serve", admin.clone()), ("work", address()?)] {
@@ -56,7 +55,7 @@ impl Processes {
         }
         Ok(Urls {
             public_url: format!("http://{public}"),
-            internal_url: Some(format!("http://{internal}")),
+            internal_url: area.url_variable.map(|_| format!("http://{internal}")),
             admin_url: format!("http://{admin}"),
         })
     }

@@ -111,7 +111,7 @@ impl Running {
         self.issuer = Some(issuer);
         step.done(&url);
 
-        let common = Settings::from([
+        let mut common = Settings::from([
             ("DATABASE_URL", database_url.clone()),
             ("KAFKA_BROKERS", brokers.clone()),
             ("AUTH_ISSUER", url.clone()),
@@ -128,14 +128,18 @@ impl Running {
         for area in &areas {
             let step = Step::start(area.name);
             step.note("migrating");
-            (area.migrate)(common.clone()).await?;
+            let settings = area.settings(&common);
+            (area.migrate)(settings.clone()).await?;
             step.note("starting");
             let urls = if options.processes {
-                self.processes.start(area, common.clone()).await?
+                self.processes.start(area, settings).await?
             } else {
-                self.start_service(area, common.clone()).await?
+                self.start_service(area, settings).await?
             };
             step.done(&urls.public_url);
+            if let Some((variable, url)) = area.url_variable.zip(urls.internal_url.clone()) {
+                common.insert(variable, url);
+            }
             services.insert(area.name.to_owned(), urls);
         }
         let stack = Stack { base_url, issuer: url, database_url, brokers, services };

@@ -90,7 +90,9 @@ fn context(contract_version: u32) -> Map<String, Value> {
     let mut headers = Map::new();
     headers.insert("contractversion".to_owned(), json!(contract_version.to_string()));
     headers.insert("content-type".to_owned(), json!("application/json"));
-    headers.extend(trace.into_iter().map(|(name, value)| (name, Value::String(value))));
+    // An empty `tracestate` says nothing.
+    let trace = trace.into_iter().filter(|(_, value)| !value.is_empty());
+    headers.extend(trace.map(|(name, value)| (name, Value::String(value))));
     headers
 }
 

@@ -90,11 +90,6 @@ impl Env {
             .collect()
     }
 
-    /// Records a mistake that lies between variables.
-    pub fn mistake(&mut self, text: String) {
-        self.mistakes.push(text);
-    }
-
     /// Every variable that was asked for.
     pub fn variables(&self) -> &[Variable] {
         &self.variables

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 use values::Invalid;
 
+use crate::strict::Strict;
 use crate::{FieldError, Problem};
 
 /// A request body of at most `LIMIT` bytes.
@@ -67,7 +68,7 @@ pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(|error| {
         let malformed = error.inner().classify() != Category::Data;
         let text = error.inner().to_string();
         // serde tells of an absent member by its text alone; it is the parent that has the path.
@@ -165,7 +166,12 @@ mod tests {
         {
             assert_eq!(refusal(body).1, "malformed", "{body:?}");
         }
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_before_it_is_followed() {
         let deep = "[".repeat(100_000);
-        assert_eq!(refusal(format!("{{\"Items\":{deep}").as_bytes()).0, "");
+        decode::<serde_json::Value>(deep.as_bytes()).unwrap_err();
+        decode::<Request>(format!("{{\"Items\":{deep}").as_bytes()).unwrap_err();
     }
 }

@@ -9,6 +9,7 @@ mod paging;
 mod problem;
 mod rate_limit;
 mod server;
+mod strict;
 
 pub use config::Config;
 pub use json::{Fields, Json, decode_part};

@@ -1,7 +1,7 @@
 //! Localized messages from Fluent files: the common ones of this crate and an area's own.
 
 use actix_web::HttpRequest;
-use actix_web::http::header::{AcceptLanguage, Header, LanguageTag};
+use actix_web::http::header::{AcceptLanguage, Header, LanguageTag, Quality};
 use anyhow::{anyhow, ensure};
 use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
@@ -41,7 +41,10 @@ impl Messages {
 
     /// The best language that the caller accepts.
     pub(crate) fn negotiate(&self, request: &HttpRequest) -> Language<'_> {
-        let ranked = AcceptLanguage::parse(request).map(|accepted| accepted.ranked()).unwrap_or_default();
+        let accepted = AcceptLanguage::parse(request).map(|ranges| ranges.0).unwrap_or_default();
+        // RFC 9110: `q=0` says "not this one".
+        let accepted = accepted.into_iter().filter(|range| range.quality > Quality::ZERO);
+        let ranked = AcceptLanguage(accepted.collect()).ranked();
         let speaks =
             |tag: &LanguageTag| self.0.iter().find(|(language, _)| tag.primary_language() == *language);
         let (language, bundle) =

@@ -3,6 +3,7 @@
 use std::future::{Ready, ready};
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_web::dev::Payload;
@@ -13,16 +14,21 @@ use ipnet::IpNet;
 
 use crate::Problem;
 
-/// Beyond so many remembered callers, those who are back at their full allowance are forgotten.
-const REMEMBERED: usize = 100_000;
+/// After so many checks the callers who are back at their full allowance are forgotten: what is
+/// remembered stays in proportion to the traffic, and so does the effort of forgetting.
+const CHECKS_TO_FORGETTING: u32 = 10_000;
 
 /// So many requests a minute for each client address.
-pub struct RateLimit(Option<DefaultKeyedRateLimiter<IpAddr>>);
+pub struct RateLimit {
+    limiter: Option<DefaultKeyedRateLimiter<IpAddr>>,
+    checks: AtomicU32,
+}
 
 impl RateLimit {
     /// `0`: no limit.
     pub fn per_minute(requests: u32) -> Self {
-        Self(NonZeroU32::new(requests).map(|requests| RateLimiter::keyed(Quota::per_minute(requests))))
+        let limiter = NonZeroU32::new(requests).map(|requests| RateLimiter::keyed(Quota::per_minute(requests)));
+        Self { limiter, checks: AtomicU32::new(0) }
     }
 
     /// Takes one request off the caller's allowance.
@@ -30,8 +36,8 @@ impl RateLimit {
     /// # Errors
     /// `429 RATE_LIMITED` when it is used up.
     pub fn check(&self, caller: ClientAddress) -> Result<(), Problem> {
-        let Some(limiter) = &self.0 else { return Ok(()) };
-        if limiter.len() > REMEMBERED {
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        if self.checks.fetch_add(1, Ordering::Relaxed) % CHECKS_TO_FORGETTING == CHECKS_TO_FORGETTING - 1 {
             limiter.retain_recent();
         }
         limiter.check_key(&caller.network()).map_err(|denied| {

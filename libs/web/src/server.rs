@@ -92,18 +92,22 @@ impl Server {
         let area = self.area.name;
         let (socket, address) = bind(listener.address)?;
         let server = HttpServer::new(move || {
-            let (app, api) = App::new().into_utoipa_app().configure(listener.routes).split_for_parts();
-            let api = finish(area, api);
+            let api = describe(area, listener.routes);
             let page = SwaggerUi::new(format!("/docs/{area}/{{_:.*}}"))
                 .url(format!("/docs/{area}/openapi.json"), api.clone());
             let routes = web::Data::new(KnownRoutes::of(&api.paths));
-            app.configure(data.clone())
+            App::new()
+                // Before the routes: their scope takes every path, and answers 404 to what it does not know.
+                .service(web::redirect(format!("/docs/{area}"), format!("/docs/{area}/")))
+                .service(page)
+                .into_utoipa_app()
+                .configure(listener.routes)
+                .into_app()
+                .configure(data.clone())
                 .app_data(surroundings.clone())
                 .app_data(trusted.clone())
                 .app_data(routes)
                 .app_data(web::PathConfig::default().error_handler(|_, _| Problem::not_found().into()))
-                .service(web::redirect(format!("/docs/{area}"), format!("/docs/{area}/")))
-                .service(page)
                 .default_service(web::to(unmatched))
                 .wrap(from_fn(surround))
                 .wrap(TracingLogger::<RequestSpan>::new())

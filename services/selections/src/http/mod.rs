@@ -6,6 +6,7 @@ mod selection;
 
 use ::web::Routes;
 use actix_web::middleware::from_fn;
+use actix_web::web;
 use runtime::Contracts;
 use utoipa_actix_web::scope;
 
@@ -24,6 +25,7 @@ pub fn public(routes: &mut Routes<'_>) {
             .service(selection::update_selection)
             .service(selection::replace_selection_items)
             .service(selection::delete_selection)
+            .route("/api/v1/selections/{selection}", web::route().to(selection::refuse_method))
             .service(favorite::list_favorites)
             .service(favorite::add_favorite)
             .service(favorite::remove_favorite),

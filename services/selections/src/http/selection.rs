@@ -124,6 +124,22 @@ pub async fn create_selection_from_favorites(
     Ok(HttpResponse::Created().json(SelectionView::from(selection)))
 }
 
+/// In the segment that ids and codes share a Guid is an id; anything else is a code.
+fn is_id(segment: &str) -> bool {
+    segment.parse::<Uuid>().is_ok()
+}
+
+/// An id may be changed, a code may be opened.
+fn wrong_method(segment: &str) -> Problem {
+    let allowed = if is_id(segment) { vec![Method::PUT, Method::DELETE] } else { vec![Method::GET] };
+    Problem::method_not_allowed(allowed)
+}
+
+/// Any other method in that segment.
+pub async fn refuse_method(segment: Path<String>) -> Result<HttpResponse, Problem> {
+    Err(wrong_method(&segment))
+}
+
 /// Open a selection by its public code.
 #[utoipa::path(
     tag = "Selections", params(("selection" = String, Path, description = "The public code, 12 characters of base62")),
@@ -136,9 +152,8 @@ pub async fn open_selection(
     address: ClientAddress,
     segment: Path<String>,
 ) -> Result<impl Responder, Error> {
-    // In this shared segment a Guid is an id, and ids are not opened.
-    if segment.parse::<Uuid>().is_ok() {
-        return Err(Problem::method_not_allowed(vec![Method::PUT, Method::DELETE]).into());
+    if is_id(&segment) {
+        return Err(wrong_method(&segment).into());
     }
     let is_guest = guest.actor.is_none();
     if is_guest {
