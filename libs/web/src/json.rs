@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::CONTENT_LENGTH;
@@ -12,10 +14,16 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
+use tokio::sync::Semaphore;
 use values::Invalid;
 
 use crate::strict::Strict;
 use crate::{FieldError, Problem};
+
+/// A body above so many bytes is large: so many of them are held in memory at once, others wait.
+const LARGE: usize = 1024 * 1024;
+const LARGE_AT_ONCE: usize = 8;
+const LARGE_WAIT: Duration = Duration::from_secs(5);
 
 /// A request body of at most `LIMIT` bytes.
 ///
@@ -34,7 +42,9 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
         let announced =
             request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let mut payload = payload.take();
+        let request = request.clone();
         Box::pin(async move {
+            let mut admitted = false;
             if !is_json {
                 return Err(Problem::unsupported_media_type());
             }
@@ -46,6 +56,10 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
                 let chunk = chunk.map_err(|_| refused(String::new(), "malformed"))?;
                 if body.len() + chunk.len() > LIMIT {
                     return Err(Problem::payload_too_large(LIMIT));
+                }
+                if body.len() + chunk.len() > LARGE && !admitted {
+                    admit_large(&request).await?;
+                    admitted = true;
                 }
                 body.extend_from_slice(&chunk);
             }
@@ -64,6 +78,17 @@ pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result
         let errors = problem.details().errors.iter().cloned();
         errors.map(|error| FieldError { field: format!("{prefix}{}", error.field), ..error }).collect()
     })
+}
+
+/// Lets a large body in when there is room for it, until its request has been answered.
+async fn admit_large(request: &HttpRequest) -> Result<(), Problem> {
+    static ROOM: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LARGE_AT_ONCE)));
+    let room = tokio::time::timeout(LARGE_WAIT, Arc::clone(&ROOM).acquire_owned()).await;
+    let Ok(Ok(permit)) = room else {
+        return Err(Problem::unavailable(&"too many large bodies at once"));
+    };
+    request.extensions_mut().insert(permit);
+    Ok(())
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {

@@ -27,7 +27,8 @@ pub struct RateLimit {
 impl RateLimit {
     /// `0`: no limit.
     pub fn per_minute(requests: u32) -> Self {
-        let limiter = NonZeroU32::new(requests).map(|requests| RateLimiter::keyed(Quota::per_minute(requests)));
+        let limiter =
+            NonZeroU32::new(requests).map(|requests| RateLimiter::keyed(Quota::per_minute(requests)));
         Self { limiter, checks: AtomicU32::new(0) }
     }
 

@@ -48,6 +48,7 @@ diesel::table! {
         started -> Bool,
         attempts -> Integer,
         due_at -> Timestamptz,
+        detached_at -> Nullable<Timestamptz>,
     }
 }
 

@@ -36,10 +36,10 @@ pub async fn claim(tx: &mut Tx, claims: &[Claim]) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// The edit is saved: what it took is in the post.
-pub async fn settle(tx: &mut Tx, edit: EditId) -> Result<(), ::db::Error> {
-    diesel::delete(snapshot_claim::table.filter(snapshot_claim::edit_id.eq(edit))).execute(tx.conn()).await?;
-    Ok(())
+/// The edit is saved: what it took is in the post. Answers how many claims it still had.
+pub async fn settle(tx: &mut Tx, edit: EditId) -> Result<usize, ::db::Error> {
+    let of_edit = snapshot_claim::table.filter(snapshot_claim::edit_id.eq(edit));
+    Ok(diesel::delete(of_edit).execute(tx.conn()).await?)
 }
 
 pub async fn settle_claim(tx: &mut Tx, claim: &Claim) -> Result<(), ::db::Error> {
@@ -118,6 +118,7 @@ pub async fn put_back(tx: &mut Tx, snapshots: &[SnapshotId]) -> Result<Vec<Snaps
 pub async fn due_detaches(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<Detach>, ::db::Error> {
     let mut conn = db.conn().await?;
     let due = snapshot_detach::table
+        .filter(snapshot_detach::detached_at.is_null())
         .filter(snapshot_detach::due_at.le(now))
         .order(snapshot_detach::due_at)
         .limit(limit)
@@ -136,8 +137,27 @@ pub async fn start(tx: &mut Tx, id: SnapshotId) -> Result<bool, ::db::Error> {
     Ok(started == 1)
 }
 
-pub async fn done(tx: &mut Tx, id: SnapshotId) -> Result<(), ::db::Error> {
+/// The snapshot was put back in its post before its detachment started.
+pub async fn forget(tx: &mut Tx, id: SnapshotId) -> Result<(), ::db::Error> {
     diesel::delete(snapshot_detach::table.find(id)).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// The snapshot is detached. The row is kept for the edits that were told of it before.
+pub async fn done(tx: &mut Tx, id: SnapshotId, now: OffsetDateTime) -> Result<(), ::db::Error> {
+    diesel::update(snapshot_detach::table.find(id))
+        .set(snapshot_detach::detached_at.eq(now))
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}
+
+/// Removes the rows of what was detached before `then`.
+pub async fn purge(db: &Db, then: OffsetDateTime) -> Result<(), ::db::Error> {
+    let mut conn = db.conn().await?;
+    diesel::delete(snapshot_detach::table.filter(snapshot_detach::detached_at.lt(then)))
+        .execute(&mut conn)
+        .await?;
     Ok(())
 }
 

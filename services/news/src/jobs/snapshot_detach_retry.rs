@@ -13,6 +13,8 @@ use crate::{db, ops};
 const POLL: Duration = Duration::from_secs(1);
 /// Taken up in one round.
 const BATCH: i64 = 50;
+/// How long what was detached is remembered: longer than any edit takes.
+const REMEMBERED: Duration = Duration::from_mins(10);
 
 pub struct SnapshotDetachRetry {
     db: Db,
@@ -44,6 +46,7 @@ impl SnapshotDetachRetry {
     /// One round. A snapshot that fails is postponed and does not keep the others.
     async fn work(&self, stopping: &CancellationToken) -> Result<(), crate::error::Error> {
         let now = runtime::clock::now();
+        db::snapshot::purge(&self.db, now - REMEMBERED).await?;
         let mut result = Ok(());
         for claim in db::snapshot::due_claims(&self.db, now, BATCH).await? {
             if stopping.is_cancelled() {

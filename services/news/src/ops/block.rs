@@ -1,6 +1,7 @@
 //! Replacing the content of a post: the contract's rules, in their order.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use ::db::{Db, Tx};
 use auth::Actor;
@@ -18,7 +19,9 @@ use crate::error::Error;
 
 /// Calls to selections that one edit has under way at once.
 const CALLS: usize = 8;
-/// An edit with all its calls, timeouts and retries is over long before.
+/// All calls of an edit together, however many there are.
+const CALLS_DEADLINE: std::time::Duration = std::time::Duration::from_secs(30);
+/// An edit is over before, one way or another.
 const CLAIM: Duration = Duration::seconds(40);
 /// How often an edit starts over because a snapshot was being detached under it.
 const ROUNDS: usize = 3;
@@ -45,6 +48,14 @@ struct Resolved {
     taken: Taken,
 }
 
+/// How far an edit came in its first transaction.
+enum Begun {
+    /// Nothing was to be called: it is saved.
+    Saved(Post),
+    /// Let in; the calls come next.
+    Edit(Edit),
+}
+
 /// An edit that has been let in.
 struct Edit {
     id: EditId,
@@ -68,11 +79,20 @@ pub async fn set_post_blocks(
 ) -> Result<Post, Error> {
     blocks.sort_by_key(NewBlock::sort_order);
     for _ in 0..ROUNDS {
-        let edit = db.tx(async |tx| begin(tx, actor, now, id, &blocks).await).await?;
-        let resolved = resolve(selections, actor, &edit.post, &blocks).await?;
-        let saved = db.tx(async |tx| finish(tx, actor, now, edit, &blocks, &resolved).await).await;
+        let begun = db.tx(async |tx| begin(tx, actor, now, id, &blocks).await).await;
+        let saved = match begun {
+            Ok(Begun::Saved(post)) => Ok(post),
+            Ok(Begun::Edit(edit)) => {
+                let calls = resolve(selections, actor, &edit.post, &blocks);
+                let resolved = tokio::time::timeout(CALLS_DEADLINE, calls)
+                    .await
+                    .map_err(|_| Error::SelectionsUnavailable("too slow".to_owned()))??;
+                db.tx(async |tx| finish(tx, actor, now, edit, &blocks, &resolved).await).await
+            }
+            Err(stale) => Err(stale),
+        };
         match saved {
-            Err(Stale::Detaching(snapshots)) => release(db, selections, &blocks, &snapshots).await?,
+            Err(Stale::Detaching(snapshots)) => release(db, selections, now, &blocks, &snapshots).await?,
             Err(Stale::Failed(error)) => return Err(error),
             Ok(post) => return Ok(post),
         }
@@ -87,28 +107,39 @@ async fn begin(
     now: OffsetDateTime,
     id: PostId,
     blocks: &[NewBlock],
-) -> Result<Edit, Error> {
+) -> Result<Begun, Stale> {
     let post = db::post::find(tx.conn(), id).await?.ok_or(Error::PostNotFound)?;
-    post.check_editable()?;
+    post.check_editable().map_err(Error::from)?;
     if !may_edit(actor, &post) {
-        return Err(Error::Forbidden);
+        return Err(Error::Forbidden.into());
     }
-    let edit_id = EditId::generate();
-    let claims: Vec<Claim> = sources(blocks)
+    let edit = Edit { id: EditId::generate(), post };
+    let sources = sources(blocks);
+    let known = embedded(&edit.post);
+    if sources.is_empty() && snapshots(blocks).all(|id| known.contains_key(&EmbedOf::Snapshot(id))) {
+        return Ok(Begun::Saved(finish(tx, actor, now, edit, blocks, &known).await?));
+    }
+    let claims: Vec<Claim> = sources
         .into_iter()
         .map(|source_selection_id| Claim {
-            edit_id,
+            edit_id: edit.id,
             source_selection_id,
             post_id: id,
             actor_user_id: actor.user_id,
-            author_user_id: post.author_user_id,
+            author_user_id: edit.post.author_user_id,
             due_at: now + CLAIM,
         })
         .collect();
     if !claims.is_empty() {
         db::snapshot::claim(tx, &claims).await?;
     }
-    Ok(Edit { id: edit_id, post })
+    Ok(Begun::Edit(edit))
+}
+
+/// What is in the post is active and its own: only this service detaches, and only what is in no post.
+fn embedded(post: &Post) -> HashMap<EmbedOf, Resolved> {
+    let embeds = post.blocks.iter().filter_map(Block::embed);
+    embeds.map(|embed| (EmbedOf::Snapshot(embed.snapshot_id), Resolved::of(embed))).collect()
 }
 
 /// Rule 6 for every embed, before any call of rule 7.
@@ -118,23 +149,13 @@ async fn resolve(
     post: &Post,
     blocks: &[NewBlock],
 ) -> Result<HashMap<EmbedOf, Resolved>, Error> {
-    // What is in the post is active and its own: only this service detaches, and only what is in no post.
-    let mut resolved: HashMap<EmbedOf, Resolved> = post
-        .blocks
-        .iter()
-        .filter_map(Block::embed)
-        .map(|embed| (EmbedOf::Snapshot(embed.snapshot_id), Resolved::of(embed)))
-        .collect();
-    let unknown: BTreeSet<SnapshotId> =
-        snapshots(blocks).filter(|id| !resolved.contains_key(&EmbedOf::Snapshot(*id))).collect();
+    let mut resolved = embedded(post);
+    let unknown = distinct(snapshots(blocks).filter(|id| !resolved.contains_key(&EmbedOf::Snapshot(*id))));
     let checks = unknown.into_iter().map(async |id| (id, check_snapshot(selections, post.id, id).await));
+    // In block order, so that of several faults the first block's is told.
     let checked: Vec<_> = stream::iter(checks).buffered(CALLS).collect().await;
-    let mut checked: HashMap<_, _> = checked.into_iter().collect();
-    // Of several faults the first block's is told.
-    for id in snapshots(blocks) {
-        if let Some(result) = checked.remove(&id) {
-            resolved.insert(EmbedOf::Snapshot(id), result?);
-        }
+    for (id, snapshot) in checked {
+        resolved.insert(EmbedOf::Snapshot(id), snapshot?);
     }
     let calls = sources(blocks).into_iter().map(async |source| {
         let taken = selections.take_snapshot(source, post.id, actor.user_id, post.author_user_id).await;
@@ -193,8 +214,10 @@ async fn finish(
     }
     let gone = before.into_iter().filter(|id| !after.contains(id));
     db::snapshot::let_go(tx, post.id, gone, "BlockReplaced", now).await?;
-    if blocks.iter().any(|block| matches!(block, NewBlock::Embed { of: EmbedOf::Source(_), .. })) {
-        db::snapshot::settle(tx, edit.id).await?;
+    let claims = sources(blocks).len();
+    // Claims that are gone were looked after meanwhile: what was taken for them may be detached.
+    if claims > 0 && db::snapshot::settle(tx, edit.id).await? < claims {
+        return Err(Error::Conflict.into());
     }
     if post.status == PostStatus::Published {
         db::feed::put(tx, &post).await?;
@@ -206,6 +229,7 @@ async fn finish(
 async fn release(
     db: &Db,
     selections: &Selections,
+    now: OffsetDateTime,
     blocks: &[NewBlock],
     detaching: &[SnapshotId],
 ) -> Result<(), Error> {
@@ -215,7 +239,7 @@ async fn release(
             return Err(Error::SnapshotInvalid(*id));
         }
         selections.detach_snapshot(*id, "BlockReplaced").await?;
-        db.tx(async |tx| db::snapshot::done(tx, *id).await).await?;
+        db.tx(async |tx| db::snapshot::done(tx, *id, now).await).await?;
     }
     Ok(())
 }
@@ -261,12 +285,15 @@ impl Resolved {
 
 /// The sources that are asked for: distinct, in block order.
 fn sources(blocks: &[NewBlock]) -> Vec<SelectionId> {
-    let mut seen = HashSet::new();
-    let of = blocks.iter().filter_map(|block| match block {
+    distinct(blocks.iter().filter_map(|block| match block {
         NewBlock::Embed { of: EmbedOf::Source(source), .. } => Some(*source),
         NewBlock::Embed { of: EmbedOf::Snapshot(_), .. } | NewBlock::Ready(_) => None,
-    });
-    of.filter(|source| seen.insert(*source)).collect()
+    }))
+}
+
+fn distinct<T: Copy + Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    items.filter(|item| seen.insert(*item)).collect()
 }
 
 fn snapshots(blocks: &[NewBlock]) -> impl Iterator<Item = SnapshotId> {

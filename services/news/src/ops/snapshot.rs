@@ -30,7 +30,7 @@ pub async fn detach_snapshot(
         .tx(async |tx| {
             let post = db::post::lock(tx, detach.post_id).await?;
             if embeds(post.as_ref(), id) {
-                db::snapshot::done(tx, id).await?;
+                db::snapshot::forget(tx, id).await?;
                 return Ok(false);
             }
             db::snapshot::start(tx, id).await
@@ -40,7 +40,7 @@ pub async fn detach_snapshot(
         return Ok(());
     }
     match selections.detach_snapshot(id, &detach.reason).await {
-        Ok(()) => Ok(db.tx(async |tx| db::snapshot::done(tx, id).await).await?),
+        Ok(()) => Ok(db.tx(async |tx| db::snapshot::done(tx, id, now).await).await?),
         Err(error) => {
             let pause = Duration::seconds(1 << detach.attempts.clamp(0, 5)).min(MAX_PAUSE);
             db.tx(async |tx| db::snapshot::postpone(tx, id, now, pause).await).await?;
