@@ -1,7 +1,14 @@
 //! Where the broker is and how clients speak to it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use rdkafka::ClientConfig;
-use runtime::Env;
+use rdkafka::producer::{BaseProducer, Producer};
+use runtime::{Env, Process};
+
+/// Readiness is asked every few seconds and has an answer in less.
+const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The broker, and settings that a deployment adds (TLS, SASL).
 #[derive(Clone, Debug)]
@@ -38,6 +45,25 @@ impl Config {
             client.set(name, value);
         }
         client
+    }
+
+    /// Makes readiness depend on the broker: a worker without one has nothing to do.
+    pub(crate) fn require_broker(&self, process: &Process) -> anyhow::Result<()> {
+        let probe: Arc<BaseProducer> = Arc::new(self.client().create()?);
+        process.require("broker", move || {
+            let probe = Arc::clone(&probe);
+            // librdkafka's call blocks.
+            let answer =
+                tokio::task::spawn_blocking(move || probe.client().fetch_metadata(None, PROBE_PATIENCE));
+            async move {
+                match answer.await {
+                    Ok(Ok(_)) => Ok(()),
+                    Ok(Err(error)) => Err(error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+        });
+        Ok(())
     }
 
     /// Nothing lost, nothing reordered: idempotent, acknowledged by all replicas, never timed out.

@@ -91,9 +91,13 @@ impl From<diesel::result::Error> for TenureError {
 
 impl Relay {
     /// The relay of the service named `service`.
-    pub fn new(process: &Process, db: Db, config: Config, service: &str) -> Self {
+    ///
+    /// # Errors
+    /// Settings that librdkafka does not know.
+    pub fn new(process: &Process, db: Db, config: Config, service: &str) -> anyhow::Result<Self> {
         let metrics = RelayMetrics::register(process.metrics());
-        Self { db, config, source: format!("/{service}"), metrics }
+        config.require_broker(process)?;
+        Ok(Self { db, config, source: format!("/{service}"), metrics })
     }
 
     /// Relays until `stopping`; failures are logged and tried again.

@@ -62,7 +62,7 @@ impl runtime::Service for Service {
             })?);
         }
         if role.works() {
-            let relay = Relay::new(process, db.clone(), config.messaging, NAME);
+            let relay = Relay::new(process, db.clone(), config.messaging, NAME)?;
             process.spawn("relay", relay.run(process.stopping()));
             let retry = SnapshotDetachRetry::new(db, Selections::new(&config.selections)?);
             process.spawn("snapshot-detach-retry", retry.run(process.stopping()));

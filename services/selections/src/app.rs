@@ -73,7 +73,7 @@ impl runtime::Service for Service {
             endpoints.internal = Some(server.listen(internal, data(auth::PLATFORM_INTERNAL))?);
         }
         if role.works() {
-            let relay = Relay::new(process, db.clone(), config.messaging.clone(), NAME);
+            let relay = Relay::new(process, db.clone(), config.messaging.clone(), NAME)?;
             process.spawn("relay", relay.run(process.stopping()));
             let chessboard = Consumer::new(process, db, config.messaging, NAME, Chessboard);
             process.spawn("chessboard consumer", chessboard.run(process.stopping()));
