@@ -1,0 +1,49 @@
+{{- /* Everything that an area consists of: the one template that its chart includes. */}}
+{{- define "lib.area" -}}
+{{- $app := .Values.app -}}
+{{- $serve := dict "root" . "role" "serve" "scaled" $app.serve.autoscaling.enabled -}}
+{{- $work := dict "root" . "role" "work" "scaled" $app.work.keda.enabled -}}
+{{- include "lib.deployment" $serve }}
+---
+{{ include "lib.deployment" $work }}
+---
+{{ include "lib.service" (dict "root" . "port" "public") }}
+{{- if $app.internal.enabled }}
+---
+{{ include "lib.service" (dict "root" . "role" "internal" "port" "internal") }}
+{{- end }}
+{{- if $app.serviceAccount.create }}
+---
+{{ include "lib.serviceAccount" . }}
+{{- end }}
+{{- if eq $app.migration.mode "hook" }}
+---
+{{ include "lib.migrate" . }}
+{{- end }}
+{{- if $app.serve.autoscaling.enabled }}
+---
+{{ include "lib.hpa" $serve }}
+{{- end }}
+{{- if $app.work.keda.enabled }}
+---
+{{ include "lib.scaledObject" $work }}
+{{- end }}
+{{- if $app.podDisruptionBudget.enabled }}
+---
+{{ include "lib.pdb" $serve }}
+---
+{{ include "lib.pdb" $work }}
+{{- end }}
+{{- if $app.networkPolicy.enabled }}
+---
+{{ include "lib.networkPolicy" . }}
+{{- end }}
+{{- if $app.httpRoute.enabled }}
+---
+{{ include "lib.httpRoute" . }}
+{{- end }}
+{{- if $app.podMonitor.enabled }}
+---
+{{ include "lib.podMonitor" . }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,74 @@
+{{- /* What all pods of an area have in common: the two roles' and the migration's. */}}
+
+{{- define "lib.pod.security" -}}
+automountServiceAccountToken: false
+# A Service named like a prefix of our configuration would write variables into it.
+enableServiceLinks: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.app.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* {root, command, volume}: the container up to its resources. */}}
+{{- define "lib.container" -}}
+{{- $app := .root.Values.app -}}
+image: {{ include "lib.image" .root }}
+imagePullPolicy: {{ $app.image.pullPolicy }}
+args: [{{ .command }}]
+env:
+  {{- range $name, $value := include "lib.config" .root | fromYaml }}
+  - name: {{ $name }}
+    value: {{ $value | quote }}
+  {{- end }}
+  {{- range $app.secretKeys }}
+  - name: {{ . }}_FILE
+    value: /run/secrets/{{ if and (eq . "DATABASE_URL") (eq $.volume "migrator") }}migrator{{ else }}app{{ end }}/{{ . }}
+  {{- end }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+volumeMounts:
+  - {name: app, mountPath: /run/secrets/app, readOnly: true}
+  {{- if eq .volume "migrator" }}
+  - {name: migrator, mountPath: /run/secrets/migrator, readOnly: true}
+  {{- end }}
+{{- end }}
+
+{{- define "lib.migrate.container" -}}
+{{- $migrator := ternary "migrator" "app" (ne .root.Values.app.migration.existingSecret "") -}}
+- name: migrate
+  {{- include "lib.container" (dict "root" .root "command" "migrate" "volume" $migrator) | nindent 2 }}
+  resources:
+    {{- toYaml .resources | nindent 4 }}
+{{- end }}
+
+{{- /* {root, migrates} */}}
+{{- define "lib.volumes" -}}
+{{- $app := .root.Values.app -}}
+- name: app
+  secret:
+    secretName: {{ required "app.existingSecret must be set" $app.existingSecret }}
+    defaultMode: 0440
+    items:
+      {{- range $app.secretKeys }}
+      - {key: {{ . }}, path: {{ . }}}
+      {{- end }}
+{{- if and .migrates $app.migration.existingSecret }}
+- name: migrator
+  secret:
+    secretName: {{ $app.migration.existingSecret }}
+    defaultMode: 0440
+    items:
+      - {key: DATABASE_URL, path: DATABASE_URL}
+{{- end }}
+{{- end }}

@@ -1,0 +1,128 @@
+{{- /* {root, role, scaled}: one Deployment; `scaled` when an autoscaler owns its replicas. */}}
+{{- define "lib.deployment" -}}
+{{- $root := .root -}}
+{{- $app := $root.Values.app -}}
+{{- $settings := get $app .role -}}
+{{- $migrates := eq $app.migration.mode "initContainer" -}}
+apiVersion: apps/v1
+kind: Deployment
+{{ include "lib.metadata" . }}
+spec:
+  {{- if not .scaled }}
+  replicas: {{ $settings.replicas }}
+  {{- end }}
+  revisionHistoryLimit: 3
+  strategy:
+    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+  selector:
+    matchLabels: &selector
+      {{- include "lib.selector" $root | nindent 6 }}
+      app.kubernetes.io/component: {{ .role }}
+  template:
+    metadata:
+      labels:
+        {{- include "lib.podLabels" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ .role }}
+        {{- with $app.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $app.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      serviceAccountName: {{ include "lib.serviceAccountName" $root }}
+      {{- include "lib.pod.security" $root | nindent 6 }}
+      # 5 s before the signal, 30 s to finish, and some to spare.
+      terminationGracePeriodSeconds: 45
+      topologySpreadConstraints:
+        {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+        - topologyKey: {{ . }}
+          maxSkew: 1
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector: {matchLabels: *selector}
+          matchLabelKeys: [pod-template-hash]
+        {{- end }}
+      {{- if $migrates }}
+      initContainers:
+        {{- include "lib.migrate.container" (dict "root" $root "resources" $settings.resources) | nindent 8 }}
+      {{- end }}
+      containers:
+        - name: {{ .role }}
+          {{- include "lib.container" (dict "root" $root "command" .role "volume" "app") | nindent 10 }}
+          ports:
+            {{- if eq .role "serve" }}
+            - {name: public, containerPort: 8080}
+            {{- if $app.internal.enabled }}
+            - {name: internal, containerPort: 8081}
+            {{- end }}
+            {{- end }}
+            - {name: admin, containerPort: 9090}
+          # Says nothing of the database or the broker: a restart would not bring them back.
+          startupProbe:
+            httpGet: {path: /health/live, port: admin}
+            periodSeconds: 2
+            failureThreshold: 30
+          livenessProbe:
+            httpGet: {path: /health/live, port: admin}
+            periodSeconds: 10
+            timeoutSeconds: 3
+          readinessProbe:
+            httpGet: {path: /health/ready, port: admin}
+            periodSeconds: 5
+            timeoutSeconds: 3
+          lifecycle:
+            # Until every proxy knows that this pod is going.
+            preStop: {sleep: {seconds: 5}}
+          resources:
+            {{- toYaml $settings.resources | nindent 12 }}
+      volumes:
+        {{- include "lib.volumes" (dict "root" $root "migrates" $migrates) | nindent 8 }}
+{{- end }}
+
+{{- define "lib.migrate" -}}
+{{- $app := .Values.app -}}
+{{- $role := dict "root" . "role" "migrate" -}}
+apiVersion: batch/v1
+kind: Job
+{{ include "lib.metadata" $role }}
+  annotations:
+    # Never after: the new pods need the new schema. The old ones must live with it, too.
+    helm.sh/hook: pre-install,pre-upgrade
+    helm.sh/hook-weight: "-5"
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  backoffLimit: 0
+  activeDeadlineSeconds: 900
+  template:
+    metadata:
+      labels:
+        {{- include "lib.podLabels" . | nindent 8 }}
+        app.kubernetes.io/component: migrate
+    spec:
+      restartPolicy: Never
+      {{- if not $app.serviceAccount.create }}
+      # One that the chart makes is not there yet when a hook runs.
+      serviceAccountName: {{ include "lib.serviceAccountName" . }}
+      {{- end }}
+      {{- include "lib.pod.security" . | nindent 6 }}
+      containers:
+        {{- include "lib.migrate.container" (dict "root" . "resources" $app.work.resources) | nindent 8 }}
+      volumes:
+        {{- include "lib.volumes" (dict "root" . "migrates" true) | nindent 8 }}
+{{- end }}
+
+{{- define "lib.serviceAccount" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "lib.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+  labels:
+    {{- include "lib.labels" . | nindent 4 }}
+  {{- with .Values.app.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+{{- end }}
