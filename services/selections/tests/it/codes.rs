@@ -1,0 +1,130 @@
+//! Public codes: their shape, their collisions, their end.
+
+use std::collections::HashSet;
+
+use futures_util::future::join_all;
+use selections::Service;
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::service::Running;
+
+use crate::{
+    CREATED, DELETED, SELECTIONS, create_selection, items_path, open_path, path, service, sql, text,
+};
+
+/// INV-SEL-005: twelve characters of base62, each time others.
+#[tokio::test]
+async fn a_public_code_is_twelve_characters_of_base62() {
+    let (_, owner) = service().user();
+    let created = join_all((0..50).map(|_| create_selection(&owner))).await;
+    let codes: HashSet<&str> = created.iter().map(|selection| text(&selection["PublicCode"])).collect();
+    assert_eq!(codes.len(), 50);
+    for code in &codes {
+        assert_eq!(code.len(), 12);
+        assert!(code.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{code}");
+    }
+}
+
+/// INV-SEL-005: a code never changes, and nobody can choose one.
+#[tokio::test]
+async fn a_public_code_is_immutable() {
+    let (_, owner) = service().user();
+    let wished = "AAAAAAAAAAAA";
+    let body = json!({"Title": "Spring", "PublicCode": wished});
+    let selection = owner.post(SELECTIONS, body).await.expect(201);
+    assert_ne!(selection["PublicCode"], wished);
+
+    let body = json!({"Title": "Summer", "Description": null, "PublicCode": wished});
+    let described = owner.put(&path(&selection), body).await.expect(200);
+    let body = json!({"Items": crate::items(2), "PublicCode": wished});
+    let replaced = owner.put(&items_path(&selection), body).await.expect(200);
+    assert_eq!(
+        (&described["PublicCode"], &replaced["PublicCode"]),
+        (&selection["PublicCode"], &selection["PublicCode"])
+    );
+}
+
+/// A service whose database makes the next so many new codes equal to one that is taken.
+async fn with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
+    let service = Running::start::<Service>(&[]);
+    let (_, owner) = service.user();
+    let sql = sql(&service).await;
+    let trigger = format!(
+        "create sequence attempt;
+         create function collide() returns trigger language plpgsql as $$
+         begin
+             if new.title = '{TAKEN}' then new.public_code := '{taken}';
+             elsif nextval('attempt') <= {attempts} then new.public_code := '{taken}'; end if;
+             return new;
+         end $$;
+         create trigger collide before insert on selection for each row execute function collide();"
+    );
+    sql.batch_execute(&trigger).await.unwrap();
+    (service, owner)
+}
+
+/// The title of the selection that holds the code.
+const TAKEN: &str = "Taken";
+const CODE: &str = "taken0TAKEN1";
+
+async fn create(owner: &Client, title: &str) -> testkit::client::Answer {
+    owner.post(SELECTIONS, json!({"Title": title, "Items": crate::items(1)})).await
+}
+
+/// INV-SEL-005: a code that is taken is made anew, three times, though its selection be deleted.
+#[tokio::test]
+async fn a_code_is_regenerated_three_times() {
+    let (service, owner) = with_collisions(3, CODE).await;
+    let taken = create(&owner, TAKEN).await.expect(201);
+    owner.delete(&path(&taken)).await.expect(204);
+
+    let selection = create(&owner, "Spring").await.expect(201);
+
+    assert_ne!(selection["PublicCode"], CODE);
+    service.guest().get(&open_path(&selection)).await.expect(200);
+    let guest = service.guest();
+    guest.get(&format!("{SELECTIONS}/{CODE}")).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    let events = service.bus().events_until(text(&selection["Id"]), CREATED).await;
+    assert_eq!(events[0].payload["PublicCode"], selection["PublicCode"], "the code that was kept is told");
+}
+
+/// INV-SEL-005: when the third new code is taken too, the caller is asked to come back, and nothing is kept.
+#[tokio::test]
+async fn a_fourth_collision_is_answered_503() {
+    let (service, owner) = with_collisions(4, CODE).await;
+    create(&owner, TAKEN).await.expect(201);
+
+    let refused = create(&owner, "Spring").await;
+    assert!(refused.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
+    refused.expect_problem(503, "SELECTIONS_CODE_UNAVAILABLE");
+
+    assert_eq!(owner.get(SELECTIONS).await.expect(200)["TotalCount"], 1);
+    let opened = service.guest().get(&format!("{SELECTIONS}/{CODE}")).await.expect(200);
+    assert_eq!(opened["Title"], TAKEN, "the code still opens its own selection");
+    create(&owner, "Spring").await.expect(201);
+}
+
+/// INV-SEL-005, INV-SEL-007: an attempt that found no code takes no place in the owner's allowance.
+#[tokio::test]
+async fn a_code_that_was_not_found_costs_no_place() {
+    let (service, owner) = with_collisions(4, CODE).await;
+    create(&owner, TAKEN).await.expect(201);
+    create(&owner, "Spring").await.expect_problem(503, "SELECTIONS_CODE_UNAVAILABLE");
+    for answer in join_all((0..99).map(|_| create(&owner, "Spring"))).await {
+        answer.expect(201);
+    }
+    create(&owner, "Spring").await.expect_problem(409, "SELECTIONS_LIMIT_EXCEEDED");
+    drop(service);
+}
+
+/// INV-SEL-009: a code dies with its selection, for everybody.
+#[tokio::test]
+async fn the_code_of_a_deleted_selection_opens_nothing() {
+    let (_, owner) = service().user();
+    let selection: Value = create_selection(&owner).await;
+    owner.delete(&path(&selection)).await.expect(204);
+    service().bus().events_until(text(&selection["Id"]), DELETED).await;
+    for caller in [owner, service().guest()] {
+        caller.get(&open_path(&selection)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    }
+}

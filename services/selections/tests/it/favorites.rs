@@ -1,0 +1,186 @@
+//! Favorites, and selections made of them.
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::{Client, send};
+use uuid::Uuid;
+
+use crate::{
+    FAVORITES, FROM_FAVORITES, distinct, favorite, guid, guids, mark, members, objects, path, service, text,
+};
+
+/// The favorites as the owner lists them, newest first.
+async fn list(owner: &Client) -> Value {
+    owner.get("/api/v1/favorites?PageSize=100").await.expect(200)
+}
+
+async fn mark_all(owner: &Client, objects: &[Uuid]) {
+    join_all(objects.iter().map(async |object| mark(owner, *object).await)).await;
+}
+
+#[tokio::test]
+async fn favorites_are_listed_newest_first() {
+    let (_, owner) = service().user();
+    let [a, b, c] = distinct();
+    for object in [a, b, c] {
+        mark(&owner, object).await;
+    }
+
+    let page = owner.get(FAVORITES).await.expect(200);
+
+    assert_eq!(objects(&page), [c, b, a]);
+    assert_eq!((&page["TotalCount"], &page["Page"], &page["PageSize"]), (&json!(3), &json!(1), &json!(20)));
+    assert_eq!(members(&page["Items"][0]), ["AddedAt", "PropertyObjectId"]);
+    let oldest_first = owner.get("/api/v1/favorites?Sort=AddedAt&PageSize=2&Page=2").await.expect(200);
+    assert_eq!((objects(&oldest_first), &oldest_first["TotalCount"]), (vec![c], &json!(3)));
+}
+
+/// Supplement, Selections: marking is idempotent.
+#[tokio::test]
+async fn marking_twice_is_marking_once() {
+    let (_, owner) = service().user();
+    let [a, b] = distinct();
+    mark(&owner, a).await;
+    mark(&owner, b).await;
+    let before = list(&owner).await;
+
+    let again = owner.put(&favorite(a), Value::Null).await;
+
+    assert_eq!((again.status, again.text.as_str()), (204, ""));
+    assert_eq!(list(&owner).await, before, "it keeps its place");
+}
+
+/// Supplement, Selections: unmarking is idempotent.
+#[tokio::test]
+async fn unmarking_twice_is_unmarking_once() {
+    let (_, owner) = service().user();
+    let [a, b, never_marked] = distinct();
+    mark(&owner, a).await;
+    mark(&owner, b).await;
+    for object in [a, a, never_marked] {
+        owner.delete(&favorite(object)).await.expect(204);
+    }
+    assert_eq!(objects(&list(&owner).await), [b]);
+}
+
+/// Marking needs no body, and whatever is sent is not looked at.
+#[tokio::test]
+async fn marking_needs_no_body() {
+    let (_, owner) = service().user();
+    let [a, b] = distinct();
+    send(owner.request(Method::PUT, &favorite(a))).await.expect(204);
+    send(owner.request(Method::PUT, &favorite(b)).body("not JSON")).await.expect(204);
+    assert_eq!(objects(&list(&owner).await), [b, a]);
+}
+
+#[tokio::test]
+async fn favorites_are_each_owners_own() {
+    let (_, owner) = service().user();
+    let (_, other) = service().user();
+    let object = guid();
+    mark(&owner, object).await;
+    other.delete(&favorite(object)).await.expect(204);
+    assert_eq!(list(&other).await["TotalCount"], 0);
+    mark(&other, object).await;
+    assert_eq!(objects(&list(&owner).await), [object]);
+}
+
+/// Supplement, Selections: at most 200 favorites; what is marked already is no 201st.
+#[tokio::test]
+async fn the_201st_favorite_is_refused_until_one_is_unmarked() {
+    let (_, owner) = service().user();
+    let most = guids(200);
+    mark_all(&owner, &most).await;
+
+    let one_more = async || owner.put(&favorite(guid()), Value::Null).await;
+    let problem = one_more().await.expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
+    assert!(text(&problem["detail"]).contains("200"), "{problem}");
+    mark(&owner, most[7]).await;
+    assert_eq!(list(&owner).await["TotalCount"], 200);
+
+    owner.delete(&favorite(most[0])).await.expect(204);
+    owner.delete(&favorite(most[0])).await.expect(204);
+    one_more().await.expect(204);
+    one_more().await.expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
+}
+
+/// Endpoints: a selection of the favorites, in the order in which they were marked.
+#[tokio::test]
+async fn a_selection_is_made_of_favorites_in_the_order_of_marking() {
+    let (id, owner) = service().user();
+    let [a, b, c] = distinct();
+    for object in [c, a, b] {
+        mark(&owner, object).await;
+    }
+    owner.delete(&favorite(c)).await.expect(204);
+    mark(&owner, c).await;
+
+    let body = json!({"Title": "Best", "Description": "Of all"});
+    let selection = owner.post(FROM_FAVORITES, body).await.expect(201);
+
+    assert_eq!(objects(&selection), [a, b, c]);
+    assert_eq!((&selection["Title"], &selection["Description"]), (&json!("Best"), &json!("Of all")));
+    assert_eq!((&selection["ItemsCount"], &selection["Version"]), (&json!(3), &json!(1)));
+    assert_eq!(selection["OwnerUserId"], id.to_string());
+    assert_eq!(selection["Items"][2]["SortOrder"], 2);
+    assert_eq!(selection["Items"][0]["AddedAt"], selection["CreatedAt"]);
+    assert_eq!(objects(&list(&owner).await), [c, b, a], "the favorites stay");
+}
+
+/// Endpoints: a repeat makes an independent copy.
+#[tokio::test]
+async fn a_selection_of_favorites_is_an_independent_copy() {
+    let (_, owner) = service().user();
+    let [a, b] = distinct();
+    mark(&owner, a).await;
+    let first = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
+    owner.delete(&favorite(a)).await.expect(204);
+    mark(&owner, b).await;
+    let second = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
+
+    assert_ne!(first["Id"], second["Id"]);
+    assert_ne!(first["PublicCode"], second["PublicCode"]);
+    assert_eq!(objects(&second), [b]);
+    assert_eq!(objects(&crate::reread(&owner, &first).await), [a]);
+    owner.delete(&path(&second)).await.expect(204);
+    assert_eq!(objects(&list(&owner).await), [b]);
+}
+
+/// Supplement, Selections: `SELECTIONS_FAVORITES_EMPTY`.
+#[tokio::test]
+async fn no_favorites_make_no_selection() {
+    let (_, owner) = service().user();
+    let [object] = distinct();
+    let make = async || owner.post(FROM_FAVORITES, json!({"Title": "Best"})).await;
+    make().await.expect_problem(400, "SELECTIONS_FAVORITES_EMPTY");
+    mark(&owner, object).await;
+    owner.delete(&favorite(object)).await.expect(204);
+    make().await.expect_problem(400, "SELECTIONS_FAVORITES_EMPTY");
+}
+
+/// INV-SEL-004: as many favorites as there may be fit into a selection.
+#[tokio::test]
+async fn all_200_favorites_fit_into_a_selection() {
+    let (_, owner) = service().user();
+    let mut most = guids(200);
+    mark_all(&owner, &most).await;
+    let selection = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
+    let mut copied = objects(&selection);
+    copied.sort_unstable();
+    most.sort_unstable();
+    assert_eq!(copied, most);
+}
+
+/// A selection of favorites without a title of its own has one in the caller's language.
+#[tokio::test]
+async fn a_selection_of_favorites_is_named_in_the_callers_language() {
+    let (_, owner) = service().user();
+    mark(&owner, guid()).await;
+    for (language, title) in [("ru", "Избранное"), ("en", "Favorites"), ("fr", "Favorites")] {
+        for body in [json!({}), json!({"Title": null})] {
+            let request = owner.request(Method::POST, FROM_FAVORITES).header("Accept-Language", language);
+            assert_eq!(send(request.json(&body)).await.expect(201)["Title"], title);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What crm reads, and the two ports that do not know each other's routes.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::send;
+use testkit::issuer::Claims;
+use testkit::service::issuer;
+
+use crate::access::{Operation, internal_operations, public_operations};
+use crate::{
+    create_selection, create_selection_of, guid, items, members, path, reread, service, snapshot_path,
+    snapshots_path, take_snapshot, text,
+};
+
+fn by_owner(owner: impl std::fmt::Display) -> String {
+    format!("/api/v1/internal/selections/by-owner/{owner}")
+}
+
+fn card_path(selection: &Value) -> String {
+    path(selection).replace("/v1/", "/v1/internal/")
+}
+
+/// Endpoints: the selection for a client's or a deal's card.
+#[tokio::test]
+async fn crm_reads_a_selection_whole() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    assert_eq!(service().machine("crm").get(&card_path(&selection)).await.expect(200), selection);
+}
+
+#[tokio::test]
+async fn crm_does_not_find_a_selection_that_never_was() {
+    let missing = service().machine("crm").get(&card_path(&json!({"Id": guid()}))).await;
+    missing.expect_problem(404, "SELECTIONS_NOT_FOUND");
+}
+
+/// Endpoints: the selections of an owner, without the deleted ones.
+#[tokio::test]
+async fn crm_lists_the_selections_of_an_owner() {
+    let (id, owner) = service().user();
+    let (_, another) = service().user();
+    create_selection(&another).await;
+    let first = create_selection(&owner).await;
+    let deleted = create_selection(&owner).await;
+    let second = create_selection(&owner).await;
+    owner.delete(&path(&deleted)).await.expect(204);
+    let crm = service().machine("crm");
+
+    let page = crm.get(&by_owner(id)).await.expect(200);
+
+    assert_eq!(page, json!({"Items": [second, first], "Page": 1, "PageSize": 20, "TotalCount": 2}));
+    assert_eq!(page, owner.get("/api/v1/selections").await.expect(200), "as the owner sees it");
+    let last = crm.get(&format!("{}?Sort=CreatedAt&PageSize=1&Page=2", by_owner(id))).await.expect(200);
+    assert_eq!((&last["Items"], &last["TotalCount"]), (&json!([second]), &json!(2)));
+    let refused = crm.get(&format!("{}?PageSize=101", by_owner(id))).await;
+    refused.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/PageSize", "out_of_range");
+}
+
+#[tokio::test]
+async fn an_owner_without_selections_has_an_empty_list() {
+    let page = service().machine("crm").get(&by_owner(guid())).await.expect(200);
+    assert_eq!(page, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
+}
+
+/// Section 0, Malformed input: a path Guid that does not parse is 404.
+#[tokio::test]
+async fn a_path_without_a_guid_leads_nowhere() {
+    let (news, crm) = (service().machine("news"), service().machine("crm"));
+    for segment in ["x", "AAAAAAAAAAAA", "00000000-0000-0000-0000-00000000000", "by-owner", "%00"] {
+        for answer in [
+            crm.get(&format!("/api/v1/internal/selections/{segment}")).await,
+            crm.get(&by_owner(segment)).await,
+            news.get(&format!("/api/v1/internal/snapshots/{segment}")).await,
+            news.post(&format!("/api/v1/internal/snapshots/{segment}/detach"), json!({})).await,
+            news.post(&format!("/api/v1/internal/selections/{segment}/snapshots"), json!({})).await,
+        ] {
+            answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        }
+    }
+}
+
+/// INV-SNP-002's request: `PostId` and `ActorUserId` are required, `AuthorUserId` is not.
+#[tokio::test]
+async fn taking_a_snapshot_names_post_and_actor() {
+    let (id, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let news = service().machine("news");
+    let path = snapshots_path(&selection);
+    let good = json!({"PostId": guid(), "ActorUserId": id, "AuthorUserId": null});
+    for (member, reason) in [
+        ("PostId", "required"),
+        ("ActorUserId", "required"),
+        ("PostId", "null"),
+        ("ActorUserId", "null"),
+        ("PostId", "x"),
+        ("ActorUserId", "x"),
+        ("AuthorUserId", "x"),
+    ] {
+        let mut body = good.clone();
+        match reason {
+            "required" => drop(body.as_object_mut().unwrap().remove(member)),
+            "null" => body[member] = Value::Null,
+            wrong => body[member] = json!(wrong),
+        }
+        let reason = if reason == "required" { reason } else { "invalid_type" };
+        let refused = news.post(&path, body).await;
+        refused.expect_refusal("SELECTIONS_VALIDATION_FAILED", &format!("/{member}"), reason);
+    }
+    news.post(&path, good).await.expect(201);
+}
+
+/// Section 0, Health: the public port answers 404 for internal routes, whoever asks.
+#[tokio::test]
+async fn the_public_port_knows_no_internal_route() {
+    let user = issuer().token(&Claims::user(guid())).unwrap();
+    let machines = ["news", "crm"].map(|id| issuer().token(&Claims::client(id)).unwrap());
+    let (_, owner) = service().user();
+    let snapshot = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
+    let existing = Operation { method: Method::GET, path: snapshot_path(&snapshot), body: None };
+    for operation in internal_operations().into_iter().map(|(_, operation)| operation).chain([existing]) {
+        for caller in
+            machines.iter().chain([&user]).map(|token| service().bearer(token)).chain([service().guest()])
+        {
+            let answer = send(operation.request(&caller)).await;
+            answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        }
+    }
+}
+
+/// And the internal port knows no public one.
+#[tokio::test]
+async fn the_internal_port_knows_no_public_route() {
+    let (id, _) = service().user();
+    let user = issuer().token(&Claims::user(id)).unwrap();
+    for operation in public_operations() {
+        for caller in
+            [service().machine("crm"), service().at_internal(Some(user.clone())), service().at_internal(None)]
+        {
+            send(operation.request(&caller)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        }
+    }
+}
+
+/// Tenancy: selections are outside any tenant and isolated by owner alone.
+#[tokio::test]
+async fn colleagues_do_not_share_selections() {
+    let company = guid();
+    let colleague =
+        || service().caller(&Claims::user(guid()).company(company).permission("crm.deals.manage@platform"));
+    let (one, other) = (colleague(), colleague());
+    let selection = create_selection_of(&one, items(1)).await;
+    assert_eq!(other.get("/api/v1/selections").await.expect(200)["TotalCount"], 0);
+    other.delete(&path(&selection)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    assert_eq!(reread(&one, &selection).await, selection);
+}
+
+/// The card of a selection that its owner has changed is the current one.
+#[tokio::test]
+async fn crm_sees_changes_at_once() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let body = json!({"Title": "Summer", "Description": "Sea"});
+    let changed = owner.put(&path(&selection), body).await.expect(200);
+    let card = service().machine("crm").get(&card_path(&selection)).await.expect(200);
+    assert_eq!(card, changed);
+    assert_eq!(members(&card).len(), 11);
+    assert_eq!(text(&card["Title"]), "Summer");
+}

@@ -1,0 +1,66 @@
+//! The issuer's keys: new ones are taken up at once, and no issuer means no answer, not no entry.
+
+use std::net::TcpListener;
+
+use selections::Service;
+use testkit::issuer::{Claims, Issuer, Served};
+use testkit::service::Running;
+
+use crate::{SELECTIONS, eventually, guid};
+
+/// A listener where an issuer has just been, as soon as that one is gone.
+async fn place_of(issuer: Served) -> TcpListener {
+    let address = issuer.url().trim_start_matches("http://").to_owned();
+    drop(issuer);
+    eventually("the issuer's port", async || TcpListener::bind(&address).ok()).await
+}
+
+/// Section 0, Token: an unknown `kid` has the keys fetched again, at most every few seconds, long before
+/// they would be refreshed anyway.
+#[tokio::test]
+async fn a_new_key_of_the_issuer_is_taken_up_when_it_is_used() {
+    let old = Issuer::start().unwrap();
+    let url = old.url().to_owned();
+    let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
+    let get = async |token: &str| service.bearer(token).get(SELECTIONS).await;
+    get(&old.token(&Claims::user(guid())).unwrap()).await.expect(200);
+    let not_used_yet = old.token(&Claims::user(guid())).unwrap();
+
+    let new = Issuer::new(&url).unwrap().serve(place_of(old).await).unwrap();
+
+    let token = new.token(&Claims::user(guid())).unwrap();
+    eventually("the new key", async || (get(&token).await.status == 200).then_some(())).await;
+    get(&not_used_yet).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
+}
+
+/// Section 0, Token: keys are kept, so that an issuer that is away hinders nobody it has vouched for.
+#[tokio::test]
+async fn an_issuer_that_is_away_does_not_matter_to_known_keys() {
+    let issuer = Issuer::start().unwrap();
+    let service = Running::start::<Service>(&[("AUTH_ISSUER", issuer.url())]);
+    let tokens = [guid(), guid()].map(|id| issuer.token(&Claims::user(id)).unwrap());
+    service.bearer(&tokens[0]).get(SELECTIONS).await.expect(200);
+    drop(place_of(issuer).await);
+    service.bearer(&tokens[1]).get(SELECTIONS).await.expect(200);
+}
+
+/// Section 0: without any key a token cannot be judged, which is no fault of its bearer; guests still open.
+#[tokio::test]
+async fn a_token_that_cannot_be_judged_is_answered_503() {
+    let issuer = Issuer::start().unwrap();
+    let (url, token) = (issuer.url().to_owned(), issuer.token(&Claims::user(guid())).unwrap());
+    let listener = place_of(issuer).await;
+    drop(listener);
+    let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
+
+    let refused = service.bearer(&token).get(SELECTIONS).await;
+
+    assert!(refused.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
+    refused.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    for caller in [service.guest(), service.bearer(&token)] {
+        let opened = caller.get("/api/v1/selections/AAAAAAAAAAAA").await;
+        opened.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    }
+    service.guest().get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
+    service.bearer("nonsense").get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
+}

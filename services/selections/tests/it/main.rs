@@ -1,0 +1,170 @@
+//! Selections at its edges: HTTP and Kafka, against a real database and broker.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+
+mod access;
+mod admin;
+mod bodies;
+mod codes;
+mod consumer;
+mod documents;
+mod events;
+mod favorites;
+mod internal;
+mod items;
+mod keys;
+mod open;
+mod paging;
+mod problems;
+mod races;
+mod selection;
+mod snapshots;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use selections::Service;
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client};
+use testkit::service::Running;
+use uuid::Uuid;
+
+const CREATED: &str = "platform.selections.selection-created.v1";
+const UPDATED: &str = "platform.selections.selection-updated.v1";
+const ITEM_ADDED: &str = "platform.selections.selection-item-added.v1";
+const DELETED: &str = "platform.selections.selection-deleted.v1";
+const OBJECT_UPSERTED: &str = "platform.chessboard.property-object-upserted.v1";
+
+const SELECTIONS: &str = "/api/v1/selections";
+const FROM_FAVORITES: &str = "/api/v1/selections/from-favorites";
+const FAVORITES: &str = "/api/v1/favorites";
+
+/// The service that most tests share: each has owners, guests and posts of its own.
+fn service() -> &'static Running {
+    static SERVICE: OnceLock<Running> = OnceLock::new();
+    SERVICE.get_or_init(|| Running::start::<Service>(&[]))
+}
+
+/// An id of anything.
+fn guid() -> Uuid {
+    Uuid::from_u128(rand::random())
+}
+
+fn guids(count: usize) -> Vec<Uuid> {
+    (0..count).map(|_| guid()).collect()
+}
+
+/// As many ids as the caller names.
+fn distinct<const N: usize>() -> [Uuid; N] {
+    std::array::from_fn(|_| guid())
+}
+
+/// These property objects in this order, as the `Items` of a request.
+fn listed(objects: &[Uuid]) -> Value {
+    objects.iter().map(|object| json!({"PropertyObjectId": object})).collect()
+}
+
+/// So many property objects, as the `Items` of a request.
+fn items(count: usize) -> Value {
+    listed(&guids(count))
+}
+
+/// The objects of an answered list, in its order.
+fn objects(answer: &Value) -> Vec<Uuid> {
+    let items = answer["Items"].as_array().expect("a list");
+    items.iter().map(|item| text(&item["PropertyObjectId"]).parse().expect("a Guid")).collect()
+}
+
+/// A selection of three objects; the answer.
+async fn create_selection(owner: &Client) -> Value {
+    create_selection_of(owner, items(3)).await
+}
+
+async fn create_selection_of(owner: &Client, items: Value) -> Value {
+    owner.post(SELECTIONS, json!({"Title": "Spring", "Items": items})).await.expect(201)
+}
+
+/// The owner's selection as it is now, from their list.
+async fn reread(owner: &Client, selection: &Value) -> Value {
+    let page = owner.get("/api/v1/selections?PageSize=100").await.expect(200);
+    let mut own = page["Items"].as_array().expect("a list").iter();
+    own.find(|own| own["Id"] == selection["Id"]).expect("it is in the owner's list").clone()
+}
+
+async fn mark(owner: &Client, object: Uuid) {
+    owner.put(&favorite(object), Value::Null).await.expect(204);
+}
+
+/// News takes a snapshot for a post that the owner writes.
+async fn take_snapshot(selection: &Value, post: Uuid) -> Answer {
+    let body = json!({"PostId": post, "ActorUserId": selection["OwnerUserId"]});
+    service().machine("news").post(&snapshots_path(selection), body).await
+}
+
+async fn detach_snapshot(snapshot: &Value, reason: &str) -> Answer {
+    let path = format!("{}/detach", snapshot_path(snapshot));
+    service().machine("news").post(&path, json!({"Reason": reason})).await
+}
+
+/// A snapshot as news reads it.
+async fn read_snapshot(snapshot: &Value) -> Value {
+    service().machine("news").get(&snapshot_path(snapshot)).await.expect(200)
+}
+
+/// The path of a selection.
+fn path(selection: &Value) -> String {
+    format!("{SELECTIONS}/{}", text(&selection["Id"]))
+}
+
+fn items_path(selection: &Value) -> String {
+    format!("{}/items", path(selection))
+}
+
+/// The path that whoever has the code opens.
+fn open_path(selection: &Value) -> String {
+    format!("{SELECTIONS}/{}", text(&selection["PublicCode"]))
+}
+
+fn favorite(object: Uuid) -> String {
+    format!("{FAVORITES}/{object}")
+}
+
+fn snapshots_path(selection: &Value) -> String {
+    format!("/api/v1/internal/selections/{}/snapshots", text(&selection["Id"]))
+}
+
+fn snapshot_path(snapshot: &Value) -> String {
+    format!("/api/v1/internal/snapshots/{}", text(&snapshot["SnapshotId"]))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
+/// The names of an object's members, sorted.
+fn members(object: &Value) -> Vec<&str> {
+    let mut names: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Asks again until there is an answer.
+async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let answered = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(20), answered).await;
+    in_time.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+}
+
+/// A connection to the service's own tables, for what no edge shows.
+async fn sql(service: &Running) -> tokio_postgres::Client {
+    let client = testkit::database::connect(&service.database_url).await.expect("the database");
+    client.batch_execute("set search_path = selections").await.expect("the schema");
+    client
+}

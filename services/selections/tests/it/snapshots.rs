@@ -1,0 +1,266 @@
+//! Snapshots: taken and let go by news, never changed.
+
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use uuid::Uuid;
+
+use crate::{
+    create_selection, create_selection_of, detach_snapshot, guid, items, items_path, members, objects, path,
+    read_snapshot, service, snapshot_path, snapshots_path, sql, take_snapshot, text,
+};
+
+async fn take(selection: &Value, body: Value) -> Answer {
+    service().machine("news").post(&snapshots_path(selection), body).await
+}
+
+/// Endpoints: 201 for a new snapshot, 200 for the one that the post has already.
+#[tokio::test]
+async fn a_post_takes_one_snapshot_of_a_selection() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let post = guid();
+
+    let taken = take_snapshot(&selection, post).await.expect(201);
+    assert_eq!(members(&taken), ["ItemsCount", "PublicCode", "SnapshotId", "Status", "Title"]);
+    assert_eq!((&taken["PublicCode"], &taken["Title"]), (&selection["PublicCode"], &selection["Title"]));
+    assert_eq!((&taken["ItemsCount"], &taken["Status"]), (&json!(3), &json!("Active")));
+
+    assert_eq!(take_snapshot(&selection, post).await.expect(200), taken);
+    let of_another_post = take_snapshot(&selection, guid()).await.expect(201);
+    assert_ne!(of_another_post["SnapshotId"], taken["SnapshotId"]);
+    let of_another_source = take_snapshot(&create_selection(&owner).await, post).await.expect(201);
+    assert_ne!(of_another_source["SnapshotId"], taken["SnapshotId"]);
+}
+
+/// Endpoints: the content of a snapshot, for rendering.
+#[tokio::test]
+async fn a_snapshot_is_read_whole() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    owner.put(&path(&selection), json!({"Title": "Spring", "Description": "Sea"})).await.expect(200);
+    let post = guid();
+    let taken = take_snapshot(&selection, post).await.expect(201);
+
+    let read = read_snapshot(&taken).await;
+
+    assert_eq!(
+        members(&read),
+        [
+            "CreatedAt",
+            "Description",
+            "DetachReason",
+            "DetachedAt",
+            "Items",
+            "ItemsCount",
+            "PostId",
+            "PublicCode",
+            "SnapshotId",
+            "SourceSelectionId",
+            "Status",
+            "Title",
+        ]
+    );
+    for same in ["SnapshotId", "PublicCode", "Title", "ItemsCount", "Status"] {
+        assert_eq!(read[same], taken[same], "{same}");
+    }
+    assert_eq!((&read["PostId"], &read["SourceSelectionId"]), (&json!(post), &selection["Id"]));
+    assert_eq!(read["Description"], "Sea");
+    assert_eq!((&read["DetachReason"], &read["DetachedAt"]), (&Value::Null, &Value::Null));
+    assert_eq!(objects(&read), objects(&selection));
+    for (index, item) in read["Items"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(members(item), ["PropertyObjectId", "Shown", "SortOrder"]);
+        assert_eq!(item["SortOrder"], index);
+    }
+}
+
+/// INV-SNP-004: what happens to the source later does not reach the snapshot.
+#[tokio::test]
+async fn a_snapshot_keeps_what_its_source_was() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let taken = take_snapshot(&selection, guid()).await.expect(201);
+    let before = read_snapshot(&taken).await;
+
+    owner.put(&path(&selection), json!({"Title": "Summer", "Description": "Sea"})).await.expect(200);
+    owner.put(&items_path(&selection), json!({"Items": items(1)})).await.expect(200);
+    assert_eq!(read_snapshot(&taken).await, before);
+    owner.delete(&path(&selection)).await.expect(204);
+    assert_eq!(read_snapshot(&taken).await, before);
+}
+
+/// Supplement, Selections: an Active snapshot is returned whatever has become of its source.
+#[tokio::test]
+async fn an_active_snapshot_outlives_edits_and_deletion_of_its_source() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let post = guid();
+    let taken = take_snapshot(&selection, post).await.expect(201);
+
+    owner.put(&path(&selection), json!({"Title": "Summer", "Description": null})).await.expect(200);
+    assert_eq!(take_snapshot(&selection, post).await.expect(200), taken);
+    owner.put(&items_path(&selection), json!({"Items": []})).await.expect(200);
+    assert_eq!(take_snapshot(&selection, post).await.expect(200), taken);
+    owner.delete(&path(&selection)).await.expect(204);
+    assert_eq!(take_snapshot(&selection, post).await.expect(200), taken);
+}
+
+/// INV-SNP-002: only an active, non-empty selection is a source.
+#[tokio::test]
+async fn no_snapshot_is_taken_of_an_empty_or_deleted_selection() {
+    let (_, owner) = service().user();
+    let empty = create_selection_of(&owner, json!([])).await;
+    take_snapshot(&empty, guid()).await.expect_problem(400, "SELECTIONS_SOURCE_EMPTY");
+
+    let deleted = create_selection(&owner).await;
+    take_snapshot(&deleted, guid()).await.expect(201);
+    owner.delete(&path(&deleted)).await.expect(204);
+    take_snapshot(&deleted, guid()).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
+
+    owner.delete(&path(&empty)).await.expect(204);
+    take_snapshot(&empty, guid()).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
+}
+
+/// Supplement, Selections: the owner of the source must be the actor or the author of the post.
+#[tokio::test]
+async fn the_owner_of_the_source_is_the_actor_or_the_author() {
+    let (id, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let body = |actor: Uuid, author: Option<Uuid>| json!({"PostId": guid(), "ActorUserId": actor, "AuthorUserId": author});
+    for (actor, author) in [(id, None), (id, Some(id)), (id, Some(guid())), (guid(), Some(id))] {
+        take(&selection, body(actor, author)).await.expect(201);
+    }
+    for author in [None, Some(guid())] {
+        take(&selection, body(guid(), author)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    }
+    let missing = json!({"Id": guid()});
+    take(&missing, body(id, None)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+}
+
+/// A stranger learns nothing: neither of a deleted or empty source, nor of a snapshot that exists.
+#[tokio::test]
+async fn a_foreign_source_is_missing_whatever_its_state() {
+    let (_, owner) = service().user();
+    let post = guid();
+    let body = json!({"PostId": post, "ActorUserId": guid(), "AuthorUserId": null});
+    let selection = create_selection(&owner).await;
+    take_snapshot(&selection, post).await.expect(201);
+    let empty = create_selection_of(&owner, json!([])).await;
+    for foreign in [&selection, &empty] {
+        take(foreign, body.clone()).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        owner.delete(&path(foreign)).await.expect(204);
+        take(foreign, body.clone()).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    }
+}
+
+/// INV-SNP-005: detaching happens once; a repeat keeps the first reason and its time.
+#[tokio::test]
+async fn a_snapshot_is_detached_once() {
+    let (_, owner) = service().user();
+    for (first, second) in [("BlockReplaced", "PostDeleted"), ("PostDeleted", "BlockReplaced")] {
+        let taken = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
+
+        let detached = detach_snapshot(&taken, first).await.expect(200);
+        let read = read_snapshot(&taken).await;
+        assert_eq!(
+            (&detached["Status"], &detached["SnapshotId"]),
+            (&json!("Detached"), &taken["SnapshotId"])
+        );
+        assert_eq!((&read["Status"], &read["DetachReason"]), (&json!("Detached"), &json!(first)));
+        assert!(text(&read["DetachedAt"]) > text(&read["CreatedAt"]));
+
+        for again in [second, first] {
+            assert_eq!(detach_snapshot(&taken, again).await.expect(200), detached);
+        }
+        assert_eq!(read_snapshot(&taken).await, read);
+    }
+}
+
+/// Supplement, Selections: a Detached snapshot stays readable and cannot be embedded again.
+#[tokio::test]
+async fn after_detaching_a_new_snapshot_is_taken() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let post = guid();
+    let first = take_snapshot(&selection, post).await.expect(201);
+    detach_snapshot(&first, "BlockReplaced").await.expect(200);
+    owner.put(&path(&selection), json!({"Title": "Summer", "Description": null})).await.expect(200);
+
+    let second = take_snapshot(&selection, post).await.expect(201);
+
+    assert_ne!(second["SnapshotId"], first["SnapshotId"]);
+    assert_eq!(second["Title"], "Summer");
+    assert_eq!(read_snapshot(&first).await["Title"], "Spring");
+    assert_eq!(take_snapshot(&selection, post).await.expect(200), second);
+    detach_snapshot(&first, "PostDeleted").await.expect(200);
+    assert_eq!(read_snapshot(&second).await["Status"], "Active");
+}
+
+/// A source that is gone gives no new snapshot once the old one is detached.
+#[tokio::test]
+async fn a_detached_snapshot_of_a_deleted_source_has_no_successor() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let post = guid();
+    let taken = take_snapshot(&selection, post).await.expect(201);
+    owner.delete(&path(&selection)).await.expect(204);
+    detach_snapshot(&taken, "BlockReplaced").await.expect(200);
+    take_snapshot(&selection, post).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
+}
+
+#[tokio::test]
+async fn a_missing_snapshot_is_not_found() {
+    let missing = json!({"SnapshotId": guid()});
+    detach_snapshot(&missing, "PostDeleted").await.expect_problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
+    let read = service().machine("news").get(&snapshot_path(&missing)).await;
+    read.expect_problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
+}
+
+/// Detaching needs one of the contract's reasons, spelled as it spells them.
+#[tokio::test]
+async fn a_reason_that_is_none_is_refused() {
+    let (_, owner) = service().user();
+    let taken = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
+    let path = format!("{}/detach", snapshot_path(&taken));
+    let news = service().machine("news");
+    for wrong in
+        [json!("blockReplaced"), json!("Other"), json!(""), json!(1), json!(null), json!(["PostDeleted"])]
+    {
+        let refused = news.post(&path, json!({"Reason": wrong})).await;
+        refused.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/Reason", "invalid_type");
+    }
+    let without = news.post(&path, json!({})).await;
+    without.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/Reason", "required");
+    assert_eq!(read_snapshot(&taken).await["Status"], "Active");
+}
+
+/// INV-SNP-004, INV-SNP-005, INV-SNP-006: held by the database itself, whoever writes to it.
+#[tokio::test]
+async fn the_database_lets_nobody_change_or_delete_a_snapshot() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let active = take_snapshot(&selection, guid()).await.expect(201);
+    let detached = take_snapshot(&selection, guid()).await.expect(201);
+    detach_snapshot(&detached, "BlockReplaced").await.expect(200);
+    let before = [read_snapshot(&active).await, read_snapshot(&detached).await];
+    let sql = sql(service()).await;
+
+    let (active_id, detached_id) = (text(&active["SnapshotId"]), text(&detached["SnapshotId"]));
+    for forbidden in [
+        format!("update snapshot set title = 'x' where id = '{active_id}'"),
+        format!("update snapshot set items = '[{{}}]' where id = '{active_id}'"),
+        format!("update snapshot set post_id = id where id = '{active_id}'"),
+        format!(
+            "update snapshot set detached_at = now(), detach_reason = 'PostDeleted', title = 'x' where id = '{active_id}'"
+        ),
+        format!("update snapshot set detached_at = null, detach_reason = null where id = '{detached_id}'"),
+        format!("update snapshot set detach_reason = 'PostDeleted' where id = '{detached_id}'"),
+        format!("delete from snapshot where id = '{active_id}'"),
+        format!("delete from snapshot where id = '{detached_id}'"),
+        format!("delete from selection where id = '{}'", text(&selection["Id"])),
+    ] {
+        let refused = sql.batch_execute(&forbidden).await.expect_err(&forbidden);
+        let state = refused.code().expect("a refusal of the database").code();
+        assert!(["23001", "23503"].contains(&state), "{forbidden}: {state}");
+    }
+    assert_eq!([read_snapshot(&active).await, read_snapshot(&detached).await], before);
+}
