@@ -114,7 +114,7 @@ impl Bus {
     ///
     /// # Panics
     /// When another test has panicked in here.
-    pub fn events(&self, key: impl ToString) -> Vec<Published> {
+    pub fn events(&self, key: &(impl ToString + ?Sized)) -> Vec<Published> {
         let seen = self.seen.lock().expect("no test panics here");
         let mut events = seen.get(&key.to_string()).cloned().unwrap_or_default();
         events.sort_by_key(Published::sequence);

@@ -4,9 +4,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A connection to the database at `url`, for what no edge of a service shows.
+///
+/// # Errors
+/// When it cannot be reached.
+pub async fn connect(url: &str) -> anyhow::Result<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    // It ends with the client.
+    tokio::task::spawn(connection);
+    Ok(client)
+}
 
 /// Creates an empty database on the server that `DATABASE_URL` names and answers its URL. Those of
 /// test processes that have ended are removed.

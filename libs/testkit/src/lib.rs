@@ -7,6 +7,7 @@ pub mod broker;
 pub mod bus;
 pub mod client;
 pub mod database;
+pub mod faults;
 pub mod forged;
 pub mod issuer;
 pub mod service;

@@ -130,7 +130,11 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
         let config = telemetry::Config::read(&mut env);
         env.finish(config).and_then(|config| telemetry::start("test", &config)).expect("telemetry")
     });
-    let database_url = database::create().await?;
+    // One that is named was another service's before: this one takes it over.
+    let database_url = match settings.get("DATABASE_URL") {
+        Some(url) => url.clone(),
+        None => database::create().await?,
+    };
     let loopback = "127.0.0.1:0".to_owned();
     for (name, value) in [
         ("DATABASE_URL", database_url.clone()),

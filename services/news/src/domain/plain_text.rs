@@ -24,6 +24,8 @@ pub fn plain_text(format: TextFormat, text: &str) -> String {
 
 fn of_markdown(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
+    // A block of HTML comes line by line; a script or a comment only shows as such when it is whole.
+    let mut block = String::new();
     for event in Parser::new(text) {
         match event {
             Event::Text(text) | Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
@@ -35,7 +37,12 @@ fn of_markdown(text: &str) -> String {
             | Event::End(
                 TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::CodeBlock | TagEnd::TableCell,
             ) => plain.push('\n'),
-            Event::Html(html) | Event::InlineHtml(html) => plain.push_str(&of_html(&sanitize(&html))),
+            Event::Html(html) => block.push_str(&html),
+            Event::End(TagEnd::HtmlBlock) => {
+                plain.push_str(&of_html(&sanitize(&std::mem::take(&mut block))));
+                plain.push('\n');
+            }
+            Event::InlineHtml(html) => plain.push_str(&of_html(&sanitize(&html))),
             Event::Start(_) | Event::End(_) | Event::FootnoteReference(_) | Event::TaskListMarker(_) => {}
         }
     }

@@ -7,7 +7,7 @@ use ::web::{Fields, Json, Problems, decode_part};
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, put, web};
 use auth::Actor;
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -89,6 +89,7 @@ struct Head {
 #[serde(rename_all = "PascalCase")]
 pub struct TextBlockInput {
     block_id: Option<BlockId>,
+    #[serde(deserialize_with = "natural")]
     sort_order: u32,
     format: TextFormat,
     #[schema(min_length = 1, max_length = 20000)]
@@ -99,6 +100,7 @@ pub struct TextBlockInput {
 #[serde(rename_all = "PascalCase")]
 pub struct ImageGalleryBlockInput {
     block_id: Option<BlockId>,
+    #[serde(deserialize_with = "natural")]
     sort_order: u32,
     layout: GalleryLayout,
     #[schema(min_items = 1, max_items = 50)]
@@ -120,9 +122,15 @@ pub struct GalleryImageInput {
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionEmbedBlockInput {
     block_id: Option<BlockId>,
+    #[serde(deserialize_with = "natural")]
     sort_order: u32,
     source_selection_id: Option<SelectionId>,
     snapshot_id: Option<SnapshotId>,
+}
+
+/// The contract's `int` of 0 and more.
+fn natural<'de, D: Deserializer<'de>>(number: D) -> Result<u32, D::Error> {
+    u32::try_from(i32::deserialize(number)?).map_err(D::Error::custom)
 }
 
 /// Rules 1 and 2 of the contract.
