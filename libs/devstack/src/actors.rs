@@ -26,10 +26,10 @@ pub(crate) const DEVELOPER_COMPANY: Uuid = uuid!("01980000-0000-7000-8000-000000
 
 pub(crate) const ANNA: Actor = Actor {
     name: "anna",
-    about: "keeps selections; owns the seeded one",
+    about: "keeps selections and writes posts; owns the seeded selection",
     user: uuid!("01980000-0000-7000-8000-00000000a001"),
     company: None,
-    permissions: &[],
+    permissions: &["news.posts.manage-own"],
 };
 
 pub(crate) const BORIS: Actor = Actor {

@@ -58,14 +58,15 @@ impl Child {
         }
     }
 
-    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+    /// Asks it to end and waits until it has; may be begun again where it was cut off.
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
         if let Some(id) = self.process.id() {
             terminate(id).await;
         }
         if tokio::time::timeout(DEADLINE, self.process.wait()).await.is_err() {
             self.process.kill().await?;
         }
-        Ok(std::fs::remove_file(records()?.join(&self.name))?)
+        stack::remove(&records()?.join(&self.name))
     }
 }
 

@@ -1,170 +1,82 @@
 //! A story over HTTP and Kafka, told step by step; a step that is not as promised fails it.
 
+mod news;
+mod scene;
+mod selections;
 mod story;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
-use serde_json::json;
-use testkit::issuer::CLIENTS;
-use uuid::Uuid;
 
-use self::story::{Story, promise};
-use crate::actors::{ANNA, Actor, BORIS, issuer};
+use self::scene::Scene;
+use self::story::Story;
 use crate::bus::Kind;
-use crate::events::{Follower, Record};
-use crate::seed::flat;
+use crate::running::Running;
 use crate::signals::Signals;
 use crate::stack::{Lock, Stack};
-use crate::up::{Running, Up};
+use crate::up::Up;
 
-const CREATED: &str = "platform.selections.selection-created.v1";
-const UPDATED: &str = "platform.selections.selection-updated.v1";
-const ITEM_ADDED: &str = "platform.selections.selection-item-added.v1";
-const DELETED: &str = "platform.selections.selection-deleted.v1";
-/// How long an event may take from commit to a reader.
+/// How long something may take that happens after the call that causes it: an event, a detachment.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to listen for events that must not come.
-const SILENCE: Duration = Duration::from_secs(2);
 
 /// Play a story over HTTP and Kafka: against the running stack, or one that it starts and stops
+///
+/// Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
+/// with an embedded selection is published and read, its embed replaced, and all that once more while
+/// selections is away: the demo stops it and starts it again. What it made is deleted at the end. Exit
+/// code 1 if any step was not as promised.
 #[derive(Args)]
 pub(crate) struct Demo {}
 
 impl Demo {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        if Lock::holder("up")?.is_some() {
-            return play(&Stack::running()?).await;
-        }
         let mut signals = Signals::listen()?;
+        if Lock::holder("up")?.is_some() {
+            return play(&Stack::running()?, &mut signals).await;
+        }
         let mut running = Running::new()?;
         let options = Up { port: 0, fresh: false, no_seed: false, broker: Kind::Embedded, processes: false };
-        let result = tokio::select! {
-            result = async { play(&running.start(&options).await?).await } => result,
-            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        let started = tokio::select! {
+            started = running.start(&options) => started,
+            () = signals.stop() => Err(interrupted()),
+        };
+        let result = match started {
+            Ok(stack) => tokio::select! {
+                result = play(&stack, &mut signals) => result,
+                error = running.attend() => Err(error),
+            },
+            Err(error) => Err(error),
         };
         let stopped = running.stop().await;
         result.and(stopped)
     }
 }
 
-async fn play(stack: &Stack) -> anyhow::Result<()> {
-    let topics = [CREATED, UPDATED, ITEM_ADDED, DELETED].map(str::to_owned).to_vec();
-    let bus = Follower::open(&stack.brokers, topics, false)?;
-    let mut story = Story::begin()?;
-    let selection = selections(&mut story, stack).await?;
-    events(&mut story, bus, selection).await?;
+/// Tells the whole story, and leaves the stack as it was, however far the story came.
+async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
+    let (mut story, mut scene) = (Story::begin()?, Scene::of(stack)?);
+    let told = tokio::select! {
+        told = chapters(&mut story, &mut scene) => told,
+        () = signals.stop() => Err(interrupted()),
+    };
+    let tidied = tokio::select! {
+        tidied = scene.tidy() => tidied,
+        () = signals.stop() => Err(anyhow::anyhow!("interrupted while tidying up")),
+    };
+    match (told, tidied) {
+        (Err(told), Err(tidied)) => bail!("{told:#}; and then: {tidied:#}"),
+        (told, tidied) => told.and(tidied)?,
+    }
     story.end()
 }
 
-/// From the first flat chosen to a snapshot that outlives its source; answers the selection's id.
-async fn selections(story: &mut Story, stack: &Stack) -> anyhow::Result<Uuid> {
-    let signed = |actor: &Actor| issuer(stack)?.token(&actor.claims());
-    let (anna, boris) = (signed(&ANNA)?, signed(&BORIS)?);
-    let own = format!("{}/api/v1/selections", stack.base_url);
-    let internal = stack.services.get("selections").and_then(|urls| urls.internal_url.as_ref());
-    let internal = format!("{}/api/v1/internal", internal.context("selections has no internal port")?);
-
-    story.tell("Anna puts three flats into a selection.");
-    let items = json!([1, 2, 3].map(|number| json!({ "PropertyObjectId": flat(number) })));
-    let body = json!({ "Title": "Flats to look at on Sunday", "Items": items });
-    let made = story.post(&own, Some(&anna), &body, promise(201)).await?;
-    let code = made["PublicCode"].as_str().unwrap_or_default().to_owned();
-    let base62 = code.len() == 12 && code.chars().all(|c| c.is_ascii_alphanumeric());
-    story.check(base62, &format!("its public code {code} has 12 characters of base62"));
-    let id: Uuid = made["Id"].as_str().context("the selection has no Id")?.parse()?;
-
-    story.tell("A guest opens it by its code: no account, and nothing about the owner.");
-    let by_code = format!("{own}/{code}");
-    let seen = story.get(&by_code, None, promise(200)).await?;
-    story.check(seen["Items"].as_array().is_some_and(|items| items.len() == 3), "the three flats are in it");
-    let hidden = ["Id", "OwnerUserId", "Version"].iter().all(|name| seen.get(name).is_none());
-    story.check(hidden, "neither Id, OwnerUserId nor Version is shown");
-
-    story.tell("Boris tries to edit it: to a stranger it does not even exist.");
-    let list = format!("{own}/{id}/items");
-    story
-        .put(&list, Some(&boris), &json!({ "Items": [] }), promise(404).code("SELECTIONS_NOT_FOUND"))
-        .await?;
-
-    story.tell("Anna puts the third flat first.");
-    let items = json!([3, 1, 2].map(|number| json!({ "PropertyObjectId": flat(number) })));
-    let reordered = json!({ "Items": items });
-    let after = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
-    story.check(after["Items"][0]["PropertyObjectId"] == json!(flat(3)), "it is first now");
-
-    story
-        .tell("She sends the same again, as after a lost connection: nothing changes, nothing is published.");
-    let again = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
-    story.check(again["Version"] == after["Version"], &format!("Version is still {}", after["Version"]));
-
-    story.tell("News asks the issuer for its machine token.");
-    let form =
-        [("grant_type", "client_credentials"), ("client_id", CLIENTS[0].0), ("client_secret", CLIENTS[0].1)];
-    let answer = story.post_form(&format!("{}/token", stack.issuer), &form, promise(200)).await?;
-    let news = answer["access_token"].as_str().unwrap_or_default().to_owned();
-
-    story.tell("News embeds the selection in a post: an immutable copy, on a port that guests cannot reach.");
-    let body = json!({ "PostId": Uuid::from_u128(id.as_u128() ^ 1), "ActorUserId": ANNA.user });
-    let snapshots = format!("{internal}/selections/{id}/snapshots");
-    let taken = story.post(&snapshots, Some(&news), &body, promise(201)).await?;
-    let snapshot = taken["SnapshotId"].as_str().unwrap_or_default().to_owned();
-    story.check(taken["ItemsCount"] == 3, "the copy has three flats");
-
-    story.tell("News repeats the request: one post has one snapshot of a selection.");
-    let repeated = story.post(&snapshots, Some(&news), &body, promise(200)).await?;
-    story.check(repeated["SnapshotId"] == taken["SnapshotId"], "it is the same snapshot");
-
-    story.tell("A guest tries the internal route at the public address: there is no such thing.");
-    let outside = format!("{}/api/v1/internal/selections/{id}", stack.base_url);
-    story.get(&outside, None, promise(404).code("NOT_FOUND")).await?;
-
-    story.tell("Anna deletes the selection.");
-    let one = format!("{own}/{id}");
-    story.delete(&one, Some(&anna), promise(204)).await?;
-    story.tell("Once more: it is gone, which a client takes for success.");
-    story.delete(&one, Some(&anna), promise(404).code("SELECTIONS_NOT_FOUND")).await?;
-    story.tell("Its code opens nothing any more, and will never be given out again.");
-    story.get(&by_code, None, promise(404).code("SELECTIONS_NOT_FOUND")).await?;
-
-    story.tell("The snapshot in the post is untouched.");
-    let kept = story.get(&format!("{internal}/snapshots/{snapshot}"), Some(&news), promise(200)).await?;
-    let first = &kept["Items"][0];
-    let object = &first["Shown"];
-    let shown =
-        first["PropertyObjectId"] == json!(flat(3)) && object["Number"] == "3" && object["Price"].is_object();
-    story.check(shown, &format!("it has each flat as it was: {object}"));
-    Ok(id)
+async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    selections::play(story, scene).await?;
+    news::play(story, scene).await
 }
 
-/// What the story has told the other areas: one event for each change, none for what changed nothing.
-async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow::Result<()> {
-    story.tell("Kafka has an event for each change, in order, and none for what changed nothing.");
-    let key = selection.to_string();
-    let mut heard: Vec<Record> = Vec::new();
-    let mut wait = PATIENCE;
-    while let Ok(record) = tokio::time::timeout(wait, bus.next()).await {
-        let record = record?;
-        if record.key == key {
-            crate::say(&format!("    {}  sequence {}", record.topic, record.sequence.unwrap_or_default()));
-            if record.topic == DELETED {
-                wait = SILENCE;
-            }
-            heard.push(record);
-        }
-    }
-    if heard.is_empty() {
-        bail!("no event of the selection came within {} s", PATIENCE.as_secs());
-    }
-    // They come from three topics, between which only the sequence tells the order.
-    heard.sort_by_key(|record| record.sequence);
-    let told: Vec<_> = heard.iter().map(|record| record.topic.as_str()).collect();
-    story.check(told == [CREATED, UPDATED, DELETED], "created, updated, deleted, and nothing else");
-    let sequences: BTreeSet<_> = heard.iter().filter_map(|record| record.sequence).collect();
-    story.check(sequences.len() == heard.len(), "ce_sequence grows from each to the next");
-    let of_type = heard.iter().all(|record| record.kind.as_deref() == Some(record.topic.as_str()));
-    story.check(of_type, "each is a CloudEvent of its topic's type");
-    Ok(())
+fn interrupted() -> anyhow::Error {
+    anyhow::anyhow!("interrupted")
 }

@@ -3,6 +3,7 @@
 use anyhow::ensure;
 
 use crate::children;
+use crate::control::Control;
 use crate::postgres::Cluster;
 use crate::stack::{Lock, Stack};
 
@@ -33,6 +34,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         }
     }
     Stack::forget()?;
+    Control::forget()?;
     if !found {
         crate::say("nothing was running");
     }

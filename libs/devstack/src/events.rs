@@ -74,7 +74,7 @@ pub(crate) struct Record {
     pub(crate) sequence: Option<i64>,
     headers: BTreeMap<String, String>,
     /// JSON as it came; a text where it is not JSON.
-    payload: Value,
+    pub(crate) payload: Value,
 }
 
 impl Record {

@@ -89,7 +89,7 @@ impl Kafka {
         self.child.ended().await
     }
 
-    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         self.child.stop().await
     }
 }

@@ -5,6 +5,7 @@ mod actors;
 mod areas;
 mod bus;
 mod children;
+mod control;
 mod demo;
 mod down;
 mod events;
@@ -14,9 +15,12 @@ mod kafka;
 mod postgres;
 mod processes;
 mod progress;
+mod running;
 mod seed;
+mod services;
 mod signals;
 mod stack;
+mod status;
 mod test;
 mod up;
 
@@ -34,6 +38,7 @@ Examples:
   cargo dev up --fresh --port 9000             with empty data, at another address
   cargo dev demo                               see it work
   cargo dev events --from-start                read the bus
+  cargo dev stop selections                    an outage of one service; `start` ends it
   curl -H \"Authorization: Bearer $(cargo dev token anna)\" http://127.0.0.1:8080/api/v1/selections
   cargo dev test -p selections                 test one service
 
@@ -56,7 +61,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Up(up::Up),
-    Status(up::Status),
+    Status(status::Status),
+    Stop(control::Stop),
+    Start(control::Start),
     /// Stop what is running or was left behind
     Down,
     Demo(demo::Demo),
@@ -82,6 +89,8 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Up(up) => logged(up.run()).await,
             Command::Demo(demo) => logged(demo.run()).await,
             Command::Status(status) => status.run(),
+            Command::Stop(stop) => stop.run().await,
+            Command::Start(start) => start.run().await,
             Command::Down => down::run().await,
             Command::Token(token) => token.run(),
             Command::Events(events) => events.run().await,

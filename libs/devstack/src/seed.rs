@@ -24,6 +24,9 @@ const FLOORS: u32 = 3;
 const FLATS_A_FLOOR: u32 = 4;
 /// How long the platform may take to show what was planted.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a consumer may take to read: after a stack that was killed, a real Kafka first waits out the
+/// session of the one that is gone (45 s).
+const PATIENCE_OF_READER: Duration = Duration::from_mins(1);
 
 /// Ids of the demo are fixed, so that planting twice changes nothing.
 const fn id(kind: u16, number: u32) -> Uuid {
@@ -87,7 +90,7 @@ async fn publish_building(brokers: &str) -> anyhow::Result<()> {
 async fn wait_until_read(brokers: &str) -> anyhow::Result<()> {
     let group: BaseConsumer =
         ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", READER).create()?;
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + PATIENCE_OF_READER;
     while !tokio::task::block_in_place(|| is_read(&group))? {
         ensure!(tokio::time::Instant::now() < deadline, "{READER} does not read {TOPIC}");
         tokio::time::sleep(Duration::from_millis(100)).await;

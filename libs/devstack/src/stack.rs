@@ -30,6 +30,16 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Removes a file, unless it is gone already.
+pub(crate) fn remove(path: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Where a running stack can be found.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stack {
@@ -42,12 +52,20 @@ pub(crate) struct Stack {
 
 /// Where one service listens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "the names of the JSON")]
 pub(crate) struct Urls {
     pub(crate) public_url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) internal_url: Option<String>,
     pub(crate) admin_url: String,
+    pub(crate) state: State,
+}
+
+/// Whether a service runs; one that was stopped keeps its ports for when it is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    Running,
+    Stopped,
 }
 
 impl Stack {
@@ -62,15 +80,15 @@ impl Stack {
         serde_json::from_slice(&text).context("stack.json cannot be read")
     }
 
+    /// At once: whoever reads it meanwhile reads what it was or what it is.
     pub(crate) fn save(&self) -> anyhow::Result<()> {
-        write_private(&dev("stack.json")?, &serde_json::to_vec_pretty(self)?)
+        let new = dev("stack.json.new")?;
+        write_private(&new, &serde_json::to_vec_pretty(self)?)?;
+        Ok(std::fs::rename(new, dev("stack.json")?)?)
     }
 
     pub(crate) fn forget() -> anyhow::Result<()> {
-        match std::fs::remove_file(dev("stack.json")?) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
+        remove(&dev("stack.json")?)
     }
 }
 

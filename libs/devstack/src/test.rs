@@ -5,10 +5,10 @@ use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
 use clap::Args;
-use testkit::broker::Embedded;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::areas;
+use crate::bus::{Bus, Kind};
 use crate::children;
 use crate::postgres::Cluster;
 use crate::progress::Step;
@@ -49,7 +49,7 @@ impl Test {
 #[derive(Default)]
 struct Needs {
     cluster: Option<Cluster>,
-    broker: Option<Embedded>,
+    bus: Option<Bus>,
 }
 
 impl Needs {
@@ -60,11 +60,11 @@ impl Needs {
             cluster.start(&step).await?;
             step.done(cluster.describe());
         }
-        if crate::variable("KAFKA_BROKERS").is_none() {
-            let step = Step::start("broker");
-            let broker = self.broker.insert(Embedded::start(&areas::topics(&areas::all()))?);
-            step.done(format!("{}, embedded", broker.bootstrap_servers()?));
-        }
+        let step = Step::start("broker");
+        let external = crate::variable("KAFKA_BROKERS");
+        let topics = areas::topics(&areas::all());
+        let bus = self.bus.insert(Bus::open(external, Kind::Embedded, &topics, &step).await?);
+        step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
         Ok(())
     }
 }
@@ -104,8 +104,8 @@ async fn cargo_test(arguments: &[String], needs: &Needs) -> anyhow::Result<(Coun
     if let Some(cluster) = &needs.cluster {
         cargo.env("DATABASE_URL", cluster.url());
     }
-    if let Some(broker) = &needs.broker {
-        cargo.env("KAFKA_BROKERS", broker.bootstrap_servers()?);
+    if let Some(bus) = &needs.bus {
+        cargo.env("KAFKA_BROKERS", bus.brokers()?);
     }
     let mut child = cargo.spawn().context("cargo cannot be run")?;
     let _group = Group(child.id());
