@@ -131,7 +131,8 @@ impl Faults {
         let address = listener.local_addr().expect("an address");
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
-            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let tokio =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             tokio.block_on(async {
                 let listener = TcpListener::from_std(listener).expect("a listener");
                 if let Err(error) = serve(listener, address, &target, shared, is_listening).await {
@@ -229,9 +230,11 @@ async fn serve(
                 if changed.is_err() {
                     return Ok(());
                 }
-                listener = match *listening.borrow_and_update() {
-                    true => Some(TcpListener::bind(address).await.context("the port is taken")?),
-                    false => None,
+                let accepts = *listening.borrow_and_update();
+                listener = if accepts {
+                    Some(TcpListener::bind(address).await.context("the port is taken")?)
+                } else {
+                    None
                 };
             }
         }
@@ -316,7 +319,9 @@ async fn read(stream: &mut BufReader<TcpStream>) -> anyhow::Result<Call> {
 async fn forward(http: &reqwest::Client, target: &str, call: &Call) -> anyhow::Result<Vec<u8>> {
     let method = Method::from_bytes(call.method.as_bytes())?;
     let mut request = http.request(method, format!("{target}{}", call.path)).body(call.raw.clone());
-    for (name, value) in call.headers.iter().filter(|(name, _)| !["host", "content-length"].contains(&name.as_str())) {
+    for (name, value) in
+        call.headers.iter().filter(|(name, _)| !["host", "content-length"].contains(&name.as_str()))
+    {
         request = request.header(name, value);
     }
     let response = request.send().await?;
@@ -328,5 +333,7 @@ async fn forward(http: &reqwest::Client, target: &str, call: &Call) -> anyhow::R
 }
 
 fn head(status: u16, kind: &str, length: usize) -> String {
-    format!("HTTP/1.1 {status} x\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n")
+    format!(
+        "HTTP/1.1 {status} x\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+    )
 }

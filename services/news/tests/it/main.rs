@@ -1,17 +1,42 @@
 //! News at its edges: HTTP and Kafka, against a real database, a real broker and a real selections.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+
+mod access;
+mod big;
+mod blocks;
+mod detach;
+mod documents;
+mod embeds;
+mod events;
+mod feed;
+mod order;
+mod orphans;
 mod post;
+mod races;
+mod remembered;
+mod selections_down;
+mod texts;
+mod trace;
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use news::Service;
 use serde_json::{Value, json};
-use testkit::client::Client;
+use testkit::client::{Answer, Client};
+use testkit::faults::Faults;
 use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
 use uuid::Uuid;
 
 const PUBLISHED: &str = "platform.news.post-published.v1";
+
+const POSTS: &str = "/api/v1/posts";
+
+const MANAGE_OWN: &str = "news.posts.manage-own";
+const CREATE_COMPANY: &str = "news.posts.create-company";
+const MANAGE: &str = "news.posts.manage";
 
 /// The selections that news calls.
 fn selections() -> &'static Running {
@@ -19,10 +44,17 @@ fn selections() -> &'static Running {
     SELECTIONS.get_or_init(|| Running::start::<selections::Service>(&[]))
 }
 
+/// What stands between the shared news and selections. Tests that use it break nothing: they count
+/// calls, hold them, and answer in place of selections for ids of their own.
+fn between() -> &'static Faults {
+    static BETWEEN: OnceLock<Faults> = OnceLock::new();
+    BETWEEN.get_or_init(|| Faults::before(selections().internal_url()))
+}
+
 /// The service that most tests share: each has authors and posts of its own.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
-    SERVICE.get_or_init(|| start(&selections().internal_url()))
+    SERVICE.get_or_init(|| start(&between().url()))
 }
 
 /// A news that calls selections at `selections_url`.
@@ -35,21 +67,59 @@ fn guid() -> Uuid {
     Uuid::from_u128(rand::random())
 }
 
-/// Somebody who writes posts of their own, here and as an owner of selections.
+/// Somebody who writes posts, here and as an owner of selections.
 struct Author {
+    id: Uuid,
     news: Client,
     selections: Client,
 }
 
+/// An author of personal posts at the shared news.
 fn author() -> Author {
-    let claims = Claims::user(guid()).permission("news.posts.manage-own");
-    Author { news: service().caller(&claims), selections: selections().caller(&claims) }
+    author_at(service())
+}
+
+fn author_at(news: &Running) -> Author {
+    author_of(news, guid(), &|claims| claims.permission(MANAGE_OWN))
+}
+
+/// An author whose token says what `claims` makes of it.
+fn author_of(news: &Running, id: Uuid, claims: &dyn Fn(Claims) -> Claims) -> Author {
+    let claims = claims(Claims::user(id));
+    Author { id, news: news.caller(&claims), selections: selections().caller(&claims) }
 }
 
 impl Author {
     async fn create_post(&self) -> String {
-        let post = self.news.post("/api/v1/posts", json!({"Title": "Spring"})).await.expect(201);
+        let post = self.news.post(POSTS, json!({"Title": "Spring"})).await.expect(201);
         text(&post["Id"]).to_owned()
+    }
+
+    /// A post with these blocks.
+    async fn create_post_of(&self, blocks: impl IntoIterator<Item = Value>) -> String {
+        let post = self.create_post().await;
+        self.set_blocks(&post, blocks).await.expect(200);
+        post
+    }
+
+    /// A published post of one text.
+    async fn publish_post(&self) -> String {
+        let post = self.create_post_of([text_block("Весна")]).await;
+        self.move_post(&post, "publish").await.expect(200);
+        post
+    }
+
+    /// Blocks without a `SortOrder` get that of their place.
+    async fn set_blocks(&self, post: &str, blocks: impl IntoIterator<Item = Value>) -> Answer {
+        self.news.put(&blocks_path(post), content(blocks)).await
+    }
+
+    async fn move_post(&self, post: &str, to: &str) -> Answer {
+        self.news.post(&format!("{POSTS}/{post}/{to}"), Value::Null).await
+    }
+
+    async fn read(&self, post: &str) -> Value {
+        self.news.get(&path(post)).await.expect(200)
     }
 
     /// A selection of three objects; its id.
@@ -58,16 +128,117 @@ impl Author {
         let selection = json!({"Title": "Three flats", "Items": items});
         text(&self.selections.post("/api/v1/selections", selection).await.expect(201)["Id"]).to_owned()
     }
+
+    async fn delete_selection(&self, selection: &str) {
+        self.selections.delete(&format!("/api/v1/selections/{selection}")).await.expect(204);
+    }
+
+    /// A post that embeds a selection, and the snapshot.
+    async fn embed(&self, selection: &str) -> (String, String) {
+        let post = self.create_post().await;
+        let saved = self.set_blocks(&post, [embed(selection)]).await.expect(200);
+        (post, text(&saved["EmbedSnapshotIds"][0]).to_owned())
+    }
+}
+
+fn path(post: &str) -> String {
+    format!("{POSTS}/{post}")
+}
+
+fn blocks_path(post: &str) -> String {
+    format!("{POSTS}/{post}/blocks")
+}
+
+/// The body of an edit.
+fn content(blocks: impl IntoIterator<Item = Value>) -> Value {
+    let blocks = blocks.into_iter().enumerate().map(|(at, mut block)| {
+        let members = block.as_object_mut().expect("a block");
+        members.entry("SortOrder").or_insert(json!(at));
+        block
+    });
+    json!({"Blocks": blocks.collect::<Value>()})
 }
 
 fn text_block(text: &str) -> Value {
-    json!({"Kind": "Text", "SortOrder": 0, "Format": "Plain", "Text": text})
+    json!({"Kind": "Text", "Format": "Plain", "Text": text})
+}
+
+fn formatted(format: &str, text: &str) -> Value {
+    json!({"Kind": "Text", "Format": format, "Text": text})
+}
+
+fn gallery(images: usize) -> Value {
+    let images: Value = (0..images).map(|_| json!({"FileId": guid()})).collect();
+    json!({"Kind": "ImageGallery", "Layout": "Grid", "Images": images})
 }
 
 fn embed(source: &str) -> Value {
-    json!({"Kind": "SelectionEmbed", "SortOrder": 1, "SourceSelectionId": source})
+    json!({"Kind": "SelectionEmbed", "SourceSelectionId": source})
+}
+
+fn embed_snapshot(snapshot: &str) -> Value {
+    json!({"Kind": "SelectionEmbed", "SnapshotId": snapshot})
+}
+
+fn with(mut block: Value, member: &str, value: impl Into<Value>) -> Value {
+    block[member] = value.into();
+    block
+}
+
+/// The path at which news takes snapshots of a selection.
+fn taking(selection: &str) -> String {
+    format!("/internal/selections/{selection}/snapshots")
+}
+
+/// The path at which news reads a snapshot, and detaches it below.
+fn snapshot_path(snapshot: &str) -> String {
+    format!("/api/v1/internal/snapshots/{snapshot}")
+}
+
+/// A snapshot as selections has it.
+async fn read_snapshot(snapshot: &str) -> Value {
+    selections().machine("news").get(&snapshot_path(snapshot)).await.expect(200)
+}
+
+/// Waits until selections has detached the snapshot; the reason.
+async fn detached(snapshot: &str) -> String {
+    let snapshot = eventually("the snapshot is detached", async || {
+        let snapshot = read_snapshot(snapshot).await;
+        (snapshot["Status"] == "Detached").then_some(snapshot)
+    });
+    text(&snapshot.await["DetachReason"]).to_owned()
 }
 
 fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+/// This member of every object of a list.
+fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
+    list(objects).iter().map(|object| &object[member]).collect()
+}
+
+/// Asks again until there is an answer.
+async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let answered = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(30), answered).await;
+    in_time.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+}
+
+/// A connection to the service's own tables, for what no edge shows.
+async fn sql(news: &Running) -> tokio_postgres::Client {
+    let client = testkit::database::connect(&news.database_url).await.expect("the database");
+    client.batch_execute("set search_path = news").await.expect("the schema");
+    client
 }

@@ -1,0 +1,179 @@
+//! The largest legal post, and bodies that are larger than any.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+use testkit::client::{Client, send};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::{author, blocks_path, content, list, path, service, text, text_block, with};
+
+/// On the wire.
+const LIMIT: usize = 24 * 1024 * 1024;
+
+/// Supplement, News: 200 blocks of 20,000 four-byte characters, as raw UTF-8, in and out.
+#[tokio::test]
+async fn the_largest_legal_post_is_written_published_and_read() {
+    let author = author();
+    let post = author.create_post().await;
+    let words = "𐍈".repeat(20_000);
+    let body = content(vec![text_block(&words); 200]).to_string();
+    assert!(body.len() > 16_000_000 && body.contains("𐍈𐍈"));
+    let request =
+        author.news.request(Method::PUT, &blocks_path(&post)).header("content-type", "application/json");
+
+    let saved = send(request.body(body)).await.expect(200);
+
+    assert_eq!(saved["BlocksCount"], 200);
+    author.move_post(&post, "publish").await.expect(200);
+    let read = service().guest().get(&path(&post)).await.expect(200);
+    let blocks = list(&read["Blocks"]);
+    assert!(
+        blocks.len() == 200
+            && blocks
+                .iter()
+                .all(|block| text(&block["Text"]) == words && block["PlainText"] == block["Text"])
+    );
+}
+
+/// Section 0: 413 above 24 MiB, not below; white space counts as well.
+#[tokio::test]
+async fn a_body_is_accepted_up_to_the_limit() {
+    let author = author();
+    let post = author.create_post().await;
+    let padded = |length: usize| {
+        let body = content([text_block("x")]).to_string();
+        format!("{body}{}", " ".repeat(length - body.len()))
+    };
+    let put = async |length: usize| {
+        let request =
+            author.news.request(Method::PUT, &blocks_path(&post)).header("content-type", "application/json");
+        send(request.body(padded(length))).await
+    };
+    put(LIMIT).await.expect(200);
+    put(1024 * 1024 + 1).await.expect(200);
+}
+
+/// The head of an edit that `caller` sends by hand.
+fn head(caller: &Client, post: &str, rest: &str) -> (String, String) {
+    let request = caller.request(Method::PUT, &blocks_path(post)).build().unwrap();
+    let address = format!("{}:{}", request.url().host_str().unwrap(), request.url().port().unwrap());
+    let token = request.headers().get("authorization").map_or("", |token| token.to_str().unwrap());
+    let head = format!(
+        "PUT {} HTTP/1.1\r\nhost: {address}\r\nauthorization: {token}\r\ncontent-type: application/json\r\n{rest}\r\n\r\n",
+        request.url().path()
+    );
+    (address, head)
+}
+
+/// Reads as far as the problem.
+async fn answer(mut stream: impl AsyncReadExt + Unpin) -> String {
+    let mut answer = Vec::new();
+    let read = async {
+        let mut chunk = [0; 4096];
+        while !String::from_utf8_lossy(&answer).contains("traceId") {
+            match stream.read(&mut chunk).await {
+                Ok(0) | Err(_) => break,
+                Ok(length) => answer.extend_from_slice(&chunk[..length]),
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), read).await.expect("an answer");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Section 0: by its `Content-Length` a body is refused before any of it is sent.
+#[tokio::test]
+async fn an_announced_body_is_refused_unread() {
+    let author = author();
+    let post = author.create_post().await;
+    for length in [LIMIT + 1, usize::MAX] {
+        let (address, head) = head(&author.news, &post, &format!("content-length: {length}"));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let answer = answer(stream).await;
+        assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("PAYLOAD_TOO_LARGE"), "{answer}");
+    }
+}
+
+/// Section 0: without a `Content-Length` too, as soon as the limit is passed.
+#[tokio::test]
+async fn an_endless_body_is_refused_at_the_limit() {
+    let author = author();
+    let post = author.create_post().await;
+    let (address, head) = head(&author.news, &post, "transfer-encoding: chunked");
+    let (reader, mut writer) = TcpStream::connect(address).await.unwrap().into_split();
+    let chunk = [format!("{:x}\r\n", 64 * 1024).as_bytes(), &vec![b' '; 64 * 1024], b"\r\n"].concat();
+    let mut sent = 0;
+    let endless = async {
+        writer.write_all(head.as_bytes()).await.unwrap();
+        while writer.write_all(&chunk).await.is_ok() {
+            sent += 64 * 1024;
+        }
+        std::future::pending::<()>().await;
+    };
+
+    let answer = tokio::select! {
+        answer = answer(reader) => answer,
+        () = endless => unreachable!("it does not end"),
+    };
+
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("PAYLOAD_TOO_LARGE"), "{answer}");
+    // What was under way in between counts as sent.
+    assert!((LIMIT..2 * LIMIT).contains(&sent), "answered after {sent} bytes");
+}
+
+/// 401 needs none of the body either.
+#[tokio::test]
+async fn nobody_has_a_body_read() {
+    let (address, head) =
+        head(&service().guest(), "00000000-0000-0000-0000-000000000000", "content-length: 20000000");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let answer = answer(stream).await;
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+}
+
+/// What is deeply nested is refused or made harmless in reasonable time, whatever the format.
+#[tokio::test]
+async fn deep_nesting_costs_little() {
+    let author = author();
+    let post = author.create_post().await;
+    for (format, part) in [
+        ("Html", "<b>"),
+        ("Html", "<div>"),
+        ("Html", "<a><b>"),
+        ("Html", "<table>"),
+        ("Html", "&#0;"),
+        ("Markdown", "> "),
+        ("Markdown", "*a _b "),
+        ("Markdown", "[a]("),
+        ("Markdown", "<b>"),
+    ] {
+        let nested: String = part.repeat(20_000 / part.len());
+        let block = json!({"Kind": "Text", "Format": format, "Text": nested});
+        let started = std::time::Instant::now();
+        let answer = author.set_blocks(&post, vec![block; 5]).await;
+        assert_eq!(answer.status, 200, "{format} {part}: {}", answer.text);
+        assert!(started.elapsed() < Duration::from_secs(10), "{format} {part}: {:?}", started.elapsed());
+    }
+}
+
+/// Rules 1 and 2 hold to the end of a large body.
+#[tokio::test]
+async fn a_large_body_is_checked_to_its_end() {
+    let author = author();
+    let post = author.create_post().await;
+    let put = async |blocks: &[String]| {
+        let request =
+            author.news.request(Method::PUT, &blocks_path(&post)).header("content-type", "application/json");
+        send(request.body(format!("{{\"Blocks\":[{}]}}", blocks.join(",")))).await
+    };
+    let block = |length: usize| with(text_block(&"ы".repeat(length)), "SortOrder", 0).to_string();
+    let mut blocks = vec![block(20_000); 199];
+    blocks.push(block(20_001));
+    put(&blocks).await.expect_refusal("VALIDATION_FAILED", "/Blocks/199/Text", "too_long");
+    put(&vec![block(1); 100_000]).await.expect_problem(400, "NEWS_TOO_MANY_BLOCKS");
+}

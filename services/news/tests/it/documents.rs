@@ -1,0 +1,46 @@
+//! What is written down is what is served: the contracts, and the table of the README.
+
+use std::fs;
+use std::path::Path;
+
+use news::Service;
+use runtime::{Env, Service as _, telemetry};
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn the_openapi_document_is_the_one_that_is_served() {
+    assert!(
+        read("../../contracts/openapi/news.yaml") == Service::contracts().openapi,
+        "run `just contracts`"
+    );
+}
+
+#[test]
+fn the_asyncapi_document_is_the_one_that_is_published() {
+    assert!(
+        read("../../contracts/asyncapi/news.yaml") == Service::contracts().asyncapi,
+        "run `just contracts`"
+    );
+}
+
+/// Every variable that the service reads, with its default, has its row in the README.
+#[test]
+fn the_readme_tells_every_setting() {
+    let mut env = Env::new(|_| None);
+    telemetry::Config::read(&mut env);
+    Service::configure(&mut env);
+    let readme = read("README.md");
+    for variable in env.variables() {
+        let default = match variable.default.as_deref() {
+            None => "required".to_owned(),
+            Some("") => "none".to_owned(),
+            Some(default) => format!("`{default}`"),
+        };
+        let row = format!("| `{}` | {default} | {} |", variable.name, variable.about);
+        assert!(readme.contains(&row), "the README lacks\n{row}");
+    }
+}

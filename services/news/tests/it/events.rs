@@ -1,0 +1,136 @@
+//! What is told on the bus, in which envelope, and what is not told at all.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::send;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use crate::{
+    CREATE_COMPANY, POSTS, PUBLISHED, author, author_of, embed, guid, path, service, text, text_block,
+};
+
+/// Events: `post-published`, member by member, for a personal post.
+#[tokio::test]
+async fn a_publication_is_told() {
+    let author = author();
+    let body = json!({"Title": "Весна", "Summary": "Коротко", "CoverFileId": guid(), "Tags": ["дом"]});
+    let post = author.news.post(POSTS, body.clone()).await.expect(201);
+    let id = text(&post["Id"]);
+    let (a, b) = (author.create_selection().await, author.create_selection().await);
+    let saved = author.set_blocks(id, [embed(&b), text_block("x"), embed(&a), embed(&b)]).await.expect(200);
+    let published = author.move_post(id, "publish").await.expect(200);
+
+    let events = service().bus().events_until(id, PUBLISHED).await;
+
+    assert_eq!(events.len(), 1);
+    assert_eq!(
+        events[0].payload,
+        json!({
+            "PostId": id, "TenantId": null, "AuthorUserId": author.id, "AuthorCompanyId": null,
+            "Title": "Весна", "Summary": "Коротко", "CoverFileId": body["CoverFileId"],
+            "BlocksCount": 4, "EmbedSnapshotIds": saved["EmbedSnapshotIds"],
+            "PublishedAt": published["PublishedAt"], "IsFirstPublication": true, "Version": published["Version"],
+        })
+    );
+    assert_eq!(saved["EmbedSnapshotIds"].as_array().unwrap().len(), 2);
+}
+
+/// Events: of a company's post, the company is the tenant; what is not there is `null`.
+#[tokio::test]
+async fn a_companys_publication_names_its_tenant() {
+    let company = guid();
+    let author = author_of(service(), guid(), &|claims| claims.company(company).permission(CREATE_COMPANY));
+    let post = author.news.post(POSTS, json!({"Title": "x", "AuthorCompanyId": company})).await.expect(201);
+    let id = text(&post["Id"]);
+    author.set_blocks(id, [text_block("x")]).await.expect(200);
+    author.move_post(id, "publish").await.expect(200);
+    let payload = service().bus().events_until(id, PUBLISHED).await[0].payload.clone();
+    assert_eq!((&payload["TenantId"], &payload["AuthorCompanyId"]), (&json!(company), &json!(company)));
+    for absent in ["Summary", "CoverFileId"] {
+        assert_eq!(payload.get(absent), Some(&Value::Null), "{absent}");
+    }
+    assert_eq!(payload["EmbedSnapshotIds"], json!([]));
+}
+
+/// Section 0, Events: CloudEvents 1.0 in Kafka's binary mode.
+#[tokio::test]
+async fn an_event_has_the_whole_envelope() {
+    let before = runtime::clock::now();
+    let author = author();
+    let post = author.publish_post().await;
+    let event = service().bus().events_until(&post, PUBLISHED).await.remove(0);
+    let header = |name: &str| event.headers.get(name).map(String::as_str);
+    assert_eq!(header("ce_specversion"), Some("1.0"));
+    assert_eq!(header("ce_type"), Some(PUBLISHED));
+    assert_eq!(header("ce_source"), Some("/news"));
+    assert_eq!(header("ce_subject"), Some(post.as_str()));
+    assert_eq!(header("contractversion"), Some("1"));
+    assert_eq!(header("content-type"), Some("application/json"));
+    header("ce_id").unwrap().parse::<Uuid>().unwrap();
+    assert!(event.sequence() > 0);
+    let time = OffsetDateTime::parse(header("ce_time").unwrap(), &Rfc3339).unwrap();
+    assert!(
+        time >= before - time::Duration::seconds(1)
+            && time <= runtime::clock::now() + time::Duration::seconds(1)
+    );
+    assert_eq!(header("traceparent").unwrap().split('-').count(), 4);
+}
+
+/// Publishing again is told again: no longer the first, and the time of the first is kept.
+#[tokio::test]
+async fn a_second_publication_is_told_as_such() {
+    let author = author();
+    let post = author.publish_post().await;
+    let first = author.read(&post).await;
+    for to in ["unpublish", "publish"] {
+        author.move_post(&post, to).await.expect(200);
+    }
+    let events = crate::eventually("both are told", async || {
+        let events = service().bus().events(&post);
+        (events.len() == 2).then_some(events)
+    })
+    .await;
+    let told = |member: &str| events.iter().map(|event| event.payload[member].clone()).collect::<Vec<_>>();
+    assert_eq!(told("IsFirstPublication"), [true, false]);
+    assert_eq!(told("PublishedAt"), [first["PublishedAt"].clone(), first["PublishedAt"].clone()]);
+    assert_eq!(told("Version"), [3, 5]);
+    assert!(events[0].sequence() < events[1].sequence());
+    assert_ne!(events[0].headers["ce_id"], events[1].headers["ce_id"]);
+}
+
+/// The blocks edit publishes nothing, nor does anything else but publishing; a refused publication neither.
+#[tokio::test]
+async fn nothing_else_is_told() {
+    let author = author();
+    let post = author.create_post().await;
+    author.move_post(&post, "publish").await.expect_problem(409, "NEWS_POST_PUBLISH_INCOMPLETE");
+    author.set_blocks(&post, [text_block("x"), embed(&author.create_selection().await)]).await.expect(200);
+    author.news.put(&path(&post), json!({"Title": "y"})).await.expect(200);
+    author.move_post(&post, "publish").await.expect(200);
+    author.set_blocks(&post, [text_block("z")]).await.expect(200);
+    author.news.put(&path(&post), json!({"Title": "z"})).await.expect(200);
+    author.move_post(&post, "publish").await.expect_problem(409, "NEWS_POST_INVALID_TRANSITION");
+    author.move_post(&post, "unpublish").await.expect(200);
+    author.move_post(&post, "archive").await.expect(200);
+    author.news.delete(&path(&post)).await.expect(204);
+    // What comes through the same outbox later has passed whatever else had been told.
+    let later = author.publish_post().await;
+    service().bus().events_until(&later, PUBLISHED).await;
+    let events = service().bus().events(&post);
+    assert_eq!(events.len(), 1);
+    assert_eq!((&events[0].payload["Title"], &events[0].payload["BlocksCount"]), (&json!("y"), &json!(2)));
+}
+
+/// Section 0, Events: an event belongs to the trace of the request that caused it.
+#[tokio::test]
+async fn an_event_carries_the_trace_of_its_request() {
+    let author = author();
+    let post = author.create_post_of([text_block("x")]).await;
+    let trace = guid().simple().to_string();
+    let request = author.news.request(Method::POST, &format!("{POSTS}/{post}/publish"));
+    send(request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"))).await.expect(200);
+    let events = service().bus().events_until(&post, PUBLISHED).await;
+    assert_eq!(events[0].headers["traceparent"].split('-').nth(1), Some(trace.as_str()));
+}

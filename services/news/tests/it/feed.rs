@@ -1,0 +1,297 @@
+//! What the public finds, and an author's own list.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::issuer::Claims;
+
+use crate::{Author, POSTS, author, each, formatted, gallery, guid, list, path, service, text, text_block};
+
+/// A word of its own: no other test's post has it, and no stemmer changes it.
+fn word() -> String {
+    let letters: Vec<char> = ('g'..='v').collect();
+    guid()
+        .as_bytes()
+        .iter()
+        .flat_map(|byte| [letters[usize::from(byte >> 4)], letters[usize::from(byte & 15)]])
+        .collect()
+}
+
+async fn find(query: &str) -> Vec<String> {
+    let query: String = query.bytes().fold(String::new(), |mut query, byte| {
+        write!(query, "%{byte:02X}").expect("memory");
+        query
+    });
+    let page = service().guest().get(&format!("{POSTS}?Query={query}")).await.expect(200);
+    list(&page["Items"]).iter().map(|post| text(&post["Id"]).to_owned()).collect()
+}
+
+/// A published post with this title and text.
+async fn publish(author: &Author, title: &str, words: &str) -> String {
+    let post = author.news.post(POSTS, json!({"Title": title})).await.expect(201);
+    let post = text(&post["Id"]).to_owned();
+    author.set_blocks(&post, [text_block(words)]).await.expect(200);
+    author.move_post(&post, "publish").await.expect(200);
+    post
+}
+
+/// Supplement, News: PostgreSQL full-text search in Russian and English.
+#[tokio::test]
+async fn words_are_found_in_all_their_forms() {
+    let (author, mark) = (author(), word());
+    let post = publish(
+        &author,
+        "Новая квартира",
+        &format!("{mark} Дома продаются рядом. Beautiful houses for selling"),
+    )
+    .await;
+    for query in
+        ["квартиры", "КВАРТИРУ", "новые", "дом", "дому", "продается", "house", "Houses", "sell", "sells"]
+    {
+        assert_eq!(find(&format!("{mark} {query}")).await, [post.as_str()], "{query}");
+    }
+    for query in ["гараж", "castle", "кварта"] {
+        assert_eq!(find(&format!("{mark} {query}")).await, Vec::<String>::new(), "{query}");
+    }
+}
+
+/// Supplement, News: phrases, `or`, and words that must not be there.
+#[tokio::test]
+async fn a_query_may_have_phrases_and_exclusions() {
+    let (author, mark) = (author(), word());
+    let sea = publish(&author, "Sea", &format!("{mark} дом у синего моря")).await;
+    let hill = publish(&author, "Hill", &format!("{mark} синий дом на холме")).await;
+    for (query, found) in [
+        ("\"синего моря\"", vec![&sea]),
+        ("\"моря синего\"", vec![]),
+        ("\"синий дом\"", vec![&hill]),
+        ("-холм", vec![&sea]),
+        ("-sea", vec![&hill]),
+        ("море or холм", vec![&hill, &sea]),
+        ("", vec![&hill, &sea]),
+        ("-дом", vec![]),
+    ] {
+        let ids = find(&format!("{mark} {query}")).await;
+        assert_eq!(ids.iter().collect::<Vec<_>>(), found, "{query}");
+    }
+}
+
+/// A query is data: whatever is in it, it is searched for and breaks nothing.
+#[tokio::test]
+async fn no_query_breaks_the_search() {
+    for query in [
+        "'",
+        "\"",
+        "\"a",
+        "!",
+        "&|!()",
+        "a & | b",
+        ":*",
+        "<->",
+        "\\",
+        "%",
+        "; drop table post",
+        "-",
+        "or",
+        "and",
+        "и",
+        "the",
+        " ",
+        "🏠",
+    ] {
+        find(query).await;
+    }
+    let guest = service().guest();
+    let long = |count: usize| format!("{POSTS}?Query={}", "x".repeat(count));
+    guest.get(&long(256)).await.expect(200);
+    guest.get(&long(257)).await.expect_refusal("VALIDATION_FAILED", "/Query", "too_long");
+    guest.get(&format!("{POSTS}?Query=%00")).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Query",
+        "forbidden_character",
+    );
+    guest.get(&format!("{POSTS}?Mine=perhaps")).await.expect_problem(400, "VALIDATION_FAILED");
+}
+
+/// Rule 8: an edit of a published post updates the projection; of a draft it does not make one.
+#[tokio::test]
+async fn the_projection_follows_every_change() {
+    let (author, old, new) = (author(), word(), word());
+    let none = Vec::<String>::new();
+    let post = author.news.post(POSTS, json!({"Title": old})).await.expect(201);
+    let post = text(&post["Id"]).to_owned();
+    author.set_blocks(&post, [formatted("Html", &format!("<p>{old}</p>"))]).await.expect(200);
+    assert_eq!(find(&old).await, none, "a draft");
+
+    author.move_post(&post, "publish").await.expect(200);
+    assert_eq!(find(&old).await, [post.as_str()]);
+    author.set_blocks(&post, [formatted("Markdown", &format!("**{new}**"))]).await.expect(200);
+    assert_eq!(
+        (find(&new).await, find(&old).await),
+        (vec![post.clone()], vec![post.clone()]),
+        "the title still has it"
+    );
+    author.news.put(&path(&post), json!({"Title": "x"})).await.expect(200);
+    assert_eq!((find(&new).await, find(&old).await), (vec![post.clone()], none.clone()));
+    author.set_blocks(&post, [gallery(1)]).await.expect(200);
+    assert_eq!(find(&new).await, none);
+
+    author.news.put(&path(&post), json!({"Title": new})).await.expect(200);
+    author.move_post(&post, "unpublish").await.expect(200);
+    assert_eq!(find(&new).await, none, "unpublished");
+    author.set_blocks(&post, [text_block(&old)]).await.expect(200);
+    author.news.put(&path(&post), json!({"Title": old})).await.expect(200);
+    assert_eq!(find(&old).await, none, "changed while unpublished");
+    author.move_post(&post, "publish").await.expect(200);
+    assert_eq!((find(&old).await, find(&new).await), (vec![post.clone()], none.clone()));
+    author.news.delete(&path(&post)).await.expect(204);
+    assert_eq!(find(&old).await, none, "deleted");
+}
+
+/// Supplement, News: the feed is what is published, for everybody alike, the latest first.
+#[tokio::test]
+async fn the_feed_shows_what_is_published() {
+    let (author, mark) = (author(), word());
+    let first = publish(&author, "First", &mark).await;
+    let second = publish(&author, "Second", &mark).await;
+    let draft = author.create_post_of([text_block(&mark)]).await;
+    for caller in [&service().guest(), &author.news, &service().bearer("nonsense")] {
+        let page = caller.get(&format!("{POSTS}?Query={mark}")).await.expect(200);
+        assert_eq!(each(&page["Items"], "Id"), [second.as_str(), first.as_str()]);
+        assert_eq!(
+            (&page["TotalCount"], &page["Page"], &page["PageSize"]),
+            (&json!(2), &json!(1), &json!(20))
+        );
+    }
+    let feed = service().guest().get(&format!("{POSTS}?PageSize=100")).await.expect(200);
+    assert!(list(&feed["Items"]).iter().all(|post| post["Status"] == "Published" && post["Id"] != draft));
+    let shown = service().guest().get(&format!("{POSTS}?Query={mark}")).await.expect(200)["Items"][0].take();
+    let post = author.read(&second).await;
+    for member in [
+        "Id",
+        "Title",
+        "Summary",
+        "Tags",
+        "AuthorUserId",
+        "AuthorCompanyId",
+        "Status",
+        "PublishedAt",
+        "Version",
+    ] {
+        assert_eq!(shown[member], post[member], "{member}");
+    }
+    assert_eq!(shown["BlocksCount"], 1);
+}
+
+/// Section 0, Paging: pages of a size, sorted from a whitelist, without gaps or repetitions.
+#[tokio::test]
+async fn the_feed_is_paged_and_sorted() {
+    let (author, mark) = (author(), word());
+    let mut posts = Vec::new();
+    for _ in 0..5 {
+        posts.push(publish(&author, "x", &mark).await);
+    }
+    let guest = service().guest();
+    let page = async |rest: &str| guest.get(&format!("{POSTS}?Query={mark}{rest}")).await.expect(200);
+    for (sort, reversed) in [
+        ("", true),
+        ("&Sort=-PublishedAt", true),
+        ("&Sort=PublishedAt", false),
+        ("&Sort=CreatedAt", false),
+        ("&Sort=-CreatedAt", true),
+    ] {
+        let mut expected: Vec<Value> = posts.iter().map(|id| json!(id)).collect();
+        if reversed {
+            expected.reverse();
+        }
+        let mut seen = Vec::new();
+        for number in 1..=3 {
+            let page = page(&format!("&PageSize=2&Page={number}{sort}")).await;
+            assert_eq!(page["TotalCount"], 5);
+            seen.extend(each(&page["Items"], "Id").into_iter().cloned());
+        }
+        assert_eq!(seen, expected, "{sort}");
+    }
+    assert_eq!(page("&Page=99").await["Items"], json!([]));
+    for (wrong, field, reason) in [
+        ("PageSize=0", "/PageSize", "out_of_range"),
+        ("PageSize=101", "/PageSize", "out_of_range"),
+        ("Page=0", "/Page", "out_of_range"),
+        ("Page=x", "/Page", "out_of_range"),
+        ("Sort=Title", "/Sort", "unknown_value"),
+        ("Sort=publishedAt", "/Sort", "unknown_value"),
+    ] {
+        guest.get(&format!("{POSTS}?{wrong}")).await.expect_refusal("VALIDATION_FAILED", field, reason);
+    }
+    guest.get(&format!("{POSTS}?PageSize=100")).await.expect(200);
+}
+
+/// Supplement, News: `Mine=true` lists one's own posts in whatever state, and nobody else's.
+#[tokio::test]
+async fn an_author_lists_their_own() {
+    let author = author();
+    publish(&crate::author(), "Foreign", "x").await;
+    let mut ids = Vec::new();
+    for way in [&[][..], &["publish"], &["publish", "unpublish"], &["archive"]] {
+        let post = author.create_post_of([text_block("x")]).await;
+        for step in way {
+            author.move_post(&post, step).await.expect(200);
+        }
+        ids.push(post);
+    }
+    let deleted = author.create_post().await;
+    author.news.delete(&path(&deleted)).await.expect(204);
+
+    let page = author.news.get(&format!("{POSTS}?Mine=true&Sort=CreatedAt")).await.expect(200);
+
+    assert_eq!(each(&page["Items"], "Id"), ids.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(each(&page["Items"], "Status"), ["Draft", "Published", "Unpublished", "Archived"]);
+    assert_eq!(page["TotalCount"], 4);
+    let last =
+        author.news.get(&format!("{POSTS}?Mine=true&Sort=CreatedAt&PageSize=3&Page=2")).await.expect(200);
+    assert_eq!(each(&last["Items"], "Id"), [ids[3].as_str()]);
+    let nobody = service().caller(&Claims::user(guid())).get(&format!("{POSTS}?Mine=true")).await.expect(200);
+    assert_eq!(nobody, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
+}
+
+/// Section 0: guests have no posts of their own; nor does whoever shows a token that does not hold.
+#[tokio::test]
+async fn nobody_has_no_posts_of_their_own() {
+    let callers: [Client; 2] = [service().guest(), service().bearer("nonsense")];
+    for caller in callers {
+        caller.get(&format!("{POSTS}?Mine=true")).await.expect_problem(401, "UNAUTHORIZED");
+        caller.get(&format!("{POSTS}?Mine=false")).await.expect(200);
+    }
+}
+
+/// Supplement, News: a post with more distinct words than a `tsvector` holds is saved all the same, and
+/// found by its title and the first of its words.
+#[tokio::test]
+async fn a_post_of_too_many_words_is_found_by_the_first() {
+    let (author, title, first) = (author(), word(), word());
+    let post = author.news.post(POSTS, json!({"Title": title})).await.expect(201);
+    let post = text(&post["Id"]).to_owned();
+    let mut words = 0;
+    let blocks: Vec<Value> = (0..200)
+        .map(|at| {
+            let mut block = if at == 0 { format!("{first} ") } else { String::new() };
+            while block.chars().count() < 19_980 {
+                words += 1;
+                write!(block, "слово{words}ы ").unwrap();
+            }
+            text_block(&block)
+        })
+        .collect();
+    author.set_blocks(&post, blocks).await.expect(200);
+    author.move_post(&post, "publish").await.expect(200);
+
+    for query in [title.as_str(), first.as_str(), "слово1ы", "слово7ы"] {
+        assert!(find(query).await.contains(&post), "{query}");
+    }
+    let renamed = word();
+    author.news.put(&path(&post), json!({"Title": renamed})).await.expect(200);
+    assert_eq!((find(&renamed).await, find(&title).await), (vec![post.clone()], Vec::new()));
+    author.set_blocks(&post, [text_block("short")]).await.expect(200);
+    assert_eq!(find(&first).await, Vec::<String>::new());
+}

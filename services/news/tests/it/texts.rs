@@ -1,0 +1,149 @@
+//! Rules 5 and 8: `PlainText` and `SearchText` are the server's, and Html is made safe.
+
+use serde_json::{Value, json};
+
+use crate::{author, author_at, each, formatted, gallery, service, sql, text, text_block, with};
+
+/// The block as it is read after it was written.
+async fn written(block: Value) -> Value {
+    let author = author();
+    let post = author.create_post_of([block]).await;
+    author.read(&post).await["Blocks"][0].take()
+}
+
+/// Rule 5: plain text is itself.
+#[tokio::test]
+async fn plain_text_is_kept_as_it_is() {
+    for words in ["Весна", " two\n\nlines ", "<b>not bold</b> &amp; **so**", "🏠\u{200b}"] {
+        let block = written(text_block(words)).await;
+        assert_eq!((text(&block["Text"]), text(&block["PlainText"])), (words, words));
+    }
+}
+
+/// Rule 5: Markdown is kept as it is written; `PlainText` is what a reader would read.
+#[tokio::test]
+async fn markdown_is_read_without_its_marks() {
+    for (markdown, plain) in [
+        ("# Весна\n\nНовый **дом** и [сад](https://example.com)", "Весна\nНовый дом и сад"),
+        ("- a\n- `b`", "a\nb"),
+        ("![sea](https://example.com/x.png)", "sea"),
+        ("a &amp; b", "a & b"),
+        ("`<b>`", "<b>"),
+        ("one <b>two</b> three", "one two three"),
+        ("before\n\n<script>\nalert(1)\n</script>\n\nafter", "before\nafter"),
+        ("before\n\n<!-- to\nourselves -->\n\nafter", "before\nafter"),
+        ("<div>\n<p>inside</p>\n</div>", "inside"),
+    ] {
+        let block = written(formatted("Markdown", markdown)).await;
+        assert_eq!(block["Text"], markdown);
+        let lines: Vec<_> =
+            text(&block["PlainText"]).lines().filter(|line| !line.trim().is_empty()).collect();
+        assert_eq!(lines.join("\n"), plain, "{markdown}");
+    }
+}
+
+/// Supplement, News: Html is sanitized on the way in.
+#[tokio::test]
+async fn html_holds_nothing_dangerous() {
+    for html in [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "<a href=\"javascript:alert(1)\">x</a>",
+        "<svg onload=alert(1)>",
+        "<iframe src=\"https://example.com\"></iframe>",
+        "<style>*{}</style>",
+        "<p style=\"position:fixed\" onclick=\"alert(1)\">x</p>",
+        "<form action=\"/x\"><input name=x></form>",
+        "<math><mtext><table><mglyph><style><!--</style><img title=\"--&gt;&lt;img src=1 onerror=alert(1)&gt;\">",
+        "<a href=\"data:text/html,<script>alert(1)</script>\">x</a>",
+        "<base href=\"https://example.com\">",
+        "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
+        "<meta http-equiv=refresh content=0>",
+    ] {
+        let block = written(formatted("Html", html)).await;
+        let safe = text(&block["Text"]).to_lowercase();
+        for bad in [
+            "<script",
+            "javascript:",
+            "<svg",
+            "<iframe",
+            "<style",
+            "onclick",
+            "<form",
+            "<input",
+            "data:",
+            "<base",
+            "<meta",
+            "style=\"",
+            "<math",
+        ] {
+            assert!(!safe.contains(bad), "{html} became {safe}");
+        }
+        assert!(
+            !safe.contains("<img") || !safe.contains("onerror=alert(1)>") || safe.contains("&lt;"),
+            "{html} became {safe}"
+        );
+    }
+}
+
+/// Supplement, News: what is harmless stays, and `PlainText` is what a reader would read.
+#[tokio::test]
+async fn html_keeps_its_shape_and_is_read_without_tags() {
+    let html = "<h1>Весна</h1><p>Новый <b>дом</b> &amp; <a href=\"https://example.com/\">сад</a></p><ul><li>a</li><li>b</li></ul>";
+    let block = written(formatted("Html", html)).await;
+    for kept in ["<h1>Весна</h1>", "<b>дом</b>", "href=\"https://example.com/\"", "<li>a</li>"] {
+        assert!(text(&block["Text"]).contains(kept), "{}", block["Text"]);
+    }
+    assert_eq!(block["PlainText"], "Весна\nНовый дом & сад\na\nb");
+    assert_eq!(block["Format"], "Html");
+}
+
+/// A post that was read can be written back as it is.
+#[tokio::test]
+async fn what_was_read_can_be_written_again() {
+    let author = author();
+    let (post, _) = author.embed(&author.create_selection().await).await;
+    let mut blocks = vec![author.read(&post).await["Blocks"][0].take()];
+    blocks[0].as_object_mut().unwrap().remove("SourceSelectionId");
+    blocks.extend([
+        text_block("x"),
+        formatted("Html", "<p>a < b</p>"),
+        formatted("Markdown", "*x*"),
+        gallery(2),
+    ]);
+    let blocks = (0..).zip(blocks).map(|(at, block): (i32, _)| with(block, "SortOrder", at));
+    author.set_blocks(&post, blocks).await.expect(200);
+    let first = author.read(&post).await["Blocks"].take();
+
+    let again = first.as_array().unwrap().iter().cloned().map(|mut block| {
+        block.as_object_mut().unwrap().remove("SourceSelectionId");
+        block
+    });
+    author.set_blocks(&post, again).await.expect(200);
+
+    assert_eq!(author.read(&post).await["Blocks"], first);
+}
+
+/// INV-NWS-008: `SearchText` is the plain text of the text blocks, in block order, and follows them.
+#[tokio::test]
+async fn search_text_follows_the_text_blocks() {
+    let author = author_at(service());
+    let post = author.create_post().await;
+    let sql = sql(service()).await;
+    let search_text = async || {
+        let row =
+            sql.query_one("select search_text from post where id = $1::text::uuid", &[&post]).await.unwrap();
+        row.get::<_, String>(0)
+    };
+    let captioned = json!({"Kind": "ImageGallery", "Layout": "Grid", "Images": [{"FileId": crate::guid(), "Caption": "sea"}]});
+    let blocks = [
+        with(formatted("Html", "<p>второй</p>"), "SortOrder", 2),
+        with(captioned, "SortOrder", 1),
+        with(formatted("Markdown", "**первый**"), "SortOrder", 0),
+    ];
+    author.set_blocks(&post, blocks).await.expect(200);
+    assert_eq!(search_text().await, "первый\nвторой");
+    author.set_blocks(&post, [gallery(1)]).await.expect(200);
+    assert_eq!(search_text().await, "");
+    assert_eq!(each(&author.read(&post).await["Blocks"], "Kind"), ["ImageGallery"]);
+}
