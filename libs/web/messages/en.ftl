@@ -7,6 +7,7 @@ FORBIDDEN = This is not allowed to you
 NOT_FOUND = There is nothing here
 METHOD_NOT_ALLOWED = This method is not allowed here
 UNSUPPORTED_MEDIA_TYPE = Send the body as application/json
+REQUEST_TIMEOUT = The body came too slowly
 PAYLOAD_TOO_LARGE = The body is too large
     .detail = At most { $max } bytes are accepted here.
 RATE_LIMITED = Too many requests

@@ -7,6 +7,7 @@ FORBIDDEN = У вас нет на это прав
 NOT_FOUND = Здесь ничего нет
 METHOD_NOT_ALLOWED = Этот метод здесь недоступен
 UNSUPPORTED_MEDIA_TYPE = Отправьте тело как application/json
+REQUEST_TIMEOUT = Тело запроса приходило слишком медленно
 PAYLOAD_TOO_LARGE = Тело запроса слишком велико
     .detail = Здесь принимается не более { $max } байт.
 RATE_LIMITED = Слишком много запросов

@@ -15,6 +15,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 use values::Invalid;
 
 use crate::strict::Strict;
@@ -24,6 +25,8 @@ use crate::{FieldError, Problem};
 const LARGE: usize = 1024 * 1024;
 const LARGE_AT_ONCE: usize = 8;
 const LARGE_WAIT: Duration = Duration::from_secs(5);
+/// A body comes within this time, so that nobody holds its room by sending slowly.
+const READ_PATIENCE: Duration = Duration::from_mins(1);
 
 /// A request body of at most `LIMIT` bytes.
 ///
@@ -52,7 +55,10 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
                 return Err(Problem::payload_too_large(LIMIT));
             }
             let mut body = BytesMut::new();
-            while let Some(chunk) = payload.next().await {
+            let deadline = Instant::now() + READ_PATIENCE;
+            while let Some(chunk) =
+                timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
+            {
                 let chunk = chunk.map_err(|_| refused(String::new(), "malformed"))?;
                 if body.len() + chunk.len() > LIMIT {
                     return Err(Problem::payload_too_large(LIMIT));

@@ -120,6 +120,11 @@ impl Problem {
         problem
     }
 
+    /// `408 REQUEST_TIMEOUT`: the body came too slowly.
+    pub fn request_timeout() -> Self {
+        Self::common(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT")
+    }
+
     /// `413 PAYLOAD_TOO_LARGE`; `max` in bytes.
     pub fn payload_too_large(max: usize) -> Self {
         Self::common(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE").arg("max", max)

@@ -1,6 +1,7 @@
 //! Listeners: an API on its port, and health and metrics on the admin port.
 
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
 use actix_router::ResourceDef;
 use actix_web::dev::Server as ActixServer;
@@ -20,6 +21,10 @@ use utoipa_swagger_ui::SwaggerUi;
 use crate::middleware::{Durations, RequestSpan, Surroundings, durations, surround};
 use crate::rate_limit::TrustedProxies;
 use crate::{Config, Messages, Problem, ProblemBody};
+
+/// Longer than a proxy keeps an idle connection, so that none sends a request into one that is just being
+/// closed.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
 /// Where a service declares its operations; each one also describes itself.
 pub type Routes<'a> = utoipa_actix_web::service_config::ServiceConfig<'a>;
@@ -113,6 +118,7 @@ impl Server {
                 .wrap(TracingLogger::<RequestSpan>::new())
         })
         .workers(self.config.workers)
+        .keep_alive(KEEP_ALIVE)
         .disable_signals()
         .shutdown_timeout(25)
         .listen(socket)?

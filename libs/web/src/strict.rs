@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_list_is_no_object_and_an_object_no_word() {
         for shelf in [
-            r#"[[], null]"#,
+            r"[[], null]",
             r#"{"books": [["a", "New"]], "kept": null}"#,
             r#"{"books": [], "kept": ["a", "New"]}"#,
             r#"{"books": [{"title": "a", "state": {"New": null}}], "kept": null}"#,

@@ -1,7 +1,7 @@
 //! The composition root: what the service is made of, in each of its roles.
 
 use ::db::Db;
-use ::web::{Area, Listener, Server};
+use ::web::{Area, Listener, RateLimit, Server};
 use actix_web::web;
 use auth::{Keys, Verifier};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
@@ -23,6 +23,7 @@ const MESSAGES: [(&str, &str); 2] =
 pub struct App {
     pub db: Db,
     pub selections: Selections,
+    pub guest_reads: RateLimit,
 }
 
 /// The service as its binary, the local stack and the tests see it.
@@ -49,15 +50,18 @@ impl runtime::Service for Service {
         });
         let area = Area::new(NAME, "", &MESSAGES, &config.web)?;
         let server = Server::new(process, config.web.clone(), area.clone());
-        let mut endpoints = Endpoints { public: None, internal: None, admin: server.admin()? };
+        let mut public = None;
         if role.serves() {
             let keys = Keys::new(config.auth)?;
             process.spawn("issuer keys", keys.clone().refresh(process.stopping()));
-            let app =
-                web::Data::new(App { db: db.clone(), selections: Selections::new(&config.selections)? });
+            let app = web::Data::new(App {
+                db: db.clone(),
+                selections: Selections::new(&config.selections)?,
+                guest_reads: RateLimit::per_minute(config.guest_reads_per_minute),
+            });
             let verifier = web::Data::new(Verifier::new(keys, auth::PLATFORM));
-            let public = Listener { name: "public", address: config.web.public, routes: http::public };
-            endpoints.public = Some(server.listen(public, move |config: &mut web::ServiceConfig| {
+            let listener = Listener { name: "public", address: config.web.public, routes: http::public };
+            public = Some(server.listen(listener, move |config: &mut web::ServiceConfig| {
                 config.app_data(app.clone()).app_data(verifier.clone());
             })?);
         }
@@ -67,7 +71,8 @@ impl runtime::Service for Service {
             let retry = SnapshotDetachRetry::new(db, Selections::new(&config.selections)?);
             process.spawn("snapshot-detach-retry", retry.run(process.stopping()));
         }
-        Ok(endpoints)
+        // Last: who asks whether the service is ready finds it listening.
+        Ok(Endpoints { public, internal: None, admin: server.admin()? })
     }
 
     fn topics() -> Vec<String> {

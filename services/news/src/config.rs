@@ -9,6 +9,7 @@ pub struct Config {
     pub auth: auth::Config,
     pub web: web::Config,
     pub selections: http_client::Config,
+    pub guest_reads_per_minute: u32,
 }
 
 impl Config {
@@ -18,12 +19,15 @@ impl Config {
         let auth = auth::Config::read(env);
         let web = web::Config::read(env);
         let selections = http_client::Config::read(env, "SELECTIONS_URL", "news");
+        let guest_reads_per_minute =
+            env.or("GUEST_READS_PER_MINUTE", 120, "reads for each guest address; 0 for no limit");
         Some(Self {
             database: database?,
             messaging: messaging?,
             auth: auth?,
             web: web?,
             selections: selections?,
+            guest_reads_per_minute: guest_reads_per_minute?,
         })
     }
 }

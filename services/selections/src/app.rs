@@ -50,7 +50,7 @@ impl runtime::Service for Service {
         });
         let area = Area::new(NAME, "SELECTIONS_", &MESSAGES, &config.web)?;
         let server = Server::new(process, config.web.clone(), area.clone());
-        let mut endpoints = Endpoints { public: None, internal: None, admin: server.admin()? };
+        let (mut public, mut internal) = (None, None);
         if role.serves() {
             let keys = Keys::new(config.auth)?;
             process.spawn("issuer keys", keys.clone().refresh(process.stopping()));
@@ -67,10 +67,10 @@ impl runtime::Service for Service {
                     config.app_data(app.clone()).app_data(messages.clone()).app_data(verifier.clone());
                 }
             };
-            let public = Listener { name: "public", address: config.web.public, routes: http::public };
-            endpoints.public = Some(server.listen(public, data(auth::PLATFORM))?);
-            let internal = Listener { name: "internal", address: config.internal, routes: http::internal };
-            endpoints.internal = Some(server.listen(internal, data(auth::PLATFORM_INTERNAL))?);
+            let listener = Listener { name: "public", address: config.web.public, routes: http::public };
+            public = Some(server.listen(listener, data(auth::PLATFORM))?);
+            let listener = Listener { name: "internal", address: config.internal, routes: http::internal };
+            internal = Some(server.listen(listener, data(auth::PLATFORM_INTERNAL))?);
         }
         if role.works() {
             let relay = Relay::new(process, db.clone(), config.messaging.clone(), NAME)?;
@@ -78,7 +78,8 @@ impl runtime::Service for Service {
             let chessboard = Consumer::new(process, db, config.messaging, NAME, Chessboard);
             process.spawn("chessboard consumer", chessboard.run(process.stopping()));
         }
-        Ok(endpoints)
+        // Last: who asks whether the service is ready finds it listening.
+        Ok(Endpoints { public, internal, admin: server.admin()? })
     }
 
     fn topics() -> Vec<String> {

@@ -20,6 +20,8 @@ use crate::domain::{FileId, Post, PostId, PostStatus, Summary, Tag, Title, searc
 #[serde(rename_all = "PascalCase")]
 pub struct PostSummary {
     pub id: PostId,
+    #[diesel(column_name = author_company_id)]
+    pub tenant_id: Option<CompanyId>,
     pub author_user_id: UserId,
     pub author_company_id: Option<CompanyId>,
     pub title: Title,

@@ -1,6 +1,6 @@
 //! Lists of posts: the public feed and search, and one's own.
 
-use ::web::{Fields, Page, Paging, Problem, Problems};
+use ::web::{ClientAddress, Fields, Page, Paging, Problem, Problems};
 use actix_web::web::{Data, Query};
 use actix_web::{Responder, get, web};
 use auth::Guest;
@@ -34,9 +34,13 @@ pub struct ListPosts {
 pub async fn list_posts(
     app: Data<App>,
     guest: Guest,
+    address: ClientAddress,
     filter: Query<ListPosts>,
     paging: Paging<FeedSort>,
 ) -> Result<impl Responder, Error> {
+    if guest.actor.is_none() {
+        app.guest_reads.check(address)?;
+    }
     let mut fields = Fields::default();
     let query = filter.query.clone().filter(|query| !query.is_empty()).map(Text::<1, 256>::parse).transpose();
     let query = fields.check("/Query", query);

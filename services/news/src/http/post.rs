@@ -1,6 +1,8 @@
 //! Posts: their life and their metadata.
 
-use ::web::{Fields, Json, Problem, Problems};
+use std::time::Duration;
+
+use ::web::{ClientAddress, Fields, Json, Problem, Problems};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{Actor, CompanyId, Guest, Permitted, UserId};
@@ -8,6 +10,7 @@ use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
+use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 use values::Invalid;
 
@@ -23,6 +26,8 @@ use crate::ops::post::Metadata;
 
 /// Embeds of one post that are fetched at once.
 const CALLS: usize = 8;
+/// A reader does not wait longer for the embeds of a post, however many they are.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A post whole.
 #[derive(Serialize, ToSchema)]
@@ -64,18 +69,19 @@ pub enum BlockView {
 pub struct EmbedView {
     #[serde(flatten)]
     embed: Embed,
-    /// `null` while selections is away.
+    /// `null` while selections is away or slow.
     items: Option<Vec<Value>>,
 }
 
 /// The post with the content of its embeds; those that cannot be had now are shown without.
 async fn view(app: &App, post: Post) -> PostView {
+    let deadline = Instant::now() + PATIENCE;
     let blocks = post.blocks.into_iter().map(async |block| match block {
         Block::Text(text) => BlockView::Text(text),
         Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
         Block::SelectionEmbed(embed) => {
-            let content = app.selections.snapshot_content(embed.snapshot_id).await;
-            let items = content.ok().flatten().map(|content| content.items.clone());
+            let content = timeout_at(deadline, app.selections.snapshot_content(embed.snapshot_id)).await;
+            let items = content.ok().and_then(Result::ok).flatten().map(|content| content.items.clone());
             BlockView::SelectionEmbed(EmbedView { embed, items })
         }
     });
@@ -175,7 +181,15 @@ pub async fn create_post(
     responses((status = 200, description = "The post with its embeds", body = PostView), Problems)
 )]
 #[get("/api/v1/posts/{post_id}")]
-pub async fn get_post(app: Data<App>, id: Path<PostId>, guest: Guest) -> Result<impl Responder, Error> {
+pub async fn get_post(
+    app: Data<App>,
+    id: Path<PostId>,
+    guest: Guest,
+    address: ClientAddress,
+) -> Result<impl Responder, Error> {
+    if guest.actor.is_none() {
+        app.guest_reads.check(address)?;
+    }
     let post = db::post::find(&mut *app.db.conn().await?, *id).await?;
     let post = post.filter(|post| may_see(guest.actor.as_ref(), post)).ok_or(Error::PostNotFound)?;
     Ok(web::Json(view(&app, post).await))

@@ -295,3 +295,27 @@ async fn a_post_of_too_many_words_is_found_by_the_first() {
     author.set_blocks(&post, [text_block("short")]).await.expect(200);
     assert_eq!(find(&first).await, Vec::<String>::new());
 }
+
+/// Section 0, Rate limits: 120 reads a minute for each guest address, of the feed and of posts together;
+/// who is signed in is not limited.
+#[tokio::test]
+async fn a_guest_who_reads_too_much_is_stopped() {
+    let (guest, another, author) = (service().guest(), service().guest(), author());
+    let missing = format!("/api/v1/posts/{}", guid());
+
+    let mut stopped = None;
+    for turn in 0..200 {
+        let answer = guest.get(if turn % 2 == 0 { "/api/v1/posts?PageSize=1" } else { &missing }).await;
+        if answer.status == 429 {
+            stopped = Some((turn, answer));
+            break;
+        }
+        author.news.get(&missing).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    }
+
+    let (turn, answer) = stopped.expect("a limit");
+    assert!(turn >= 120, "after {turn} reads");
+    assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
+    answer.expect_problem(429, "RATE_LIMITED");
+    another.get("/api/v1/posts?PageSize=1").await.expect(200);
+}

@@ -100,7 +100,7 @@ mod tests {
                 prop_assert_eq!(items.len(), asked.len());
                 let key = |id: PropertyObjectId| {
                     let position = asked.iter().position(|(asked, _)| *asked == id).unwrap();
-                    (asked[position].1.map_or(position as i64, i64::from), position)
+                    (asked[position].1.map_or(i64::try_from(position).unwrap(), i64::from), position)
                 };
                 for (index, item) in items.iter().enumerate() {
                     prop_assert_eq!(item.sort_order as usize, index);
