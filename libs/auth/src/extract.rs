@@ -19,6 +19,7 @@ use crate::{CompanyId, UserId, Verifier};
 enum Authentication {
     Verified(Arc<Claims>),
     Refused,
+    Limited(Problem),
     Unavailable(String),
 }
 
@@ -34,7 +35,10 @@ pub async fn authenticate<B: MessageBody>(
 ) -> Result<ServiceResponse<B>, Error> {
     if let Some(token) = bearer(request.request()) {
         let authentication = match verifier.verify(token).await {
-            Ok(claims) => Authentication::Verified(claims),
+            Ok(claims) => match verifier.check_limit(&claims) {
+                Ok(()) => Authentication::Verified(claims),
+                Err(limited) => Authentication::Limited(limited),
+            },
             Err(Refusal::Invalid) => Authentication::Refused,
             Err(Refusal::Unavailable(cause)) => Authentication::Unavailable(cause),
         };
@@ -51,6 +55,7 @@ fn bearer(request: &HttpRequest) -> Option<&str> {
 fn claims(request: &HttpRequest) -> Result<Arc<Claims>, Problem> {
     match request.extensions().get::<Authentication>() {
         Some(Authentication::Verified(claims)) => Ok(Arc::clone(claims)),
+        Some(Authentication::Limited(problem)) => Err(problem.clone()),
         Some(Authentication::Unavailable(cause)) => Err(Problem::unavailable(cause)),
         Some(Authentication::Refused) | None => Err(Problem::unauthorized()),
     }
@@ -68,7 +73,10 @@ pub struct Actor {
 impl Actor {
     /// Whether the person holds a permission, in whatever scope.
     pub fn holds(&self, permission: &str) -> bool {
-        self.claims.permissions.iter().any(|held| held.split('@').next() == Some(permission))
+        self.claims.permissions.iter().any(|held| match held.split_once('@') {
+            None => held == permission,
+            Some((name, scope)) => name == permission && matches!(scope, "organization" | "platform"),
+        })
     }
 }
 

@@ -21,6 +21,7 @@ const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(5);
 /// The issuer that is believed.
 #[derive(Clone, Debug)]
 pub struct Config {
+    pub(crate) actor_requests_per_minute: u32,
     pub(crate) issuer: String,
     jwks_url: Option<String>,
 }
@@ -29,7 +30,13 @@ impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let issuer = env.require("AUTH_ISSUER", "the OIDC issuer, as tokens name it in `iss`");
         let jwks_url = env.optional("AUTH_JWKS_URL", "its keys; found by discovery when unset");
-        Some(Self { issuer: issuer?, jwks_url: jwks_url? })
+        let actor_requests_per_minute =
+            env.or("ACTOR_REQUESTS_PER_MINUTE", 0, "requests for each signed-in person; 0 for no limit");
+        Some(Self {
+            actor_requests_per_minute: actor_requests_per_minute?,
+            issuer: issuer?,
+            jwks_url: jwks_url?,
+        })
     }
 }
 
@@ -58,6 +65,10 @@ impl Keys {
     pub fn new(config: Config) -> anyhow::Result<Self> {
         let http = http_client::client(Duration::from_secs(3))?;
         Ok(Self(Arc::new(Inner { config, http, known: RwLock::default(), asked: Mutex::default() })))
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.0.config
     }
 
     pub(crate) fn issuer(&self) -> &str {
@@ -97,17 +108,20 @@ impl Keys {
         if let Some(key) = self.known(id) {
             return Ok(Some(key));
         }
-        if asked.is_none_or(|asked| asked.elapsed() >= UNKNOWN_KEY_PAUSE) || !self.any() {
-            *asked = Some(Instant::now());
+        let pause = if self.any() { UNKNOWN_KEY_PAUSE } else { RETRY };
+        if asked.is_none_or(|asked| asked.elapsed() >= pause) {
             let fetched = self.fetch().await;
+            // From its end: those who waited do not each ask a silent issuer again.
+            *asked = Some(Instant::now());
             if !self.any() {
                 fetched?;
             }
         }
+        anyhow::ensure!(self.any(), "the issuer did not answer a moment ago");
         Ok(self.known(id))
     }
 
-    fn known(&self, id: &str) -> Option<Jwk> {
+    pub(crate) fn known(&self, id: &str) -> Option<Jwk> {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.find(id).cloned()
     }
 

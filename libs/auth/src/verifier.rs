@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use quick_cache::sync::Cache;
 use serde::Deserialize;
+use web::{Problem, RateLimit};
 
 use crate::{CompanyId, Keys};
 
@@ -42,18 +43,33 @@ pub(crate) enum Refusal {
 pub struct Verifier {
     keys: Keys,
     audience: &'static str,
-    remembered: Cache<String, Arc<Claims>>,
+    remembered: Cache<String, Remembered>,
+    limit: RateLimit<String>,
+}
+
+/// A token that was verified, and the key that it was verified with.
+#[derive(Clone)]
+struct Remembered {
+    key_id: String,
+    claims: Arc<Claims>,
 }
 
 impl Verifier {
     pub fn new(keys: Keys, audience: &'static str) -> Self {
-        Self { keys, audience, remembered: Cache::new(REMEMBERED) }
+        let limit = RateLimit::per_minute(keys.config().actor_requests_per_minute);
+        Self { keys, audience, remembered: Cache::new(REMEMBERED), limit }
+    }
+
+    /// Takes one request off the caller's allowance, if there is one.
+    pub(crate) fn check_limit(&self, claims: &Claims) -> Result<(), Problem> {
+        self.limit.check(claims.sub.clone())
     }
 
     pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Claims>, Refusal> {
         let now = runtime::clock::now().unix_timestamp();
-        if let Some(claims) = self.remembered.get(token)
+        if let Some(Remembered { key_id, claims }) = self.remembered.get(token)
             && now < claims.exp + SKEW.cast_signed()
+            && self.keys.known(&key_id).is_some()
         {
             return Ok(claims);
         }
@@ -78,7 +94,7 @@ impl Verifier {
         let claims =
             jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|_| Refusal::Invalid)?.claims;
         let claims = Arc::new(claims);
-        self.remembered.insert(token.to_owned(), Arc::clone(&claims));
+        self.remembered.insert(token.to_owned(), Remembered { key_id, claims: Arc::clone(&claims) });
         Ok(claims)
     }
 }

@@ -143,11 +143,18 @@ fn property_object(number: u32) -> Value {
     })
 }
 
-/// Anna's selection, made once; answers its code.
+/// Anna's first selection, made once; answers its code.
 async fn plant_selection(stack: &Stack) -> anyhow::Result<String> {
     let (client, url) = (http::client()?, format!("{}/api/v1/selections", stack.base_url));
     let token = issuer(stack)?.token(&ANNA.claims())?;
-    let own: Value = client.get(&url).bearer_auth(&token).send().await?.error_for_status()?.json().await?;
+    let own: Value = client
+        .get(format!("{url}?Sort=CreatedAt"))
+        .bearer_auth(&token)
+        .send()
+        .await?
+        .error_for_status()?
+        .json()
+        .await?;
     let mut selection = own["Items"][0].clone();
     if selection.is_null() {
         let items = [2, 6, 10].map(|number| json!({ "PropertyObjectId": flat(number) }));

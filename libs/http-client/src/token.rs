@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -10,18 +10,23 @@ use tokio::time::Instant;
 /// A token is renewed when so much of its life is left, at most: long enough for a call with its retries.
 const RENEW_BEFORE: Duration = Duration::from_secs(30);
 
+/// After a failure nobody asks for so long.
+const FAILURE_PAUSE: Duration = Duration::from_millis(200);
+
 pub(crate) struct MachineToken {
     http: reqwest::Client,
     issuer: String,
     client_id: String,
     client_secret: String,
     /// Held while asking, so that many calls ask once.
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Kept>,
 }
 
+#[derive(Default)]
 struct Kept {
-    token: String,
-    renew_at: Instant,
+    /// A token, and when it is to be renewed.
+    token: Option<(String, Instant)>,
+    failed_at: Option<Instant>,
 }
 
 #[derive(Deserialize)]
@@ -49,20 +54,23 @@ impl MachineToken {
 
     pub(crate) async fn get(&self) -> anyhow::Result<String> {
         let mut kept = self.kept.lock().await;
-        if let Some(kept) = kept.as_ref().filter(|kept| Instant::now() < kept.renew_at) {
-            return Ok(kept.token.clone());
+        if let Some((token, _)) = kept.token.as_ref().filter(|(_, renew_at)| Instant::now() < *renew_at) {
+            return Ok(token.clone());
         }
-        let granted = self.ask().await.context("no machine token")?;
+        // Those who waited do not each ask a silent issuer again.
+        let failed = kept.failed_at.is_some_and(|failed_at| failed_at.elapsed() < FAILURE_PAUSE);
+        ensure!(!failed, "no machine token: the issuer did not answer a moment ago");
+        let granted = self.ask().await.inspect_err(|_| kept.failed_at = Some(Instant::now()));
+        let granted = granted.context("no machine token")?;
         let life = Duration::from_secs(granted.expires_in);
         let renew_at = Instant::now() + life.saturating_sub(RENEW_BEFORE).max(life / 2);
-        let token = granted.access_token;
-        *kept = Some(Kept { token: token.clone(), renew_at });
-        Ok(token)
+        kept.token = Some((granted.access_token.clone(), renew_at));
+        Ok(granted.access_token)
     }
 
     /// The other side does not accept it (its keys were changed, say): the next call asks anew.
     pub(crate) async fn forget(&self) {
-        *self.kept.lock().await = None;
+        self.kept.lock().await.token = None;
     }
 
     async fn ask(&self) -> anyhow::Result<Granted> {

@@ -41,8 +41,11 @@ impl Message {
     /// # Errors
     /// [`Failure::Rejected`] when the payload does not have them.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(&self.payload)
-            .map_err(|error| Failure::Rejected(format!("does not decode: {error}")))
+        // Where, not what: the value may be personal, and the reason is logged.
+        serde_json::from_slice(&self.payload).map_err(|error| {
+            let (kind, line, column) = (error.classify(), error.line(), error.column());
+            Failure::Rejected(format!("does not decode: {kind:?} at {line}:{column}"))
+        })
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

@@ -82,7 +82,8 @@ impl Bus {
                     headers: headers
                         .map(|header| (header.key.to_owned(), text(header.value.unwrap_or_default())))
                         .collect(),
-                    payload: serde_json::from_slice(message.payload().unwrap_or_default()).unwrap_or(Value::Null),
+                    payload: serde_json::from_slice(message.payload().unwrap_or_default())
+                        .unwrap_or(Value::Null),
                 };
                 let key = text(message.key().unwrap_or_default());
                 writer.lock().expect("no test panics here").entry(key).or_default().push(published);
@@ -105,7 +106,11 @@ impl Bus {
                 arrived.changed().await.expect("the bus lives as long as the tests");
             }
         };
-        assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "no {last} of {key}; only {:?}", of_key());
+        assert!(
+            tokio::time::timeout(PATIENCE, wait).await.is_ok(),
+            "no {last} of {key}; only {:?}",
+            of_key()
+        );
         tokio::time::sleep(STRAGGLERS).await;
         of_key()
     }

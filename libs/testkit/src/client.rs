@@ -24,7 +24,10 @@ impl Client {
 
     /// A request that the test completes and sends with [`Client::send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.base)).header("X-Forwarded-For", &self.address);
+        let request = self
+            .http
+            .request(method, format!("{}{path}", self.base))
+            .header("X-Forwarded-For", &self.address);
         match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,
@@ -96,7 +99,11 @@ impl Answer {
         assert_eq!(self.header("content-type"), "application/problem+json");
         assert_eq!(self.body["status"], status);
         for member in ["type", "title", "instance", "traceId"] {
-            assert!(self.body[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {}", self.text);
+            assert!(
+                self.body[member].as_str().is_some_and(|text| !text.is_empty()),
+                "{member}: {}",
+                self.text
+            );
         }
         assert_ne!(self.body["title"], code, "{code} has no title in the message files");
         assert!(self.body.get("detail").is_some() && self.body["errors"].is_array(), "{}", self.text);

@@ -30,7 +30,9 @@ pub async fn create() -> anyhow::Result<String> {
     let driver = tokio::task::spawn(connection);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     if number == 0 {
-        for row in client.query("select datname::text from pg_database where datname like 'test\\_%'", &[]).await? {
+        for row in
+            client.query("select datname::text from pg_database where datname like 'test\\_%'", &[]).await?
+        {
             let name: String = row.get(0);
             let process = name.split('_').nth(1).unwrap_or_default();
             if !Path::new("/proc").join(process).exists() {
@@ -44,7 +46,8 @@ pub async fn create() -> anyhow::Result<String> {
     client.batch_execute(&format!("create database {name}")).await?;
     drop(client);
     driver.await??;
-    let (base, query) = server.split_once('?').map_or((server.as_str(), None), |(base, query)| (base, Some(query)));
+    let (base, query) =
+        server.split_once('?').map_or((server.as_str(), None), |(base, query)| (base, Some(query)));
     let base = base.rsplit_once('/').map_or(base, |(base, _)| base);
     Ok(query.map_or_else(|| format!("{base}/{name}"), |query| format!("{base}/{name}?{query}")))
 }

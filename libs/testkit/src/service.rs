@@ -53,7 +53,10 @@ impl Running {
                 }
             });
         });
-        receiver.recv().expect("the service's thread").unwrap_or_else(|error| panic!("{}: {error:#}", S::NAME))
+        receiver
+            .recv()
+            .expect("the service's thread")
+            .unwrap_or_else(|error| panic!("{}: {error:#}", S::NAME))
     }
 
     /// A person with an id of their own.
@@ -126,7 +129,9 @@ impl Drop for Running {
 async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Result<Running> {
     static TELEMETRY: OnceLock<telemetry::Telemetry> = OnceLock::new();
     TELEMETRY.get_or_init(|| {
-        let mut env = Env::new(|name| (name == "LOG").then(|| required("TEST_LOG").unwrap_or_else(|_| "off".to_owned())));
+        let mut env = Env::new(|name| {
+            (name == "LOG").then(|| required("TEST_LOG").unwrap_or_else(|_| "off".to_owned()))
+        });
         let config = telemetry::Config::read(&mut env);
         env.finish(config).and_then(|config| telemetry::start("test", &config)).expect("telemetry")
     });

@@ -98,6 +98,10 @@ async fn admit_large(request: &HttpRequest) -> Result<(), Problem> {
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // Also what no member reads must be text.
+    if std::str::from_utf8(body).is_err() || has_lone_surrogate(body) {
+        return Err(refused(String::new(), "malformed"));
+    }
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(|error| {
         let malformed = error.inner().classify() != Category::Data;
@@ -113,6 +117,27 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })?;
     json.end().map_err(|_| refused(String::new(), "malformed"))?;
     Ok(value)
+}
+
+/// Whether some `\u` escape is half of a character. In what is ignored serde does not look.
+fn has_lone_surrogate(body: &[u8]) -> bool {
+    let unit = |at: usize| {
+        let digits = body.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(found) = body[at..].iter().position(|byte| *byte == b'\\') {
+        at += found;
+        at += match (unit(at), unit(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => return true,
+            _ => 2,
+        };
+        if at >= body.len() {
+            break;
+        }
+    }
+    false
 }
 
 fn refused(field: String, code: &'static str) -> Problem {
@@ -192,10 +217,25 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_malformed() {
-        for body in
-            [b"".as_slice(), b"{", b"nope", b"{\"Items\":[]} x", b"\xff\xfe", br#"{"Items":["\ud800"]}"#]
-        {
+        for body in [
+            b"".as_slice(),
+            b"{",
+            b"nope",
+            b"{\"Items\":[]} x",
+            b"\xff\xfe",
+            br#"{"Items":["\ud800"]}"#,
+            br#"{"Items":[],"X":"\ud83c"}"#,
+            br#"{"Items":[],"X":"\udfe0\ud83c"}"#,
+            b"{\"Items\":[],\"X\":\"\xff\"}",
+        ] {
             assert_eq!(refusal(body).1, "malformed", "{body:?}");
+        }
+    }
+
+    #[test]
+    fn whole_characters_are_fine_however_they_are_escaped() {
+        for text in [r"\ud83c\udfe0", r"\\ud83c", r"\u0041\\", "🏠"] {
+            decode::<Request>(format!(r#"{{"Items":[],"X":"{text}"}}"#).as_bytes()).unwrap();
         }
     }
 

@@ -1,6 +1,7 @@
 //! Rate limits per caller, and who a guest is: the address that the trusted proxies vouch for.
 
 use std::future::{Ready, ready};
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,13 +19,13 @@ use crate::Problem;
 /// remembered stays in proportion to the traffic, and so does the effort of forgetting.
 const CHECKS_TO_FORGETTING: u32 = 10_000;
 
-/// So many requests a minute for each client address.
-pub struct RateLimit {
-    limiter: Option<DefaultKeyedRateLimiter<IpAddr>>,
+/// So many requests a minute for each caller: a guest's address, or a person's id.
+pub struct RateLimit<K: Hash + Eq + Clone = IpAddr> {
+    limiter: Option<DefaultKeyedRateLimiter<K>>,
     checks: AtomicU32,
 }
 
-impl RateLimit {
+impl<K: Hash + Eq + Clone> RateLimit<K> {
     /// `0`: no limit.
     pub fn per_minute(requests: u32) -> Self {
         let limiter =
@@ -36,12 +37,12 @@ impl RateLimit {
     ///
     /// # Errors
     /// `429 RATE_LIMITED` when it is used up.
-    pub fn check(&self, caller: ClientAddress) -> Result<(), Problem> {
+    pub fn check(&self, caller: impl Into<K>) -> Result<(), Problem> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
         if self.checks.fetch_add(1, Ordering::Relaxed) % CHECKS_TO_FORGETTING == CHECKS_TO_FORGETTING - 1 {
             limiter.retain_recent();
         }
-        limiter.check_key(&caller.network()).map_err(|denied| {
+        limiter.check_key(&caller.into()).map_err(|denied| {
             let wait = denied.wait_time_from(DefaultClock::default().now());
             Problem::rate_limited(wait.max(Duration::from_secs(1)))
         })
@@ -66,12 +67,14 @@ impl ClientAddress {
         }
         Self(address)
     }
+}
 
-    /// An IPv6 caller commands a /64; its addresses count as one.
-    fn network(self) -> IpAddr {
-        match self.0 {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-            address @ IpAddr::V4(_) => address,
+/// An IPv6 caller commands a /64; its addresses count as one.
+impl From<ClientAddress> for IpAddr {
+    fn from(ClientAddress(address): ClientAddress) -> Self {
+        match address {
+            Self::V6(address) => Self::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+            Self::V4(_) => address,
         }
     }
 }
@@ -95,6 +98,8 @@ impl FromRequest for ClientAddress {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::{ClientAddress, RateLimit};
 
     fn address(peer: &str, forwarded_for: &str) -> String {
@@ -113,13 +118,13 @@ mod tests {
 
     #[test]
     fn the_request_after_the_last_allowed_one_is_refused() {
-        let limit = RateLimit::per_minute(3);
+        let limit = RateLimit::<IpAddr>::per_minute(3);
         let caller = |text: &str| ClientAddress(text.parse().unwrap());
         for _ in 0..3 {
             limit.check(caller("2001:db8::1")).unwrap();
         }
         assert!(limit.check(caller("2001:db8::2")).is_err(), "one /64 is one caller");
         limit.check(caller("2001:db9::1")).unwrap();
-        RateLimit::per_minute(0).check(caller("::1")).unwrap();
+        RateLimit::<IpAddr>::per_minute(0).check(caller("::1")).unwrap();
     }
 }

@@ -31,7 +31,7 @@ create index post_search_order on post_search (published_at desc, post_id);
 create index post_search_words on post_search using gin (words);
 
 -- PostgreSQL's Russian configuration stems Latin words as English. A tsvector holds 1 MB: of a text
--- with more distinct words than that, as many of the first ones as fit are kept.
+-- with more distinct words than that, a first part is kept that fits: half of it, a quarter, and so on.
 create function search_words(title text, body text) returns tsvector language plpgsql immutable as $$
 begin
     loop

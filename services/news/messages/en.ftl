@@ -19,3 +19,4 @@ duplicate = This is there twice
 too_many = At most { $max } items are allowed
 too_few = At least one item is required
 exactly_one = Exactly one of SourceSelectionId and SnapshotId is required
+too_complex = The text leaves too many elements open

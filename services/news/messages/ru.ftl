@@ -19,3 +19,4 @@ duplicate = Это встречается дважды
 too_many = Допускается не более { $max } элементов
 too_few = Нужен хотя бы один элемент
 exactly_one = Нужно указать ровно одно из SourceSelectionId и SnapshotId
+too_complex = В тексте слишком много незакрытых элементов

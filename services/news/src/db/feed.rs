@@ -53,8 +53,15 @@ impl SortKey for FeedSort {
     const DEFAULT: &'static str = "-PublishedAt";
 }
 
+/// Finding the words of a longer text may take longer than a statement otherwise may.
+const LONG_TEXT: usize = 1024 * 1024;
+
 /// Shows a published post to the public, as it is now.
 pub async fn put(tx: &mut Tx, shown: &Post) -> Result<(), ::db::Error> {
+    let text = search_text(&shown.blocks);
+    if text.len() > LONG_TEXT {
+        diesel::sql_query("set local statement_timeout = '30s'").execute(tx.conn()).await?;
+    }
     diesel::sql_query(
         "insert into post_search (post_id, published_at, words) values ($1, $2, search_words($3, $4)) \
          on conflict (post_id) do update set published_at = excluded.published_at, words = excluded.words",
@@ -62,7 +69,7 @@ pub async fn put(tx: &mut Tx, shown: &Post) -> Result<(), ::db::Error> {
     .bind::<SqlUuid, _>(shown.id)
     .bind::<Timestamptz, _>(shown.published_at.unwrap_or(shown.updated_at))
     .bind::<Text, _>(shown.title.as_str())
-    .bind::<Text, _>(search_text(&shown.blocks))
+    .bind::<Text, _>(text)
     .execute(tx.conn())
     .await?;
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use values::Text;
+use values::{Invalid, Text};
 
 use super::{BlockId, FileId, SelectionId, SnapshotId, plain_text, sanitize};
 
@@ -83,13 +83,21 @@ pub struct Embed {
 }
 
 impl TextBlock {
-    pub fn new(block_id: BlockId, sort_order: u32, format: TextFormat, text: &BlockText) -> Self {
+    /// # Errors
+    /// `too_complex`, and `too_short` or `too_long` for what sanitizing leaves of a Html text: what is
+    /// stored can be sent again.
+    pub fn new(
+        block_id: BlockId,
+        sort_order: u32,
+        format: TextFormat,
+        text: &BlockText,
+    ) -> Result<Self, Invalid> {
         let text = match format {
-            TextFormat::Html => sanitize(text.as_str()),
+            TextFormat::Html => BlockText::parse(sanitize(text.as_str())?)?.as_str().to_owned(),
             TextFormat::Plain | TextFormat::Markdown => text.as_str().to_owned(),
         };
         let plain_text = plain_text(format, &text);
-        Self { block_id, sort_order, format, text, plain_text }
+        Ok(Self { block_id, sort_order, format, text, plain_text })
     }
 }
 

@@ -1,16 +1,30 @@
 //! What a reader would read of a text, and HTML that is safe to show.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use html5ever::tendril::StrTendril;
-use html5ever::tokenizer::{BufferQueue, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+use html5ever::tokenizer::{
+    BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
 use pulldown_cmark::{Event, Parser, TagEnd};
+
+use values::Invalid;
 
 use super::TextFormat;
 
+/// What sanitizing a text may come to, in bytes: a parser opens formatting that was left open anew in
+/// every paragraph, so that a short text can become megabytes.
+const MAX_EFFORT: usize = 256 * 1024;
+
 /// HTML without scripts, styles, event handlers, foreign schemes.
-pub fn sanitize(html: &str) -> String {
-    ammonia::clean(html)
+///
+/// # Errors
+/// `too_complex` when so many elements are left open that its repair would not be worth it.
+pub fn sanitize(html: &str) -> Result<String, Invalid> {
+    if effort(html) > MAX_EFFORT {
+        return Err(Invalid::new("too_complex"));
+    }
+    Ok(ammonia::clean(html))
 }
 
 /// The text without its markup; paragraphs, items and cells stay apart.
@@ -39,14 +53,58 @@ fn of_markdown(text: &str) -> String {
             ) => plain.push('\n'),
             Event::Html(html) => block.push_str(&html),
             Event::End(TagEnd::HtmlBlock) => {
-                plain.push_str(&of_html(&sanitize(&std::mem::take(&mut block))));
+                plain.push_str(&read(&std::mem::take(&mut block)));
                 plain.push('\n');
             }
-            Event::InlineHtml(html) => plain.push_str(&of_html(&sanitize(&html))),
+            Event::InlineHtml(html) => plain.push_str(&read(&html)),
             Event::Start(_) | Event::End(_) | Event::FootnoteReference(_) | Event::TaskListMarker(_) => {}
         }
     }
     plain.trim().to_owned()
+}
+
+/// What is seen of HTML inside of Markdown; nothing of what cannot be repaired.
+fn read(html: &str) -> String {
+    sanitize(html).map(|safe| of_html(&safe)).unwrap_or_default()
+}
+
+/// Elements that a parser opens anew where they were left open.
+const FORMATTING: [&str; 14] =
+    ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
+
+/// The size of the most formatting that is open at once.
+#[derive(Default)]
+struct OpenFormatting {
+    open: RefCell<Vec<(String, usize)>>,
+    most: Cell<usize>,
+    tags: Cell<usize>,
+}
+
+impl TokenSink for OpenFormatting {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
+        let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
+        let mut open = self.open.borrow_mut();
+        let is_formatting = FORMATTING.contains(&&*tag.name);
+        if tag.kind == TagKind::StartTag {
+            self.tags.set(self.tags.get() + 1);
+            if is_formatting {
+                let attributes = tag.attrs.iter().map(|attr| attr.name.local.len() + attr.value.len() + 4);
+                open.push((tag.name.to_string(), tag.name.len() + 5 + attributes.sum::<usize>()));
+                self.most.set(self.most.get().max(open.iter().map(|(_, size)| size).sum()));
+            }
+        } else if let Some(at) = open.iter().rposition(|(name, _)| *name == *tag.name) {
+            open.remove(at);
+        }
+        TokenSinkResult::Continue
+    }
+}
+
+/// An upper bound of what a parser would make of `html`, without having it made.
+fn effort(html: &str) -> usize {
+    let OpenFormatting { most, tags, .. } = tokenize(html, OpenFormatting::default());
+    html.len() + most.get() * tags.get()
 }
 
 /// Tags inside a line; all others end one.
@@ -74,13 +132,17 @@ impl TokenSink for Reader {
 }
 
 fn of_html(html: &str) -> String {
+    tokenize(html, Reader::default()).0.take().trim().to_owned()
+}
+
+fn tokenize<S: TokenSink>(html: &str, sink: S) -> S {
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(html));
-    let tokenizer = Tokenizer::new(Reader::default(), TokenizerOpts::default());
-    // A script, which could suspend it, was sanitized away.
+    let tokenizer = Tokenizer::new(sink, TokenizerOpts::default());
+    // These sinks never ask it to pause for a script.
     let _ = tokenizer.feed(&input);
     tokenizer.end();
-    tokenizer.sink.0.take().trim().to_owned()
+    tokenizer.sink
 }
 
 #[cfg(test)]
@@ -94,7 +156,8 @@ mod tests {
     fn html_reads_as_a_reader_would_read_it() {
         let html = sanitize(
             "<h1>Весна</h1><p>Новый <b>дом</b> &amp; сад<script>alert(1)</script></p><ul><li>a<li>b</ul>",
-        );
+        )
+        .unwrap();
         assert_eq!(plain_text(TextFormat::Html, &html), "Весна\nНовый дом & сад\na\nb");
     }
 
@@ -108,11 +171,20 @@ mod tests {
         /// Whatever is sent, what is stored holds no script and no handler, and nothing panics.
         #[test]
         fn nothing_dangerous_survives(text in "(<[a-z]{1,6} on[a-z]{3,5}=.{0,5}>|<script>|javascript:|&|\\PC){0,40}") {
-            let safe = sanitize(&text);
+            let Ok(safe) = sanitize(&text) else { return Ok(()) };
             prop_assert!(!safe.contains("<script"));
-            prop_assert_eq!(sanitize(&safe), safe.clone());
+            prop_assert_eq!(sanitize(&safe), Ok(safe.clone()));
             plain_text(TextFormat::Html, &safe);
             plain_text(TextFormat::Markdown, &text);
         }
+    }
+
+    #[test]
+    fn formatting_that_is_left_open_is_not_multiplied() {
+        let open = (0..400).map(|n| format!("<b id={n}>")).collect::<Vec<_>>().concat();
+        let bomb = format!("<p>{open}{}", "<p>x".repeat(2_000));
+        assert_eq!(sanitize(&bomb).unwrap_err().code, "too_complex");
+        let closed = "<p><b><i>x</i></b></p>".repeat(900);
+        assert!(sanitize(&closed).is_ok());
     }
 }

@@ -29,8 +29,7 @@ pub struct PostPublished {
 }
 
 impl PostPublished {
-    /// `now`: when this publication happened; the post keeps its first.
-    pub fn of(post: &Post, first_time: FirstTime, now: OffsetDateTime) -> Self {
+    pub fn of(post: &Post, first_time: FirstTime) -> Self {
         Self {
             post_id: post.id,
             tenant_id: post.author_company_id,
@@ -41,7 +40,7 @@ impl PostPublished {
             cover_file_id: post.cover_file_id,
             blocks_count: post.blocks.len(),
             embed_snapshot_ids: embed_snapshot_ids(&post.blocks),
-            published_at: post.published_at.unwrap_or(now),
+            published_at: post.published_at.unwrap_or(post.updated_at),
             is_first_publication: first_time.0,
             version: post.version,
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use ::web::{Fields, Json, Problems, decode_part};
+use ::web::{Fields, Json, Problem, Problems, decode_part};
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, put, web};
 use auth::Actor;
@@ -159,7 +159,8 @@ fn parse_block(
             let block_id = parse_id(fields, seen, at, input.block_id);
             let text = fields.check(&format!("{at}/Text"), BlockText::parse(input.text));
             let block = TextBlock::new(block_id?, input.sort_order, input.format, &text?);
-            Some(NewBlock::Ready(Block::Text(block)))
+            let block = fields.check(&format!("{at}/Text"), block);
+            Some(NewBlock::Ready(Block::Text(block?)))
         }
         Kind::ImageGallery => {
             let input: ImageGalleryBlockInput = part(fields, at, raw)?;
@@ -238,8 +239,9 @@ pub async fn set_post_blocks(
     actor: Actor,
     body: Json<SetPostBlocks, MAX_BODY>,
 ) -> Result<impl Responder, Error> {
-    let blocks = parse_blocks(&body.0.blocks)?;
-    drop(body);
+    let Json(SetPostBlocks { blocks }) = body;
+    // Sanitizing a large post takes long enough to keep others waiting on this thread.
+    let blocks = web::block(move || parse_blocks(&blocks)).await.map_err(Problem::internal)??;
     let now = runtime::clock::now();
     let post = ops::block::set_post_blocks(&app.db, &app.selections, &actor, now, *id, blocks).await?;
     Ok(web::Json(SetPostBlocksResult {

@@ -78,7 +78,9 @@ pub async fn set_post_blocks(
     mut blocks: Vec<NewBlock>,
 ) -> Result<Post, Error> {
     blocks.sort_by_key(NewBlock::sort_order);
+    let started = tokio::time::Instant::now();
     for _ in 0..ROUNDS {
+        let now = now + started.elapsed();
         let begun = db.tx(async |tx| begin(tx, actor, now, id, &blocks).await).await;
         let saved = match begun {
             Ok(Begun::Saved(post)) => Ok(post),

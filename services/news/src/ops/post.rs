@@ -98,7 +98,7 @@ pub async fn publish_post(
     let first_time = post.publish(now)?;
     save(tx, actor, now, &mut post).await?;
     db::feed::put(tx, &post).await?;
-    outbox::append(tx, &PostPublished::of(&post, first_time, now)).await?;
+    outbox::append(tx, &PostPublished::of(&post, first_time)).await?;
     Ok(post)
 }
 

@@ -60,7 +60,7 @@ async fn html_holds_nothing_dangerous() {
         "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
         "<meta http-equiv=refresh content=0>",
     ] {
-        let block = written(formatted("Html", html)).await;
+        let block = written(formatted("Html", &format!("ok {html}"))).await;
         let safe = text(&block["Text"]).to_lowercase();
         for bad in [
             "<script",
@@ -90,7 +90,7 @@ async fn html_holds_nothing_dangerous() {
 #[tokio::test]
 async fn html_keeps_its_shape_and_is_read_without_tags() {
     let html = "<h1>Весна</h1><p>Новый <b>дом</b> &amp; <a href=\"https://example.com/\">сад</a></p><ul><li>a</li><li>b</li></ul>";
-    let block = written(formatted("Html", html)).await;
+    let block = written(formatted("Html", &format!("ok {html}"))).await;
     for kept in ["<h1>Весна</h1>", "<b>дом</b>", "href=\"https://example.com/\"", "<li>a</li>"] {
         assert!(text(&block["Text"]).contains(kept), "{}", block["Text"]);
     }
@@ -146,4 +146,21 @@ async fn search_text_follows_the_text_blocks() {
     author.set_blocks(&post, [gallery(1)]).await.expect(200);
     assert_eq!(search_text().await, "");
     assert_eq!(each(&author.read(&post).await["Blocks"], "Kind"), ["ImageGallery"]);
+}
+
+/// Rule 2 holds for what is stored: a Html text that sanitizing empties, makes longer than the limit, or
+/// would multiply is refused, so that what is read can be written again.
+#[tokio::test]
+async fn html_is_within_its_limits_after_sanitizing_too() {
+    let author = author();
+    let post = author.create_post().await;
+    let open = (0..400).map(|n| format!("<b id={n}>")).collect::<Vec<_>>().concat();
+    for (html, reason) in [
+        ("<script>alert(1)</script>".to_owned(), "too_short"),
+        ("&".repeat(20_000), "too_long"),
+        (format!("<p>{open}{}", "<p>x".repeat(2_000)), "too_complex"),
+    ] {
+        let refused = author.set_blocks(&post, vec![formatted("Html", &html)]).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/Blocks/0/Text", reason);
+    }
 }

@@ -20,6 +20,7 @@ pub fn public(routes: &mut Routes<'_>) {
             .wrap(from_fn(auth::authenticate))
             .service(selection::list_selections)
             .service(selection::create_selection_from_favorites)
+            .route("/api/v1/selections/from-favorites", web::route().to(selection::refuse_to_open_favorites))
             .service(selection::create_selection)
             .service(selection::open_selection)
             .service(selection::update_selection)

@@ -62,7 +62,6 @@ pub struct CreateSelection {
     title: String,
     #[schema(max_length = 2000)]
     description: Option<String>,
-    #[serde(default)]
     #[schema(max_items = 200)]
     items: Option<Vec<ItemInput>>,
 }
@@ -138,6 +137,11 @@ fn wrong_method(segment: &str) -> Problem {
 /// Any other method in that segment.
 pub async fn refuse_method(segment: Path<String>) -> Result<HttpResponse, Problem> {
     Err(wrong_method(&segment))
+}
+
+/// The one word in that segment that is neither.
+pub async fn refuse_to_open_favorites() -> Result<HttpResponse, Problem> {
+    Err(Problem::method_not_allowed(vec![Method::POST]))
 }
 
 /// Open a selection by its public code.

@@ -101,7 +101,7 @@ async fn nobody_uses_what_needs_a_token() {
     }
 }
 
-/// Section 0, Token: each flaw is refused by every operation of the public port.
+/// Conventions, Token: each flaw is refused by every operation of the public port.
 #[tokio::test]
 async fn no_forged_token_is_taken_from_a_person() {
     let tokens = forged::tokens(&Claims::user(guid()));
@@ -113,7 +113,7 @@ async fn no_forged_token_is_taken_from_a_person() {
     }
 }
 
-/// Section 0, Token: each flaw is refused by every operation of the internal port.
+/// Conventions, Token: each flaw is refused by every operation of the internal port.
 #[tokio::test]
 async fn no_forged_token_is_taken_from_a_machine() {
     for (client, operation) in internal_operations() {
@@ -150,7 +150,7 @@ async fn a_persons_token_is_worth_nothing_at_the_internal_port() {
     }
 }
 
-/// Supplement, Selections: internal routes accept only the caller that the contract names for each.
+/// Selections: internal routes accept only the caller that the contract names for each.
 #[tokio::test]
 async fn each_internal_route_has_one_caller() {
     let mut nameless = Claims::client("news");
@@ -170,7 +170,7 @@ async fn each_internal_route_has_one_caller() {
     }
 }
 
-/// Section 0, Check order: 401 before anything of the body.
+/// Conventions, Check order: 401 before anything of the body.
 #[tokio::test]
 async fn nobody_learns_what_is_wrong_with_a_body() {
     let bodies = [("application/json", "{"), ("text/plain", "x"), ("application/json", "{}")];
@@ -184,7 +184,7 @@ async fn nobody_learns_what_is_wrong_with_a_body() {
     }
 }
 
-/// Section 0, Check order: 403 before anything of the body.
+/// Conventions, Check order: 403 before anything of the body.
 #[tokio::test]
 async fn the_wrong_machine_learns_nothing_of_its_body_either() {
     let crm = service().machine("crm");
@@ -199,7 +199,7 @@ async fn the_wrong_machine_learns_nothing_of_its_body_either() {
     }
 }
 
-/// Section 0, Check order: the body is looked at before the selection is looked for.
+/// Conventions, Check order: the body is looked at before the selection is looked for.
 #[tokio::test]
 async fn a_bad_body_is_told_before_a_missing_selection() {
     let (_, user) = service().user();
@@ -208,7 +208,7 @@ async fn a_bad_body_is_told_before_a_missing_selection() {
     answer.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/Title", "too_short");
 }
 
-/// Section 0, Token: clocks may differ by 30 seconds, in both directions.
+/// Conventions, Token: clocks may differ by 30 seconds, in both directions.
 #[tokio::test]
 async fn clocks_may_differ_by_half_a_minute() {
     let now = runtime::clock::now();
@@ -225,7 +225,7 @@ async fn clocks_may_differ_by_half_a_minute() {
     }
 }
 
-/// Section 0, Token: `nbf` need not be there, and `aud` may name several.
+/// Conventions, Token: `nbf` need not be there, and `aud` may name several.
 #[tokio::test]
 async fn a_token_may_be_for_several_audiences() {
     let exp = (runtime::clock::now() + Duration::HOUR).unix_timestamp();

@@ -12,7 +12,7 @@ use crate::{
     CREATED, SELECTIONS, create_selection, eventually, items_path, open_path, reread, service, sql, text,
 };
 
-/// Section 0, Health: on an admin port.
+/// Conventions, Health: on an admin port.
 #[tokio::test]
 async fn the_admin_port_tells_of_health() {
     let operator = service().operator();
@@ -21,7 +21,7 @@ async fn the_admin_port_tells_of_health() {
     }
 }
 
-/// Section 0, Health: metrics by route, never by what was asked for.
+/// Conventions, Health: metrics by route, never by what was asked for.
 #[tokio::test]
 async fn the_admin_port_tells_metrics() {
     let (_, owner) = service().user();
@@ -44,7 +44,7 @@ async fn the_admin_port_tells_metrics() {
     assert!(metrics.text.ends_with("# EOF\n"));
 }
 
-/// Section 0, Health: the public port answers 404 for them, and so does the internal one.
+/// Conventions, Health: the public port answers 404 for them, and so does the internal one.
 #[tokio::test]
 async fn only_the_admin_port_tells_of_health_and_metrics() {
     let (_, owner) = service().user();
@@ -63,7 +63,7 @@ async fn the_admin_port_has_no_api() {
     }
 }
 
-/// Section 0, API page: every service serves its OpenAPI 3.1 document and a page to explore it.
+/// Conventions, API page: every service serves its OpenAPI 3.1 document and a page to explore it.
 #[tokio::test]
 async fn the_api_describes_itself() {
     let guest = service().guest();
@@ -87,7 +87,7 @@ async fn the_api_describes_itself() {
     assert_eq!(guest.get("/docs/selections").await.status, 200, "redirected to the page");
 }
 
-/// Section 0, API page: the internal port describes the internal routes.
+/// Conventions, API page: the internal port describes the internal routes.
 #[tokio::test]
 async fn the_internal_port_describes_itself() {
     let document = service().at_internal(None).get("/docs/selections/openapi.json").await.expect(200);
@@ -142,7 +142,7 @@ async fn begin_creation(owner: &Client) -> TcpStream {
     connection
 }
 
-/// Section 0: `SERVICE_UNAVAILABLE` 503 while the database is away, nothing of the cause, and recovery by itself.
+/// Conventions: `SERVICE_UNAVAILABLE` 503 while the database is away, nothing of the cause, and recovery by itself.
 #[tokio::test]
 async fn an_outage_of_the_database_is_answered_503() {
     let service = Running::start::<Service>(&[]);

@@ -23,7 +23,7 @@ fn padded(length: usize) -> String {
     format!("{{\"Title\":\"x\"{}}}", " ".repeat(length - 13))
 }
 
-/// Section 0, Malformed input: a body that is not JSON.
+/// Conventions, Malformed input: a body that is not JSON.
 #[tokio::test]
 async fn a_body_that_is_not_json_is_malformed() {
     let (_, owner) = service().user();
@@ -51,7 +51,7 @@ async fn a_body_that_is_not_json_is_malformed() {
     create(&owner, deep).await.expect_problem(400, INVALID);
 }
 
-/// Section 0, Malformed input: a broken UTF-16 surrogate, bytes that are no UTF-8.
+/// Conventions, Malformed input: a broken UTF-16 surrogate, bytes that are no UTF-8.
 #[tokio::test]
 async fn text_that_is_no_unicode_is_malformed() {
     let (_, owner) = service().user();
@@ -90,7 +90,7 @@ async fn a_nul_character_is_refused() {
     }
 }
 
-/// Section 0: a mistyped member is 400, and a JSON pointer says which.
+/// Conventions: a mistyped member is 400, and a JSON pointer says which.
 #[tokio::test]
 async fn a_mistyped_member_is_pointed_at() {
     let (_, owner) = service().user();
@@ -126,7 +126,7 @@ async fn a_mistyped_member_is_pointed_at() {
     }
 }
 
-/// Section 0: what is no object is not a request, although a list could be read as one.
+/// Conventions: what is no object is not a request, although a list could be read as one.
 #[tokio::test]
 async fn a_list_is_not_taken_for_an_object() {
     let (_, owner) = service().user();
@@ -137,7 +137,7 @@ async fn a_list_is_not_taken_for_an_object() {
     owner.post(SELECTIONS, as_list).await.expect_refusal(INVALID, "/Items/0", "invalid_type");
 }
 
-/// Section 0: a missing member is 400, and a JSON pointer says which.
+/// Conventions: a missing member is 400, and a JSON pointer says which.
 #[tokio::test]
 async fn a_missing_member_is_pointed_at() {
     let (_, owner) = service().user();
@@ -194,7 +194,7 @@ async fn every_refused_member_is_named() {
     assert!(text(&errors[1]["message"]).contains("2000") || text(&errors[1]["message"]).contains("2,000"));
 }
 
-/// Section 0: unknown request members are ignored, whatever is in them.
+/// Conventions: unknown request members are ignored, whatever is in them.
 #[tokio::test]
 async fn unknown_members_are_ignored() {
     let (_, owner) = service().user();
@@ -226,7 +226,7 @@ async fn a_member_that_is_there_twice_is_refused() {
     }
 }
 
-/// Section 0: `UNSUPPORTED_MEDIA_TYPE` 415 for a body that is not sent as JSON.
+/// Conventions: `UNSUPPORTED_MEDIA_TYPE` 415 for a body that is not sent as JSON.
 #[tokio::test]
 async fn a_body_of_another_type_is_unsupported() {
     let (id, owner) = service().user();
@@ -266,7 +266,7 @@ async fn a_body_of_another_type_is_unsupported() {
     }
 }
 
-/// Section 0: `PAYLOAD_TOO_LARGE` 413 above 256 KiB, whether or not the length is announced.
+/// Conventions: `PAYLOAD_TOO_LARGE` 413 above 256 KiB, whether or not the length is announced.
 #[tokio::test]
 async fn a_body_above_256_kib_is_too_large() {
     let (_, owner) = service().user();

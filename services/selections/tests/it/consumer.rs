@@ -48,7 +48,7 @@ async fn passed(key: Uuid, sequence: i64) {
     shown(marker).await;
 }
 
-/// Supplement, Selections: project, building, number, rooms, floor, area, price, status, layout, and no more.
+/// Selections: project, building, number, rooms, floor, area, price, status, layout, and no more.
 #[tokio::test]
 async fn a_snapshot_freezes_what_an_object_shows() {
     let id = guid();
@@ -64,7 +64,7 @@ async fn a_snapshot_freezes_what_an_object_shows() {
     assert_eq!(shown, published);
 }
 
-/// Supplement, Selections: unknown objects keep their id alone.
+/// Selections: unknown objects keep their id alone.
 #[tokio::test]
 async fn an_unknown_object_keeps_its_id_alone() {
     let [known, unknown] = distinct();

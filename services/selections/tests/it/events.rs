@@ -52,7 +52,7 @@ async fn a_life_is_told_in_order() {
     );
 }
 
-/// Section 0, Events: CloudEvents 1.0 in Kafka's binary mode.
+/// Conventions, Events: CloudEvents 1.0 in Kafka's binary mode.
 #[tokio::test]
 async fn every_event_has_the_whole_envelope() {
     let (_, owner) = service().user();
@@ -82,7 +82,7 @@ async fn every_event_has_the_whole_envelope() {
     assert_eq!(ids.len(), events.len());
 }
 
-/// Section 0, Events: an event belongs to the trace of the request that caused it.
+/// Conventions, Events: an event belongs to the trace of the request that caused it.
 #[tokio::test]
 async fn an_event_carries_the_trace_of_its_request() {
     let (_, owner) = service().user();
@@ -124,7 +124,7 @@ async fn an_update_names_the_changed_fields() {
     }
 }
 
-/// Supplement, Selections: `selection-item-added` tells of objects that were not in the list before.
+/// Selections: `selection-item-added` tells of objects that were not in the list before.
 #[tokio::test]
 async fn a_replaced_list_tells_what_is_new_in_it() {
     let (_, owner) = service().user();
@@ -169,7 +169,7 @@ async fn the_version_of_added_items_is_monotonic() {
     assert_eq!(versions, [1, 2, 2, 3, 3, 4, 4]);
 }
 
-/// Supplement, Selections: a pure reorder publishes `selection-updated` alone, and so does a removal.
+/// Selections: a pure reorder publishes `selection-updated` alone, and so does a removal.
 #[tokio::test]
 async fn a_reorder_or_removal_adds_no_items() {
     let (_, owner) = service().user();
@@ -241,7 +241,7 @@ async fn two_hundred_added_items_are_all_told() {
     assert_eq!(added, most);
 }
 
-/// Supplement, Selections: a repeat of an identical replacement publishes nothing.
+/// Selections: a repeat of an identical replacement publishes nothing.
 #[tokio::test]
 async fn a_repeat_of_an_identical_replacement_publishes_nothing() {
     let (_, owner) = service().user();
@@ -254,7 +254,7 @@ async fn a_repeat_of_an_identical_replacement_publishes_nothing() {
     assert_eq!(topics(&life_of(&owner, &selection).await), [CREATED, DELETED]);
 }
 
-/// Section 0, Concurrency: of the losing side nothing is kept, so nothing is told.
+/// Conventions, Concurrency: of the losing side nothing is kept, so nothing is told.
 #[tokio::test]
 async fn a_refused_change_publishes_nothing() {
     let (_, owner) = service().user();
@@ -318,7 +318,7 @@ async fn reads_and_favorites_publish_nothing() {
     }
 }
 
-/// Section 0: names as the contract writes them, and times that parse.
+/// Conventions: names as the contract writes them, and times that parse.
 #[tokio::test]
 async fn payloads_have_the_members_of_the_contract() {
     let (_, owner) = service().user();

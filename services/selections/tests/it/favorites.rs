@@ -36,7 +36,7 @@ async fn favorites_are_listed_newest_first() {
     assert_eq!((objects(&oldest_first), &oldest_first["TotalCount"]), (vec![c], &json!(3)));
 }
 
-/// Supplement, Selections: marking is idempotent.
+/// Selections: marking is idempotent.
 #[tokio::test]
 async fn marking_twice_is_marking_once() {
     let (_, owner) = service().user();
@@ -51,7 +51,7 @@ async fn marking_twice_is_marking_once() {
     assert_eq!(list(&owner).await, before, "it keeps its place");
 }
 
-/// Supplement, Selections: unmarking is idempotent.
+/// Selections: unmarking is idempotent.
 #[tokio::test]
 async fn unmarking_twice_is_unmarking_once() {
     let (_, owner) = service().user();
@@ -86,7 +86,7 @@ async fn favorites_are_each_owners_own() {
     assert_eq!(objects(&list(&owner).await), [object]);
 }
 
-/// Supplement, Selections: at most 200 favorites; what is marked already is no 201st.
+/// Selections: at most 200 favorites; what is marked already is no 201st.
 #[tokio::test]
 async fn the_201st_favorite_is_refused_until_one_is_unmarked() {
     let (_, owner) = service().user();
@@ -147,7 +147,7 @@ async fn a_selection_of_favorites_is_an_independent_copy() {
     assert_eq!(objects(&list(&owner).await), [b]);
 }
 
-/// Supplement, Selections: `SELECTIONS_FAVORITES_EMPTY`.
+/// Selections: `SELECTIONS_FAVORITES_EMPTY`.
 #[tokio::test]
 async fn no_favorites_make_no_selection() {
     let (_, owner) = service().user();

@@ -62,7 +62,7 @@ async fn an_owner_without_selections_has_an_empty_list() {
     assert_eq!(page, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
 }
 
-/// Section 0, Malformed input: a path Guid that does not parse is 404.
+/// Conventions, Malformed input: a path Guid that does not parse is 404.
 #[tokio::test]
 async fn a_path_without_a_guid_leads_nowhere() {
     let (news, crm) = (service().machine("news"), service().machine("crm"));
@@ -109,7 +109,7 @@ async fn taking_a_snapshot_names_post_and_actor() {
     news.post(&path, good).await.expect(201);
 }
 
-/// Section 0, Health: the public port answers 404 for internal routes, whoever asks.
+/// Conventions, Health: the public port answers 404 for internal routes, whoever asks.
 #[tokio::test]
 async fn the_public_port_knows_no_internal_route() {
     let user = issuer().token(&Claims::user(guid())).unwrap();

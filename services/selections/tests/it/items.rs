@@ -135,7 +135,7 @@ async fn objects_that_stay_keep_when_they_were_added() {
     assert_eq!(back["Items"][0]["AddedAt"], back["UpdatedAt"], "what was away is new again");
 }
 
-/// Supplement, Selections: a repeat of an identical replace changes nothing.
+/// Selections: a repeat of an identical replace changes nothing.
 #[tokio::test]
 async fn an_identical_list_changes_nothing() {
     let (_, owner) = service().user();
@@ -167,7 +167,7 @@ async fn a_list_may_be_emptied() {
     assert_eq!(replace(&owner, &selection, json!([])).await, emptied);
 }
 
-/// Section 0, Concurrency: the `Version` that the caller has seen must be the current one.
+/// Conventions, Concurrency: the `Version` that the caller has seen must be the current one.
 #[tokio::test]
 async fn a_list_of_another_version_is_a_conflict() {
     let (_, owner) = service().user();

@@ -15,7 +15,7 @@ async fn place_of(issuer: Served) -> TcpListener {
     eventually("the issuer's port", async || TcpListener::bind(&address).ok()).await
 }
 
-/// Section 0, Token: an unknown `kid` has the keys fetched again, at most every few seconds, long before
+/// Conventions, Token: an unknown `kid` has the keys fetched again, at most every few seconds, long before
 /// they would be refreshed anyway.
 #[tokio::test]
 async fn a_new_key_of_the_issuer_is_taken_up_when_it_is_used() {
@@ -33,7 +33,7 @@ async fn a_new_key_of_the_issuer_is_taken_up_when_it_is_used() {
     get(&not_used_yet).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 }
 
-/// Section 0, Token: keys are kept, so that an issuer that is away hinders nobody it has vouched for.
+/// Conventions, Token: keys are kept, so that an issuer that is away hinders nobody it has vouched for.
 #[tokio::test]
 async fn an_issuer_that_is_away_does_not_matter_to_known_keys() {
     let issuer = Issuer::start().unwrap();
@@ -44,7 +44,7 @@ async fn an_issuer_that_is_away_does_not_matter_to_known_keys() {
     service.bearer(&tokens[1]).get(SELECTIONS).await.expect(200);
 }
 
-/// Section 0: without any key a token cannot be judged, which is no fault of its bearer; guests still open.
+/// Conventions: without any key a token cannot be judged, which is no fault of its bearer; guests still open.
 #[tokio::test]
 async fn a_token_that_cannot_be_judged_is_answered_503() {
     let issuer = Issuer::start().unwrap();

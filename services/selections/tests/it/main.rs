@@ -17,6 +17,7 @@ mod open;
 mod paging;
 mod problems;
 mod races;
+mod replicas;
 mod selection;
 mod snapshots;
 

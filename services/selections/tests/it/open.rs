@@ -20,7 +20,7 @@ async fn open(caller: &Client, code: &str) -> Answer {
     caller.get(&format!("{SELECTIONS}/{code}")).await
 }
 
-/// Supplement, Selections: the read by code has neither `Id`, `OwnerUserId` nor `Version`.
+/// Selections: the read by code has neither `Id`, `OwnerUserId` nor `Version`.
 #[tokio::test]
 async fn an_opened_selection_shows_neither_id_owner_nor_version() {
     let (_, owner) = service().user();
@@ -50,7 +50,7 @@ async fn an_opened_selection_is_the_current_one() {
     }
 }
 
-/// Supplement, Selections: codes are compared case-sensitively.
+/// Selections: codes are compared case-sensitively.
 #[tokio::test]
 async fn a_code_in_another_case_opens_nothing() {
     let (_, owner) = service().user();
@@ -157,7 +157,7 @@ async fn the_flag_closes_the_read_by_code_alone() {
     owner.delete(&path(&selection)).await.expect(204);
 }
 
-/// Section 0, Rate limits: ten misses a minute for each guest address; codes that exist still open.
+/// Conventions, Rate limits: ten misses a minute for each guest address; codes that exist still open.
 #[tokio::test]
 async fn a_guest_who_guesses_codes_is_stopped() {
     let (_, owner) = service().user();
@@ -178,7 +178,7 @@ async fn a_guest_who_guesses_codes_is_stopped() {
     open(&another, &unknown_code()).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
 }
 
-/// Section 0, Rate limits: 120 reads a minute for each guest address.
+/// Conventions, Rate limits: 120 reads a minute for each guest address.
 #[tokio::test]
 async fn a_guest_who_reads_too_much_is_stopped() {
     let (_, owner) = service().user();
@@ -198,7 +198,7 @@ async fn a_guest_who_reads_too_much_is_stopped() {
     another.get(&open_path(&selection)).await.expect(200);
 }
 
-/// Section 0, Rate limits: on by default for guests alone.
+/// Conventions, Rate limits: on by default for guests alone.
 #[tokio::test]
 async fn a_signed_in_reader_is_not_limited() {
     let (_, owner) = service().user();
@@ -212,7 +212,7 @@ async fn a_signed_in_reader_is_not_limited() {
     }
 }
 
-/// Section 0, Rate limits: the limits are configuration, and 0 lifts them.
+/// Conventions, Rate limits: the limits are configuration, and 0 lifts them.
 #[tokio::test]
 async fn the_limits_of_guests_are_configured() {
     let settings = [("GUEST_READS_PER_MINUTE", "3"), ("GUEST_MISSES_PER_MINUTE", "0")];
@@ -255,4 +255,31 @@ async fn a_percent_encoded_code_is_the_same_code() {
     let encoded = format!("%{:02X}{rest}", first.as_bytes()[0]);
     let request = service().guest().request(Method::GET, &format!("{SELECTIONS}/{encoded}"));
     assert_eq!(send(request).await.expect(200)["PublicCode"], selection["PublicCode"]);
+}
+
+/// Section 0, Rate limits: per actor, in configuration; whoever is signed in counts as one wherever they are.
+#[tokio::test]
+async fn the_limit_of_actors_is_configured() {
+    let limited = Running::start::<Service>(&[("ACTOR_REQUESTS_PER_MINUTE", "3")]);
+    let ((_, owner), (_, another)) = (limited.user(), limited.user());
+    for _ in 0..3 {
+        owner.get("/api/v1/selections").await.expect(200);
+    }
+
+    let stopped = owner.get("/api/v1/favorites").await;
+
+    assert!(stopped.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
+    stopped.expect_problem(429, "SELECTIONS_RATE_LIMITED");
+    another.get("/api/v1/selections").await.expect(200);
+}
+
+/// Routing: the one word in the shared segment that is neither id nor code names its own method.
+#[tokio::test]
+async fn from_favorites_is_only_posted_to() {
+    let (_, owner) = service().user();
+    for method in [Method::GET, Method::PUT, Method::PATCH] {
+        let refused = send(owner.request(method, "/api/v1/selections/from-favorites")).await;
+        assert_eq!(refused.header("allow"), "POST");
+        refused.expect_problem(405, "SELECTIONS_METHOD_NOT_ALLOWED");
+    }
 }

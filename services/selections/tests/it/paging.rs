@@ -30,7 +30,7 @@ async fn a_new_owner_has_an_empty_first_page() {
     assert_eq!(owner.get(FAVORITES).await.expect(200), empty);
 }
 
-/// Section 0, Paging: 20 a page unless asked otherwise, newest first, and a count of the whole.
+/// Conventions, Paging: 20 a page unless asked otherwise, newest first, and a count of the whole.
 #[tokio::test]
 async fn pages_cut_the_list_without_gaps_or_overlaps() {
     let (_, owner) = service().user();
@@ -59,7 +59,7 @@ async fn pages_cut_the_list_without_gaps_or_overlaps() {
     assert_eq!(titles(&list(&owner, "PageSize=1&Page=23").await), ["00"]);
 }
 
-/// Section 0, Paging: `PageSize` 1..100, `Page` from 1, else 400.
+/// Conventions, Paging: `PageSize` 1..100, `Page` from 1, else 400.
 #[tokio::test]
 async fn pages_out_of_range_are_refused() {
     let (_, owner) = service().user();
@@ -100,7 +100,7 @@ async fn every_wrong_parameter_is_named() {
     assert_eq!(fields, ["/Page", "/PageSize", "/Sort"]);
 }
 
-/// Section 0, Paging: a list is sorted by what the whitelist names, in either direction.
+/// Conventions, Paging: a list is sorted by what the whitelist names, in either direction.
 #[tokio::test]
 async fn lists_are_sorted_by_whitelisted_keys() {
     let (_, owner) = service().user();
@@ -119,7 +119,7 @@ async fn lists_are_sorted_by_whitelisted_keys() {
     assert_eq!(list(&owner, "").await, list(&owner, "Sort=-CreatedAt").await);
 }
 
-/// Section 0, Paging: nothing but the whitelist is an order.
+/// Conventions, Paging: nothing but the whitelist is an order.
 #[tokio::test]
 async fn an_unknown_sort_key_is_refused() {
     let (_, owner) = service().user();
@@ -133,7 +133,7 @@ async fn an_unknown_sort_key_is_refused() {
     refused.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/Sort", "unknown_value");
 }
 
-/// Section 0, Paging: equal keys are ordered by `Id`, so that pages neither repeat nor skip.
+/// Conventions, Paging: equal keys are ordered by `Id`, so that pages neither repeat nor skip.
 #[tokio::test]
 async fn ties_are_broken_by_id() {
     let (_, owner) = service().user();
@@ -170,7 +170,7 @@ async fn a_list_holds_the_callers_selections_whole() {
     assert_eq!(owner.get(SELECTIONS).await.expect(200)["Items"], json!([own]));
 }
 
-/// Section 0: unknown members of a request are ignored; so are those of a query.
+/// Conventions: unknown members of a request are ignored; so are those of a query.
 #[tokio::test]
 async fn unknown_parameters_are_ignored() {
     let (_, owner) = service().user();

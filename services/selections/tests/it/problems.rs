@@ -15,7 +15,7 @@ use crate::{
 
 const INVALID: &str = "SELECTIONS_VALIDATION_FAILED";
 
-/// Section 0: `NOT_FOUND` for an unknown route, with the prefix of the area.
+/// Conventions: `NOT_FOUND` for an unknown route, with the prefix of the area.
 #[tokio::test]
 async fn an_unknown_route_is_not_found() {
     let (_, owner) = service().user();
@@ -39,7 +39,7 @@ async fn an_unknown_route_is_not_found() {
     }
 }
 
-/// Section 0, Malformed input: a path Guid that does not parse is 404, before the body is read.
+/// Conventions, Malformed input: a path Guid that does not parse is 404, before the body is read.
 #[tokio::test]
 async fn a_path_guid_that_does_not_parse_is_not_found() {
     let (_, owner) = service().user();
@@ -56,7 +56,7 @@ async fn a_path_guid_that_does_not_parse_is_not_found() {
     }
 }
 
-/// Section 0: `METHOD_NOT_ALLOWED` 405 with `Allow`, which names what would be answered.
+/// Conventions: `METHOD_NOT_ALLOWED` 405 with `Allow`, which names what would be answered.
 #[tokio::test]
 async fn a_wrong_method_is_told_the_right_ones() {
     let (_, user) = service().user();
@@ -105,7 +105,7 @@ async fn a_problem_has_the_members_of_the_rfc() {
     assert_eq!(problem["errors"][0]["field"], "/Page");
 }
 
-/// Section 0, Errors: titles and messages in the best language that the caller accepts.
+/// Conventions, Errors: titles and messages in the best language that the caller accepts.
 #[tokio::test]
 async fn problems_speak_the_callers_language() {
     let (_, owner) = service().user();
@@ -140,7 +140,7 @@ async fn problems_speak_the_callers_language() {
     }
 }
 
-/// Section 0, Errors: the default language comes from configuration.
+/// Conventions, Errors: the default language comes from configuration.
 #[tokio::test]
 async fn the_default_language_is_configured() {
     let service = Running::start::<Service>(&[("DEFAULT_LANGUAGE", "ru")]);
@@ -151,7 +151,7 @@ async fn the_default_language_is_configured() {
     assert_eq!((get("fr").await, get("en").await), (json!("Сначала войдите"), json!("Sign in first")));
 }
 
-/// Section 0, Errors: every problem has a title in Russian too, and the prefix of the area.
+/// Conventions, Errors: every problem has a title in Russian too, and the prefix of the area.
 #[tokio::test]
 async fn every_problem_is_told_in_russian() {
     let (_, owner) = service().user();
@@ -194,7 +194,7 @@ async fn every_problem_is_told_in_russian() {
     }
 }
 
-/// Section 0, Time: RFC 3339 in UTC, with microseconds at most.
+/// Conventions, Time: RFC 3339 in UTC, with microseconds at most.
 #[tokio::test]
 async fn times_are_utc_with_microseconds_at_most() {
     let (_, owner) = service().user();

@@ -25,7 +25,7 @@ fn count(answers: &[Answer], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }
 
-/// Supplement, Selections: one Active snapshot of a source in a post, of twenty calls one 201.
+/// Selections: one Active snapshot of a source in a post, of twenty calls one 201.
 #[tokio::test]
 async fn twenty_parallel_snapshots_are_one() {
     let (id, owner) = service().user();
@@ -143,7 +143,7 @@ async fn the_first_selections_of_an_owner_race() {
     assert_eq!(owners[0].get(SELECTIONS).await.expect(200)["TotalCount"], 20);
 }
 
-/// Section 0, Concurrency: of two replacements that have seen the same `Version` one is kept.
+/// Conventions, Concurrency: of two replacements that have seen the same `Version` one is kept.
 #[tokio::test]
 async fn one_of_two_replacements_of_a_version_is_kept() {
     let [one, other]: [Client; 2] = owners(service());
@@ -160,7 +160,7 @@ async fn one_of_two_replacements_of_a_version_is_kept() {
     assert_eq!(reread(&one, &selection).await["Version"], 6);
 }
 
-/// Section 0, Concurrency: without a `Version` too, each change that was answered 200 is counted and told.
+/// Conventions, Concurrency: without a `Version` too, each change that was answered 200 is counted and told.
 #[tokio::test]
 async fn no_change_without_a_version_is_lost() {
     let owners: [Client; 20] = owners(service());
@@ -217,7 +217,7 @@ async fn a_deletion_races_an_edit() {
     }
 }
 
-/// Supplement, Selections: with 199 favorites one of twenty parallel marks fits.
+/// Selections: with 199 favorites one of twenty parallel marks fits.
 #[tokio::test]
 async fn the_two_hundredth_favorite_is_marked_once() {
     let owners: [Client; 20] = owners(service());

@@ -20,7 +20,7 @@ async fn a_selection_is_created_shared_and_opened_by_a_guest() {
     assert_eq!(opened["Items"], selection["Items"]);
 }
 
-/// Supplement, Selections: the members of a selection; section 0: nulls are emitted.
+/// Selections: the members of a selection; section 0: nulls are emitted.
 #[tokio::test]
 async fn a_created_selection_is_answered_whole() {
     let (id, owner) = service().user();
@@ -56,7 +56,7 @@ async fn a_created_selection_is_answered_whole() {
     assert_eq!(reread(&owner, &selection).await, selection);
 }
 
-/// Section 0: ids are UUIDv7.
+/// Conventions: ids are UUIDv7.
 #[tokio::test]
 async fn the_id_of_a_selection_sorts_by_time() {
     let (_, owner) = service().user();
@@ -172,7 +172,7 @@ async fn metadata_without_a_description_is_refused() {
     assert_eq!(reread(&owner, &selection).await, selection);
 }
 
-/// Supplement, Selections: a repeat of an identical replace changes nothing.
+/// Selections: a repeat of an identical replace changes nothing.
 #[tokio::test]
 async fn identical_metadata_changes_nothing() {
     let (_, owner) = service().user();
@@ -183,7 +183,7 @@ async fn identical_metadata_changes_nothing() {
     assert_eq!(second, first);
 }
 
-/// Section 0, Concurrency: the `Version` that the caller has seen must be the current one.
+/// Conventions, Concurrency: the `Version` that the caller has seen must be the current one.
 #[tokio::test]
 async fn metadata_of_another_version_is_a_conflict() {
     let (_, owner) = service().user();

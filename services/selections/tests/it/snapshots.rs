@@ -88,7 +88,7 @@ async fn a_snapshot_keeps_what_its_source_was() {
     assert_eq!(read_snapshot(&taken).await, before);
 }
 
-/// Supplement, Selections: an Active snapshot is returned whatever has become of its source.
+/// Selections: an Active snapshot is returned whatever has become of its source.
 #[tokio::test]
 async fn an_active_snapshot_outlives_edits_and_deletion_of_its_source() {
     let (_, owner) = service().user();
@@ -120,7 +120,7 @@ async fn no_snapshot_is_taken_of_an_empty_or_deleted_selection() {
     take_snapshot(&empty, guid()).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
 }
 
-/// Supplement, Selections: the owner of the source must be the actor or the author of the post.
+/// Selections: the owner of the source must be the actor or the author of the post.
 #[tokio::test]
 async fn the_owner_of_the_source_is_the_actor_or_the_author() {
     let (id, owner) = service().user();
@@ -175,7 +175,7 @@ async fn a_snapshot_is_detached_once() {
     }
 }
 
-/// Supplement, Selections: a Detached snapshot stays readable and cannot be embedded again.
+/// Selections: a Detached snapshot stays readable and cannot be embedded again.
 #[tokio::test]
 async fn after_detaching_a_new_snapshot_is_taken() {
     let (_, owner) = service().user();

@@ -1,0 +1,131 @@
+//! Several replicas on one database: what holds in one process holds across them.
+
+use std::iter::zip;
+
+use futures_util::future::join_all;
+use selections::Service;
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::issuer::Claims;
+use testkit::service::Running;
+
+use crate::{
+    CREATED, DELETED, SELECTIONS, UPDATED, create_selection, create_selection_of, eventually, favorite, guid,
+    guids, items, items_path, listed, mark, path, snapshots_path, text,
+};
+
+/// Two replicas, and as many callers of each in turn.
+struct Replicas([Running; 2]);
+
+impl Replicas {
+    fn start() -> Self {
+        let group = format!(".{}", guid());
+        let first = Running::start::<Service>(&[("KAFKA_GROUP_SUFFIX", &group)]);
+        let url = first.database_url.clone();
+        let second = Running::start::<Service>(&[("DATABASE_URL", &url), ("KAFKA_GROUP_SUFFIX", &group)]);
+        Self([first, second])
+    }
+
+    /// One person, at one replica and the other.
+    fn owners(&self) -> [Client; 20] {
+        let id = guid();
+        std::array::from_fn(|n| self.0[n % 2].caller(&Claims::user(id)))
+    }
+
+    fn news(&self) -> [Client; 20] {
+        std::array::from_fn(|n| self.0[n % 2].machine("news"))
+    }
+}
+
+fn statuses(answers: &[testkit::client::Answer], status: u16) -> usize {
+    answers.iter().filter(|answer| answer.status == status).count()
+}
+
+/// Selections: the limits and the one Active snapshot hold when requests race, wherever they arrive.
+#[tokio::test]
+async fn limits_hold_across_replicas() {
+    let replicas = Replicas::start();
+    let owners = replicas.owners();
+    let create =
+        async |owner: &Client| owner.post(SELECTIONS, json!({"Title": "x", "Items": items(1)})).await;
+    let first = create(&owners[0]).await.expect(201);
+    join_all((1..99).map(async |n| create(&owners[n % 20]).await.expect(201))).await;
+    let created = join_all(owners.iter().map(create)).await;
+    assert_eq!((statuses(&created, 201), statuses(&created, 409)), (1, 19));
+
+    join_all(zip(guids(199), owners.iter().cycle()).map(async |(object, owner)| mark(owner, object).await))
+        .await;
+    let marked =
+        join_all(owners.iter().map(async |owner| owner.put(&favorite(guid()), Value::Null).await)).await;
+    assert_eq!((statuses(&marked, 204), statuses(&marked, 409)), (1, 19));
+
+    let body = json!({"PostId": guid(), "ActorUserId": first["OwnerUserId"]});
+    let news = replicas.news();
+    let taken =
+        join_all(news.iter().map(async |news| news.post(&snapshots_path(&first), body.clone()).await)).await;
+    assert_eq!((statuses(&taken, 201), statuses(&taken, 200)), (1, 19));
+}
+
+/// Conventions, Events: one relay at a time tells each change once and in order; when it stops, the other goes on.
+#[tokio::test]
+async fn replicas_tell_each_change_once_and_in_order() {
+    let replicas = Replicas::start();
+    let owners = replicas.owners();
+    let selection = create_selection_of(&owners[0], json!([])).await;
+    let mut told = Vec::new();
+    for owner in &owners {
+        let list: Vec<_> = guids(1);
+        let changed = owner.put(&items_path(&selection), json!({"Items": listed(&list)})).await.expect(200);
+        told.push(changed["Version"].clone());
+    }
+    owners[0].delete(&path(&selection)).await.expect(204);
+
+    let bus = replicas.0[0].bus();
+    let events = bus.events_until(text(&selection["Id"]), DELETED).await;
+    assert_eq!(events.len(), 2 + 2 * owners.len());
+    let updated = events.iter().filter(|event| event.topic == UPDATED);
+    assert_eq!(updated.map(|event| event.payload["Version"].clone()).collect::<Vec<_>>(), told);
+
+    // The first to come is the one that relays.
+    let [first, second] = &replicas.0;
+    first.process.stop();
+    let (_, owner) = second.user();
+    let selection = create_selection(&owner).await;
+    bus.events_until(text(&selection["Id"]), CREATED).await;
+}
+
+/// Replicas are one consumer group: what either of them has taken, both of them show.
+#[tokio::test]
+async fn replicas_share_what_they_consume() {
+    let replicas = Replicas::start();
+    let (_, owner) = replicas.0[1].user();
+    let news = replicas.0[1].machine("news");
+    let objects = guids(12);
+    let bus = replicas.0[1].bus();
+    let publish = async |version: i64| {
+        for object in &objects {
+            let payload = json!({"Id": object, "Version": version, "Number": version.to_string()});
+            bus.publish(crate::OBJECT_UPSERTED, *object, version, &payload).await;
+        }
+    };
+    let selection = create_selection_of(&owner, listed(&objects)).await;
+    let all_show = async |number: &str| {
+        let known = async || {
+            let body = json!({"PostId": guid(), "ActorUserId": selection["OwnerUserId"]});
+            let taken = news.post(&snapshots_path(&selection), body).await.expect(201);
+            let read = news.get(&crate::snapshot_path(&taken)).await.expect(200);
+            read["Items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|item| item["Shown"]["Number"] == number)
+                .then_some(())
+        };
+        eventually(number, known).await;
+    };
+
+    for version in 1..=2 {
+        publish(version).await;
+        all_show(&version.to_string()).await;
+    }
+}
