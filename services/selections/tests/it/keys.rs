@@ -23,14 +23,16 @@ async fn a_new_key_of_the_issuer_is_taken_up_when_it_is_used() {
     let url = old.url().to_owned();
     let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
     let get = async |token: &str| service.bearer(token).get(SELECTIONS).await;
-    get(&old.token(&Claims::user(guid())).unwrap()).await.expect(200);
-    let not_used_yet = old.token(&Claims::user(guid())).unwrap();
+    let [used, not_used_yet] = [guid(), guid()].map(|id| old.token(&Claims::user(id)).unwrap());
+    get(&used).await.expect(200);
 
     let new = Issuer::new(&url).unwrap().serve(place_of(old).await).unwrap();
 
     let token = new.token(&Claims::user(guid())).unwrap();
     eventually("the new key", async || (get(&token).await.status == 200).then_some(())).await;
-    get(&not_used_yet).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
+    for withdrawn in [used, not_used_yet] {
+        get(&withdrawn).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
+    }
 }
 
 /// Conventions, Token: keys are kept, so that an issuer that is away hinders nobody it has vouched for.

@@ -75,7 +75,6 @@ async fn what_is_neither_guid_nor_code_is_not_found() {
         &format!("{code}x"),
         "",
         "x",
-        "from-favorites",
         "..%2F..%2Fx",
         "%00",
         "%D0%B6",
@@ -229,6 +228,20 @@ async fn the_limits_of_guests_are_configured() {
     for answer in join_all((0..150).map(|_| open(&guest, "AAAAAAAAAAAA"))).await {
         answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
+}
+
+/// Conventions, Rate limits: per actor where configured, each for themselves.
+#[tokio::test]
+async fn the_limit_of_a_person_is_configured() {
+    let service = Running::start::<Service>(&[("ACTOR_REQUESTS_PER_MINUTE", "3")]);
+    let ((_, person), (_, another)) = (service.user(), service.user());
+    for _ in 0..3 {
+        person.get(SELECTIONS).await.expect(200);
+    }
+    let stopped = person.get(SELECTIONS).await;
+    assert!(stopped.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
+    stopped.expect_problem(429, "SELECTIONS_RATE_LIMITED");
+    another.get(SELECTIONS).await.expect(200);
 }
 
 /// A guest cannot pass for another by forging the header that proxies set.

@@ -10,8 +10,8 @@ use testkit::issuer::Claims;
 use testkit::service::Running;
 
 use crate::{
-    CREATED, DELETED, SELECTIONS, UPDATED, create_selection, create_selection_of, eventually, favorite, guid,
-    guids, items, items_path, listed, mark, path, snapshots_path, text,
+    CREATED, DELETED, SELECTIONS, UPDATED, create_selection, create_selection_of, favorite, guid, guids,
+    items, items_path, listed, mark, path, snapshots_path, text,
 };
 
 /// Two replicas, and as many callers of each in turn.
@@ -19,10 +19,8 @@ struct Replicas([Running; 2]);
 
 impl Replicas {
     fn start() -> Self {
-        let group = format!(".{}", guid());
-        let first = Running::start::<Service>(&[("KAFKA_GROUP_SUFFIX", &group)]);
-        let url = first.database_url.clone();
-        let second = Running::start::<Service>(&[("DATABASE_URL", &url), ("KAFKA_GROUP_SUFFIX", &group)]);
+        let first = Running::start::<Service>(&[]);
+        let second = Running::start::<Service>(&[("DATABASE_URL", &first.database_url)]);
         Self([first, second])
     }
 
@@ -92,40 +90,4 @@ async fn replicas_tell_each_change_once_and_in_order() {
     let (_, owner) = second.user();
     let selection = create_selection(&owner).await;
     bus.events_until(text(&selection["Id"]), CREATED).await;
-}
-
-/// Replicas are one consumer group: what either of them has taken, both of them show.
-#[tokio::test]
-async fn replicas_share_what_they_consume() {
-    let replicas = Replicas::start();
-    let (_, owner) = replicas.0[1].user();
-    let news = replicas.0[1].machine("news");
-    let objects = guids(12);
-    let bus = replicas.0[1].bus();
-    let publish = async |version: i64| {
-        for object in &objects {
-            let payload = json!({"Id": object, "Version": version, "Number": version.to_string()});
-            bus.publish(crate::OBJECT_UPSERTED, *object, version, &payload).await;
-        }
-    };
-    let selection = create_selection_of(&owner, listed(&objects)).await;
-    let all_show = async |number: &str| {
-        let known = async || {
-            let body = json!({"PostId": guid(), "ActorUserId": selection["OwnerUserId"]});
-            let taken = news.post(&snapshots_path(&selection), body).await.expect(201);
-            let read = news.get(&crate::snapshot_path(&taken)).await.expect(200);
-            read["Items"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .all(|item| item["Shown"]["Number"] == number)
-                .then_some(())
-        };
-        eventually(number, known).await;
-    };
-
-    for version in 1..=2 {
-        publish(version).await;
-        all_show(&version.to_string()).await;
-    }
 }
