@@ -28,6 +28,7 @@ fix:
 # write contracts/ anew from the code
 contracts:
     cargo run --quiet --package selections -- contracts contracts
+    cargo run --quiet --package news -- contracts contracts
 
 # licenses, advisories, sources of dependencies (needs cargo-deny)
 deny:
