@@ -99,7 +99,7 @@ async fn those_who_may_not_change_a_post_change_nothing() {
     assert_eq!(author.get(&path(&post)).await.expect(200), before);
 }
 
-/// Supplement, News: a null `AuthorCompanyId` never makes anybody a company manager.
+/// News: a null `AuthorCompanyId` never makes anybody a company manager.
 #[tokio::test]
 async fn a_personal_post_has_no_company_manager() {
     let (_, post) = post_of(None).await;
@@ -139,7 +139,7 @@ async fn nobody_changes_anything_without_a_token() {
     }
 }
 
-/// Section 0, Token: each flaw is refused by every operation that takes a token.
+/// Conventions, Token: each flaw is refused by every operation that takes a token.
 #[tokio::test]
 async fn no_forged_token_is_taken() {
     let (author, post) = post_of(None).await;
@@ -171,7 +171,7 @@ async fn a_machine_token_is_worth_nothing_here() {
     }
 }
 
-/// Supplement, News: what is published is for everybody; before and after, only for those who may change it.
+/// News: what is published is for everybody; before and after, only for those who may change it.
 #[tokio::test]
 async fn a_post_is_seen_by_everybody_while_it_is_published() {
     let company = guid();
@@ -208,7 +208,7 @@ async fn the_table_of_operations_is_complete() {
     assert_eq!(documented, changes("x").len() + 3);
 }
 
-/// Section 0: `METHOD_NOT_ALLOWED` with `Allow`, and unknown routes.
+/// Conventions: `METHOD_NOT_ALLOWED` with `Allow`, and unknown routes.
 #[tokio::test]
 async fn what_does_not_exist_is_told() {
     let (user, id) = (person(None, &[MANAGE]), guid());

@@ -13,7 +13,7 @@ use crate::{author, blocks_path, content, list, path, service, text, text_block,
 /// On the wire.
 const LIMIT: usize = 24 * 1024 * 1024;
 
-/// Supplement, News: 200 blocks of 20,000 four-byte characters, as raw UTF-8, in and out.
+/// News: 200 blocks of 20,000 four-byte characters, as raw UTF-8, in and out.
 #[tokio::test]
 async fn the_largest_legal_post_is_written_published_and_read() {
     let author = author();
@@ -38,7 +38,7 @@ async fn the_largest_legal_post_is_written_published_and_read() {
     );
 }
 
-/// Section 0: 413 above 24 MiB, not below; white space counts as well.
+/// Conventions: 413 above 24 MiB, not below; white space counts as well.
 #[tokio::test]
 async fn a_body_is_accepted_up_to_the_limit() {
     let author = author();
@@ -84,7 +84,7 @@ async fn answer(mut stream: impl AsyncReadExt + Unpin) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Section 0: by its `Content-Length` a body is refused before any of it is sent.
+/// Conventions: by its `Content-Length` a body is refused before any of it is sent.
 #[tokio::test]
 async fn an_announced_body_is_refused_unread() {
     let author = author();
@@ -98,7 +98,7 @@ async fn an_announced_body_is_refused_unread() {
     }
 }
 
-/// Section 0: without a `Content-Length` too, as soon as the limit is passed.
+/// Conventions: without a `Content-Length` too, as soon as the limit is passed.
 #[tokio::test]
 async fn an_endless_body_is_refused_at_the_limit() {
     let author = author();

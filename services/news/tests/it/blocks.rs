@@ -74,7 +74,7 @@ async fn a_gallery_has_one_to_fifty_images() {
     }
 }
 
-/// Supplement, News: `GalleryImageInput {FileId, Caption? 512, Alt? 256}`.
+/// News: `GalleryImageInput {FileId, Caption? 512, Alt? 256}`.
 #[tokio::test]
 async fn an_image_has_a_file_and_may_have_words() {
     let author = author();
@@ -195,7 +195,7 @@ async fn blocks_are_ordered_by_sort_order() {
     assert_eq!(each(&read["Blocks"], "SortOrder"), [0, 3, 7, 7, 7]);
 }
 
-/// Section 0: enum values are case-sensitive, and an unknown one is 400.
+/// Conventions: enum values are case-sensitive, and an unknown one is 400.
 #[tokio::test]
 async fn an_unknown_value_is_refused() {
     let author = author();
@@ -219,7 +219,7 @@ async fn an_unknown_value_is_refused() {
     }
 }
 
-/// Section 0, Malformed input: what the body is, before what is in it.
+/// Conventions, Malformed input: what the body is, before what is in it.
 #[tokio::test]
 async fn a_malformed_body_is_refused() {
     let author = author();
@@ -270,7 +270,7 @@ async fn every_refused_member_is_named() {
     );
 }
 
-/// Section 0: unknown members are ignored, those of the server among them.
+/// Conventions: unknown members are ignored, those of the server among them.
 #[tokio::test]
 async fn what_the_server_writes_is_not_taken_from_a_client() {
     let author = author();

@@ -135,7 +135,7 @@ async fn a_detachment_that_keeps_failing_keeps_no_other() {
     assert_eq!(read_snapshot(stuck).await["Status"], "Active");
 }
 
-/// Supplement, News: a snapshot that an edit has put back is never detached. It was let go, but the
+/// News: a snapshot that an edit has put back is never detached. It was let go, but the
 /// detachment has not started.
 #[tokio::test]
 async fn a_snapshot_that_is_put_back_in_time_stays() {

@@ -79,7 +79,7 @@ async fn two_posts_share_no_snapshot() {
     assert_ne!(one, other);
 }
 
-/// Supplement, News: two blocks of the same source share one snapshot; the answer names it once.
+/// News: two blocks of the same source share one snapshot; the answer names it once.
 #[tokio::test]
 async fn two_blocks_of_one_source_share_a_snapshot() {
     let author = author();
@@ -164,7 +164,7 @@ async fn a_detached_snapshot_is_invalid() {
     author.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
 }
 
-/// Supplement, News: a snapshot must be bound to this post.
+/// News: a snapshot must be bound to this post.
 #[tokio::test]
 async fn a_snapshot_of_another_post_is_invalid() {
     let author = author();
@@ -194,7 +194,7 @@ async fn an_empty_source_is_told() {
     refused.expect_problem(400, "NEWS_SELECTION_SOURCE_EMPTY");
 }
 
-/// Supplement, News: a foreign or missing source is answered like a deleted one.
+/// News: a foreign or missing source is answered like a deleted one.
 #[tokio::test]
 async fn a_foreign_or_missing_source_is_told_like_a_deleted_one() {
     let author = author();
@@ -210,7 +210,7 @@ async fn a_foreign_or_missing_source_is_told_like_a_deleted_one() {
     assert_eq!(answers[0], answers[1], "nothing tells the one from the other");
 }
 
-/// Supplement, News: the owner must be the actor or the post's author. A manager of posts may use
+/// News: the owner must be the actor or the post's author. A manager of posts may use
 /// either's selections, and nobody else's.
 #[tokio::test]
 async fn an_editor_embeds_the_authors_selection_or_their_own() {

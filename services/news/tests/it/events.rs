@@ -54,7 +54,7 @@ async fn a_companys_publication_names_its_tenant() {
     assert_eq!(payload["EmbedSnapshotIds"], json!([]));
 }
 
-/// Section 0, Events: CloudEvents 1.0 in Kafka's binary mode.
+/// Conventions, Events: CloudEvents 1.0 in Kafka's binary mode.
 #[tokio::test]
 async fn an_event_has_the_whole_envelope() {
     let before = runtime::clock::now();
@@ -123,7 +123,7 @@ async fn nothing_else_is_told() {
     assert_eq!((&events[0].payload["Title"], &events[0].payload["BlocksCount"]), (&json!("y"), &json!(2)));
 }
 
-/// Section 0, Events: an event belongs to the trace of the request that caused it.
+/// Conventions, Events: an event belongs to the trace of the request that caused it.
 #[tokio::test]
 async fn an_event_carries_the_trace_of_its_request() {
     let author = author();

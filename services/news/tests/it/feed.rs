@@ -36,7 +36,7 @@ async fn publish(author: &Author, title: &str, words: &str) -> String {
     post
 }
 
-/// Supplement, News: PostgreSQL full-text search in Russian and English.
+/// News: PostgreSQL full-text search in Russian and English.
 #[tokio::test]
 async fn words_are_found_in_all_their_forms() {
     let (author, mark) = (author(), word());
@@ -56,7 +56,7 @@ async fn words_are_found_in_all_their_forms() {
     }
 }
 
-/// Supplement, News: phrases, `or`, and words that must not be there.
+/// News: phrases, `or`, and words that must not be there.
 #[tokio::test]
 async fn a_query_may_have_phrases_and_exclusions() {
     let (author, mark) = (author(), word());
@@ -149,7 +149,7 @@ async fn the_projection_follows_every_change() {
     assert_eq!(find(&old).await, none, "deleted");
 }
 
-/// Supplement, News: the feed is what is published, for everybody alike, the latest first.
+/// News: the feed is what is published, for everybody alike, the latest first.
 #[tokio::test]
 async fn the_feed_shows_what_is_published() {
     let (author, mark) = (author(), word());
@@ -184,7 +184,7 @@ async fn the_feed_shows_what_is_published() {
     assert_eq!(shown["BlocksCount"], 1);
 }
 
-/// Section 0, Paging: pages of a size, sorted from a whitelist, without gaps or repetitions.
+/// Conventions, Paging: pages of a size, sorted from a whitelist, without gaps or repetitions.
 #[tokio::test]
 async fn the_feed_is_paged_and_sorted() {
     let (author, mark) = (author(), word());
@@ -227,7 +227,7 @@ async fn the_feed_is_paged_and_sorted() {
     guest.get(&format!("{POSTS}?PageSize=100")).await.expect(200);
 }
 
-/// Supplement, News: `Mine=true` lists one's own posts in whatever state, and nobody else's.
+/// News: `Mine=true` lists one's own posts in whatever state, and nobody else's.
 #[tokio::test]
 async fn an_author_lists_their_own() {
     let author = author();
@@ -255,7 +255,7 @@ async fn an_author_lists_their_own() {
     assert_eq!(nobody, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
 }
 
-/// Section 0: guests have no posts of their own; nor does whoever shows a token that does not hold.
+/// Conventions: guests have no posts of their own; nor does whoever shows a token that does not hold.
 #[tokio::test]
 async fn nobody_has_no_posts_of_their_own() {
     let callers: [Client; 2] = [service().guest(), service().bearer("nonsense")];
@@ -265,7 +265,7 @@ async fn nobody_has_no_posts_of_their_own() {
     }
 }
 
-/// Supplement, News: a post with more distinct words than a `tsvector` holds is saved all the same, and
+/// News: a post with more distinct words than a `tsvector` holds is saved all the same, and
 /// found by its title and the first of its words.
 #[tokio::test]
 async fn a_post_of_too_many_words_is_found_by_the_first() {
@@ -296,7 +296,7 @@ async fn a_post_of_too_many_words_is_found_by_the_first() {
     assert_eq!(find(&first).await, Vec::<String>::new());
 }
 
-/// Section 0, Rate limits: 120 reads a minute for each guest address, of the feed and of posts together;
+/// Conventions, Rate limits: 120 reads a minute for each guest address, of the feed and of posts together;
 /// who is signed in is not limited.
 #[tokio::test]
 async fn a_guest_who_reads_too_much_is_stopped() {

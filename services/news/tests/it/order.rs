@@ -174,7 +174,7 @@ async fn a_source_that_fails_at_once_does_not_overtake_an_earlier_one() {
     refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
 }
 
-/// Section 0, Malformed input: a path Guid that does not parse is 404.
+/// Conventions, Malformed input: a path Guid that does not parse is 404.
 #[tokio::test]
 async fn a_path_without_a_guid_leads_nowhere() {
     let author = author();

@@ -34,7 +34,7 @@ async fn a_post_with_an_embed_is_written_published_and_read_by_a_guest() {
     assert_eq!(read, author.read(&post).await);
 }
 
-/// Supplement, News: the members of a post.
+/// News: the members of a post.
 #[tokio::test]
 async fn a_new_post_is_an_empty_draft() {
     let author = author();
@@ -80,7 +80,7 @@ async fn a_company_post_is_written_for_ones_own_company() {
     }
 }
 
-/// Supplement, News: a personal post takes `news.posts.manage-own`.
+/// News: a personal post takes `news.posts.manage-own`.
 #[tokio::test]
 async fn a_personal_post_takes_its_permission() {
     let body = json!({"Title": "x", "AuthorCompanyId": null});
@@ -97,7 +97,7 @@ async fn a_personal_post_takes_its_permission() {
     }
 }
 
-/// Section 0, Check order: 401, then 403, then the body.
+/// Conventions, Check order: 401, then 403, then the body.
 #[tokio::test]
 async fn who_may_not_write_learns_nothing_of_the_body() {
     for (caller, status, code) in
@@ -112,7 +112,7 @@ async fn who_may_not_write_learns_nothing_of_the_body() {
     }
 }
 
-/// Supplement, News: `Title 1..256, Summary? 1000, Tags ≤20`, in creation and change alike.
+/// News: `Title 1..256, Summary? 1000, Tags ≤20`, in creation and change alike.
 #[tokio::test]
 async fn metadata_keeps_its_limits() {
     let author = author();
@@ -171,7 +171,7 @@ async fn metadata_is_replaced_whole() {
     assert_eq!(changed["Version"], 3);
 }
 
-/// Section 0, Concurrency: a `Version` that is no longer the current one loses, and nothing is kept.
+/// Conventions, Concurrency: a `Version` that is no longer the current one loses, and nothing is kept.
 #[tokio::test]
 async fn metadata_of_a_stale_version_is_a_conflict() {
     let author = author();
@@ -189,7 +189,7 @@ async fn metadata_of_a_stale_version_is_a_conflict() {
     }
 }
 
-/// Supplement, News: every move from every state.
+/// News: every move from every state.
 #[tokio::test]
 async fn a_post_moves_only_where_the_table_lets_it() {
     let author = author();
@@ -223,7 +223,7 @@ async fn a_post_moves_only_where_the_table_lets_it() {
     }
 }
 
-/// Supplement, News: publishing needs at least one block, at the first time and again.
+/// News: publishing needs at least one block, at the first time and again.
 #[tokio::test]
 async fn an_empty_post_is_not_published() {
     let author = author();

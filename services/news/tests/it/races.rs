@@ -133,7 +133,7 @@ async fn an_edit_loses_to_a_renaming() {
     assert_eq!(author.read(&post).await["Title"], "winner");
 }
 
-/// Supplement, News: no transaction is open while selections is called: others write the same row meanwhile.
+/// News: no transaction is open while selections is called: others write the same row meanwhile.
 #[tokio::test]
 async fn a_waiting_edit_locks_nothing() {
     let author = author();

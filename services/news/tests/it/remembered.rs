@@ -43,7 +43,7 @@ async fn a_snapshot_is_fetched_once() {
     assert_eq!(scene.between.calls(snapshot_path(&snapshot)).len(), 1);
 }
 
-/// Section 0, Token: the machine token is cached; and asked for anew when selections no longer takes it.
+/// Conventions, Token: the machine token is cached; and asked for anew when selections no longer takes it.
 #[tokio::test]
 async fn a_machine_token_is_kept_until_it_is_refused() {
     let scene = Scene::new().await;

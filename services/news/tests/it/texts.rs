@@ -42,7 +42,7 @@ async fn markdown_is_read_without_its_marks() {
     }
 }
 
-/// Supplement, News: Html is sanitized on the way in.
+/// News: Html is sanitized on the way in.
 #[tokio::test]
 async fn html_holds_nothing_dangerous() {
     for html in [
@@ -86,7 +86,7 @@ async fn html_holds_nothing_dangerous() {
     }
 }
 
-/// Supplement, News: what is harmless stays, and `PlainText` is what a reader would read.
+/// News: what is harmless stays, and `PlainText` is what a reader would read.
 #[tokio::test]
 async fn html_keeps_its_shape_and_is_read_without_tags() {
     let html = "<h1>Весна</h1><p>Новый <b>дом</b> &amp; <a href=\"https://example.com/\">сад</a></p><ul><li>a</li><li>b</li></ul>";

@@ -159,13 +159,16 @@ pub async fn open_selection(
     if is_id(&segment) {
         return Err(wrong_method(&segment).into());
     }
+    if !app.public_open {
+        return Err(Error::NotFound);
+    }
     let is_guest = guest.actor.is_none();
     if is_guest {
         app.guest_reads.check(address)?;
     }
     let open = match segment.parse::<PublicCode>() {
-        Ok(code) if app.public_open => db::selection::open(&mut *app.db.conn().await?, &code).await?,
-        _ => None,
+        Ok(code) => db::selection::open(&mut *app.db.conn().await?, &code).await?,
+        Err(_) => None,
     };
     if open.is_none() && is_guest {
         app.guest_misses.check(address)?;

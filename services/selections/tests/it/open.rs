@@ -270,7 +270,7 @@ async fn a_percent_encoded_code_is_the_same_code() {
     assert_eq!(send(request).await.expect(200)["PublicCode"], selection["PublicCode"]);
 }
 
-/// Section 0, Rate limits: per actor, in configuration; whoever is signed in counts as one wherever they are.
+/// Conventions, Rate limits: per actor, in configuration; whoever is signed in counts as one wherever they are.
 #[tokio::test]
 async fn the_limit_of_actors_is_configured() {
     let limited = Running::start::<Service>(&[("ACTOR_REQUESTS_PER_MINUTE", "3")]);
