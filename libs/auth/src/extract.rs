@@ -104,6 +104,10 @@ impl FromRequest for Guest {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        // Whoever has used up their own allowance does not get a guest's on top.
+        if let Some(Authentication::Limited(problem)) = request.extensions().get() {
+            return ready(Err(problem.clone()));
+        }
         ready(Ok(Self { actor: Actor::from_request(request, payload).into_inner().ok() }))
     }
 }

@@ -7,7 +7,7 @@ use quick_cache::sync::Cache;
 use serde::Deserialize;
 use web::{Problem, RateLimit};
 
-use crate::{CompanyId, Keys};
+use crate::{CompanyId, Keys, PLATFORM};
 
 /// Asymmetric only: with `none` or a shared secret anybody could sign.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
@@ -56,7 +56,10 @@ struct Remembered {
 
 impl Verifier {
     pub fn new(keys: Keys, audience: &'static str) -> Self {
-        let limit = RateLimit::per_minute(keys.config().actor_requests_per_minute);
+        // The limit is for people; other services are not to be slowed down by it.
+        let is_for_people = audience == PLATFORM;
+        let limit =
+            RateLimit::per_minute(if is_for_people { keys.config().actor_requests_per_minute } else { 0 });
         Self { keys, audience, remembered: Cache::new(REMEMBERED), limit }
     }
 

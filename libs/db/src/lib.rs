@@ -12,7 +12,7 @@ use deadpool::managed::{Object, Timeouts};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
-use runtime::Env;
+use runtime::{Env, Process};
 
 pub use error::Error;
 pub use json::Json;
@@ -120,11 +120,16 @@ impl Db {
         self.committed.clone()
     }
 
-    /// Whether the database answers: a readiness check.
-    ///
-    /// # Errors
-    /// What the database or the pool says.
-    pub async fn ping(&self) -> Result<(), Error> {
+    /// Makes readiness depend on the database.
+    pub fn require(&self, process: &Process) {
+        let db = self.clone();
+        process.require("database", move || {
+            let db = db.clone();
+            async move { db.ping().await.map_err(|error| error.to_string()) }
+        });
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
         use diesel_async::RunQueryDsl;
         let mut conn = self.conn().await?;
         diesel::sql_query("select 1").execute(&mut conn).await?;

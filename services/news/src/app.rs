@@ -43,11 +43,7 @@ impl runtime::Service for Service {
 
     async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
         let db = Db::new(&config.database)?;
-        let ready = db.clone();
-        process.require("database", move || {
-            let db = ready.clone();
-            async move { db.ping().await.map_err(|error| error.to_string()) }
-        });
+        db.require(process);
         let area = Area::new(NAME, "", &MESSAGES, &config.web)?;
         let server = Server::new(process, config.web.clone(), area.clone());
         let mut public = None;

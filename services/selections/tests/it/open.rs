@@ -283,6 +283,7 @@ async fn the_limit_of_actors_is_configured() {
 
     assert!(stopped.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
     stopped.expect_problem(429, "SELECTIONS_RATE_LIMITED");
+    owner.get("/api/v1/selections/AAAAAAAAAAAA").await.expect_problem(429, "SELECTIONS_RATE_LIMITED");
     another.get("/api/v1/selections").await.expect(200);
 }
 
