@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use actix_web::dev::ServerHandle;
 use anyhow::{Context, ensure};
-use runtime::Process;
+use runtime::{Phase, Process};
 use testkit::issuer::{Issuer, Served};
 
 use crate::areas::{self, Area, Settings};
@@ -154,7 +154,7 @@ impl Running {
             .collect();
         let (server, handle) = gateway::serve(listener, Routes::new(areas)?)?;
         self.gateway = Some(handle);
-        self.process.spawn("gateway", async { Ok(server.await?) });
+        self.process.spawn(Phase::Work, "gateway", |_| async { Ok(server.await?) });
         Ok(())
     }
 

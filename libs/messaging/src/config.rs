@@ -90,6 +90,7 @@ impl Config {
             .set("auto.offset.reset", "earliest")
             .set("allow.auto.create.topics", "false")
             .set("topic.metadata.refresh.interval.ms", "30000")
+            .set("statistics.interval.ms", "5000")
             .set("fetch.wait.max.ms", self.fetch_wait_ms.to_string());
         client
     }

@@ -1,61 +1,43 @@
 //! Consuming: each message once, in order per key, its effect and its receipt in one transaction.
+//!
+//! Partitions are worked on side by side, each in its order. A message that has to wait holds up its
+//! own partition and no other.
 
-use std::future::Future;
+use std::collections::HashMap;
 use std::time::Duration;
 
-use db::{Db, Tx};
+use db::Db;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use opentelemetry::global;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
-use runtime::Process;
-use serde_json::Value;
+use rdkafka::error::KafkaResult;
+use runtime::Metrics;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use crate::envelope::Message;
+use crate::bus::Subscription;
 use crate::inbox::{self, Receipt};
-use crate::{Config, outbox};
+use crate::partitions::{Flow, Partitions, Turn};
+use crate::{Bus, Config, Failure, Message};
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Messages applied at the same time, so that a consumer cannot use up the connections of its service.
+const AT_ONCE: usize = 4;
 
-/// Why a message was not applied.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The database or a dependency is away: the message waits and is tried again, without limit.
-    #[error("not now: {0}")]
-    Transient(String),
-    /// It does not decode or a rule refuses it: it is dead-lettered.
-    #[error("{0}")]
-    Rejected(String),
-}
-
-impl From<db::Error> for Failure {
-    fn from(error: db::Error) -> Self {
-        match error {
-            db::Error::Unavailable(reason) => Self::Transient(reason),
-            db::Error::Query(_) => Self::Rejected(format!("{:#}", anyhow::Error::from(error))),
-        }
-    }
-}
-
-/// What a service does with the messages of one producer.
-pub trait Handler: Send + Sync + 'static {
-    /// The consumer group, `<service>.<producer>`; never changed, since the inbox is kept under it.
-    const GROUP: &'static str;
-    const TOPICS: &'static [&'static str];
-
-    /// Applies one message. What it writes through `tx` commits together with the receipt.
-    fn handle(&self, tx: &mut Tx, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
-}
-
-/// Runs a [`Handler`].
-pub struct Consumer<H> {
+/// Runs one [`Subscription`].
+pub(crate) struct Consumer {
     db: Db,
+    service: &'static str,
     config: Config,
-    dead_letter_suffix: String,
-    handler: H,
+    subscription: Subscription,
+    room: Semaphore,
     metrics: ConsumerMetrics,
 }
 
@@ -65,101 +47,163 @@ struct ConsumerMetrics {
     duplicates: Counter,
     retries: Counter,
     dead: Counter,
+    lag: Gauge,
 }
 
-impl<H: Handler> Consumer<H> {
-    /// A consumer of the service named `service`.
-    pub fn new(process: &Process, db: Db, config: Config, service: &str, handler: H) -> Self {
-        let metrics = ConsumerMetrics::default();
-        process.metrics().register(|registry| {
-            let registry = registry.sub_registry_with_label(("consumer".into(), H::GROUP.into()));
-            registry.register("consumer_applied", "Messages applied", metrics.applied.clone());
-            registry.register("consumer_duplicates", "Messages dropped as seen", metrics.duplicates.clone());
-            registry.register("consumer_retries", "Attempts that will be repeated", metrics.retries.clone());
-            registry.register("consumer_dead_letters", "Messages put aside", metrics.dead.clone());
+impl ConsumerMetrics {
+    fn register(metrics: &Metrics, group: &'static str) -> Self {
+        let kept = Self::default();
+        metrics.register(|registry| {
+            let registry = registry.sub_registry_with_label(("consumer".into(), group.into()));
+            registry.register("consumer_applied", "Messages applied", kept.applied.clone());
+            registry.register("consumer_duplicates", "Messages dropped as seen", kept.duplicates.clone());
+            registry.register("consumer_retries", "Attempts that will be repeated", kept.retries.clone());
+            registry.register("consumer_dead_letters", "Messages put aside", kept.dead.clone());
+            registry.register("consumer_lag", "Messages of its partitions still to come", kept.lag.clone());
         });
-        Self { db, config, dead_letter_suffix: format!(".{service}.dlq"), handler, metrics }
+        kept
+    }
+}
+
+impl Consumer {
+    pub fn new(bus: &Bus, metrics: &Metrics, config: Config, subscription: Subscription) -> Self {
+        Self {
+            db: bus.db.clone(),
+            service: bus.service,
+            config,
+            subscription,
+            room: Semaphore::new(AT_ONCE),
+            metrics: ConsumerMetrics::register(metrics, subscription.group),
+        }
     }
 
-    /// Consumes until `stopping`, then finishes the message in hand and commits offsets.
+    /// Consumes until `stopping`, then finishes the messages in hand and commits offsets.
     ///
     /// # Errors
     /// When the client cannot be made or subscribed, which no retry would repair.
     pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
-        let consumer: StreamConsumer = self.config.consumer(H::GROUP).create()?;
-        consumer.subscribe(H::TOPICS)?;
+        let partitions = Partitions::new(stopping.clone(), self.metrics.lag.clone());
+        let client: StreamConsumer<Partitions> =
+            self.config.consumer(self.subscription.group).create_with_context(partitions)?;
+        client.subscribe(self.subscription.topics)?;
+        let partitions = client.client().context();
+        let mut in_hand = FuturesUnordered::new();
         loop {
-            let received = tokio::select! {
-                received = consumer.recv() => received,
+            let (turn, flow, at) = tokio::select! {
+                received = client.recv() => match received {
+                    Ok(message) => {
+                        let message = Message::from_kafka(&message);
+                        let at = (message.topic.clone(), message.partition);
+                        let (turn, flow) = partitions.add(message);
+                        (turn, flow, at)
+                    }
+                    // The client reconnects by itself; this is only its report.
+                    Err(error) => {
+                        tracing::warn!(group = self.subscription.group, %error, "consuming was interrupted");
+                        continue;
+                    }
+                },
+                Some((turn, applied)) = in_hand.next() => {
+                    let Some((next, flow)) = self.settle(&client, &turn, applied) else { continue };
+                    (next, flow, (turn.message.topic, turn.message.partition))
+                }
                 () = stopping.cancelled() => break,
             };
-            match received {
-                Ok(message) => {
-                    if self.process(&Message::from_kafka(&message), &stopping).await {
-                        // Refused when the partition has just gone to another replica, which will get
-                        // the message again and find it in the inbox.
-                        if let Err(error) = consumer.store_offset_from_message(&message) {
-                            tracing::debug!(%error, "an offset was not stored");
-                        }
-                    }
-                }
-                // The client reconnects by itself; this is only its report.
-                Err(error) => {
-                    tracing::warn!(group = H::GROUP, %error, "consuming was interrupted");
-                    tokio::time::sleep(RETRY_MIN).await;
-                }
+            if let Err(error) = direct(&client, flow, &at) {
+                tracing::debug!(%error, "a partition could not be paused or resumed");
             }
+            in_hand.extend(turn.map(|turn| self.process(turn)));
         }
+        while let Some((turn, applied)) = in_hand.next().await {
+            self.settle(&client, &turn, applied);
+        }
+        drop(in_hand);
+        // Leaving the group commits the offsets; librdkafka's call blocks.
+        tokio::task::spawn_blocking(move || drop(client)).await?;
         Ok(())
     }
 
-    /// Applies a message or puts it aside; tries again as long as that takes. `false`: stopped before.
-    async fn process(&self, message: &Message, stopping: &CancellationToken) -> bool {
-        let span = tracing::info_span!(
-            "consume",
-            otel.name = format!("consume {}", message.topic),
-            otel.kind = "consumer",
-            consumer = H::GROUP,
-            topic = message.topic,
-            sequence = message.sequence,
-        );
-        let headers = message.headers.iter().filter_map(|(name, value)| match value {
-            Value::String(text) => Some((name.clone(), text.clone())),
-            _ => None,
-        });
-        let headers: std::collections::HashMap<String, String> = headers.collect();
-        // A span that is filtered out has no parent to set.
-        let _ = span.set_parent(global::get_text_map_propagator(|propagator| propagator.extract(&headers)));
-        async {
+    /// Ends a turn and answers the next. The offset is kept if the partition still belongs to this replica; another one
+    /// will find the message in the inbox.
+    fn settle(
+        &self,
+        client: &StreamConsumer<Partitions>,
+        turn: &Turn,
+        applied: bool,
+    ) -> Option<(Option<Turn>, Flow)> {
+        if !applied {
+            return None;
+        }
+        let Message { topic, partition, offset, .. } = &turn.message;
+        let next = client.client().context().end(turn)?;
+        if let Err(error) = client.store_offset(topic, *partition, *offset) {
+            tracing::debug!(group = self.subscription.group, %error, "an offset was not stored");
+        }
+        Some(next)
+    }
+
+    /// Applies a message or puts it aside; tries again as long as that takes. `false`: it was to leave before.
+    async fn process(&self, turn: Turn) -> (Turn, bool) {
+        let span = self.span(&turn.message);
+        let applied = async {
             let mut pause = RETRY_MIN;
-            loop {
-                let outcome = match self.apply(message).await {
-                    Err(Failure::Rejected(reason)) => self.bury(message, &reason).await,
-                    outcome => outcome,
-                };
-                let Err(reason) = outcome else { return true };
+            while let Err(reason) = self.attempt(&turn.message).await {
                 self.metrics.retries.inc();
                 tracing::warn!(%reason, pause_ms = pause.as_millis(), "a message waits");
                 tokio::select! {
                     () = tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))) => {}
-                    () = stopping.cancelled() => return false,
+                    () = turn.leaving.cancelled() => return false,
                 }
                 pause = (pause * 2).min(RETRY_MAX);
             }
+            true
+        };
+        let applied = applied.instrument(span).await;
+        (turn, applied)
+    }
+
+    /// The consumer's span, in the trace of the change that the message tells of.
+    fn span(&self, message: &Message) -> Span {
+        let span = tracing::info_span!(
+            "consume",
+            otel.name = format!("consume {}", message.topic),
+            otel.kind = "consumer",
+            consumer = self.subscription.group,
+            topic = message.topic,
+            sequence = message.sequence,
+        );
+        let headers: HashMap<String, String> = message
+            .headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+            .collect();
+        // A span that is filtered out has no parent to set.
+        let _ = span.set_parent(global::get_text_map_propagator(|propagator| propagator.extract(&headers)));
+        span
+    }
+
+    /// One attempt. Only what is transient is left to be tried again.
+    async fn attempt(&self, message: &Message) -> Result<(), Failure> {
+        let _room = self.room.acquire().await.map_err(|closed| Failure::Transient(closed.to_string()))?;
+        match self.apply(message).await {
+            Err(Failure::Rejected(reason)) => self.bury(message, &reason).await,
+            outcome => outcome,
         }
-        .instrument(span)
-        .await
     }
 
     async fn apply(&self, message: &Message) -> Result<(), Failure> {
+        let group = self.subscription.group;
         let receipt = self
             .db
             .tx(async |tx| {
-                let receipt = inbox::receive(tx, H::GROUP, message).await?;
+                let receipt = inbox::receive(tx, group, message).await?;
                 match receipt {
-                    Receipt::New => self.handler.handle(tx, message).await?,
+                    Receipt::New => self.subscription.handle(tx, message).await?,
                     Receipt::Duplicate => {}
-                    Receipt::Blocked => self.bury_in(tx, message, "behind a dead letter of its key").await?,
+                    Receipt::Blocked => {
+                        inbox::bury(tx, self.service, group, message, "behind a dead letter of its key")
+                            .await?;
+                    }
                 }
                 Ok::<_, Failure>(receipt)
             })
@@ -173,27 +217,32 @@ impl<H: Handler> Consumer<H> {
     }
 
     async fn bury(&self, message: &Message, reason: &str) -> Result<(), Failure> {
-        tracing::error!(
-            offset = message.offset,
-            partition = message.partition,
-            reason,
-            "a message was dead-lettered"
-        );
-        self.db
+        let group = self.subscription.group;
+        let buried = self
+            .db
             .tx(async |tx| {
-                if inbox::receive(tx, H::GROUP, message).await? != Receipt::Duplicate {
-                    self.bury_in(tx, message, reason).await?;
+                let new = inbox::receive(tx, group, message).await? != Receipt::Duplicate;
+                if new {
+                    inbox::bury(tx, self.service, group, message, reason).await?;
                 }
-                Ok::<_, Failure>(())
+                Ok::<_, Failure>(new)
             })
             .await?;
-        self.metrics.dead.inc();
+        if buried {
+            let (offset, partition) = (message.offset, message.partition);
+            tracing::error!(offset, partition, reason, "a message was dead-lettered");
+            self.metrics.dead.inc();
+        }
         Ok(())
     }
+}
 
-    async fn bury_in(&self, tx: &mut Tx, message: &Message, reason: &str) -> Result<(), Failure> {
-        inbox::bury(tx, H::GROUP, message, reason).await?;
-        outbox::append_dead(tx, message, &format!("{}{}", message.topic, self.dead_letter_suffix)).await?;
-        Ok(())
+fn direct(client: &StreamConsumer<Partitions>, flow: Flow, at: &(String, i32)) -> KafkaResult<()> {
+    let mut list = TopicPartitionList::new();
+    list.add_partition(&at.0, at.1);
+    match flow {
+        Flow::Keep => Ok(()),
+        Flow::Pause => client.pause(&list),
+        Flow::Resume => client.resume(&list),
     }
 }

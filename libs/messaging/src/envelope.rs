@@ -20,15 +20,18 @@ pub trait Event: Serialize + ToSchema {
     fn key(&self) -> Uuid;
 }
 
+/// Longer keys cannot be indexed, and no producer of ours makes any.
+const LONGEST_KEY: usize = 512;
+
 /// A message as a [`Handler`](crate::Handler) sees it.
 #[derive(Debug)]
 pub struct Message {
     pub topic: String,
     pub key: String,
-    /// `ce_id`, when the producer gave one.
-    pub id: Option<Uuid>,
+    /// What nobody else's event is called: `ce_source` and `ce_id`, or else the message's place in Kafka.
+    pub(crate) id: String,
     /// `ce_sequence`, monotonic per key, when the producer gives one.
-    pub sequence: Option<i64>,
+    pub(crate) sequence: Option<i64>,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     pub(crate) headers: Map<String, Value>,
@@ -53,25 +56,35 @@ impl Message {
     }
 
     pub(crate) fn from_kafka(message: &BorrowedMessage<'_>) -> Self {
-        let headers: Map<String, Value> = message
-            .headers()
-            .into_iter()
-            .flat_map(Headers::iter)
-            .map(|header| {
-                (storable(header.key.as_bytes()), storable(header.value.unwrap_or_default()).into())
-            })
-            .collect();
+        let headers = message.headers().into_iter().flat_map(Headers::iter);
+        let headers = headers.map(|header| {
+            (storable(header.key.as_bytes()), storable(header.value.unwrap_or_default()).into())
+        });
+        Self::new(
+            (message.topic().to_owned(), message.partition(), message.offset()),
+            storable(message.key().unwrap_or_default()),
+            headers.collect(),
+            message.payload().unwrap_or_default().to_vec(),
+        )
+    }
+
+    /// The message at a place in Kafka: topic, partition, offset.
+    pub(crate) fn new(
+        (topic, partition, offset): (String, i32, i64),
+        mut key: String,
+        headers: Map<String, Value>,
+        payload: Vec<u8>,
+    ) -> Self {
         let text = |name: &str| headers.get(name).and_then(Value::as_str);
-        Self {
-            id: text("ce_id").and_then(|id| id.parse().ok()),
-            sequence: text("ce_sequence").and_then(|sequence| sequence.parse().ok()),
-            topic: message.topic().to_owned(),
-            key: storable(message.key().unwrap_or_default()),
-            partition: message.partition(),
-            offset: message.offset(),
-            headers,
-            payload: message.payload().unwrap_or_default().to_vec(),
-        }
+        let id = match text("ce_id") {
+            Some(id) => format!("{}#{id}", text("ce_source").unwrap_or_default()),
+            None => format!("{topic}/{partition}/{offset}"),
+        };
+        // Without a key there is no order, and nothing that a sequence would count.
+        let sequence = text("ce_sequence").filter(|_| !key.is_empty());
+        let sequence = sequence.and_then(|sequence| sequence.parse().ok());
+        key.truncate(key.floor_char_boundary(LONGEST_KEY));
+        Self { topic, key, id, sequence, partition, offset, headers, payload }
     }
 }
 

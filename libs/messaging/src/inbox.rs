@@ -3,11 +3,12 @@
 use db::Tx;
 use diesel::OptionalExtension;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Text};
+use diesel::query_dsl::methods::FilterDsl as _;
+use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
-use crate::envelope::Message;
-use crate::schema::{dead_letter, inbox_event};
+use crate::schema::{dead_letter, inbox, inbox_event};
+use crate::{Bus, Message, outbox};
 
 /// What the inbox says of a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,51 +21,81 @@ pub(crate) enum Receipt {
     Blocked,
 }
 
-#[derive(QueryableByName)]
-struct KeyState {
-    #[diesel(sql_type = Bool)]
-    blocked: bool,
-}
-
 /// Locks the key and records the message. The lock is held to the end of `tx`, so that one key is
 /// worked on by one replica at a time, even while a partition changes hands.
 pub(crate) async fn receive(tx: &mut Tx, consumer: &str, message: &Message) -> Result<Receipt, db::Error> {
-    if message.sequence.is_none()
-        && let Some(id) = message.id
-    {
-        let new = diesel::insert_into(inbox_event::table)
-            .values((inbox_event::consumer.eq(consumer), inbox_event::event_id.eq(id)))
-            .on_conflict_do_nothing()
-            .execute(tx.conn())
-            .await?;
-        if new == 0 {
-            return Ok(Receipt::Duplicate);
-        }
-    }
-    // Without a sequence the row still serves as the key's lock and carries its block.
-    let state = diesel::sql_query(
-        "insert into inbox as seen (consumer, topic, key, sequence) values ($1, $2, $3, coalesce($4, 0)) \
-         on conflict (consumer, topic, key) do update set sequence = greatest(seen.sequence, excluded.sequence) \
-         where $4 is null or seen.sequence < excluded.sequence \
-         returning blocked",
-    )
-    .bind::<Text, _>(consumer)
-    .bind::<Text, _>(&message.topic)
-    .bind::<Text, _>(&message.key)
-    .bind::<diesel::sql_types::Nullable<BigInt>, _>(message.sequence)
-    .get_result::<KeyState>(tx.conn())
-    .await
-    .optional()?;
-    Ok(match state {
+    let blocked = match message.sequence {
+        Some(sequence) => advance(tx, consumer, message, sequence).await?,
+        None if remember(tx, consumer, message).await? => Some(lock(tx, consumer, message).await?),
+        None => None,
+    };
+    Ok(match blocked {
         None => Receipt::Duplicate,
-        Some(KeyState { blocked: true }) => Receipt::Blocked,
-        Some(KeyState { blocked: false }) => Receipt::New,
+        Some(true) => Receipt::Blocked,
+        Some(false) => Receipt::New,
     })
 }
 
-/// Puts a message aside with the reason, and its key's later ones behind it.
+/// Moves the key on to `sequence`. `None`: it has come as far before; otherwise whether it is blocked.
+async fn advance(
+    tx: &mut Tx,
+    consumer: &str,
+    message: &Message,
+    sequence: i64,
+) -> Result<Option<bool>, db::Error> {
+    let blocked = diesel::insert_into(inbox::table)
+        .values((
+            inbox::consumer.eq(consumer),
+            inbox::topic.eq(&message.topic),
+            inbox::key.eq(&message.key),
+            inbox::sequence.eq(sequence),
+        ))
+        .on_conflict((inbox::consumer, inbox::topic, inbox::key))
+        .do_update()
+        .set(inbox::sequence.eq(excluded(inbox::sequence)))
+        .filter(inbox::sequence.lt(excluded(inbox::sequence)))
+        .returning(inbox::blocked)
+        .get_result(tx.conn())
+        .await
+        .optional()?;
+    Ok(blocked)
+}
+
+/// Notes an event that has no sequence by its id. `false`: it was noted before.
+async fn remember(tx: &mut Tx, consumer: &str, message: &Message) -> Result<bool, db::Error> {
+    let new = diesel::insert_into(inbox_event::table)
+        .values((inbox_event::consumer.eq(consumer), inbox_event::event_id.eq(&message.id)))
+        .on_conflict_do_nothing()
+        .execute(tx.conn())
+        .await?;
+    Ok(new == 1)
+}
+
+/// Locks a key whose events have no sequence. Answers whether it is blocked.
+async fn lock(tx: &mut Tx, consumer: &str, message: &Message) -> Result<bool, db::Error> {
+    if message.key.is_empty() {
+        return Ok(false);
+    }
+    let blocked = diesel::insert_into(inbox::table)
+        .values((
+            inbox::consumer.eq(consumer),
+            inbox::topic.eq(&message.topic),
+            inbox::key.eq(&message.key),
+            inbox::sequence.eq(0),
+        ))
+        .on_conflict((inbox::consumer, inbox::topic, inbox::key))
+        .do_update()
+        .set(inbox::sequence.eq(inbox::sequence))
+        .returning(inbox::blocked)
+        .get_result(tx.conn())
+        .await?;
+    Ok(blocked)
+}
+
+/// Puts a message aside with the reason, has its key's later ones go behind it, and publishes a copy.
 pub(crate) async fn bury(
     tx: &mut Tx,
+    service: &str,
     consumer: &str,
     message: &Message,
     error: &str,
@@ -83,10 +114,20 @@ pub(crate) async fn bury(
         .on_conflict_do_nothing()
         .execute(tx.conn())
         .await?;
-    diesel::sql_query("update inbox set blocked = true where consumer = $1 and topic = $2 and key = $3")
-        .bind::<Text, _>(consumer)
-        .bind::<Text, _>(&message.topic)
-        .bind::<Text, _>(&message.key)
+    set_blocked(tx, consumer, &message.topic, &message.key, true).await?;
+    outbox::append_dead(tx, message, &Bus::dead_letter_topic(service, &message.topic)).await
+}
+
+/// Whether the later messages of a key go aside unseen. Locks the key.
+pub(crate) async fn set_blocked(
+    tx: &mut Tx,
+    consumer: &str,
+    topic: &str,
+    key: &str,
+    blocked: bool,
+) -> Result<(), db::Error> {
+    diesel::update(inbox::table.find((consumer, topic, key)))
+        .set(inbox::blocked.eq(blocked))
         .execute(tx.conn())
         .await?;
     Ok(())

@@ -7,13 +7,20 @@ use std::time::Duration;
 
 use db::Db;
 use diesel::OptionalExtension;
-use diesel::sql_types::{BigInt, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Double, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 /// A relay that was frozen for longer has lost its lease.
 const TTL: &str = "interval '3 seconds'";
 const RENEWAL: Duration = Duration::from_secs(1);
+
+/// The answer to asking for the lease.
+pub(crate) enum Acquired {
+    Lease(Lease),
+    /// Another replica holds it, for so long if it does not renew.
+    HeldFor(Duration),
+}
 
 /// The right to relay, for as long as it is renewed.
 #[derive(Clone, Copy, Debug)]
@@ -28,22 +35,36 @@ struct Epoch {
     epoch: i64,
 }
 
+#[derive(diesel::QueryableByName)]
+struct Remaining {
+    #[diesel(sql_type = Double)]
+    seconds: f64,
+}
+
 impl Lease {
-    /// Takes the lease if it is free or has run out.
-    pub(crate) async fn acquire(db: &Db, owner: Uuid) -> Result<Option<Self>, db::Error> {
+    /// Takes the lease if it is free, has run out, or is this owner's from before.
+    pub(crate) async fn acquire(db: &Db, owner: Uuid) -> Result<Acquired, db::Error> {
         let mut conn = db.conn().await?;
         let epoch = diesel::sql_query(format!(
             "insert into outbox_lease (owner, epoch, expires_at) values ($1, 1, clock_timestamp() + {TTL}) \
              on conflict (only_one) do update \
              set owner = excluded.owner, epoch = outbox_lease.epoch + 1, expires_at = excluded.expires_at \
-             where outbox_lease.expires_at < clock_timestamp() \
+             where outbox_lease.expires_at < clock_timestamp() or outbox_lease.owner = excluded.owner \
              returning epoch"
         ))
         .bind::<SqlUuid, _>(owner)
         .get_result::<Epoch>(&mut conn)
         .await
         .optional()?;
-        Ok(epoch.map(|Epoch { epoch }| Self { owner, epoch }))
+        if let Some(Epoch { epoch }) = epoch {
+            return Ok(Acquired::Lease(Self { owner, epoch }));
+        }
+        let held = diesel::sql_query(
+            "select extract(epoch from expires_at - clock_timestamp())::float8 as seconds from outbox_lease",
+        )
+        .get_result::<Remaining>(&mut conn)
+        .await?;
+        Ok(Acquired::HeldFor(Duration::try_from_secs_f64(held.seconds).unwrap_or_default()))
     }
 
     /// Renews the lease each second; ends when it is lost.

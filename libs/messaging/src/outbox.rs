@@ -109,3 +109,10 @@ pub(crate) struct PendingRow {
     pub headers: Value,
     pub created_at: time::OffsetDateTime,
 }
+
+impl PendingRow {
+    /// Whether this one must not be sent before `other`: a later event of its topic and key.
+    pub(crate) fn waits_behind(&self, other: &Self) -> bool {
+        self.id > other.id && self.topic == other.topic && self.key == other.key
+    }
+}

@@ -11,28 +11,27 @@ use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use futures_util::future::join_all;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
-use runtime::{Metrics, Process};
+use runtime::Metrics;
 use time::format_description::well_known::Rfc3339;
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::Lease;
+use crate::lease::{Acquired, Lease};
 use crate::outbox::{EventId, PendingRow};
 use crate::schema::{outbox, outbox_parked};
-use crate::{Config, envelope};
+use crate::{Bus, Config, envelope};
 
 /// Rows that are in flight together: enough to fill batches, few enough to send again.
 const BATCH: i64 = 500;
 const POLL_MIN: Duration = Duration::from_millis(25);
 const POLL_MAX: Duration = Duration::from_secs(1);
-/// How long a stop waits for the batch in hand.
-const LAST_BATCH: Duration = Duration::from_secs(5);
+/// How long a stopping relay goes on sending what its process has written: less than the phase is given.
+const LAST_BATCHES: Duration = Duration::from_secs(4);
 
 /// Carries one service's outbox to Kafka.
-pub struct Relay {
+pub(crate) struct Relay {
     db: Db,
     config: Config,
     source: String,
@@ -41,27 +40,28 @@ pub struct Relay {
 
 #[derive(Clone)]
 struct RelayMetrics {
-    pending: Gauge,
     takeovers: Counter,
     fenced: Counter,
-    parked: Counter,
+    refused: Counter,
     commit_to_ack: Histogram,
 }
 
 impl RelayMetrics {
     fn register(metrics: &Metrics) -> Self {
         let kept = Self {
-            pending: Gauge::default(),
             takeovers: Counter::default(),
             fenced: Counter::default(),
-            parked: Counter::default(),
+            refused: Counter::default(),
             commit_to_ack: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
         };
         metrics.register(|registry| {
-            registry.register("outbox_pending", "Rows of the last batch read", kept.pending.clone());
             registry.register("outbox_takeovers", "Leases taken", kept.takeovers.clone());
             registry.register("outbox_fenced", "Acknowledgements after a lost lease", kept.fenced.clone());
-            registry.register("outbox_parked", "Events that can never be sent", kept.parked.clone());
+            registry.register(
+                "outbox_refused",
+                "Events parked, since they can never be sent",
+                kept.refused.clone(),
+            );
             registry.register(
                 "outbox_commit_to_ack_seconds",
                 "From an event's insertion to its acknowledgement",
@@ -90,45 +90,47 @@ impl From<diesel::result::Error> for TenureError {
 }
 
 impl Relay {
-    /// The relay of the service named `service`.
-    ///
-    /// # Errors
-    /// Settings that librdkafka does not know.
-    pub fn new(process: &Process, db: Db, config: Config, service: &str) -> anyhow::Result<Self> {
-        let metrics = RelayMetrics::register(process.metrics());
-        config.require_broker(process)?;
-        Ok(Self { db, config, source: format!("/{service}"), metrics })
+    pub(crate) fn new(bus: &Bus, metrics: &Metrics, config: Config) -> Self {
+        let metrics = RelayMetrics::register(metrics);
+        Self { db: bus.db.clone(), config, source: format!("/{}", bus.service), metrics }
     }
 
-    /// Relays until `stopping`; failures are logged and tried again.
+    /// Relays until `ending` and until nothing is left to send; failures are logged and tried again.
     ///
     /// # Errors
     /// None today; the signature is that of a part of a service.
-    pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
         let owner = EventId::generate().into();
-        while !stopping.is_cancelled() {
-            match Lease::acquire(&self.db, owner).await {
-                Ok(Some(lease)) => self.serve_tenure(lease, &stopping).await,
-                Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "the outbox lease cannot be asked for"),
-            }
+        while !ending.is_cancelled() {
+            let pause = match Lease::acquire(&self.db, owner).await {
+                Ok(Acquired::Lease(lease)) => {
+                    self.serve_tenure(lease, &ending).await;
+                    POLL_MIN
+                }
+                // Not a moment later than its lease runs out.
+                Ok(Acquired::HeldFor(remaining)) => remaining.clamp(POLL_MIN, POLL_MAX),
+                Err(error) => {
+                    tracing::warn!(%error, "the outbox lease cannot be asked for");
+                    POLL_MAX
+                }
+            };
             tokio::select! {
-                () = tokio::time::sleep(POLL_MAX) => {}
-                () = stopping.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+                () = ending.cancelled() => {}
             }
         }
         Ok(())
     }
 
-    async fn serve_tenure(&self, lease: Lease, stopping: &CancellationToken) {
+    async fn serve_tenure(&self, lease: Lease, ending: &CancellationToken) {
         self.metrics.takeovers.inc();
         tracing::info!(epoch = lease.epoch, "relaying");
         let cut_off = async {
-            stopping.cancelled().await;
-            tokio::time::sleep(LAST_BATCH).await;
+            ending.cancelled().await;
+            tokio::time::sleep(LAST_BATCHES).await;
         };
         tokio::select! {
-            result = self.relay(lease, stopping) => match result {
+            result = self.relay(lease, ending) => match result {
                 Ok(()) => {}
                 Err(TenureError::Fenced) => { self.metrics.fenced.inc(); }
                 Err(error) => tracing::warn!(error = format!("{:#}", anyhow::Error::from(error)), "relaying was interrupted"),
@@ -137,7 +139,7 @@ impl Relay {
                 Ok(()) => tracing::warn!(epoch = lease.epoch, "the outbox lease was lost"),
                 Err(error) => tracing::warn!(%error, "the outbox lease cannot be renewed"),
             },
-            () = cut_off => tracing::warn!("the last batch was not acknowledged in time; it will be sent again"),
+            () = cut_off => tracing::warn!("what is left to send is left to the next relay"),
         }
         if let Err(error) = lease.release(&self.db).await {
             tracing::warn!(%error, "the outbox lease will run out by itself");
@@ -145,18 +147,20 @@ impl Relay {
     }
 
     /// Sends batch after batch. A producer serves one tenure: what it still holds dies with it.
-    async fn relay(&self, lease: Lease, stopping: &CancellationToken) -> Result<(), TenureError> {
+    async fn relay(&self, lease: Lease, ending: &CancellationToken) -> Result<(), TenureError> {
         let producer: FutureProducer = self.config.producer().create()?;
         let committed = self.db.committed();
         let mut pause = POLL_MIN;
-        while !stopping.is_cancelled() {
+        loop {
             let rows = self.read_batch().await?;
-            self.metrics.pending.set(i64::try_from(rows.len()).unwrap_or(i64::MAX));
             if rows.is_empty() {
+                if ending.is_cancelled() {
+                    return Ok(());
+                }
                 tokio::select! {
                     () = committed.wait() => pause = POLL_MIN,
                     () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL_MAX),
-                    () = stopping.cancelled() => {}
+                    () = ending.cancelled() => {}
                 }
                 continue;
             }
@@ -167,21 +171,22 @@ impl Relay {
             }
             let sent = rows
                 .iter()
-                .filter(|row| parked.iter().all(|(other, _)| other.key != row.key || row.id < other.id));
+                .filter(|row| parked.iter().all(|(other, _)| !row.waits_behind(other) && row.id != other.id));
             self.delete(lease, sent.map(|row| row.id).collect()).await?;
             let now = runtime::clock::now();
             for row in &rows {
                 self.metrics.commit_to_ack.observe((now - row.created_at).as_seconds_f64().max(0.0));
             }
         }
-        Ok(())
     }
 
     async fn read_batch(&self) -> Result<Vec<PendingRow>, db::Error> {
         let mut conn = self.db.conn().await?;
         let rows = outbox::table
             .filter(diesel::dsl::not(diesel::dsl::exists(
-                outbox_parked::table.filter(outbox_parked::key.eq(outbox::key)),
+                outbox_parked::table
+                    .filter(outbox_parked::topic.eq(outbox::topic))
+                    .filter(outbox_parked::key.eq(outbox::key)),
             )))
             .order(outbox::id)
             .limit(BATCH)
@@ -201,7 +206,7 @@ impl Relay {
         let mut parked: Vec<(&PendingRow, KafkaError)> = Vec::new();
         let mut acks: Vec<(&PendingRow, DeliveryFuture)> = Vec::with_capacity(rows.len());
         for row in rows {
-            if parked.iter().any(|(other, _)| other.key == row.key) {
+            if parked.iter().any(|(other, _)| row.waits_behind(other)) {
                 continue;
             }
             match self.enqueue(producer, row).await {
@@ -287,7 +292,7 @@ impl Relay {
         .bind::<Text, _>(error.to_string())
         .execute(&mut conn)
         .await?;
-        self.metrics.parked.inc();
+        self.metrics.refused.inc();
         if parked == 1 { Ok(()) } else { Err(TenureError::Fenced) }
     }
 }

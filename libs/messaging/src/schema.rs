@@ -17,7 +17,34 @@ diesel::table! {
 diesel::table! {
     outbox_parked (id) {
         id -> BigInt,
+        event_id -> Uuid,
+        topic -> Text,
         key -> Text,
+        #[sql_name = "type"]
+        event_type -> Text,
+        payload -> Binary,
+        headers -> Jsonb,
+        created_at -> Timestamptz,
+        error -> Text,
+        parked_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    inbox (consumer, topic, key) {
+        consumer -> Text,
+        topic -> Text,
+        key -> Text,
+        sequence -> BigInt,
+        blocked -> Bool,
+    }
+}
+
+diesel::table! {
+    inbox_event (consumer, event_id) {
+        consumer -> Text,
+        event_id -> Text,
+        seen_at -> Timestamptz,
     }
 }
 
@@ -32,13 +59,7 @@ diesel::table! {
         headers -> Jsonb,
         payload -> Binary,
         error -> Text,
-    }
-}
-
-diesel::table! {
-    inbox_event (consumer, event_id) {
-        consumer -> Text,
-        event_id -> Uuid,
+        dead_at -> Timestamptz,
     }
 }
 

@@ -8,5 +8,5 @@ mod service;
 pub mod telemetry;
 
 pub use env::{Env, Variable};
-pub use process::{Check, Metrics, Process};
+pub use process::{Check, Metrics, Phase, Process};
 pub use service::{Contracts, Endpoints, Role, Service, main};

@@ -1,17 +1,48 @@
 //! What the parts of a running service share: its stop signal, its tasks, its readiness, its metrics.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// How long a stop may take before it is cut: Kubernetes grants 45 s, of which 5 pass in `preStop`.
-const STOP_DEADLINE: Duration = Duration::from_secs(30);
+/// The order in which the parts of a stopping service end: each phase when the one before it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Takes in work: requests, messages, jobs.
+    Work,
+    /// Sends off what the work has left behind: the relay.
+    Delivery,
+    /// Is watched to the end: health, metrics.
+    Watch,
+}
+
+impl Phase {
+    const ALL: [Self; 3] = [Self::Work, Self::Delivery, Self::Watch];
+
+    /// How long its parts may take to end. Kubernetes grants 45 s, of which 5 pass in `preStop`.
+    fn patience(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Work => 25,
+            Self::Delivery => 5,
+            Self::Watch => 2,
+        })
+    }
+}
+
+/// The parts of one phase.
+#[derive(Default)]
+struct Stage {
+    /// Cancelled when they should finish.
+    ending: CancellationToken,
+    parts: TaskTracker,
+}
 
 /// A readiness check: `Err` says in a few words what is missing.
 pub type Check = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
@@ -21,12 +52,7 @@ pub type Check = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>>
 pub struct Process(Arc<Inner>);
 
 struct Inner {
-    /// Cancelled when the service should finish its work.
-    stopping: CancellationToken,
-    /// Cancelled when that work is done; what is still needed to watch it (health, metrics) goes last.
-    stopped: CancellationToken,
-    work: TaskTracker,
-    last: TaskTracker,
+    stages: [Stage; 3],
     checks: Mutex<Vec<(&'static str, Check)>>,
     failure: Mutex<Option<anyhow::Error>>,
     metrics: Metrics,
@@ -65,41 +91,26 @@ impl Default for Process {
 impl Process {
     pub fn new() -> Self {
         Self(Arc::new(Inner {
-            stopping: CancellationToken::new(),
-            stopped: CancellationToken::new(),
-            work: TaskTracker::new(),
-            last: TaskTracker::new(),
+            stages: Default::default(),
             checks: Mutex::default(),
             failure: Mutex::default(),
             metrics: Metrics::default(),
         }))
     }
 
-    /// Runs a part of the service until it ends or, once [`Process::stopping`], has finished what it
-    /// had in hand. A part that fails stops the whole service: it will be started afresh.
-    pub fn spawn<F>(&self, name: &'static str, part: F)
-    where
-        F: Future<Output = anyhow::Result<()>> + Send + 'static,
-    {
-        self.track(&self.0.work, name, part);
-    }
-
-    /// Like [`Process::spawn`], for what outlives the work: health and metrics.
-    pub fn spawn_last<F>(&self, name: &'static str, part: F)
-    where
-        F: Future<Output = anyhow::Result<()>> + Send + 'static,
-    {
-        self.track(&self.0.last, name, part);
-    }
-
-    fn track<F>(&self, tracker: &TaskTracker, name: &'static str, part: F)
+    /// Runs a part of the service until it ends or, once the token is cancelled, has finished what it
+    /// had in hand. A part that fails or panics stops the whole service: it will be started afresh.
+    pub fn spawn<F>(&self, phase: Phase, name: &'static str, part: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
         let process = self.clone();
-        tracker.spawn(
+        let stage = self.stage(phase);
+        let part = AssertUnwindSafe(part(stage.ending.clone())).catch_unwind();
+        stage.parts.spawn(
             async move {
-                if let Err(error) = part.await {
+                let result = part.await.unwrap_or_else(|_| Err(anyhow::anyhow!("{name} panicked")));
+                if let Err(error) = result {
                     tracing::error!(
                         part = name,
                         error = format!("{error:#}"),
@@ -113,37 +124,44 @@ impl Process {
         );
     }
 
+    fn stage(&self, phase: Phase) -> &Stage {
+        &self.0.stages[phase as usize]
+    }
+
     /// Asks every part to finish; readiness is false from now on.
     pub fn stop(&self) {
-        self.0.stopping.cancel();
+        self.stage(Phase::Work).ending.cancel();
     }
 
-    /// Resolves (or answers) when the service should finish.
+    /// Cancelled when the service should finish.
     pub fn stopping(&self) -> CancellationToken {
-        self.0.stopping.clone()
+        self.stage(Phase::Work).ending.clone()
     }
 
-    /// Resolves when all work is done, for what was started by [`Process::spawn_last`].
+    /// Cancelled when all work is done and delivered.
     pub fn stopped(&self) -> CancellationToken {
-        self.0.stopped.clone()
+        self.stage(Phase::Watch).ending.clone()
     }
 
-    /// Waits for the stop signal, then for the parts, at most 30 s.
+    /// Waits for the stop signal, then for the parts, phase by phase, about 30 s together.
     ///
     /// # Errors
     /// The failure that stopped the service, or that it did not stop in time.
     pub async fn finished(&self) -> anyhow::Result<()> {
-        self.0.stopping.cancelled().await;
-        self.0.work.close();
-        let in_time = tokio::time::timeout(STOP_DEADLINE, self.0.work.wait()).await.is_ok();
-        self.0.stopped.cancel();
-        self.0.last.close();
-        let in_time =
-            tokio::time::timeout(Duration::from_secs(2), self.0.last.wait()).await.is_ok() && in_time;
+        self.stopping().cancelled().await;
+        let mut late = Vec::new();
+        for phase in Phase::ALL {
+            let stage = self.stage(phase);
+            stage.ending.cancel();
+            stage.parts.close();
+            if tokio::time::timeout(phase.patience(), stage.parts.wait()).await.is_err() {
+                late.push(phase);
+            }
+        }
         if let Some(failure) = self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(failure);
         }
-        anyhow::ensure!(in_time, "work in hand was cut off after {} s", STOP_DEADLINE.as_secs());
+        anyhow::ensure!(late.is_empty(), "what was in hand was cut off: {late:?}");
         Ok(())
     }
 
@@ -162,7 +180,7 @@ impl Process {
     /// # Errors
     /// What stands against it, a line for each condition.
     pub async fn ready(&self) -> Result<(), Vec<String>> {
-        if self.0.stopping.is_cancelled() {
+        if self.stopping().is_cancelled() {
             return Err(vec!["stopping".to_owned()]);
         }
         let checks = self.0.checks.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -185,27 +203,41 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use super::Process;
+    use std::sync::{Arc, Mutex};
+
+    use super::{Phase, Process};
 
     #[tokio::test]
     async fn a_part_that_fails_stops_the_service_with_its_error() {
         let process = Process::new();
-        process.spawn("part", async { anyhow::bail!("broken") });
+        process.spawn(Phase::Work, "part", |_| async { anyhow::bail!("broken") });
         assert_eq!(process.finished().await.unwrap_err().to_string(), "broken");
     }
 
     #[tokio::test]
-    async fn a_stopping_service_is_not_ready_and_finishes_its_work() {
+    async fn a_part_that_panics_stops_the_service() {
+        let process = Process::new();
+        process.spawn(Phase::Work, "part", |_| async { panic!("the test's own") });
+        assert_eq!(process.finished().await.unwrap_err().to_string(), "part panicked");
+    }
+
+    #[tokio::test]
+    async fn a_stopping_service_is_not_ready_and_ends_phase_by_phase() {
         let process = Process::new();
         process.require("database", || async { Err("away".to_owned()) });
         assert_eq!(process.ready().await, Err(vec!["database: away".to_owned()]));
-        let stopping = process.stopping();
-        process.spawn("part", async move {
-            stopping.cancelled().await;
-            Ok(())
-        });
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for phase in [Phase::Watch, Phase::Delivery, Phase::Work] {
+            let order = Arc::clone(&order);
+            process.spawn(phase, "part", move |ending| async move {
+                ending.cancelled().await;
+                order.lock().unwrap().push(phase);
+                Ok(())
+            });
+        }
         process.stop();
         assert_eq!(process.ready().await, Err(vec!["stopping".to_owned()]));
         process.finished().await.unwrap();
+        assert_eq!(*order.lock().unwrap(), [Phase::Work, Phase::Delivery, Phase::Watch]);
     }
 }

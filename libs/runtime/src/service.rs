@@ -48,6 +48,8 @@ pub struct Contracts {
 pub trait Service: 'static {
     const NAME: &'static str;
     type Config: Send + 'static;
+    /// What its operators may do beside running it, as commands of its binary.
+    type Operation: clap::Subcommand;
 
     /// Reads the configuration; `None` after a mistake, which [`Env`] remembers.
     fn configure(env: &mut Env) -> Option<Self::Config>;
@@ -62,6 +64,9 @@ pub trait Service: 'static {
         process: &Process,
     ) -> impl Future<Output = anyhow::Result<Endpoints>>;
 
+    /// Does an operator's command; what it has to say goes to standard output.
+    fn operate(config: Self::Config, operation: Self::Operation) -> impl Future<Output = anyhow::Result<()>>;
+
     /// Every topic that the service publishes to or consumes.
     fn topics() -> Vec<String>;
 
@@ -71,13 +76,13 @@ pub trait Service: 'static {
 
 #[derive(Parser)]
 #[command(about = "Without a role: serve and work together. Configuration comes from the environment.")]
-struct Cli {
+struct Cli<O: Subcommand> {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<Command<O>>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum Command<O: Subcommand> {
     /// Answer HTTP
     Serve,
     /// Relay the outbox, consume the bus, run jobs
@@ -88,12 +93,21 @@ enum Command {
     Contracts { folder: Option<PathBuf> },
     /// Print the environment variables that the service reads
     Config,
+    #[command(flatten)]
+    Operation(O),
+}
+
+/// What a process is started for, once it is configured.
+enum Task<O> {
+    Run(Role),
+    Migrate,
+    Operate(O),
 }
 
 /// The whole of a service's `main`.
 pub fn main<S: Service>() -> ExitCode {
-    let cli = Cli::parse();
-    match execute::<S>(cli.command.as_ref()) {
+    let cli = Cli::<S::Operation>::parse();
+    match execute::<S>(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}: {error:#}", S::NAME);
@@ -102,8 +116,8 @@ pub fn main<S: Service>() -> ExitCode {
     }
 }
 
-fn execute<S: Service>(command: Option<&Command>) -> anyhow::Result<()> {
-    let role = match command {
+fn execute<S: Service>(command: Option<Command<S::Operation>>) -> anyhow::Result<()> {
+    let task = match command {
         Some(Command::Contracts { folder: None }) => {
             let contracts = S::contracts();
             println!("{}---\n{}", contracts.openapi, contracts.asyncapi);
@@ -126,10 +140,11 @@ fn execute<S: Service>(command: Option<&Command>) -> anyhow::Result<()> {
             }
             return Ok(());
         }
-        Some(Command::Serve) => Some(Role::Serve),
-        Some(Command::Work) => Some(Role::Work),
-        Some(Command::Migrate) => None,
-        None => Some(Role::Both),
+        Some(Command::Serve) => Task::Run(Role::Serve),
+        Some(Command::Work) => Task::Run(Role::Work),
+        Some(Command::Migrate) => Task::Migrate,
+        Some(Command::Operation(operation)) => Task::Operate(operation),
+        None => Task::Run(Role::Both),
     };
     let mut env = Env::from_process();
     let telemetry = telemetry::Config::read(&mut env);
@@ -139,9 +154,10 @@ fn execute<S: Service>(command: Option<&Command>) -> anyhow::Result<()> {
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     tokio.block_on(async {
         let telemetry = telemetry::start(S::NAME, &telemetry)?;
-        let result = match role {
-            None => S::migrate(&config).await,
-            Some(role) => run::<S>(config, role).await,
+        let result = match task {
+            Task::Run(role) => run::<S>(config, role).await,
+            Task::Migrate => S::migrate(&config).await,
+            Task::Operate(operation) => S::operate(config, operation).await,
         };
         telemetry.flush();
         result

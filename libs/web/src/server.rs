@@ -9,7 +9,7 @@ use actix_web::http::Method;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 use anyhow::Context;
-use runtime::{Metrics, Process};
+use runtime::{Metrics, Phase, Process};
 use tokio_util::sync::CancellationToken;
 use tracing_actix_web::TracingLogger;
 use utoipa::openapi::path::PathItem;
@@ -123,7 +123,7 @@ impl Server {
         .shutdown_timeout(25)
         .listen(socket)?
         .run();
-        self.process.spawn(listener.name, until(server, self.process.stopping()));
+        self.process.spawn(Phase::Work, listener.name, |ending| until(server, ending));
         Ok(address)
     }
 
@@ -146,7 +146,7 @@ impl Server {
         .disable_signals()
         .listen(socket)?
         .run();
-        self.process.spawn_last("admin", until(server, self.process.stopped()));
+        self.process.spawn(Phase::Watch, "admin", |ending| until(server, ending));
         Ok(address)
     }
 }

@@ -21,7 +21,7 @@ create table outbox_lease (
     expires_at timestamptz not null
 );
 
--- Events that can never be sent; the later ones of their key wait in the outbox behind them.
+-- Events that can never be sent; the later ones of their topic and key wait in the outbox behind them.
 create table outbox_parked (
     id bigint primary key,
     event_id uuid not null,
@@ -34,7 +34,7 @@ create table outbox_parked (
     error text not null,
     parked_at timestamptz not null default clock_timestamp()
 );
-create index outbox_parked_key on outbox_parked (key);
+create index outbox_parked_key on outbox_parked (topic, key);
 
 -- How far each consumer has come with each key.
 create table inbox (
@@ -47,13 +47,14 @@ create table inbox (
     primary key (consumer, topic, key)
 ) with (fillfactor = 80);
 
--- The same for producers that give their events no sequence.
+-- The same for producers that give their events no sequence; kept longer than Kafka keeps messages.
 create table inbox_event (
     consumer text not null,
-    event_id uuid not null,
+    event_id text not null,
     seen_at timestamptz not null default clock_timestamp(),
     primary key (consumer, event_id)
 );
+create index inbox_event_seen_at on inbox_event (seen_at);
 
 -- Messages that a consumer could not take, whole, with the reason.
 create table dead_letter (
@@ -66,7 +67,6 @@ create table dead_letter (
     headers jsonb not null,
     payload bytea not null,
     error text not null,
-    dead_at timestamptz not null default clock_timestamp(),
-    unique (consumer, topic, partition, "offset")
+    dead_at timestamptz not null default clock_timestamp()
 );
 create index dead_letter_key on dead_letter (consumer, topic, key, id);

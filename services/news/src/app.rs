@@ -5,8 +5,8 @@ use ::web::{Area, Listener, RateLimit, Server};
 use actix_web::web;
 use auth::{Keys, Verifier};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::Relay;
-use runtime::{Contracts, Endpoints, Env, Process, Role};
+use messaging::Bus;
+use runtime::{Contracts, Endpoints, Env, Phase, Process, Role};
 
 use crate::clients::Selections;
 use crate::jobs::SnapshotDetachRetry;
@@ -32,6 +32,7 @@ pub struct Service;
 impl runtime::Service for Service {
     const NAME: &'static str = NAME;
     type Config = Config;
+    type Operation = messaging::Operation;
 
     fn configure(env: &mut Env) -> Option<Config> {
         Config::read(env)
@@ -49,7 +50,7 @@ impl runtime::Service for Service {
         let mut public = None;
         if role.serves() {
             let keys = Keys::new(config.auth)?;
-            process.spawn("issuer keys", keys.clone().refresh(process.stopping()));
+            process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
             let app = web::Data::new(App {
                 db: db.clone(),
                 selections: Selections::new(&config.selections)?,
@@ -62,13 +63,16 @@ impl runtime::Service for Service {
             })?);
         }
         if role.works() {
-            let relay = Relay::new(process, db.clone(), config.messaging, NAME)?;
-            process.spawn("relay", relay.run(process.stopping()));
+            bus(db.clone(), config.messaging).start(process)?;
             let retry = SnapshotDetachRetry::new(db, Selections::new(&config.selections)?);
-            process.spawn("snapshot-detach-retry", retry.run(process.stopping()));
+            process.spawn(Phase::Work, "snapshot-detach-retry", |ending| retry.run(ending));
         }
         // Last: who asks whether the service is ready finds it listening.
         Ok(Endpoints { public, internal: None, admin: server.admin()? })
+    }
+
+    async fn operate(config: Config, operation: messaging::Operation) -> anyhow::Result<()> {
+        bus(Db::new(&config.database)?, config.messaging).operate(operation).await
     }
 
     fn topics() -> Vec<String> {
@@ -78,4 +82,8 @@ impl runtime::Service for Service {
     fn contracts() -> Contracts {
         http::contracts()
     }
+}
+
+fn bus(db: Db, config: messaging::Config) -> Bus {
+    Bus::new(NAME, db, config)
 }

@@ -5,8 +5,8 @@ use ::web::{Area, Listener, RateLimit, Server};
 use actix_web::web;
 use auth::{Keys, Verifier};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Consumer, Handler, Relay};
-use runtime::{Contracts, Endpoints, Env, Process, Role};
+use messaging::{Bus, Handler};
+use runtime::{Contracts, Endpoints, Env, Phase, Process, Role};
 
 use crate::consumers::Chessboard;
 use crate::{Config, events, http};
@@ -32,6 +32,7 @@ pub struct Service;
 impl runtime::Service for Service {
     const NAME: &'static str = NAME;
     type Config = Config;
+    type Operation = messaging::Operation;
 
     fn configure(env: &mut Env) -> Option<Config> {
         Config::read(env)
@@ -49,7 +50,7 @@ impl runtime::Service for Service {
         let (mut public, mut internal) = (None, None);
         if role.serves() {
             let keys = Keys::new(config.auth)?;
-            process.spawn("issuer keys", keys.clone().refresh(process.stopping()));
+            process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
             let app = web::Data::new(App {
                 db: db.clone(),
                 public_open: config.public_open,
@@ -69,13 +70,14 @@ impl runtime::Service for Service {
             internal = Some(server.listen(listener, data(auth::PLATFORM_INTERNAL))?);
         }
         if role.works() {
-            let relay = Relay::new(process, db.clone(), config.messaging.clone(), NAME)?;
-            process.spawn("relay", relay.run(process.stopping()));
-            let chessboard = Consumer::new(process, db, config.messaging, NAME, Chessboard);
-            process.spawn("chessboard consumer", chessboard.run(process.stopping()));
+            bus(db, config.messaging).start(process)?;
         }
         // Last: who asks whether the service is ready finds it listening.
         Ok(Endpoints { public, internal, admin: server.admin()? })
+    }
+
+    async fn operate(config: Config, operation: messaging::Operation) -> anyhow::Result<()> {
+        bus(Db::new(&config.database)?, config.messaging).operate(operation).await
     }
 
     fn topics() -> Vec<String> {
@@ -88,4 +90,8 @@ impl runtime::Service for Service {
     fn contracts() -> Contracts {
         http::contracts()
     }
+}
+
+fn bus(db: Db, config: messaging::Config) -> Bus {
+    Bus::new(NAME, db, config).subscribe::<Chessboard>()
 }

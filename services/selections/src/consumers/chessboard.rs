@@ -23,7 +23,7 @@ impl Handler for Chessboard {
     const GROUP: &'static str = "selections.chessboard";
     const TOPICS: &'static [&'static str] = &["platform.chessboard.property-object-upserted.v1"];
 
-    async fn handle(&self, tx: &mut Tx, message: &Message) -> Result<(), Failure> {
+    async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let object: PropertyObjectUpserted = message.decode()?;
         ops::property_object::keep_property_object(tx, object.id, object.version, object.shown).await?;
         Ok(())

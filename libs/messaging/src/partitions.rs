@@ -1,0 +1,134 @@
+//! The partitions that a consumer has been given: what waits in each, and what is being worked on.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::gauge::Gauge;
+use rdkafka::consumer::{BaseConsumer, ConsumerContext, Rebalance};
+use rdkafka::statistics::Statistics;
+use rdkafka::{ClientContext, TopicPartitionList};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::Message;
+
+/// A partition with so many messages waiting is fetched no further …
+const FULL: usize = 64;
+/// … until so few are left.
+const DRAINED: usize = 16;
+
+/// One partition, from the moment it was given to this replica until it is taken away.
+struct Partition {
+    /// Tells this tenure from earlier ones of the same partition.
+    tenure: u64,
+    waiting: VecDeque<Message>,
+    in_hand: bool,
+    paused: bool,
+    /// Cancels waiting for another attempt when the partition is taken away or the service stops.
+    leaving: DropGuard,
+}
+
+/// A message to be worked on.
+pub(crate) struct Turn {
+    pub message: Message,
+    pub leaving: CancellationToken,
+    tenure: u64,
+}
+
+/// What the fetcher should do with a partition now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Keep,
+    Pause,
+    Resume,
+}
+
+/// All partitions of one consumer; librdkafka tells it of rebalances.
+pub(crate) struct Partitions {
+    held: Mutex<Held>,
+    stopping: CancellationToken,
+    lag: Gauge,
+}
+
+#[derive(Default)]
+struct Held {
+    partitions: HashMap<(String, i32), Partition>,
+    tenures: u64,
+}
+
+impl Partitions {
+    pub fn new(stopping: CancellationToken, lag: Gauge) -> Self {
+        Self { held: Mutex::default(), stopping, lag }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a message behind those of its partition. A turn comes back if its partition was idle.
+    pub fn add(&self, message: Message) -> (Option<Turn>, Flow) {
+        let mut held = self.held();
+        let Held { partitions, tenures } = &mut *held;
+        let at = (message.topic.clone(), message.partition);
+        let partition = partitions.entry(at).or_insert_with(|| {
+            *tenures += 1;
+            Partition {
+                tenure: *tenures,
+                waiting: VecDeque::new(),
+                in_hand: false,
+                paused: false,
+                leaving: self.stopping.child_token().drop_guard(),
+            }
+        });
+        partition.waiting.push_back(message);
+        let turn = if partition.in_hand { None } else { partition.next() };
+        // Asked for again with each message too many: a rebalance lifts a pause without a word.
+        let flow = if partition.waiting.len() >= FULL { Flow::Pause } else { Flow::Keep };
+        partition.paused |= flow == Flow::Pause;
+        (turn, flow)
+    }
+
+    /// Ends a turn and begins the partition's next. `None`: the partition has been taken away since.
+    pub fn end(&self, turn: &Turn) -> Option<(Option<Turn>, Flow)> {
+        let mut held = self.held();
+        let partition = held.partitions.get_mut(&(turn.message.topic.clone(), turn.message.partition))?;
+        if partition.tenure != turn.tenure {
+            return None;
+        }
+        partition.in_hand = false;
+        let next = partition.next();
+        let resume = partition.paused && partition.waiting.len() <= DRAINED;
+        partition.paused &= !resume;
+        Some((next, if resume { Flow::Resume } else { Flow::Keep }))
+    }
+
+    fn revoke(&self, list: &TopicPartitionList) {
+        let mut held = self.held();
+        for element in list.elements() {
+            held.partitions.remove(&(element.topic().to_owned(), element.partition()));
+        }
+    }
+}
+
+impl Partition {
+    fn next(&mut self) -> Option<Turn> {
+        let message = self.waiting.pop_front()?;
+        self.in_hand = true;
+        Some(Turn { message, leaving: self.leaving.token().clone(), tenure: self.tenure })
+    }
+}
+
+impl ClientContext for Partitions {
+    fn stats(&self, statistics: Statistics) {
+        let partitions = statistics.topics.values().flat_map(|topic| topic.partitions.values());
+        // -1 for partitions that are somebody else's.
+        self.lag.set(partitions.map(|partition| partition.consumer_lag.max(0)).sum());
+    }
+}
+
+impl ConsumerContext for Partitions {
+    fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Revoke(list) = rebalance {
+            self.revoke(list);
+        }
+    }
+}
