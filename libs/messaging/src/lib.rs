@@ -20,6 +20,7 @@ mod parked;
 mod partitions;
 mod relay;
 mod schema;
+mod tenure;
 
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 

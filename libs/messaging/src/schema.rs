@@ -15,6 +15,15 @@ diesel::table! {
 }
 
 diesel::table! {
+    outbox_lease (only_one) {
+        only_one -> Bool,
+        owner -> Uuid,
+        epoch -> BigInt,
+        expires_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     outbox_parked (id) {
         id -> BigInt,
         event_id -> Uuid,
@@ -63,4 +72,4 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(outbox, outbox_parked);
+diesel::allow_tables_to_appear_in_same_query!(outbox, outbox_parked, outbox_lease);
