@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "a test that cannot be set up should say so at once")]
 #![allow(clippy::disallowed_methods, reason = "tests stand outside the services that the rule is for")]
 
+pub mod access;
 pub mod broker;
 pub mod bus;
 pub mod client;

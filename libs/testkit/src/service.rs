@@ -15,6 +15,7 @@ use crate::{database, required};
 
 /// A running service. It stops when dropped.
 pub struct Running {
+    pub name: &'static str,
     pub database_url: String,
     pub process: Process,
     endpoints: Endpoints,
@@ -111,6 +112,11 @@ impl Running {
         format!("http://{}", self.endpoints.public.expect("a public port"))
     }
 
+    /// Whether other services call it.
+    pub fn has_internal(&self) -> bool {
+        self.endpoints.internal.is_some()
+    }
+
     /// Where other services call it.
     ///
     /// # Panics
@@ -161,5 +167,5 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     S::migrate(&config).await.context("migrate")?;
     let process = Process::new();
     let endpoints = S::start(config, Role::Both, &process).await?;
-    Ok(Running { database_url, process, endpoints, topics: S::topics() })
+    Ok(Running { name: S::NAME, database_url, process, endpoints, topics: S::topics() })
 }

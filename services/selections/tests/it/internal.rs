@@ -1,15 +1,10 @@
-//! What crm reads, and the two ports that do not know each other's routes.
+//! What crm reads, and what news sends.
 
-use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::send;
 use testkit::issuer::Claims;
-use testkit::service::issuer;
 
-use crate::access::{Operation, internal_operations, public_operations};
 use crate::{
-    create_selection, create_selection_of, guid, items, members, path, reread, service, snapshot_path,
-    snapshots_path, take_snapshot, text,
+    create_selection, create_selection_of, guid, items, members, path, reread, service, snapshots_path, text,
 };
 
 fn by_owner(owner: impl std::fmt::Display) -> String {
@@ -107,38 +102,6 @@ async fn taking_a_snapshot_names_post_and_actor() {
         refused.expect_refusal("SELECTIONS_VALIDATION_FAILED", &format!("/{member}"), reason);
     }
     news.post(&path, good).await.expect(201);
-}
-
-/// Conventions, Health: the public port answers 404 for internal routes, whoever asks.
-#[tokio::test]
-async fn the_public_port_knows_no_internal_route() {
-    let user = issuer().token(&Claims::user(guid())).unwrap();
-    let machines = ["news", "crm"].map(|id| issuer().token(&Claims::client(id)).unwrap());
-    let (_, owner) = service().user();
-    let snapshot = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
-    let existing = Operation { method: Method::GET, path: snapshot_path(&snapshot), body: None };
-    for operation in internal_operations().into_iter().map(|(_, operation)| operation).chain([existing]) {
-        for caller in
-            machines.iter().chain([&user]).map(|token| service().bearer(token)).chain([service().guest()])
-        {
-            let answer = send(operation.request(&caller)).await;
-            answer.expect_problem(404, "SELECTIONS_NOT_FOUND");
-        }
-    }
-}
-
-/// And the internal port knows no public one.
-#[tokio::test]
-async fn the_internal_port_knows_no_public_route() {
-    let (id, _) = service().user();
-    let user = issuer().token(&Claims::user(id)).unwrap();
-    for operation in public_operations() {
-        for caller in
-            [service().machine("crm"), service().at_internal(Some(user.clone())), service().at_internal(None)]
-        {
-            send(operation.request(&caller)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
-        }
-    }
 }
 
 /// Tenancy: selections are outside any tenant and isolated by owner alone.
