@@ -10,7 +10,7 @@ use uuid::{Uuid, uuid};
 use crate::stack::{self, Stack};
 
 /// Long enough for a day of trying things out.
-const LIFETIME: Duration = Duration::hours(12);
+pub(crate) const LIFETIME: Duration = Duration::hours(12);
 
 /// Somebody whom the demo knows by name.
 pub(crate) struct Actor {

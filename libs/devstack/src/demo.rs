@@ -13,6 +13,7 @@ use clap::Args;
 use self::scene::Scene;
 use self::story::Story;
 use crate::bus::Kind;
+use crate::postgres::Cluster;
 use crate::running::Running;
 use crate::signals::Signals;
 use crate::stack::{Lock, Stack};
@@ -37,7 +38,14 @@ impl Demo {
             return play(&Stack::running()?, &mut signals).await;
         }
         let mut running = Running::new()?;
-        let options = Up { port: 0, fresh: false, no_seed: false, broker: Kind::Embedded, processes: false };
+        let options = Up {
+            port: 0,
+            fresh: false,
+            no_seed: false,
+            broker: Kind::Embedded,
+            processes: false,
+            cluster: Cluster::STACK,
+        };
         let started = tokio::select! {
             started = running.start(&options) => started,
             () = signals.stop() => Err(interrupted()),

@@ -20,11 +20,10 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         crate::say(&format!("stopped {name}, which was left behind"));
     }
     // Tests that are running still need theirs.
-    let clusters = if Lock::holder("test")?.is_none() {
-        vec![Cluster::STACK, Cluster::TESTS]
-    } else {
-        vec![Cluster::STACK]
-    };
+    let mut clusters = vec![Cluster::STACK, Cluster::FUZZ];
+    if Lock::holder("test")?.is_none() {
+        clusters.push(Cluster::TESTS);
+    }
     for name in clusters {
         if let Some(cluster) = Cluster::find(name).await?
             && cluster.stop().await?

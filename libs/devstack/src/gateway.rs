@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
 use crate::areas::Area;
+use crate::page::{self, Page};
 
 /// Headers of one connection, never of the message (RFC 9110, section 7.6.1), and those set anew here.
 const OWN_HEADERS: [&str; 11] = [
@@ -44,11 +45,15 @@ impl Routes {
 }
 
 /// Serves on the listener; the server runs once its future is polled.
-pub(crate) fn serve(listener: TcpListener, routes: Routes) -> anyhow::Result<(Server, ServerHandle)> {
-    let routes = Data::new(routes);
+pub(crate) fn serve(
+    listener: TcpListener,
+    routes: Routes,
+    page: Page,
+) -> anyhow::Result<(Server, ServerHandle)> {
+    let (routes, page) = (Data::new(routes), Data::new(page));
     let server = HttpServer::new(move || {
-        let routes = routes.clone();
-        App::new().configure(|app| configure(app, routes))
+        let (routes, page) = (routes.clone(), page.clone());
+        App::new().configure(|app| page::configure(app, page)).configure(|app| configure(app, routes))
     })
     .workers(2)
     .disable_signals()
@@ -61,7 +66,7 @@ pub(crate) fn serve(listener: TcpListener, routes: Routes) -> anyhow::Result<(Se
 }
 
 fn configure(app: &mut ServiceConfig, routes: Data<Routes>) {
-    app.app_data(routes).route("/", web::get().to(index)).default_service(web::to(forward));
+    app.app_data(routes).default_service(web::to(forward));
 }
 
 async fn forward(routes: Data<Routes>, request: HttpRequest, payload: Payload) -> HttpResponse {
@@ -173,39 +178,6 @@ fn problem(
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     response
 }
-
-/// A first page for a person who opens the base URL in a browser.
-async fn index(routes: Data<Routes>) -> HttpResponse {
-    let areas: Vec<_> = routes
-        .areas
-        .iter()
-        .map(|(area, _)| format!("<li><a href=\"/docs/{0}/\">{0}</a>: {1}</li>", area.name, area.about))
-        .collect();
-    let page = INDEX.replace("{areas}", &areas.join("\n"));
-    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page)
-}
-
-const INDEX: &str = r#"<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Real-estate platform</title>
-<style>
-  body { font: 16px/1.6 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; }
-  pre { background: #8881; padding: 1rem; overflow-x: auto; }
-</style>
-<h1>Real-estate platform, local stack</h1>
-<p>One address for every area. Each has a page on which its API can be read and tried:</p>
-<ul>
-{areas}
-</ul>
-<p>To try from a terminal, in the clone:</p>
-<pre>cargo dev demo          # a story over HTTP and Kafka, step by step
-cargo dev events        # what the areas tell each other
-cargo dev token anna    # a bearer token; paste it into "Authorize" of an API page
-cargo dev status        # ports, database, brokers</pre>
-</html>
-"#;
 
 #[cfg(test)]
 mod tests {

@@ -9,9 +9,11 @@ mod control;
 mod demo;
 mod down;
 mod events;
+mod fuzz;
 mod gateway;
 mod http;
 mod kafka;
+mod page;
 mod postgres;
 mod processes;
 mod progress;
@@ -70,6 +72,7 @@ enum Command {
     Token(actors::Token),
     Events(events::Events),
     Test(test::Test),
+    Fuzz(fuzz::Fuzz),
 }
 
 fn main() -> ExitCode {
@@ -95,13 +98,14 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Token(token) => token.run(),
             Command::Events(events) => events.run().await,
             Command::Test(test) => return test.run().await,
+            Command::Fuzz(fuzz) => return logged(fuzz.run()).await,
         };
         done.map(|()| ExitCode::SUCCESS)
     })
 }
 
 /// Runs a command that has services in its process: what goes wrong in them is for people to read.
-async fn logged(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+async fn logged<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let mut env = Env::new(|name| {
         variable(name).or_else(|| match name {
             "LOG" => Some("warn,rustls_platform_verifier=error".to_owned()),

@@ -44,6 +44,8 @@ impl Cluster {
     pub(crate) const STACK: &'static str = "postgres";
     /// The cluster of `cargo dev test`, which may forget everything.
     pub(crate) const TESTS: &'static str = "postgres-test";
+    /// The cluster of `cargo dev fuzz`, whose data is nobody's.
+    pub(crate) const FUZZ: &'static str = "postgres-fuzz";
 
     /// Finds the programs and the data, making both where they are missing.
     pub(crate) async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {

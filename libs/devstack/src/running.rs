@@ -14,12 +14,13 @@ use crate::children;
 use crate::control::{Control, Request};
 use crate::gateway::{self, Routes};
 use crate::kafka::Kafka;
+use crate::page::Page;
 use crate::postgres::{self, Cluster};
 use crate::progress::Step;
 use crate::services::{Mode, Services};
-use crate::stack::{self, Lock, Stack, State};
+use crate::stack::{self, Lock, Stack, State, Urls};
 use crate::up::Up;
-use crate::{processes, seed, services};
+use crate::{actors, processes, seed, services};
 
 /// Everything that has been started so far.
 pub(crate) struct Running {
@@ -65,7 +66,7 @@ impl Running {
         children::stop_left_behind().await?;
         let areas = areas::all();
 
-        let database_url = self.start_database(options.fresh).await?;
+        let database_url = self.start_database(options).await?;
         let brokers = self.start_bus(options, &areas).await?;
         let step = Step::start("issuer");
         let listener_of_issuer = stack::listen_again("issuer")?;
@@ -103,7 +104,7 @@ impl Running {
             services.insert(area.name.to_owned(), urls);
         }
         let stack = Stack { base_url, issuer: url, database_url, brokers, services };
-        self.start_gateway(listener, areas, &stack)?;
+        self.start_gateway(listener, &areas, &stack)?;
         if !options.no_seed {
             let step = Step::start("demo data");
             let detail = seed::plant(&stack, &step).await.context("the demo data could not be planted")?;
@@ -115,15 +116,18 @@ impl Running {
         Ok(stack)
     }
 
-    async fn start_database(&mut self, fresh: bool) -> anyhow::Result<String> {
+    async fn start_database(&mut self, options: &Up) -> anyhow::Result<String> {
         let step = Step::start("database");
         if let Some(url) = crate::variable("DATABASE_URL") {
-            ensure!(!fresh, "--fresh is for the private database, but DATABASE_URL names another one");
+            ensure!(
+                !options.fresh,
+                "--fresh is for the private database, but DATABASE_URL names another one"
+            );
             postgres::connect(&url).await.context("the database of DATABASE_URL refuses")?;
             step.done("from DATABASE_URL");
             return Ok(url);
         }
-        let cluster = Cluster::prepare(Cluster::STACK, fresh, &step).await?;
+        let cluster = Cluster::prepare(options.cluster, options.fresh, &step).await?;
         let cluster = self.cluster.insert(cluster);
         cluster.start(&step).await?;
         step.done(cluster.describe());
@@ -142,17 +146,14 @@ impl Running {
         Ok(brokers)
     }
 
-    fn start_gateway(
-        &mut self,
-        listener: TcpListener,
-        areas: Vec<Area>,
-        stack: &Stack,
-    ) -> anyhow::Result<()> {
-        let areas = areas
-            .into_iter()
-            .filter_map(|area| Some((area, stack.services.get(area.name)?.public_url.clone())))
-            .collect();
-        let (server, handle) = gateway::serve(listener, Routes::new(areas)?)?;
+    fn start_gateway(&mut self, listener: TcpListener, areas: &[Area], stack: &Stack) -> anyhow::Result<()> {
+        let at = |url: fn(&Urls) -> &String| {
+            let areas = areas.iter();
+            areas.filter_map(|area| Some((*area, url(stack.services.get(area.name)?).clone()))).collect()
+        };
+        let routes = Routes::new(at(|urls| &urls.public_url))?;
+        let page = Page::new(at(|urls| &urls.admin_url), actors::issuer(stack)?)?;
+        let (server, handle) = gateway::serve(listener, routes, page)?;
         self.gateway = Some(handle);
         self.process.spawn(Phase::Work, "gateway", |_| async { Ok(server.await?) });
         Ok(())

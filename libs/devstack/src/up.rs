@@ -4,6 +4,7 @@ use clap::Args;
 use console::style;
 
 use crate::bus::Kind;
+use crate::postgres::Cluster;
 use crate::running::Running;
 use crate::signals::Signals;
 use crate::status::summary;
@@ -26,6 +27,9 @@ pub(crate) struct Up {
     /// Run each service as its own processes, as they are deployed
     #[arg(long)]
     pub(crate) processes: bool,
+    /// Where `DATABASE_URL` names no database: the cluster that holds it
+    #[arg(skip = Cluster::STACK)]
+    pub(crate) cluster: &'static str,
 }
 
 impl Up {

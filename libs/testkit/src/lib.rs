@@ -11,6 +11,7 @@ pub mod database;
 pub mod faults;
 pub mod forged;
 pub mod issuer;
+pub mod page;
 pub mod service;
 
 /// A variable of the environment that `cargo dev test` sets.

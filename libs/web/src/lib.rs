@@ -5,6 +5,7 @@ mod config;
 mod json;
 mod messages;
 mod middleware;
+mod page;
 mod paging;
 mod problem;
 mod rate_limit;

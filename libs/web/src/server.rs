@@ -16,11 +16,10 @@ use utoipa::openapi::path::PathItem;
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, Paths};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::AppExt;
-use utoipa_swagger_ui::SwaggerUi;
 
 use crate::middleware::{Durations, RequestSpan, Surroundings, durations, surround};
 use crate::rate_limit::TrustedProxies;
-use crate::{Config, Messages, Problem, ProblemBody};
+use crate::{Config, Messages, Problem, ProblemBody, page};
 
 /// Longer than a proxy keeps an idle connection, so that none sends a request into one that is just being
 /// closed.
@@ -59,6 +58,8 @@ impl Area {
 pub struct Listener {
     pub name: &'static str,
     pub address: SocketAddr,
+    /// Whether people may try it from its API page.
+    pub tried: bool,
     pub routes: fn(&mut Routes<'_>),
 }
 
@@ -98,13 +99,11 @@ impl Server {
         let (socket, address) = bind(listener.address)?;
         let server = HttpServer::new(move || {
             let api = describe(area, listener.routes);
-            let page = SwaggerUi::new(format!("/docs/{area}/{{_:.*}}"))
-                .url(format!("/docs/{area}/openapi.json"), api.clone());
             let routes = web::Data::new(KnownRoutes::of(&api.paths));
             App::new()
                 // Before the routes: their scope takes every path, and answers 404 to what it does not know.
                 .service(web::redirect(format!("/docs/{area}"), format!("/docs/{area}/")))
-                .service(page)
+                .service(page::serve(area, api, listener.tried))
                 .into_utoipa_app()
                 .configure(listener.routes)
                 .into_app()

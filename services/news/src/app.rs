@@ -57,7 +57,8 @@ impl runtime::Service for Service {
                 guest_reads: RateLimit::per_minute(config.guest_reads_per_minute),
             });
             let verifier = web::Data::new(Verifier::new(keys, auth::PLATFORM));
-            let listener = Listener { name: "public", address: config.web.public, routes: http::public };
+            let listener =
+                Listener { name: "public", address: config.web.public, tried: true, routes: http::public };
             public = Some(server.listen(listener, move |config: &mut web::ServiceConfig| {
                 config.app_data(app.clone()).app_data(verifier.clone());
             })?);

@@ -64,9 +64,11 @@ impl runtime::Service for Service {
                     config.app_data(app.clone()).app_data(messages.clone()).app_data(verifier.clone());
                 }
             };
-            let listener = Listener { name: "public", address: config.web.public, routes: http::public };
+            let listener =
+                Listener { name: "public", address: config.web.public, tried: true, routes: http::public };
             public = Some(server.listen(listener, data(auth::PLATFORM))?);
-            let listener = Listener { name: "internal", address: config.internal, routes: http::internal };
+            let listener =
+                Listener { name: "internal", address: config.internal, tried: false, routes: http::internal };
             internal = Some(server.listen(listener, data(auth::PLATFORM_INTERNAL))?);
         }
         if role.works() {

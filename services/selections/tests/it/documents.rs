@@ -6,6 +6,8 @@ use std::path::Path;
 use runtime::{Env, Service as _, telemetry};
 use selections::Service;
 
+use crate::service;
+
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -25,6 +27,12 @@ fn the_asyncapi_document_is_the_one_that_is_published() {
         read("../../contracts/asyncapi/selections.yaml") == Service::contracts().asyncapi,
         "run `just contracts`"
     );
+}
+
+/// Conventions, API page: it comes from the service alone, and the local stack's sign-in does not.
+#[tokio::test]
+async fn the_api_page_loads_nothing_from_elsewhere() {
+    testkit::page::check(service()).await;
 }
 
 /// Every variable that the service reads, with its default, has its row in the README.

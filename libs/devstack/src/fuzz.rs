@@ -1,0 +1,154 @@
+//! `cargo dev fuzz`: Schemathesis against every service, on a stack of its own.
+
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use testkit::issuer::{CLIENTS, Claims};
+use tokio::process::Command;
+
+use crate::actors::{self, ANNA};
+use crate::bus::Kind;
+use crate::children::Child;
+use crate::postgres::Cluster;
+use crate::progress::Step;
+use crate::running::Running;
+use crate::signals::Signals;
+use crate::stack::{self, Stack};
+use crate::up::Up;
+
+const VERSION: &str = "4.32.5";
+/// What comes on top of the time that a run is given: reading the document, telling what was found.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Look for faults with Schemathesis: what the documents allow and forbid, against what the services do
+///
+/// Every operation of every service is called with all that its OpenAPI document allows and much that it does
+/// not, as a demo actor and as each machine. A 5xx, an answer that the document does not tell of, an accepted
+/// falsehood and the like are faults, each told with a `curl` that repeats it. Installs Schemathesis into
+/// .dev/ (needs Python). Exit code 1 if there was a fault.
+#[derive(Args)]
+pub(crate) struct Fuzz {
+    /// How long to look, over all services
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..))]
+    seconds: u64,
+    /// Looks where an earlier run looked, by the seed that it printed
+    #[arg(long)]
+    seed: Option<u128>,
+}
+
+/// One document, as one caller.
+struct Run {
+    name: String,
+    url: String,
+    token: String,
+}
+
+impl Fuzz {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        let mut signals = Signals::listen()?;
+        let schemathesis = install().await?;
+        let mut running = Running::new()?;
+        let options = Up {
+            port: 0,
+            fresh: false,
+            no_seed: false,
+            broker: Kind::Embedded,
+            processes: false,
+            cluster: Cluster::FUZZ,
+        };
+        let started = tokio::select! {
+            started = running.start(&options) => started,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let result = match started {
+            Ok(stack) => tokio::select! {
+                result = self.fuzz(&schemathesis, &stack) => result,
+                error = running.attend() => Err(error),
+                () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+            },
+            Err(error) => Err(error),
+        };
+        running.stop().await?;
+        let faulty = result?;
+        if faulty.is_empty() {
+            crate::say("no faults were found");
+            return Ok(ExitCode::SUCCESS);
+        }
+        crate::say(&format!("faults were found in: {}", faulty.join(", ")));
+        Ok(ExitCode::FAILURE)
+    }
+
+    /// The runs that found faults.
+    async fn fuzz(&self, schemathesis: &PathBuf, stack: &Stack) -> anyhow::Result<Vec<String>> {
+        let runs = runs(stack)?;
+        let share = Duration::from_secs(self.seconds) / u32::try_from(runs.len())?;
+        let mut faulty = Vec::new();
+        for run in runs {
+            crate::say(&format!("\n{}", console::style(&run.name).bold()));
+            let mut command = Command::new(schemathesis);
+            command.args(["run", &format!("{}/openapi.json", run.url), "--checks", "all"]);
+            command.args(["--header", &format!("Authorization: Bearer {}", run.token)]);
+            command.args(["--max-time", &share.as_secs().max(1).to_string()]);
+            command.args(["--generation-database", "none", "--continue-on-failure"]);
+            if let Some(seed) = self.seed {
+                command.args(["--seed", &seed.to_string()]);
+            }
+            let mut child = command
+                .current_dir(stack::dev("")?)
+                .stdin(Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+                .context("Schemathesis cannot be run")?;
+            let ended = tokio::time::timeout(share + PATIENCE, child.wait()).await;
+            let status = ended.with_context(|| format!("{}: Schemathesis does not end", run.name))??;
+            ensure!(matches!(status.code(), Some(0 | 1)), "{}: Schemathesis ended ({status})", run.name);
+            if !status.success() {
+                faulty.push(run.name);
+            }
+        }
+        Ok(faulty)
+    }
+}
+
+/// Each service as a person, and its internal port as each machine.
+fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
+    let issuer = actors::issuer(stack)?;
+    let mut runs = Vec::new();
+    for (area, urls) in &stack.services {
+        let people = [(ANNA.name, ANNA.claims(), Some(&urls.public_url))];
+        let machines =
+            CLIENTS.map(|(client, _)| (client, Claims::client(client), urls.internal_url.as_ref()));
+        for (caller, claims, url) in people.into_iter().chain(machines) {
+            if let Some(url) = url {
+                let (name, url) = (format!("{area} as {caller}"), format!("{url}/docs/{area}"));
+                runs.push(Run { name, url, token: issuer.token(&claims)? });
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// The program, in a Python environment of this clone's own.
+async fn install() -> anyhow::Result<PathBuf> {
+    let folder = stack::dev(&format!("schemathesis-{VERSION}"))?;
+    let program = folder.join("bin/schemathesis");
+    if program.exists() {
+        return Ok(program);
+    }
+    let step = Step::start("schemathesis");
+    step.note("installing");
+    let mut venv = Command::new("python3");
+    venv.args(["-m", "venv", "--clear"]).arg(&folder);
+    let hint =
+        "Python 3.10 or later with its venv module is needed (on Debian: apt-get install python3-venv)";
+    Child::run("python-venv", &mut venv).await.context(hint)?;
+    let mut pip = Command::new(folder.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    pip.arg(format!("schemathesis=={VERSION}"));
+    Child::run("pip", &mut pip).await.context("Schemathesis cannot be installed")?;
+    step.done(folder.display());
+    Ok(program)
+}
