@@ -16,6 +16,10 @@ demo:
 test *arguments:
     cargo dev test {{arguments}}
 
+# look for faults that no test knows of (needs Python)
+fuzz *arguments:
+    cargo dev fuzz {{arguments}}
+
 # what CI checks, here
 check:
     .ci/run

@@ -85,19 +85,20 @@ impl Fuzz {
     async fn fuzz(&self, schemathesis: &PathBuf, stack: &Stack) -> anyhow::Result<Vec<String>> {
         let runs = runs(stack)?;
         let share = Duration::from_secs(self.seconds) / u32::try_from(runs.len())?;
+        let settings = stack::root().join("libs/devstack/fuzz");
         let mut faulty = Vec::new();
         for run in runs {
             crate::say(&format!("\n{}", console::style(&run.name).bold()));
             let mut command = Command::new(schemathesis);
-            command.args(["run", &format!("{}/openapi.json", run.url), "--checks", "all"]);
+            command.arg("--config-file").arg(settings.join("schemathesis.toml"));
+            command.env("SCHEMATHESIS_HOOKS", settings.join("hooks.py")).env("PYTHONDONTWRITEBYTECODE", "1");
+            command.args(["run", &format!("{}/openapi.json", run.url)]);
             command.args(["--header", &format!("Authorization: Bearer {}", run.token)]);
             command.args(["--max-time", &share.as_secs().max(1).to_string()]);
-            command.args(["--generation-database", "none", "--continue-on-failure"]);
             if let Some(seed) = self.seed {
                 command.args(["--seed", &seed.to_string()]);
             }
             let mut child = command
-                .current_dir(stack::dev("")?)
                 .stdin(Stdio::null())
                 .kill_on_drop(true)
                 .spawn()

@@ -43,6 +43,7 @@ Examples:
   cargo dev stop selections                    an outage of one service; `start` ends it
   curl -H \"Authorization: Bearer $(cargo dev token anna)\" http://127.0.0.1:8080/api/v1/selections
   cargo dev test -p selections                 test one service
+  cargo dev fuzz --seconds 600                 look longer for what no test knows of
 
 DATABASE_URL and KAFKA_BROKERS, where set, name the PostgreSQL and the Kafka to use; otherwise the
 stack brings its own. Variables of a service (`LOG=info`, say) are passed on to it. Everything that is

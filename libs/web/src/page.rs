@@ -17,6 +17,7 @@ const POLICY: &str = "default-src 'self'; img-src 'self' data:; base-uri 'none';
 pub(crate) fn serve(area: &str, api: OpenApi, tried: bool) -> impl HttpServiceFactory + use<> {
     let config = Config::new(["openapi.json"])
         .use_base_layout()
+        .default_models_expand_depth(0)
         .display_operation_id(true)
         .display_request_duration(true)
         .filter(true)

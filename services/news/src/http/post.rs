@@ -112,7 +112,7 @@ pub struct CreatePost {
     #[schema(max_length = 1000)]
     summary: Option<String>,
     cover_file_id: Option<FileId>,
-    #[schema(max_items = 20)]
+    #[schema(value_type = Option<Vec<Tag>>, max_items = 20)]
     tags: Option<Vec<String>>,
     /// The company that the post is written for: the token's, or none.
     author_company_id: Option<CompanyId>,
@@ -126,7 +126,7 @@ pub struct UpdatePost {
     #[schema(max_length = 1000)]
     summary: Option<String>,
     cover_file_id: Option<FileId>,
-    #[schema(max_items = 20)]
+    #[schema(value_type = Option<Vec<Tag>>, max_items = 20)]
     tags: Option<Vec<String>>,
     /// The version that the caller has seen; another one is a conflict.
     version: Option<i64>,
