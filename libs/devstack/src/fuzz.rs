@@ -21,7 +21,7 @@ use crate::up::Up;
 
 const VERSION: &str = "4.32.5";
 /// What comes on top of the time that a run is given: reading the document, telling what was found.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Look for faults with Schemathesis: what the documents allow and forbid, against what the services do
 ///
