@@ -1,5 +1,7 @@
 //! `cargo dev fuzz`: Schemathesis against every service, on a stack of its own.
 
+mod known;
+
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
@@ -71,8 +73,9 @@ impl Fuzz {
             },
             Err(error) => Err(error),
         };
-        running.stop().await?;
+        let stopped = running.stop().await;
         let faulty = result?;
+        stopped?;
         if faulty.is_empty() {
             crate::say("no faults were found");
             return Ok(ExitCode::SUCCESS);
@@ -83,6 +86,7 @@ impl Fuzz {
 
     /// The runs that found faults.
     async fn fuzz(&self, schemathesis: &PathBuf, stack: &Stack) -> anyhow::Result<Vec<String>> {
+        known::plant(stack).await?;
         let runs = runs(stack)?;
         let share = Duration::from_secs(self.seconds) / u32::try_from(runs.len())?;
         let settings = stack::root().join("libs/devstack/fuzz");
