@@ -12,6 +12,7 @@ pub mod faults;
 pub mod forged;
 pub mod issuer;
 pub mod page;
+pub mod kafka;
 pub mod service;
 
 /// A variable of the environment that `cargo dev test` sets.

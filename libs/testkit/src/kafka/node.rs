@@ -1,0 +1,195 @@
+//! One node of a cluster: its folder, its settings, its process.
+
+use std::fs::OpenOptions;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::process::{Child, Command};
+
+use super::home;
+
+/// Names every cluster there will ever be here: 16 bytes in base64.
+const CLUSTER: &str = "bG9jYWwtZGV2LXN0YWNrMA";
+/// Of several nodes that stop together the last ones have no quorum left to take their leave of.
+const STOP: Duration = Duration::from_secs(15);
+/// Below what Linux and macOS give to connections, so that a killed node finds its ports free.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// Where a node listens.
+#[derive(Clone, Copy)]
+pub(super) struct Address {
+    pub(super) id: u16,
+    port: u16,
+    controller: u16,
+}
+
+impl Address {
+    /// Two ports that are free at this moment and none of those of `others`.
+    pub(super) fn choose(id: u16, others: &[Self]) -> anyhow::Result<Self> {
+        let mut free = (0..100).map(|_| rand::random_range(PORTS)).filter(|port| {
+            others.iter().all(|other| other.port != *port && other.controller != *port)
+                && TcpListener::bind(("127.0.0.1", *port)).is_ok()
+        });
+        let port = free.next().context("no free port")?;
+        let controller = free.find(|other| *other != port).context("no free port")?;
+        Ok(Self { id, port, controller })
+    }
+
+    pub(super) fn broker(self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn voter(self) -> String {
+        format!("{}@127.0.0.1:{}", self.id, self.controller)
+    }
+}
+
+pub(super) struct Node {
+    pub(super) address: Address,
+    folder: PathBuf,
+    /// `None`: it was killed or stopped.
+    process: Option<Process>,
+}
+
+struct Process {
+    server: Child,
+    /// Kills the server when this process has ended without doing so: its input ends then.
+    #[expect(dead_code, reason = "held, and killed when dropped")]
+    guard: Child,
+}
+
+impl Node {
+    /// Writes its settings, formats its storage if that is new, and starts it.
+    pub(super) async fn create(folder: &Path, address: Address, all: &[Address]) -> anyhow::Result<Self> {
+        let folder = folder.join(format!("node-{}", address.id));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("server.properties"), settings(&folder, address, all))?;
+        let mut node = Self { address, folder, process: None };
+        if !node.folder.join("data/meta.properties").exists() {
+            let mut format = node.java("kafka.tools.StorageTool")?;
+            format.args(["format", "-t", CLUSTER, "-c"]).arg(node.folder.join("server.properties"));
+            ensure!(format.status().await?.success(), "Kafka's storage could not be made: {}", node.words());
+        }
+        node.start()?;
+        Ok(node)
+    }
+
+    pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        ensure!(self.process.is_none(), "node {} runs already", self.address.id);
+        let mut server = self.java("kafka.Kafka")?;
+        let server = server.arg(self.folder.join("server.properties")).spawn()?;
+        let id = server.id().context("it has ended already")?;
+        let guard = Command::new("/bin/sh")
+            .args(["-c", &format!("read -r _; kill -KILL {id}")])
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        self.process = Some(Process { server, guard });
+        Ok(())
+    }
+
+    pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
+        let mut process = self.process.take().context("it does not run")?;
+        Ok(process.server.kill().await?)
+    }
+
+    pub(super) async fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let id = self.process.as_ref().and_then(|process| process.server.id()).context("it does not run")?;
+        // The shell's own `kill`, since a small machine may have no other.
+        let kill = Command::new("/bin/sh").args(["-c", &format!("kill -{name} {id}")]).status().await?;
+        ensure!(kill.success(), "node {} takes no signal", self.address.id);
+        Ok(())
+    }
+
+    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
+        if self.process.is_none() {
+            return Ok(());
+        }
+        // It may have ended by itself.
+        let _ = self.signal("TERM").await;
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        if tokio::time::timeout(STOP, process.server.wait()).await.is_err() {
+            process.server.kill().await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn ended(&mut self) -> anyhow::Error {
+        match &mut self.process {
+            Some(process) => match process.server.wait().await {
+                Ok(status) => {
+                    anyhow::anyhow!("Kafka's node {} ended ({status}): {}", self.address.id, self.words())
+                }
+                Err(error) => error.into(),
+            },
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A command that runs one of Kafka's programs and logs into the node's folder.
+    fn java(&self, program: &str) -> anyhow::Result<Command> {
+        let log = OpenOptions::new().create(true).append(true).open(self.log())?;
+        let mut java = Command::new("java");
+        java.args(["-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp"])
+            .arg(home()?.join("libs/*"))
+            .arg(program)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // Ctrl-C goes to the whole group, but whoever started it decides when it ends.
+            .process_group(0)
+            .kill_on_drop(true);
+        Ok(java)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("server.log")
+    }
+
+    /// The last line of its log and where the others are.
+    fn words(&self) -> String {
+        let text = std::fs::read_to_string(self.log()).unwrap_or_default();
+        let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        format!("{line} (see {})", self.log().display())
+    }
+}
+
+/// As in production where it matters: no topic by accident, three replicas of which two must have a
+/// message, where there are three nodes. Otherwise quick: nobody waits for members that may join.
+fn settings(folder: &Path, address: Address, all: &[Address]) -> String {
+    let voters: Vec<_> = all.iter().copied().map(Address::voter).collect();
+    let replicas = all.len().min(3);
+    let in_sync = replicas.div_ceil(2);
+    format!(
+        "process.roles=broker,controller\n\
+         node.id={id}\n\
+         controller.quorum.voters={voters}\n\
+         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
+         controller.listener.names=CONTROLLER\n\
+         log.dirs={data}\n\
+         broker.session.timeout.ms=6000\n\
+         broker.heartbeat.interval.ms=1000\n\
+         replica.lag.time.max.ms=5000\n\
+         auto.create.topics.enable=false\n\
+         default.replication.factor={replicas}\n\
+         min.insync.replicas={in_sync}\n\
+         offsets.topic.num.partitions=5\n\
+         offsets.topic.replication.factor={replicas}\n\
+         transaction.state.log.num.partitions=5\n\
+         transaction.state.log.replication.factor={replicas}\n\
+         transaction.state.log.min.isr={in_sync}\n\
+         share.coordinator.state.topic.num.partitions=5\n\
+         share.coordinator.state.topic.replication.factor={replicas}\n\
+         share.coordinator.state.topic.min.isr={in_sync}\n\
+         group.initial.rebalance.delay.ms=0\n",
+        id = address.id,
+        voters = voters.join(","),
+        port = address.port,
+        controller = address.controller,
+        data = folder.join("data").display(),
+    )
+}
