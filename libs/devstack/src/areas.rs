@@ -99,3 +99,40 @@ fn configuration<S: Service>(settings: Settings) -> anyhow::Result<S::Config> {
     let config = S::configure(&mut env);
     env.finish(config).with_context(|| S::NAME)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use messaging::topics::Topics;
+
+    use super::{all, topics};
+
+    /// What an area publishes, by its AsyncAPI document.
+    fn published(area: &str) -> BTreeSet<String> {
+        let path = crate::stack::root().join(format!("contracts/asyncapi/{area}.yaml"));
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().filter_map(|line| line.trim().strip_prefix("address: ")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_a_service_publishes_is_declared_as_its_own() {
+        let declared = Topics::built_in().unwrap();
+        for area in all() {
+            let own = declared.topics().iter().filter(|topic| topic.owner == area.name);
+            assert_eq!(own.map(|topic| topic.name.clone()).collect::<BTreeSet<_>>(), published(area.name));
+        }
+    }
+
+    #[test]
+    fn every_topic_that_is_used_is_declared_and_no_other() {
+        let declared = Topics::built_in().unwrap();
+        let used: BTreeSet<_> = topics(&all()).into_iter().collect();
+        let names: BTreeSet<_> = declared.topics().iter().map(|topic| topic.name.clone()).collect();
+        assert_eq!(names.difference(&used).count(), 0, "{names:?} are not all used: {used:?}");
+        for name in used.difference(&names) {
+            let made = all().iter().any(|area| declared.is_made_by(area.name, name));
+            assert!(made, "{name} is neither declared nor anybody's dead letters");
+        }
+    }
+}

@@ -56,12 +56,15 @@ impl Bus {
         self
     }
 
-    /// Relays and consumes as parts of `process`, in as many replicas as there are.
+    /// Relays and consumes as parts of `process`, in as many replicas as there are. Tells of those of
+    /// `topics` that are missing.
     ///
     /// # Errors
     /// Settings that librdkafka does not know.
-    pub fn start(self, process: &Process) -> anyhow::Result<()> {
+    pub fn start(self, process: &Process, topics: Vec<String>) -> anyhow::Result<()> {
         self.config.require_broker(process)?;
+        let config = self.config.clone();
+        process.spawn(Phase::Work, "topics", |ending| config.watch_topics(topics, ending));
         let relay = Relay::new(&self, process.metrics(), self.config.clone());
         process.spawn(Phase::Delivery, "relay", |ending| relay.run(ending));
         let backlog = Backlog::new(self.db.clone(), process.metrics());
@@ -86,10 +89,5 @@ impl Bus {
 
     pub(crate) fn subscription(&self, group: &str) -> Option<&Subscription> {
         self.subscriptions.iter().find(|subscription| subscription.group == group)
-    }
-
-    /// Where copies of this service's dead letters go.
-    pub(crate) fn dead_letter_topic(service: &str, topic: &str) -> String {
-        format!("{topic}.{service}.dlq")
     }
 }

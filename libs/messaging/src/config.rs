@@ -7,6 +7,8 @@ use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, Producer};
 use runtime::{Env, Process};
 
+use crate::topics::Source;
+
 /// Readiness is asked every few seconds and has an answer in less.
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -16,13 +18,20 @@ pub struct Config {
     brokers: String,
     group_suffix: String,
     fetch_wait_ms: u32,
+    session_timeout_ms: u32,
     properties: Vec<String>,
+    pub(crate) topics: Source,
 }
 
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let brokers = env.require("KAFKA_BROKERS", "Kafka bootstrap servers, as in host:9092,host:9092");
         let fetch_wait_ms = env.or("KAFKA_FETCH_WAIT_MS", 100, "how long a fetch may wait for messages");
+        let session_timeout_ms = env.or(
+            "KAFKA_SESSION_TIMEOUT_MS",
+            45_000,
+            "a consumer that was silent for so long loses its partitions to the others",
+        );
         let group_suffix = env.or(
             "KAFKA_GROUP_SUFFIX",
             String::new(),
@@ -30,17 +39,24 @@ impl Config {
         );
         let properties =
             env.list("KAFKA_PROPERTIES", "further librdkafka settings, as in security.protocol=ssl");
+        let topics = env.or(
+            "KAFKA_TOPICS",
+            Source::BuiltIn,
+            "the topics that migrate makes, as YAML (see deploy/kafka/topics.yaml); or elsewhere: it makes none",
+        );
         Some(Self {
             brokers: brokers?,
             group_suffix: group_suffix?,
             fetch_wait_ms: fetch_wait_ms?,
+            session_timeout_ms: session_timeout_ms?,
             properties: properties?,
+            topics: topics?,
         })
     }
 
-    fn client(&self) -> ClientConfig {
+    pub(crate) fn client(&self) -> ClientConfig {
         let mut client = ClientConfig::new();
-        client.set("bootstrap.servers", &self.brokers);
+        client.set("bootstrap.servers", &self.brokers).set("allow.auto.create.topics", "false");
         for (name, value) in self.properties.iter().filter_map(|property| property.split_once('=')) {
             client.set(name, value);
         }
@@ -88,7 +104,7 @@ impl Config {
             .set("auto.commit.interval.ms", "1000")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "earliest")
-            .set("allow.auto.create.topics", "false")
+            .set("session.timeout.ms", self.session_timeout_ms.to_string())
             .set("topic.metadata.refresh.interval.ms", "30000")
             .set("statistics.interval.ms", "5000")
             .set("fetch.wait.max.ms", self.fetch_wait_ms.to_string());

@@ -8,7 +8,7 @@ use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
 use crate::schema::{dead_letter, inbox, inbox_event};
-use crate::{Bus, Message, outbox};
+use crate::{Message, outbox, topics};
 
 /// What the inbox says of a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub(crate) async fn bury(
         .execute(tx.conn())
         .await?;
     set_blocked(tx, consumer, &message.topic, &message.key, true).await?;
-    outbox::append_dead(tx, message, &Bus::dead_letter_topic(service, &message.topic)).await
+    outbox::append_dead(tx, message, &topics::dead_letters(&message.topic, service)).await
 }
 
 /// Whether the later messages of a key go aside unseen. Locks the key.

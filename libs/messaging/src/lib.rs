@@ -21,6 +21,7 @@ mod partitions;
 mod relay;
 mod schema;
 mod tenure;
+pub mod topics;
 
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 

@@ -54,7 +54,7 @@ pub trait Service: 'static {
     /// Reads the configuration; `None` after a mistake, which [`Env`] remembers.
     fn configure(env: &mut Env) -> Option<Self::Config>;
 
-    /// Brings the service's schema up to date. Safe to run from several replicas at once.
+    /// Brings the service's schema up to date and makes its topics. Safe to run from several replicas at once.
     fn migrate(config: &Self::Config) -> impl Future<Output = anyhow::Result<()>>;
 
     /// Starts the parts of the role on `process` and answers once they listen.
@@ -67,7 +67,7 @@ pub trait Service: 'static {
     /// Does an operator's command; what it has to say goes to standard output.
     fn operate(config: Self::Config, operation: Self::Operation) -> impl Future<Output = anyhow::Result<()>>;
 
-    /// Every topic that the service publishes to or consumes.
+    /// Every topic that the service publishes to, consumes, or puts dead letters into.
     fn topics() -> Vec<String>;
 
     /// The documents that `contracts/` holds.
@@ -87,7 +87,7 @@ enum Command<O: Subcommand> {
     Serve,
     /// Relay the outbox, consume the bus, run jobs
     Work,
-    /// Bring the schema up to date, then exit
+    /// Bring the schema up to date and make missing topics, then exit
     Migrate,
     /// Print the OpenAPI and AsyncAPI documents, or write them below a folder
     Contracts { folder: Option<PathBuf> },

@@ -49,12 +49,20 @@ impl Bus {
     /// When it cannot be reached: no test that needs it can go on.
     pub fn shared(topics: &[String]) -> &'static Self {
         static BUS: OnceLock<Bus> = OnceLock::new();
-        BUS.get_or_init(|| Self::connect(topics).expect("the bus"))
+        let connect = || Self::connect(&crate::required("KAFKA_BROKERS")?, topics);
+        BUS.get_or_init(|| connect().expect("the bus"))
     }
 
-    fn connect(topics: &[String]) -> anyhow::Result<Self> {
+    /// The bus of these brokers.
+    ///
+    /// # Errors
+    /// When none of them answers.
+    ///
+    /// # Panics
+    /// Never here: its reader would, had another test panicked in it.
+    pub fn connect(brokers: &str, topics: &[String]) -> anyhow::Result<Self> {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", crate::required("KAFKA_BROKERS")?);
+        config.set("bootstrap.servers", brokers);
         let producer = config.create()?;
         let consumer: BaseConsumer = config
             .set("group.id", "testkit")

@@ -151,6 +151,8 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
         ("DATABASE_URL", database_url.clone()),
         ("KAFKA_BROKERS", required("KAFKA_BROKERS")?),
         ("KAFKA_FETCH_WAIT_MS", "20".to_owned()),
+        // The embedded broker lets a group wait for nearly so long when a member has left.
+        ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
         ("AUTH_ISSUER", issuer().url().to_owned()),
         ("PUBLIC_LISTEN", loopback.clone()),
         ("INTERNAL_LISTEN", loopback.clone()),

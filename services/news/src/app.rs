@@ -39,7 +39,8 @@ impl runtime::Service for Service {
     }
 
     async fn migrate(config: &Config) -> anyhow::Result<()> {
-        ::db::migrate(&config.database, [messaging::MIGRATIONS, MIGRATIONS]).await
+        ::db::migrate(&config.database, [messaging::MIGRATIONS, MIGRATIONS]).await?;
+        config.messaging.make_topics(NAME, &Self::topics()).await
     }
 
     async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
@@ -64,7 +65,7 @@ impl runtime::Service for Service {
             })?);
         }
         if role.works() {
-            bus(db.clone(), config.messaging).start(process)?;
+            bus(db.clone(), config.messaging).start(process, Self::topics())?;
             let retry = SnapshotDetachRetry::new(db, Selections::new(&config.selections)?);
             process.spawn(Phase::Work, "snapshot-detach-retry", |ending| retry.run(ending));
         }

@@ -5,6 +5,7 @@ use ::web::{Area, Listener, RateLimit, Server};
 use actix_web::web;
 use auth::{Keys, Verifier};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use messaging::topics::dead_letters;
 use messaging::{Bus, Handler};
 use runtime::{Contracts, Endpoints, Env, Phase, Process, Role};
 
@@ -39,7 +40,8 @@ impl runtime::Service for Service {
     }
 
     async fn migrate(config: &Config) -> anyhow::Result<()> {
-        ::db::migrate(&config.database, [messaging::MIGRATIONS, MIGRATIONS]).await
+        ::db::migrate(&config.database, [messaging::MIGRATIONS, MIGRATIONS]).await?;
+        config.messaging.make_topics(NAME, &Self::topics()).await
     }
 
     async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
@@ -72,7 +74,7 @@ impl runtime::Service for Service {
             internal = Some(server.listen(listener, data(auth::PLATFORM_INTERNAL))?);
         }
         if role.works() {
-            bus(db, config.messaging).start(process)?;
+            bus(db, config.messaging).start(process, Self::topics())?;
         }
         // Last: who asks whether the service is ready finds it listening.
         Ok(Endpoints { public, internal, admin: server.admin()? })
@@ -85,7 +87,7 @@ impl runtime::Service for Service {
     fn topics() -> Vec<String> {
         let published = events::TOPICS.iter().map(|topic| (*topic).to_owned());
         let consumed =
-            Chessboard::TOPICS.iter().flat_map(|topic| [(*topic).to_owned(), format!("{topic}.{NAME}.dlq")]);
+            Chessboard::TOPICS.iter().flat_map(|topic| [(*topic).to_owned(), dead_letters(topic, NAME)]);
         published.chain(consumed).collect()
     }
 

@@ -11,7 +11,7 @@ use crate::{
 const DEAD_LETTERS: &str = "platform.chessboard.property-object-upserted.v1.selections.dlq";
 
 /// An object as chessboard tells of it; `number` tells versions apart.
-fn object(id: Uuid, version: i64, number: &str) -> Value {
+pub fn object(id: Uuid, version: i64, number: &str) -> Value {
     json!({
         "Id": id, "Version": version,
         "ProjectId": guid(), "ProjectName": "Лесной", "BuildingId": guid(), "BuildingName": "К2",

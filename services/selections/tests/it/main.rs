@@ -20,6 +20,7 @@ mod races;
 mod replicas;
 mod selection;
 mod snapshots;
+mod topics;
 
 use std::sync::OnceLock;
 use std::time::Duration;
