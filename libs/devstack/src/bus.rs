@@ -1,20 +1,13 @@
 //! The broker of a stack: somebody else's, one embedded in this process, or a real one of its own.
 
-use std::time::Duration;
-
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
+use messaging::topics::Topics;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::types::RDKafkaErrorCode;
 use testkit::broker::Embedded;
+use testkit::kafka::Cluster;
 
-use crate::kafka::Kafka;
+use crate::kafka;
 use crate::progress::Step;
-
-/// How long a broker may take to answer while the stack starts.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
@@ -28,21 +21,20 @@ pub(crate) enum Kind {
 pub(crate) enum Bus {
     External(String),
     Embedded(Embedded),
-    Kafka(Kafka),
+    Kafka(Cluster),
 }
 
 impl Bus {
-    /// `KAFKA_BROKERS` wins over the kind that was asked for.
-    pub(crate) async fn open(
-        external: Option<String>,
-        kind: Kind,
-        topics: &[String],
-        step: &Step,
-    ) -> anyhow::Result<Self> {
-        let bus = match (external, kind) {
+    /// The data of the stack's real one, and of that of the tests.
+    pub(crate) const STACK: &'static str = "stack";
+    pub(crate) const TESTS: &'static str = "test";
+
+    /// `KAFKA_BROKERS` wins over the kind that was asked for. A real one keeps its data under `name`.
+    pub(crate) async fn open(kind: Kind, name: &str, topics: &[String], step: &Step) -> anyhow::Result<Self> {
+        let bus = match (crate::variable("KAFKA_BROKERS"), kind) {
             (Some(brokers), _) => Self::External(brokers),
             (None, Kind::Embedded) => return Ok(Self::Embedded(Embedded::start(topics)?)),
-            (None, Kind::Kafka) => Self::Kafka(Kafka::start(step).await?),
+            (None, Kind::Kafka) => Self::Kafka(kafka::start(name, 1, step).await?),
         };
         if let Err(error) = create_topics(&bus.brokers()?, topics).await {
             bus.close().await?;
@@ -55,7 +47,7 @@ impl Bus {
         match self {
             Self::External(brokers) => Ok(brokers.clone()),
             Self::Embedded(broker) => broker.bootstrap_servers(),
-            Self::Kafka(kafka) => Ok(kafka.brokers()),
+            Self::Kafka(kafka) => Ok(kafka.bootstrap_servers()),
         }
     }
 
@@ -77,27 +69,13 @@ impl Bus {
 
 /// Makes the topics that are missing.
 async fn create_topics(brokers: &str, topics: &[String]) -> anyhow::Result<()> {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", brokers);
-    let client: BaseConsumer = config.create().context("KAFKA_BROKERS cannot be used")?;
-    let metadata = tokio::task::block_in_place(|| client.fetch_metadata(None, PATIENCE))
-        .map_err(|_| anyhow::anyhow!("no Kafka broker answers at {brokers}"))?;
-    let missing = |topic: &&String| !metadata.topics().iter().any(|known| known.name() == topic.as_str());
-    let new: Vec<_> = topics
-        .iter()
-        .filter(missing)
-        .map(|topic| NewTopic::new(topic, 4, TopicReplication::Fixed(-1)))
-        .collect();
-    if new.is_empty() {
-        return Ok(());
-    }
-    let admin: AdminClient<DefaultClientContext> = config.create()?;
-    let options = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
-    for result in admin.create_topics(&new, &options).await.context("the topics could not be created")? {
-        match result {
-            Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
-            Err((topic, error)) => bail!("topic {topic} could not be created: {error}"),
-        }
+    let declared = Topics::built_in()?.replicated_by_default();
+    let mut client = ClientConfig::new();
+    client.set("bootstrap.servers", brokers);
+    let outcome = declared.make(&client, topics).await.with_context(|| format!("the broker at {brokers}"))?;
+    ensure!(outcome.refused.is_empty(), "{}", outcome.refused.join("; "));
+    for difference in outcome.differing {
+        eprintln!("{difference}");
     }
     Ok(())
 }

@@ -9,11 +9,13 @@ use crate::stack::{Lock, Stack};
 
 pub(crate) async fn run() -> anyhow::Result<()> {
     let mut found = false;
-    if let Some(process) = Lock::holder("up")? {
-        found = true;
-        children::terminate(process).await;
-        ensure!(children::gone(process).await, "`cargo dev up` (process {process}) does not stop");
-        crate::say(&format!("stopped `cargo dev up` (process {process})"));
+    for command in ["up", "kafka"] {
+        if let Some(process) = Lock::holder(command)? {
+            found = true;
+            children::terminate(process).await;
+            ensure!(children::gone(process).await, "`cargo dev {command}` (process {process}) does not stop");
+            crate::say(&format!("stopped `cargo dev {command}` (process {process})"));
+        }
     }
     for name in children::stop_left_behind().await? {
         found = true;

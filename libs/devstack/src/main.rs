@@ -44,6 +44,7 @@ Examples:
   curl -H \"Authorization: Bearer $(cargo dev token anna)\" http://127.0.0.1:8080/api/v1/selections
   cargo dev test -p selections                 test one service
   cargo dev fuzz --seconds 600                 look longer for what no test knows of
+  cargo dev test --kafka real                  test against a real Apache Kafka
 
 DATABASE_URL and KAFKA_BROKERS, where set, name the PostgreSQL and the Kafka to use; otherwise the
 stack brings its own. Variables of a service (`LOG=info`, say) are passed on to it. Everything that is
@@ -72,6 +73,7 @@ enum Command {
     Demo(demo::Demo),
     Token(actors::Token),
     Events(events::Events),
+    Kafka(kafka::Kafka),
     Test(test::Test),
     Fuzz(fuzz::Fuzz),
 }
@@ -98,6 +100,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Down => down::run().await,
             Command::Token(token) => token.run(),
             Command::Events(events) => events.run().await,
+            Command::Kafka(kafka) => kafka.run().await,
             Command::Test(test) => return test.run().await,
             Command::Fuzz(fuzz) => return logged(fuzz.run()).await,
         };

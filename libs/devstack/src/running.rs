@@ -13,14 +13,13 @@ use crate::bus::Bus;
 use crate::children;
 use crate::control::{Control, Request};
 use crate::gateway::{self, Routes};
-use crate::kafka::Kafka;
 use crate::page::Page;
 use crate::postgres::{self, Cluster};
 use crate::progress::Step;
 use crate::services::{Mode, Services};
 use crate::stack::{self, Lock, Stack, State, Urls};
 use crate::up::Up;
-use crate::{actors, processes, seed, services};
+use crate::{actors, kafka, processes, seed, services};
 
 /// Everything that has been started so far.
 pub(crate) struct Running {
@@ -78,6 +77,8 @@ impl Running {
         let mut common = Settings::from([
             ("DATABASE_URL", database_url.clone()),
             ("KAFKA_BROKERS", brokers.clone()),
+            // The embedded broker lets a group wait for nearly so long when a service was stopped.
+            ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
             ("AUTH_ISSUER", url.clone()),
             // Guests are told apart by the address that the gateway saw.
             ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
@@ -137,10 +138,10 @@ impl Running {
     async fn start_bus(&mut self, options: &Up, areas: &[Area]) -> anyhow::Result<String> {
         let step = Step::start("broker");
         if options.fresh {
-            Kafka::forget()?;
+            kafka::forget(Bus::STACK)?;
         }
-        let external = crate::variable("KAFKA_BROKERS");
-        let bus = self.bus.insert(Bus::open(external, options.broker, &areas::topics(areas), &step).await?);
+        let bus = Bus::open(options.broker, Bus::STACK, &areas::topics(areas), &step).await?;
+        let bus = self.bus.insert(bus);
         let brokers = bus.brokers()?;
         step.done(format!("{brokers}, {}", bus.describe()));
         Ok(brokers)
