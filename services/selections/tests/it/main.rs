@@ -21,6 +21,7 @@ mod replicas;
 mod selection;
 mod snapshots;
 mod topics;
+mod trace;
 
 use std::sync::OnceLock;
 use std::time::Duration;

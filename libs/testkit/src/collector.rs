@@ -1,0 +1,66 @@
+//! An OTLP collector: the spans that a process has exported.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+
+use crate::faults::{Fault, Faults};
+
+/// How long a span may take to arrive before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A listening collector. It stops when dropped.
+pub struct Collector(Faults);
+
+impl Collector {
+    pub(crate) fn start() -> Self {
+        let collector = Faults::before("http://127.0.0.1:1");
+        collector.on("/v1/traces", Fault::Answer(200, String::new()));
+        Self(collector)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.0.url()
+    }
+
+    fn spans(&self, trace: &str) -> impl Iterator<Item = Span> {
+        let exports = self.0.calls("/v1/traces").into_iter();
+        exports
+            .map(|call| ExportTraceServiceRequest::decode(call.raw.as_slice()).expect("OTLP"))
+            .flat_map(|export| export.resource_spans)
+            .flat_map(|spans| spans.scope_spans)
+            .flat_map(|scope| scope.spans)
+            .filter(move |span| hex(&span.trace_id) == trace)
+    }
+
+    /// The first span of `trace` that is the one, once it is here.
+    ///
+    /// # Panics
+    /// When it does not arrive.
+    pub async fn span(&self, trace: &str, is_it: impl Fn(&Span) -> bool) -> Span {
+        let arrived = async {
+            loop {
+                if let Some(span) = self.spans(trace).find(&is_it) {
+                    return span;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let arrived = tokio::time::timeout(PATIENCE, arrived).await;
+        arrived.unwrap_or_else(|_| {
+            let names: Vec<_> = self.spans(trace).map(|span| span.name).collect();
+            panic!("the span does not arrive, only {names:?}")
+        })
+    }
+}
+
+/// An id as `traceparent` writes it.
+pub fn hex(id: &[u8]) -> String {
+    id.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("memory");
+        hex
+    })
+}

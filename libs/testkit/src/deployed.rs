@@ -1,0 +1,82 @@
+//! A service as it is deployed: its binary in a process of its own, with a database and a collector.
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::collector::Collector;
+use crate::issuer::Claims;
+use crate::service::issuer;
+use crate::{database, required};
+
+/// How long a process may take until it is ready.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running process. It is killed when dropped.
+pub struct Deployed {
+    pub collector: Collector,
+    pub process: Child,
+    public: String,
+}
+
+impl Deployed {
+    /// Migrates a database and starts `binary` in `roles` (none: all of them), with `settings` over the
+    /// defaults.
+    ///
+    /// # Panics
+    /// When it does not become ready.
+    pub async fn start(binary: &str, roles: &[&str], settings: &[(&str, &str)]) -> Self {
+        let collector = Collector::start();
+        let [public, internal, admin] = std::array::from_fn(|_| free());
+        let mut environment = HashMap::from([
+            ("DATABASE_URL", database::create().await.expect("a database")),
+            ("KAFKA_BROKERS", required("KAFKA_BROKERS").expect("a broker")),
+            ("KAFKA_FETCH_WAIT_MS", "20".to_owned()),
+            ("KAFKA_GROUP_SUFFIX", format!(".{}", Uuid::from_u128(rand::random()).simple())),
+            ("AUTH_ISSUER", issuer().url().to_owned()),
+            ("PUBLIC_LISTEN", public.clone()),
+            ("INTERNAL_LISTEN", internal),
+            ("ADMIN_LISTEN", admin.clone()),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url()),
+            ("OTEL_BSP_SCHEDULE_DELAY", "100".to_owned()),
+        ]);
+        environment.extend(settings.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        let command = |roles: &[&str]| {
+            let mut command = Command::new(binary);
+            command.args(roles).envs(&environment).stdout(Stdio::null()).kill_on_drop(true);
+            command
+        };
+        assert!(command(&["migrate"]).status().await.expect("the binary").success(), "migrate");
+        let process = command(roles).spawn().expect("the binary");
+        let operator = reqwest::ClientBuilder::new().build().expect("a client");
+        let ready = async {
+            let health = || operator.get(format!("http://{admin}/health/ready")).send();
+            while !health().await.is_ok_and(|health| health.status().is_success()) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, ready).await.is_ok(), "{binary} does not become ready");
+        Self { collector, process, public: format!("http://{public}") }
+    }
+
+    /// Whoever `claims` speak for, at the public port.
+    ///
+    /// # Panics
+    /// When the token cannot be signed.
+    pub fn caller(&self, claims: &Claims) -> Client {
+        Client::new(self.public.clone(), Some(issuer().token(claims).expect("a token")))
+    }
+}
+
+/// An address that nobody listens on; below those that the system hands out, or somebody else who starts
+/// meanwhile could get it.
+fn free() -> String {
+    let mut ports = std::iter::repeat_with(|| 20_000 + rand::random::<u16>() % 10_000);
+    let listener = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    listener.expect("a port").local_addr().expect("an address").to_string()
+}
