@@ -4,7 +4,7 @@ use std::future::{Ready, ready};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ::web::Problem;
+use ::web::{KnownCaller, Problem};
 use actix_web::body::MessageBody;
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::AUTHORIZATION;
@@ -36,7 +36,10 @@ pub async fn authenticate<B: MessageBody>(
     if let Some(token) = bearer(request.request()) {
         let authentication = match verifier.verify(token).await {
             Ok(claims) => match verifier.check_limit(&claims) {
-                Ok(()) => Authentication::Verified(claims),
+                Ok(()) => {
+                    request.extensions_mut().insert(KnownCaller(claims.sub.clone()));
+                    Authentication::Verified(claims)
+                }
                 Err(limited) => Authentication::Limited(limited),
             },
             Err(Refusal::Invalid) => Authentication::Refused,

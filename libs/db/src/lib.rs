@@ -17,7 +17,7 @@ use runtime::{Env, Process};
 pub use error::Error;
 pub use json::Json;
 pub use migrate::migrate;
-pub use tx::{Committed, Tx};
+pub use tx::{Committed, Tx, close};
 
 /// What queries run on: within a transaction (`tx.conn()`) or without (`db.conn()`).
 pub type Conn = AsyncPgConnection;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use deadpool::managed::Object;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager};
 use tokio::sync::Notify;
 
@@ -15,18 +16,22 @@ use crate::{Conn, Error, PooledConn};
 pub struct Tx {
     conn: PooledConn,
     announced: bool,
+    swollen: bool,
 }
 
 impl Tx {
     pub(crate) async fn begin(mut conn: PooledConn) -> Result<Self, Error> {
         AnsiTransactionManager::begin_transaction(&mut *conn).await?;
-        Ok(Self { conn, announced: false })
+        Ok(Self { conn, announced: false, swollen: false })
     }
 
     pub(crate) async fn commit(mut self, committed: &Committed) -> Result<(), Error> {
         AnsiTransactionManager::commit_transaction(&mut *self.conn).await?;
         if self.announced {
             committed.0.notify_one();
+        }
+        if self.swollen {
+            close(self.conn);
         }
         Ok(())
     }
@@ -41,6 +46,9 @@ impl Tx {
         {
             tracing::warn!(%error, "a rollback failed");
         }
+        if self.swollen {
+            close(self.conn);
+        }
     }
 
     /// The connection, for queries of this transaction.
@@ -48,10 +56,21 @@ impl Tx {
         &mut self.conn
     }
 
+    /// Something large went through the connection: it is closed afterwards, as by [`close`].
+    pub fn swell(&mut self) {
+        self.swollen = true;
+    }
+
     /// Wakes whoever waits on [`Committed`] once this transaction has committed.
     pub fn announce(&mut self) {
         self.announced = true;
     }
+}
+
+/// Closes a connection that something large went through. Back in the pool it would keep its buffers,
+/// some of them for each direction, as large as they have grown.
+pub fn close(conn: PooledConn) {
+    drop(Object::take(conn));
 }
 
 /// Tells of commits in this process that had something to announce: the relay's wake-up.

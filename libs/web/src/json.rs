@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use actix_web::dev::Payload;
@@ -14,19 +13,18 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use values::Invalid;
 
+use crate::rate_limit::caller;
+use crate::room::{LARGE, ROOM};
 use crate::strict::Strict;
 use crate::{FieldError, Problem};
 
-/// A body above so many bytes is large: so many of them are held in memory at once, others wait.
-const LARGE: usize = 1024 * 1024;
-const LARGE_AT_ONCE: usize = 8;
-const LARGE_WAIT: Duration = Duration::from_secs(5);
-/// A body comes within this time, so that nobody holds its room by sending slowly.
-const READ_PATIENCE: Duration = Duration::from_mins(1);
+/// A body that has not come after so long comes at this pace at least, so that nobody holds a
+/// connection, or room for a large one, by sending slowly.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
+const BYTES_PER_SECOND: u32 = 256 * 1024;
 
 /// A request body of at most `LIMIT` bytes.
 ///
@@ -47,26 +45,33 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
         let mut payload = payload.take();
         let request = request.clone();
         Box::pin(async move {
-            let mut admitted = false;
             if !is_json {
                 return Err(Problem::unsupported_media_type());
             }
-            if announced.is_some_and(|length: u64| length > LIMIT as u64) {
+            if announced.is_some_and(|length| length > LIMIT) {
                 return Err(Problem::payload_too_large(LIMIT));
             }
             let mut body = BytesMut::new();
-            let deadline = Instant::now() + READ_PATIENCE;
+            let mut admitted = false;
+            let mut deadline = Instant::now() + READ_PATIENCE;
             while let Some(chunk) =
                 timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
             {
                 let chunk = chunk.map_err(|_| refused(String::new(), "malformed"))?;
-                if body.len() + chunk.len() > LIMIT {
+                let length = body.len() + chunk.len();
+                if length > LIMIT {
                     return Err(Problem::payload_too_large(LIMIT));
                 }
-                if body.len() + chunk.len() > LARGE && !admitted {
-                    admit_large(&request).await?;
+                if length > LARGE && !admitted {
+                    let asked = Instant::now();
+                    let place = ROOM.enter(caller(&request)).await?;
+                    // It leaves when the request has been answered.
+                    request.extensions_mut().insert(place);
                     admitted = true;
+                    deadline += asked.elapsed();
+                    body.reserve(announced.unwrap_or(length).max(length) - body.len());
                 }
+                deadline += Duration::from_secs(chunk.len() as u64) / BYTES_PER_SECOND;
                 body.extend_from_slice(&chunk);
             }
             decode(&body).map(Self)
@@ -84,17 +89,6 @@ pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result
         let errors = problem.details().errors.iter().cloned();
         errors.map(|error| FieldError { field: format!("{prefix}{}", error.field), ..error }).collect()
     })
-}
-
-/// Lets a large body in when there is room for it, until its request has been answered.
-async fn admit_large(request: &HttpRequest) -> Result<(), Problem> {
-    static ROOM: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LARGE_AT_ONCE)));
-    let room = tokio::time::timeout(LARGE_WAIT, Arc::clone(&ROOM).acquire_owned()).await;
-    let Ok(Ok(permit)) = room else {
-        return Err(Problem::unavailable(&"too many large bodies at once"));
-    };
-    request.extensions_mut().insert(permit);
-    Ok(())
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {

@@ -9,13 +9,15 @@ mod page;
 mod paging;
 mod problem;
 mod rate_limit;
+mod room;
 mod server;
 mod strict;
+mod unread;
 
 pub use config::Config;
 pub use json::{Fields, Json, decode_part};
 pub use messages::Messages;
 pub use paging::{Page, Paging, SortKey};
 pub use problem::{FieldError, Problem, ProblemBody, Problems};
-pub use rate_limit::{ClientAddress, RateLimit};
+pub use rate_limit::{ClientAddress, KnownCaller, RateLimit};
 pub use server::{Area, Listener, Routes, Server, describe, to_yaml};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use ipnet::IpNet;
@@ -67,6 +67,14 @@ impl ClientAddress {
         }
         Self(address)
     }
+
+    fn of(request: &HttpRequest) -> Self {
+        let trusted = request.app_data::<web::Data<TrustedProxies>>().map_or(&[][..], |trusted| &trusted.0);
+        let peer = request.peer_addr().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.ip());
+        let headers = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
+        let forwarded_for = headers.collect::<Vec<_>>().join(",");
+        Self::new(peer, &forwarded_for, trusted)
+    }
 }
 
 /// An IPv6 caller commands a /64; its addresses count as one.
@@ -79,6 +87,18 @@ impl From<ClientAddress> for IpAddr {
     }
 }
 
+/// Who sends a request, where it is known; left with the request by who has verified its token.
+#[derive(Clone)]
+pub struct KnownCaller(pub String);
+
+/// Who is counted as one: the known caller, else the address.
+pub(crate) fn caller(request: &HttpRequest) -> String {
+    if let Some(KnownCaller(id)) = request.extensions().get() {
+        return id.clone();
+    }
+    IpAddr::from(ClientAddress::of(request)).to_string()
+}
+
 /// The networks whose word is believed; app data of every listener.
 #[derive(Clone)]
 pub(crate) struct TrustedProxies(pub(crate) Vec<IpNet>);
@@ -88,11 +108,7 @@ impl FromRequest for ClientAddress {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let trusted = request.app_data::<web::Data<TrustedProxies>>().map_or(&[][..], |trusted| &trusted.0);
-        let peer = request.peer_addr().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.ip());
-        let headers = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
-        let forwarded_for = headers.collect::<Vec<_>>().join(",");
-        ready(Ok(Self::new(peer, &forwarded_for, trusted)))
+        ready(Ok(Self::of(request)))
     }
 }
 

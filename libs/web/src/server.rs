@@ -19,6 +19,7 @@ use utoipa_actix_web::AppExt;
 
 use crate::middleware::{Durations, RequestSpan, Surroundings, durations, surround};
 use crate::rate_limit::TrustedProxies;
+use crate::unread::hold_body;
 use crate::{Config, Messages, Problem, ProblemBody, page};
 
 /// Longer than a proxy keeps an idle connection, so that none sends a request into one that is just being
@@ -114,6 +115,7 @@ impl Server {
                 .app_data(web::PathConfig::default().error_handler(|_, _| Problem::not_found().into()))
                 .default_service(web::to(unmatched))
                 .wrap(from_fn(surround))
+                .wrap(from_fn(hold_body))
                 .wrap(TracingLogger::<RequestSpan>::new())
         })
         .workers(self.config.workers)

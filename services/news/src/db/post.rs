@@ -1,6 +1,6 @@
 //! Posts as they are stored.
 
-use ::db::{Conn, Json, Tx};
+use ::db::{Db, Json, Tx};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -10,6 +10,9 @@ use time::OffsetDateTime;
 use super::schema::post;
 use crate::domain::{Block, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
 use crate::error::Error;
+
+/// A connection that has carried so many bytes of a post is not kept.
+const LARGE: usize = 1024 * 1024;
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = post, check_for_backend(Pg))]
@@ -98,28 +101,50 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
 }
 
 /// The post, unless it is deleted.
-pub async fn find(conn: &mut Conn, id: PostId) -> Result<Option<Post>, ::db::Error> {
-    let row = post::table
-        .find(id)
-        .filter(post::deleted_at.is_null())
-        .select(Row::as_select())
-        .first(conn)
-        .await
-        .optional()?;
-    Ok(row.map(Post::from))
+pub async fn read(db: &Db, id: PostId) -> Result<Option<Post>, ::db::Error> {
+    let mut conn = db.conn().await?;
+    let post = only(live(id).select(Row::as_select()).load(&mut conn).await?);
+    if post.as_ref().is_some_and(is_large) {
+        ::db::close(conn);
+    }
+    Ok(post)
+}
+
+/// The same within a transaction.
+pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
+    let post = only(live(id).select(Row::as_select()).load(tx.conn()).await?);
+    Ok(post.inspect(|post| keep_small(tx, post)))
 }
 
 /// The same, and nobody changes it before `tx` ends.
 pub async fn lock(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
-    let row = post::table
-        .find(id)
-        .filter(post::deleted_at.is_null())
-        .select(Row::as_select())
-        .for_update()
-        .first(tx.conn())
-        .await
-        .optional()?;
-    Ok(row.map(Post::from))
+    let post = only(live(id).select(Row::as_select()).for_update().load(tx.conn()).await?);
+    Ok(post.inspect(|post| keep_small(tx, post)))
+}
+
+#[diesel::dsl::auto_type(no_type_alias)]
+fn live(id: PostId) -> _ {
+    post::table.find(id).filter(post::deleted_at.is_null())
+}
+
+/// Of an answer that was read to its end: an error may follow a row, such as that a large one took too long.
+fn only(mut rows: Vec<Row>) -> Option<Post> {
+    rows.pop().map(Post::from)
+}
+
+fn keep_small(tx: &mut Tx, post: &Post) {
+    if is_large(post) {
+        tx.swell();
+    }
+}
+
+/// Whether the post is worth a connection.
+fn is_large(post: &Post) -> bool {
+    let texts = post.blocks.iter().map(|block| match block {
+        Block::Text(text) => text.text.len() + text.plain_text.len(),
+        Block::ImageGallery(_) | Block::SelectionEmbed(_) => 0,
+    });
+    texts.sum::<usize>() > LARGE
 }
 
 /// Writes everything but the blocks, if the row still has the version that was read; the aggregate
@@ -152,6 +177,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Conflict`] when somebody else was first.
 pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
+    keep_small(tx, changed);
     let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
     let saved = diesel::update(row)
         .set((

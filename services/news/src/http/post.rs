@@ -190,7 +190,7 @@ pub async fn get_post(
     if guest.actor.is_none() {
         app.guest_reads.check(address)?;
     }
-    let post = db::post::find(&mut *app.db.conn().await?, *id).await?;
+    let post = db::post::read(&app.db, *id).await?;
     let post = post.filter(|post| may_see(guest.actor.as_ref(), post)).ok_or(Error::PostNotFound)?;
     Ok(web::Json(view(&app, post).await))
 }

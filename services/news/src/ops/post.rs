@@ -146,7 +146,7 @@ pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: Po
 
 /// The post, if the actor may change it.
 async fn find_for_edit(tx: &mut Tx, actor: &Actor, id: PostId) -> Result<Post, Error> {
-    let post = db::post::find(tx.conn(), id).await?.ok_or(Error::PostNotFound)?;
+    let post = db::post::find(tx, id).await?.ok_or(Error::PostNotFound)?;
     if may_edit(actor, &post) { Ok(post) } else { Err(Error::Forbidden) }
 }
 

@@ -15,6 +15,7 @@ mod orphans;
 mod post;
 mod races;
 mod remembered;
+mod room;
 mod selections_down;
 mod texts;
 mod trace;

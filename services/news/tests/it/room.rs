@@ -1,0 +1,151 @@
+//! What large bodies cost a process: its memory, its places, its patience. Each test has a process of
+//! its own.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client, send};
+use testkit::deployed::Deployed;
+use testkit::issuer::{CLIENTS, Claims};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::big::{answer, head};
+use crate::{MANAGE_OWN, POSTS, between, blocks_path, content, eventually, guid, text, text_block};
+
+const MIB: usize = 1024 * 1024;
+
+async fn deploy() -> Deployed {
+    let settings = [("SELECTIONS_URL", &*between().url()), ("CLIENT_SECRET", CLIENTS[0].1)];
+    Deployed::start(env!("CARGO_BIN_EXE_news"), &["serve"], &settings).await
+}
+
+/// Somebody with a post of their own.
+struct Author {
+    news: Client,
+    post: String,
+}
+
+impl Author {
+    async fn of(news: &Deployed) -> Self {
+        let news = news.caller(&Claims::user(guid()).permission(MANAGE_OWN));
+        let post = news.post(POSTS, json!({"Title": "Spring"})).await.expect(201);
+        Self { post: text(&post["Id"]).to_owned(), news }
+    }
+
+    async fn put(&self, body: impl Into<reqwest::Body>) -> Answer {
+        let request = self.news.request(Method::PUT, &blocks_path(&self.post));
+        send(request.header("content-type", "application/json").body(body)).await
+    }
+}
+
+/// `VmRSS` or `VmHWM` of a process, in bytes.
+fn memory(news: &Deployed, which: &str) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", news.process.id().unwrap())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(which)?.strip_prefix(':')).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
+}
+
+/// The largest legal edit, again and again, by one after the other. A single one was measured to take 16
+/// times its body at most, and 13 more were not to add to it: twice that is the limit.
+#[tokio::test]
+async fn large_posts_one_after_the_other_keep_no_memory() {
+    let news = deploy().await;
+    let body = content(vec![text_block(&"𐍈".repeat(20_000)); 200]).to_string();
+    let idle = memory(&news, "VmRSS");
+    for _ in 0..4 {
+        let author = Author::of(&news).await;
+        author.put(body.clone()).await.expect(200);
+        author.news.post(&format!("{POSTS}/{}/publish", author.post), Value::Null).await.expect(200);
+        author.put(body.clone()).await.expect(200);
+    }
+    let grown = memory(&news, "VmHWM") - idle;
+    assert!(grown < 32 * body.len(), "{} MiB", grown / MIB);
+}
+
+impl Author {
+    /// Sends more than 1 MiB of an edit, and no more.
+    async fn stall(&self) -> TcpStream {
+        let (address, head) = head(&self.news, &self.post, "transfer-encoding: chunked");
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let size = MIB + 64 * 1024;
+        stream.write_all(&[format!("{size:x}\r\n").as_bytes(), &vec![b' '; size]].concat()).await.unwrap();
+        stream
+    }
+
+    /// An edit above 1 MiB.
+    async fn put_large(&self) -> Answer {
+        self.put(format!("{}{}", content([text_block("x")]), " ".repeat(MIB))).await
+    }
+}
+
+/// Conventions: of large bodies eight are held at once; who finds no place is told when to come again, and those
+/// who send too slowly lose theirs.
+#[tokio::test]
+async fn who_sends_slowly_keeps_no_place() {
+    let news = deploy().await;
+    let authors = join_all((0..8).map(|_| Author::of(&news))).await;
+    let stalled = join_all(authors.iter().map(Author::stall)).await;
+    let other = Author::of(&news).await;
+
+    let refused = eventually("no place is left", async || {
+        let answer = other.put_large().await;
+        (answer.status != 200).then_some(answer)
+    })
+    .await;
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    refused.expect_problem(503, "SERVICE_UNAVAILABLE");
+    other.put(content([text_block("small")]).to_string()).await.expect(200);
+
+    for stream in stalled {
+        let answer = answer(stream).await;
+        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("REQUEST_TIMEOUT"), "{answer}");
+    }
+    other.put_large().await.expect(200);
+}
+
+/// Conventions: a caller has one place, whatever else is free.
+#[tokio::test]
+async fn a_caller_sends_one_large_body_at_a_time() {
+    let news = deploy().await;
+    let author = Author::of(&news).await;
+    let stalled = author.stall().await;
+
+    let refused = eventually("the place is taken", async || {
+        let answer = author.put_large().await;
+        (answer.status != 200).then_some(answer)
+    })
+    .await;
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    refused.expect_problem(429, "RATE_LIMITED");
+    Author::of(&news).await.put_large().await.expect(200);
+
+    drop(stalled);
+    let answered = async || (author.put_large().await.status == 200).then_some(());
+    eventually("who hangs up leaves", answered).await;
+}
+
+/// Conventions: a body of any size comes at some pace or not at all.
+#[tokio::test]
+async fn a_body_that_comes_too_slowly_is_not_waited_for() {
+    let author = crate::author();
+    let post = author.create_post().await;
+    let (address, head) = head(&author.news, &post, "content-length: 100000");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (reader, mut writer) = stream.into_split();
+    let dripping = async {
+        while writer.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let answer = tokio::select! {
+        answer = answer(reader) => answer,
+        () = dripping => unreachable!("it does not end"),
+    };
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("REQUEST_TIMEOUT"), "{answer}");
+}
