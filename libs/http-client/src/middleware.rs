@@ -50,7 +50,7 @@ impl Middleware for Try {
             let status = response.status();
             tracing::Span::current().record("http.response.status_code", status.as_u16());
             if status == StatusCode::UNAUTHORIZED {
-                self.0.forget().await;
+                self.0.forget(&token);
             }
             read_whole(response).await
         }

@@ -1,14 +1,17 @@
 //! The machine token of this service (OAuth 2.0 client credentials), kept until shortly before it expires.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, timeout};
 
 /// A token is renewed when so much of its life is left, at most: long enough for a call with its retries.
 const RENEW_BEFORE: Duration = Duration::from_secs(30);
+/// A call that has an old token that still holds waits no longer for a new one.
+const RENEW_PATIENCE: Duration = Duration::from_secs(1);
 
 /// After a failure nobody asks for so long.
 const FAILURE_PAUSE: Duration = Duration::from_millis(200);
@@ -18,15 +21,15 @@ pub(crate) struct MachineToken {
     issuer: String,
     client_id: String,
     client_secret: String,
-    /// Held while asking, so that many calls ask once.
-    kept: Mutex<Kept>,
+    kept: Mutex<Option<Kept>>,
+    /// Held while asking, so that many calls ask once. When that failed.
+    asking: tokio::sync::Mutex<Option<Instant>>,
 }
 
-#[derive(Default)]
 struct Kept {
-    /// A token, and when it is to be renewed.
-    token: Option<(String, Instant)>,
-    failed_at: Option<Instant>,
+    token: String,
+    renew_at: Instant,
+    expires_at: Instant,
 }
 
 #[derive(Deserialize)]
@@ -49,28 +52,53 @@ impl MachineToken {
             client_id: client_id.to_owned(),
             client_secret: client_secret.to_owned(),
             kept: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
         }
     }
 
     pub(crate) async fn get(&self) -> anyhow::Result<String> {
-        let mut kept = self.kept.lock().await;
-        if let Some((token, _)) = kept.token.as_ref().filter(|(_, renew_at)| Instant::now() < *renew_at) {
-            return Ok(token.clone());
+        if let Some(token) = self.kept(|kept| kept.renew_at) {
+            return Ok(token);
         }
-        // Those who waited do not each ask a silent issuer again.
-        let failed = kept.failed_at.is_some_and(|failed_at| failed_at.elapsed() < FAILURE_PAUSE);
-        ensure!(!failed, "no machine token: the issuer did not answer a moment ago");
-        let granted = self.ask().await.inspect_err(|_| kept.failed_at = Some(Instant::now()));
-        let granted = granted.context("no machine token")?;
-        let life = Duration::from_secs(granted.expires_in);
-        let renew_at = Instant::now() + life.saturating_sub(RENEW_BEFORE).max(life / 2);
-        kept.token = Some((granted.access_token.clone(), renew_at));
-        Ok(granted.access_token)
+        let Some(old) = self.kept(|kept| kept.expires_at) else {
+            return self.renew(self.asking.lock().await).await.context("no machine token");
+        };
+        // As long as the old one holds, one call renews it; no other waits, and that one not for long.
+        let Ok(failed_at) = self.asking.try_lock() else { return Ok(old) };
+        let renewed = timeout(RENEW_PATIENCE, self.renew(failed_at)).await;
+        Ok(renewed.ok().and_then(Result::ok).unwrap_or(old))
     }
 
     /// The other side does not accept it (its keys were changed, say): the next call asks anew.
-    pub(crate) async fn forget(&self) {
-        self.kept.lock().await.token = None;
+    pub(crate) fn forget(&self, refused: &str) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take_if(|kept| kept.token == refused);
+    }
+
+    /// The token, until that moment.
+    fn kept(&self, until: impl Fn(&Kept) -> Instant) -> Option<String> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().filter(|kept| Instant::now() < until(kept)).map(|kept| kept.token.clone())
+    }
+
+    async fn renew(&self, mut failed_at: MutexGuard<'_, Option<Instant>>) -> anyhow::Result<String> {
+        // Those who waited do not each ask again: neither for another token, nor a silent issuer.
+        if let Some(token) = self.kept(|kept| kept.renew_at) {
+            return Ok(token);
+        }
+        let failed = failed_at.is_some_and(|failed_at| failed_at.elapsed() < FAILURE_PAUSE);
+        ensure!(!failed, "the issuer did not answer a moment ago");
+        let asked_at = Instant::now();
+        let granted = self.ask().await.inspect_err(|error| {
+            tracing::warn!(error = format!("{error:#}"), "the issuer gives no machine token");
+            *failed_at = Some(Instant::now());
+        })?;
+        let life = Duration::from_secs(granted.expires_in);
+        let renew_at = asked_at + life.saturating_sub(RENEW_BEFORE).max(life / 2);
+        let token = granted.access_token;
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Kept { token: token.clone(), renew_at, expires_at: asked_at + life });
+        Ok(token)
     }
 
     async fn ask(&self) -> anyhow::Result<Granted> {

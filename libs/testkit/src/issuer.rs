@@ -94,11 +94,13 @@ impl Claims {
 #[derive(Clone)]
 pub struct Issuer(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     url: String,
     key: EncodingKey,
     key_id: String,
     jwks: JwkSet,
+    machine_lifetime: Option<Duration>,
 }
 
 impl Issuer {
@@ -130,7 +132,15 @@ impl Issuer {
         jwk.common.key_id = Some(key_id.clone());
         jwk.common.public_key_use = Some(PublicKeyUse::Signature);
         let url = url.into();
-        Ok(Self(Arc::new(Inner { url, key, key_id, jwks: JwkSet { keys: vec![jwk] } })))
+        let jwks = JwkSet { keys: vec![jwk] };
+        Ok(Self(Arc::new(Inner { url, key, key_id, jwks, machine_lifetime: None })))
+    }
+
+    /// Machines get tokens that live so long.
+    #[must_use]
+    pub fn machine_lifetime(mut self, lifetime: Duration) -> Self {
+        Arc::make_mut(&mut self.0).machine_lifetime = Some(lifetime);
+        self
     }
 
     /// Serves a new issuer on a free loopback port until the answer is dropped.
@@ -273,6 +283,10 @@ async fn token(issuer: Data<Issuer>, request: HttpRequest, form: Form<TokenReque
         return refuse(HttpResponse::Unauthorized(), "invalid_client");
     };
     let claims = Claims::client(id);
+    let claims = match issuer.0.machine_lifetime {
+        Some(lifetime) => claims.lifetime(lifetime),
+        None => claims,
+    };
     match issuer.token(&claims) {
         Ok(token) => HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(json!({
             "access_token": token,
