@@ -16,13 +16,13 @@ use crate::{Conn, Error, PooledConn};
 pub struct Tx {
     conn: PooledConn,
     announced: bool,
-    swollen: bool,
+    closes: bool,
 }
 
 impl Tx {
     pub(crate) async fn begin(mut conn: PooledConn) -> Result<Self, Error> {
         AnsiTransactionManager::begin_transaction(&mut *conn).await?;
-        Ok(Self { conn, announced: false, swollen: false })
+        Ok(Self { conn, announced: false, closes: false })
     }
 
     pub(crate) async fn commit(mut self, committed: &Committed) -> Result<(), Error> {
@@ -30,7 +30,7 @@ impl Tx {
         if self.announced {
             committed.0.notify_one();
         }
-        if self.swollen {
+        if self.closes {
             close(self.conn);
         }
         Ok(())
@@ -46,7 +46,7 @@ impl Tx {
         {
             tracing::warn!(%error, "a rollback failed");
         }
-        if self.swollen {
+        if self.closes {
             close(self.conn);
         }
     }
@@ -56,9 +56,9 @@ impl Tx {
         &mut self.conn
     }
 
-    /// Something large went through the connection: it is closed afterwards, as by [`close`].
-    pub fn swell(&mut self) {
-        self.swollen = true;
+    /// Something large goes through the connection: it is closed afterwards, as by [`close`].
+    pub fn close_after(&mut self) {
+        self.closes = true;
     }
 
     /// Wakes whoever waits on [`Committed`] once this transaction has committed.
@@ -67,8 +67,8 @@ impl Tx {
     }
 }
 
-/// Closes a connection that something large went through. Back in the pool it would keep its buffers,
-/// some of them for each direction, as large as they have grown.
+/// Closes a connection that something large went through. Back in the pool it would keep its buffers as
+/// large as they have grown.
 pub fn close(conn: PooledConn) {
     drop(Object::take(conn));
 }

@@ -18,8 +18,9 @@ INTERNAL_ERROR = Something went wrong on our side
 
 # Why a member was refused.
 malformed = This is not valid JSON
-invalid_type = The value has the wrong type or is not one of those allowed
+invalid_type = The value has the wrong type
 required = This is required
+duplicate = This is there twice
 too_short = { $min ->
     [one] At least one character is required
    *[other] At least { $min } characters are required

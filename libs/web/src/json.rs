@@ -69,7 +69,7 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
                     request.extensions_mut().insert(place);
                     admitted = true;
                     deadline += asked.elapsed();
-                    body.reserve(announced.unwrap_or(length).max(length) - body.len());
+                    body.reserve(announced.unwrap_or(length).saturating_sub(body.len()));
                 }
                 deadline += Duration::from_secs(chunk.len() as u64) / BYTES_PER_SECOND;
                 body.extend_from_slice(&chunk);
@@ -98,19 +98,32 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     }
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(|error| {
-        let malformed = error.inner().classify() != Category::Data;
-        let text = error.inner().to_string();
-        // serde tells of an absent member by its text alone; it is the parent that has the path.
-        let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
-        let pointer = pointer(error.path());
-        match missing {
-            _ if malformed => refused(String::new(), "malformed"),
-            Some(name) => refused(format!("{pointer}/{name}"), "required"),
-            None => refused(pointer, "invalid_type"),
+        if error.inner().classify() == Category::Data {
+            blame(error.path(), &error.inner().to_string())
+        } else {
+            refused(String::new(), "malformed")
         }
     })?;
     json.end().map_err(|_| refused(String::new(), "malformed"))?;
     Ok(value)
+}
+
+/// serde tells what is wrong by its text alone; of an absent or repeated member the path ends above it.
+pub(crate) fn blame(path: &Path, message: &str) -> Problem {
+    let pointer = pointer(path);
+    let member = |prefix: &str| {
+        let name = message.strip_prefix(prefix)?.split('`').next()?;
+        Some(format!("{pointer}/{name}"))
+    };
+    if let Some(member) = member("missing field `") {
+        refused(member, "required")
+    } else if let Some(member) = member("duplicate field `") {
+        refused(member, "duplicate")
+    } else if message.starts_with("unknown variant `") {
+        refused(pointer, "unknown_value")
+    } else {
+        refused(pointer, "invalid_type")
+    }
 }
 
 /// Whether some `\u` escape is half of a character. In what is ignored serde does not look.

@@ -111,15 +111,20 @@ pub(crate) struct Surroundings {
 /// Measures the request and renders its problem, if it has one.
 pub(crate) async fn surround<B: MessageBody + 'static>(
     surroundings: web::Data<Surroundings>,
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, Error> {
     let started = Instant::now();
+    let method = known(request.method());
+    // RFC 9110: whatever has a GET has a HEAD. The connection leaves the body of the answer out.
+    if request.method() == Method::HEAD {
+        request.head_mut().method = Method::GET;
+    }
     let response = next.call(request).await?;
     let request = response.request();
     let labels = RequestLabels {
         listener: surroundings.listener,
-        method: known(request.method()),
+        method,
         route: request.match_pattern().unwrap_or_else(|| "unmatched".to_owned()),
         status: response.status().as_u16(),
     };

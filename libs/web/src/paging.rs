@@ -3,14 +3,14 @@
 use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::{FromRequest, HttpRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::{IntoParams, ToSchema};
 use values::Invalid;
 
-use crate::{Fields, Problem};
+use crate::{Fields, Problem, Query};
 
 const MAX_PAGE_SIZE: u32 = 100;
 const DEFAULT_PAGE_SIZE: u32 = 20;
@@ -97,8 +97,7 @@ impl<S: SortKey> FromRequest for Paging<S> {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let raw = web::Query::<Raw>::from_query(request.query_string());
-        ready(raw.map_err(|_| Problem::validation_failed(Vec::new())).and_then(|raw| Self::parse(&raw)))
+        ready(Query::parse(request.query_string()).and_then(|Query(raw)| Self::parse(&raw)))
     }
 }
 

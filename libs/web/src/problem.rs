@@ -1,5 +1,6 @@
 //! Problem details (RFC 9457): what a failure looks like to a caller, in every area.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -113,8 +114,11 @@ impl Problem {
         Self::common(StatusCode::NOT_FOUND, "NOT_FOUND")
     }
 
-    /// `405 METHOD_NOT_ALLOWED` with `Allow`.
-    pub fn method_not_allowed(allow: Vec<Method>) -> Self {
+    /// `405 METHOD_NOT_ALLOWED` with `Allow`. What answers `GET` answers `HEAD`.
+    pub fn method_not_allowed(mut allow: Vec<Method>) -> Self {
+        if let Some(get) = allow.iter().position(|method| method == Method::GET) {
+            allow.insert(get + 1, Method::HEAD);
+        }
         let mut problem = Self::common(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
         problem.0.allow = allow;
         problem
@@ -147,9 +151,9 @@ impl Problem {
     }
 
     /// `500 INTERNAL_ERROR`: nothing of the cause leaves the service.
-    pub fn internal(cause: impl Into<anyhow::Error>) -> Self {
-        Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR")
-            .caused_by(&format!("{:#}", cause.into()))
+    pub fn internal(cause: &(dyn Error + 'static)) -> Self {
+        let chain: Vec<_> = anyhow::Chain::new(cause).map(ToString::to_string).collect();
+        Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR").caused_by(&chain.join(": "))
     }
 
     /// What actix answers by itself, in our words.

@@ -15,7 +15,6 @@ NEWS_SELECTIONS_UNAVAILABLE = Selections cannot be embedded for a moment
 CONCURRENCY_CONFLICT = The post has changed meanwhile
     .detail = Read it again and repeat your change.
 
-duplicate = This is there twice
 too_many = At most { $max } items are allowed
 too_few = At least one item is required
 exactly_one = Exactly one of SourceSelectionId and SnapshotId is required

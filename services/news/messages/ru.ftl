@@ -15,7 +15,6 @@ NEWS_SELECTIONS_UNAVAILABLE = Вставить подборку сейчас н�
 CONCURRENCY_CONFLICT = Пост тем временем изменился
     .detail = Перечитайте его и повторите изменение.
 
-duplicate = Это встречается дважды
 too_many = Допускается не более { $max } элементов
 too_few = Нужен хотя бы один элемент
 exactly_one = Нужно указать ровно одно из SourceSelectionId и SnapshotId

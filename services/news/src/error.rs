@@ -75,7 +75,7 @@ impl Error {
             }
             Self::Conflict => Problem::new(S::CONFLICT, "CONCURRENCY_CONFLICT"),
             Self::Database(::db::Error::Unavailable(cause)) => Problem::unavailable(cause),
-            Self::Database(::db::Error::Query(cause)) => Problem::internal(anyhow::anyhow!("{cause}")),
+            Self::Database(error @ ::db::Error::Query(_)) => Problem::internal(error),
             Self::Request(problem) => problem.clone(),
         }
     }

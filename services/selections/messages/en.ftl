@@ -15,7 +15,6 @@ SELECTIONS_SOURCE_EMPTY = The selection is empty
 SELECTIONS_CODE_UNAVAILABLE = No public code is free at the moment
     .detail = Wait as long as Retry-After says, then try again.
 
-duplicate = This is in the list already
 too_many = At most { $max } items are allowed
 
 favorites_title = Favorites

@@ -15,7 +15,6 @@ SELECTIONS_SOURCE_EMPTY = Подборка пуста
 SELECTIONS_CODE_UNAVAILABLE = Сейчас нет свободного публичного кода
     .detail = Подождите, сколько указано в Retry-After, и повторите.
 
-duplicate = Это уже есть в списке
 too_many = Допускается не более { $max } элементов
 
 favorites_title = Избранное

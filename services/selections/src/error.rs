@@ -86,7 +86,7 @@ impl Error {
             Self::CodeUnavailable => Problem::new(S::SERVICE_UNAVAILABLE, "SELECTIONS_CODE_UNAVAILABLE")
                 .retry_after(std::time::Duration::from_secs(1)),
             Self::Database(::db::Error::Unavailable(cause)) => Problem::unavailable(cause),
-            Self::Database(::db::Error::Query(cause)) => Problem::internal(anyhow::anyhow!("{cause}")),
+            Self::Database(error @ ::db::Error::Query(_)) => Problem::internal(error),
             Self::Request(problem) => problem.clone(),
         }
     }

@@ -134,7 +134,7 @@ fn only(mut rows: Vec<Row>) -> Option<Post> {
 
 fn keep_small(tx: &mut Tx, post: &Post) {
     if is_large(post) {
-        tx.swell();
+        tx.close_after();
     }
 }
 

@@ -241,7 +241,8 @@ pub async fn set_post_blocks(
 ) -> Result<impl Responder, Error> {
     let Json(SetPostBlocks { blocks }) = body;
     // Sanitizing a large post takes long enough to keep others waiting on this thread.
-    let blocks = web::block(move || parse_blocks(&blocks)).await.map_err(Problem::internal)??;
+    let blocks =
+        web::block(move || parse_blocks(&blocks)).await.map_err(|error| Problem::internal(&error))??;
     let now = runtime::clock::now();
     let post = ops::block::set_post_blocks(&app.db, &app.selections, &actor, now, *id, blocks).await?;
     Ok(web::Json(SetPostBlocksResult {

@@ -1,7 +1,7 @@
 //! Lists of posts: the public feed and search, and one's own.
 
-use ::web::{ClientAddress, Fields, Page, Paging, Problem, Problems};
-use actix_web::web::{Data, Query};
+use ::web::{ClientAddress, Fields, Page, Paging, Problem, Problems, Query};
+use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::Guest;
 use serde::Deserialize;
@@ -35,14 +35,14 @@ pub async fn list_posts(
     app: Data<App>,
     guest: Guest,
     address: ClientAddress,
-    filter: Query<ListPosts>,
+    Query(filter): Query<ListPosts>,
     paging: Paging<FeedSort>,
 ) -> Result<impl Responder, Error> {
     if guest.actor.is_none() {
         app.guest_reads.check(address)?;
     }
     let mut fields = Fields::default();
-    let query = filter.query.clone().filter(|query| !query.is_empty()).map(Text::<1, 256>::parse).transpose();
+    let query = filter.query.filter(|query| !query.is_empty()).map(Text::<1, 256>::parse).transpose();
     let query = fields.check("/Query", query);
     let query = fields.finish(query)?;
     let mut conn = app.db.conn().await?;

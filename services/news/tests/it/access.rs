@@ -174,8 +174,8 @@ async fn a_post_is_seen_by_everybody_while_it_is_published() {
 async fn what_does_not_exist_is_told() {
     let (user, id) = (person(None, &[MANAGE]), guid());
     for (path, allowed) in [
-        (POSTS.to_owned(), "GET, POST"),
-        (format!("{POSTS}/{id}"), "GET, PUT, DELETE"),
+        (POSTS.to_owned(), "GET, HEAD, POST"),
+        (format!("{POSTS}/{id}"), "GET, HEAD, PUT, DELETE"),
         (format!("{POSTS}/{id}/blocks"), "PUT"),
         (format!("{POSTS}/{id}/publish"), "POST"),
     ] {

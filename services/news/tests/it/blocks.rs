@@ -210,7 +210,7 @@ async fn an_unknown_value_is_refused() {
         for value in values {
             let refused = author.set_blocks(&post, [with(good.clone(), member, value)]).await;
             let pointer = format!("/Blocks/0/{member}");
-            refused.expect_refusal(INVALID, &pointer, "invalid_type");
+            refused.expect_refusal(INVALID, &pointer, "unknown_value");
         }
         let mut without = good;
         without.as_object_mut().unwrap().remove(member);

@@ -221,6 +221,10 @@ async fn the_feed_is_paged_and_sorted() {
         ("Page=x", "/Page", "out_of_range"),
         ("Sort=Title", "/Sort", "unknown_value"),
         ("Sort=publishedAt", "/Sort", "unknown_value"),
+        ("Page=1&Page=2", "/Page", "duplicate"),
+        ("Mine=True", "/Mine", "invalid_type"),
+        ("Mine=false&Mine=false", "/Mine", "duplicate"),
+        ("Query=a&Query=b", "/Query", "duplicate"),
     ] {
         guest.get(&format!("{POSTS}?{wrong}")).await.expect_refusal("VALIDATION_FAILED", field, reason);
     }

@@ -215,14 +215,13 @@ async fn unknown_members_are_ignored() {
 async fn a_member_that_is_there_twice_is_refused() {
     let (_, owner) = service().user();
     let object = guid();
-    for body in [
-        "{\"Title\":\"a\",\"Title\":\"b\"}".to_owned(),
-        "{\"Title\":\"a\",\"\\u0054itle\":\"b\"}".to_owned(),
-        format!(
-            "{{\"Title\":\"a\",\"Items\":[{{\"PropertyObjectId\":\"{object}\",\"PropertyObjectId\":\"{object}\"}}]}}"
-        ),
+    let item = format!("{{\"PropertyObjectId\":\"{object}\",\"PropertyObjectId\":\"{object}\"}}");
+    for (body, field) in [
+        ("{\"Title\":\"a\",\"Title\":\"b\"}".to_owned(), "/Title"),
+        ("{\"Title\":\"a\",\"\\u0054itle\":\"b\"}".to_owned(), "/Title"),
+        (format!("{{\"Title\":\"a\",\"Items\":[{item}]}}"), "/Items/0/PropertyObjectId"),
     ] {
-        create(&owner, body).await.expect_problem(400, INVALID);
+        create(&owner, body).await.expect_refusal(INVALID, field, "duplicate");
     }
 }
 

@@ -62,16 +62,16 @@ async fn a_wrong_method_is_told_the_right_ones() {
     let (_, user) = service().user();
     let (news, id) = (service().machine("news"), guid());
     for (caller, path, allowed) in [
-        (&user, SELECTIONS.to_owned(), vec!["GET", "POST"]),
+        (&user, SELECTIONS.to_owned(), vec!["GET", "HEAD", "POST"]),
         (&user, format!("{SELECTIONS}/{id}"), vec!["PUT", "DELETE"]),
-        (&user, format!("{SELECTIONS}/AAAAAAAAAAAA"), vec!["GET"]),
+        (&user, format!("{SELECTIONS}/AAAAAAAAAAAA"), vec!["GET", "HEAD"]),
         (&user, format!("{SELECTIONS}/{id}/items"), vec!["PUT"]),
-        (&user, FAVORITES.to_owned(), vec!["GET"]),
+        (&user, FAVORITES.to_owned(), vec!["GET", "HEAD"]),
         (&user, favorite(id), vec!["PUT", "DELETE"]),
-        (&news, format!("/api/v1/internal/selections/{id}"), vec!["GET"]),
+        (&news, format!("/api/v1/internal/selections/{id}"), vec!["GET", "HEAD"]),
         (&news, format!("/api/v1/internal/selections/{id}/snapshots"), vec!["POST"]),
-        (&news, format!("/api/v1/internal/selections/by-owner/{id}"), vec!["GET"]),
-        (&news, format!("/api/v1/internal/snapshots/{id}"), vec!["GET"]),
+        (&news, format!("/api/v1/internal/selections/by-owner/{id}"), vec!["GET", "HEAD"]),
+        (&news, format!("/api/v1/internal/snapshots/{id}"), vec!["GET", "HEAD"]),
         (&news, format!("/api/v1/internal/snapshots/{id}/detach"), vec!["POST"]),
     ] {
         for wrong in [Method::PATCH, Method::POST, Method::OPTIONS] {
@@ -80,6 +80,28 @@ async fn a_wrong_method_is_told_the_right_ones() {
                 assert_eq!(answer.header("allow"), allowed.join(", "), "{wrong} {path}");
                 answer.expect_problem(405, "SELECTIONS_METHOD_NOT_ALLOWED");
             }
+        }
+    }
+}
+
+/// RFC 9110: `HEAD` answers as `GET` does, without the body.
+#[tokio::test]
+async fn what_can_be_read_can_be_asked_about() {
+    let (_, owner) = service().user();
+    for (path, status) in [
+        (SELECTIONS.to_owned(), 200),
+        (FAVORITES.to_owned(), 200),
+        (format!("{SELECTIONS}/AAAAAAAAAAAA"), 404),
+        (format!("{SELECTIONS}/{}", guid()), 405),
+        (format!("{SELECTIONS}/{}/items", guid()), 405),
+        (format!("{SELECTIONS}?Page=0"), 400),
+        ("/api/v1/nothing".to_owned(), 404),
+    ] {
+        let asked = send(owner.request(Method::HEAD, &path)).await;
+        let read = owner.get(&path).await;
+        assert_eq!((asked.status, asked.text.as_str()), (status, ""), "{path}");
+        for header in ["content-type", "content-length", "allow"] {
+            assert_eq!(asked.header(header), read.header(header), "{header} of {path}");
         }
     }
 }

@@ -1,0 +1,71 @@
+//! Members of a query in, each at most once, with each refusal named as in a body.
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest};
+use serde::de::DeserializeOwned;
+
+use crate::Problem;
+use crate::json::blame;
+
+/// The query of a request. Members that `T` does not have are ignored.
+///
+/// # Errors
+/// `400 VALIDATION_FAILED`
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> Query<T> {
+    pub(crate) fn parse(query: &str) -> Result<Self, Problem> {
+        let members = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
+        let parsed = serde_path_to_error::deserialize(members);
+        parsed.map(Self).map_err(|error| blame(error.path(), &error.inner().to_string()))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest for Query<T> {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Self::parse(request.query_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::Query;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Filter {
+        query: Option<String>,
+        #[serde(default)]
+        mine: bool,
+        limit: u32,
+    }
+
+    #[test]
+    fn members_are_read_whatever_stands_beside_them() {
+        let Query(filter) = Query::<Filter>::parse("Limit=3&x=1&Mine=true&x=2&Query=a%20b+%D1%8F").unwrap();
+        assert_eq!(filter, Filter { query: Some("a b я".to_owned()), mine: true, limit: 3 });
+    }
+
+    #[test]
+    fn a_refusal_names_the_member() {
+        for (query, field, code) in [
+            ("Limit=3&Query=a&Query=b", "/Query", "duplicate"),
+            ("Limit=3&Limit=3", "/Limit", "duplicate"),
+            ("Limit=3&Mine=True", "/Mine", "invalid_type"),
+            ("Limit=3&Mine=", "/Mine", "invalid_type"),
+            ("Limit=-1", "/Limit", "invalid_type"),
+            ("limit=3", "/Limit", "required"),
+        ] {
+            let problem = Query::<Filter>::parse(query).err().unwrap();
+            let error = &problem.details().errors[0];
+            assert_eq!((error.field.as_str(), error.invalid.code), (field, code), "{query}");
+        }
+    }
+}
