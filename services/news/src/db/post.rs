@@ -8,7 +8,9 @@ use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
 use super::schema::post;
-use crate::domain::{Block, FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
+use crate::domain::{
+    Block, FileId, GalleryImage, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
+};
 use crate::error::Error;
 
 /// A connection that has carried so many bytes of a post is not kept.
@@ -140,11 +142,16 @@ fn keep_small(tx: &mut Tx, post: &Post) {
 
 /// Whether the post is worth a connection.
 fn is_large(post: &Post) -> bool {
-    let texts = post.blocks.iter().map(|block| match block {
+    let words = |image: &GalleryImage| {
+        let caption = image.caption.as_ref().map_or(0, |caption| caption.as_str().len());
+        caption + image.alt.as_ref().map_or(0, |alt| alt.as_str().len())
+    };
+    let sizes = post.blocks.iter().map(|block| match block {
         Block::Text(text) => text.text.len() + text.plain_text.len(),
-        Block::ImageGallery(_) | Block::SelectionEmbed(_) => 0,
+        Block::ImageGallery(gallery) => gallery.images.iter().map(words).sum(),
+        Block::SelectionEmbed(_) => 0,
     });
-    texts.sum::<usize>() > LARGE
+    sizes.sum::<usize>() > LARGE
 }
 
 /// Writes everything but the blocks, if the row still has the version that was read; the aggregate
