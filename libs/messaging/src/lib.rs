@@ -11,6 +11,7 @@ mod bus;
 mod config;
 mod consumer;
 mod dead_letters;
+mod destinations;
 mod envelope;
 mod handler;
 mod inbox;

@@ -16,6 +16,7 @@ use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
 use time::format_description::well_known::Rfc3339;
 use tokio_util::sync::CancellationToken;
 
+use crate::destinations::Destinations;
 use crate::envelope;
 use crate::lease::Lease;
 use crate::outbox::PendingRow;
@@ -77,11 +78,12 @@ impl Tenure<'_> {
     /// and deleted, the next is read and sent.
     pub async fn relay(&self, ending: &CancellationToken) -> Result<(), TenureError> {
         let committed = self.db.committed();
+        let mut destinations = Destinations::default();
         let mut pause = POLL_MIN;
         let mut sent = InFlight::default();
         loop {
             let ids = sent.ids();
-            let (next, ()) = tokio::try_join!(self.send_next(&ids), self.settle(sent))?;
+            let (next, ()) = tokio::try_join!(self.send_next(&ids, &mut destinations), self.settle(sent))?;
             sent = next;
             // What was in flight is no reason to rest: more may have come behind it.
             if !sent.rows.is_empty() || !ids.is_empty() {
@@ -101,11 +103,18 @@ impl Tenure<'_> {
 
     /// Reads the next rows, save those in flight, and enqueues them in id order, synchronously
     /// (concurrent sends could overtake each other on a full queue).
-    async fn send_next(&self, in_flight: &[i64]) -> Result<InFlight, TenureError> {
+    async fn send_next(
+        &self,
+        in_flight: &[i64],
+        destinations: &mut Destinations,
+    ) -> Result<InFlight, TenureError> {
         let mut sent = InFlight::default();
         let mut refused: Vec<PendingRow> = Vec::new();
-        for row in self.read(in_flight).await? {
-            if refused.iter().any(|other| row.waits_behind(other)) {
+        let rows = self.read(in_flight, &destinations.missing()).await?;
+        for row in rows {
+            if refused.iter().any(|other| row.waits_behind(other))
+                || !destinations.has(&self.producer, &row.topic).await
+            {
                 continue;
             }
             match self.enqueue(&row).await {
@@ -123,12 +132,13 @@ impl Tenure<'_> {
         Ok(sent)
     }
 
-    async fn read(&self, in_flight: &[i64]) -> Result<Vec<PendingRow>, TenureError> {
+    async fn read(&self, in_flight: &[i64], missing: &[&str]) -> Result<Vec<PendingRow>, TenureError> {
         let parked = outbox_parked::table
             .filter(outbox_parked::topic.eq(outbox::topic))
             .filter(outbox_parked::key.eq(outbox::key));
         let rows = outbox::table
             .filter(outbox::id.ne_all(in_flight))
+            .filter(outbox::topic.ne_all(missing))
             .filter(not(exists(parked)))
             .order(outbox::id)
             .limit(BATCH)

@@ -13,8 +13,8 @@ pub mod deployed;
 pub mod faults;
 pub mod forged;
 pub mod issuer;
-pub mod page;
 pub mod kafka;
+pub mod page;
 pub mod service;
 
 /// A variable of the environment that `cargo dev test` sets.
