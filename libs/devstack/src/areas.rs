@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use anyhow::Context;
-use runtime::{Endpoints, Env, Process, Role, Service};
+use runtime::{Contracts, Endpoints, Env, Process, Role, Service};
 use testkit::issuer::CLIENTS;
 
 /// Variables of a service, laid over those of this process.
@@ -24,6 +24,7 @@ pub(crate) struct Area {
     /// The variable that tells others where its internal port is; `None` where nobody calls it.
     pub(crate) url_variable: Option<&'static str>,
     pub(crate) topics: fn() -> Vec<String>,
+    pub(crate) contracts: fn() -> anyhow::Result<Contracts>,
     pub(crate) migrate: fn(Settings) -> Answer<()>,
     pub(crate) start: fn(Settings, Process) -> Answer<Endpoints>,
 }
@@ -64,6 +65,7 @@ impl Area {
             prefixes,
             url_variable,
             topics: S::topics,
+            contracts: || S::contracts().with_context(|| S::NAME),
             migrate: |settings| {
                 Box::pin(async { S::migrate(&configuration::<S>(settings)?).await.with_context(|| S::NAME) })
             },

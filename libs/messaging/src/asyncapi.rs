@@ -1,5 +1,6 @@
 //! The AsyncAPI 3.0 document of what a service publishes, from the types that it publishes.
 
+use runtime::example_of;
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
@@ -24,47 +25,93 @@ impl AsyncApi {
         let name = E::name().into_owned();
         self.schemas.push((name.clone(), E::schema()));
         E::schemas(&mut self.schemas);
-        let text = |constant: &str| json!({"type": "string", "const": constant});
+        let payload = json!({"$ref": format!("#/components/schemas/{name}")});
+        let headers = headers::<E>(self.service);
+        let document = self.components();
+        let about = about(&document["components"]["schemas"][&name], &name);
         let message = json!({
             "name": name,
+            "title": about,
             "contentType": "application/json",
-            "payload": {"$ref": format!("#/components/schemas/{name}")},
-            "headers": {
-                "type": "object",
-                "required": ["ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_subject", "ce_sequence", "contractversion"],
-                "properties": {
-                    "ce_specversion": text("1.0"),
-                    "ce_id": {"type": "string", "format": "uuid"},
-                    "ce_type": text(E::TOPIC),
-                    "ce_source": text(&format!("/{}", self.service)),
-                    "ce_time": {"type": "string", "format": "date-time"},
-                    "ce_subject": {"type": "string", "format": "uuid", "description": "The key"},
-                    "ce_sequence": {"type": "string", "pattern": "^[0-9]+$", "description": "Grows with every event of a key"},
-                    "contractversion": text(&E::CONTRACT_VERSION.to_string()),
-                    "traceparent": {"type": "string"},
-                },
-            },
-            "bindings": {"kafka": {"key": {"type": "string", "format": "uuid"}}},
+            "payload": payload,
+            "headers": headers,
+            "bindings": {"kafka": {"key": {"type": "string", "format": "uuid", "description": "The aggregate's id"}}},
+            "examples": [{"name": name, "payload": example_of(&payload, &document), "headers": example_of(&headers, &document)}],
         });
-        self.channels.push((name.clone(), json!({"address": E::TOPIC, "messages": {&name: message}})));
-        let channel = json!({"$ref": format!("#/channels/{name}")});
-        self.operations.push((format!("publish{name}"), json!({"action": "send", "channel": channel})));
+        self.channels
+            .push((name.clone(), json!({"address": E::TOPIC, "title": about, "messages": {&name: message}})));
+        let operation = json!({
+            "action": "send",
+            "summary": about,
+            "description": "At least once, and in the order of the commits per key.",
+            "channel": {"$ref": format!("#/channels/{name}")},
+            "messages": [{"$ref": format!("#/channels/{name}/messages/{name}")}],
+        });
+        self.operations.push((format!("publish{name}"), operation));
         self
     }
 
-    /// The document.
-    pub fn to_yaml(self) -> String {
-        let schemas = self.schemas.into_iter().map(|(name, schema)| (name, json!(schema)));
-        let document = json!({
-            "asyncapi": "3.0.0",
-            "info": {"title": format!("Platform: events of {}", self.service), "version": "1.0.0"},
-            "defaultContentType": "application/json",
-            "channels": object(self.channels),
-            "operations": object(self.operations),
-            "components": {"schemas": object(schemas)},
-        });
-        yaml_serde::to_string(&document).unwrap_or_else(|error| format!("# {error}\n"))
+    fn components(&self) -> Value {
+        let schemas = self.schemas.iter().map(|(name, schema)| (name.clone(), json!(schema)));
+        json!({"components": {"schemas": object(schemas)}})
     }
+
+    /// The document.
+    ///
+    /// # Errors
+    /// When it cannot be written as YAML.
+    pub fn to_yaml(self) -> anyhow::Result<String> {
+        let service = self.service;
+        let mut document = self.components();
+        document["asyncapi"] = json!("3.0.0");
+        document["info"] = json!({
+            "title": format!("Platform: events of {service}"),
+            "version": "1.0.0",
+            "description": format!("What {service} publishes: CloudEvents 1.0 in Kafka's binary mode."),
+            "contact": {"name": format!("The maintainers of {service}")},
+            "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+            "tags": [{"name": service, "description": "The service that publishes"}],
+        });
+        document["servers"] = json!({
+            "kafka": {
+                "host": "{brokers}",
+                "protocol": "kafka",
+                "description": "The platform's message bus",
+                "variables": {"brokers": {"default": "127.0.0.1:9092", "description": "`KAFKA_BROKERS`"}},
+            },
+        });
+        document["defaultContentType"] = json!("application/json");
+        document["channels"] = object(self.channels);
+        document["operations"] = object(self.operations);
+        Ok(yaml_serde::to_string(&document)?)
+    }
+}
+
+/// The first line that the event's type says of itself.
+fn about(schema: &Value, name: &str) -> String {
+    schema["description"].as_str().and_then(|text| text.lines().next()).unwrap_or(name).to_owned()
+}
+
+/// CloudEvents' context, as Kafka's headers carry it.
+fn headers<E: Event>(service: &str) -> Value {
+    let text = |constant: &str| json!({"type": "string", "const": constant});
+    json!({
+        "type": "object",
+        "required": ["ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_subject", "ce_sequence", "contractversion"],
+        "properties": {
+            "ce_specversion": text("1.0"),
+            "ce_id": {"type": "string", "format": "uuid"},
+            "ce_type": text(E::TOPIC),
+            "ce_source": text(&format!("/{service}")),
+            "ce_time": {"type": "string", "format": "date-time"},
+            "ce_subject": {"type": "string", "format": "uuid", "description": "The key"},
+            "ce_sequence": {"type": "string", "pattern": "^[0-9]+$", "description": "Grows with every event of a key", "examples": ["42"]},
+            "contractversion": text(&E::CONTRACT_VERSION.to_string()),
+            "content-type": text("application/json"),
+            "traceparent": {"type": "string", "description": "W3C Trace Context of the change", "examples": ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"]},
+            "tracestate": {"type": "string", "description": "What else a tracer passes on", "examples": ["vendor=1"]},
+        },
+    })
 }
 
 fn object(members: impl IntoIterator<Item = (String, Value)>) -> Value {

@@ -71,7 +71,10 @@ pub trait Service: 'static {
     fn topics() -> Vec<String>;
 
     /// The documents that `contracts/` holds.
-    fn contracts() -> Contracts;
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn contracts() -> anyhow::Result<Contracts>;
 }
 
 #[derive(Parser)]
@@ -119,12 +122,12 @@ pub fn main<S: Service>() -> ExitCode {
 fn execute<S: Service>(command: Option<Command<S::Operation>>) -> anyhow::Result<()> {
     let task = match command {
         Some(Command::Contracts { folder: None }) => {
-            let contracts = S::contracts();
+            let contracts = S::contracts()?;
             println!("{}---\n{}", contracts.openapi, contracts.asyncapi);
             return Ok(());
         }
         Some(Command::Contracts { folder: Some(folder) }) => {
-            let contracts = S::contracts();
+            let contracts = S::contracts()?;
             let document = format!("{}.yaml", S::NAME);
             std::fs::write(folder.join("openapi").join(&document), contracts.openapi)?;
             std::fs::write(folder.join("asyncapi").join(&document), contracts.asyncapi)?;

@@ -13,6 +13,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use crate::contract;
+
 /// How long an event may take to arrive before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Partitions are fetched apart: when the last event of a key is here, so are the others after this.
@@ -126,11 +128,18 @@ impl Bus {
     /// Everything published under `key` so far, in order.
     ///
     /// # Panics
-    /// When another test has panicked in here.
+    /// When the service does not document one of them.
     pub fn events(&self, key: &(impl ToString + ?Sized)) -> Vec<Published> {
         let seen = self.seen.lock().expect("no test panics here");
         let mut events = seen.get(&key.to_string()).cloned().unwrap_or_default();
         events.sort_by_key(Published::sequence);
+        for event in &events {
+            if let Some(contract) = contract::of(&event.topic)
+                && let Err(error) = contract.check_event(event)
+            {
+                panic!("a message of {} breaks its contract, and {error:#}: {event:?}", event.topic);
+            }
+        }
         events
     }
 

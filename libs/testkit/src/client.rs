@@ -4,6 +4,8 @@ use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 
+use crate::contract;
+
 /// A caller: an address, and a token unless it is a guest.
 #[derive(Clone)]
 pub struct Client {
@@ -54,13 +56,23 @@ impl Client {
 /// Sends a request and reads the whole answer.
 ///
 /// # Panics
-/// When there is no answer.
+/// When there is no answer, or one that the service does not document.
 pub async fn send(request: RequestBuilder) -> Answer {
-    let response = request.send().await.expect("an answer");
+    let (client, request) = request.build_split();
+    let request = request.expect("a request");
+    let (method, url) = (request.method().clone(), request.url().clone());
+    let response = client.execute(request).await.expect("an answer");
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let bytes = response.bytes().await.expect("a whole answer");
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    Answer { status, headers, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text }
+    let answer =
+        Answer { status, headers, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text };
+    if let Some(contract) = contract::of(url.authority())
+        && let Err(error) = contract.check_answer(method.as_str(), url.path(), &answer)
+    {
+        panic!("{method} {} is answered {status}, and {error:#}: {}", url.path(), answer.text);
+    }
+    answer
 }
 
 /// An answer, read whole.

@@ -4,10 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "tests stand outside the services that the rule is for")]
 
 pub mod access;
+pub mod breaking;
 pub mod broker;
 pub mod bus;
 pub mod client;
 pub mod collector;
+pub mod contract;
 pub mod database;
 pub mod deployed;
 pub mod faults;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::bus::Bus;
 use crate::client::Client;
 use crate::issuer::{Claims, Issuer, Served};
-use crate::{database, required};
+use crate::{contract, database, required};
 
 /// A running service. It stops when dropped.
 pub struct Running {
@@ -169,5 +169,6 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     S::migrate(&config).await.context("migrate")?;
     let process = Process::new();
     let endpoints = S::start(config, Role::Both, &process).await?;
+    contract::hold(&S::contracts()?, &endpoints)?;
     Ok(Running { name: S::NAME, database_url, process, endpoints, topics: S::topics() })
 }

@@ -13,7 +13,7 @@ use crate::Invalid;
 #[serde(rename_all = "PascalCase")]
 pub struct Money {
     pub amount_minor: i64,
-    #[schema(value_type = String, pattern = "^[A-Z]{3}$")]
+    #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
     pub currency: Currency,
 }
 

@@ -11,7 +11,7 @@ pub struct Config {
     pub public: SocketAddr,
     pub admin: SocketAddr,
     pub(crate) trusted_proxies: Vec<IpNet>,
-    pub(crate) default_language: String,
+    pub default_language: String,
     pub(crate) workers: usize,
 }
 

@@ -21,6 +21,8 @@ use crate::room::{LARGE, ROOM};
 use crate::strict::Strict;
 use crate::{FieldError, Problem};
 
+/// Room for any body but that of a long post.
+pub(crate) const DEFAULT_LIMIT: usize = 256 * 1024;
 /// A body that has not come after so long comes at this pace at least, so that nobody holds a
 /// connection, or room for a large one, by sending slowly.
 const READ_PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +33,7 @@ const BYTES_PER_SECOND: u32 = 256 * 1024;
 /// # Errors
 /// `415` unless it is sent as JSON, `413` above the limit (by `Content-Length` before anything is
 /// read, else as soon as it is passed), `400` when it does not have the members of `T`.
-pub struct Json<T, const LIMIT: usize = { 256 * 1024 }>(pub T);
+pub struct Json<T, const LIMIT: usize = DEFAULT_LIMIT>(pub T);
 
 impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
     type Error = Problem;

@@ -36,7 +36,13 @@ impl Messages {
 
     /// The message `id` in the caller's language.
     pub fn say(&self, request: &HttpRequest, id: &str) -> Option<String> {
-        self.negotiate(request).message(id, None, &[])
+        self.negotiate(request).message(id, None, &[] as &[(&str, u64)])
+    }
+
+    /// The language of documents.
+    pub(crate) fn english(&self) -> Language<'_> {
+        let (language, bundle) = self.0.iter().find(|(of, _)| *of == "en").unwrap_or(&self.0[0]);
+        Language { language, bundle }
     }
 
     /// The best language that the caller accepts.
@@ -65,7 +71,7 @@ impl Language<'_> {
         &self,
         id: &str,
         attribute: Option<&str>,
-        args: &[(&'static str, u64)],
+        args: &[(impl AsRef<str>, u64)],
     ) -> Option<String> {
         let message = self.bundle.get_message(id)?;
         let pattern = match attribute {
@@ -74,7 +80,7 @@ impl Language<'_> {
         };
         let mut values = FluentArgs::with_capacity(args.len());
         for (name, value) in args {
-            values.set(*name, *value);
+            values.set(name.as_ref(), *value);
         }
         Some(self.bundle.format_pattern(pattern, Some(&values), &mut Vec::new()).into_owned())
     }

@@ -19,7 +19,7 @@ use tracing_actix_web::RootSpanBuilder;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::messages::Language;
-use crate::problem::{Code, Details, FieldErrorBody, Problem, ProblemBody};
+use crate::problem::{Details, Problem, ProblemBody};
 use crate::server::Area;
 
 /// The request's span: its route, never its query or headers, which may be personal.
@@ -145,31 +145,7 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
 }
 
 fn render(problem: &Details, area: &Area, language: &Language<'_>, path: &str) -> HttpResponse {
-    let (id, prefix) = match problem.code {
-        Code::Common(code) => (code, area.code_prefix),
-        Code::Area(code) => (code, ""),
-    };
-    let code = format!("{prefix}{id}");
-    let body = ProblemBody {
-        kind: format!("urn:problem:{}", code.to_lowercase().replace('_', "-")),
-        title: language.message(id, None, &problem.args).unwrap_or_else(|| code.clone()),
-        status: problem.status.as_u16(),
-        detail: language.message(id, Some("detail"), &problem.args),
-        instance: path.to_owned(),
-        trace_id: trace_id(&Span::current()),
-        errors: problem
-            .errors
-            .iter()
-            .map(|error| FieldErrorBody {
-                field: error.field.clone(),
-                code: error.invalid.code.to_owned(),
-                message: language
-                    .message(error.invalid.code, None, &error.invalid.args)
-                    .unwrap_or_else(|| error.invalid.code.to_owned()),
-            })
-            .collect(),
-        code,
-    };
+    let body = ProblemBody::new(&problem.into(), area, language, path, trace_id(&Span::current()));
     let mut response = HttpResponse::build(problem.status);
     response.insert_header((header::CONTENT_LANGUAGE, language.language));
     response.insert_header((header::VARY, "Accept-Language"));

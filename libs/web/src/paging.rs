@@ -54,8 +54,9 @@ impl<S> Paging<S> {
 #[serde(rename_all = "PascalCase")]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// From 1.
+    #[schema(minimum = 1)]
     pub page: u32,
+    #[schema(minimum = 1, examples(20))]
     pub page_size: u32,
     /// Of the whole list.
     pub total_count: i64,

@@ -7,10 +7,12 @@ use std::time::Duration;
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
-use utoipa::openapi::response::{ResponseBuilder, ResponsesBuilder};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr};
-use utoipa::{IntoResponses, ToSchema};
+use utoipa::ToSchema;
 use values::Invalid;
+
+use crate::Area;
+use crate::messages::Language;
+use crate::refusal::{Refusal, RefusedField};
 
 /// A refused member of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,6 +211,33 @@ pub struct ProblemBody {
     pub errors: Vec<FieldErrorBody>,
 }
 
+impl ProblemBody {
+    pub(crate) fn new(
+        refusal: &Refusal,
+        area: &Area,
+        language: &Language<'_>,
+        path: &str,
+        trace_id: Option<String>,
+    ) -> Self {
+        let code = area.code(&refusal.id, refusal.is_common);
+        let field = |error: &RefusedField| FieldErrorBody {
+            field: error.field.clone(),
+            code: error.code.clone(),
+            message: language.message(&error.code, None, &error.args).unwrap_or_else(|| error.code.clone()),
+        };
+        Self {
+            kind: format!("urn:problem:{}", code.to_lowercase().replace('_', "-")),
+            title: language.message(&refusal.id, None, &refusal.args).unwrap_or_else(|| code.clone()),
+            status: refusal.status,
+            detail: language.message(&refusal.id, Some("detail"), &refusal.args),
+            instance: path.to_owned(),
+            trace_id,
+            errors: refusal.errors.iter().map(field).collect(),
+            code,
+        }
+    }
+}
+
 /// A refused member of a request.
 #[derive(Serialize, ToSchema)]
 pub struct FieldErrorBody {
@@ -216,18 +245,4 @@ pub struct FieldErrorBody {
     pub field: String,
     pub code: String,
     pub message: String,
-}
-
-/// Documents that an operation may answer a problem.
-pub struct Problems;
-
-impl IntoResponses for Problems {
-    fn responses() -> std::collections::BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("ProblemBody"))).build();
-        let response = ResponseBuilder::new()
-            .description("A problem, told apart by its `code`")
-            .content("application/problem+json", body)
-            .build();
-        ResponsesBuilder::new().response("default", response).build().responses.into_iter().collect()
-    }
 }

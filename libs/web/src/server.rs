@@ -12,15 +12,15 @@ use anyhow::Context;
 use runtime::{Metrics, Phase, Process};
 use tokio_util::sync::CancellationToken;
 use tracing_actix_web::TracingLogger;
+use utoipa::openapi::Paths;
 use utoipa::openapi::path::PathItem;
-use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, Paths};
-use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::AppExt;
 
+use crate::document::{describe, operations};
 use crate::middleware::{Durations, RequestSpan, Surroundings, durations, surround};
 use crate::rate_limit::TrustedProxies;
 use crate::unread::hold_body;
-use crate::{Config, Messages, Problem, ProblemBody, page};
+use crate::{Config, Messages, Problem, page};
 
 /// Longer than a proxy keeps an idle connection, so that none sends a request into one that is just being
 /// closed.
@@ -47,20 +47,35 @@ impl Area {
         name: &'static str,
         code_prefix: &'static str,
         messages: &[(&str, &str)],
-        config: &Config,
+        default_language: &str,
     ) -> anyhow::Result<Self> {
-        let messages = web::Data::new(Messages::new(messages, &config.default_language)?);
+        let messages = web::Data::new(Messages::new(messages, default_language)?);
         Ok(Self { name, code_prefix, messages })
+    }
+
+    /// A code as callers see it.
+    pub(crate) fn code(&self, id: &str, is_common: bool) -> String {
+        let prefix = if is_common { self.code_prefix } else { "" };
+        format!("{prefix}{id}")
     }
 }
 
-/// A port and the operations behind it.
+/// Who calls at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// People with their tokens, and guests where an operation lets them in.
+    People,
+    /// Other services with their machine tokens.
+    Services,
+}
+
+/// The operations behind a port.
 #[derive(Clone, Copy)]
 pub struct Listener {
     pub name: &'static str,
-    pub address: SocketAddr,
-    /// Whether people may try it from its API page.
-    pub tried: bool,
+    pub callers: Callers,
+    /// The groups of its operations, each with a sentence about it.
+    pub tags: &'static [(&'static str, &'static str)],
     pub routes: fn(&mut Routes<'_>),
 }
 
@@ -86,7 +101,7 @@ impl Server {
     ///
     /// # Errors
     /// When the address cannot be listened on.
-    pub fn listen<D>(&self, listener: Listener, data: D) -> anyhow::Result<SocketAddr>
+    pub fn listen<D>(&self, listener: Listener, address: SocketAddr, data: D) -> anyhow::Result<SocketAddr>
     where
         D: Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
     {
@@ -97,14 +112,14 @@ impl Server {
         });
         let trusted = web::Data::new(TrustedProxies(self.config.trusted_proxies.clone()));
         let area = self.area.name;
-        let (socket, address) = bind(listener.address)?;
+        let (socket, address) = bind(address)?;
+        let api = describe(&self.area, &[listener]);
         let server = HttpServer::new(move || {
-            let api = describe(area, listener.routes);
             let routes = web::Data::new(KnownRoutes::of(&api.paths));
             App::new()
                 // Before the routes: their scope takes every path, and answers 404 to what it does not know.
                 .service(web::redirect(format!("/docs/{area}"), format!("/docs/{area}/")))
-                .service(page::serve(area, api, listener.tried))
+                .service(page::serve(area, api.clone(), listener.callers == Callers::People))
                 .into_utoipa_app()
                 .configure(listener.routes)
                 .into_app()
@@ -192,37 +207,12 @@ async fn metrics(metrics: web::Data<Metrics>) -> HttpResponse {
     }
 }
 
-/// The OpenAPI document of the operations that `routes` declare.
-pub fn describe(area: &'static str, routes: impl FnOnce(&mut Routes<'_>)) -> OpenApi {
-    let (_, api) = App::new().into_utoipa_app().configure(routes).split_for_parts();
-    finish(area, api)
-}
-
-/// The document as `contracts/` keeps it.
-pub fn to_yaml(api: &OpenApi) -> String {
-    api.to_yaml().unwrap_or_else(|error| format!("# {error}\n"))
-}
-
-/// What the operations do not say of themselves.
-fn finish(area: &'static str, mut api: OpenApi) -> OpenApi {
-    api.info = InfoBuilder::new().title(format!("Platform: {area}")).version("1.0.0").build();
-    let security = utoipa::openapi::security::HttpBuilder::new()
-        .scheme(utoipa::openapi::security::HttpAuthScheme::Bearer)
-        .bearer_format("JWT")
-        .build();
-    let components = api.components.get_or_insert_default();
-    components.add_security_scheme("bearer", utoipa::openapi::security::SecurityScheme::Http(security));
-    let mut schemas = vec![(ProblemBody::name().into_owned(), ProblemBody::schema())];
-    ProblemBody::schemas(&mut schemas);
-    components.schemas.extend(schemas);
-    OpenApiBuilder::from(api).build()
-}
-
 /// Every documented path with its methods, to tell an unknown route from a wrong method.
 struct KnownRoutes(Vec<(ResourceDef, Vec<Method>)>);
 
 impl KnownRoutes {
     fn of(paths: &Paths) -> Self {
+        let methods = |item: &PathItem| operations(&mut item.clone()).map(|(method, _)| method).collect();
         let known = paths.paths.iter().map(|(path, item)| (ResourceDef::new(path.as_str()), methods(item)));
         Self(known.collect())
     }
@@ -234,19 +224,6 @@ impl KnownRoutes {
             .flat_map(|(_, methods)| methods.clone())
             .collect()
     }
-}
-
-fn methods(item: &PathItem) -> Vec<Method> {
-    [
-        (Method::GET, &item.get),
-        (Method::POST, &item.post),
-        (Method::PUT, &item.put),
-        (Method::PATCH, &item.patch),
-        (Method::DELETE, &item.delete),
-    ]
-    .into_iter()
-    .filter_map(|(method, operation)| operation.as_ref().map(|_| method))
-    .collect()
 }
 
 async fn unmatched(request: HttpRequest, routes: web::Data<KnownRoutes>) -> Result<HttpResponse, Problem> {

@@ -1,7 +1,7 @@
 //! The composition root: what the service is made of, in each of its roles.
 
 use ::db::Db;
-use ::web::{Area, Listener, RateLimit, Server};
+use ::web::{Area, RateLimit, Server};
 use actix_web::web;
 use auth::{Keys, Verifier};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
@@ -26,6 +26,10 @@ pub struct App {
     pub guest_reads: RateLimit,
 }
 
+fn area(default_language: &str) -> anyhow::Result<Area> {
+    Area::new(NAME, "", &MESSAGES, default_language)
+}
+
 /// The service as its binary, the local stack and the tests see it.
 pub struct Service;
 
@@ -46,7 +50,7 @@ impl runtime::Service for Service {
     async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
         let db = Db::new(&config.database)?;
         db.require(process);
-        let area = Area::new(NAME, "", &MESSAGES, &config.web)?;
+        let area = area(&config.web.default_language)?;
         let server = Server::new(process, config.web.clone(), area.clone());
         let mut public = None;
         if role.serves() {
@@ -58,11 +62,10 @@ impl runtime::Service for Service {
                 guest_reads: RateLimit::per_minute(config.guest_reads_per_minute),
             });
             let verifier = web::Data::new(Verifier::new(keys, auth::PLATFORM));
-            let listener =
-                Listener { name: "public", address: config.web.public, tried: true, routes: http::public };
-            public = Some(server.listen(listener, move |config: &mut web::ServiceConfig| {
+            let data = move |config: &mut web::ServiceConfig| {
                 config.app_data(app.clone()).app_data(verifier.clone());
-            })?);
+            };
+            public = Some(server.listen(http::PUBLIC, config.web.public, data)?);
         }
         if role.works() {
             bus(db.clone(), config.messaging).start(process, Self::topics())?;
@@ -81,8 +84,9 @@ impl runtime::Service for Service {
         events::TOPICS.iter().map(|topic| (*topic).to_owned()).collect()
     }
 
-    fn contracts() -> Contracts {
-        http::contracts()
+    fn contracts() -> anyhow::Result<Contracts> {
+        let api = ::web::describe(&area("en")?, &[http::PUBLIC]);
+        Ok(Contracts { openapi: ::web::to_yaml(&api)?, asyncapi: events::asyncapi()? })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The composition root: what the service is made of, in each of its roles.
 
 use ::db::Db;
-use ::web::{Area, Listener, RateLimit, Server};
+use ::web::{Area, RateLimit, Server};
 use actix_web::web;
 use auth::{Keys, Verifier};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
@@ -27,6 +27,10 @@ pub struct App {
     pub guest_misses: RateLimit,
 }
 
+fn area(default_language: &str) -> anyhow::Result<Area> {
+    Area::new(NAME, "SELECTIONS_", &MESSAGES, default_language)
+}
+
 /// The service as its binary, the local stack and the tests see it.
 pub struct Service;
 
@@ -47,7 +51,7 @@ impl runtime::Service for Service {
     async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
         let db = Db::new(&config.database)?;
         db.require(process);
-        let area = Area::new(NAME, "SELECTIONS_", &MESSAGES, &config.web)?;
+        let area = area(&config.web.default_language)?;
         let server = Server::new(process, config.web.clone(), area.clone());
         let (mut public, mut internal) = (None, None);
         if role.serves() {
@@ -66,12 +70,8 @@ impl runtime::Service for Service {
                     config.app_data(app.clone()).app_data(messages.clone()).app_data(verifier.clone());
                 }
             };
-            let listener =
-                Listener { name: "public", address: config.web.public, tried: true, routes: http::public };
-            public = Some(server.listen(listener, data(auth::PLATFORM))?);
-            let listener =
-                Listener { name: "internal", address: config.internal, tried: false, routes: http::internal };
-            internal = Some(server.listen(listener, data(auth::PLATFORM_INTERNAL))?);
+            public = Some(server.listen(http::PUBLIC, config.web.public, data(auth::PLATFORM))?);
+            internal = Some(server.listen(http::INTERNAL, config.internal, data(auth::PLATFORM_INTERNAL))?);
         }
         if role.works() {
             bus(db, config.messaging).start(process, Self::topics())?;
@@ -91,8 +91,9 @@ impl runtime::Service for Service {
         published.chain(consumed).collect()
     }
 
-    fn contracts() -> Contracts {
-        http::contracts()
+    fn contracts() -> anyhow::Result<Contracts> {
+        let api = ::web::describe(&area("en")?, &[http::PUBLIC, http::INTERNAL]);
+        Ok(Contracts { openapi: ::web::to_yaml(&api)?, asyncapi: events::asyncapi()? })
     }
 }
 

@@ -59,6 +59,12 @@ impl From<diesel::result::Error> for Error {
     }
 }
 
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        error.problem()
+    }
+}
+
 impl Error {
     fn problem(&self) -> Problem {
         use StatusCode as S;

@@ -6,7 +6,7 @@ const ACTOR = "actor";
 const buttons = [...document.querySelectorAll("[data-actor]")];
 const note = document.getElementById("signed-in");
 
-const token = () => JSON.parse(localStorage.getItem(KEPT) ?? "{}").bearer?.value;
+const token = () => JSON.parse(localStorage.getItem(KEPT) ?? "{}").person?.value;
 
 function show() {
   const actor = token() && localStorage.getItem(ACTOR);
@@ -19,8 +19,8 @@ async function signIn(actor) {
   const answer = await fetch(`/stack/tokens/${actor}`, { method: "POST" });
   if (!answer.ok) throw new Error(`no token for ${actor}: ${answer.status}`);
   const schema = { type: "http", scheme: "bearer", bearerFormat: "JWT" };
-  const bearer = { name: "bearer", schema, value: await answer.text() };
-  localStorage.setItem(KEPT, JSON.stringify({ bearer }));
+  const person = { name: "person", schema, value: await answer.text() };
+  localStorage.setItem(KEPT, JSON.stringify({ person }));
   localStorage.setItem(ACTOR, actor);
   show();
 }

@@ -10,6 +10,9 @@ pub use post::PostPublished;
 pub const TOPICS: [&str; 1] = [PostPublished::TOPIC];
 
 /// The AsyncAPI document of what is published.
-pub fn asyncapi() -> String {
+///
+/// # Errors
+/// When it cannot be written.
+pub fn asyncapi() -> anyhow::Result<String> {
     messaging::AsyncApi::new("news").publishes::<PostPublished>().to_yaml()
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use ::web::{Fields, Json, Problem, Problems, decode_part};
+use ::web::{Fields, Json, Problem, decode_part};
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, put, web};
 use auth::Actor;
@@ -228,9 +228,12 @@ pub struct SetPostBlocksResult {
 }
 
 /// Replace the content of a post.
+///
+/// Whole, or not at all: embeds given as sources are frozen now, those that left the content are detached later.
 #[utoipa::path(
-    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "Saved", body = SetPostBlocksResult), Problems)
+    tag = "Posts", params(("post_id" = PostId, Path)),
+    request_body(content = SetPostBlocks, description = "At most 24 MiB."),
+    responses((status = 200, description = "Saved", body = SetPostBlocksResult))
 )]
 #[put("/api/v1/posts/{post_id}/blocks")]
 pub async fn set_post_blocks(

@@ -1,6 +1,6 @@
 //! Lists of posts: the public feed and search, and one's own.
 
-use ::web::{ClientAddress, Fields, Page, Paging, Problem, Problems, Query};
+use ::web::{ClientAddress, Fields, Page, Paging, Problem, Query};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::Guest;
@@ -26,9 +26,11 @@ pub struct ListPosts {
 }
 
 /// List published posts, or one's own.
+///
+/// The public feed, a search in it, or with `Mine` the caller's posts in whatever state.
 #[utoipa::path(
-    tag = "Posts", params(ListPosts, Paging<FeedSort>),
-    responses((status = 200, description = "One page", body = Page<PostSummary>), Problems)
+    tag = "Posts", security(()), params(ListPosts, Paging<FeedSort>),
+    responses((status = 200, description = "One page", body = Page<PostSummary>))
 )]
 #[get("/api/v1/posts")]
 pub async fn list_posts(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::web::{ClientAddress, Fields, Json, Problem, Problems};
+use ::web::{ClientAddress, Fields, Json, Problem};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{Actor, CompanyId, Guest, Permitted, UserId};
@@ -154,9 +154,11 @@ fn parse_metadata(
 }
 
 /// Write a post.
+///
+/// A draft, for oneself or for the company that the token names.
 #[utoipa::path(
-    tag = "Posts", security(("bearer" = [])),
-    responses((status = 201, description = "A draft", body = PostView), Problems)
+    tag = "Posts",
+    responses((status = 201, description = "A draft", body = PostView))
 )]
 #[post("/api/v1/posts")]
 pub async fn create_post(
@@ -176,9 +178,11 @@ pub async fn create_post(
 }
 
 /// Read a post.
+///
+/// Published ones are for everybody, others for those who may change them. Embeds show what was frozen for them.
 #[utoipa::path(
-    tag = "Posts", params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "The post with its embeds", body = PostView), Problems)
+    tag = "Posts", security(()), params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "The post with its embeds", body = PostView))
 )]
 #[get("/api/v1/posts/{post_id}")]
 pub async fn get_post(
@@ -196,9 +200,11 @@ pub async fn get_post(
 }
 
 /// Replace the metadata of a post.
+///
+/// Leaves the content alone.
 #[utoipa::path(
-    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "As it is now", body = PostView), Problems)
+    tag = "Posts", params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "As it is now", body = PostView))
 )]
 #[put("/api/v1/posts/{post_id}")]
 pub async fn update_post(
@@ -216,9 +222,11 @@ pub async fn update_post(
 }
 
 /// Delete a post.
+///
+/// Nobody finds it any more; its embeds are detached.
 #[utoipa::path(
-    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
-    responses((status = 204, description = "Deleted"), Problems)
+    tag = "Posts", params(("post_id" = PostId, Path)),
+    responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/posts/{post_id}")]
 pub async fn delete_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<HttpResponse, Error> {
@@ -228,9 +236,11 @@ pub async fn delete_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Resu
 }
 
 /// Publish a post.
+///
+/// It needs a title and at least one block.
 #[utoipa::path(
-    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "As it is now", body = PostView), Problems)
+    tag = "Posts", params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "As it is now", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/publish")]
 pub async fn publish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {
@@ -240,9 +250,11 @@ pub async fn publish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Res
 }
 
 /// Take a post from the public.
+///
+/// It may be published again.
 #[utoipa::path(
-    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "As it is now", body = PostView), Problems)
+    tag = "Posts", params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "As it is now", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/unpublish")]
 pub async fn unpublish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {
@@ -252,9 +264,11 @@ pub async fn unpublish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> R
 }
 
 /// Put a post away for good.
+///
+/// It can be read, but no longer changed.
 #[utoipa::path(
-    tag = "Posts", security(("bearer" = [])), params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "As it is now", body = PostView), Problems)
+    tag = "Posts", params(("post_id" = PostId, Path)),
+    responses((status = 200, description = "As it is now", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/archive")]
 pub async fn archive_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {

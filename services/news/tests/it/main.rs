@@ -5,6 +5,7 @@
 mod access;
 mod big;
 mod blocks;
+mod contracts;
 mod detach;
 mod documents;
 mod embeds;

@@ -23,7 +23,7 @@ pub struct SelectionView {
     pub owner_user_id: UserId,
     /// Opens the selection to anybody who has it.
     #[diesel(serialize_as = String)]
-    #[schema(value_type = String, pattern = "^[0-9A-Za-z]{12}$")]
+    #[schema(value_type = String, pattern = "^[0-9A-Za-z]{12}$", examples("7Gq2ZkX0aBcd"))]
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,
@@ -46,7 +46,7 @@ pub struct SelectionView {
 #[diesel(table_name = selection, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
 pub struct OpenSelectionView {
-    #[schema(value_type = String, pattern = "^[0-9A-Za-z]{12}$")]
+    #[schema(value_type = String, pattern = "^[0-9A-Za-z]{12}$", examples("7Gq2ZkX0aBcd"))]
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,

@@ -11,7 +11,10 @@ pub const TOPICS: [&str; 4] =
     [SelectionCreated::TOPIC, SelectionUpdated::TOPIC, SelectionItemAdded::TOPIC, SelectionDeleted::TOPIC];
 
 /// The AsyncAPI document of what is published.
-pub fn asyncapi() -> String {
+///
+/// # Errors
+/// When it cannot be written.
+pub fn asyncapi() -> anyhow::Result<String> {
     messaging::AsyncApi::new("selections")
         .publishes::<SelectionCreated>()
         .publishes::<SelectionUpdated>()

@@ -1,6 +1,6 @@
 //! Favorites of the caller.
 
-use ::web::{Page, Paging, Problems};
+use ::web::{Page, Paging};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, put, web};
 use auth::Actor;
@@ -13,9 +13,11 @@ use crate::error::Error;
 use crate::ops;
 
 /// List my favorites.
+///
+/// Each with the time when it was marked.
 #[utoipa::path(
-    tag = "Favorites", security(("bearer" = [])), params(Paging<AddedAt>),
-    responses((status = 200, description = "One page", body = Page<FavoriteView>), Problems)
+    tag = "Favorites", params(Paging<AddedAt>),
+    responses((status = 200, description = "One page", body = Page<FavoriteView>))
 )]
 #[get("/api/v1/favorites")]
 pub async fn list_favorites(
@@ -29,9 +31,11 @@ pub async fn list_favorites(
 }
 
 /// Mark a property object.
+///
+/// One that is marked already stays as it is. A person keeps at most 200.
 #[utoipa::path(
-    tag = "Favorites", security(("bearer" = [])), params(("property_object_id" = PropertyObjectId, Path)),
-    responses((status = 204, description = "It is a favorite now"), Problems)
+    tag = "Favorites", params(("property_object_id" = PropertyObjectId, Path)),
+    responses((status = 204, description = "It is a favorite now"))
 )]
 #[put("/api/v1/favorites/{property_object_id}")]
 pub async fn add_favorite(
@@ -45,9 +49,11 @@ pub async fn add_favorite(
 }
 
 /// Unmark a property object.
+///
+/// One that is not marked is as good.
 #[utoipa::path(
-    tag = "Favorites", security(("bearer" = [])), params(("property_object_id" = PropertyObjectId, Path)),
-    responses((status = 204, description = "It is no favorite now"), Problems)
+    tag = "Favorites", params(("property_object_id" = PropertyObjectId, Path)),
+    responses((status = 204, description = "It is no favorite now"))
 )]
 #[delete("/api/v1/favorites/{property_object_id}")]
 pub async fn remove_favorite(

@@ -1,6 +1,6 @@
 //! The internal port. Each route accepts the one caller that the contract names for it.
 
-use ::web::{Json, Page, Paging, Problems};
+use ::web::{Json, Page, Paging};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Caller, Crm, News, UserId};
@@ -91,12 +91,13 @@ pub struct TakeSnapshot {
 }
 
 /// Take a snapshot for a post.
+///
+/// May be repeated: the post's active snapshot of this selection is answered as it is.
 #[utoipa::path(
-    tag = "Internal", security(("bearer" = [])), params(("selection_id" = SelectionId, Path)),
+    tag = "Internal", params(("selection_id" = SelectionId, Path)),
     responses(
         (status = 201, description = "Taken now", body = SnapshotCard),
         (status = 200, description = "The post's active snapshot of this selection", body = SnapshotCard),
-        Problems,
     )
 )]
 #[post("/api/v1/internal/selections/{selection_id}/snapshots")]
@@ -123,9 +124,11 @@ pub struct DetachSnapshot {
 }
 
 /// Detach a snapshot from its post.
+///
+/// May be repeated: it happens once, and the first reason stays.
 #[utoipa::path(
-    tag = "Internal", security(("bearer" = [])), params(("snapshot_id" = SnapshotId, Path)),
-    responses((status = 200, description = "Detached, now or earlier", body = SnapshotCard), Problems)
+    tag = "Internal", params(("snapshot_id" = SnapshotId, Path)),
+    responses((status = 200, description = "Detached, now or earlier", body = SnapshotCard))
 )]
 #[post("/api/v1/internal/snapshots/{snapshot_id}/detach")]
 pub async fn detach_snapshot(
@@ -140,9 +143,11 @@ pub async fn detach_snapshot(
 }
 
 /// Read a snapshot for rendering, detached or not.
+///
+/// Its content never changes.
 #[utoipa::path(
-    tag = "Internal", security(("bearer" = [])), params(("snapshot_id" = SnapshotId, Path)),
-    responses((status = 200, description = "The snapshot", body = SnapshotView), Problems)
+    tag = "Internal", params(("snapshot_id" = SnapshotId, Path)),
+    responses((status = 200, description = "The snapshot", body = SnapshotView))
 )]
 #[get("/api/v1/internal/snapshots/{snapshot_id}")]
 pub async fn get_snapshot(
@@ -155,9 +160,11 @@ pub async fn get_snapshot(
 }
 
 /// Read a selection for a client's or a deal's card, deleted or not.
+///
+/// Whoever its owner is.
 #[utoipa::path(
-    tag = "Internal", security(("bearer" = [])), params(("selection_id" = SelectionId, Path)),
-    responses((status = 200, description = "The selection", body = SelectionView), Problems)
+    tag = "Internal", params(("selection_id" = SelectionId, Path)),
+    responses((status = 200, description = "The selection", body = SelectionView))
 )]
 #[get("/api/v1/internal/selections/{selection_id}")]
 pub async fn get_selection(
@@ -170,10 +177,12 @@ pub async fn get_selection(
 }
 
 /// List the selections of an owner.
+///
+/// Deleted ones are left out.
 #[utoipa::path(
-    tag = "Internal", security(("bearer" = [])),
+    tag = "Internal",
     params(("owner_user_id" = UserId, Path), Paging<SelectionSort>),
-    responses((status = 200, description = "One page", body = Page<SelectionView>), Problems)
+    responses((status = 200, description = "One page", body = Page<SelectionView>))
 )]
 #[get("/api/v1/internal/selections/by-owner/{owner_user_id}")]
 pub async fn list_selections_of_owner(

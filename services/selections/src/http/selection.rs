@@ -1,6 +1,6 @@
 //! Selections, for their owners and for whoever has a code.
 
-use ::web::{ClientAddress, Fields, Json, Messages, Page, Paging, Problem, Problems};
+use ::web::{ClientAddress, Fields, Json, Messages, Page, Paging, Problem};
 use actix_web::http::Method;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
@@ -40,9 +40,11 @@ fn parse_new(title: Option<String>, description: Option<String>) -> Result<NewSe
 }
 
 /// List my selections.
+///
+/// Deleted ones are left out; their snapshots live on.
 #[utoipa::path(
-    tag = "Selections", security(("bearer" = [])), params(Paging<SelectionSort>),
-    responses((status = 200, description = "One page", body = Page<SelectionView>), Problems)
+    tag = "Selections", params(Paging<SelectionSort>),
+    responses((status = 200, description = "One page", body = Page<SelectionView>))
 )]
 #[get("/api/v1/selections")]
 pub async fn list_selections(
@@ -67,9 +69,11 @@ pub struct CreateSelection {
 }
 
 /// Create a selection.
+///
+/// Of at most 200 objects, none twice; their order is renumbered from 0. An owner keeps at most 100 selections.
 #[utoipa::path(
-    tag = "Selections", security(("bearer" = [])),
-    responses((status = 201, description = "Created", body = SelectionView), Problems)
+    tag = "Selections",
+    responses((status = 201, description = "Created", body = SelectionView))
 )]
 #[post("/api/v1/selections")]
 pub async fn create_selection(
@@ -99,9 +103,11 @@ pub struct CreateSelectionFromFavorites {
 }
 
 /// Create a selection of my favorites as they are now.
+///
+/// In the order in which they were marked; favorites that change later do not change it.
 #[utoipa::path(
-    tag = "Selections", security(("bearer" = [])),
-    responses((status = 201, description = "Created", body = SelectionView), Problems)
+    tag = "Selections",
+    responses((status = 201, description = "Created", body = SelectionView))
 )]
 #[post("/api/v1/selections/from-favorites")]
 pub async fn create_selection_from_favorites(
@@ -145,9 +151,11 @@ pub async fn refuse_to_open_favorites() -> Result<HttpResponse, Problem> {
 }
 
 /// Open a selection by its public code.
+///
+/// For whoever has the code, signed in or not. Tells neither the id nor the owner.
 #[utoipa::path(
-    tag = "Selections", params(("selection" = String, Path, description = "The public code, 12 characters of base62")),
-    responses((status = 200, description = "The selection", body = OpenSelectionView), Problems)
+    tag = "Selections", security(()), params(("selection" = String, Path, description = "The public code, 12 characters of base62")),
+    responses((status = 200, description = "The selection", body = OpenSelectionView))
 )]
 #[get("/api/v1/selections/{selection}")]
 pub async fn open_selection(
@@ -190,9 +198,11 @@ pub struct UpdateSelection {
 }
 
 /// Replace title and description.
+///
+/// What is the same already changes nothing, not even the version.
 #[utoipa::path(
-    tag = "Selections", security(("bearer" = [])), params(("selection" = SelectionId, Path)),
-    responses((status = 200, description = "As it is now", body = SelectionView), Problems)
+    tag = "Selections", params(("selection" = SelectionId, Path)),
+    responses((status = 200, description = "As it is now", body = SelectionView))
 )]
 #[put("/api/v1/selections/{selection}")]
 pub async fn update_selection(
@@ -221,9 +231,11 @@ pub struct ReplaceSelectionItems {
 }
 
 /// Replace the list and its order.
+///
+/// What is the same already changes nothing, not even the version.
 #[utoipa::path(
-    tag = "Selections", security(("bearer" = [])), params(("selection" = SelectionId, Path)),
-    responses((status = 200, description = "As it is now", body = SelectionView), Problems)
+    tag = "Selections", params(("selection" = SelectionId, Path)),
+    responses((status = 200, description = "As it is now", body = SelectionView))
 )]
 #[put("/api/v1/selections/{selection}/items")]
 pub async fn replace_selection_items(
@@ -243,9 +255,11 @@ pub async fn replace_selection_items(
 }
 
 /// Delete a selection.
+///
+/// Its code opens nothing from now on; snapshots of it stay.
 #[utoipa::path(
-    tag = "Selections", security(("bearer" = [])), params(("selection" = SelectionId, Path)),
-    responses((status = 204, description = "Deleted"), Problems)
+    tag = "Selections", params(("selection" = SelectionId, Path)),
+    responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/selections/{selection}")]
 pub async fn delete_selection(

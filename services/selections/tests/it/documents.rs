@@ -5,6 +5,7 @@ use std::path::Path;
 
 use runtime::{Env, Service as _, telemetry};
 use selections::Service;
+use testkit::breaking;
 
 use crate::service;
 
@@ -16,17 +17,27 @@ fn read(path: &str) -> String {
 #[test]
 fn the_openapi_document_is_the_one_that_is_served() {
     assert!(
-        read("../../contracts/openapi/selections.yaml") == Service::contracts().openapi,
-        "run `just contracts`"
+        read("../../contracts/openapi/selections.yaml") == Service::contracts().unwrap().openapi,
+        "run `cargo dev contracts`"
     );
 }
 
 #[test]
 fn the_asyncapi_document_is_the_one_that_is_published() {
     assert!(
-        read("../../contracts/asyncapi/selections.yaml") == Service::contracts().asyncapi,
-        "run `just contracts`"
+        read("../../contracts/asyncapi/selections.yaml") == Service::contracts().unwrap().asyncapi,
+        "run `cargo dev contracts`"
     );
+}
+
+/// Contracts grow by addition: what was released holds as long as there is anybody who relies on it.
+#[test]
+fn nothing_that_was_released_has_been_taken_back() {
+    let present = Service::contracts().unwrap();
+    for (kind, present) in [("openapi", present.openapi), ("asyncapi", present.asyncapi)] {
+        let released = read(&format!("../../contracts/released/{kind}/selections.yaml"));
+        assert_eq!(breaking::changes(&released, &present), [""; 0], "{kind}");
+    }
 }
 
 /// Conventions, API page: it comes from the service alone, and the local stack's sign-in does not.

@@ -1,0 +1,313 @@
+//! Which changes of a document break those who rely on the one before. Contracts grow by addition: what is
+//! sent may be asked for less strictly, and what is answered or published may not promise less.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// What of `released` does not hold in `present` any more; both OpenAPI, or both AsyncAPI, as YAML.
+///
+/// # Panics
+/// When one of them is not YAML.
+pub fn changes(released: &str, present: &str) -> Vec<String> {
+    let read = |yaml| yaml_serde::from_str(yaml).expect("a document in YAML");
+    between(&read(released), &read(present))
+}
+
+fn between(old: &Value, new: &Value) -> Vec<String> {
+    let mut comparison = Comparison { old, new, breaks: Vec::new(), within: Vec::new() };
+    for (path, item) in members(&old["paths"]) {
+        for (method, operation) in members(item) {
+            comparison.operation(&format!("{method} {path}"), operation, &new["paths"][path][method]);
+        }
+    }
+    for (name, channel) in members(&old["channels"]) {
+        comparison.channel(name, channel, &new["channels"][name]);
+    }
+    comparison.breaks
+}
+
+/// Which way a value goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    /// Sent to us: what was accepted must be accepted.
+    In,
+    /// Answered or published: what was promised must be kept.
+    Out,
+}
+
+struct Comparison<'d> {
+    old: &'d Value,
+    new: &'d Value,
+    breaks: Vec<String>,
+    /// The references that are being followed, for schemas that hold themselves.
+    within: Vec<(Option<String>, Option<String>)>,
+}
+
+impl Comparison<'_> {
+    fn fail(&mut self, at: &str, what: impl AsRef<str>) {
+        self.breaks.push(format!("{at}: {}", what.as_ref()));
+    }
+
+    fn operation(&mut self, at: &str, old: &Value, new: &Value) {
+        if new.is_null() {
+            return self.fail(at, "the operation is gone");
+        }
+        if old["operationId"] != new["operationId"] {
+            self.fail(at, "the operation is called otherwise");
+        }
+        for requirement in list(&old["security"]).filter(|old| !list(&new["security"]).any(|new| new == *old))
+        {
+            self.fail(at, format!("{requirement} does not let in any more"));
+        }
+        let is = |one: &Value, other: &Value| one["name"] == other["name"] && one["in"] == other["in"];
+        for old in list(&old["parameters"]) {
+            let at = format!("{at} ?{}", text(&old["name"]));
+            match list(&new["parameters"]).find(|new| is(old, new)) {
+                None => self.fail(&at, "the parameter is gone"),
+                Some(new) => {
+                    if new["required"] == true && old["required"] != true {
+                        self.fail(&at, "is required now");
+                    }
+                    self.schema(&at, &old["schema"], &new["schema"], Direction::In);
+                }
+            }
+        }
+        for new in list(&new["parameters"]).filter(|new| new["required"] == true) {
+            if !list(&old["parameters"]).any(|old| is(old, new)) {
+                self.fail(at, format!("?{} is asked for now", text(&new["name"])));
+            }
+        }
+        let (old_body, new_body) = (&old["requestBody"], &new["requestBody"]);
+        if new_body["required"] == true && old_body["required"] != true {
+            self.fail(at, "a body is required now");
+        }
+        self.contents(&format!("{at} request"), old_body, new_body, Direction::In);
+        for (status, response) in members(&old["responses"]) {
+            let at = format!("{at} {status}");
+            match new["responses"].get(status) {
+                None => self.fail(&at, "the status is gone"),
+                Some(new) => {
+                    let (old, new) = (resolved(self.old, response), resolved(self.new, new));
+                    self.contents(&at, &old, &new, Direction::Out);
+                }
+            }
+        }
+    }
+
+    fn contents(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+        for (media_type, content) in members(&old["content"]) {
+            match new["content"].get(media_type) {
+                None => self.fail(at, format!("{media_type} is gone")),
+                Some(new) => self.schema(at, &content["schema"], &new["schema"], direction),
+            }
+        }
+    }
+
+    fn channel(&mut self, name: &str, old: &Value, new: &Value) {
+        if new["address"] != old["address"] {
+            return self.fail(name, "the topic is gone");
+        }
+        for (message, old) in members(&old["messages"]) {
+            let new = &new["messages"][message];
+            for part in ["payload", "headers"] {
+                self.schema(&format!("{message} {part}"), &old[part], &new[part], Direction::Out);
+            }
+            if old["bindings"]["kafka"]["key"]["format"] != new["bindings"]["kafka"]["key"]["format"] {
+                self.fail(name, "the key is another");
+            }
+        }
+    }
+
+    fn schema(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+        let references = (reference(old).map(str::to_owned), reference(new).map(str::to_owned));
+        if references.0.is_some() && self.within.contains(&references) {
+            return;
+        }
+        self.within.push(references);
+        let (old_whole, new_whole) = (whole(self.old, old), whole(self.new, new));
+        self.kinds(at, &old_whole, &new_whole, direction);
+        self.values(at, &old_whole, &new_whole, direction);
+        self.limits(at, &old_whole, &new_whole, direction);
+        self.properties(at, &old_whole, &new_whole, direction);
+        if !old_whole["items"].is_null() {
+            self.schema(&format!("{at}[]"), &old_whole["items"], &new_whole["items"], direction);
+        }
+        self.within.pop();
+    }
+
+    fn kinds(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+        let (old_kinds, new_kinds) = (kinds(old), kinds(new));
+        let (wide, narrow) = match direction {
+            Direction::In => (&new_kinds, &old_kinds),
+            Direction::Out => (&old_kinds, &new_kinds),
+        };
+        if !wide.is_empty() && (narrow.is_empty() || !narrow.is_subset(wide)) {
+            self.fail(at, format!("was {old_kinds:?} and is {new_kinds:?}"));
+        }
+        // A choice between shapes may get further ones; each that there was must be there still.
+        for choice in choices(old).filter(|choice| choice["type"] != "null") {
+            let fits = |new: &Value| {
+                let mut inner = Comparison {
+                    old: self.old,
+                    new: self.new,
+                    breaks: Vec::new(),
+                    within: self.within.clone(),
+                };
+                inner.schema(at, choice, new, direction);
+                inner.breaks
+            };
+            let found: Vec<_> = choices(new).filter(|choice| choice["type"] != "null").map(fits).collect();
+            match found.iter().min_by_key(|breaks| breaks.len()) {
+                None => self.fail(at, "a choice is gone"),
+                Some(breaks) => self.breaks.extend(breaks.clone()),
+            }
+        }
+    }
+
+    /// Enumerations, the codes of problems among them, may get further values.
+    fn values(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+        let (old_values, new_values) = (values(old), values(new));
+        if old_values.is_empty() && !new_values.is_empty() && direction == Direction::In {
+            self.fail(at, "takes only some values now");
+        }
+        if !old_values.is_empty() && new_values.is_empty() && direction == Direction::Out {
+            self.fail(at, "may be any value now");
+        }
+        if !new_values.is_empty() {
+            for value in old_values.difference(&new_values) {
+                self.fail(at, format!("{value} is gone"));
+            }
+        }
+    }
+
+    fn limits(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+        for (limit, is_upper) in [
+            ("maxLength", true),
+            ("maximum", true),
+            ("maxItems", true),
+            ("minLength", false),
+            ("minimum", false),
+            ("minItems", false),
+        ] {
+            let bound = |schema: &Value| {
+                schema[limit].as_f64().map_or(f64::INFINITY, |bound| if is_upper { bound } else { -bound })
+            };
+            let is_broken = match direction {
+                Direction::In => bound(new) < bound(old),
+                Direction::Out => bound(new) > bound(old),
+            };
+            if is_broken {
+                self.fail(at, format!("{limit} was {} and is {}", old[limit], new[limit]));
+            }
+        }
+        for form in ["format", "pattern"] {
+            let asked = match direction {
+                Direction::In => new,
+                Direction::Out => old,
+            };
+            if !asked[form].is_null() && old[form] != new[form] {
+                self.fail(at, format!("{form} was {} and is {}", old[form], new[form]));
+            }
+        }
+    }
+
+    fn properties(&mut self, at: &str, old: &Value, new: &Value, direction: Direction) {
+        for (name, old) in members(&old["properties"]) {
+            match new["properties"].get(name) {
+                None => self.fail(&format!("{at}/{name}"), "the member is gone"),
+                Some(new) => self.schema(&format!("{at}/{name}"), old, new, direction),
+            }
+        }
+        let is_required =
+            |schema: &Value, name: &Value| list(&schema["required"]).any(|required| required == name);
+        let (asked, before) = match direction {
+            Direction::In => (new, old),
+            Direction::Out => (old, new),
+        };
+        for name in list(&asked["required"]).filter(|name| !is_required(before, name)) {
+            let is_gone = direction == Direction::Out && new["properties"].get(text(name)).is_none();
+            if !is_gone {
+                let now = if direction == Direction::In { "is required now" } else { "may be missing now" };
+                self.fail(&format!("{at}/{}", text(name)), now);
+            }
+        }
+    }
+}
+
+fn members(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    object.as_object().into_iter().flatten()
+}
+
+fn list(array: &Value) -> impl Iterator<Item = &Value> {
+    array.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// What a schema refers to, be it that it may also be `null`.
+fn reference(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str().or_else(|| choices(schema).find_map(|choice| choice["$ref"].as_str()))
+}
+
+fn resolved(document: &Value, value: &Value) -> Value {
+    match value["$ref"].as_str() {
+        Some(reference) => document.pointer(reference.trim_start_matches('#')).cloned().unwrap_or_default(),
+        None => value.clone(),
+    }
+}
+
+/// A schema with what it refers to and what it is made of in one. A shape that may also be `null` is that
+/// shape, with one more type.
+fn whole(document: &Value, schema: &Value) -> Value {
+    let mut all = Map::new();
+    let resolved = resolved(document, schema);
+    let shapes: Vec<_> = choices(&resolved).filter(|choice| choice["type"] != "null").collect();
+    if let [only] = shapes[..]
+        && choices(&resolved).count() == 2
+    {
+        let mut shape = whole(document, only);
+        let mut kinds = kinds(&shape);
+        kinds.insert("null");
+        shape["type"] = kinds.into_iter().map(str::to_owned).collect::<Vec<_>>().into();
+        return shape;
+    }
+    let parts: Vec<_> = list(&resolved["allOf"]).map(|part| whole(document, part)).collect();
+    for part in parts.iter().chain([&resolved]) {
+        for (keyword, value) in members(part).filter(|(keyword, _)| *keyword != "allOf") {
+            match (all.get_mut(keyword), value) {
+                (Some(Value::Object(all)), Value::Object(more)) if keyword == "properties" => {
+                    for (name, narrower) in more {
+                        // `code` of every problem, then the codes of this answer.
+                        match all.get_mut(name) {
+                            Some(Value::Object(known)) if narrower.is_object() => {
+                                known.extend(narrower.as_object().cloned().unwrap_or_default());
+                            }
+                            _ => _ = all.insert(name.clone(), narrower.clone()),
+                        }
+                    }
+                }
+                (Some(Value::Array(all)), Value::Array(more)) if keyword == "required" => {
+                    all.extend(more.clone());
+                }
+                _ => _ = all.insert(keyword.clone(), value.clone()),
+            }
+        }
+    }
+    Value::Object(all)
+}
+
+fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
+    list(&schema["oneOf"]).chain(list(&schema["anyOf"]))
+}
+
+fn kinds(schema: &Value) -> BTreeSet<&str> {
+    list(&schema["type"]).chain([&schema["type"]]).filter_map(Value::as_str).collect()
+}
+
+fn values(schema: &Value) -> BTreeSet<String> {
+    let constant = schema.get("const");
+    list(&schema["enum"]).chain(constant).map(Value::to_string).collect()
+}

@@ -1,0 +1,315 @@
+//! A service's own documents, held against everything that it answers and publishes under test: what
+//! they do not promise fails the test that sees it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use anyhow::{Context, bail, ensure};
+use jsonschema::Validator;
+use runtime::{Contracts, Endpoints};
+use serde_json::{Value, json};
+
+use crate::bus::Published;
+use crate::client::Answer;
+
+/// The contracts of running services, by the address they answer at or the topic they publish to.
+static HELD: LazyLock<Mutex<HashMap<String, Arc<Contract>>>> = LazyLock::new(Mutex::default);
+
+/// One document with the validators of its schemas, each made when it is first needed.
+pub struct Contract {
+    document: Value,
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
+}
+
+/// From now on what comes from these ports, and from all topics of the service, keeps to `contracts`.
+///
+/// # Errors
+/// Documents that cannot be read.
+pub(crate) fn hold(contracts: &Contracts, endpoints: &Endpoints) -> anyhow::Result<()> {
+    let asyncapi = Contract::read(&contracts.asyncapi)?;
+    let channels = asyncapi.document["channels"].as_object().into_iter().flatten();
+    let topics: Vec<_> =
+        channels.filter_map(|(_, channel)| channel["address"].as_str()).map(str::to_owned).collect();
+    let asyncapi = Arc::new(asyncapi);
+    let mut held = HELD.lock().expect("no test panics here");
+    for (address, callers) in [(endpoints.public, "person"), (endpoints.internal, "service")] {
+        if let Some(address) = address {
+            let mut openapi = Contract::read(&contracts.openapi)?;
+            openapi.keep_operations_of(callers);
+            held.insert(address.to_string(), Arc::new(openapi));
+        }
+    }
+    for topic in topics {
+        held.entry(topic).or_insert_with(|| Arc::clone(&asyncapi));
+    }
+    Ok(())
+}
+
+/// What the service at `address`, or the one that publishes to this topic, has promised.
+pub(crate) fn of(address: &str) -> Option<Arc<Contract>> {
+    HELD.lock().expect("no test panics here").get(address).cloned()
+}
+
+impl Contract {
+    /// # Errors
+    /// A document that is not YAML.
+    pub fn read(yaml: &str) -> anyhow::Result<Self> {
+        Ok(Self { document: yaml_serde::from_str(yaml)?, validators: Mutex::default() })
+    }
+
+    /// Leaves what is behind the port of these callers.
+    fn keep_operations_of(&mut self, callers: &str) {
+        let paths = self.document["paths"].as_object_mut().into_iter().flatten();
+        for (_, item) in paths {
+            let security = |operation: &Value| operation["security"].as_array().cloned().unwrap_or_default();
+            let is_theirs =
+                |operation: &Value| security(operation).iter().any(|one| one.get(callers).is_some());
+            item.as_object_mut()
+                .into_iter()
+                .for_each(|item| item.retain(|_, operation| is_theirs(operation)));
+        }
+    }
+
+    /// Whether the answer to a request is one of those that its operation documents.
+    ///
+    /// # Errors
+    /// What is not documented about it.
+    pub fn check_answer(&self, method: &str, path: &str, answer: &Answer) -> anyhow::Result<()> {
+        let Some((operation, pointer)) = self.operation(method, path) else {
+            let code = answer.body["code"].as_str().unwrap_or_default();
+            let is_refused = match answer.status {
+                404 => code.ends_with("NOT_FOUND"),
+                405 => code.ends_with("METHOD_NOT_ALLOWED"),
+                _ => false,
+            };
+            ensure!(
+                is_refused || method == "HEAD" || path.starts_with("/docs/"),
+                "the operation is not documented"
+            );
+            return Ok(());
+        };
+        let status = answer.status.to_string();
+        let response = operation["responses"].get(&status).context("its status is not documented")?;
+        let (response, pointer) = self.resolved(response, format!("{pointer}/responses/{status}"))?;
+        let Some(content) = response.get("content") else {
+            ensure!(answer.text.is_empty(), "its body is not documented");
+            return Ok(());
+        };
+        let media_type = answer.header("content-type").split(';').next().unwrap_or_default();
+        ensure!(content.get(media_type).is_some(), "its content type {media_type:?} is not documented");
+        self.check_value(&format!("{pointer}/content/{}/schema", escaped(media_type)), &answer.body)
+    }
+
+    /// Whether a request is one that its operation documents: for consumers, whose tests send it.
+    ///
+    /// # Errors
+    /// What is not documented about it.
+    pub fn check_request(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<()> {
+        let (operation, pointer) = self.operation(method, path).context("the operation is not documented")?;
+        if operation.get("requestBody").is_none() {
+            ensure!(body.is_null(), "its body is not documented");
+            return Ok(());
+        }
+        self.check_value(&format!("{pointer}/requestBody/content/application~1json/schema"), body)
+    }
+
+    /// Every answer that an operation gives as an example, with its status: for consumers, who must
+    /// understand each.
+    ///
+    /// # Panics
+    /// When there is no such operation.
+    pub fn examples(&self, method: &str, path: &str) -> Vec<(u16, Value)> {
+        let (operation, _) = self.operation(method, path).expect("an operation");
+        let responses = operation["responses"].as_object().into_iter().flatten();
+        let mut examples = Vec::new();
+        for (status, response) in responses {
+            let (response, _) = self.resolved(response, String::new()).expect("a whole document");
+            for content in response["content"].as_object().into_iter().flatten().map(|(_, content)| content) {
+                let named =
+                    content["examples"].as_object().into_iter().flatten().map(|(_, named)| &named["value"]);
+                let status: u16 = status.parse().expect("a status");
+                examples.extend(named.chain(content.get("example")).map(|example| (status, example.clone())));
+            }
+        }
+        examples
+    }
+
+    /// What a reference stands for, with where it is in the document.
+    fn resolved<'d>(&'d self, value: &'d Value, pointer: String) -> anyhow::Result<(&'d Value, String)> {
+        let Some(reference) = value["$ref"].as_str() else { return Ok((value, pointer)) };
+        let pointer = reference.trim_start_matches('#');
+        Ok((self.document.pointer(pointer).context("a reference to nothing")?, pointer.to_owned()))
+    }
+
+    /// Whether a message is what its topic's event should look like.
+    ///
+    /// # Errors
+    /// What is not documented about it.
+    pub fn check_event(&self, event: &Published) -> anyhow::Result<()> {
+        let channels = self.document["channels"].as_object().into_iter().flatten();
+        let name = channels.into_iter().find(|(_, channel)| channel["address"] == event.topic.as_str());
+        let (name, _) = name.context("its topic is not documented")?;
+        let message = format!("/channels/{name}/messages/{name}");
+        self.check_value(&format!("{message}/payload"), &event.payload)?;
+        self.check_value(&format!("{message}/headers"), &json!(event.headers))
+    }
+
+    /// Whether a value fits the schema at `pointer`.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub fn check_value(&self, pointer: &str, value: &Value) -> anyhow::Result<()> {
+        let validator = self.validator(pointer)?;
+        let errors: Vec<_> =
+            validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        if errors.is_empty() { Ok(()) } else { bail!("it does not fit {pointer}: {}", errors.join("; ")) }
+    }
+
+    fn validator(&self, pointer: &str) -> anyhow::Result<Arc<Validator>> {
+        let mut validators = self.validators.lock().expect("no test panics here");
+        if let Some(validator) = validators.get(pointer) {
+            return Ok(Arc::clone(validator));
+        }
+        let mut schema = self.document.pointer(pointer).with_context(|| format!("no {pointer}"))?.clone();
+        let mut components = self.document["components"].clone();
+        close(&mut schema);
+        schema["unevaluatedProperties"] = json!(false);
+        components["schemas"].as_object_mut().into_iter().flatten().for_each(|(_, schema)| close(schema));
+        schema["components"] = components;
+        let options = jsonschema::options().should_validate_formats(true);
+        let validator =
+            Arc::new(options.build(&schema).map_err(|error| anyhow::anyhow!("{pointer}: {error}"))?);
+        validators.insert(pointer.to_owned(), Arc::clone(&validator));
+        Ok(validator)
+    }
+
+    /// The operation for a path as it was asked for, with where it is in the document.
+    fn operation(&self, method: &str, path: &str) -> Option<(&Value, String)> {
+        let method = method.to_ascii_lowercase();
+        let paths = self.document["paths"].as_object()?.iter();
+        // `/selections/from-favorites` before `/selections/{selection}`, as it is routed.
+        let (template, item) = paths
+            .filter(|(template, _)| matches(template, path))
+            .min_by_key(|(template, _)| template.matches('{').count())?;
+        item.get(&method)?;
+        Some((&item[&method], format!("/paths/{}/{method}", escaped(template))))
+    }
+}
+
+fn matches(template: &str, path: &str) -> bool {
+    let (mut template, mut path) = (template.split('/'), path.split('/'));
+    loop {
+        match (template.next(), path.next()) {
+            (None, None) => return true,
+            (Some(part), Some(segment))
+                if part == segment || part.starts_with('{') && !segment.is_empty() => {}
+            _ => return false,
+        }
+    }
+}
+
+/// A key as a part of a JSON pointer.
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// Documents leave objects open, so that contracts can grow. An answer must not have members that nobody
+/// has described, so here each schema that a member or an item has is closed, where it describes any.
+fn close(schema: &mut Value) {
+    let Some(keywords) = schema.as_object_mut() else { return };
+    for (keyword, value) in keywords {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(members)) => members.values_mut().for_each(close_member),
+            ("items", items) => close_member(items),
+            ("allOf" | "oneOf" | "anyOf", Value::Array(parts)) => parts.iter_mut().for_each(close),
+            _ => {}
+        }
+    }
+}
+
+fn close_member(schema: &mut Value) {
+    close(schema);
+    let describes = ["$ref", "properties", "allOf", "oneOf", "anyOf"];
+    if let Some(keywords) = schema.as_object_mut()
+        && describes.iter().any(|keyword| keywords.contains_key(*keyword))
+    {
+        keywords.insert("unevaluatedProperties".to_owned(), json!(false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+    use serde_json::{Value, json};
+
+    use super::Contract;
+    use crate::client::Answer;
+
+    const DOCUMENT: &str = r"
+paths:
+  /shelves/new:
+    post: {responses: {'204': {description: made}}}
+  /shelves/{id}:
+    get:
+      responses:
+        '200': {content: {application/json: {schema: {$ref: '#/components/schemas/Shelf'}}}}
+        '404': {$ref: '#/components/responses/NotFound'}
+components:
+  responses:
+    NotFound: {content: {application/problem+json: {schema: {properties: {code: {enum: [SHELF_NOT_FOUND]}}}}}}
+  schemas:
+    Shelf: {type: object, required: [Books], properties: {Books: {type: array, items: {$ref: '#/components/schemas/Book'}}}}
+    Book: {allOf: [{type: object, properties: {Title: {type: string}}}, {type: object, properties: {Id: {type: string, format: uuid}}}]}
+";
+
+    fn check(
+        method: &str,
+        path: &str,
+        status: u16,
+        content_type: &'static str,
+        body: Value,
+    ) -> Result<(), String> {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        let answer = Answer { status, headers, body, text };
+        let contract = Contract::read(DOCUMENT).unwrap();
+        contract.check_answer(method, path, &answer).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn what_is_documented_may_be_answered() {
+        let shelf = json!({"Books": [{"Title": "a", "Id": "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"}]});
+        check("GET", "/shelves/1", 200, "application/json; charset=utf-8", shelf).unwrap();
+        let problem = json!({"code": "SHELF_NOT_FOUND"});
+        check("GET", "/shelves/1", 404, "application/problem+json", problem).unwrap();
+        check("POST", "/shelves/new", 204, "", Value::Null).unwrap();
+        let code = json!({"code": "METHOD_NOT_ALLOWED"});
+        check("PUT", "/shelves/1", 405, "application/problem+json", code).unwrap();
+    }
+
+    #[test]
+    fn nothing_else_may_be_answered() {
+        let shelf = || json!({"Books": []});
+        for (method, path, status, content_type, body, why) in [
+            ("DELETE", "/shelves/1", 204, "", Value::Null, "operation"),
+            ("GET", "/shelves/1", 201, "application/json", shelf(), "status"),
+            ("GET", "/shelves/1", 200, "text/html", shelf(), "content type"),
+            ("GET", "/shelves/1", 200, "application/json", json!({}), "Books"),
+            ("GET", "/shelves/1", 200, "application/json", json!({"Books": [], "Owner": 1}), "Owner"),
+            ("GET", "/shelves/1", 200, "application/json", json!({"Books": [{"Pages": 1}]}), "Pages"),
+            ("GET", "/shelves/1", 200, "application/json", json!({"Books": [{"Id": "x"}]}), "uuid"),
+            (
+                "GET",
+                "/shelves/1",
+                404,
+                "application/problem+json",
+                json!({"code": "GONE"}),
+                "SHELF_NOT_FOUND",
+            ),
+            ("POST", "/shelves/new", 204, "application/json", shelf(), "body"),
+        ] {
+            let refusal = check(method, path, status, content_type, body).unwrap_err();
+            assert!(refusal.contains(why), "{method} {path}: {refusal}");
+        }
+    }
+}

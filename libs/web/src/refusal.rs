@@ -1,0 +1,109 @@
+//! What an operation may refuse, declared where it is routed:
+//! `routes.service(update_selection.refuses([Error::NotFound, Error::Conflict]))`.
+
+use actix_web::dev::{AppService, HttpServiceFactory};
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::path::Paths;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_actix_web::OpenApiFactory;
+
+use crate::Problem;
+use crate::document::operations;
+use crate::problem::{Code, Details};
+
+/// Carries the refusals from here to the document, which has the words for them and leaves it out.
+const TRANSIT: &str = "x-refusals";
+
+/// A problem without its occasion: what a document can say of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    /// The message's id; the code itself, but for the area's prefix.
+    pub(crate) id: String,
+    pub(crate) is_common: bool,
+    pub(crate) args: Vec<(String, u64)>,
+    pub(crate) errors: Vec<RefusedField>,
+    pub(crate) has_retry_after: bool,
+    pub(crate) has_allow: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RefusedField {
+    pub(crate) field: String,
+    pub(crate) code: String,
+    pub(crate) args: Vec<(String, u64)>,
+}
+
+fn owned(args: &[(&'static str, u64)]) -> Vec<(String, u64)> {
+    args.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+}
+
+impl From<&Details> for Refusal {
+    fn from(problem: &Details) -> Self {
+        let (Code::Common(id) | Code::Area(id)) = problem.code;
+        let errors = problem.errors.iter().map(|error| RefusedField {
+            field: error.field.clone(),
+            code: error.invalid.code.to_owned(),
+            args: owned(&error.invalid.args),
+        });
+        Self {
+            status: problem.status.as_u16(),
+            id: id.to_owned(),
+            is_common: matches!(problem.code, Code::Common(_)),
+            args: owned(&problem.args),
+            errors: errors.collect(),
+            has_retry_after: problem.retry_after.is_some(),
+            has_allow: !problem.allow.is_empty(),
+        }
+    }
+}
+
+/// The refusals that an operation was routed with.
+pub(crate) fn take(extensions: &mut Option<Extensions>) -> Vec<Refusal> {
+    let Some(found) = extensions.as_mut().and_then(|extensions| extensions.remove(TRANSIT)) else {
+        return Vec::new();
+    };
+    extensions.take_if(|extensions| extensions.is_empty());
+    serde_json::from_value(found).unwrap_or_default()
+}
+
+/// An operation with what it may refuse, beside what follows from its shape.
+pub struct Refusing<T> {
+    operation: T,
+    refusals: Vec<Refusal>,
+}
+
+/// Every operation of a service.
+pub trait Refuses: HttpServiceFactory + OpenApiFactory + Sized {
+    /// Documents the problems: each with its status, its code and its words.
+    fn refuses<P: Into<Problem>>(self, problems: impl IntoIterator<Item = P>) -> Refusing<Self> {
+        let refusals = problems.into_iter().map(|problem| Refusal::from(problem.into().details()));
+        Refusing { operation: self, refusals: refusals.collect() }
+    }
+}
+
+impl<T: HttpServiceFactory + OpenApiFactory> Refuses for T {}
+
+impl<T: HttpServiceFactory> HttpServiceFactory for Refusing<T> {
+    fn register(self, config: &mut AppService) {
+        self.operation.register(config);
+    }
+}
+
+impl<T: OpenApiFactory> OpenApiFactory for Refusing<T> {
+    fn paths(&self) -> Paths {
+        let mut paths = self.operation.paths();
+        for (_, operation) in paths.paths.values_mut().flat_map(operations) {
+            let inner = take(&mut operation.extensions);
+            let refusals: Vec<_> = inner.iter().chain(&self.refusals).collect();
+            let refusals = serde_json::to_value(refusals).unwrap_or_default();
+            operation.extensions.get_or_insert_default().insert(TRANSIT.to_owned(), refusals);
+        }
+        paths
+    }
+
+    fn schemas(&self, schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        self.operation.schemas(schemas);
+    }
+}

@@ -1,0 +1,102 @@
+//! What news relies on selections for is what selections documents.
+
+use runtime::Service;
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use testkit::contract::Contract;
+use testkit::faults::Fault;
+
+use crate::selections_down::Scene;
+use crate::{author, between, detached, embed, embed_snapshot, snapshot_path, taking, text};
+
+const TAKE: &str = "/api/v1/internal/selections/{selection_id}/snapshots";
+const READ: &str = "/api/v1/internal/snapshots/{snapshot_id}";
+
+fn provider() -> Contract {
+    Contract::read(&selections::Service::contracts().unwrap().openapi).unwrap()
+}
+
+#[tokio::test]
+async fn every_request_to_selections_is_one_that_it_documents() {
+    let (provider, author) = (provider(), author());
+    let selection = author.create_selection().await;
+    let (post, snapshot) = author.embed(&selection).await;
+    author.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect(200);
+    author.read(&post).await;
+    author.set_blocks(&post, []).await.expect(200);
+    detached(&snapshot).await;
+    let calls = [between().calls(taking(&selection)), between().calls(snapshot_path(&snapshot))].concat();
+    let mut kinds: Vec<_> =
+        calls.iter().map(|call| (&call.method[..], call.path.ends_with("/detach"))).collect();
+    kinds.dedup();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds, [("GET", false), ("POST", false), ("POST", true)], "taking, reading, detaching");
+    for call in &calls {
+        provider.check_request(&call.method, &call.path, &call.body).unwrap();
+    }
+}
+
+/// A refusal that news has no words for makes selections unavailable to it.
+#[track_caller]
+fn expect_refusal(answer: Answer, code: &str, known: &[(&str, u16, &str)]) {
+    let (_, status, news_code) =
+        known.iter().find(|(known, ..)| *known == code).unwrap_or(&("", 503, "NEWS_SELECTIONS_UNAVAILABLE"));
+    answer.expect_problem(*status, news_code);
+}
+
+/// Each refusal that news has words for is one that selections documents: none is called otherwise there.
+fn assert_documented(known: &[(&str, u16, &str)], answers: &[(u16, Value)]) {
+    for (code, ..) in known {
+        assert!(
+            answers.iter().any(|(_, example)| example["code"] == *code),
+            "selections never answers {code}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn every_documented_answer_to_taking_a_snapshot_is_understood() {
+    let known = [
+        ("SELECTIONS_NOT_FOUND", 400, "NEWS_SELECTION_SOURCE_DELETED"),
+        ("SELECTIONS_SOURCE_DELETED", 400, "NEWS_SELECTION_SOURCE_DELETED"),
+        ("SELECTIONS_SOURCE_EMPTY", 400, "NEWS_SELECTION_SOURCE_EMPTY"),
+    ];
+    let answers = provider().examples("POST", TAKE);
+    assert_documented(&known, &answers);
+    let scene = Scene::new().await;
+    for (status, example) in answers {
+        scene.between.heal();
+        scene.between.on(taking(&scene.selection), Fault::Answer(status, example.to_string()));
+        let post = scene.author.create_post().await;
+        let answer = scene.author.set_blocks(&post, [embed(&scene.selection)]).await;
+        match example["code"].as_str() {
+            Some(code) => expect_refusal(answer, code, &known),
+            None => assert_eq!(answer.expect(200)["EmbedSnapshotIds"], json!([example["SnapshotId"]])),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_documented_answer_to_reading_a_snapshot_is_understood() {
+    let known = [("SELECTIONS_SNAPSHOT_NOT_FOUND", 422, "NEWS_SNAPSHOT_INVALID")];
+    let answers = provider().examples("GET", READ);
+    assert_documented(&known, &answers);
+    let snapshot = answers[0].1["SnapshotId"].clone();
+    let scene = Scene::new().await;
+    for (status, mut example) in answers {
+        let post = scene.author.create_post().await;
+        if example.get("PostId").is_some() {
+            example["PostId"] = json!(post);
+        }
+        scene.between.heal();
+        scene.between.on(snapshot_path(text(&snapshot)), Fault::Answer(status, example.to_string()));
+        let answer = scene.author.set_blocks(&post, [embed_snapshot(text(&snapshot))]).await;
+        if let Some(code) = example["code"].as_str() {
+            expect_refusal(answer, code, &known);
+        } else {
+            answer.expect(200);
+            assert_eq!(scene.author.read(&post).await["Blocks"][0]["Items"], example["Items"]);
+        }
+    }
+}
