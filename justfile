@@ -29,10 +29,9 @@ fix:
     cargo fmt --all
     cargo clippy --workspace --all-targets --fix --allow-dirty
 
-# write contracts/ anew from the code
-contracts:
-    cargo run --quiet --package selections -- contracts contracts
-    cargo run --quiet --package news -- contracts contracts
+# write contracts/ anew from the code, and lint it
+contracts *arguments:
+    cargo dev contracts {{arguments}}
 
 # licenses, advisories, sources of dependencies (needs cargo-deny)
 deny:

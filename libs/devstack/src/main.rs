@@ -5,6 +5,7 @@ mod actors;
 mod areas;
 mod bus;
 mod children;
+mod contracts;
 mod control;
 mod demo;
 mod down;
@@ -75,6 +76,7 @@ enum Command {
     Events(events::Events),
     Kafka(kafka::Kafka),
     Test(test::Test),
+    Contracts(contracts::Contracts),
     Fuzz(fuzz::Fuzz),
 }
 
@@ -100,6 +102,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Down => down::run().await,
             Command::Token(token) => token.run(),
             Command::Events(events) => events.run().await,
+            Command::Contracts(contracts) => contracts.run().await,
             Command::Kafka(kafka) => kafka.run().await,
             Command::Test(test) => return test.run().await,
             Command::Fuzz(fuzz) => return logged(fuzz.run()).await,
