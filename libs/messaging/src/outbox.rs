@@ -30,6 +30,15 @@ struct NewRow<'a> {
 /// Publishes `event` when `tx` commits. Call it after the aggregate's own write: that row's lock is
 /// what keeps events of one key in order.
 ///
+/// Outside a transaction there is no way to call it:
+///
+/// ```compile_fail,E0308
+/// async fn publish(db: &db::Db, event: &impl messaging::Event) -> Result<(), db::Error> {
+///     let mut conn = db.conn().await?;
+///     messaging::outbox::append(&mut conn, event).await
+/// }
+/// ```
+///
 /// # Errors
 /// Those of the database.
 pub async fn append<E: Event>(tx: &mut Tx, event: &E) -> Result<(), db::Error> {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::gauge::Gauge;
-use rdkafka::consumer::{BaseConsumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::statistics::Statistics;
 use rdkafka::{ClientContext, TopicPartitionList};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -81,7 +81,6 @@ impl Partitions {
         });
         partition.waiting.push_back(message);
         let turn = if partition.in_hand { None } else { partition.next() };
-        // Asked for again with each message too many: a rebalance lifts a pause without a word.
         let flow = if partition.waiting.len() >= FULL { Flow::Pause } else { Flow::Keep };
         partition.paused |= flow == Flow::Pause;
         (turn, flow)
@@ -129,6 +128,15 @@ impl ConsumerContext for Partitions {
     fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(list) = rebalance {
             self.revoke(list);
+        }
+    }
+
+    /// One that was paused when it was taken away is still paused when it is given back.
+    fn post_rebalance(&self, client: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Assign(list) = rebalance
+            && let Err(error) = client.resume(list)
+        {
+            tracing::warn!(%error, "partitions that were given back could not be resumed");
         }
     }
 }
