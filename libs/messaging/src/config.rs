@@ -3,11 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::ClientConfig;
+use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::{ClientConfig, ClientContext};
 use runtime::{Env, Process};
 
 use crate::topics::Source;
+
+/// What librdkafka tells its clients beside what it logs: the same again, twenty times a second while no
+/// broker is to be reached.
+pub(crate) struct Quiet;
+
+impl ClientContext for Quiet {
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(%error, reason, "librdkafka");
+    }
+}
 
 /// Readiness is asked every few seconds and has an answer in less.
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
@@ -56,7 +67,12 @@ impl Config {
 
     pub(crate) fn client(&self) -> ClientConfig {
         let mut client = ClientConfig::new();
-        client.set("bootstrap.servers", &self.brokers).set("allow.auto.create.topics", "false");
+        client
+            .set("bootstrap.servers", &self.brokers)
+            .set("allow.auto.create.topics", "false")
+            // A broker that froze, or a connection that was lost without a word, holds up events for so long.
+            .set("socket.timeout.ms", "10000")
+            .set("reconnect.backoff.max.ms", "2000");
         for (name, value) in self.properties.iter().filter_map(|property| property.split_once('=')) {
             client.set(name, value);
         }

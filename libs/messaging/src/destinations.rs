@@ -8,6 +8,8 @@ use rdkafka::error::KafkaResult;
 use rdkafka::producer::{FutureProducer, Producer};
 use tokio::time::Instant;
 
+use crate::config::Quiet;
+
 /// How long the broker may take to tell of a topic.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How soon a topic that is missing is looked for again.
@@ -31,7 +33,7 @@ impl Destinations {
     }
 
     /// Whether the topic is there; waits for a broker to tell.
-    pub async fn has(&mut self, producer: &FutureProducer, topic: &str) -> bool {
+    pub async fn has(&mut self, producer: &FutureProducer<Quiet>, topic: &str) -> bool {
         if self.found.contains(topic) {
             return true;
         }
@@ -56,7 +58,7 @@ impl Destinations {
     }
 }
 
-async fn look(producer: FutureProducer, topic: String) -> anyhow::Result<bool> {
+async fn look(producer: FutureProducer<Quiet>, topic: String) -> anyhow::Result<bool> {
     let metadata = move || -> KafkaResult<bool> {
         let metadata = producer.client().fetch_metadata(Some(&topic), PATIENCE)?;
         Ok(metadata.topics().iter().any(|topic| !topic.partitions().is_empty()))

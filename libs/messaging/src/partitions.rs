@@ -5,11 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::gauge::Gauge;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::KafkaError;
 use rdkafka::statistics::Statistics;
 use rdkafka::{ClientContext, TopicPartitionList};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Message;
+use crate::config::Quiet;
 
 /// A partition with so many messages waiting is fetched no further …
 const FULL: usize = 64;
@@ -117,6 +119,10 @@ impl Partition {
 }
 
 impl ClientContext for Partitions {
+    fn error(&self, error: KafkaError, reason: &str) {
+        Quiet.error(error, reason);
+    }
+
     fn stats(&self, statistics: Statistics) {
         let partitions = statistics.topics.values().flat_map(|topic| topic.partitions.values());
         // -1 for partitions that are somebody else's.

@@ -8,6 +8,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use runtime::Metrics;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Quiet;
 use crate::lease::{Acquired, Lease};
 use crate::outbox::EventId;
 use crate::tenure::{Tenure, TenureError};
@@ -96,7 +97,7 @@ impl Relay {
     async fn serve(&self, lease: Lease, ending: &CancellationToken) -> anyhow::Result<()> {
         self.metrics.takeovers.inc();
         tracing::info!(epoch = lease.epoch, "relaying");
-        let producer = self.config.producer().create()?;
+        let producer = self.config.producer().create_with_context(Quiet)?;
         let Self { db, source, metrics, .. } = self;
         let tenure = Tenure { db, source, metrics, lease, producer };
         let cut_off = async {

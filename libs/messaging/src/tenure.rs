@@ -16,6 +16,7 @@ use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
 use time::format_description::well_known::Rfc3339;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Quiet;
 use crate::destinations::Destinations;
 use crate::envelope;
 use crate::lease::Lease;
@@ -57,7 +58,7 @@ pub(crate) struct Tenure<'r> {
     pub source: &'r str,
     pub metrics: &'r RelayMetrics,
     pub lease: Lease,
-    pub producer: FutureProducer,
+    pub producer: FutureProducer<Quiet>,
 }
 
 /// Rows on their way to the broker, and what it will say of each.
