@@ -17,7 +17,12 @@ pub struct Embedded(BaseProducer);
 impl Embedded {
     /// Starts a broker that has these topics.
     pub fn start(topics: &[String]) -> anyhow::Result<Self> {
-        let owner = ClientConfig::new().set("test.mock.num.brokers", "1").create();
+        Self::with_nodes(1, topics)
+    }
+
+    /// Starts a broker of several nodes, between which partitions can be moved.
+    pub fn with_nodes(nodes: u32, topics: &[String]) -> anyhow::Result<Self> {
+        let owner = ClientConfig::new().set("test.mock.num.brokers", nodes.to_string()).create();
         let broker = Self(owner.context("the embedded broker did not start")?);
         for topic in topics {
             broker.create_topic(topic)?;

@@ -66,19 +66,7 @@ impl Bus {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", brokers);
         let producer = config.create()?;
-        let consumer: BaseConsumer = config
-            .set("group.id", "testkit")
-            .set("enable.auto.commit", "false")
-            .set("fetch.wait.max.ms", "20")
-            .create()?;
-        let mut partitions = TopicPartitionList::new();
-        for topic in topics {
-            let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).context("no broker answers")?;
-            for partition in metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions) {
-                partitions.add_partition_offset(topic, partition.id(), Offset::Beginning)?;
-            }
-        }
-        consumer.assign(&partitions)?;
+        let consumer = read(&mut config, topics)?;
         let (arrivals, arrived) = watch::channel(0);
         let seen = Arc::new(Mutex::new(ByKey::new()));
         let writer = Arc::clone(&seen);
@@ -171,4 +159,22 @@ impl Bus {
         let record = FutureRecord::to(topic).key(key).payload(payload).headers(headers);
         self.producer.send(record, PATIENCE).await.expect("the broker takes the message");
     }
+}
+
+/// A reader of all that is and will be in `topics`, in no group.
+pub(crate) fn read(config: &mut ClientConfig, topics: &[String]) -> anyhow::Result<BaseConsumer> {
+    let consumer: BaseConsumer = config
+        .set("group.id", "testkit")
+        .set("enable.auto.commit", "false")
+        .set("fetch.wait.max.ms", "20")
+        .create()?;
+    let mut partitions = TopicPartitionList::new();
+    for topic in topics {
+        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).context("no broker answers")?;
+        for partition in metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions) {
+            partitions.add_partition_offset(topic, partition.id(), Offset::Beginning)?;
+        }
+    }
+    consumer.assign(&partitions)?;
+    Ok(consumer)
 }

@@ -14,6 +14,7 @@ pub mod database;
 pub mod deployed;
 pub mod faults;
 pub mod forged;
+pub mod history;
 pub mod issuer;
 pub mod kafka;
 pub mod page;

@@ -1,0 +1,18 @@
+-- What is counted; each change of `n` is told by one event.
+create table account (
+    key uuid primary key,
+    n bigint not null default 0
+);
+
+-- What the events have told, in the order in which it was applied.
+create table applied (
+    id bigint generated always as identity primary key,
+    key uuid not null,
+    n bigint not null
+);
+
+-- Keys whose events cannot be applied, and how that shows: 'reject', 'panic' or 'later'.
+create table poison (
+    key uuid primary key,
+    kind text not null
+);

@@ -1,0 +1,45 @@
+//! Writes down what it is told, unless the key is poisoned.
+
+use db::Tx;
+use diesel::OptionalExtension;
+use diesel::sql_types::{BigInt, Text, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use messaging::{Event, Failure, Handler, Message};
+
+use crate::Counted;
+
+pub struct Ledger;
+
+#[derive(diesel::QueryableByName)]
+struct Poison {
+    #[diesel(sql_type = Text)]
+    kind: String,
+}
+
+impl Handler for Ledger {
+    const GROUP: &'static str = "ledger.ledger";
+    const TOPICS: &'static [&'static str] = &[Counted::TOPIC];
+
+    async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
+        let Counted { key, n } = message.decode()?;
+        // Before anything can fail: what a failure leaves behind would show.
+        diesel::sql_query("insert into applied (key, n) values ($1, $2)")
+            .bind::<SqlUuid, _>(key)
+            .bind::<BigInt, _>(n)
+            .execute(tx.conn())
+            .await
+            .map_err(db::Error::from)?;
+        let poison = diesel::sql_query("select kind from poison where key = $1")
+            .bind::<SqlUuid, _>(key)
+            .get_result::<Poison>(tx.conn())
+            .await
+            .optional()
+            .map_err(db::Error::from)?;
+        match poison.as_ref().map(|poison| poison.kind.as_str()) {
+            None => Ok(()),
+            Some("panic") => panic!("this key is poisoned"),
+            Some("later") => Err(Failure::Transient("this key is not ready".to_owned())),
+            Some(_) => Err(Failure::Rejected("this key is poisoned".to_owned())),
+        }
+    }
+}

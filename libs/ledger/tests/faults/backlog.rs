@@ -1,0 +1,44 @@
+//! A relay that was away for long.
+
+use std::time::Instant;
+
+use testkit::history::Fault;
+
+use crate::rig::{BULK, Rig, eventually};
+
+/// `BACKLOG=1000000` for the real thing.
+#[expect(clippy::disallowed_methods, reason = "a test is configured by its own environment")]
+fn size() -> i64 {
+    std::env::var("BACKLOG").map_or(200_000, |size| size.parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_backlog_drains_in_order_and_gives_its_space_back() {
+    let rig = Rig::new().await;
+    let fill = "insert into outbox (event_id, topic, key, type, payload, headers) \
+        select gen_random_uuid(), $1, (n % 1000)::text, $1, '{}', '{}' from generate_series(1, $2) n";
+    rig.db.execute(fill, &[&BULK, &size()]).await.unwrap();
+    let table = "select pg_total_relation_size('outbox')";
+    let full = rig.number(table).await;
+    let started = Instant::now();
+    let _worker = rig.work().await;
+    // As long as it takes, if only it gets on.
+    let mut left = size();
+    while left > 0 {
+        let before = left;
+        eventually("progress", async || {
+            left = rig.number("select count(*) from outbox").await;
+            left < before
+        })
+        .await;
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+    let took = started.elapsed();
+    eventually("the log's end", async || i64::try_from(rig.log.count()).unwrap() >= size()).await;
+    let verdict = rig.verdict().await;
+    assert!(verdict.faults.is_empty(), "{} lost", verdict.count(Fault::Lost));
+    rig.db.batch_execute("vacuum outbox").await.unwrap();
+    let drained = rig.number(table).await;
+    eprintln!("{} drained in {took:.1?}; {full} bytes, then {drained}", size());
+    assert!(drained < full / 4, "{full} bytes, then {drained}");
+}

@@ -1,0 +1,74 @@
+//! A process that stops for longer than its lease and then goes on as if nothing had been.
+
+use std::time::Duration;
+
+use testkit::history::Fault;
+
+use crate::replica::Replica;
+use crate::rig::{Rig, eventually};
+
+/// Whether the replica has noticed that it is the relay no more.
+async fn fenced(replica: &Replica) -> bool {
+    replica.metric("outbox_fenced_total").await >= 1.0
+        || replica.logged("the outbox lease was lost").is_some()
+}
+
+#[tokio::test]
+async fn the_late_deletion_of_a_frozen_relay_is_fenced() {
+    let rig = Rig::new().await;
+    let patient = [("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
+    let frozen = rig.start("work", &patient).await;
+    rig.step().await;
+    rig.applied(8).await;
+    // Asleep while the lock is taken, so that it comes as far as the deletion and no further.
+    frozen.freeze();
+    rig.step().await;
+    let lock = rig.lock("outbox").await;
+    frozen.thaw();
+    rig.blocked(1, "delete from outbox%").await;
+    frozen.freeze();
+    let epoch = rig.epoch().await;
+    let successor = rig.start("work", &patient).await;
+    eventually("a takeover", async || rig.epoch().await > epoch).await;
+    rig.blocked(2, "delete from outbox%").await;
+    lock.release().await;
+    eventually("the successor's deletion", async || rig.number("select count(*) from outbox").await == 0)
+        .await;
+    rig.step().await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    frozen.thaw();
+    eventually("the fence", async || fenced(&frozen).await).await;
+    eprintln!("fenced: {}", frozen.metric("outbox_fenced_total").await);
+    rig.step().await;
+    let verdict = rig.clean().await;
+    assert!(verdict.repeated >= 8, "{verdict:?}");
+    drop(successor);
+}
+
+/// Kafka has no fence for what a frozen process had already handed to its client: it may be written
+/// late, once. Consumers know it by its sequence.
+#[tokio::test]
+async fn what_a_frozen_relay_had_queued_is_applied_once() {
+    let rig = Rig::new().await;
+    let frozen = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    rig.cluster().broker_down(1).unwrap();
+    rig.step().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    frozen.freeze();
+    let epoch = rig.epoch().await;
+    rig.cluster().broker_up(1).unwrap();
+    let _successor = rig.work().await;
+    eventually("a takeover", async || rig.epoch().await > epoch).await;
+    rig.step().await;
+    rig.settle().await;
+    frozen.thaw();
+    eventually("the fence", async || fenced(&frozen).await).await;
+    rig.step().await;
+    rig.settle().await;
+    let verdict = rig.verdict().await;
+    assert!(verdict.faults.iter().all(|(fault, ..)| *fault == Fault::Stale), "{verdict:?}");
+    assert_eq!(rig.miscounted().await, 0);
+    eprintln!("{} repeated, {} of them stale", verdict.repeated, verdict.count(Fault::Stale));
+}

@@ -1,0 +1,18 @@
+//! What messaging promises, kept while processes, the broker and the database fail: real processes of
+//! the `ledger` service, each test with a database and an embedded broker of its own. Each ends with the
+//! verdict on the whole history.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+
+mod backlog;
+mod broker;
+mod consuming;
+mod controls;
+mod database;
+mod dead_letters;
+mod frozen;
+mod kills;
+mod parked;
+mod replica;
+mod replicas;
+mod rig;

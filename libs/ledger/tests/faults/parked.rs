@@ -1,0 +1,58 @@
+//! Events that cannot be sent as they are: parked, released, dropped.
+
+use serde_json::Value;
+
+use crate::replica::Replica;
+use crate::rig::{Rig, eventually};
+
+const PARKED: &str = "select count(*) from outbox_parked";
+
+/// A process that cannot send what is larger than 2000 bytes.
+async fn narrow(rig: &Rig) -> Replica {
+    rig.start("work", &[("KAFKA_PROPERTIES", "message.max.bytes=2000,session.timeout.ms=3000")]).await
+}
+
+/// What `parked list` prints: the id of the one event.
+fn listed(rig: &Rig) -> String {
+    let output = rig.operate(&["parked", "list"]);
+    let event: Value = serde_json::from_slice(&output.stdout).unwrap();
+    event["id"].to_string()
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_large_waits_with_its_key_until_it_is_released() {
+    let rig = Rig::new().await;
+    let worker = narrow(&rig).await;
+    rig.step().await;
+    let key = &rig.keys().await[0];
+    rig.step_with(key, 5000).await;
+    rig.step().await;
+    rig.step().await;
+    eventually("a parked event", async || rig.number(PARKED).await == 1).await;
+    rig.applied(8 + 14).await;
+    eventually("the rest", async || rig.number("select count(*) from outbox").await == 2).await;
+
+    let id = listed(&rig);
+    assert!(rig.operate(&["parked", "release", &id]).status.success());
+    eventually("another refusal", async || worker.metric("outbox_refused_total").await >= 2.0).await;
+    assert_eq!(rig.number("select count(*) from outbox").await, 2, "its key still waits");
+
+    assert!(worker.terminate().await.success());
+    let _worker = rig.work().await;
+    assert!(rig.operate(&["parked", "release", &id]).status.success());
+    rig.clean().await;
+}
+
+#[tokio::test]
+async fn a_discarded_event_lets_the_later_ones_of_its_key_go() {
+    let rig = Rig::new().await;
+    let _worker = narrow(&rig).await;
+    let key = &rig.keys().await[0];
+    rig.step_with(key, 5000).await;
+    rig.step().await;
+    eventually("a parked event", async || rig.number(PARKED).await == 1).await;
+    assert!(rig.operate(&["parked", "discard", &listed(&rig)]).status.success());
+    rig.applied(8).await;
+    assert_eq!(rig.number("select count(*) from outbox").await, 0);
+    assert_eq!(rig.number(&format!("select n from applied where key = '{key}'")).await, 2);
+}

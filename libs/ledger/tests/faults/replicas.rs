@@ -1,0 +1,39 @@
+//! Replicas that come and go.
+
+use std::time::{Duration, Instant};
+
+use crate::rig::{Rig, eventually};
+
+#[tokio::test]
+async fn one_three_one_replicas_under_load() {
+    let rig = Rig::new().await;
+    let writers = rig.start("serve", &[]).await;
+    let mut replicas = vec![rig.work().await];
+    rig.committed(200).await;
+    replicas.extend([rig.work().await, rig.work().await]);
+    rig.committed(500).await;
+    let epoch = rig.epoch().await;
+    let owner = replicas.iter().position(|replica| replica.relayed(epoch)).unwrap();
+    replicas.swap_remove(owner).kill();
+    let killed = Instant::now();
+    eventually("a takeover", async || rig.epoch().await > epoch).await;
+    let takeover = killed.elapsed();
+    eprintln!("taken over after {takeover:.1?}");
+    assert!(takeover < Duration::from_secs(6), "{takeover:?}");
+    rig.committed(800).await;
+    assert!(replicas.remove(0).terminate().await.success());
+    rig.committed(1000).await;
+    assert!(writers.terminate().await.success());
+    rig.clean().await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_stopped_sends_what_it_has_written() {
+    let rig = Rig::new().await;
+    let service = rig.start("both", &[]).await;
+    rig.committed(300).await;
+    assert!(service.terminate().await.success());
+    assert_eq!(rig.number("select count(*) from outbox").await, 0);
+    let _worker = rig.work().await;
+    rig.clean().await;
+}

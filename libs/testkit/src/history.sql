@@ -1,0 +1,32 @@
+create table {schema}.history_appended (
+    sequence bigint primary key,
+    topic text not null,
+    key text not null
+);
+
+create table {schema}.history_received (
+    id bigint generated always as identity primary key,
+    consumer text not null,
+    topic text not null,
+    key text not null,
+    sequence bigint not null
+);
+
+-- An event that is released after it was parked is inserted once more.
+create function {schema}.history_append() returns trigger language plpgsql as $$ begin
+    insert into {schema}.history_appended values (new.id, new.topic, new.key) on conflict do nothing;
+    return null;
+end $$;
+
+create function {schema}.history_receive() returns trigger language plpgsql as $$ begin
+    insert into {schema}.history_received (consumer, topic, key, sequence)
+    values (new.consumer, new.topic, new.key, new.sequence);
+    return null;
+end $$;
+
+create trigger history after insert on {schema}.outbox
+for each row execute function {schema}.history_append();
+
+-- Events without a sequence are received under 0.
+create trigger history after insert or update of sequence on {schema}.inbox
+for each row when (new.sequence > 0) execute function {schema}.history_receive();
