@@ -6,7 +6,8 @@ use diesel_async::pooled_connection::deadpool::PoolError;
 /// A failure of the database, never of the caller: absence and conflicts are answers, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be reached, is restarting, or has no connection to spare: try again later.
+    /// It cannot be reached, is restarting, has no connection to spare, or chose this transaction as the
+    /// victim of a conflict: try again later.
     #[error("the database is away: {0}")]
     Unavailable(String),
     /// The statement failed.
@@ -14,13 +15,16 @@ pub enum Error {
     Query(#[source] DieselError),
 }
 
-/// How PostgreSQL says that it is coming or going; diesel does not pass its SQLSTATE on.
-const COMING_OR_GOING: [&str; 5] = [
+/// How PostgreSQL says that the same statement may succeed later; diesel does not pass its SQLSTATE on.
+const NOT_NOW: [&str; 8] = [
     "terminating connection",
     "the database system is",
     "sorry, too many clients already",
     "remaining connection slots are reserved",
     "canceling statement due to",
+    "deadlock detected",
+    "could not extend file",
+    "out of shared memory",
 ];
 
 impl From<DieselError> for Error {
@@ -30,10 +34,15 @@ impl From<DieselError> for Error {
                 Self::Unavailable(info.message().to_owned())
             }
             DieselError::DatabaseError(DatabaseErrorKind::Unknown, info)
-                if COMING_OR_GOING.iter().any(|text| info.message().starts_with(text)) =>
+                if NOT_NOW.iter().any(|text| info.message().starts_with(text)) =>
             {
                 Self::Unavailable(info.message().to_owned())
             }
+            // Between a failover and the connections to the new primary, the old one takes no writes.
+            DieselError::DatabaseError(
+                DatabaseErrorKind::SerializationFailure | DatabaseErrorKind::ReadOnlyTransaction,
+                info,
+            ) => Self::Unavailable(info.message().to_owned()),
             DieselError::BrokenTransactionManager => Self::Unavailable("the connection broke".to_owned()),
             _ => Self::Query(error),
         }

@@ -2,13 +2,16 @@
 //! service, a [`Log`] of what the broker delivered, and the [`Verdict`] on both.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Headers;
 use rdkafka::{ClientConfig, Message};
 use tokio_postgres::Client;
+
+/// How long the broker may take to say how long its log is.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A topic and a key: order is promised within.
 pub type Stream = (String, String);
@@ -158,12 +161,17 @@ impl Recorder {
 }
 
 /// What the broker delivers, read as it comes.
-pub struct Log(Arc<Mutex<Read>>);
+pub struct Log {
+    consumer: Arc<BaseConsumer>,
+    read: Arc<Mutex<Read>>,
+}
 
 #[derive(Default)]
 struct Read {
     delivered: BTreeMap<Stream, Vec<i64>>,
     partitions: HashMap<Stream, i32>,
+    /// The offset that comes next, of each topic and partition.
+    next: HashMap<(String, i32), i64>,
     count: usize,
 }
 
@@ -174,29 +182,44 @@ impl Log {
     /// When no broker answers.
     pub fn follow(brokers: &str, topics: &[String]) -> anyhow::Result<Self> {
         let consumer = crate::bus::read(ClientConfig::new().set("bootstrap.servers", brokers), topics)?;
-        let read = Arc::new(Mutex::new(Read::default()));
-        let reader = Arc::downgrade(&read);
+        let log = Self { consumer: Arc::new(consumer), read: Arc::default() };
+        let (consumer, read) = (Arc::clone(&log.consumer), Arc::downgrade(&log.read));
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            while let Some(read) = reader.upgrade() {
+            while let Some(read) = read.upgrade() {
                 next(&consumer, &read);
             }
         })?;
-        Ok(Self(read))
+        Ok(log)
+    }
+
+    fn so_far(&self) -> MutexGuard<'_, Read> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many messages have come.
     pub fn count(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).count
+        self.so_far().count
     }
 
     /// Where the messages of a stream are.
     pub fn partition(&self, stream: &Stream) -> Option<i32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).partitions.get(stream).copied()
+        self.so_far().partitions.get(stream).copied()
+    }
+
+    /// Whether all that the broker has now has been read. Asks it.
+    pub fn at_end(&self) -> bool {
+        let Ok(partitions) = self.consumer.assignment() else { return false };
+        partitions.elements().iter().all(|partition| {
+            let at = (partition.topic().to_owned(), partition.partition());
+            let next = self.so_far().next.get(&at).copied().unwrap_or(0);
+            let end = self.consumer.fetch_watermarks(&at.0, at.1, PATIENCE);
+            end.is_ok_and(|(_, end)| end == next)
+        })
     }
 
     /// Adds what was delivered to `history`.
     pub fn read(&self, history: &mut History) {
-        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = self.so_far();
         for (stream, sequences) in &read.delivered {
             history.delivered.entry(stream.clone()).or_default().extend(sequences);
         }
@@ -213,6 +236,7 @@ fn next(consumer: &BaseConsumer, read: &Mutex<Read>) {
     let stream = (message.topic().to_owned(), key);
     let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
     read.count += 1;
+    read.next.insert((stream.0.clone(), message.partition()), message.offset() + 1);
     read.partitions.insert(stream.clone(), message.partition());
     // No event has this one, so it will be found to be nobody's.
     read.delivered.entry(stream).or_default().push(sequence.unwrap_or(-1));

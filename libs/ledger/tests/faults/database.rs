@@ -1,8 +1,8 @@
-//! A database that breaks off.
+//! A database that breaks off, goes away, or chooses a victim.
 
 use std::time::Duration;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, eventually};
 
 #[tokio::test]
 async fn connections_that_are_terminated_under_load_cost_nothing() {
@@ -19,5 +19,38 @@ async fn connections_that_are_terminated_under_load_cost_nothing() {
     rig.committed(so_far + 50).await;
     assert!(service.terminate().await.success());
     let _worker = rig.work().await;
+    rig.clean().await;
+}
+
+#[tokio::test]
+async fn a_database_that_lets_nobody_in_for_a_while_gets_everything() {
+    let rig = Rig::new().await;
+    let service = rig.start("both", &[]).await;
+    rig.committed(50).await;
+    rig.close(true).await;
+    rig.disconnect().await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    rig.close(false).await;
+    let so_far = rig.number("select sum(n)::bigint from account").await;
+    rig.committed(so_far + 50).await;
+    assert!(service.terminate().await.success());
+    let _worker = rig.work().await;
+    rig.clean().await;
+}
+
+/// The message's transaction has its receipt and wants to write what it was told; another has the reverse.
+#[tokio::test]
+async fn a_message_that_is_the_victim_of_a_deadlock_is_tried_again() {
+    let rig = Rig::new().await;
+    let worker = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    let other = rig.lock("applied").await;
+    rig.step_with(&rig.keys().await[0], 0).await;
+    rig.blocked(1, "insert into applied%").await;
+    // The one that has waited for a second is ended: the message's.
+    other.execute("lock table inbox in share mode").await;
+    other.release().await;
+    eventually("another attempt", async || worker.metric("consumer_retries_total").await >= 1.0).await;
     rig.clean().await;
 }

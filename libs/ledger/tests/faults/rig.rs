@@ -7,7 +7,7 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use testkit::broker::Embedded;
 use testkit::database;
-use testkit::history::{Fault, History, Log, Recorder, Stream, Verdict};
+use testkit::history::{History, Log, Recorder, Stream, Verdict};
 use tokio_postgres::Client;
 
 use crate::replica::Replica;
@@ -62,6 +62,11 @@ pub struct Rig {
 pub struct Locked(Client);
 
 impl Locked {
+    /// Does something while the table is locked.
+    pub async fn execute(&self, statement: &str) {
+        self.0.batch_execute(statement).await.unwrap();
+    }
+
     pub async fn release(self) {
         self.0.batch_execute("commit").await.unwrap();
     }
@@ -175,6 +180,14 @@ impl Rig {
         .await
     }
 
+    /// Has the server refuse connections to this database, or take them again.
+    pub async fn close(&self, closed: bool) {
+        let name: String = self.db.query_one("select current_database()::text", &[]).await.unwrap().get(0);
+        let server = database::connect(&testkit::required("DATABASE_URL").unwrap()).await.unwrap();
+        let statement = format!("alter database {name} allow_connections {}", !closed);
+        server.batch_execute(&statement).await.unwrap();
+    }
+
     /// Waits until so many changes were committed.
     pub async fn committed(&self, count: i64) {
         let query = "select sum(n)::bigint from account";
@@ -197,7 +210,7 @@ impl Rig {
     /// Waits until all that was committed has been relayed and received.
     pub async fn settle(&self) {
         eventually("an end", async || self.number(UNSETTLED).await == 0).await;
-        eventually("the log's end", async || self.verdict().await.count(Fault::Lost) == 0).await;
+        eventually("the log's end", async || self.log.at_end()).await;
     }
 
     /// How many accounts differ from what was told or applied.
