@@ -1,5 +1,5 @@
-//! Parked events, for operators: those that can never be sent as they are, such as one that is larger
-//! than the broker takes. Later events of their topic and key wait in the outbox.
+//! Parked events, for operators: those that cannot be sent as things are, such as one that is larger
+//! than the broker takes, or of a topic that may not be written to. Later ones of their topic and key wait in the outbox.
 
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt};

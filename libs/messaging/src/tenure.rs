@@ -123,7 +123,7 @@ impl Tenure<'_> {
                     sent.rows.push(row);
                     sent.acks.push(ack);
                 }
-                Err(error) if never_sendable(&error) => {
+                Err(error) if needs_a_person(&error) => {
                     self.park(&row, &error).await?;
                     refused.push(row);
                 }
@@ -188,7 +188,7 @@ impl Tenure<'_> {
                 // Behind a refused one of its key it goes again after that one, should it be released.
                 Ok(_) if refused.iter().any(|other| row.waits_behind(other)) => {}
                 Ok(_) => arrived.push(row.id),
-                Err((error, _)) if never_sendable(&error) => {
+                Err((error, _)) if needs_a_person(&error) => {
                     self.park(row, &error).await?;
                     refused.push(row);
                 }
@@ -217,7 +217,7 @@ impl Tenure<'_> {
     }
 
     async fn park(&self, row: &PendingRow, error: &KafkaError) -> Result<(), TenureError> {
-        tracing::error!(id = row.id, topic = row.topic, %error, "an event can never be sent; its key waits");
+        tracing::error!(id = row.id, topic = row.topic, %error, "an event cannot be sent; its key waits");
         let parked = diesel::sql_query(
             "with moved as (delete from outbox where id = $1 \
              and exists (select from outbox_lease where owner = $2 and epoch = $3 and expires_at > clock_timestamp()) \
@@ -236,14 +236,16 @@ impl Tenure<'_> {
     }
 }
 
-/// Whether the broker or its client would refuse this message however often it is sent.
-fn never_sendable(error: &KafkaError) -> bool {
+/// Whether this event would be refused however often it is sent, until somebody does something about it:
+/// makes it smaller, or grants the right to write to its topic.
+fn needs_a_person(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
         Some(
             RDKafkaErrorCode::MessageSizeTooLarge
                 | RDKafkaErrorCode::InvalidMessageSize
                 | RDKafkaErrorCode::InvalidMessage
+                | RDKafkaErrorCode::TopicAuthorizationFailed
         )
     )
 }

@@ -1,10 +1,10 @@
 //! A relay that was away for long.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use testkit::history::Fault;
 
-use crate::rig::{BULK, Rig, eventually};
+use crate::rig::{Rig, eventually};
 
 /// `BACKLOG=1000000` for the real thing.
 #[expect(clippy::disallowed_methods, reason = "a test is configured by its own environment")]
@@ -15,9 +15,7 @@ fn size() -> i64 {
 #[tokio::test]
 async fn a_backlog_drains_in_order_and_gives_its_space_back() {
     let rig = Rig::new().await;
-    let fill = "insert into outbox (event_id, topic, key, type, payload, headers) \
-        select gen_random_uuid(), $1, (n % 1000)::text, $1, '{}', '{}' from generate_series(1, $2::bigint) n";
-    rig.db.execute(fill, &[&BULK, &size()]).await.unwrap();
+    rig.bulk(size()).await;
     let table = "select pg_total_relation_size('outbox')";
     let full = rig.number(table).await;
     let started = Instant::now();
@@ -31,7 +29,7 @@ async fn a_backlog_drains_in_order_and_gives_its_space_back() {
             left < before
         })
         .await;
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
     let took = started.elapsed();
     eventually("the log's end", async || rig.log.at_end()).await;

@@ -72,3 +72,26 @@ async fn what_a_frozen_relay_had_queued_is_applied_once() {
     assert_eq!(rig.miscounted().await, 0);
     eprintln!("{} repeated, {} of them stale", verdict.repeated, verdict.count(Fault::Stale));
 }
+
+#[tokio::test]
+async fn a_replica_that_freezes_under_load_and_wakes_disturbs_nothing() {
+    let rig = Rig::new().await;
+    let writers = rig.start("serve", &[]).await;
+    let frozen = rig.work().await;
+    rig.committed(100).await;
+    let _other = rig.work().await;
+    rig.committed(200).await;
+    let epoch = rig.epoch().await;
+    frozen.freeze();
+    eventually("a takeover", async || rig.epoch().await > epoch).await;
+    // Its consumer is missed too by now.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    frozen.thaw();
+    rig.committed(800).await;
+    assert!(writers.terminate().await.success());
+    rig.settle().await;
+    let verdict = rig.verdict().await;
+    assert!(verdict.faults.iter().all(|(fault, ..)| *fault == Fault::Stale), "{verdict:?}");
+    assert_eq!(rig.miscounted().await, 0);
+    eprintln!("{} repeated, {} of them stale", verdict.repeated, verdict.count(Fault::Stale));
+}

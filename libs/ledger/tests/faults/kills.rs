@@ -12,7 +12,7 @@ async fn killed_before_its_commit_a_change_leaves_no_event() {
     let rig = Rig::new().await;
     let lock = rig.lock("outbox").await;
     let writers = rig.start("serve", &[]).await;
-    rig.blocked(4, "insert into%outbox%").await;
+    rig.blocked(1, "insert into%outbox%").await;
     writers.kill();
     lock.release().await;
     let _worker = rig.work().await;

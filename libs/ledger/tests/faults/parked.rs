@@ -1,15 +1,20 @@
 //! Events that cannot be sent as they are: parked, released, dropped.
 
+use rdkafka::types::RDKafkaRespErr;
 use serde_json::Value;
 
 use crate::replica::Replica;
-use crate::rig::{Rig, eventually};
+use crate::rig::{BULK, GROUP_PROPERTIES, Rig, eventually};
 
 const PARKED: &str = "select count(*) from outbox_parked";
 
 /// A process that cannot send what is larger than 2000 bytes.
 async fn narrow(rig: &Rig) -> Replica {
-    rig.start("work", &[("KAFKA_PROPERTIES", "message.max.bytes=2000,session.timeout.ms=3000")]).await
+    with_property(rig, "message.max.bytes=2000").await
+}
+
+async fn with_property(rig: &Rig, property: &str) -> Replica {
+    rig.start("work", &[("KAFKA_PROPERTIES", &format!("{GROUP_PROPERTIES},{property}"))]).await
 }
 
 /// What `parked list` prints: the id of the one event.
@@ -55,4 +60,19 @@ async fn a_discarded_event_lets_the_later_ones_of_its_key_go() {
     rig.applied(8).await;
     assert_eq!(rig.number("select count(*) from outbox").await, 0);
     assert_eq!(rig.number(&format!("select n from applied where key = '{key}'")).await, 2);
+}
+
+#[tokio::test]
+async fn a_topic_that_is_missing_holds_up_no_other() {
+    let rig = Rig::new().await;
+    let missing = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    rig.cluster().topic_error(BULK, missing).unwrap();
+    rig.bulk(2).await;
+    rig.step().await;
+    let _worker = with_property(&rig, "topic.metadata.propagation.max.ms=2000").await;
+    eventually("parked events", async || rig.number(PARKED).await == 2).await;
+    rig.step().await;
+    rig.applied(16).await;
+    eventually("the rest", async || rig.number("select count(*) from outbox").await == 0).await;
+    assert_eq!(rig.verdict().await.repeated, 0, "nobody else's events are sent again and again");
 }

@@ -19,7 +19,7 @@ const TOPICS: [&str; 3] = [COUNTED, "platform.ledger.counted.v1.ledger.dlq", BUL
 /// More than enough on the slowest machine; what never comes is reported after it.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Without these the embedded broker takes half a minute to miss a consumer.
-const GROUP_PROPERTIES: &str = "session.timeout.ms=3000,heartbeat.interval.ms=300";
+pub const GROUP_PROPERTIES: &str = "session.timeout.ms=3000,heartbeat.interval.ms=300";
 
 /// Every account counts up by one; each tells of it. `$1` is how many bytes are added to the event.
 const STEP: &str = "with counted as (update account set n = n + 1 where key::text like $2 returning key, n) \
@@ -83,7 +83,7 @@ impl Rig {
         let broker = Embedded::with_nodes(nodes, &topics).unwrap();
         let url = database::create().await.unwrap();
         let log = Log::follow(&broker.bootstrap_servers().unwrap(), &topics).unwrap();
-        let migrated = ledger(&url, &broker).arg("migrate").output().unwrap();
+        let migrated = ledger(&url, &broker).env("DATABASE_URL", &url).arg("migrate").output().unwrap();
         assert!(migrated.status.success(), "{migrated:?}");
         let recorder = Recorder::install(&url, "ledger").await.unwrap();
         let db = connect(&url).await;
@@ -129,6 +129,13 @@ impl Rig {
         self.db.execute(STEP, &[&padding, &key, &COUNTED]).await.unwrap();
     }
 
+    /// Appends so many events that nobody consumes, of a thousand keys.
+    pub async fn bulk(&self, count: i64) {
+        let append = "insert into outbox (event_id, topic, key, type, payload, headers) \
+            select gen_random_uuid(), $1, (n % 1000)::text, $1, '{}', '{}' from generate_series(1, $2::bigint) n";
+        self.db.execute(append, &[&BULK, &count]).await.unwrap();
+    }
+
     /// The keys of all accounts.
     pub async fn keys(&self) -> Vec<String> {
         let rows = self.db.query("select key::text from account order by key", &[]).await.unwrap();
@@ -162,13 +169,13 @@ impl Rig {
         self.number("select coalesce(max(epoch), 0) from outbox_lease").await
     }
 
-    /// Waits until so many statements like `pattern` wait for a lock.
+    /// Waits until at least so many statements like `pattern` wait for a lock.
     pub async fn blocked(&self, count: i64, pattern: &str) {
         let query = format!(
             "select count(*) from pg_stat_activity where datname = current_database() \
              and wait_event_type = 'Lock' and query ilike '{pattern}'"
         );
-        eventually(pattern, async || self.number(&query).await == count).await;
+        eventually(pattern, async || self.number(&query).await >= count).await;
     }
 
     /// Ends the service's connections, of processes that live and of those that do not. Answers how many.
@@ -242,10 +249,19 @@ async fn connect(url: &str) -> Client {
     client
 }
 
+/// The database as the processes reach it: through the pooler that `DATABASE_POOLER` names, as in
+/// `127.0.0.1:6432`, to run all of this through one.
+#[expect(clippy::disallowed_methods, reason = "a test is configured by its own environment")]
+fn pooled(url: &str) -> String {
+    let Ok(pooler) = std::env::var("DATABASE_POOLER") else { return url.to_owned() };
+    let (account, server) = url.rsplit_once('@').unwrap();
+    format!("{account}@{pooler}/{}", server.split_once('/').unwrap().1)
+}
+
 fn ledger(url: &str, broker: &Embedded) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
     command
-        .env("DATABASE_URL", url)
+        .env("DATABASE_URL", pooled(url))
         .env("DATABASE_POOL_SIZE", "8")
         .env("KAFKA_BROKERS", broker.bootstrap_servers().unwrap())
         .env("KAFKA_FETCH_WAIT_MS", "20")
