@@ -109,7 +109,7 @@ impl Consumer {
                 }
                 () = stopping.cancelled() => break,
             };
-            if let Err(error) = direct(&client, &flow, &at) {
+            if let Err(error) = direct(&client, flow, &at) {
                 tracing::debug!(%error, "a partition could not be paused or resumed");
             }
             in_hand.extend(turn.map(|turn| self.process(turn)));
@@ -237,7 +237,7 @@ impl Consumer {
     }
 }
 
-fn direct(client: &StreamConsumer<Partitions>, flow: &Flow, at: &(String, i32)) -> KafkaResult<()> {
+fn direct(client: &StreamConsumer<Partitions>, flow: Flow, at: &(String, i32)) -> KafkaResult<()> {
     let mut list = TopicPartitionList::new();
     list.add_partition(&at.0, at.1);
     match flow {

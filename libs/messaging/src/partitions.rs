@@ -83,6 +83,7 @@ impl Partitions {
         });
         partition.waiting.push_back(message);
         let turn = if partition.in_hand { None } else { partition.next() };
+        // Asked for again with each message too many, since some may have been under way.
         let flow = if partition.waiting.len() >= FULL { Flow::Pause } else { Flow::Keep };
         partition.paused |= flow == Flow::Pause;
         (turn, flow)
@@ -102,11 +103,17 @@ impl Partitions {
         Some((next, if resume { Flow::Resume } else { Flow::Keep }))
     }
 
-    fn revoke(&self, list: &TopicPartitionList) {
+    /// Forgets partitions and answers those among them that are paused.
+    fn revoke(&self, list: &TopicPartitionList) -> TopicPartitionList {
         let mut held = self.held();
+        let mut paused = TopicPartitionList::new();
         for element in list.elements() {
-            held.partitions.remove(&(element.topic().to_owned(), element.partition()));
+            let removed = held.partitions.remove(&(element.topic().to_owned(), element.partition()));
+            if removed.is_some_and(|partition| partition.paused) {
+                paused.add_partition(element.topic(), element.partition());
+            }
         }
+        paused
     }
 }
 
@@ -131,18 +138,12 @@ impl ClientContext for Partitions {
 }
 
 impl ConsumerContext for Partitions {
-    fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Revoke(list) = rebalance {
-            self.revoke(list);
-        }
-    }
-
-    /// One that was paused when it was taken away is still paused when it is given back.
-    fn post_rebalance(&self, client: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Assign(list) = rebalance
-            && let Err(error) = client.resume(list)
+    fn pre_rebalance(&self, client: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        // librdkafka keeps a pause beyond a revocation: a partition that came back would stand still.
+        if let Rebalance::Revoke(list) = rebalance
+            && let Err(error) = client.resume(&self.revoke(list))
         {
-            tracing::warn!(%error, "partitions that were given back could not be resumed");
+            tracing::warn!(%error, "a partition that is given up stays paused");
         }
     }
 }
