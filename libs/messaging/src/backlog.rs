@@ -45,7 +45,7 @@ impl Backlog {
         metrics.register(|registry| {
             registry.register("outbox_pending", "Events that wait to be sent", backlog.pending.clone());
             registry.register("outbox_oldest_seconds", "Age of the oldest of them", backlog.oldest.clone());
-            registry.register("outbox_parked", "Events that can never be sent", backlog.parked.clone());
+            registry.register("outbox_parked", "Events that wait for a person", backlog.parked.clone());
             registry.register("dead_letters", "Messages that were put aside", backlog.dead.clone());
         });
         backlog

@@ -37,7 +37,7 @@ pub(crate) struct Turn {
 }
 
 /// What the fetcher should do with a partition now.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Keep,
     Pause,

@@ -48,7 +48,7 @@ impl RelayMetrics {
             registry.register("outbox_fenced", "Tenures that found their lease gone", kept.fenced.clone());
             registry.register(
                 "outbox_refused",
-                "Events parked, since they can never be sent",
+                "Events parked, since they cannot be sent",
                 kept.refused.clone(),
             );
             registry.register(
