@@ -2,7 +2,7 @@
 //! the `ledger` service, each test with a database and an embedded broker of its own. Each ends with the
 //! verdict on the whole history.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 mod backlog;
 mod broker;
