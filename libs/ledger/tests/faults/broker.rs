@@ -6,7 +6,8 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use crate::rig::{COUNTED, Rig};
 
-/// A service under load, while `trouble` is made, and the verdict.
+/// A service under load, while `trouble` is made, and the verdict. The load is light: unlike Kafka, the
+/// embedded broker would take a partition's second request after it has refused the first.
 async fn endure(nodes: u32, trouble: impl AsyncFnOnce(&Rig)) {
     let rig = Rig::with_nodes(nodes).await;
     let service = rig.start("both", &[("LEDGER_WRITERS", "2"), ("LEDGER_PAUSE_MS", "20")]).await;

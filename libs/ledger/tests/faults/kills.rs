@@ -42,9 +42,9 @@ async fn killed_before_the_acknowledgement_an_event_is_sent_again() {
     rig.applied(8).await;
     eventually("the deletion", async || rig.number("select count(*) from outbox").await == 0).await;
     // Everything that the broker says takes so long from now on.
-    rig.cluster().broker_round_trip_time(1, Duration::from_secs(8)).unwrap();
+    rig.cluster().broker_round_trip_time(1, Duration::from_secs(12)).unwrap();
     rig.step().await;
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
     worker.kill();
     rig.cluster().broker_round_trip_time(1, Duration::ZERO).unwrap();
     assert_eq!(rig.number("select count(*) from outbox").await, 8);
