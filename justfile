@@ -16,6 +16,10 @@ demo:
 test *arguments:
     cargo dev test {{arguments}}
 
+# break everything under load, then check that no event was lost or out of order
+chaos *arguments:
+    cargo dev chaos {{arguments}}
+
 # look for faults that no test knows of (needs Python)
 fuzz *arguments:
     cargo dev fuzz {{arguments}}

@@ -58,6 +58,19 @@ impl Child {
         }
     }
 
+    /// Ends it as a failing machine would.
+    pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+        self.process.kill().await?;
+        stack::remove(&records()?.join(&self.name))
+    }
+
+    /// Sends it a signal by name, as in `STOP`.
+    pub(crate) async fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let id = self.process.id().context("it has ended already")?;
+        signal(id, name).await;
+        Ok(())
+    }
+
     /// Asks it to end and waits until it has; may be begun again where it was cut off.
     pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
         if let Some(id) = self.process.id() {
@@ -90,8 +103,12 @@ fn records() -> anyhow::Result<PathBuf> {
 
 /// Asks a process to end.
 pub(crate) async fn terminate(process: u32) {
+    signal(process, "TERM").await;
+}
+
+async fn signal(process: u32, name: &str) {
     // The shell's own `kill`, since a small machine may have no other. Gone already is fine.
-    let _ = Command::new("/bin/sh").args(["-c", &format!("kill -TERM {process}")]).output().await;
+    let _ = Command::new("/bin/sh").args(["-c", &format!("kill -{name} {process}")]).output().await;
 }
 
 /// Ends what is left of a process group, at once and without waiting: for `Drop`.

@@ -51,8 +51,8 @@ struct Run {
 impl Fuzz {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let mut signals = Signals::listen()?;
-        let schemathesis = install().await?;
         let mut running = Running::new()?;
+        let schemathesis = install().await?;
         let options = Up {
             port: 0,
             fresh: false,

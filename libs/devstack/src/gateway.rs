@@ -164,6 +164,7 @@ fn problem(
     code: &'static str,
 ) -> HttpResponse {
     let trace = request.headers().get("traceparent").and_then(|value| value.to_str().ok()?.split('-').nth(1));
+    let trace = trace.filter(|id| id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let body = ProblemBody {
         kind: format!("urn:problem:{}", code.to_lowercase().replace('_', "-")),
         title: messages.say(request, code).unwrap_or_else(|| code.to_owned()),

@@ -4,6 +4,7 @@ mod account;
 mod actors;
 mod areas;
 mod bus;
+mod chaos;
 mod children;
 mod contracts;
 mod control;
@@ -46,6 +47,7 @@ Examples:
   cargo dev test -p selections                 test one service
   cargo dev fuzz --seconds 600                 look longer for what no test knows of
   cargo dev test --kafka real                  test against a real Apache Kafka
+  cargo dev chaos --seconds 60                 break everything under load, then check the books
 
 DATABASE_URL and KAFKA_BROKERS, where set, name the PostgreSQL and the Kafka to use; otherwise the
 stack brings its own. Variables of a service (`LOG=info`, say) are passed on to it. Everything that is
@@ -78,6 +80,7 @@ enum Command {
     Test(test::Test),
     Contracts(contracts::Contracts),
     Fuzz(fuzz::Fuzz),
+    Chaos(chaos::Chaos),
 }
 
 fn main() -> ExitCode {
@@ -106,6 +109,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Kafka(kafka) => kafka.run().await,
             Command::Test(test) => return test.run().await,
             Command::Fuzz(fuzz) => return logged(fuzz.run()).await,
+            Command::Chaos(chaos) => return chaos.run().await,
         };
         done.map(|()| ExitCode::SUCCESS)
     })

@@ -46,6 +46,8 @@ impl Cluster {
     pub(crate) const TESTS: &'static str = "postgres-test";
     /// The cluster of `cargo dev fuzz`, whose data is nobody's.
     pub(crate) const FUZZ: &'static str = "postgres-fuzz";
+    /// The cluster of `cargo dev chaos`, which is crashed and must forget nothing.
+    pub(crate) const CHAOS: &'static str = "postgres-chaos";
 
     /// Finds the programs and the data, making both where they are missing.
     pub(crate) async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {
@@ -107,10 +109,19 @@ impl Cluster {
 
     /// Stops it if it runs, without waiting for connections to be closed; says whether it ran.
     pub(crate) async fn stop(&self) -> anyhow::Result<bool> {
+        self.end("--mode=fast").await
+    }
+
+    /// Ends it without a checkpoint, as a power cut would: the next start recovers from its log.
+    pub(crate) async fn crash(&self) -> anyhow::Result<bool> {
+        self.end("--mode=immediate").await
+    }
+
+    async fn end(&self, mode: &str) -> anyhow::Result<bool> {
         if self.running_port().await?.is_none() {
             return Ok(false);
         }
-        let output = self.pg_ctl().args(["stop", "--mode=fast", "--wait", "--timeout=60"]).output().await?;
+        let output = self.pg_ctl().args(["stop", mode, "--wait", "--timeout=60"]).output().await?;
         ensure!(output.status.success(), "PostgreSQL did not stop: {}", last_line(&output.stderr));
         Ok(true)
     }

@@ -86,20 +86,23 @@ fn address(wanted: Option<&String>) -> anyhow::Result<SocketAddr> {
 }
 
 /// Where cargo has put this binary, and puts those of the services.
-fn folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn folder() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(own.parent().context("the binary lies nowhere")?.to_owned())
 }
 
-async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
+pub(crate) async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
     let client = crate::http::client()?;
     let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut missing = "it does not answer".to_owned();
     while tokio::time::Instant::now() < deadline {
-        let answer = client.get(format!("http://{admin}/health/ready")).send().await;
-        if answer.is_ok_and(|answer| answer.status().is_success()) {
-            return Ok(());
+        if let Ok(answer) = client.get(format!("http://{admin}/health/ready")).send().await {
+            if answer.status().is_success() {
+                return Ok(());
+            }
+            missing = answer.text().await?;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    bail!("not ready within {} s", PATIENCE.as_secs())
+    bail!("not ready within {} s: {missing}", PATIENCE.as_secs())
 }

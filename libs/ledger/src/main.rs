@@ -75,7 +75,7 @@ impl runtime::Service for Service {
     async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
         let db = Db::new(&config.database)?;
         db.require(process);
-        let area = Area::new(NAME, "", &[], &config.web)?;
+        let area = Area::new(NAME, "", &[], &config.web.default_language)?;
         let server = Server::new(process, config.web, area);
         if role.serves() {
             let pause = Duration::from_millis(config.pause_ms);
@@ -85,7 +85,7 @@ impl runtime::Service for Service {
             }
         }
         if role.works() {
-            bus(db, config.messaging).start(process)?;
+            bus(db, config.messaging).start(process, Self::topics())?;
         }
         Ok(Endpoints { public: None, internal: None, admin: server.admin()? })
     }
@@ -95,12 +95,12 @@ impl runtime::Service for Service {
     }
 
     fn topics() -> Vec<String> {
-        vec![Counted::TOPIC.to_owned(), format!("{}.{NAME}.dlq", Counted::TOPIC)]
+        vec![Counted::TOPIC.to_owned(), messaging::topics::dead_letters(Counted::TOPIC, NAME)]
     }
 
-    fn contracts() -> Contracts {
+    fn contracts() -> anyhow::Result<Contracts> {
         let asyncapi = AsyncApi::new(NAME).publishes::<Counted>();
-        Contracts { openapi: String::new(), asyncapi: asyncapi.to_yaml() }
+        Ok(Contracts { openapi: String::new(), asyncapi: asyncapi.to_yaml()? })
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Headers;
 use rdkafka::{ClientConfig, Message};
-use tokio_postgres::Client;
 
 /// How long the broker may take to say how long its log is.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -124,7 +123,7 @@ fn disorder(delivered: &[i64]) -> (Vec<i64>, Vec<i64>) {
 
 /// Writes down in a service's schema, within its own transactions, what it appends and receives.
 pub struct Recorder {
-    client: Client,
+    url: String,
     schema: String,
 }
 
@@ -137,7 +136,7 @@ impl Recorder {
         let client = crate::database::connect(url).await?;
         let tables = include_str!("history.sql").replace("{schema}", schema);
         client.batch_execute(&tables).await?;
-        Ok(Self { client, schema: schema.to_owned() })
+        Ok(Self { url: url.to_owned(), schema: schema.to_owned() })
     }
 
     /// Adds what was recorded to `history`.
@@ -145,7 +144,9 @@ impl Recorder {
     /// # Errors
     /// When the database is away.
     pub async fn read(&self, history: &mut History) -> anyhow::Result<()> {
-        let Self { client, schema } = self;
+        let Self { url, schema } = self;
+        // A new connection: whatever has happened to the database meanwhile has ended the old ones.
+        let client = crate::database::connect(url).await?;
         let appended = format!("select topic, key, sequence from {schema}.history_appended");
         for row in client.query(&appended, &[]).await? {
             history.committed.entry((row.get(0), row.get(1))).or_default().insert(row.get(2));

@@ -1,0 +1,137 @@
+//! Load while everything breaks: people at the services, and chessboard at the bus. Refusals and broken
+//! connections are part of it; what counts is what the databases and the broker have kept.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use testkit::history::Stream;
+use testkit::issuer::{Claims, Issuer};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+pub(super) const OBJECT_UPSERTED: &str = "platform.chessboard.property-object-upserted.v1";
+
+/// A person who may write posts and selections.
+pub(super) struct Writer {
+    client: Client,
+    token: String,
+    base: String,
+    done: Arc<AtomicU64>,
+}
+
+impl Writer {
+    pub(super) fn new(issuer: &Issuer, base: String, done: Arc<AtomicU64>) -> anyhow::Result<Self> {
+        let claims = Claims::user(guid()).permission("news.posts.manage-own");
+        Ok(Self { client: crate::http::client()?, token: issuer.token(&claims)?, base, done })
+    }
+
+    /// Makes a selection, changes it a few times, deletes it; and again until `ending`.
+    pub(super) async fn select(self, ending: CancellationToken) {
+        while !ending.is_cancelled() {
+            let Some(selection) =
+                self.make("selections", json!({"Title": "chaos", "Items": objects(3)})).await
+            else {
+                continue;
+            };
+            let path = format!("selections/{selection}");
+            for round in 0..6 {
+                self.send(
+                    Method::PUT,
+                    &path,
+                    json!({"Title": format!("round {round}"), "Description": null}),
+                )
+                .await;
+                self.send(Method::PUT, &format!("{path}/items"), json!({"Items": objects(round)})).await;
+            }
+            self.send(Method::DELETE, &path, Value::Null).await;
+        }
+    }
+
+    /// Makes a post, publishes and withdraws it a few times, deletes it; and again until `ending`.
+    pub(super) async fn post(self, ending: CancellationToken) {
+        while !ending.is_cancelled() {
+            let Some(post) = self.make("posts", json!({"Title": "chaos"})).await else { continue };
+            let path = format!("posts/{post}");
+            let block =
+                json!({"Kind": "Text", "Format": "Plain", "Text": "Whatever happens.", "SortOrder": 0});
+            self.send(Method::PUT, &format!("{path}/blocks"), json!({"Blocks": [block]})).await;
+            for _ in 0..4 {
+                self.send(Method::POST, &format!("{path}/publish"), Value::Null).await;
+                self.send(Method::POST, &format!("{path}/unpublish"), Value::Null).await;
+            }
+            self.send(Method::DELETE, &path, Value::Null).await;
+        }
+    }
+
+    async fn make(&self, resources: &str, body: Value) -> Option<String> {
+        let answer = self.send(Method::POST, resources, body).await?;
+        Some(answer["Id"].as_str()?.to_owned())
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Value) -> Option<Value> {
+        let request = self.client.request(method, format!("{}/api/v1/{path}", self.base));
+        let request = request.bearer_auth(&self.token).timeout(Duration::from_secs(5));
+        let request = if body.is_null() { request } else { request.json(&body) };
+        let answer = request.send().await.ok().filter(|answer| answer.status().is_success());
+        let Some(answer) = answer else {
+            // Somebody is down; a person would try again in a moment.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            return None;
+        };
+        self.done.fetch_add(1, Ordering::Relaxed);
+        answer.json().await.ok()
+    }
+}
+
+fn guid() -> Uuid {
+    Uuid::from_u128(rand::random())
+}
+
+fn objects(count: usize) -> Vec<Value> {
+    (0..count).map(|_| json!({"PropertyObjectId": guid()})).collect()
+}
+
+/// A producer as chessboard has one.
+pub(super) fn chessboard(brokers: &str) -> anyhow::Result<FutureProducer> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers).set("enable.idempotence", "true").set("message.timeout.ms", "0");
+    Ok(config.create()?)
+}
+
+/// Publishes property objects as chessboard would, version after version, until `ending`. What the
+/// broker has acknowledged goes to `published`.
+pub(super) async fn publish_objects(
+    producer: FutureProducer,
+    published: mpsc::UnboundedSender<(Stream, i64)>,
+    ending: CancellationToken,
+) {
+    let keys: Vec<Uuid> = (0..20).map(|_| guid()).collect();
+    for sequence in 1_i64.. {
+        for key in &keys {
+            if ending.is_cancelled() {
+                return;
+            }
+            let payload = json!({"Id": key, "Version": sequence, "Number": sequence.to_string()}).to_string();
+            let (id, text) = (guid().to_string(), sequence.to_string());
+            let headers =
+                [("ce_id", id.as_str()), ("ce_source", "/chessboard"), ("ce_sequence", text.as_str())];
+            let headers = headers.into_iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
+                headers.insert(Header { key, value: Some(value) })
+            });
+            let key = key.to_string();
+            let record = FutureRecord::to(OBJECT_UPSERTED).key(&key).payload(&payload).headers(headers);
+            // Acknowledged before the key's next: order is this producer's, whatever the broker goes through.
+            if producer.send(record, None::<Duration>).await.is_ok() {
+                let _ = published.send(((OBJECT_UPSERTED.to_owned(), key), sequence));
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
