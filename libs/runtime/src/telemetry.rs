@@ -62,6 +62,8 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     // Without a collector the provider still gives every request a trace id, for logs and problem bodies.
     let provider = provider.build();
     let filter = EnvFilter::try_new(&config.filter).context("LOG is not a log filter")?;
+    // It tells of each request that is none as an error, and anybody may send those.
+    let filter = filter.add_directive("actix_http::h1=off".parse()?);
     let lines = tracing_subscriber::fmt::layer();
     let lines = if config.json { lines.json().flatten_event(true).boxed() } else { lines.boxed() };
     // What is logged does not decide what is traced: a quiet service still has trace ids.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
-use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use actix_web::web::BytesMut;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use futures_util::StreamExt;
@@ -41,7 +41,9 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let is_json = matches!(request.mime_type(), Ok(Some(mime))
-            if mime.subtype() == "json" || mime.suffix().is_some_and(|suffix| suffix == "json"));
+            if (mime.subtype() == "json" || mime.suffix().is_some_and(|suffix| suffix == "json"))
+                && mime.get_param("charset").is_none_or(|charset| charset == "utf-8"))
+            && !request.headers().contains_key(CONTENT_ENCODING);
         let announced =
             request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let mut payload = payload.take();

@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
+use values::Invalid;
 use web::Problem;
 
 use crate::domain::{MAX_BLOCKS, PostError, SnapshotId};
@@ -68,9 +69,9 @@ impl Error {
             Self::Post(PostError::PublishIncomplete) => {
                 Problem::new(S::CONFLICT, "NEWS_POST_PUBLISH_INCOMPLETE")
             }
-            Self::TooManyBlocks => {
-                Problem::new(S::BAD_REQUEST, "NEWS_TOO_MANY_BLOCKS").arg("limit", MAX_BLOCKS)
-            }
+            Self::TooManyBlocks => Problem::new(S::BAD_REQUEST, "NEWS_TOO_MANY_BLOCKS")
+                .arg("limit", MAX_BLOCKS)
+                .field("/Blocks".to_owned(), Invalid::new("too_many").with("max", MAX_BLOCKS)),
             Self::SnapshotInvalid(_) => Problem::new(S::UNPROCESSABLE_ENTITY, "NEWS_SNAPSHOT_INVALID"),
             Self::SelectionSourceDeleted => Problem::new(S::BAD_REQUEST, "NEWS_SELECTION_SOURCE_DELETED"),
             Self::SelectionSourceEmpty => Problem::new(S::BAD_REQUEST, "NEWS_SELECTION_SOURCE_EMPTY"),

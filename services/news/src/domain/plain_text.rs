@@ -15,13 +15,17 @@ use super::TextFormat;
 /// What sanitizing a text may come to, in bytes: a parser opens formatting that was left open anew in
 /// every paragraph, so that a short text can become megabytes.
 const MAX_EFFORT: usize = 256 * 1024;
+/// Elements within each other: a parser looks through those that are open at every tag.
+const MAX_DEPTH: usize = 256;
 
 /// HTML without scripts, styles, event handlers, foreign schemes.
 ///
 /// # Errors
-/// `too_complex` when so many elements are left open that its repair would not be worth it.
+/// `too_complex` when so many elements are within each other, or left open, that its repair would not be
+/// worth it.
 pub fn sanitize(html: &str) -> Result<String, Invalid> {
-    if effort(html) > MAX_EFFORT {
+    let open = tokenize(html, OpenElements::default());
+    if html.len() + open.effort() > MAX_EFFORT || open.depth.get() > MAX_DEPTH {
         return Err(Invalid::new("too_complex"));
     }
     Ok(ammonia::clean(html))
@@ -72,39 +76,52 @@ fn read(html: &str) -> String {
 const FORMATTING: [&str; 14] =
     ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
 
-/// The size of the most formatting that is open at once.
+/// Elements that are never within their like: they have no content, or end where the next begins.
+const FLAT: [&str; 27] = [
+    "area", "base", "br", "col", "colgroup", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta",
+    "optgroup", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track",
+    "wbr",
+];
+
+/// What is open at once, at most.
 #[derive(Default)]
-struct OpenFormatting {
+struct OpenElements {
+    /// Each with its size, should it be opened anew.
     open: RefCell<Vec<(String, usize)>>,
-    most: Cell<usize>,
+    depth: Cell<usize>,
+    formatting: Cell<usize>,
     tags: Cell<usize>,
 }
 
-impl TokenSink for OpenFormatting {
+impl OpenElements {
+    /// An upper bound of what a parser would add, without having it added.
+    fn effort(&self) -> usize {
+        self.formatting.get() * self.tags.get()
+    }
+}
+
+impl TokenSink for OpenElements {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
         let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
         let mut open = self.open.borrow_mut();
-        let is_formatting = FORMATTING.contains(&&*tag.name);
         if tag.kind == TagKind::StartTag {
             self.tags.set(self.tags.get() + 1);
-            if is_formatting {
+            if FORMATTING.contains(&&*tag.name) {
                 let attributes = tag.attrs.iter().map(|attr| attr.name.local.len() + attr.value.len() + 4);
                 open.push((tag.name.to_string(), tag.name.len() + 5 + attributes.sum::<usize>()));
-                self.most.set(self.most.get().max(open.iter().map(|(_, size)| size).sum()));
+                let formatting = open.iter().map(|(_, size)| size).sum();
+                self.formatting.set(self.formatting.get().max(formatting));
+            } else if !FLAT.contains(&&*tag.name) {
+                open.push((tag.name.to_string(), 0));
             }
+            self.depth.set(self.depth.get().max(open.len()));
         } else if let Some(at) = open.iter().rposition(|(name, _)| *name == *tag.name) {
             open.remove(at);
         }
         TokenSinkResult::Continue
     }
-}
-
-/// An upper bound of what a parser would make of `html`, without having it made.
-fn effort(html: &str) -> usize {
-    let OpenFormatting { most, tags, .. } = tokenize(html, OpenFormatting::default());
-    html.len() + most.get() * tags.get()
 }
 
 /// Tags inside a line; all others end one.
@@ -186,5 +203,14 @@ mod tests {
         assert_eq!(sanitize(&bomb).unwrap_err().code, "too_complex");
         let closed = "<p><b><i>x</i></b></p>".repeat(900);
         assert!(sanitize(&closed).is_ok());
+    }
+
+    #[test]
+    fn elements_within_each_other_have_an_end() {
+        let nested = |depth: usize| sanitize(&"<div>".repeat(depth));
+        assert!(nested(256).is_ok());
+        assert_eq!(nested(257).unwrap_err().code, "too_complex");
+        let items = format!("<ul>{}</ul>{}", "<li>x".repeat(900), "<p>x<br>".repeat(900));
+        assert!(sanitize(&items).is_ok());
     }
 }

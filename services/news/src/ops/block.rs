@@ -202,7 +202,7 @@ async fn finish(
 ) -> Result<Post, Stale> {
     let mut post = edit.post;
     let before = embed_snapshot_ids(&post.blocks);
-    post.blocks = blocks.iter().filter_map(|block| block.settle(resolved)).collect();
+    post.blocks = blocks.iter().map(|block| block.settle(resolved)).collect::<Result<_, _>>()?;
     post.updated_at = now;
     post.updated_by_user_id = actor.user_id;
     // From here on the post's row is ours until the commit; detaching waits for it.
@@ -254,12 +254,13 @@ impl NewBlock {
         }
     }
 
-    fn settle(&self, resolved: &HashMap<EmbedOf, Resolved>) -> Option<Block> {
+    fn settle(&self, resolved: &HashMap<EmbedOf, Resolved>) -> Result<Block, Error> {
         match self {
-            Self::Ready(block) => Some(block.clone()),
+            Self::Ready(block) => Ok(block.clone()),
             Self::Embed { block_id, sort_order, of } => {
-                let Resolved { source, taken } = resolved.get(of)?;
-                Some(Block::SelectionEmbed(Embed {
+                // What was not resolved has stopped the edit before; rather a conflict than a lost block.
+                let Resolved { source, taken } = resolved.get(of).ok_or(Error::Conflict)?;
+                Ok(Block::SelectionEmbed(Embed {
                     block_id: *block_id,
                     sort_order: *sort_order,
                     source_selection_id: *source,

@@ -138,7 +138,11 @@ pub async fn archive_post(
 pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: PostId) -> Result<(), Error> {
     let mut post = find_for_edit(tx, actor, id).await?;
     post.deleted_at = Some(now);
-    save(tx, actor, now, &mut post).await?;
+    if let Err(error) = save(tx, actor, now, &mut post).await {
+        // Of deletions that race, the second finds nothing any more.
+        find_for_edit(tx, actor, id).await?;
+        return Err(error);
+    }
     db::feed::remove(tx, id).await?;
     db::snapshot::let_go(tx, id, embed_snapshot_ids(&post.blocks), "PostDeleted", now).await?;
     Ok(())

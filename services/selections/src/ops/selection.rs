@@ -129,7 +129,11 @@ pub async fn delete_selection(
 ) -> Result<(), Error> {
     let mut selection = find_own(tx, actor, id).await?;
     selection.delete(now);
-    save(tx, &mut selection, None).await?;
+    if let Err(error) = save(tx, &mut selection, None).await {
+        // Of deletions that race, the second finds nothing any more.
+        find_own(tx, actor, id).await?;
+        return Err(error);
+    }
     db::owner::give_back_selection(tx, actor.user_id).await?;
     outbox::append(tx, &SelectionDeleted::of(&selection, now)).await?;
     Ok(())

@@ -20,7 +20,7 @@ async fn a_selection_is_created_shared_and_opened_by_a_guest() {
     assert_eq!(opened["Items"], selection["Items"]);
 }
 
-/// Selections: the members of a selection; section 0: nulls are emitted.
+/// Selections: the members of a selection. Conventions, JSON: nulls are emitted.
 #[tokio::test]
 async fn a_created_selection_is_answered_whole() {
     let (id, owner) = service().user();
