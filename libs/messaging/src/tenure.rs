@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use db::Db;
-use diesel::dsl::{exists, not};
+use diesel::dsl::{exists, not, sql};
+use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Bool, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use futures_util::future::join_all;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -141,6 +142,7 @@ impl Tenure<'_> {
             .filter(outbox::id.ne_all(in_flight))
             .filter(outbox::topic.ne_all(missing))
             .filter(not(exists(parked)))
+            .filter(planned_afresh())
             .order(outbox::id)
             .limit(BATCH)
             .select(PendingRow::as_select())
@@ -210,9 +212,9 @@ impl Tenure<'_> {
             .filter(outbox_lease::owner.eq(self.lease.owner))
             .filter(outbox_lease::epoch.eq(self.lease.epoch))
             .filter(outbox_lease::expires_at.gt(clock_timestamp()));
-        let deleted = diesel::delete(outbox::table.filter(outbox::id.eq_any(ids)).filter(exists(lease)))
-            .execute(&mut self.db.conn().await?)
-            .await?;
+        let arrived = outbox::table.filter(outbox::id.eq_any(ids)).filter(exists(lease));
+        let deleted =
+            diesel::delete(arrived.filter(planned_afresh())).execute(&mut self.db.conn().await?).await?;
         if deleted == ids.len() { Ok(()) } else { Err(TenureError::Fenced) }
     }
 
@@ -234,6 +236,12 @@ impl Tenure<'_> {
         self.metrics.refused.inc();
         if parked == 1 { Ok(()) } else { Err(TenureError::Fenced) }
     }
+}
+
+/// True, as SQL that diesel prepares for one use. PostgreSQL would settle on a plan while the outbox is
+/// all but empty, and then go through the whole of a backlog for each batch of it.
+fn planned_afresh() -> SqlLiteral<Bool> {
+    sql("true")
 }
 
 /// Whether this event would be refused however often it is sent, until somebody does something about it:
