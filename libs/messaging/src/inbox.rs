@@ -2,9 +2,11 @@
 
 use db::Tx;
 use diesel::OptionalExtension;
+use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::query_dsl::methods::FilterDsl as _;
-use diesel::upsert::excluded;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::result::QueryResult;
+use diesel::sql_types::{BigInt, Bool, Text};
 use diesel_async::RunQueryDsl;
 
 use crate::schema::{dead_letter, inbox, inbox_event};
@@ -43,22 +45,45 @@ async fn advance(
     message: &Message,
     sequence: i64,
 ) -> Result<Option<bool>, db::Error> {
-    let blocked = diesel::insert_into(inbox::table)
-        .values((
-            inbox::consumer.eq(consumer),
-            inbox::topic.eq(&message.topic),
-            inbox::key.eq(&message.key),
-            inbox::sequence.eq(sequence),
-        ))
-        .on_conflict((inbox::consumer, inbox::topic, inbox::key))
-        .do_update()
-        .set(inbox::sequence.eq(excluded(inbox::sequence)))
-        .filter(inbox::sequence.lt(excluded(inbox::sequence)))
-        .returning(inbox::blocked)
-        .get_result(tx.conn())
-        .await
-        .optional()?;
-    Ok(blocked)
+    let advance = Advance { consumer, topic: &message.topic, key: &message.key, sequence };
+    Ok(advance.get_result(tx.conn()).await.optional()?)
+}
+
+/// The receipt of nearly every message. SQL of our own, so that each connection prepares it once:
+/// diesel has an `on conflict do update` of its own prepared each time.
+struct Advance<'a> {
+    consumer: &'a str,
+    topic: &'a str,
+    key: &'a str,
+    sequence: i64,
+}
+
+impl QueryFragment<Pg> for Advance<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_sql("insert into inbox (consumer, topic, key, sequence) values (");
+        out.push_bind_param::<Text, _>(self.consumer)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(self.topic)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(self.key)?;
+        out.push_sql(", ");
+        out.push_bind_param::<BigInt, _>(&self.sequence)?;
+        out.push_sql(
+            ") on conflict (consumer, topic, key) do update set sequence = excluded.sequence \
+             where inbox.sequence < excluded.sequence returning blocked",
+        );
+        Ok(())
+    }
+}
+
+impl QueryId for Advance<'_> {
+    type QueryId = Advance<'static>;
+
+    const HAS_STATIC_QUERY_ID: bool = true;
+}
+
+impl Query for Advance<'_> {
+    type SqlType = Bool;
 }
 
 /// Notes an event that has no sequence by its id. `false`: it was noted before.
