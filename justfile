@@ -24,6 +24,10 @@ chaos *arguments:
 fuzz *arguments:
     cargo dev fuzz {{arguments}}
 
+# measure the hot paths beside the limit of this machine
+bench *arguments:
+    cargo dev bench {{arguments}}
+
 # what CI checks, here
 check:
     .ci/run

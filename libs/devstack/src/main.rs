@@ -3,6 +3,7 @@
 mod account;
 mod actors;
 mod areas;
+mod bench;
 mod bus;
 mod chaos;
 mod children;
@@ -36,6 +37,10 @@ use console::style;
 use runtime::Env;
 use tokio::process::Command as Process;
 
+/// That of the services, whose hot paths are measured here.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const EXAMPLES: &str = "\
 Examples:
   cargo dev up                                 start everything; Ctrl-C stops it
@@ -48,6 +53,7 @@ Examples:
   cargo dev fuzz --seconds 600                 look longer for what no test knows of
   cargo dev test --kafka real                  test against a real Apache Kafka
   cargo dev chaos --seconds 60                 break everything under load, then check the books
+  cargo dev bench --quick                      see how fast it is, and against what
 
 DATABASE_URL and KAFKA_BROKERS, where set, name the PostgreSQL and the Kafka to use; otherwise the
 stack brings its own. Variables of a service (`LOG=info`, say) are passed on to it. Everything that is
@@ -81,6 +87,7 @@ enum Command {
     Contracts(contracts::Contracts),
     Fuzz(fuzz::Fuzz),
     Chaos(chaos::Chaos),
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -110,6 +117,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Test(test) => return test.run().await,
             Command::Fuzz(fuzz) => return logged(fuzz.run()).await,
             Command::Chaos(chaos) => return chaos.run().await,
+            Command::Bench(bench) => return logged(bench.run()).await,
         };
         done.map(|()| ExitCode::SUCCESS)
     })

@@ -48,6 +48,8 @@ impl Cluster {
     pub(crate) const FUZZ: &'static str = "postgres-fuzz";
     /// The cluster of `cargo dev chaos`, which is crashed and must forget nothing.
     pub(crate) const CHAOS: &'static str = "postgres-chaos";
+    /// The cluster of `cargo dev bench`, as durable as that of the stack.
+    pub(crate) const BENCH: &'static str = "postgres-bench";
 
     /// Finds the programs and the data, making both where they are missing.
     pub(crate) async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {

@@ -99,7 +99,7 @@ impl Config {
     }
 
     /// Nothing lost, nothing reordered: idempotent, acknowledged by all replicas, never timed out.
-    pub(crate) fn producer(&self) -> ClientConfig {
+    pub fn producer(&self) -> ClientConfig {
         let mut client = self.client();
         client
             .set("enable.idempotence", "true")

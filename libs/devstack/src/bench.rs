@@ -1,0 +1,127 @@
+//! `cargo dev bench`: the hot paths of the platform, each beside the limit of this machine in the same run.
+//!
+//! What is measured alternates with what it is measured against, so that whatever else the machine does
+//! falls on both, and the ratio of neighbours says more than either figure.
+
+mod ground;
+mod messaging;
+mod report;
+
+use std::process::{ExitCode, Stdio};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use futures_util::future::LocalBoxFuture;
+
+use self::ground::Ground;
+use self::report::{Report, Row};
+use crate::bus::Kind;
+use crate::progress::Step;
+use crate::signals::Signals;
+use crate::stack::Lock;
+
+/// Measure the hot paths, each beside the limit of this machine
+///
+/// Builds for release, brings a PostgreSQL with its durable defaults and a broker, prints ratios beside
+/// their goals, and writes the section of each bench in docs/performance.md. A goal that is missed is
+/// shown as missed and is no failure.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Which to run; all of them without a name
+    names: Vec<String>,
+    /// A first answer in two minutes: fewer and shorter rounds, nothing written
+    #[arg(long)]
+    quick: bool,
+    /// Only say which there are
+    #[arg(long)]
+    list: bool,
+    /// The broker, where `KAFKA_BROKERS` names none
+    #[arg(long, value_enum, default_value = "embedded")]
+    broker: Kind,
+}
+
+/// A bench. The next area's goes into a file of its own and into [`ALL`].
+struct Member {
+    name: &'static str,
+    about: &'static str,
+    run: for<'a> fn(&'a Ground, Effort) -> LocalBoxFuture<'a, anyhow::Result<Vec<Row>>>,
+}
+
+const ALL: [Member; 1] = [messaging::MEMBER];
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Effort {
+    quick: bool,
+}
+
+impl Effort {
+    /// Medians are of so many.
+    fn rounds(self) -> usize {
+        self.choose(5, 2)
+    }
+
+    fn choose<T>(self, thorough: T, quick: T) -> T {
+        if self.quick { quick } else { thorough }
+    }
+}
+
+impl Bench {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        if self.list {
+            for Member { name, about, .. } in ALL {
+                crate::say(&format!("{name:<16}{about}"));
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(name) = self.names.iter().find(|name| ALL.iter().all(|member| member.name != **name)) {
+            bail!("there is no bench {name}; --list names them");
+        }
+        if cfg!(debug_assertions) {
+            return again_for_release().await;
+        }
+        let mut signals = Signals::listen()?;
+        let _lock = Lock::take("bench")?;
+        let ground = tokio::select! {
+            ground = Ground::prepare(self.broker) => ground?,
+            () = signals.stop() => bail!("interrupted"),
+        };
+        let result = tokio::select! {
+            result = self.measure(&ground) => result,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let closed = ground.close().await;
+        result.and(closed).map(|()| ExitCode::SUCCESS)
+    }
+
+    async fn measure(&self, ground: &Ground) -> anyhow::Result<()> {
+        let effort = Effort { quick: self.quick };
+        for Member { name, run, .. } in ALL {
+            if !self.names.is_empty() && self.names.iter().all(|wanted| wanted != name) {
+                continue;
+            }
+            let conditions = ground.conditions().await?;
+            let rows = run(ground, effort).await.context(name)?;
+            let report = Report { name, conditions, rounds: effort.rounds(), rows };
+            report.print();
+            if !effort.quick {
+                crate::say(&format!("written to {}", report.write()?.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs the same command again from a release build: what a debug build does says nothing.
+async fn again_for_release() -> anyhow::Result<ExitCode> {
+    let step = Step::start("build");
+    step.done("for release, as services are deployed; the first time takes minutes");
+    let mut cargo = crate::cargo();
+    cargo.args(["run", "--release", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--"]);
+    cargo.args(std::env::args_os().skip(1)).stdin(Stdio::null());
+    // Ctrl-C reaches the whole group; this process waits until the other has cleaned up.
+    let _signals = Signals::listen()?;
+    let status = cargo.spawn().context("cargo cannot be run")?.wait().await?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    Ok(ExitCode::from(code))
+}

@@ -1,0 +1,82 @@
+//! The bus: how fast a backlog drains, how soon a commit is on the broker, how fast messages are applied.
+
+mod consumer;
+mod events;
+mod latency;
+mod relay;
+
+use std::time::{Duration, Instant};
+
+use db::Db;
+use rdkafka::ClientConfig;
+use runtime::Process;
+
+use super::ground::Ground;
+use super::report::Row;
+use super::{Effort, Member};
+
+pub(super) const MEMBER: Member = Member {
+    name: "messaging",
+    about: "the relay against the bare producer, commit to broker, the consumer against its transactions",
+    run: |ground, effort| Box::pin(run(ground, effort)),
+};
+
+const SCHEMA: &str = "bench";
+/// What is relayed, and what is consumed.
+const RELAYED: &str = "platform.bench.relayed.v1";
+const CONSUMED: &str = "platform.bench.consumed.v1";
+
+/// A service that has nothing but its bus.
+struct Bench<'g> {
+    ground: &'g Ground,
+    db: Db,
+    config: messaging::Config,
+}
+
+async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
+    ground.make_topics(&[RELAYED, CONSUMED]).await?;
+    let mut env = ground.env()?;
+    let config = db::Config::read(&mut env, SCHEMA).zip(messaging::Config::read(&mut env));
+    let (database, config) = env.finish(config)?;
+    db::migrate(&database, [messaging::MIGRATIONS]).await?;
+    let bench = Bench { ground, db: Db::new(&database)?, config };
+    let mut rows = relay::run(&bench, effort).await?;
+    rows.extend(latency::run(&bench, effort).await?);
+    rows.extend(consumer::run(&bench, effort).await?);
+    Ok(rows)
+}
+
+impl Bench<'_> {
+    fn bus(&self) -> messaging::Bus {
+        messaging::Bus::new("bench", self.db.clone(), self.config.clone())
+    }
+
+    /// The relay's producer, without a relay.
+    fn producer(&self) -> ClientConfig {
+        self.config.producer()
+    }
+}
+
+/// What a counter of a running service says; 0 as long as it says nothing.
+fn counter(process: &Process, name: &str) -> anyhow::Result<u32> {
+    let text = process.metrics().encode()?;
+    let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.rsplit(' ').next());
+    Ok(value.map_or(Ok(0), str::parse)?)
+}
+
+/// How fast a counter of a running service moves `count` further than `from`, once it has begun to.
+async fn rate(process: &Process, name: &str, from: u32, count: u32) -> anyhow::Result<f64> {
+    let mut first = None;
+    loop {
+        let value = counter(process, name)?;
+        match first {
+            None if value > from => first = Some((Instant::now(), value)),
+            Some((begun, first)) if value >= from + count => {
+                return Ok(f64::from(value - first) / begun.elapsed().as_secs_f64());
+            }
+            _ => {}
+        }
+        anyhow::ensure!(!process.stopping().is_cancelled(), "the service has stopped");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
