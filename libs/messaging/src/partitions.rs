@@ -13,16 +13,20 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::Message;
 use crate::config::Quiet;
 
-/// A partition with so many messages waiting is fetched no further …
-const FULL: usize = 64;
-/// … until so few are left.
-const DRAINED: usize = 16;
+/// A partition with so many messages or bytes waiting is fetched no further …
+const FULL: usize = 1024;
+const FULL_BYTES: usize = 4 << 20;
+/// … until a part of them is left. A pause is dear: librdkafka drops what it had fetched, and fetches it again.
+const DRAINED: usize = FULL / 4;
+const DRAINED_BYTES: usize = FULL_BYTES / 4;
 
 /// One partition, from the moment it was given to this replica until it is taken away.
 struct Partition {
     /// Tells this tenure from earlier ones of the same partition.
     tenure: u64,
     waiting: VecDeque<Message>,
+    /// Of the payloads that wait.
+    bytes: usize,
     in_hand: bool,
     paused: bool,
     /// Cancels waiting for another attempt when the partition is taken away or the service stops.
@@ -76,15 +80,18 @@ impl Partitions {
             Partition {
                 tenure: *tenures,
                 waiting: VecDeque::new(),
+                bytes: 0,
                 in_hand: false,
                 paused: false,
                 leaving: self.stopping.child_token().drop_guard(),
             }
         });
+        partition.bytes += message.payload.len();
         partition.waiting.push_back(message);
         let turn = if partition.in_hand { None } else { partition.next() };
-        // Asked for again with each message too many, since some may have been under way.
-        let flow = if partition.waiting.len() >= FULL { Flow::Pause } else { Flow::Keep };
+        // Asked for again with each message too many: some may have been under way.
+        let full = partition.waiting.len() >= FULL || partition.bytes >= FULL_BYTES;
+        let flow = if full { Flow::Pause } else { Flow::Keep };
         partition.paused |= flow == Flow::Pause;
         (turn, flow)
     }
@@ -98,7 +105,8 @@ impl Partitions {
         }
         partition.in_hand = false;
         let next = partition.next();
-        let resume = partition.paused && partition.waiting.len() <= DRAINED;
+        let drained = partition.waiting.len() <= DRAINED && partition.bytes <= DRAINED_BYTES;
+        let resume = partition.paused && drained;
         partition.paused &= !resume;
         Some((next, if resume { Flow::Resume } else { Flow::Keep }))
     }
@@ -120,6 +128,7 @@ impl Partitions {
 impl Partition {
     fn next(&mut self) -> Option<Turn> {
         let message = self.waiting.pop_front()?;
+        self.bytes -= message.payload.len();
         self.in_hand = true;
         Some(Turn { message, leaving: self.leaving.token().clone(), tenure: self.tenure })
     }
