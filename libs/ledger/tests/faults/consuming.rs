@@ -67,9 +67,9 @@ async fn a_partition_that_was_paused_goes_on_after_a_rebalance() {
     rig.step().await;
     rig.applied(8).await;
     let lock = rig.lock("applied").await;
-    // More than a consumer takes in advance.
+    // More than a consumer takes in advance: 5 MB of each key.
     for _ in 0..100 {
-        rig.step().await;
+        rig.step_with("%", 50_000).await;
     }
     eventually("the relay", async || rig.number("select count(*) from outbox").await == 0).await;
     let second = rig.work().await;
