@@ -123,8 +123,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Ends a turn and answers the next. The offset is kept if the partition still belongs to this replica; another one
-    /// will find the message in the inbox.
+    /// Ends a turn and answers the next. The offset is kept if the partition still belongs to this replica;
+    /// another one will find the message in the inbox.
     fn settle(
         &self,
         client: &StreamConsumer<Partitions>,

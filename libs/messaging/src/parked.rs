@@ -1,5 +1,6 @@
 //! Parked events, for operators: those that cannot be sent as things are, such as one that is larger
-//! than the broker takes, or of a topic that may not be written to. Later ones of their topic and key wait in the outbox.
+//! than the broker takes, or whose topic may not be written to. The later ones of their topic and key
+//! wait in the outbox.
 
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt};
