@@ -70,8 +70,6 @@ impl Config {
         client
             .set("bootstrap.servers", &self.brokers)
             .set("allow.auto.create.topics", "false")
-            // A broker that froze, or a connection that was lost without a word, holds up events for so long.
-            .set("socket.timeout.ms", "10000")
             .set("reconnect.backoff.max.ms", "2000");
         for (name, value) in self.properties.iter().filter_map(|property| property.split_once('=')) {
             client.set(name, value);
@@ -81,7 +79,7 @@ impl Config {
 
     /// Makes readiness depend on the broker: a worker without one has nothing to do.
     pub(crate) fn require_broker(&self, process: &Process) -> anyhow::Result<()> {
-        let probe: Arc<BaseProducer> = Arc::new(self.client().create()?);
+        let probe: Arc<BaseProducer> = Arc::new(self.producer().create()?);
         process.require("broker", move || {
             let probe = Arc::clone(&probe);
             // librdkafka's call blocks.
@@ -107,6 +105,8 @@ impl Config {
             .set("max.in.flight.requests.per.connection", "5")
             .set("compression.type", "lz4")
             .set("message.timeout.ms", "0")
+            // A broker that froze, or a connection that was lost without a word, holds up events for so long.
+            .set("socket.timeout.ms", "10000")
             .set("linger.ms", "2");
         client
     }

@@ -19,7 +19,7 @@ const TOPICS: [&str; 3] = [COUNTED, "platform.ledger.counted.v1.ledger.dlq", BUL
 /// More than enough on the slowest machine; what never comes is reported after it.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Without these the embedded broker takes half a minute to miss a consumer.
-pub const GROUP_PROPERTIES: &str = "session.timeout.ms=3000,heartbeat.interval.ms=300";
+pub const GROUP_PROPERTIES: &str = "heartbeat.interval.ms=300";
 
 /// Every account counts up by one; each tells of it. `$1` is how many bytes are added to the event.
 const STEP: &str = "with counted as (update account set n = n + 1 where key::text like $2 returning key, n) \
@@ -266,6 +266,7 @@ fn ledger(url: &str, broker: &Embedded) -> Command {
         .env("KAFKA_BROKERS", broker.bootstrap_servers().unwrap())
         .env("KAFKA_FETCH_WAIT_MS", "20")
         .env("KAFKA_PROPERTIES", GROUP_PROPERTIES)
+        .env("KAFKA_SESSION_TIMEOUT_MS", "3000")
         .env("ADMIN_LISTEN", "127.0.0.1:0")
         .env("LOG", "info");
     command
