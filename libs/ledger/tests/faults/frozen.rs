@@ -24,12 +24,12 @@ async fn the_late_deletion_of_a_frozen_relay_is_fenced() {
     rig.step().await;
     let lock = rig.lock("outbox").await;
     frozen.thaw();
-    rig.blocked(1, "delete from outbox%").await;
+    rig.blocked(1, "delete %from \"outbox\"%").await;
     frozen.freeze();
     let epoch = rig.epoch().await;
     let successor = rig.start("work", &patient).await;
     eventually("a takeover", async || rig.epoch().await > epoch).await;
-    rig.blocked(2, "delete from outbox%").await;
+    rig.blocked(2, "delete %from \"outbox\"%").await;
     lock.release().await;
     eventually("the successor's deletion", async || rig.number("select count(*) from outbox").await == 0)
         .await;

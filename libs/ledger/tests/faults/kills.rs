@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::rig::{Rig, eventually};
 
-const DELETE: &str = "delete from outbox%";
+const DELETE: &str = "delete %from \"outbox\"%";
 
 #[tokio::test]
 async fn killed_before_its_commit_a_change_leaves_no_event() {

@@ -112,11 +112,13 @@ async fn who_sends_slowly_keeps_no_place() {
 async fn a_caller_sends_one_large_body_at_a_time() {
     let news = deploy().await;
     let author = Author::of(&news).await;
-    let stalled = author.stall().await;
 
-    let refused = eventually("the place is taken", async || {
+    // Of the two, whoever comes second is refused; the one that stalls has to be first.
+    let (stalled, refused) = eventually("the place is taken", async || {
+        let stalled = author.stall().await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
         let answer = author.put_large().await;
-        (answer.status != 200).then_some(answer)
+        (answer.status != 200).then_some((stalled, answer))
     })
     .await;
     assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
