@@ -72,7 +72,12 @@ impl Chaos {
         };
         platform.stop().await?;
         let (verdict, figures) = result?;
-        Ok(report(&verdict, &figures, seed))
+        if report(&verdict, &figures) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let broker = if self.broker == Kind::Kafka { " --broker kafka" } else { "" };
+        crate::say(&format!("Again: cargo dev chaos --seconds {} --seed {seed}{broker}", self.seconds));
+        Ok(ExitCode::FAILURE)
     }
 
     async fn torture(&self, platform: &mut Platform, seed: u64) -> anyhow::Result<(Verdict, Figures)> {
@@ -177,7 +182,8 @@ async fn settle(recorders: &[Recorder], log: &Log, published: History) -> anyhow
     }
 }
 
-fn report(verdict: &Verdict, figures: &Figures, seed: u64) -> ExitCode {
+/// Says what came of it; answers whether all is as promised.
+fn report(verdict: &Verdict, figures: &Figures) -> bool {
     let counts = [
         ("troubles", figures.troubles.to_string()),
         ("successful requests", figures.requests.to_string()),
@@ -209,8 +215,6 @@ fn report(verdict: &Verdict, figures: &Figures, seed: u64) -> ExitCode {
     }
     if sound {
         crate::say(&style("Nothing was lost, nothing was out of order.").green().to_string());
-        return ExitCode::SUCCESS;
     }
-    crate::say(&format!("Again: cargo dev chaos --seed {seed}"));
-    ExitCode::FAILURE
+    sound
 }
