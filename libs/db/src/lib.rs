@@ -1,8 +1,10 @@
 //! The database of one service: a pool whose connections live in the service's schema,
 //! transactions that only the edges can open, and migrations.
 
+mod cached;
 mod error;
 mod json;
+mod lookups;
 mod migrate;
 mod tx;
 
@@ -14,8 +16,10 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use runtime::{Env, Process};
 
+pub use cached::Cached;
 pub use error::Error;
 pub use json::Json;
+pub use lookups::{Lookup, Lookups};
 pub use migrate::migrate;
 pub use tx::{Committed, Tx, close};
 
@@ -60,6 +64,9 @@ impl Config {
     }
 }
 
+/// Nobody waits longer for a connection.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// The database. Cloning shares the pool.
 #[derive(Clone)]
 pub struct Db {
@@ -77,7 +84,7 @@ impl Db {
         // Testing a connection at each check-out costs a round trip; a broken one is an error to handle.
         manager.recycling_method = RecyclingMethod::Fast;
         let manager = AsyncDieselConnectionManager::new_with_config(config.connection_url(), manager);
-        let wait = Some(Duration::from_secs(2));
+        let wait = Some(PATIENCE);
         let pool = Pool::builder(manager)
             .max_size(config.pool_size)
             .runtime(deadpool::Runtime::Tokio1)

@@ -1,12 +1,10 @@
 //! Remembering what was applied, in the transaction that applied it.
 
-use db::Tx;
+use db::{Cached, Tx};
 use diesel::OptionalExtension;
-use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Bool, Text};
+use diesel::query_dsl::methods::FilterDsl;
+use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
 use crate::schema::{dead_letter, inbox, inbox_event};
@@ -45,45 +43,19 @@ async fn advance(
     message: &Message,
     sequence: i64,
 ) -> Result<Option<bool>, db::Error> {
-    let advance = Advance { consumer, topic: &message.topic, key: &message.key, sequence };
-    Ok(advance.get_result(tx.conn()).await.optional()?)
-}
-
-/// The receipt of nearly every message. SQL of our own, so that each connection prepares it once:
-/// diesel has an `on conflict do update` of its own prepared each time.
-struct Advance<'a> {
-    consumer: &'a str,
-    topic: &'a str,
-    key: &'a str,
-    sequence: i64,
-}
-
-impl QueryFragment<Pg> for Advance<'_> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("insert into inbox (consumer, topic, key, sequence) values (");
-        out.push_bind_param::<Text, _>(self.consumer)?;
-        out.push_sql(", ");
-        out.push_bind_param::<Text, _>(self.topic)?;
-        out.push_sql(", ");
-        out.push_bind_param::<Text, _>(self.key)?;
-        out.push_sql(", ");
-        out.push_bind_param::<BigInt, _>(&self.sequence)?;
-        out.push_sql(
-            ") on conflict (consumer, topic, key) do update set sequence = excluded.sequence \
-             where inbox.sequence < excluded.sequence returning blocked",
-        );
-        Ok(())
-    }
-}
-
-impl QueryId for Advance<'_> {
-    type QueryId = Advance<'static>;
-
-    const HAS_STATIC_QUERY_ID: bool = true;
-}
-
-impl Query for Advance<'_> {
-    type SqlType = Bool;
+    let advance = diesel::insert_into(inbox::table)
+        .values((
+            inbox::consumer.eq(consumer),
+            inbox::topic.eq(&message.topic),
+            inbox::key.eq(&message.key),
+            inbox::sequence.eq(sequence),
+        ))
+        .on_conflict((inbox::consumer, inbox::topic, inbox::key))
+        .do_update()
+        .set(inbox::sequence.eq(excluded(inbox::sequence)))
+        .filter(inbox::sequence.lt(excluded(inbox::sequence)))
+        .returning(inbox::blocked);
+    Ok(Cached(advance).get_result(tx.conn()).await.optional()?)
 }
 
 /// Notes an event that has no sequence by its id. `false`: it was noted before.
@@ -101,7 +73,7 @@ async fn lock(tx: &mut Tx, consumer: &str, message: &Message) -> Result<bool, db
     if message.key.is_empty() {
         return Ok(false);
     }
-    let blocked = diesel::insert_into(inbox::table)
+    let lock = diesel::insert_into(inbox::table)
         .values((
             inbox::consumer.eq(consumer),
             inbox::topic.eq(&message.topic),
@@ -111,10 +83,8 @@ async fn lock(tx: &mut Tx, consumer: &str, message: &Message) -> Result<bool, db
         .on_conflict((inbox::consumer, inbox::topic, inbox::key))
         .do_update()
         .set(inbox::sequence.eq(inbox::sequence))
-        .returning(inbox::blocked)
-        .get_result(tx.conn())
-        .await?;
-    Ok(blocked)
+        .returning(inbox::blocked);
+    Ok(Cached(lock).get_result(tx.conn()).await?)
 }
 
 /// Puts a message aside with the reason, has its key's later ones go behind it, and publishes a copy.

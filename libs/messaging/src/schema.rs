@@ -9,7 +9,7 @@ diesel::table! {
         #[sql_name = "type"]
         event_type -> Text,
         payload -> Binary,
-        headers -> Jsonb,
+        headers -> Json,
         created_at -> Timestamptz,
     }
 }
@@ -32,7 +32,7 @@ diesel::table! {
         #[sql_name = "type"]
         event_type -> Text,
         payload -> Binary,
-        headers -> Jsonb,
+        headers -> Json,
         created_at -> Timestamptz,
         error -> Text,
         parked_at -> Timestamptz,
@@ -65,7 +65,7 @@ diesel::table! {
         partition -> Integer,
         offset -> BigInt,
         key -> Text,
-        headers -> Jsonb,
+        headers -> Json,
         payload -> Binary,
         error -> Text,
         dead_at -> Timestamptz,

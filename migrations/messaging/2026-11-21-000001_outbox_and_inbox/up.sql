@@ -9,7 +9,7 @@ create table outbox (
     key text not null,
     type text not null,
     payload bytea not null,
-    headers jsonb not null,
+    headers json not null,
     created_at timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
@@ -29,7 +29,7 @@ create table outbox_parked (
     key text not null,
     type text not null,
     payload bytea not null,
-    headers jsonb not null,
+    headers json not null,
     created_at timestamptz not null,
     error text not null,
     parked_at timestamptz not null default clock_timestamp()
@@ -64,7 +64,7 @@ create table dead_letter (
     partition integer not null,
     "offset" bigint not null,
     key text not null,
-    headers jsonb not null,
+    headers json not null,
     payload bytea not null,
     error text not null,
     dead_at timestamptz not null default clock_timestamp()

@@ -6,10 +6,10 @@ create table post (
     title text not null check (char_length(title) between 1 and 256),
     summary text check (char_length(summary) <= 1000),
     cover_file_id uuid,
-    tags jsonb not null check (jsonb_array_length(tags) <= 20),
+    tags json not null check (json_array_length(tags) <= 20),
     status text not null check (status in ('Draft', 'Published', 'Unpublished', 'Archived')),
-    blocks jsonb not null,
-    blocks_count integer not null generated always as (jsonb_array_length(blocks)) stored check (blocks_count <= 200),
+    blocks json not null,
+    blocks_count integer not null generated always as (json_array_length(blocks)) stored check (blocks_count <= 200),
     -- INV-NWS-008: computed from the text blocks with every change of theirs.
     search_text text not null,
     published_at timestamptz,

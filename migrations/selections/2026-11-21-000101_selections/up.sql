@@ -14,9 +14,9 @@ create table selection (
     public_code text collate "C" not null unique check (public_code ~ '^[0-9A-Za-z]{12}$'),
     title text not null check (char_length(title) between 1 and 200),
     description text check (char_length(description) <= 2000),
-    items jsonb not null,
+    items json not null,
     -- INV-SEL-004
-    items_count integer not null generated always as (jsonb_array_length(items)) stored check (items_count <= 200),
+    items_count integer not null generated always as (json_array_length(items)) stored check (items_count <= 200),
     created_at timestamptz not null,
     updated_at timestamptz not null,
     deleted_at timestamptz,
@@ -36,7 +36,7 @@ create index favorite_order on favorite (owner_user_id, added_at, property_objec
 create table property_object (
     id uuid primary key,
     version bigint not null,
-    shown jsonb not null
+    shown json not null
 );
 
 -- An immutable copy of a selection, taken for a post; never deleted (INV-SNP-006).
@@ -47,7 +47,7 @@ create table snapshot (
     public_code text collate "C" not null,
     title text not null,
     description text,
-    items jsonb not null check (jsonb_array_length(items) between 1 and 200),
+    items json not null check (json_array_length(items) between 1 and 200),
     created_at timestamptz not null,
     detach_reason text check (detach_reason in ('BlockReplaced', 'PostDeleted')),
     detached_at timestamptz,

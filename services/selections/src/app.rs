@@ -1,6 +1,6 @@
 //! The composition root: what the service is made of, in each of its roles.
 
-use ::db::Db;
+use ::db::{Db, Lookups};
 use ::web::{Area, RateLimit, Server};
 use actix_web::web;
 use auth::{Keys, Verifier};
@@ -66,8 +66,11 @@ impl runtime::Service for Service {
             let data = |audience| {
                 let verifier = web::Data::new(Verifier::new(keys.clone(), audience));
                 let (app, messages) = (app.clone(), area.messages.clone());
-                move |config: &mut web::ServiceConfig| {
-                    config.app_data(app.clone()).app_data(messages.clone()).app_data(verifier.clone());
+                let database = config.database.clone();
+                move |worker: &mut web::ServiceConfig| {
+                    let lookups = web::Data::new(Lookups::new(&database));
+                    worker.app_data(app.clone()).app_data(messages.clone());
+                    worker.app_data(verifier.clone()).app_data(lookups);
                 }
             };
             public = Some(server.listen(http::PUBLIC, config.web.public, data(auth::PLATFORM))?);

@@ -1,6 +1,6 @@
 //! What readers find: the search projection, and an author's own list.
 
-use ::db::{Conn, Json, Tx};
+use ::db::{Cached, Conn, Json, Tx};
 use ::web::{Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -62,16 +62,15 @@ pub async fn put(tx: &mut Tx, shown: &Post) -> Result<(), ::db::Error> {
     if text.len() > LONG_TEXT {
         diesel::sql_query("set local statement_timeout = '30s'").execute(tx.conn()).await?;
     }
-    diesel::sql_query(
+    let put = diesel::sql_query(
         "insert into post_search (post_id, published_at, words) values ($1, $2, search_words($3, $4)) \
          on conflict (post_id) do update set published_at = excluded.published_at, words = excluded.words",
     )
     .bind::<SqlUuid, _>(shown.id)
     .bind::<Timestamptz, _>(shown.published_at.unwrap_or(shown.updated_at))
     .bind::<Text, _>(shown.title.as_str())
-    .bind::<Text, _>(text)
-    .execute(tx.conn())
-    .await?;
+    .bind::<Text, _>(text);
+    Cached(put).execute(tx.conn()).await?;
     Ok(())
 }
 

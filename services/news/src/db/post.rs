@@ -1,6 +1,6 @@
 //! Posts as they are stored.
 
-use ::db::{Db, Json, Tx};
+use ::db::{Cached, Db, Json, Tx};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -161,21 +161,19 @@ fn is_large(post: &Post) -> bool {
 /// [`Error::Conflict`] when somebody else was first.
 pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
     let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
-    let saved = diesel::update(row)
-        .set((
-            post::title.eq(&changed.title),
-            post::summary.eq(&changed.summary),
-            post::cover_file_id.eq(changed.cover_file_id),
-            post::tags.eq(Json(&changed.tags)),
-            post::status.eq(stored(changed.status)),
-            post::published_at.eq(changed.published_at),
-            post::updated_at.eq(changed.updated_at),
-            post::updated_by_user_id.eq(changed.updated_by_user_id),
-            post::deleted_at.eq(changed.deleted_at),
-            post::version.eq(changed.version + 1),
-        ))
-        .execute(tx.conn())
-        .await?;
+    let save = diesel::update(row).set((
+        post::title.eq(&changed.title),
+        post::summary.eq(&changed.summary),
+        post::cover_file_id.eq(changed.cover_file_id),
+        post::tags.eq(Json(&changed.tags)),
+        post::status.eq(stored(changed.status)),
+        post::published_at.eq(changed.published_at),
+        post::updated_at.eq(changed.updated_at),
+        post::updated_by_user_id.eq(changed.updated_by_user_id),
+        post::deleted_at.eq(changed.deleted_at),
+        post::version.eq(changed.version + 1),
+    ));
+    let saved = Cached(save).execute(tx.conn()).await?;
     swapped(saved, changed)
 }
 
@@ -186,16 +184,14 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
 pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
     keep_small(tx, changed);
     let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
-    let saved = diesel::update(row)
-        .set((
-            post::blocks.eq(Json(&changed.blocks)),
-            post::search_text.eq(search_text(&changed.blocks)),
-            post::updated_at.eq(changed.updated_at),
-            post::updated_by_user_id.eq(changed.updated_by_user_id),
-            post::version.eq(changed.version + 1),
-        ))
-        .execute(tx.conn())
-        .await?;
+    let save = diesel::update(row).set((
+        post::blocks.eq(Json(&changed.blocks)),
+        post::search_text.eq(search_text(&changed.blocks)),
+        post::updated_at.eq(changed.updated_at),
+        post::updated_by_user_id.eq(changed.updated_by_user_id),
+        post::version.eq(changed.version + 1),
+    ));
+    let saved = Cached(save).execute(tx.conn()).await?;
     swapped(saved, changed)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ::db::{Conn, Json, Tx};
+use ::db::{Cached, Conn, Json, Tx};
 use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
@@ -19,7 +19,7 @@ pub async fn upsert(
 ) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 
-    diesel::insert_into(property_object::table)
+    let put = diesel::insert_into(property_object::table)
         .values((
             property_object::id.eq(id),
             property_object::version.eq(version),
@@ -31,9 +31,8 @@ pub async fn upsert(
             property_object::version.eq(excluded(property_object::version)),
             property_object::shown.eq(excluded(property_object::shown)),
         ))
-        .filter(property_object::version.lt(excluded(property_object::version)))
-        .execute(tx.conn())
-        .await?;
+        .filter(property_object::version.lt(excluded(property_object::version)));
+    Cached(put).execute(tx.conn()).await?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ diesel::table! {
         public_code -> Text,
         title -> Text,
         description -> Nullable<Text>,
-        items -> Jsonb,
+        items -> Json,
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
         deleted_at -> Nullable<Timestamptz>,
@@ -36,7 +36,7 @@ diesel::table! {
     property_object (id) {
         id -> Uuid,
         version -> BigInt,
-        shown -> Jsonb,
+        shown -> Json,
     }
 }
 
@@ -48,7 +48,7 @@ diesel::table! {
         public_code -> Text,
         title -> Text,
         description -> Nullable<Text>,
-        items -> Jsonb,
+        items -> Json,
         created_at -> Timestamptz,
         detach_reason -> Nullable<Text>,
         detached_at -> Nullable<Timestamptz>,

@@ -1,12 +1,13 @@
 //! Selections as they are stored and as they are read.
 
-use ::db::{Conn, Json, Tx};
+use ::db::{Cached, Conn, Json, Lookup, Tx};
 use ::web::{Paging, SortKey};
 use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
@@ -50,8 +51,9 @@ pub struct OpenSelectionView {
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,
+    /// As they are stored: what is only passed on need not be taken apart.
     #[schema(value_type = Vec<Item>, max_items = 200)]
-    pub items: Json<Vec<Item>>,
+    pub items: Json<Box<RawValue>>,
     pub items_count: i32,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
@@ -146,17 +148,15 @@ pub async fn find(conn: &mut Conn, id: SelectionId) -> Result<Option<Selection>,
 /// [`Error::Conflict`] when somebody else was first.
 pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
     let row = selection::table.find(changed.id).filter(selection::version.eq(changed.version));
-    let saved = diesel::update(row)
-        .set((
-            selection::title.eq(&changed.title),
-            selection::description.eq(&changed.description),
-            selection::items.eq(Json(&changed.items)),
-            selection::updated_at.eq(changed.updated_at),
-            selection::deleted_at.eq(changed.deleted_at),
-            selection::version.eq(changed.version + 1),
-        ))
-        .execute(tx.conn())
-        .await?;
+    let save = diesel::update(row).set((
+        selection::title.eq(&changed.title),
+        selection::description.eq(&changed.description),
+        selection::items.eq(Json(&changed.items)),
+        selection::updated_at.eq(changed.updated_at),
+        selection::deleted_at.eq(changed.deleted_at),
+        selection::version.eq(changed.version + 1),
+    ));
+    let saved = Cached(save).execute(tx.conn()).await?;
     if saved == 0 {
         return Err(Error::Conflict);
     }
@@ -165,15 +165,14 @@ pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
 }
 
 /// What `code` opens.
-pub async fn open(conn: &mut Conn, code: &PublicCode) -> Result<Option<OpenSelectionView>, ::db::Error> {
-    let open = selection::table
+pub async fn open(mut conn: Lookup<'_>, code: &PublicCode) -> QueryResult<Option<OpenSelectionView>> {
+    selection::table
         .filter(selection::public_code.eq(code.as_str()))
         .filter(selection::deleted_at.is_null())
         .select(OpenSelectionView::as_select())
-        .first(conn)
+        .first(&mut conn)
         .await
-        .optional()?;
-    Ok(open)
+        .optional()
 }
 
 /// One page of an owner's selections, and how many there are.

@@ -1,6 +1,6 @@
 //! Snapshots.
 
-use ::db::{Conn, Json, Tx};
+use ::db::{Cached, Conn, Json, Tx};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -102,9 +102,8 @@ pub async fn detach(
     reason: DetachReason,
     now: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
-    diesel::update(snapshot::table.find(id).filter(snapshot::detached_at.is_null()))
-        .set((snapshot::detach_reason.eq(stored(reason)), snapshot::detached_at.eq(now)))
-        .execute(tx.conn())
-        .await?;
+    let detach = diesel::update(snapshot::table.find(id).filter(snapshot::detached_at.is_null()))
+        .set((snapshot::detach_reason.eq(stored(reason)), snapshot::detached_at.eq(now)));
+    Cached(detach).execute(tx.conn()).await?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Selections, for their owners and for whoever has a code.
 
+use ::db::Lookups;
 use ::web::{ClientAddress, Fields, Json, Messages, Page, Paging, Problem};
 use actix_web::http::Method;
 use actix_web::web::{Data, Path};
@@ -160,6 +161,7 @@ pub async fn refuse_to_open_favorites() -> Result<HttpResponse, Problem> {
 #[get("/api/v1/selections/{selection}")]
 pub async fn open_selection(
     app: Data<App>,
+    lookups: Data<Lookups>,
     guest: Guest,
     address: ClientAddress,
     segment: Path<String>,
@@ -175,7 +177,7 @@ pub async fn open_selection(
         app.guest_reads.check(address)?;
     }
     let open = match segment.parse::<PublicCode>() {
-        Ok(code) => db::selection::open(&mut *app.db.conn().await?, &code).await?,
+        Ok(code) => lookups.run(async |conn| db::selection::open(conn, &code).await).await?,
         Err(_) => None,
     };
     if open.is_none() && is_guest {
