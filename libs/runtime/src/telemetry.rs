@@ -19,6 +19,7 @@ pub struct Config {
     filter: String,
     json: bool,
     otlp_endpoint: Option<String>,
+    disabled: bool,
 }
 
 impl Config {
@@ -27,7 +28,8 @@ impl Config {
         let json = env.or("LOG_JSON", true, "logs as JSON lines; `false` for people");
         let otlp_endpoint =
             env.optional("OTEL_EXPORTER_OTLP_ENDPOINT", "OTLP/HTTP collector for traces; none when unset");
-        Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint? })
+        let disabled = env.or("OTEL_SDK_DISABLED", false, "no traces and no trace ids");
+        Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint?, disabled: disabled? })
     }
 }
 
@@ -67,8 +69,9 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     let lines = tracing_subscriber::fmt::layer();
     let lines = if config.json { lines.json().flatten_event(true).boxed() } else { lines.boxed() };
     // What is logged does not decide what is traced: a quiet service still has trace ids.
-    let spans =
-        tracing_opentelemetry::layer().with_tracer(provider.tracer(service)).with_filter(LevelFilter::INFO);
+    let spans = (!config.disabled).then(|| {
+        tracing_opentelemetry::layer().with_tracer(provider.tracer(service)).with_filter(LevelFilter::INFO)
+    });
     tracing_subscriber::registry()
         .with(spans)
         .with(lines.with_filter(filter))
