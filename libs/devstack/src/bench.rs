@@ -3,9 +3,16 @@
 //! What is measured alternates with what it is measured against, so that whatever else the machine does
 //! falls on both, and the ratio of neighbours says more than either figure.
 
+mod edge;
 mod ground;
+mod load;
 mod messaging;
+mod news;
+mod overload;
+mod platform;
 mod report;
+mod resources;
+mod selections;
 
 use std::process::{ExitCode, Stdio};
 
@@ -47,7 +54,8 @@ struct Member {
     run: for<'a> fn(&'a Ground, Effort) -> LocalBoxFuture<'a, anyhow::Result<Vec<Row>>>,
 }
 
-const ALL: [Member; 1] = [messaging::MEMBER];
+const ALL: [Member; 6] =
+    [selections::MEMBER, news::MEMBER, edge::MEMBER, messaging::MEMBER, overload::MEMBER, resources::MEMBER];
 
 /// How much is measured.
 #[derive(Clone, Copy)]

@@ -46,6 +46,10 @@ impl Child {
         Ok(())
     }
 
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
     /// Resolves with the reason when the process ends although nobody stopped it.
     pub(crate) async fn ended(&mut self) -> anyhow::Error {
         match self.process.wait().await {

@@ -1,6 +1,6 @@
 //! A PostgreSQL cluster of this clone's own: made, started, found again, stopped.
 
-mod tools;
+pub(crate) mod tools;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -130,6 +130,11 @@ impl Cluster {
 
     pub(crate) fn url(&self) -> String {
         self.url_of(NAME)
+    }
+
+    /// A program that came with the server.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.tools.path(name)
     }
 
     pub(crate) fn describe(&self) -> String {

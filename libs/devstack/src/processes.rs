@@ -27,7 +27,9 @@ pub(crate) async fn build(areas: &[Area]) -> anyhow::Result<()> {
     step.note("cargo build");
     let folder = folder()?;
     let mut cargo = crate::cargo();
-    cargo.arg("build").args(areas.iter().flat_map(|area| ["--package", area.name]));
+    // With this package among them the dependencies have the features that they were built with for it.
+    let packages = areas.iter().map(|area| area.name).chain([env!("CARGO_PKG_NAME")]);
+    cargo.arg("build").arg("--bins").args(packages.flat_map(|package| ["--package", package]));
     cargo.arg("--target-dir").arg(folder.parent().context("the binary lies nowhere")?);
     if folder.ends_with("release") {
         cargo.arg("--release");
@@ -102,7 +104,7 @@ pub(crate) async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
             }
             missing = answer.text().await?;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     bail!("not ready within {} s: {missing}", PATIENCE.as_secs())
 }

@@ -1,5 +1,6 @@
 //! What benches stand on: a durable PostgreSQL, a broker, and what there is to say about the machine.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
@@ -10,9 +11,9 @@ use serde_json::json;
 use tokio::process::Command;
 
 use crate::bus::{Bus, Kind};
-use crate::kafka;
 use crate::postgres::{self, Cluster, Connection};
 use crate::progress::Step;
+use crate::{areas, kafka};
 
 /// A few, so that messages of several partitions are under way.
 const PARTITIONS: i32 = 4;
@@ -34,7 +35,7 @@ impl Ground {
         step.done(cluster.describe());
         let step = Step::start("broker");
         kafka::forget(KAFKA)?;
-        let bus = match Bus::open(broker, KAFKA, &[], &step).await {
+        let bus = match Bus::open(broker, KAFKA, &areas::topics(&areas::all()), &step).await {
             Ok(bus) => bus,
             Err(error) => {
                 cluster.stop().await?;
@@ -53,6 +54,19 @@ impl Ground {
         let closed = self.bus.close().await;
         self.cluster.stop().await?;
         closed
+    }
+
+    pub(super) fn database_url(&self) -> String {
+        self.cluster.url()
+    }
+
+    pub(super) fn brokers(&self) -> anyhow::Result<String> {
+        self.bus.brokers()
+    }
+
+    /// A program of PostgreSQL's.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.cluster.program(name)
     }
 
     /// A process for the parts of a service.

@@ -34,14 +34,17 @@ pub(super) enum Unit {
     PerSecond,
     Milliseconds,
     Ratio,
+    Mebibytes,
+    Count,
 }
 
 impl Unit {
     fn show(self, figure: f64) -> String {
         match self {
-            Self::PerSecond => thousands(figure),
+            Self::PerSecond | Self::Count => thousands(figure),
             Self::Milliseconds => format!("{figure:.1} ms"),
             Self::Ratio => format!("{figure:.2}"),
+            Self::Mebibytes => format!("{figure:.0} MiB"),
         }
     }
 }
@@ -49,6 +52,7 @@ impl Unit {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Goal {
     AtLeast(f64),
+    AtMost(f64),
     Below(f64),
 }
 
@@ -80,6 +84,7 @@ impl Row {
         let (goal, met) = match self.goal {
             None => (String::new(), None),
             Some(Goal::AtLeast(goal)) => (format!("≥ {}", show(goal)), Some(median >= goal)),
+            Some(Goal::AtMost(goal)) => (format!("≤ {}", show(goal)), Some(median <= goal)),
             Some(Goal::Below(goal)) => (format!("< {}", show(goal)), Some(median < goal)),
         };
         let verdict = met.map_or("", |met| if met { "met" } else { "missed" });

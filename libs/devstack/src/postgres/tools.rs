@@ -29,7 +29,7 @@ impl Tools {
         let account = Account::find(Path::new("")).await?;
         let mut tried = Vec::new();
         if account.is_root() && runs("apt-get").await {
-            if let Err(error) = with_apt(step).await {
+            if let Err(error) = install_server(step).await {
                 tried.push(format!("apt-get: {error:#}"));
             }
             if let Some(tools) = Self::find(wanted).await {
@@ -124,23 +124,21 @@ async fn runs(tool: &str) -> bool {
 }
 
 /// Debian would start a cluster of its own; nobody asked for that one.
-async fn with_apt(step: &Step) -> anyhow::Result<()> {
+async fn install_server(step: &Step) -> anyhow::Result<()> {
     let settings = Path::new("/etc/postgresql-common/createcluster.conf");
     if !settings.exists() {
         std::fs::create_dir_all("/etc/postgresql-common")?;
         std::fs::write(settings, "create_main_cluster = false\n")?;
     }
+    with_apt("postgresql", step).await
+}
+
+/// Installs a package of Debian's.
+pub(crate) async fn with_apt(package: &str, step: &Step) -> anyhow::Result<()> {
     run_noted(Command::new("apt-get").arg("update"), step).await?;
     let mut install = Command::new("apt-get");
-    install.args([
-        "install",
-        "-y",
-        "--no-install-recommends",
-        "-o",
-        "Dpkg::Options::=--force-confold",
-        "postgresql",
-    ]);
-    run_noted(install.env("DEBIAN_FRONTEND", "noninteractive"), step).await
+    install.args(["install", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold"]);
+    run_noted(install.arg(package).env("DEBIAN_FRONTEND", "noninteractive"), step).await
 }
 
 /// Packages that carry the server's programs, for those who may not install any on the machine.

@@ -1,0 +1,24 @@
+-- The author replaces the ten blocks of one post after the other. Own arguments: the author's token, how
+-- many posts there are.
+dofile('report.lua')
+
+local number = 0
+local paragraph = 'Two rooms with a view of the river, close to the park, quiet and bright. '
+
+function prepare(args)
+  headers = { ['Authorization'] = 'Bearer ' .. args[2], ['Content-Type'] = 'application/json' }
+  posts = tonumber(args[3])
+end
+
+function request()
+  number = number + 1
+  local blocks = {}
+  for at = 0, 9 do
+    blocks[at + 1] = string.format(
+      '{"Kind":"Text","BlockId":null,"SortOrder":%d,"Format":"Plain","Text":"%s%d"}',
+      at, string.rep(paragraph, 4), number
+    )
+  end
+  local path = string.format('/api/v1/posts/00000000-0000-4000-8000-%012d/blocks', number % posts)
+  return wrk.format('PUT', path, headers, '{"Blocks":[' .. table.concat(blocks, ',') .. ']}')
+end

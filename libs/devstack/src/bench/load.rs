@@ -1,0 +1,123 @@
+//! Load: wrk at a service, and pgbench at its database with the same SQL.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use tokio::process::Command;
+
+use super::ground::Ground;
+use super::report::{Rounds, Row, Unit};
+use crate::postgres::tools::with_apt;
+use crate::progress::Step;
+use crate::stack;
+
+/// Where wrk's scripts and pgbench's lie.
+fn scripts() -> PathBuf {
+    stack::root().join("libs/devstack/bench")
+}
+
+/// Requests of a script at a service.
+#[derive(Clone, Copy)]
+pub(super) struct Load<'l> {
+    /// `<script>.lua`, which says what is asked.
+    pub(super) script: &'l str,
+    /// For the script.
+    pub(super) arguments: &'l [String],
+    pub(super) connections: u32,
+    pub(super) seconds: u64,
+    /// So many requests a second, whether they are answered or not; as many as are answered otherwise.
+    pub(super) rate: Option<f64>,
+}
+
+/// What became of them.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Outcome {
+    pub(super) per_second: f64,
+    /// Answered with 400 or more.
+    pub(super) refused: u64,
+    /// Not answered.
+    pub(super) broken: u64,
+    /// In milliseconds, of all answers.
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) p999: f64,
+}
+
+impl Load<'_> {
+    /// Asks, and demands that every request was answered and none refused.
+    pub(super) async fn run(self, url: &str) -> anyhow::Result<Outcome> {
+        let outcome = self.run_whatever_comes(url).await?;
+        ensure!(outcome.refused + outcome.broken == 0, "{}: {outcome:?}", self.script);
+        Ok(outcome)
+    }
+
+    pub(super) async fn run_whatever_comes(self, url: &str) -> anyhow::Result<Outcome> {
+        let wait = self.rate.map_or(0.0, |rate| f64::from(self.connections) / rate * 1e3);
+        let mut wrk = Command::new("wrk");
+        wrk.current_dir(scripts()).args(["--threads=1", "--latency"]);
+        wrk.arg(format!("--connections={}", self.connections)).arg(format!("--duration={}s", self.seconds));
+        wrk.arg(format!("--script={}.lua", self.script)).arg(url);
+        wrk.arg("--").arg(wait.to_string()).args(self.arguments);
+        let output = finish(&mut wrk).await?;
+        let line = output.lines().find(|line| line.starts_with('{')).context("wrk reported nothing")?;
+        Ok(serde_json::from_str(line)?)
+    }
+}
+
+/// Transactions a second of `<script>.sql` in a service's schema, by as many connections.
+pub(super) async fn pgbench(
+    ground: &Ground,
+    schema: &str,
+    script: &str,
+    variables: &[(&str, String)],
+    connections: u32,
+    seconds: u64,
+) -> anyhow::Result<f64> {
+    let mut pgbench = Command::new(ground.program("pgbench"));
+    pgbench.env("PGOPTIONS", format!("-csearch_path={schema}"));
+    pgbench.args(["--no-vacuum", "--protocol=prepared", "--jobs=1"]);
+    pgbench.arg(format!("--client={connections}")).arg(format!("--time={seconds}"));
+    pgbench.arg("--file").arg(scripts().join(format!("{script}.sql")));
+    pgbench.args(variables.iter().map(|(name, value)| format!("--define={name}={value}")));
+    let output = finish(pgbench.arg(ground.database_url())).await?;
+    let rate = output.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+    rate.context("pgbench reported nothing")
+}
+
+/// What a program prints.
+async fn finish(command: &mut Command) -> anyhow::Result<String> {
+    let name = command.as_std().get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = output.await.with_context(|| format!("{name} cannot be run"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name}: {errors}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Finds wrk, or has the machine's packages bring it.
+pub(super) async fn find_wrk(step: &Step) -> anyhow::Result<()> {
+    // It says its version and that it was called in vain.
+    let there = async || Command::new("wrk").arg("--version").output().await.is_ok();
+    if there().await {
+        return Ok(());
+    }
+    step.note("installing wrk");
+    let installed = with_apt("wrk", step).await;
+    ensure!(there().await, "wrk is missing: install it (apt-get install wrk, brew install wrk)");
+    installed
+}
+
+/// What callers wait, as the rows of a report.
+pub(super) fn latencies(what: &str, outcomes: &[Outcome]) -> Vec<Row> {
+    let row = |name, unit, figure: fn(&Outcome) -> f64| {
+        Row::new(format!("{what}: {name}"), unit, Rounds::new(outcomes.iter().map(figure).collect()))
+    };
+    vec![
+        row("requests/s", Unit::PerSecond, |outcome| outcome.per_second),
+        row("p50", Unit::Milliseconds, |outcome| outcome.p50),
+        row("p99", Unit::Milliseconds, |outcome| outcome.p99),
+        row("p99.9", Unit::Milliseconds, |outcome| outcome.p999),
+    ]
+}

@@ -1,0 +1,60 @@
+//! Guests read posts of one block or many, and look for posts among few or many.
+
+use super::Bench;
+use crate::bench::Effort;
+use crate::bench::load::{Load, Outcome};
+use crate::bench::report::{Rounds, Row, Unit};
+use crate::progress::Step;
+
+/// Posts of each size.
+const POSTS: u64 = 1_000;
+const CONNECTIONS: u32 = 8;
+
+/// Published posts of one paragraph each, as many as are missing, and what they are found by.
+const FILL: &str = "with filled as (insert into post (id, author_user_id, title, tags, status, blocks, \
+    search_text, published_at, created_at, updated_at, updated_by_user_id, version) \
+    select gen_random_uuid(), $1::text::uuid, 'A post', '[]', 'Published', '[]', \
+    (select string_agg('word' || (random() * 5000)::int, ' ') from generate_series(1, 20 + n * 0)), \
+    now() - n * interval '1 second', now(), now(), $1::text::uuid, 1 \
+    from generate_series((select count(*) + 1 from post_search), $2::bigint) n \
+    returning id, title, search_text, published_at) \
+    insert into post_search (post_id, published_at, words) \
+    select id, published_at, search_words(title, search_text) from filled";
+
+pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (place, blocks) in effort.choose(vec![1, 20, 200], vec![20]).into_iter().enumerate() {
+        step.note(format!("{POSTS} posts of {blocks} blocks"));
+        let first = 1_000_000 * (u64::try_from(place)? + 1);
+        bench.write_posts(first, POSTS, "Published", blocks).await?;
+        let rates = ask(bench, effort, "read_post", &[first.to_string(), POSTS.to_string()]).await?;
+        rows.push(Row::new(format!("Posts of {blocks} blocks: read/s"), Unit::PerSecond, rates));
+    }
+    for count in effort.choose(vec![1_000, 100_000, 1_000_000], vec![1_000]) {
+        step.note(format!("{count} posts"));
+        bench.posts.client.execute(FILL, &[&bench.author, &i64::from(count)]).await?;
+        bench.posts.client.batch_execute("vacuum analyze").await?;
+        bench.posts.client.batch_execute("checkpoint").await?;
+        for (what, query) in [("feed", ""), ("search", "word17+word42")] {
+            let rates = ask(bench, effort, "feed", &[query.to_owned()]).await?;
+            rows.push(Row::new(format!("{count} posts: first page of the {what}/s"), Unit::PerSecond, rates));
+        }
+    }
+    Ok(rows)
+}
+
+async fn ask(
+    bench: &Bench<'_>,
+    effort: Effort,
+    script: &str,
+    arguments: &[String],
+) -> anyhow::Result<Rounds> {
+    let seconds = effort.choose(5, 2);
+    let load = Load { script, arguments, connections: CONNECTIONS, seconds, rate: None };
+    let mut rates = Vec::new();
+    for _ in 1..=effort.rounds() {
+        let Outcome { per_second, .. } = load.run(&bench.service.url).await?;
+        rates.push(per_second);
+    }
+    Ok(Rounds::new(rates))
+}
