@@ -67,6 +67,10 @@ impl Config {
 /// Nobody waits longer for a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// When so many wait for each connection, who comes now waits as long as so many statements take: tens of
+/// milliseconds. A pause of the database is bridged by those who wait already.
+const LONG_QUEUE: usize = 16;
+
 /// The database. Cloning shares the pool.
 #[derive(Clone)]
 pub struct Db {
@@ -99,6 +103,13 @@ impl Db {
     /// [`Error::Unavailable`] when none can be had in time.
     pub async fn conn(&self) -> Result<PooledConn, Error> {
         self.pool.get().await.map_err(Error::from)
+    }
+
+    /// Whether so many wait for a connection that new work should not be begun. What was begun, readiness and
+    /// what runs in the background still wait for one.
+    pub fn is_crowded(&self) -> bool {
+        let pool = self.pool.status();
+        pool.waiting >= LONG_QUEUE * pool.max_size
     }
 
     /// Runs `work` in one transaction: all that it wrote is kept if it answers `Ok`, nothing otherwise.

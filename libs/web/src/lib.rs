@@ -6,6 +6,7 @@ mod document;
 mod json;
 mod messages;
 mod middleware;
+mod overload;
 mod page;
 mod paging;
 mod problem;

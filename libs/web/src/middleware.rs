@@ -8,7 +8,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpResponse, web};
+use actix_web::{Error, HttpRequest, HttpResponse, web};
 use opentelemetry::global;
 use opentelemetry::trace::TraceContextExt;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -18,7 +18,7 @@ use tracing::Span;
 use tracing_actix_web::RootSpanBuilder;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use crate::messages::Language;
+use crate::overload::Door;
 use crate::problem::{Details, Problem, ProblemBody};
 use crate::server::Area;
 
@@ -106,6 +106,7 @@ pub(crate) struct Surroundings {
     pub(crate) listener: &'static str,
     pub(crate) area: Area,
     pub(crate) durations: Durations,
+    pub(crate) door: Door,
 }
 
 /// Measures the request and renders its problem, if it has one.
@@ -139,13 +140,15 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     {
         tracing::error!(%problem, cause, "a request failed");
     }
-    let language = surroundings.area.messages.negotiate(request);
-    let rendered = render(problem.details(), &surroundings.area, &language, request.path());
+    let rendered = render(problem.details(), &surroundings.area, request);
     Ok(response.into_response(rendered).map_into_right_body())
 }
 
-fn render(problem: &Details, area: &Area, language: &Language<'_>, path: &str) -> HttpResponse {
-    let body = ProblemBody::new(&problem.into(), area, language, path, trace_id(&Span::current()));
+/// A problem as the caller of this request sees it.
+pub(crate) fn render(problem: &Details, area: &Area, request: &HttpRequest) -> HttpResponse {
+    let language = area.messages.negotiate(request);
+    let trace_id = trace_id(&Span::current());
+    let body = ProblemBody::new(&problem.into(), area, &language, request.path(), trace_id);
     let mut response = HttpResponse::build(problem.status);
     response.insert_header((header::CONTENT_LANGUAGE, language.language));
     response.insert_header((header::VARY, "Accept-Language"));

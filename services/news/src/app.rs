@@ -51,7 +51,9 @@ impl runtime::Service for Service {
         let db = Db::new(&config.database)?;
         db.require(process);
         let area = area(&config.web.default_language)?;
+        let queue = db.clone();
         let server = Server::new(process, config.web.clone(), area.clone());
+        let server = server.shed_while(move || queue.is_crowded());
         let mut public = None;
         if role.serves() {
             let keys = Keys::new(config.auth)?;

@@ -119,10 +119,10 @@ async fn a_stopping_service_finishes_what_it_has_begun() {
     assert_eq!(events.len(), 1);
 }
 
-const BODY: &[u8] = b"{\"Title\":\"Spring\"}";
+pub(crate) const BODY: &[u8] = b"{\"Title\":\"Spring\"}";
 
 /// Sends a creation without its body and waits until the service asks for that.
-async fn begin_creation(owner: &Client) -> TcpStream {
+pub(crate) async fn begin_creation(owner: &Client) -> TcpStream {
     let request = owner.request(Method::POST, SELECTIONS).build().unwrap();
     let address = request.url().socket_addrs(|| None).unwrap()[0];
     let token = request.headers()["authorization"].to_str().unwrap();

@@ -14,6 +14,7 @@ mod internal;
 mod items;
 mod keys;
 mod open;
+mod overload;
 mod paging;
 mod problems;
 mod races;
