@@ -149,7 +149,8 @@ impl Consumer {
             let mut pause = RETRY_MIN;
             while let Err(reason) = self.attempt(&turn.message).await {
                 self.metrics.retries.inc();
-                tracing::warn!(%reason, pause_ms = pause.as_millis(), "a message waits");
+                let (group, topic) = (self.subscription.group, &turn.message.topic);
+                tracing::warn!(group, topic, %reason, pause_ms = pause.as_millis(), "a message waits");
                 tokio::select! {
                     () = tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))) => {}
                     () = turn.leaving.cancelled() => return false,
@@ -229,8 +230,8 @@ impl Consumer {
             })
             .await?;
         if buried {
-            let (offset, partition) = (message.offset, message.partition);
-            tracing::error!(offset, partition, reason, "a message was dead-lettered");
+            let Message { topic, partition, offset, .. } = message;
+            tracing::error!(group, topic, partition, offset, reason, "a message was dead-lettered");
             self.metrics.dead.inc();
         }
         Ok(())

@@ -1,13 +1,18 @@
 //! Logs as JSON lines on standard output, traces to an OTLP collector where one is named.
 
 use anyhow::Context;
-use opentelemetry::trace::TracerProvider as _;
+use json_subscriber::JsonLayer;
+use opentelemetry::trace::{TraceContextExt, TracerProvider as _};
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing_subscriber::filter::LevelFilter;
+use tracing::Subscriber;
+use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::fmt::layer;
+use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
@@ -66,16 +71,35 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     let filter = EnvFilter::try_new(&config.filter).context("LOG is not a log filter")?;
     // It tells of each request that is none as an error, and anybody may send those.
     let filter = filter.add_directive("actix_http::h1=off".parse()?);
-    let lines = tracing_subscriber::fmt::layer();
-    let lines = if config.json { lines.json().flatten_event(true).boxed() } else { lines.boxed() };
+    let lines = if config.json { json(filter).boxed() } else { layer().with_filter(filter).boxed() };
     // What is logged does not decide what is traced: a quiet service still has trace ids.
     let spans = (!config.disabled).then(|| {
-        tracing_opentelemetry::layer().with_tracer(provider.tracer(service)).with_filter(LevelFilter::INFO)
+        // Where in the code a span is opened, and how often its future was woken, nobody asks of a request.
+        tracing_opentelemetry::layer()
+            .with_location(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false)
+            .with_tracer(provider.tracer(service))
+            .with_filter(LevelFilter::INFO)
     });
     tracing_subscriber::registry()
         .with(spans)
-        .with(lines.with_filter(filter))
+        .with(lines)
         .try_init()
         .context("telemetry was started twice")?;
     Ok(Telemetry(provider))
+}
+
+/// A line for each event, with the id of its trace. What spans know is for traces: kept for lines as well, it
+/// would be written down anew with each field that is added, for every request.
+fn json<S: Subscriber + for<'l> LookupSpan<'l>>(filter: EnvFilter) -> impl Layer<S> {
+    let mut lines = JsonLayer::stdout();
+    lines.with_timer("timestamp", SystemTime).with_level("level").with_target("target");
+    lines.with_flattened_event();
+    lines.add_dynamic_field("trace_id", |_, _| {
+        let context = opentelemetry::Context::current();
+        let context = context.span().span_context().clone();
+        context.is_valid().then(|| context.trace_id().to_string())
+    });
+    lines.with_filter(filter.and(filter_fn(|metadata| !metadata.is_span())))
 }

@@ -8,7 +8,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpRequest, HttpResponse, web};
+use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, web};
 use opentelemetry::global;
 use opentelemetry::trace::TraceContextExt;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -28,6 +28,7 @@ pub(crate) struct RequestSpan;
 impl RootSpanBuilder for RequestSpan {
     fn on_request_start(request: &ServiceRequest) -> Span {
         let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
+        request.extensions_mut().insert(Route(route.clone()));
         let span = tracing::info_span!(
             "request",
             otel.name = format!("{} {route}", request.method()),
@@ -36,15 +37,11 @@ impl RootSpanBuilder for RequestSpan {
             http.request.method = %request.method(),
             http.route = route,
             http.response.status_code = tracing::field::Empty,
-            trace_id = tracing::field::Empty,
         );
         let parent =
             global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
         // A span that is filtered out has no parent to set.
         let _ = span.set_parent(parent);
-        if let Some(trace_id) = trace_id(&span) {
-            span.record("trace_id", trace_id);
-        }
         span
     }
 
@@ -59,6 +56,9 @@ impl RootSpanBuilder for RequestSpan {
         }
     }
 }
+
+/// The pattern of the request's path, found once.
+struct Route(String);
 
 struct Carrier<'h>(&'h HeaderMap);
 
@@ -126,7 +126,7 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     let labels = RequestLabels {
         listener: surroundings.listener,
         method,
-        route: request.match_pattern().unwrap_or_else(|| "unmatched".to_owned()),
+        route: request.extensions().get::<Route>().map(|route| route.0.clone()).unwrap_or_default(),
         status: response.status().as_u16(),
     };
     surroundings.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
@@ -138,7 +138,7 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     if let Details { status, cause, .. } = problem.details()
         && status.is_server_error()
     {
-        tracing::error!(%problem, cause, "a request failed");
+        tracing::error!(method, route = labels.route, %problem, cause, "a request failed");
     }
     let rendered = render(problem.details(), &surroundings.area, request);
     Ok(response.into_response(rendered).map_into_right_body())
