@@ -25,10 +25,33 @@ create index post_author on post (author_user_id, created_at desc, id) where del
 create table post_search (
     post_id uuid primary key references post (id),
     published_at timestamptz not null,
+    created_at timestamptz not null,
     words tsvector not null
 );
-create index post_search_order on post_search (published_at desc, post_id);
+create index post_search_published on post_search (published_at desc, post_id);
+create index post_search_created on post_search (created_at desc, post_id);
 create index post_search_words on post_search using gin (words);
+
+-- How many there are, since each page of the feed tells: counting a million takes longer than all the rest.
+create table post_search_count (
+    only_one bool primary key default true check (only_one),
+    posts bigint not null
+);
+insert into post_search_count (posts) values (0);
+create function count_post_search() returns trigger language plpgsql set search_path from current as $$
+declare
+    change bigint := (select count(*) from changed) * case tg_op when 'INSERT' then 1 else -1 end;
+begin
+    if change <> 0 then
+        update post_search_count set posts = posts + change;
+    end if;
+    return null;
+end
+$$;
+create trigger count_inserted after insert on post_search referencing new table as changed
+    for each statement execute function count_post_search();
+create trigger count_deleted after delete on post_search referencing old table as changed
+    for each statement execute function count_post_search();
 
 -- PostgreSQL's Russian configuration stems Latin words as English. A tsvector holds 1 MB: of a text
 -- with more distinct words than that, a first part is kept that fits: half of it, a quarter, and so on.

@@ -1,17 +1,20 @@
 //! What readers find: the search projection, and an author's own list.
 
-use ::db::{Cached, Conn, Json, Tx};
+use ::db::{Cached, Conn, Json, Lookup, Tx};
 use ::web::{Paging, SortKey};
 use auth::{CompanyId, UserId};
+use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Bool, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
+use futures_util::future::try_join;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{post, post_search};
+use super::post::stored;
+use super::schema::{post, post_search, post_search_count};
 use crate::domain::{FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
 
 /// A post in a list: without its blocks.
@@ -63,11 +66,13 @@ pub async fn put(tx: &mut Tx, shown: &Post) -> Result<(), ::db::Error> {
         diesel::sql_query("set local statement_timeout = '30s'").execute(tx.conn()).await?;
     }
     let put = diesel::sql_query(
-        "insert into post_search (post_id, published_at, words) values ($1, $2, search_words($3, $4)) \
+        "insert into post_search (post_id, published_at, created_at, words) \
+         values ($1, $2, $3, search_words($4, $5)) \
          on conflict (post_id) do update set published_at = excluded.published_at, words = excluded.words",
     )
     .bind::<SqlUuid, _>(shown.id)
     .bind::<Timestamptz, _>(shown.published_at.unwrap_or(shown.updated_at))
+    .bind::<Timestamptz, _>(shown.created_at)
     .bind::<Text, _>(shown.title.as_str())
     .bind::<Text, _>(text);
     Cached(put).execute(tx.conn()).await?;
@@ -81,32 +86,50 @@ pub async fn remove(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
 }
 
 /// One page of what is published, and how much there is; with `query`, of what it finds.
+///
+/// Which posts, and how many, is asked at once; then for these posts alone.
 pub async fn list_published(
     conn: &mut Conn,
     query: Option<&str>,
     paging: &Paging<FeedSort>,
 ) -> Result<(Vec<PostSummary>, i64), ::db::Error> {
-    let found = || {
-        let all = post_search::table.inner_join(post::table).into_boxed();
-        match query {
-            Some(query) => all.filter(
-                diesel::dsl::sql::<diesel::sql_types::Bool>("words @@ websearch_to_tsquery('russian', ")
-                    .bind::<Text, _>(query.to_owned())
-                    .sql(")"),
-            ),
-            None => all,
-        }
-    };
-    let page = found().select(PostSummary::as_select()).limit(paging.limit()).offset(paging.offset());
+    let page = found(query).select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
     let page = match (paging.sort, paging.descending) {
         (FeedSort::PublishedAt, false) => page.order(post_search::published_at.asc()),
         (FeedSort::PublishedAt, true) => page.order(post_search::published_at.desc()),
-        (FeedSort::CreatedAt, false) => page.order(post::created_at.asc()),
-        (FeedSort::CreatedAt, true) => page.order(post::created_at.desc()),
+        (FeedSort::CreatedAt, false) => page.order(post_search::created_at.asc()),
+        (FeedSort::CreatedAt, true) => page.order(post_search::created_at.desc()),
     };
-    let rows = page.then_order_by(post_search::post_id).load(conn).await?;
-    let total = found().count().get_result(conn).await?;
-    Ok((rows, total))
+    let mut shared = &*conn;
+    let page = page.then_order_by(post_search::post_id).load::<PostId>(&mut shared);
+    let (ids, total) = try_join(page, count(conn, query)).await?;
+    let mut posts = post::table
+        .filter(post::id.eq_any(&ids))
+        // Whichever has been withdrawn between the two.
+        .filter(post::status.eq(stored(PostStatus::Published)))
+        .select(PostSummary::as_select())
+        .load(conn)
+        .await?;
+    posts.sort_by_key(|post| ids.iter().position(|id| *id == post.id));
+    Ok((posts, total))
+}
+
+async fn count(mut conn: Lookup<'_>, query: Option<&str>) -> QueryResult<i64> {
+    match query {
+        Some(_) => found(query).count().get_result(&mut conn).await,
+        None => post_search_count::table.select(post_search_count::posts).first(&mut conn).await,
+    }
+}
+
+/// All that is published, or what `query` finds of it.
+fn found(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
+    let all = post_search::table.into_boxed();
+    match query {
+        Some(query) => all.filter(
+            sql::<Bool>("words @@ websearch_to_tsquery('russian', ").bind::<Text, _>(query).sql(")"),
+        ),
+        None => all,
+    }
 }
 
 /// One page of an author's posts in whatever state, and how many there are.

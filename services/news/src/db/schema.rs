@@ -26,6 +26,14 @@ diesel::table! {
     post_search (post_id) {
         post_id -> Uuid,
         published_at -> Timestamptz,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    post_search_count (only_one) {
+        only_one -> Bool,
+        posts -> BigInt,
     }
 }
 
@@ -51,6 +59,3 @@ diesel::table! {
         detached_at -> Nullable<Timestamptz>,
     }
 }
-
-diesel::joinable!(post_search -> post (post_id));
-diesel::allow_tables_to_appear_in_same_query!(post, post_search);

@@ -24,7 +24,8 @@ pub async fn take_selection(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db::
 }
 
 pub async fn give_back_selection(tx: &mut Tx, user_id: UserId) -> Result<(), ::db::Error> {
-    let give_back = diesel::update(owner::table.find(user_id)).set(owner::selections_count.eq(owner::selections_count - 1));
+    let give_back = diesel::update(owner::table.find(user_id))
+        .set(owner::selections_count.eq(owner::selections_count - 1));
     Cached(give_back).execute(tx.conn()).await?;
     Ok(())
 }
@@ -42,7 +43,8 @@ pub async fn take_favorite(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db::E
 }
 
 pub async fn give_back_favorite(tx: &mut Tx, user_id: UserId) -> Result<(), ::db::Error> {
-    let give_back = diesel::update(owner::table.find(user_id)).set(owner::favorites_count.eq(owner::favorites_count - 1));
+    let give_back =
+        diesel::update(owner::table.find(user_id)).set(owner::favorites_count.eq(owner::favorites_count - 1));
     Cached(give_back).execute(tx.conn()).await?;
     Ok(())
 }

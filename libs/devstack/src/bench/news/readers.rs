@@ -17,9 +17,9 @@ const FILL: &str = "with filled as (insert into post (id, author_user_id, title,
     (select string_agg('word' || (random() * 5000)::int, ' ') from generate_series(1, 20 + n * 0)), \
     now() - n * interval '1 second', now(), now(), $1::text::uuid, 1 \
     from generate_series((select count(*) + 1 from post_search), $2::bigint) n \
-    returning id, title, search_text, published_at) \
-    insert into post_search (post_id, published_at, words) \
-    select id, published_at, search_words(title, search_text) from filled";
+    returning id, title, search_text, published_at, created_at) \
+    insert into post_search (post_id, published_at, created_at, words) \
+    select id, published_at, created_at, search_words(title, search_text) from filled";
 
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
