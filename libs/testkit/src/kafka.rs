@@ -5,7 +5,6 @@ mod artifacts;
 mod node;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -14,8 +13,10 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::metadata::{Metadata, MetadataTopic};
 
+use self::artifacts::classes;
 pub use self::artifacts::{fetch, home};
 use self::node::{Address, Node};
+use crate::own;
 
 /// From a cold start one node takes three seconds on a small machine; recovery takes longer.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -53,14 +54,12 @@ impl Cluster {
     /// # Errors
     /// Those of [`fetch`] and [`Cluster::start`].
     pub async fn start_temporary(size: u16) -> anyhow::Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         fetch().await?;
-        let parent = home()?.join("temporary");
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        if number == 0 {
-            remove_left_behind(&parent);
-        }
-        let folder = parent.join(format!("{}-{number}", std::process::id()));
+        Self::start_empty(size).await
+    }
+
+    async fn start_empty(size: u16) -> anyhow::Result<Self> {
+        let folder = own::temporary(&home()?.join("temporary"));
         let mut cluster = Self::start(&folder, size).await?;
         cluster.temporary = Some(folder);
         Ok(cluster)
@@ -167,16 +166,4 @@ async fn is_whole(broker: String, size: usize) -> anyhow::Result<bool> {
     let answer =
         tokio::task::spawn_blocking(move || client.fetch_metadata(None, Duration::from_secs(1)).map(whole));
     Ok(answer.await?.unwrap_or(false))
-}
-
-/// Removes what test processes have left that were killed.
-fn remove_left_behind(parent: &Path) {
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let process = name.split('-').next().unwrap_or_default();
-        if !Path::new("/proc").join(process).exists() {
-            // Another test process may be removing it too.
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
 }

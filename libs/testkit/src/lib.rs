@@ -17,6 +17,7 @@ pub mod forged;
 pub mod history;
 pub mod issuer;
 pub mod kafka;
+mod own;
 pub mod page;
 pub mod service;
 

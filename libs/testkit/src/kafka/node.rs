@@ -1,22 +1,20 @@
 //! One node of a cluster: its folder, its settings, its process.
 
 use std::fs::OpenOptions;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
-use super::home;
+use super::{classes, home};
+use crate::own::{self, Server};
 
 /// Names every cluster there will ever be here: 16 bytes in base64.
 const CLUSTER: &str = "bG9jYWwtZGV2LXN0YWNrMA";
 /// Of several nodes that stop together the last ones have no quorum left to take their leave of.
 const STOP: Duration = Duration::from_secs(15);
-/// Below what Linux and macOS give to connections, so that a killed node finds its ports free.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// Where a node listens.
 #[derive(Clone, Copy)]
@@ -29,13 +27,10 @@ pub(super) struct Address {
 impl Address {
     /// Two ports that are free at this moment and none of those of `others`.
     pub(super) fn choose(id: u16, others: &[Self]) -> anyhow::Result<Self> {
-        let mut free = (0..100).map(|_| rand::random_range(PORTS)).filter(|port| {
-            others.iter().all(|other| other.port != *port && other.controller != *port)
-                && TcpListener::bind(("127.0.0.1", *port)).is_ok()
-        });
-        let port = free.next().context("no free port")?;
-        let controller = free.find(|other| *other != port).context("no free port")?;
-        Ok(Self { id, port, controller })
+        let mut taken: Vec<_> = others.iter().flat_map(|other| [other.port, other.controller]).collect();
+        let port = own::free_port(&taken)?;
+        taken.push(port);
+        Ok(Self { id, port, controller: own::free_port(&taken)? })
     }
 
     pub(super) fn broker(self) -> String {
@@ -51,14 +46,7 @@ pub(super) struct Node {
     pub(super) address: Address,
     folder: PathBuf,
     /// `None`: it was killed or stopped.
-    process: Option<Process>,
-}
-
-struct Process {
-    server: Child,
-    /// Kills the server when this process has ended without doing so: its input ends then.
-    #[expect(dead_code, reason = "held, and killed when dropped")]
-    guard: Child,
+    process: Option<Server>,
 }
 
 impl Node {
@@ -69,8 +57,10 @@ impl Node {
         std::fs::write(folder.join("server.properties"), settings(&folder, address, all))?;
         let mut node = Self { address, folder, process: None };
         if !node.folder.join("data/meta.properties").exists() {
-            let mut format = node.java("kafka.tools.StorageTool")?;
-            format.args(["format", "-t", CLUSTER, "-c"]).arg(node.folder.join("server.properties"));
+            let mut format = node.java()?;
+            format
+                .args(["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c"])
+                .arg(node.folder.join("server.properties"));
             ensure!(format.status().await?.success(), "Kafka's storage could not be made: {}", node.words());
         }
         node.start()?;
@@ -79,30 +69,21 @@ impl Node {
 
     pub(super) fn start(&mut self) -> anyhow::Result<()> {
         ensure!(self.process.is_none(), "node {} runs already", self.address.id);
-        let mut server = self.java("kafka.Kafka")?;
-        let server = server.arg(self.folder.join("server.properties")).spawn()?;
-        let id = server.id().context("it has ended already")?;
-        let guard = Command::new("/bin/sh")
-            .args(["-c", &format!("read -r _; kill -KILL {id}")])
-            .stdin(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        self.process = Some(Process { server, guard });
+        let classes = classes()?;
+        let read_or_write = if classes.exists() { "SharedArchiveFile" } else { "ArchiveClassesAtExit" };
+        let mut server = self.java()?;
+        server.arg(format!("-XX:{read_or_write}={}", classes.display())).arg("kafka.Kafka");
+        self.process = Some(Server::spawn(server.arg(self.folder.join("server.properties")))?);
         Ok(())
     }
 
     pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
-        let mut process = self.process.take().context("it does not run")?;
-        Ok(process.server.kill().await?)
+        self.process.take().context("it does not run")?.kill().await
     }
 
     pub(super) async fn signal(&self, name: &str) -> anyhow::Result<()> {
-        let id = self.process.as_ref().and_then(|process| process.server.id()).context("it does not run")?;
-        // The shell's own `kill`, since a small machine may have no other.
-        let kill = Command::new("/bin/sh").args(["-c", &format!("kill -{name} {id}")]).status().await?;
-        ensure!(kill.success(), "node {} takes no signal", self.address.id);
-        Ok(())
+        let process = self.process.as_ref().context("it does not run")?;
+        process.signal(name).await.with_context(|| format!("node {}", self.address.id))
     }
 
     pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
@@ -112,15 +93,15 @@ impl Node {
         // It may have ended by itself.
         let _ = self.signal("TERM").await;
         let Some(mut process) = self.process.take() else { return Ok(()) };
-        if tokio::time::timeout(STOP, process.server.wait()).await.is_err() {
-            process.server.kill().await?;
+        match tokio::time::timeout(STOP, process.wait()).await {
+            Ok(_) => Ok(()),
+            Err(_) => process.kill().await,
         }
-        Ok(())
     }
 
     pub(super) async fn ended(&mut self) -> anyhow::Error {
         match &mut self.process {
-            Some(process) => match process.server.wait().await {
+            Some(process) => match process.wait().await {
                 Ok(status) => {
                     anyhow::anyhow!("Kafka's node {} ended ({status}): {}", self.address.id, self.words())
                 }
@@ -130,19 +111,15 @@ impl Node {
         }
     }
 
-    /// A command that runs one of Kafka's programs and logs into the node's folder.
-    fn java(&self, program: &str) -> anyhow::Result<Command> {
+    /// A command that runs the program of Kafka that it is given, and logs into the node's folder.
+    fn java(&self) -> anyhow::Result<Command> {
         let log = OpenOptions::new().create(true).append(true).open(self.log())?;
         let mut java = Command::new("java");
         java.args(["-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp"])
             .arg(home()?.join("libs/*"))
-            .arg(program)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
-            .stderr(log)
-            // Ctrl-C goes to the whole group, but whoever started it decides when it ends.
-            .process_group(0)
-            .kill_on_drop(true);
+            .stderr(log);
         Ok(java)
     }
 
@@ -159,7 +136,8 @@ impl Node {
 }
 
 /// As in production where it matters: no topic by accident, three replicas of which two must have a
-/// message, where there are three nodes. Otherwise quick: nobody waits for members that may join.
+/// message, where there are three nodes. Otherwise quick: nobody waits for members that may join, nor
+/// for long for those that are dead.
 fn settings(folder: &Path, address: Address, all: &[Address]) -> String {
     let voters: Vec<_> = all.iter().copied().map(Address::voter).collect();
     let replicas = all.len().min(3);
@@ -185,7 +163,8 @@ fn settings(folder: &Path, address: Address, all: &[Address]) -> String {
          share.coordinator.state.topic.num.partitions=5\n\
          share.coordinator.state.topic.replication.factor={replicas}\n\
          share.coordinator.state.topic.min.isr={in_sync}\n\
-         group.initial.rebalance.delay.ms=0\n",
+         group.initial.rebalance.delay.ms=0\n\
+         group.min.session.timeout.ms=1000\n",
         id = address.id,
         voters = voters.join(","),
         port = address.port,

@@ -1,0 +1,73 @@
+//! Servers of a test's own: a process that goes with the test, a port, a folder.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, ensure};
+use tokio::process::{Child, Command};
+
+/// Below what Linux and macOS give to connections, so that a killed server finds its ports free.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// A port that is free at this moment and none of those that are `taken`.
+pub(crate) fn free_port(taken: &[u16]) -> anyhow::Result<u16> {
+    let mut ports = (0..100).map(|_| rand::random_range(PORTS));
+    let free = ports.find(|port| !taken.contains(port) && TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.context("no free port")
+}
+
+/// A name in `parent` for a folder of this process. Those of test processes that have ended are removed.
+pub(crate) fn temporary(parent: &Path) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.split('-').next().unwrap_or_default();
+        if !Path::new("/proc").join(process).exists() {
+            // Another test process may be removing it too.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    parent.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// A running server. It is killed when it is dropped, or when this process dies.
+pub(crate) struct Server {
+    process: Child,
+    /// Kills the server when this process has ended without doing so: its input ends then.
+    #[expect(dead_code, reason = "held, and killed when dropped")]
+    guard: Child,
+}
+
+impl Server {
+    pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Self> {
+        // Ctrl-C goes to the whole group, but whoever started it decides when it ends.
+        let process = command.stdin(Stdio::null()).process_group(0).kill_on_drop(true).spawn()?;
+        let id = process.id().context("it has ended already")?;
+        let guard = Command::new("/bin/sh")
+            .args(["-c", &format!("read -r _; kill -KILL {id}")])
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        Ok(Self { process, guard })
+    }
+
+    pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+        Ok(self.process.kill().await?)
+    }
+
+    /// Sends it a signal by name, as in `STOP`.
+    pub(crate) async fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let id = self.process.id().context("it has ended already")?;
+        // The shell's own `kill`, since a small machine may have no other.
+        let kill = Command::new("/bin/sh").args(["-c", &format!("kill -{name} {id}")]).status().await?;
+        ensure!(kill.success(), "it takes no signal");
+        Ok(())
+    }
+
+    pub(crate) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        self.process.wait().await
+    }
+}
