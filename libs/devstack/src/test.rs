@@ -20,8 +20,8 @@ use crate::stack::Lock;
 
 /// Run the tests with a database and a broker of their own
 ///
-/// `--kafka real` runs them against a real Apache Kafka, with those that only a real one can pass, and then
-/// the demo. Packages and filters narrow it down as usual; of named packages there is no demo.
+/// `--kafka real` runs them against a real Apache Kafka, with those that only a real one can pass and without
+/// those that only the embedded one can, and then the demo. Packages and filters narrow it down as usual; of named packages there is no demo.
 #[derive(Args)]
 pub(crate) struct Test {
     /// The broker of the tests, where `KAFKA_BROKERS` names none; a real one needs Java 17 and Maven
@@ -92,8 +92,11 @@ impl Test {
             if !arguments.iter().any(|argument| argument == "--") {
                 arguments.push("--".to_owned());
             }
-            // Those that no other broker passes are marked as ignored.
-            arguments.push("--include-ignored".to_owned());
+            // Those that no other broker passes are marked as ignored, those that only the embedded one
+            // passes stand in files of this name.
+            arguments.extend(["--include-ignored", "--skip=embedded::"].map(str::to_owned));
+            // Tests that start a broker of their own ask for its kind.
+            cargo.env("KAFKA", "real");
         }
         cargo.args(arguments);
         cargo

@@ -23,7 +23,7 @@ pub struct Naive<'r> {
 
 impl<'r> Naive<'r> {
     pub fn new(rig: &'r Rig) -> Self {
-        let producer = ClientConfig::new().set("bootstrap.servers", rig.brokers()).create();
+        let producer = ClientConfig::new().set("bootstrap.servers", &rig.servers).create();
         Self { rig, producer: producer.unwrap() }
     }
 

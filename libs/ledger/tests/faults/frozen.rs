@@ -51,12 +51,12 @@ async fn what_a_frozen_relay_had_queued_is_applied_once() {
     let frozen = rig.work().await;
     rig.step().await;
     rig.applied(8).await;
-    rig.cluster().broker_down(1).unwrap();
+    rig.broker.kill(0).await;
     rig.step().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     frozen.freeze();
     let epoch = rig.epoch().await;
-    rig.cluster().broker_up(1).unwrap();
+    rig.broker.restart(0).await;
     let _successor = rig.work().await;
     eventually("a takeover", async || rig.epoch().await > epoch).await;
     rig.step().await;

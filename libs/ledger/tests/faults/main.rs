@@ -1,6 +1,6 @@
 //! What messaging promises, kept while processes, the broker and the database fail: real processes of
-//! the `ledger` service, each test with a database and an embedded broker of its own. Each ends with the
-//! verdict on the whole history.
+//! the `ledger` service, each test with a database and a broker of its own, the embedded one or a real
+//! Kafka, as the run has it. Each ends with the verdict on the whole history.
 
 #![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
@@ -10,7 +10,9 @@ mod consuming;
 mod controls;
 mod database;
 mod dead_letters;
+mod embedded;
 mod frozen;
+mod kafka;
 mod kills;
 mod parked;
 mod replica;

@@ -1,6 +1,5 @@
 //! Events that cannot be sent as they are: parked, released, dropped.
 
-use rdkafka::types::RDKafkaRespErr;
 use serde_json::Value;
 
 use crate::replica::Replica;
@@ -62,7 +61,7 @@ async fn a_discarded_event_lets_the_later_ones_of_its_key_go() {
 #[tokio::test]
 async fn a_topic_that_is_missing_holds_up_no_other() {
     let rig = Rig::new().await;
-    rig.cluster().topic_error(BULK, RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART).unwrap();
+    rig.broker.remove(BULK).await;
     rig.bulk(2).await;
     let _worker = rig.work().await;
     for steps in 1..=2 {
@@ -71,7 +70,7 @@ async fn a_topic_that_is_missing_holds_up_no_other() {
     }
     eventually("the others", async || rig.number("select count(*) from outbox").await == 2).await;
 
-    rig.cluster().topic_error(BULK, RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR).unwrap();
+    rig.broker.make_again(BULK).await;
     eventually("those that waited", async || rig.number("select count(*) from outbox").await == 0).await;
     assert_eq!(rig.number(PARKED).await, 0);
     assert_eq!(rig.verdict().await.repeated, 0, "nobody else's events are sent again and again");

@@ -3,13 +3,11 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use rdkafka::mocking::MockCluster;
-use rdkafka::producer::DefaultProducerContext;
-use testkit::broker::Embedded;
 use testkit::database;
 use testkit::history::{History, Log, Recorder, Stream, Verdict};
 use tokio_postgres::Client;
 
+use crate::kafka::Broker;
 use crate::replica::Replica;
 
 pub const COUNTED: &str = "platform.ledger.counted.v1";
@@ -53,8 +51,12 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 pub struct Rig {
     pub db: Client,
     pub log: Log,
+    pub broker: Broker,
+    /// Where clients find the broker.
+    pub servers: String,
+    /// The database, and how the processes reach it.
     url: String,
-    broker: Embedded,
+    reached: String,
     recorder: Recorder,
 }
 
@@ -78,33 +80,29 @@ impl Rig {
     }
 
     /// With a broker of several nodes.
-    pub async fn with_nodes(nodes: u32) -> Self {
-        let topics = TOPICS.map(str::to_owned);
-        let broker = Embedded::with_nodes(nodes, &topics).unwrap();
+    pub async fn with_nodes(nodes: u16) -> Self {
         let url = database::create().await.unwrap();
-        let log = Log::follow(&broker.bootstrap_servers().unwrap(), &topics).unwrap();
-        let migrated = ledger(&url, &broker).env("DATABASE_URL", &url).arg("migrate").output().unwrap();
+        Self::start_on(pooled(&url), url, nodes).await
+    }
+
+    async fn start_on(reached: String, url: String, nodes: u16) -> Self {
+        let topics = TOPICS.map(str::to_owned);
+        let broker = Broker::start(nodes, &topics).await;
+        let servers = broker.servers().await;
+        let log = Log::follow(&servers, &topics).unwrap();
+        let migrated = ledger(&url, &servers).arg("migrate").output().unwrap();
         assert!(migrated.status.success(), "{migrated:?}");
         let recorder = Recorder::install(&url, "ledger").await.unwrap();
         let db = connect(&url).await;
         db.batch_execute("insert into account select gen_random_uuid() from generate_series(1, 8)")
             .await
             .unwrap();
-        Self { db, log, url, broker, recorder }
-    }
-
-    /// The broker, to make it fail.
-    pub fn cluster(&self) -> MockCluster<'_, DefaultProducerContext> {
-        self.broker.cluster().unwrap()
-    }
-
-    pub fn brokers(&self) -> String {
-        self.broker.bootstrap_servers().unwrap()
+        Self { db, log, broker, servers, url, reached, recorder }
     }
 
     /// Starts a process in a role.
     pub async fn start(&self, role: &str, settings: &[(&str, &str)]) -> Replica {
-        let mut command = ledger(&self.url, &self.broker);
+        let mut command = ledger(&self.reached, &self.servers);
         command.args((role != "both").then_some(role)).envs(settings.iter().copied());
         Replica::start(command).await
     }
@@ -116,7 +114,7 @@ impl Rig {
 
     /// Runs an operator's command.
     pub fn operate(&self, arguments: &[&str]) -> Output {
-        ledger(&self.url, &self.broker).args(arguments).output().unwrap()
+        ledger(&self.reached, &self.servers).args(arguments).output().unwrap()
     }
 
     /// Every account counts up, in one transaction.
@@ -258,12 +256,12 @@ fn pooled(url: &str) -> String {
     format!("{account}@{pooler}/{}", server.split_once('/').unwrap().1)
 }
 
-fn ledger(url: &str, broker: &Embedded) -> Command {
+fn ledger(url: &str, brokers: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
     command
-        .env("DATABASE_URL", pooled(url))
+        .env("DATABASE_URL", url)
         .env("DATABASE_POOL_SIZE", "8")
-        .env("KAFKA_BROKERS", broker.bootstrap_servers().unwrap())
+        .env("KAFKA_BROKERS", brokers)
         .env("KAFKA_FETCH_WAIT_MS", "20")
         .env("KAFKA_PROPERTIES", GROUP_PROPERTIES)
         .env("KAFKA_SESSION_TIMEOUT_MS", "3000")

@@ -1,0 +1,85 @@
+//! What only the embedded broker does at a command. The run with a real Kafka leaves this file out.
+
+use std::time::Duration;
+
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+
+use crate::broker::endure;
+use crate::rig::{COUNTED, Rig, eventually};
+
+#[tokio::test]
+async fn a_broker_that_was_away_gets_everything() {
+    endure(1, async |rig| {
+        rig.broker.kill(0).await;
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        rig.broker.restart(0).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slow_broker_gets_everything() {
+    endure(1, async |rig| {
+        rig.broker.embedded().broker_round_trip_time(1, Duration::from_millis(400)).unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        rig.broker.embedded().broker_round_trip_time(1, Duration::ZERO).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn partitions_move_between_nodes() {
+    endure(3, async |rig| {
+        for round in 0..6 {
+            for partition in 0..4 {
+                let node = (round + partition) % 3 + 1;
+                rig.broker.embedded().partition_leader(COUNTED, partition, Some(node)).unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refused_requests_are_repeated() {
+    use RDKafkaRespErr::{
+        RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+        RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+    };
+    endure(1, async |rig| {
+        for _ in 0..10 {
+            rig.broker.embedded().request_errors(
+                RDKafkaApiKey::Produce,
+                &[
+                    RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS,
+                    RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                ],
+            );
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn killed_before_the_acknowledgement_an_event_is_sent_again() {
+    let rig = Rig::new().await;
+    let worker = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    eventually("the deletion", async || rig.number("select count(*) from outbox").await == 0).await;
+    // It writes what it is sent, and says so too late.
+    rig.broker.freeze(0).await;
+    rig.step().await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    worker.kill();
+    rig.broker.thaw(0).await;
+    assert_eq!(rig.number("select count(*) from outbox").await, 8);
+    eventually("the log's end", async || rig.log.at_end()).await;
+    assert_eq!(rig.log.count(), 16, "it is in the log");
+    let _worker = rig.work().await;
+    let verdict = rig.clean().await;
+    assert_eq!(verdict.repeated, 8);
+}
