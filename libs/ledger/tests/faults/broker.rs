@@ -43,6 +43,17 @@ async fn a_broker_that_was_frozen_gets_everything() {
 
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
+async fn a_broker_that_was_killed_and_away_for_a_minute_gets_everything() {
+    endure(1, async |rig| {
+        rig.broker.kill(0).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        rig.broker.restart(0).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kafka: cargo dev test --kafka real"]
 async fn the_others_lead_what_a_killed_node_has_led() {
     endure(3, async |rig| {
         rig.broker.kill(0).await;
