@@ -19,6 +19,7 @@ pub mod issuer;
 pub mod kafka;
 mod own;
 pub mod page;
+pub mod postgres;
 pub mod service;
 
 /// A variable of the environment that `cargo dev test` sets.

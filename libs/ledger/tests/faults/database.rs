@@ -1,6 +1,8 @@
-//! A database that breaks off, goes away, or chooses a victim.
+//! A database that breaks off, goes away, crashes, or chooses a victim.
 
 use std::time::Duration;
+
+use testkit::postgres::{End, Postgres};
 
 use crate::rig::{Rig, eventually};
 
@@ -36,6 +38,35 @@ async fn a_database_that_lets_nobody_in_for_a_while_gets_everything() {
     assert!(service.terminate().await.success());
     let _worker = rig.work().await;
     rig.clean().await;
+}
+
+/// A service under load, while its server ends again and again and comes back, and the verdict.
+async fn restart_under_load(end: End) {
+    let mut postgres = Postgres::start().await.unwrap();
+    let mut rig = Rig::on(&postgres).await;
+    let service = rig.start("both", &[]).await;
+    for _ in 0..4 {
+        let so_far = rig.number("select sum(n)::bigint from account").await;
+        rig.committed(so_far + 100).await;
+        postgres.stop(end).await.unwrap();
+        postgres.restart().await.unwrap();
+        rig.reconnect().await;
+    }
+    let so_far = rig.number("select sum(n)::bigint from account").await;
+    rig.committed(so_far + 50).await;
+    assert!(service.terminate().await.success());
+    let _worker = rig.work().await;
+    rig.clean().await;
+}
+
+#[tokio::test]
+async fn a_database_that_crashes_under_load_forgets_nothing() {
+    restart_under_load(End::Crash).await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_restarted_under_load_gets_everything() {
+    restart_under_load(End::Fast).await;
 }
 
 /// The message's transaction has its receipt and wants to write what it was told; another has the reverse.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use testkit::database;
 use testkit::history::{History, Log, Recorder, Stream, Verdict};
+use testkit::postgres::Postgres;
 use tokio_postgres::Client;
 
 use crate::kafka::Broker;
@@ -85,6 +86,11 @@ impl Rig {
         Self::start_on(pooled(&url), url, nodes).await
     }
 
+    /// On a PostgreSQL of the test's own.
+    pub async fn on(postgres: &Postgres) -> Self {
+        Self::start_on(postgres.url(), postgres.url(), 1).await
+    }
+
     async fn start_on(reached: String, url: String, nodes: u16) -> Self {
         let topics = TOPICS.map(str::to_owned);
         let broker = Broker::start(nodes, &topics).await;
@@ -98,6 +104,11 @@ impl Rig {
             .await
             .unwrap();
         Self { db, log, broker, servers, url, reached, recorder }
+    }
+
+    /// After the database was away, which ends the test's own connection too.
+    pub async fn reconnect(&mut self) {
+        self.db = connect(&self.url).await;
     }
 
     /// Starts a process in a role.
