@@ -138,11 +138,17 @@ impl Rig {
         self.db.execute(STEP, &[&padding, &key, &COUNTED]).await.unwrap();
     }
 
-    /// Appends so many events that nobody consumes, of a thousand keys.
+    /// Appends so many events that nobody consumes, of a thousand keys, in one transaction.
     pub async fn bulk(&self, count: i64) {
+        self.bulk_of(count, 2).await;
+    }
+
+    /// The same with so many bytes in each.
+    pub async fn bulk_of(&self, count: i64, bytes: i32) {
         let append = "insert into outbox (event_id, topic, key, type, payload, headers) \
-            select gen_random_uuid(), $1, (n % 1000)::text, $1, '{}', '{}' from generate_series(1, $2::bigint) n";
-        self.db.execute(append, &[&BULK, &count]).await.unwrap();
+            select gen_random_uuid(), $1, (n % 1000)::text, $1, convert_to(repeat('x', $3), 'UTF8'), '{}' \
+            from generate_series(1, $2::bigint) n";
+        self.db.execute(append, &[&BULK, &count, &bytes]).await.unwrap();
     }
 
     /// The keys of all accounts.
@@ -171,6 +177,12 @@ impl Rig {
     /// The number that a query answers.
     pub async fn number(&self, query: &str) -> i64 {
         self.db.query_one(query, &[]).await.unwrap().get(0)
+    }
+
+    /// How many rows of a table were read by going through the whole of it.
+    pub async fn read_sequentially(&self, table: &str) -> i64 {
+        let query = format!("select seq_tup_read from pg_stat_user_tables where relid = '{table}'::regclass");
+        self.number(&query).await
     }
 
     /// The epoch of the lease.
