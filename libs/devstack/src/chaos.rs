@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use console::style;
 use rand::rngs::StdRng;
@@ -22,8 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::platform::{Platform, Trouble};
 use self::writers::Writer;
+use crate::areas::Area;
 use crate::bus::Kind;
-use crate::postgres;
+use crate::postgres::{self, Connection};
 use crate::signals::Signals;
 use crate::stack::Lock;
 
@@ -38,7 +39,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Each service runs as three processes with a database of their own. At random, processes are killed
 /// and frozen, connections cut, the database and nodes of the broker crashed, while people write and
 /// chessboard publishes. The end is a verdict: every committed event delivered, none that was not, each key
-/// in order, each consumer's receipts complete and in order. Exits with 1 otherwise.
+/// in order, each consumer's receipts complete and in order, every outbox empty, nothing parked or put aside.
+/// Exits with 1 otherwise.
 #[derive(Args)]
 pub(crate) struct Chaos {
     /// How long things break
@@ -58,6 +60,15 @@ struct Figures {
     requests: u64,
     longest_gap: Duration,
     takeovers: i64,
+    left: Left,
+}
+
+/// What is left in the tables of all services when everything has arrived. No trouble is a reason for any.
+#[derive(Default)]
+struct Left {
+    pending: usize,
+    parked: usize,
+    dead: usize,
 }
 
 impl Chaos {
@@ -65,9 +76,15 @@ impl Chaos {
         let _lock = Lock::take("chaos")?;
         let seed = self.seed.unwrap_or_else(rand::random);
         let mut signals = Signals::listen()?;
-        let mut platform = Platform::start(self.broker).await?;
+        let mut platform = tokio::select! {
+            platform = Platform::prepare(self.broker) => platform?,
+            () = signals.stop() => bail!("interrupted"),
+        };
         let result = tokio::select! {
-            result = self.torture(&mut platform, seed) => result,
+            result = async {
+                platform.start().await?;
+                self.torture(&mut platform, seed).await
+            } => result,
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
         platform.stop().await?;
@@ -115,8 +132,9 @@ impl Chaos {
             let epoch = format!("select epoch from {}.outbox_lease", area.name);
             takeovers += server.client.query_one(&epoch, &[]).await?.get::<_, i64>(0);
         }
+        let left = left(&server, &platform.areas).await?;
         let requests = requests.load(Ordering::Relaxed);
-        Ok((verdict, Figures { troubles, requests, longest_gap, takeovers }))
+        Ok((verdict, Figures { troubles, requests, longest_gap, takeovers, left }))
     }
 
     /// One trouble after the other, each for a while of its own; answers how many there were, and the
@@ -182,6 +200,28 @@ async fn settle(recorders: &[Recorder], log: &Log, published: History) -> anyhow
     }
 }
 
+/// Waits until every outbox is empty, since events are deleted after they have arrived, and counts.
+async fn left(server: &Connection, areas: &[Area]) -> anyhow::Result<Left> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut left = Left::default();
+        for Area { name, .. } in areas {
+            let counts = format!(
+                "select (select count(*) from {name}.outbox), (select count(*) from {name}.outbox_parked), \
+                 (select count(*) from {name}.dead_letter)"
+            );
+            let row = server.client.query_one(&counts, &[]).await?;
+            left.pending += usize::try_from(row.get::<_, i64>(0))?;
+            left.parked += usize::try_from(row.get::<_, i64>(1))?;
+            left.dead += usize::try_from(row.get::<_, i64>(2))?;
+        }
+        if left.pending == 0 || Instant::now() > deadline {
+            return Ok(left);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Says what came of it; answers whether all is as promised.
 fn report(verdict: &Verdict, figures: &Figures) -> bool {
     let counts = [
@@ -198,6 +238,11 @@ fn report(verdict: &Verdict, figures: &Figures) -> bool {
         crate::say(&format!("{count:>10}  {name}"));
     }
     let mut sound = true;
+    let mut hold_to_none = |count: usize, name| {
+        sound &= count == 0;
+        let text = format!("{count:>10}  {name}");
+        crate::say(&if count == 0 { text } else { style(text).red().bold().to_string() });
+    };
     for (fault, name) in [
         (Fault::Lost, "lost"),
         (Fault::Ghost, "delivered, but never committed"),
@@ -205,16 +250,16 @@ fn report(verdict: &Verdict, figures: &Figures) -> bool {
         (Fault::Skipped, "not applied by a consumer"),
         (Fault::Misapplied, "applied twice or out of order"),
     ] {
-        let count = verdict.count(fault);
-        sound &= count == 0;
-        let text = format!("{count:>10}  {name}");
-        crate::say(&if count == 0 { text } else { style(text).red().bold().to_string() });
+        hold_to_none(verdict.count(fault), name);
         for (_, (topic, key), sequence) in verdict.faults.iter().filter(|(of, ..)| *of == fault).take(5) {
             crate::say(&format!("            {topic} {key} {sequence}"));
         }
     }
+    hold_to_none(figures.left.pending, "left in an outbox");
+    hold_to_none(figures.left.parked, "parked");
+    hold_to_none(figures.left.dead, "dead letters");
     if sound {
-        crate::say(&style("Nothing was lost, nothing was out of order.").green().to_string());
+        crate::say(&style("Nothing was lost, out of order or left over.").green().to_string());
     }
     sound
 }

@@ -9,7 +9,7 @@ use crate::stack::{Lock, Stack};
 
 pub(crate) async fn run() -> anyhow::Result<()> {
     let mut found = false;
-    for command in ["up", "kafka", "bench"] {
+    for command in ["up", "kafka", "bench", "chaos"] {
         if let Some(process) = Lock::holder(command)? {
             found = true;
             children::terminate(process).await;
@@ -22,7 +22,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         crate::say(&format!("stopped {name}, which was left behind"));
     }
     // Tests that are running still need theirs.
-    let mut clusters = vec![Cluster::STACK, Cluster::FUZZ, Cluster::BENCH];
+    let mut clusters = vec![Cluster::STACK, Cluster::FUZZ, Cluster::CHAOS, Cluster::BENCH];
     if Lock::holder("test")?.is_none() {
         clusters.push(Cluster::TESTS);
     }

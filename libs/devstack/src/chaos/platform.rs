@@ -109,26 +109,31 @@ impl Broker {
 }
 
 impl Platform {
-    pub(super) async fn start(kind: Kind) -> anyhow::Result<Self> {
+    /// All but what has to be stopped: the broker goes when it is dropped.
+    pub(super) async fn prepare(kind: Kind) -> anyhow::Result<Self> {
         let areas = areas::all();
         processes::build(&areas).await?;
-        let step = Step::start("database");
-        let mut cluster = Cluster::prepare(Cluster::CHAOS, true, &step).await?;
-        cluster.start(&step).await?;
-        step.done(cluster.describe());
         let step = Step::start("broker");
         let (broker, brokers) = Broker::start(kind, &areas::topics(&areas), &step).await?;
-        step.done(&brokers);
+        step.done(brokers);
+        let cluster = Cluster::prepare(Cluster::CHAOS, true, &Step::start("database")).await?;
         let issuer = Issuer::start()?;
+        Ok(Self { areas, issuer, replicas: Vec::new(), cluster, broker, ailing: None })
+    }
+
+    /// Starts the database and the services; [`Platform::stop`] stops what has come of it.
+    pub(super) async fn start(&mut self) -> anyhow::Result<()> {
+        let step = Step::start("database");
+        self.cluster.start(&step).await?;
+        step.done(self.cluster.describe());
         let mut common = Settings::from([
-            ("DATABASE_URL", cluster.url()),
-            ("KAFKA_BROKERS", brokers),
+            ("DATABASE_URL", self.cluster.url()),
+            ("KAFKA_BROKERS", self.brokers()?),
             ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
-            ("AUTH_ISSUER", issuer.url().to_owned()),
+            ("AUTH_ISSUER", self.issuer.url().to_owned()),
             ("GUEST_READS_PER_MINUTE", "0".to_owned()),
         ]);
-        let mut replicas = Vec::new();
-        for area in &areas {
+        for area in &self.areas {
             let settings = area.settings(&common);
             (area.migrate)(settings.clone()).await?;
             let mut listen = settings;
@@ -138,15 +143,13 @@ impl Platform {
             if let Some(variable) = area.url_variable {
                 common.insert(variable, format!("http://{}", listen["INTERNAL_LISTEN"]));
             }
-            replicas.push(Replica::new(area.name, "serve", 1, listen.clone()));
+            self.replicas.push(Replica::new(area.name, "serve", 1, listen.clone()));
             for number in 1..=WORKERS {
                 listen.insert("ADMIN_LISTEN", format!("127.0.0.1:{}", stack::free_port()?));
-                replicas.push(Replica::new(area.name, "work", number, listen.clone()));
+                self.replicas.push(Replica::new(area.name, "work", number, listen.clone()));
             }
         }
-        let mut platform = Self { areas, issuer, replicas, cluster, broker, ailing: None };
-        platform.heal().await?;
-        Ok(platform)
+        self.heal().await
     }
 
     pub(super) fn database_url(&self) -> String {
