@@ -42,7 +42,7 @@ impl Config {
     /// The database of the service that keeps its tables in `schema`.
     pub fn read(env: &mut Env, schema: &'static str) -> Option<Self> {
         let url = env.require("DATABASE_URL", "PostgreSQL, as in postgres://user:password@host/database");
-        let pool_size = env.or("DATABASE_POOL_SIZE", 16, "connections a replica may hold");
+        let pool_size = env.or("DATABASE_POOL_SIZE", 16, "connections in the pool of a replica");
         let statement_timeout_ms = env.or(
             "DATABASE_STATEMENT_TIMEOUT_MS",
             5_000,

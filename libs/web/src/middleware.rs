@@ -34,7 +34,7 @@ impl RootSpanBuilder for RequestSpan {
             otel.name = format!("{} {route}", request.method()),
             otel.kind = "server",
             otel.status_code = tracing::field::Empty,
-            http.request.method = %request.method(),
+            http.request.method = request.method().as_str(),
             http.route = route,
             http.response.status_code = tracing::field::Empty,
         );

@@ -125,9 +125,8 @@ async fn count(mut conn: Lookup<'_>, query: Option<&str>) -> QueryResult<i64> {
 fn found(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
     let all = post_search::table.into_boxed();
     match query {
-        Some(query) => all.filter(
-            sql::<Bool>("words @@ websearch_to_tsquery('russian', ").bind::<Text, _>(query).sql(")"),
-        ),
+        Some(query) => all
+            .filter(sql::<Bool>("words @@ websearch_to_tsquery('russian', ").bind::<Text, _>(query).sql(")")),
         None => all,
     }
 }

@@ -2,11 +2,15 @@
 
 use std::fmt::Write;
 
+use futures_util::future::{join_all, join3};
 use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::issuer::Claims;
 
-use crate::{Author, POSTS, author, each, formatted, gallery, guid, list, path, service, text, text_block};
+use crate::{
+    Author, POSTS, author, author_at, each, formatted, gallery, guid, list, path, service, start, text,
+    text_block,
+};
 
 /// A word of its own: no other test's post has it, and no stemmer changes it.
 fn word() -> String {
@@ -322,4 +326,31 @@ async fn a_guest_who_reads_too_much_is_stopped() {
     assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
     answer.expect_problem(429, "RATE_LIMITED");
     another.get("/api/v1/posts?PageSize=1").await.expect(200);
+}
+
+/// The count that each page tells is kept, not counted.
+#[tokio::test]
+async fn the_total_is_right_whatever_races() {
+    let news = start("http://127.0.0.1:1");
+    let author = author_at(&news);
+    let total =
+        async || news.guest().get(&format!("{POSTS}?PageSize=1")).await.expect(200)["TotalCount"].clone();
+    let posts = join_all((0..12).map(async |_| author.publish_post().await)).await;
+    assert_eq!(total().await, 12);
+    let (withdrawn, rest) = posts.split_at(4);
+    let (deleted, edited) = rest.split_at(4);
+    let withdraw = withdrawn.iter().map(async |post| {
+        // Of withdrawals that race, one counts.
+        join_all((0..3).map(async |_| author.move_post(post, "unpublish").await)).await;
+    });
+    let delete = deleted.iter().map(async |post| {
+        join_all((0..3).map(async |_| author.news.delete(&path(post)).await)).await;
+    });
+    let edit =
+        edited.iter().map(async |post| author.set_blocks(post, [text_block("Anew")]).await.expect(200));
+    join3(join_all(withdraw), join_all(delete), join_all(edit)).await;
+    assert_eq!(total().await, 4);
+    assert_eq!(list(&news.guest().get(POSTS).await.expect(200)["Items"]).len(), 4);
+    author.move_post(&withdrawn[0], "publish").await.expect(200);
+    assert_eq!(total().await, 5);
 }

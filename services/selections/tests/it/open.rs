@@ -9,7 +9,9 @@ use serde_json::json;
 use testkit::client::{Answer, Client, send};
 use testkit::service::Running;
 
-use crate::{SELECTIONS, create_selection, guid, items, items_path, members, open_path, path, service, text};
+use crate::{
+    SELECTIONS, create_selection, guid, items, items_path, members, open_path, path, service, sql, text,
+};
 
 /// A code that nobody has: random ones do not meet.
 fn unknown_code() -> String {
@@ -295,5 +297,23 @@ async fn from_favorites_is_only_posted_to() {
         let refused = send(owner.request(method, "/api/v1/selections/from-favorites")).await;
         assert_eq!(refused.header("allow"), "POST");
         refused.expect_problem(405, "SELECTIONS_METHOD_NOT_ALLOWED");
+    }
+}
+
+/// What many guests share, one of them makes anew.
+#[tokio::test]
+async fn guests_do_not_notice_that_their_connections_were_cut() {
+    let service = Running::start::<Service>(&[]);
+    let (_, owner) = service.user();
+    let path = open_path(&create_selection(&owner).await);
+    let sql = sql(&service).await;
+    let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
+        where datname = current_database() and pid <> pg_backend_pid()";
+    for _ in 0..5 {
+        // Enough to come to every worker.
+        for answer in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
+            answer.expect(200);
+        }
+        sql.batch_execute(cut).await.unwrap();
     }
 }
