@@ -120,7 +120,7 @@ impl Db {
     where
         E: From<Error>,
     {
-        let mut tx = Tx::begin(self.conn().await?).await?;
+        let mut tx = Tx::begin(self.conn().await?)?;
         match work(&mut tx).await {
             Ok(value) => {
                 tx.commit(&self.committed).await?;

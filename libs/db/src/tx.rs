@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use deadpool::managed::Object;
-use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager};
+use diesel::connection::{TransactionDepthChange, TransactionManagerStatus};
+use diesel_async::{AnsiTransactionManager, AsyncPgConnection, SimpleAsyncConnection, TransactionManager};
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 
 use crate::{Conn, Error, PooledConn};
@@ -20,8 +22,17 @@ pub struct Tx {
 }
 
 impl Tx {
-    pub(crate) async fn begin(mut conn: PooledConn) -> Result<Self, Error> {
-        AnsiTransactionManager::begin_transaction(&mut *conn).await?;
+    /// Sends `BEGIN` and does not wait for its answer: the first statement follows at once, and fails where
+    /// this has failed.
+    pub(crate) fn begin(mut conn: PooledConn) -> Result<Self, Error> {
+        let mut shared = &*conn;
+        if let Some(failed) = shared.batch_execute("BEGIN").now_or_never() {
+            failed?;
+        }
+        let status = AnsiTransactionManager::transaction_manager_status_mut(&mut *conn);
+        if let TransactionManagerStatus::Valid(status) = status {
+            status.change_transaction_depth(TransactionDepthChange::IncreaseDepth)?;
+        }
         Ok(Self { conn, announced: false, closes: false })
     }
 
