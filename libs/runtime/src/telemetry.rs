@@ -8,13 +8,13 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
-use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::Layer;
 
 use crate::Env;
 
@@ -68,9 +68,9 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     }
     // Without a collector the provider still gives every request a trace id, for logs and problem bodies.
     let provider = provider.build();
-    let filter = EnvFilter::try_new(&config.filter).context("LOG is not a log filter")?;
+    let filter: Targets = config.filter.parse().context("LOG is not a log filter")?;
     // It tells of each request that is none as an error, and anybody may send those.
-    let filter = filter.add_directive("actix_http::h1=off".parse()?);
+    let filter = filter.with_target("actix_http::h1", LevelFilter::OFF);
     let lines = if config.json { json(filter).boxed() } else { layer().with_filter(filter).boxed() };
     // What is logged does not decide what is traced: a quiet service still has trace ids.
     let spans = (!config.disabled).then(|| {
@@ -92,7 +92,7 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
 
 /// A line for each event, with the id of its trace. What spans know is for traces: kept for lines as well, it
 /// would be written down anew with each field that is added, for every request.
-fn json<S: Subscriber + for<'l> LookupSpan<'l>>(filter: EnvFilter) -> impl Layer<S> {
+fn json<S: Subscriber + for<'l> LookupSpan<'l>>(filter: Targets) -> impl Layer<S> {
     let mut lines = JsonLayer::stdout();
     lines.with_timer("timestamp", SystemTime).with_level("level").with_target("target");
     lines.with_flattened_event();

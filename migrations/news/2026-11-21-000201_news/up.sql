@@ -9,6 +9,8 @@ create table post (
     tags json not null check (json_array_length(tags) <= 20),
     status text not null check (status in ('Draft', 'Published', 'Unpublished', 'Archived')),
     blocks json not null,
+    -- The embeds among the blocks once more: who edits, deletes or detaches need not read the words.
+    embeds json not null default '[]',
     blocks_count integer not null generated always as (json_array_length(blocks)) stored check (blocks_count <= 200),
     -- INV-NWS-008: computed from the text blocks with every change of theirs.
     search_text text not null,

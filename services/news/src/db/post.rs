@@ -118,11 +118,27 @@ pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> 
     Ok(post.inspect(|post| keep_small(tx, post)))
 }
 
-/// The same, and nobody changes it before `tx` ends.
-pub async fn lock(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
-    let post = only(live(id).select(Row::as_select()).for_update().load(tx.conn()).await?);
-    Ok(post.inspect(|post| keep_small(tx, post)))
+/// The post with its embeds alone for blocks: all that matters of blocks that are about to be replaced.
+pub async fn find_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
+    Ok(only(live(id).select(WITH_EMBEDS).load(tx.conn()).await?))
 }
+
+/// The same, and nobody changes it before `tx` ends.
+pub async fn lock_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
+    Ok(only(live(id).select(WITH_EMBEDS).for_update().load(tx.conn()).await?))
+}
+
+/// The columns of [`Row`], with the embeds for the blocks.
+#[rustfmt::skip]
+const WITH_EMBEDS: (
+    post::id, post::author_user_id, post::author_company_id, post::title, post::summary, post::cover_file_id, post::tags,
+    post::status, post::embeds, post::published_at, post::created_at, post::updated_at, post::updated_by_user_id,
+    post::deleted_at, post::version,
+) = (
+    post::id, post::author_user_id, post::author_company_id, post::title, post::summary, post::cover_file_id, post::tags,
+    post::status, post::embeds, post::published_at, post::created_at, post::updated_at, post::updated_by_user_id,
+    post::deleted_at, post::version,
+);
 
 #[diesel::dsl::auto_type(no_type_alias)]
 fn live(id: PostId) -> _ {
@@ -184,8 +200,10 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
 pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
     keep_small(tx, changed);
     let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
+    let embeds: Vec<&Block> = changed.blocks.iter().filter(|block| block.embed().is_some()).collect();
     let save = diesel::update(row).set((
         post::blocks.eq(Json(&changed.blocks)),
+        post::embeds.eq(Json(embeds)),
         post::search_text.eq(search_text(&changed.blocks)),
         post::updated_at.eq(changed.updated_at),
         post::updated_by_user_id.eq(changed.updated_by_user_id),

@@ -11,6 +11,7 @@ diesel::table! {
         tags -> Json,
         status -> Text,
         blocks -> Json,
+        embeds -> Json,
         blocks_count -> Integer,
         search_text -> Text,
         published_at -> Nullable<Timestamptz>,

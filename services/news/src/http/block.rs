@@ -25,6 +25,9 @@ use crate::ops::block::{EmbedOf, NewBlock};
 /// The largest legal body (200 texts of 20,000 four-byte characters) and room for the rest.
 const MAX_BODY: usize = 24 * 1024 * 1024;
 
+/// Sanitizing more bytes takes long enough to keep others waiting on a thread that serves them.
+const SMALL: usize = 16 * 1024;
+
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SetPostBlocks {
@@ -243,9 +246,11 @@ pub async fn set_post_blocks(
     body: Json<SetPostBlocks, MAX_BODY>,
 ) -> Result<impl Responder, Error> {
     let Json(SetPostBlocks { blocks }) = body;
-    // Sanitizing a large post takes long enough to keep others waiting on this thread.
-    let blocks =
-        web::block(move || parse_blocks(&blocks)).await.map_err(|error| Problem::internal(&error))??;
+    let blocks = if blocks.iter().map(|block| block.get().len()).sum::<usize>() <= SMALL {
+        parse_blocks(&blocks)?
+    } else {
+        web::block(move || parse_blocks(&blocks)).await.map_err(|error| Problem::internal(&error))??
+    };
     let now = runtime::clock::now();
     let post = ops::block::set_post_blocks(&app.db, &app.selections, &actor, now, *id, blocks).await?;
     Ok(web::Json(SetPostBlocksResult {

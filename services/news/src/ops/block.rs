@@ -110,7 +110,7 @@ async fn begin(
     id: PostId,
     blocks: &[NewBlock],
 ) -> Result<Begun, Stale> {
-    let post = db::post::find(tx, id).await?.ok_or(Error::PostNotFound)?;
+    let post = db::post::find_embeds(tx, id).await?.ok_or(Error::PostNotFound)?;
     post.check_editable().map_err(Error::from)?;
     if !may_edit(actor, &post) {
         return Err(Error::Forbidden.into());

@@ -28,7 +28,7 @@ pub async fn detach_snapshot(
     let id = detach.snapshot_id;
     let started = db
         .tx(async |tx| {
-            let post = db::post::lock(tx, detach.post_id).await?;
+            let post = db::post::lock_embeds(tx, detach.post_id).await?;
             if embeds(post.as_ref(), id) {
                 db::snapshot::forget(tx, id).await?;
                 return Ok(false);
@@ -73,7 +73,7 @@ pub async fn settle_claim(
         }
     };
     db.tx(async |tx| {
-        let post = db::post::lock(tx, claim.post_id).await?;
+        let post = db::post::lock_embeds(tx, claim.post_id).await?;
         let orphan = snapshot.filter(|id| !embeds(post.as_ref(), *id));
         db::snapshot::let_go(tx, claim.post_id, orphan, "BlockReplaced", now).await?;
         db::snapshot::settle_claim(tx, claim).await
