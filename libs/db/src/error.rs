@@ -49,6 +49,15 @@ impl From<DieselError> for Error {
     }
 }
 
+/// Whether the connection is gone: nothing else can be asked on it.
+pub(crate) fn is_broken(error: &DieselError) -> bool {
+    match error {
+        DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, _) => true,
+        DieselError::DatabaseError(_, info) => info.message().starts_with("terminating connection"),
+        _ => false,
+    }
+}
+
 impl From<PoolError> for Error {
     fn from(error: PoolError) -> Self {
         Self::Unavailable(error.to_string())

@@ -55,7 +55,7 @@ impl Config {
     fn connection_url(&self) -> String {
         let separator = if self.url.contains('?') { '&' } else { '?' };
         format!(
-            "{}{separator}application_name={schema}&connect_timeout=3&options=-csearch_path%3D{schema}\
+            "{}{separator}application_name={schema}&connect_timeout=3&tcp_user_timeout=10&options=-csearch_path%3D{schema}\
              %20-cstatement_timeout%3D{timeout}%20-cidle_in_transaction_session_timeout%3D30000",
             self.url,
             schema = self.schema,
@@ -64,7 +64,7 @@ impl Config {
     }
 }
 
-/// Nobody waits longer for a connection.
+/// Nobody waits longer for a connection, or for a lookup.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// When so many wait for each connection, who comes now waits as long as so many statements take: tens of

@@ -7,6 +7,7 @@ use diesel_async::{AsyncConnection, AsyncPgConnection};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use crate::error::is_broken;
 use crate::{Config, Error, PATIENCE};
 
 /// What a lookup runs on. Others are under way on the same connection.
@@ -31,16 +32,25 @@ impl Lookups {
     /// Runs a lookup; once more, on a new connection, where the old one was broken.
     ///
     /// # Errors
-    /// [`Error`]
+    /// [`Error`]; [`Error::Unavailable`] where no answer comes in time.
     pub async fn run<T>(&self, lookup: impl AsyncFn(Lookup<'_>) -> QueryResult<T>) -> Result<T, Error> {
-        let conn = self.conn().await?;
-        match lookup(&conn).await.map_err(Error::from) {
-            Err(Error::Unavailable(_)) => {
-                self.forget(&conn).await;
-                Ok(lookup(&*self.conn().await?).await?)
-            }
-            result => result,
+        match self.attempt(&lookup).await? {
+            Err(error) if is_broken(&error) => Ok(self.attempt(&lookup).await??),
+            result => Ok(result?),
         }
+    }
+
+    /// A connection that broke, or does not answer in time, is not used again.
+    async fn attempt<T>(
+        &self,
+        lookup: &impl AsyncFn(Lookup<'_>) -> QueryResult<T>,
+    ) -> Result<QueryResult<T>, Error> {
+        let conn = self.conn().await?;
+        let result = timeout(PATIENCE, lookup(&conn)).await;
+        if result.as_ref().map_or(true, |result| result.as_ref().is_err_and(is_broken)) {
+            self.forget(&conn).await;
+        }
+        result.map_err(|_| Error::Unavailable("no answer in time".to_owned()))
     }
 
     /// Who comes while it is made waits for it.

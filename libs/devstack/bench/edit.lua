@@ -2,12 +2,13 @@
 -- many posts there are.
 dofile('report.lua')
 
-local number = 0
+local number
 local paragraph = 'Two rooms with a view of the river, close to the park, quiet and bright. '
 
 function prepare(args)
   headers = { ['Authorization'] = 'Bearer ' .. args[2], ['Content-Type'] = 'application/json' }
   posts = tonumber(args[3])
+  number = math.random(posts)
 end
 
 function request()

@@ -19,7 +19,8 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '{"per_second": %f, "refused": %d, "broken": %d, "p50": %f, "p99": %f, "p999": %f}\n',
+    '{"seconds": %f, "per_second": %f, "refused": %d, "broken": %d, "p50": %f, "p99": %f, "p999": %f}\n',
+    summary.duration / 1e6,
     summary.requests / summary.duration * 1e6,
     errors.status,
     errors.connect + errors.read + errors.write + errors.timeout,

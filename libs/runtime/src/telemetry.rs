@@ -7,14 +7,15 @@ use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing::Subscriber;
+use tracing::{Metadata, Subscriber};
+use tracing_log::NormalizeEvent;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::Layer;
 
 use crate::Env;
 
@@ -33,7 +34,11 @@ impl Config {
         let json = env.or("LOG_JSON", true, "logs as JSON lines; `false` for people");
         let otlp_endpoint =
             env.optional("OTEL_EXPORTER_OTLP_ENDPOINT", "OTLP/HTTP collector for traces; none when unset");
-        let disabled = env.or("OTEL_SDK_DISABLED", false, "no traces and no trace ids");
+        let disabled = env.or(
+            "OTEL_SDK_DISABLED",
+            false,
+            "no traces, no trace ids, no `traceparent` for others: to measure what they cost",
+        );
         Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint?, disabled: disabled? })
     }
 }
@@ -94,12 +99,17 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
 /// would be written down anew with each field that is added, for every request.
 fn json<S: Subscriber + for<'l> LookupSpan<'l>>(filter: Targets) -> impl Layer<S> {
     let mut lines = JsonLayer::stdout();
-    lines.with_timer("timestamp", SystemTime).with_level("level").with_target("target");
-    lines.with_flattened_event();
+    lines.with_timer("timestamp", SystemTime).with_level("level").with_flattened_event();
+    // Of dependencies that log in the other way, their own.
+    lines.add_dynamic_field("target", |event, _| {
+        let normalized = event.normalized_metadata();
+        Some(normalized.as_ref().map_or(event.metadata().target(), Metadata::target).to_owned())
+    });
     lines.add_dynamic_field("trace_id", |_, _| {
         let context = opentelemetry::Context::current();
         let context = context.span().span_context().clone();
         context.is_valid().then(|| context.trace_id().to_string())
     });
-    lines.with_filter(filter.and(filter_fn(|metadata| !metadata.is_span())))
+    let events = filter_fn(|metadata| !metadata.is_span()).with_max_level_hint(LevelFilter::TRACE);
+    lines.with_filter(filter.and(events))
 }

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::net::TcpListener;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
@@ -22,6 +25,7 @@ pub struct Deployed {
     pub collector: Collector,
     pub process: Child,
     public: String,
+    lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Deployed {
@@ -48,11 +52,20 @@ impl Deployed {
         environment.extend(settings.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let command = |roles: &[&str]| {
             let mut command = Command::new(binary);
-            command.args(roles).envs(&environment).stdout(Stdio::null()).kill_on_drop(true);
+            command.args(roles).envs(&environment).kill_on_drop(true);
             command
         };
-        assert!(command(&["migrate"]).status().await.expect("the binary").success(), "migrate");
-        let process = command(roles).spawn().expect("the binary");
+        let migrated = command(&["migrate"]).stdout(Stdio::null()).status().await;
+        assert!(migrated.expect("the binary").success(), "migrate");
+        let mut process = command(roles).stdout(Stdio::piped()).spawn().expect("the binary");
+        let mut output = BufReader::new(process.stdout.take().expect("its output")).lines();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&lines);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = output.next_line().await {
+                log.lock().expect("no test panics here").push(line);
+            }
+        });
         let operator = reqwest::ClientBuilder::new().build().expect("a client");
         let ready = async {
             let health = || operator.get(format!("http://{admin}/health/ready")).send();
@@ -61,7 +74,16 @@ impl Deployed {
             }
         };
         assert!(tokio::time::timeout(PATIENCE, ready).await.is_ok(), "{binary} does not become ready");
-        Self { collector, process, public: format!("http://{public}") }
+        Self { collector, process, public: format!("http://{public}"), lines }
+    }
+
+    /// What it has logged so far.
+    ///
+    /// # Panics
+    /// On a line that is no JSON.
+    pub fn log(&self) -> Vec<Value> {
+        let lines = self.lines.lock().expect("no test panics here");
+        lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
     /// Whoever `claims` speak for, at the public port.

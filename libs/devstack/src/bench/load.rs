@@ -27,13 +27,15 @@ pub(super) struct Load<'l> {
     pub(super) arguments: &'l [String],
     pub(super) connections: u32,
     pub(super) seconds: u64,
-    /// So many requests a second, whether they are answered or not; as many as are answered otherwise.
+    /// So many requests a second at most: each connection waits, for a time of its own, before it asks again. As many as
+    /// are answered otherwise.
     pub(super) rate: Option<f64>,
 }
 
 /// What became of them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Outcome {
+    seconds: f64,
     pub(super) per_second: f64,
     /// Answered with 400 or more.
     pub(super) refused: u64,
@@ -63,6 +65,12 @@ impl Load<'_> {
         let output = finish(&mut wrk).await?;
         let line = output.lines().find(|line| line.starts_with('{')).context("wrk reported nothing")?;
         Ok(serde_json::from_str(line)?)
+    }
+}
+
+impl Outcome {
+    pub(super) fn refused_per_second(&self) -> f64 {
+        self.refused as f64 / self.seconds
     }
 }
 

@@ -24,31 +24,25 @@ pub(super) const MEMBER: Member = Member {
 
 const PARAGRAPH: &str = "Two rooms with a view of the river, close to the park, quiet and bright. ";
 
-struct Bench<'g> {
+/// The service, an author, and what their databases hold.
+pub(super) struct Bench<'g> {
     ground: &'g Ground,
     platform: Platform,
     posts: Connection,
     selections: Connection,
-    service: Service,
+    pub(super) service: Service,
+    source: Service,
     author: String,
     token: String,
 }
 
 async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let step = Step::start("news");
-    find_wrk(&step).await?;
-    let platform = Platform::prepare(ground).await?;
-    let source = platform.start("selections", "serve", &[]).await?;
-    let service = platform.start("news", "serve", &[]).await?;
-    let author = Uuid::from_u128(rand::random());
-    let token = platform.issuer.token(&Claims::user(author).permission("news.posts.manage-own"))?;
-    let (posts, selections) = (ground.connect("news").await?, ground.connect("selections").await?);
-    let bench = Bench { ground, platform, posts, selections, service, author: author.to_string(), token };
+    let bench = Bench::start(ground, &step).await?;
     let mut rows = edit::run(&bench, effort, &step).await?;
     rows.extend(embeds::run(&bench, effort, &step).await?);
     rows.extend(readers::run(&bench, effort, &step).await?);
-    bench.service.stop().await?;
-    source.stop().await?;
+    bench.stop().await?;
     step.done(format!("{} rounds", effort.rounds()));
     Ok(rows)
 }
@@ -70,7 +64,25 @@ fn stored_blocks(count: usize) -> Value {
     (0..count).map(block).collect()
 }
 
-impl Bench<'_> {
+impl<'g> Bench<'g> {
+    pub(super) async fn start(ground: &'g Ground, step: &Step) -> anyhow::Result<Self> {
+        find_wrk(step).await?;
+        let platform = Platform::prepare(ground).await?;
+        let source = platform.start("selections", "serve", &[]).await?;
+        let service = platform.start("news", "serve", &[]).await?;
+        let author = Uuid::from_u128(rand::random());
+        let token = platform.issuer.token(&Claims::user(author).permission("news.posts.manage-own"))?;
+        let (posts, selections) = (ground.connect("news").await?, ground.connect("selections").await?);
+        posts.client.batch_execute("truncate post cascade; update post_search_count set posts = 0").await?;
+        let author = author.to_string();
+        Ok(Self { ground, platform, posts, selections, service, source, author, token })
+    }
+
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        self.service.stop().await?;
+        self.source.stop().await
+    }
+
     /// Posts of the author with numbers from `first` on, all with the same text blocks.
     async fn write_posts(&self, first: u64, count: u64, status: &str, blocks: usize) -> anyhow::Result<()> {
         let content = stored_blocks(blocks).to_string();

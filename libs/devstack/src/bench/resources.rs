@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::ground::Ground;
-use super::load::{Load, find_wrk};
+use super::load::Load;
+use super::news::Bench;
 use super::platform::Platform;
 use super::report::{Rounds, Row, Unit};
 use super::{Effort, Member, selections};
@@ -15,13 +16,16 @@ pub(super) const MEMBER: Member = Member {
     run: |ground, effort| Box::pin(run(ground, effort)),
 };
 
+/// And as many posts.
 const SELECTIONS: i64 = 1_000;
 /// A process has settled by then.
 const AT_REST: Duration = Duration::from_secs(2);
 
 async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let step = Step::start("resources");
-    find_wrk(&step).await?;
+    let bench = Bench::start(ground, &step).await?;
+    bench.fill_feed(SELECTIONS).await?;
+    bench.stop().await?;
     let platform = Platform::prepare(ground).await?;
     selections::fill(&ground.connect("selections").await?, SELECTIONS).await?;
     let mut rows = Vec::new();
@@ -40,7 +44,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
             rest.push(service.memory().await?);
             if let Some((script, argument)) = &load {
                 let arguments = [argument.clone()];
-                let seconds = effort.choose(5, 2);
+                let seconds = effort.choose(3, 2);
                 Load { script, arguments: &arguments, connections: 64, seconds, rate: None }
                     .run(&service.url)
                     .await?;

@@ -19,7 +19,7 @@ const FILL: &str = "insert into selection (id, owner_user_id, public_code, title
     created_at, updated_at, version) \
     select gen_random_uuid(), md5((n / 50)::text)::uuid, (100000000000 + n)::text, \
     'Two rooms with a view of the river', 'Close to the park, quiet, and not far from the river.', items, \
-    now(), now(), 1 from generate_series((select count(*) + 1 from selection), $1::bigint) n, lateral \
+    now(), now(), 1 from generate_series((select count(*) + 1 from selection where public_code like '10000%'), $1::bigint) n, lateral \
     (select json_agg(json_build_object('PropertyObjectId', md5((n + i)::text)::uuid, 'SortOrder', i, \
     'AddedAt', '2026-11-21T10:00:00.000000Z')) as items from generate_series(0, 19) i) of_one";
 
@@ -37,7 +37,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let platform = Platform::prepare(ground).await?;
     let connection = ground.connect("selections").await?;
     let service = platform.start("selections", "serve", &[]).await?;
-    let seconds = effort.choose(5, 2);
+    let seconds = effort.choose(3, 2);
     let open = async |count: i64, connections, rate| {
         let load = Load { script: "open", arguments: &[count.to_string()], connections, seconds, rate };
         load.run(&service.url).await

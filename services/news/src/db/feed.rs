@@ -105,7 +105,8 @@ pub async fn list_published(
     let (ids, total) = try_join(page, count(conn, query)).await?;
     let mut posts = post::table
         .filter(post::id.eq_any(&ids))
-        // Whichever has been withdrawn between the two.
+        // Save what has been withdrawn or deleted between the two.
+        .filter(post::deleted_at.is_null())
         .filter(post::status.eq(stored(PostStatus::Published)))
         .select(PostSummary::as_select())
         .load(conn)

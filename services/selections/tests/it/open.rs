@@ -317,3 +317,20 @@ async fn guests_do_not_notice_that_their_connections_were_cut() {
         sql.batch_execute(cut).await.unwrap();
     }
 }
+
+/// Those behind a lookup that does not come back are told so in time, and the next ones do not stand behind it.
+#[tokio::test]
+async fn guests_do_not_wait_behind_a_lookup_that_is_stuck() {
+    let service = Running::start::<Service>(&[("DATABASE_STATEMENT_TIMEOUT_MS", "60000")]);
+    let (_, owner) = service.user();
+    let path = open_path(&create_selection(&owner).await);
+    let sql = sql(&service).await;
+    sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();
+    for answer in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
+        answer.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    }
+    sql.batch_execute("rollback").await.unwrap();
+    for answer in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
+        answer.expect(200);
+    }
+}

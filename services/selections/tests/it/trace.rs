@@ -8,7 +8,7 @@ use testkit::deployed::Deployed;
 use testkit::issuer::Claims;
 
 use crate::consumer::object;
-use crate::{CREATED, OBJECT_UPSERTED, SELECTIONS, guid, service, text};
+use crate::{CREATED, OBJECT_UPSERTED, SELECTIONS, eventually, guid, service, text};
 
 /// Seen by a collector: the request, whose span the relayed message names; and below the span that a
 /// message names, its consumer's. The message goes from one to the other by the test, as it would
@@ -38,4 +38,26 @@ async fn a_collector_sees_a_consumer_in_the_trace_of_its_message() {
     assert_eq!(told.headers["traceparent"], format!("00-{trace}-{}-01", hex(&requested.span_id)));
     let consumed = span(&format!("consume {OBJECT_UPSERTED}")).await;
     assert_eq!(consumed.parent_span_id, requested.span_id);
+}
+
+/// A line of the log names its trace, and what failed where; whose request it was stays out of it.
+#[tokio::test]
+async fn a_failure_is_found_in_the_log_by_its_trace() {
+    let nobody = [("AUTH_ISSUER", "http://127.0.0.1:1")];
+    let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &nobody).await;
+    let owner = guid();
+    let caller = selections.caller(&Claims::user(owner));
+    let problem =
+        caller.get(&format!("{SELECTIONS}?Page=7")).await.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    let line = eventually("the line", async || {
+        selections.log().into_iter().find(|line| line["message"] == "a request failed")
+    })
+    .await;
+    assert_eq!((&line["level"], &line["target"]), (&json!("ERROR"), &json!("web::middleware")));
+    assert_eq!((&line["method"], &line["route"]), (&json!("GET"), &json!(SELECTIONS)));
+    assert_eq!(line["trace_id"], problem["traceId"]);
+    assert!(line["timestamp"].is_string() && line["cause"].is_string(), "{line}");
+    for personal in [owner.to_string(), "Page=7".to_owned(), "Bearer".to_owned()] {
+        assert!(!line.to_string().contains(&personal), "{line}");
+    }
 }

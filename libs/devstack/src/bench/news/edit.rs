@@ -11,15 +11,31 @@ const BLOCKS: usize = 10;
 /// So many that no two edits of the same post are under way.
 const POSTS: u64 = 10_000;
 
+/// Edits of posts that are there.
+pub(in crate::bench) struct Edits {
+    arguments: [String; 2],
+    seconds: u64,
+}
+
+impl Edits {
+    pub(in crate::bench) fn load(&self, connections: u32, rate: Option<f64>) -> Load<'_> {
+        Load { script: "edit", arguments: &self.arguments, connections, seconds: self.seconds, rate }
+    }
+}
+
+impl Bench<'_> {
+    pub(in crate::bench) async fn prepare_edits(&self, effort: Effort) -> anyhow::Result<Edits> {
+        self.write_posts(0, POSTS, "Draft", BLOCKS).await?;
+        let arguments = [self.token.clone(), POSTS.to_string()];
+        Ok(Edits { arguments, seconds: effort.choose(3, 2) })
+    }
+}
+
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
     step.note(format!("{POSTS} posts"));
-    bench.write_posts(0, POSTS, "Draft", BLOCKS).await?;
-    let seconds = effort.choose(5, 2);
-    let arguments = [bench.token.clone(), POSTS.to_string()];
-    let edit = async |connections, rate| {
-        let load = Load { script: "edit", arguments: &arguments, connections, seconds, rate };
-        load.run(&bench.service.url).await
-    };
+    let edits = bench.prepare_edits(effort).await?;
+    let edit = async |connections, rate| edits.load(connections, rate).run(&bench.service.url).await;
+    let seconds = edits.seconds;
     let writes = [
         ("posts", POSTS.to_string()),
         ("blocks", stored_blocks(BLOCKS).to_string()),
