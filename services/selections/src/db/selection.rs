@@ -51,7 +51,7 @@ pub struct OpenSelectionView {
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,
-    /// As they are stored: what is only passed on need not be taken apart.
+    // As they are stored: what is only passed on need not be taken apart.
     #[schema(value_type = Vec<Item>, max_items = 200)]
     pub items: Json<Box<RawValue>>,
     pub items_count: i32,
