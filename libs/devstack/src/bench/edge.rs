@@ -7,7 +7,7 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpResponse, HttpServer};
 use auth::{Actor, Keys, Verifier};
-use runtime::Env;
+use runtime::{Env, Phase};
 use testkit::issuer::{Claims, PLATFORM};
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let step = Step::start("edge");
     find_wrk(&step).await?;
     let platform = Platform::prepare(ground).await?;
-    let mut rows = token(&platform, effort, &step).await?;
+    let mut rows = token(ground, &platform, effort, &step).await?;
     rows.extend(tracing(ground, &platform, effort, &step).await?);
     step.done(format!("{} rounds", effort.rounds()));
     Ok(rows)
@@ -43,7 +43,7 @@ struct Handlers {
 }
 
 impl Handlers {
-    fn start(issuer: &str) -> anyhow::Result<Self> {
+    fn start(ground: &Ground, issuer: &str) -> anyhow::Result<Self> {
         let issuer = issuer.to_owned();
         let mut env = Env::new(move |name| (name == "AUTH_ISSUER").then(|| issuer.clone()));
         let config = auth::Config::read(&mut env);
@@ -64,13 +64,18 @@ impl Handlers {
         .listen(listener)?
         .run();
         let handle = server.handle();
-        tokio::spawn(server);
+        ground.process().spawn(Phase::Work, "handlers", |ending| async move {
+            tokio::select! {
+                result = server => Ok(result?),
+                () = ending.cancelled() => Ok(()),
+            }
+        });
         Ok(Self { url, handle })
     }
 }
 
-async fn token(platform: &Platform, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
-    let handlers = Handlers::start(platform.issuer.url())?;
+async fn token(ground: &Ground, platform: &Platform, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
+    let handlers = Handlers::start(ground, platform.issuer.url())?;
     let token = platform.issuer.token(&Claims::user(Uuid::from_u128(rand::random())))?;
     let ask = async |path: &str| {
         let arguments = [path.to_owned(), token.clone()];
@@ -107,7 +112,7 @@ async fn tracing(
 ) -> anyhow::Result<Vec<Row>> {
     const SELECTIONS: i64 = 1_000;
     selections::fill(&ground.connect("selections").await?, SELECTIONS).await?;
-    let collector = Handlers::start(platform.issuer.url())?;
+    let collector = Handlers::start(ground, platform.issuer.url())?;
     let all = [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url.clone())];
     let some = [
         all[0].clone(),

@@ -38,9 +38,9 @@ pub(super) struct Outcome {
     seconds: f64,
     pub(super) per_second: f64,
     /// Answered with 400 or more.
-    pub(super) refused: u64,
+    pub(super) refused: u32,
     /// Not answered.
-    pub(super) broken: u64,
+    pub(super) broken: u32,
     /// In milliseconds, of all answers.
     pub(super) p50: f64,
     pub(super) p99: f64,
@@ -70,7 +70,7 @@ impl Load<'_> {
 
 impl Outcome {
     pub(super) fn refused_per_second(&self) -> f64 {
-        self.refused as f64 / self.seconds
+        f64::from(self.refused) / self.seconds
     }
 }
 

@@ -120,25 +120,35 @@ pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> 
 
 /// The post with its embeds alone for blocks: all that matters of blocks that are about to be replaced.
 pub async fn find_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
-    Ok(only(live(id).select(WITH_EMBEDS).load(tx.conn()).await?))
+    Ok(only(live(id).select(with_embeds()).load(tx.conn()).await?))
 }
 
 /// The same, and nobody changes it before `tx` ends.
 pub async fn lock_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
-    Ok(only(live(id).select(WITH_EMBEDS).for_update().load(tx.conn()).await?))
+    Ok(only(live(id).select(with_embeds()).for_update().load(tx.conn()).await?))
 }
 
 /// The columns of [`Row`], with the embeds for the blocks.
-#[rustfmt::skip]
-const WITH_EMBEDS: (
-    post::id, post::author_user_id, post::author_company_id, post::title, post::summary, post::cover_file_id, post::tags,
-    post::status, post::embeds, post::published_at, post::created_at, post::updated_at, post::updated_by_user_id,
-    post::deleted_at, post::version,
-) = (
-    post::id, post::author_user_id, post::author_company_id, post::title, post::summary, post::cover_file_id, post::tags,
-    post::status, post::embeds, post::published_at, post::created_at, post::updated_at, post::updated_by_user_id,
-    post::deleted_at, post::version,
-);
+#[diesel::dsl::auto_type(no_type_alias)]
+fn with_embeds() -> _ {
+    (
+        post::id,
+        post::author_user_id,
+        post::author_company_id,
+        post::title,
+        post::summary,
+        post::cover_file_id,
+        post::tags,
+        post::status,
+        post::embeds,
+        post::published_at,
+        post::created_at,
+        post::updated_at,
+        post::updated_by_user_id,
+        post::deleted_at,
+        post::version,
+    )
+}
 
 #[diesel::dsl::auto_type(no_type_alias)]
 fn live(id: PostId) -> _ {

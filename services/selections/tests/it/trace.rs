@@ -47,8 +47,10 @@ async fn a_failure_is_found_in_the_log_by_its_trace() {
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &nobody).await;
     let owner = guid();
     let caller = selections.caller(&Claims::user(owner));
-    let problem =
-        caller.get(&format!("{SELECTIONS}?Page=7")).await.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    let problem = caller
+        .get(&format!("{SELECTIONS}?Page=7"))
+        .await
+        .expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
     let line = eventually("the line", async || {
         selections.log().into_iter().find(|line| line["message"] == "a request failed")
     })

@@ -19,7 +19,7 @@ const EMBEDS: u128 = 3;
 const FIRST: u64 = 100_000;
 
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
-    let edits = effort.choose(200, 50);
+    let edits: u32 = effort.choose(200, 50);
     let rounds = u64::try_from(effort.rounds())?;
     // One for each edit, and one for each time that its parts are done by hand.
     bench.write_posts(FIRST, 2 * rounds * edits, "Draft", 1).await?;
@@ -41,13 +41,13 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
         for post in first..first + edits {
             bench.edit(&client, post, &sources).await?;
         }
-        edited.push(begun.elapsed().as_secs_f64() * 1e3 / edits as f64);
+        edited.push(begun.elapsed().as_secs_f64() * 1e3 / f64::from(edits));
         step.note(format!("round {}: three calls and a write", round + 1));
         let begun = Instant::now();
         for post in first + edits..first + 2 * edits {
             bench.by_hand(&client, &machine, &write, post, &sources).await?;
         }
-        by_hand.push(begun.elapsed().as_secs_f64() * 1e3 / edits as f64);
+        by_hand.push(begun.elapsed().as_secs_f64() * 1e3 / f64::from(edits));
     }
     let ratio = Rounds::ratios(&edited, &by_hand);
     Ok(vec![
