@@ -16,6 +16,10 @@ use crate::own::{self, Server};
 /// How long it may take until it lets somebody in, recovery included.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Why there can be none, and what to do.
+const ELSEWHERE: &str = "the server of DATABASE_URL is on another machine or in a container, and this test starts \
+    one of its programs: unset DATABASE_URL, or have it name a server of this machine";
+
 /// A server on its own data, running or not; both go when it is dropped.
 pub struct Postgres {
     programs: PathBuf,
@@ -54,8 +58,7 @@ impl Postgres {
         let row = shared.query_one(asked, &[]).await?;
         let (programs, data) =
             (PathBuf::from(row.get::<_, String>(0)), PathBuf::from(row.get::<_, String>(1)));
-        let metadata =
-            std::fs::metadata(&data).context("the server of DATABASE_URL is on another machine")?;
+        let metadata = std::fs::metadata(&data).context(ELSEWHERE)?;
         let parent = data.parent().context("data without a folder")?.join("temporary");
         let mut postgres = Self {
             programs,
