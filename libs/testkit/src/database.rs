@@ -1,10 +1,11 @@
 //! A database of its own for each service under test.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
 use tokio_postgres::{Client, NoTls};
+
+use crate::own;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -35,7 +36,7 @@ pub async fn create() -> anyhow::Result<String> {
         {
             let name: String = row.get(0);
             let process = name.split('_').nth(1).unwrap_or_default();
-            if !Path::new("/proc").join(process).exists() {
+            if !own::lives(process) {
                 // Another test process may be removing it too.
                 let _ = client.batch_execute(&format!("drop database if exists {name} with (force)")).await;
             }

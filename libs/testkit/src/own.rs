@@ -1,9 +1,11 @@
 //! Servers of a test's own: a process that goes with the test, a port, a folder.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
 use tokio::process::{Child, Command};
@@ -18,18 +20,35 @@ pub(crate) fn free_port(taken: &[u16]) -> anyhow::Result<u16> {
     free.context("no free port")
 }
 
-/// A name in `parent` for a folder of this process. Those of test processes that have ended are removed.
+/// A name in `parent` for a folder of this process. When it asks for the first, those of test processes that
+/// have ended are removed.
 pub(crate) fn temporary(parent: &Path) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(parent.to_owned()) {
+        sweep(parent);
+    }
+    parent.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+fn sweep(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let process = name.split('-').next().unwrap_or_default();
-        if !Path::new("/proc").join(process).exists() {
+        if !lives(name.split('-').next().unwrap_or_default()) {
             // Another test process may be removing it too.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
-    parent.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Whether there is a process of this number; where nobody can tell, there may be.
+pub(crate) fn lives(process: &str) -> bool {
+    if Path::new("/proc/self").exists() {
+        return Path::new("/proc").join(process).exists();
+    }
+    let mut ps = std::process::Command::new("ps");
+    ps.args(["-p", process]).stdout(Stdio::null()).stderr(Stdio::null());
+    ps.status().map_or(true, |status| status.success())
 }
 
 /// A running server. It is killed when it is dropped, or when this process dies.
