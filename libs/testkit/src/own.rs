@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use tokio::process::{Child, Command};
 
 /// Below what Linux and macOS give to connections, so that a killed server finds its ports free.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// How long a server may take to end before it is killed.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A port that is free at this moment and none of those that are `taken`.
 pub(crate) fn free_port(taken: &[u16]) -> anyhow::Result<u16> {
@@ -79,11 +83,26 @@ impl Server {
 
     /// Sends it a signal by name, as in `STOP`.
     pub(crate) async fn signal(&self, name: &str) -> anyhow::Result<()> {
-        let id = self.process.id().context("it has ended already")?;
-        // The shell's own `kill`, since a small machine may have no other.
-        let kill = Command::new("/bin/sh").args(["-c", &format!("kill -{name} {id}")]).status().await?;
-        ensure!(kill.success(), "it takes no signal");
+        let sent = Command::from(self.kill_command(name)?).status().await?;
+        ensure!(sent.success(), "it takes no signal");
         Ok(())
+    }
+
+    /// Ends it by a signal, waiting for it, or kills it when that takes too long.
+    pub(crate) fn end(mut self, name: &str) {
+        let sent = self.kill_command(name).is_ok_and(|mut kill| kill.status().is_ok());
+        let deadline = Instant::now() + PATIENCE;
+        while sent && matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The shell's own `kill`, since a small machine may have no other.
+    fn kill_command(&self, signal: &str) -> anyhow::Result<std::process::Command> {
+        let id = self.process.id().context("it has ended already")?;
+        let mut kill = std::process::Command::new("/bin/sh");
+        kill.args(["-c", &format!("kill -{signal} {id}")]);
+        Ok(kill)
     }
 
     pub(crate) async fn wait(&mut self) -> std::io::Result<ExitStatus> {

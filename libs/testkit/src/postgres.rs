@@ -147,7 +147,10 @@ impl Account {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        self.server = None;
+        if let Some(server) = self.server.take() {
+            // One that is killed leaves its shared memory behind.
+            server.end("QUIT");
+        }
         // What is not removed now is removed by a later run.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
