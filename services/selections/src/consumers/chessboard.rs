@@ -25,6 +25,9 @@ impl Handler for Chessboard {
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let object: PropertyObjectUpserted = message.decode()?;
+        if object.shown.has_nul() {
+            return Err(Failure::Rejected("a text has a NUL".to_owned()));
+        }
         ops::property_object::keep_property_object(tx, object.id, object.version, object.shown).await?;
         Ok(())
     }

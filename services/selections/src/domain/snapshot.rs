@@ -34,6 +34,14 @@ pub struct ShownObject {
     pub layout_file_id: Option<Uuid>,
 }
 
+impl ShownObject {
+    /// Whether there is a NUL in its texts. PostgreSQL keeps one in a document, and fails at it when it looks inside.
+    pub fn has_nul(&self) -> bool {
+        let texts = [&self.project_name, &self.building_name, &self.number, &self.status];
+        texts.into_iter().flatten().any(|text| text.contains('\0'))
+    }
+}
+
 /// An item as it was frozen. An object that was not known then has its id alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]

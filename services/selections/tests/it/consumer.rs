@@ -206,6 +206,23 @@ async fn a_message_that_does_not_decode_is_dead_lettered() {
     assert_eq!(frozen(&[late]).await, [Value::Null]);
 }
 
+/// PostgreSQL would keep it in a document, and fail at the snapshots that it is frozen into.
+#[tokio::test]
+async fn a_text_with_a_nul_is_dead_lettered() {
+    for member in ["ProjectName", "BuildingName", "Number", "Status"] {
+        let id = guid();
+        let mut payload = object(id, 1, "12");
+        payload[member] = json!("a\0b");
+        publish(id, 1, &payload).await;
+
+        let dead = service().bus().events_until(id, DEAD_LETTERS).await;
+
+        let copy = dead.iter().find(|event| event.topic == DEAD_LETTERS).unwrap();
+        assert_eq!(copy.payload, payload);
+        assert_eq!(frozen(&[id]).await, [Value::Null]);
+    }
+}
+
 /// Whatever bytes come, as key, header or value, the next message is still taken.
 #[tokio::test]
 async fn bytes_that_are_no_message_stop_nothing() {

@@ -265,3 +265,20 @@ async fn the_database_lets_nobody_change_or_delete_a_snapshot() {
     }
     assert_eq!([read_snapshot(&active).await, read_snapshot(&detached).await], before);
 }
+
+/// The database does not look into documents: PostgreSQL keeps some that it cannot read.
+#[tokio::test]
+async fn a_snapshot_is_detached_whatever_its_document_holds() {
+    let (_, owner) = service().user();
+    let taken = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
+    let id = guid();
+    let items = json!([{"PropertyObjectId": guid(), "SortOrder": 0, "Shown": {"ProjectName": "a\0b"}}]);
+    let copy = format!(
+        "insert into snapshot (id, post_id, source_selection_id, public_code, title, items, created_at) \
+         select '{id}', id, source_selection_id, public_code, title, '{items}', created_at \
+         from snapshot where id = '{}'",
+        text(&taken["SnapshotId"])
+    );
+    sql(service()).await.batch_execute(&copy).await.unwrap();
+    detach_snapshot(&json!({"SnapshotId": id}), "PostDeleted").await.expect(200);
+}
