@@ -1,13 +1,14 @@
 //! Where a service listens and whom it believes.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 
 use ipnet::IpNet;
 use runtime::Env;
 
 /// At the 10,000 light requests a second that a replica answers at least, a full house takes 50 ms. Those that
 /// wait for another service, for 5 s each, fill it when a hundred of them come in a second.
-const MOST_UNDER_WAY: u32 = 512;
+const MOST_UNDER_WAY: NonZeroU32 = NonZeroU32::new(512).unwrap();
 
 /// Listeners and what holds for all of them.
 #[derive(Clone, Debug)]
@@ -17,7 +18,7 @@ pub struct Config {
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub default_language: String,
     pub(crate) workers: usize,
-    pub(crate) most_under_way: u32,
+    pub(crate) most_under_way: NonZeroU32,
 }
 
 impl Config {
@@ -45,5 +46,21 @@ impl Config {
             workers: workers?,
             most_under_way: most_under_way?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::Env;
+
+    use super::Config;
+
+    /// It would look ready and answer nobody.
+    #[test]
+    fn a_service_that_lets_no_request_in_is_a_mistake() {
+        let mut env = Env::new(|name| (name == "HTTP_MAX_REQUESTS_UNDER_WAY").then(|| "0".to_owned()));
+        let config = Config::read(&mut env);
+        let error = env.finish(config).unwrap_err().to_string();
+        assert!(error.contains("HTTP_MAX_REQUESTS_UNDER_WAY is not valid"), "{error}");
     }
 }

@@ -104,7 +104,7 @@ impl Server {
         process.metrics().register(|registry| {
             registry.register("http_server_request_duration_seconds", "Requests by route", durations.clone());
         });
-        let doors = Doors::new(process.metrics(), config.most_under_way);
+        let doors = Doors::new(process.metrics(), config.most_under_way.get());
         Self { process: process.clone(), config, area, durations, doors }
     }
 
