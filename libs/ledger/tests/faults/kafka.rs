@@ -6,6 +6,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::RDKafkaRespErr;
@@ -17,6 +18,8 @@ use tokio::sync::Mutex;
 const PARTITIONS: i32 = 4;
 /// In which the embedded broker answers while it is frozen: after its clients have given up.
 const FROZEN: Duration = Duration::from_secs(12);
+/// How long it may take to say who leads.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub enum Broker {
     Embedded(Embedded),
@@ -46,6 +49,16 @@ impl Broker {
     pub fn embedded(&self) -> MockCluster<'_, DefaultProducerContext> {
         let Self::Embedded(broker) = self else { panic!("a test of the embedded broker runs on another") };
         broker.cluster().unwrap()
+    }
+
+    /// The node that leads a partition.
+    pub async fn leader(&self, topic: &str, partition: i32) -> u16 {
+        let client: BaseConsumer =
+            ClientConfig::new().set("bootstrap.servers", self.servers().await).create().unwrap();
+        let metadata = client.fetch_metadata(Some(topic), PATIENCE).unwrap();
+        let partitions = metadata.topics()[0].partitions();
+        let leader = partitions.iter().find(|known| known.id() == partition).unwrap().leader();
+        u16::try_from(leader - 1).unwrap()
     }
 
     /// A node is gone, with its connections.
