@@ -29,8 +29,8 @@ use crate::{Config, Messages, Problem, page};
 /// closed.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// Of one listener. An idle one takes 15 KiB: all of them take half of what a replica is granted (256 MiB). Further ones
-/// wait until some are closed.
+/// Of one listener. An idle one takes 15 KiB: those of people alone take half of what a replica is granted (256 MiB) at
+/// most; services, which have a listener of their own, keep few. Further ones wait until some are closed.
 const CONNECTIONS: usize = 8192;
 /// Connections that wait to be taken in; one that finds no room tries again after a second. The 128 that are usual
 /// come in a few milliseconds when many callers connect anew.
