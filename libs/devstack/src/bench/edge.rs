@@ -74,7 +74,12 @@ impl Handlers {
     }
 }
 
-async fn token(ground: &Ground, platform: &Platform, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
+async fn token(
+    ground: &Ground,
+    platform: &Platform,
+    effort: Effort,
+    step: &Step,
+) -> anyhow::Result<Vec<Row>> {
     let handlers = Handlers::start(ground, platform.issuer.url())?;
     let token = platform.issuer.token(&Claims::user(Uuid::from_u128(rand::random())))?;
     let ask = async |path: &str| {

@@ -57,7 +57,7 @@ pub(super) async fn fill(client: &Client, rows: u32) -> anyhow::Result<()> {
                'OwnerUserId', gen_random_uuid(), 'PropertyObjectIds', json_build_array(gen_random_uuid(), \
                gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid()), \
                'Title', 'Two rooms with a view of the river')::text, 'UTF8'), \
-             jsonb_build_object('contractversion', '1', 'content-type', 'application/json', 'traceparent', \
+             json_build_object('contractversion', '1', 'content-type', 'application/json', 'traceparent', \
                '00-' || md5(n::text) || '-' || left(md5(n::text), 16) || '-01') \
              from generate_series(1, $3) n",
             &[&RELAYED, &i32::try_from(KEYS)?, &i32::try_from(rows)?],

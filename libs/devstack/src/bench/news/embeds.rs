@@ -16,13 +16,13 @@ use crate::progress::Step;
 
 const EMBEDS: u128 = 3;
 /// Posts of this bench come after those of the other.
-const FIRST: u64 = 100_000;
+const FIRST: u32 = 100_000;
 
 pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
     let edits: u32 = effort.choose(200, 50);
-    let rounds = u64::try_from(effort.rounds())?;
+    let rounds = u32::try_from(effort.rounds())?;
     // One for each edit, and one for each time that its parts are done by hand.
-    bench.write_posts(FIRST, 2 * rounds * edits, "Draft", 1).await?;
+    bench.write_posts(FIRST.into(), (2 * rounds * edits).into(), "Draft", 1).await?;
     let sources = bench.make_selections().await?;
     let client = crate::http::client()?;
     let machine = bench.platform.issuer.token(&Claims::client("news"))?;
@@ -75,14 +75,14 @@ impl Bench<'_> {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    async fn edit(&self, client: &Client, post: u64, sources: &[String]) -> anyhow::Result<()> {
+    async fn edit(&self, client: &Client, post: u32, sources: &[String]) -> anyhow::Result<()> {
         let blocks: Vec<_> = (0..)
             .zip(sources)
             .map(|(at, source): (i32, _)| {
                 json!({"Kind": "SelectionEmbed", "BlockId": null, "SortOrder": at, "SourceSelectionId": source})
             })
             .collect();
-        let url = format!("{}/api/v1/posts/{}/blocks", self.service.url, post_id(post));
+        let url = format!("{}/api/v1/posts/{}/blocks", self.service.url, post_id(post.into()));
         send(client.put(url).bearer_auth(&self.token).json(&json!({"Blocks": blocks}))).await
     }
 
@@ -92,7 +92,7 @@ impl Bench<'_> {
         client: &Client,
         machine: &str,
         write: &Statement,
-        post: u64,
+        post: u32,
         sources: &[String],
     ) -> anyhow::Result<()> {
         let calls = sources.iter().map(|source| {
@@ -101,12 +101,12 @@ impl Bench<'_> {
                 self.platform.internal("selections")
             );
             let body =
-                json!({"PostId": post_id(post), "ActorUserId": self.author, "AuthorUserId": self.author});
+                json!({"PostId": post_id(post.into()), "ActorUserId": self.author, "AuthorUserId": self.author});
             send(client.post(url).bearer_auth(machine).json(&body))
         });
         try_join_all(calls).await?;
         let blocks = stored_blocks(sources.len()).to_string();
-        self.posts.client.execute(write, &[&blocks, &post_id(post)]).await?;
+        self.posts.client.execute(write, &[&blocks, &post_id(post.into())]).await?;
         Ok(())
     }
 }
