@@ -27,6 +27,7 @@ mod trace;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use selections::Service;
 use serde_json::{Value, json};
 use testkit::client::{Answer, Client};
@@ -167,6 +168,11 @@ async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T
 }
 
 /// A connection to the service's own tables, for what no edge shows.
+/// What a test prepares. All at once and beside the bursts of other tests it would be shed, as a surplus should be.
+async fn a_few_at_a_time<F: Future>(requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    stream::iter(requests).buffered(8).collect().await
+}
+
 async fn sql(service: &Running) -> tokio_postgres::Client {
     let client = testkit::database::connect(&service.database_url).await.expect("the database");
     client.batch_execute("set search_path = selections").await.expect("the schema");

@@ -6,9 +6,9 @@ use testkit::client::{Answer, Client};
 use testkit::service::Running;
 
 use crate::{
-    CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, create_selection,
-    create_selection_of, detach_snapshot, favorite, guid, guids, items, items_path, listed, mark, objects,
-    path, reread, service, snapshots_path, take_snapshot, text,
+    CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, a_few_at_a_time,
+    create_selection, create_selection_of, detach_snapshot, favorite, guid, guids, items, items_path, listed,
+    mark, objects, path, reread, service, snapshots_path, take_snapshot, text,
 };
 
 /// So many callers of one service, each with connections of their own.
@@ -93,7 +93,8 @@ async fn a_snapshot_races_an_edit() {
 async fn the_hundredth_place_is_taken_once() {
     let owners: [Client; 20] = owners(service());
     mark(&owners[0], guid()).await;
-    let created = join_all((0..99).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
+    let created =
+        a_few_at_a_time((0..99).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
     let existing: Vec<Value> = created.into_iter().map(|answer| answer.expect(201)).collect();
     let race = async || {
         let routes = [SELECTIONS, FROM_FAVORITES].into_iter().cycle();
@@ -116,7 +117,8 @@ async fn the_hundredth_place_is_taken_once() {
 #[tokio::test]
 async fn parallel_deletions_free_one_place() {
     let owners: [Client; 20] = owners(service());
-    let created = join_all((0..100).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
+    let created =
+        a_few_at_a_time((0..100).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
     let first = created.into_iter().map(|answer| answer.expect(201)).next().unwrap();
 
     let answers = join_all(owners.iter().map(async |owner| owner.delete(&path(&first)).await)).await;
@@ -223,7 +225,7 @@ async fn the_two_hundredth_favorite_is_marked_once() {
     let owners: [Client; 20] = owners(service());
     let marked = guids(199);
     let marks = marked.iter().enumerate().map(|(n, object)| mark(&owners[n % 20], *object));
-    join_all(marks).await;
+    a_few_at_a_time(marks).await;
 
     for object in &marked[..3] {
         let answers =

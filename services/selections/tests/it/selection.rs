@@ -1,12 +1,11 @@
 //! What owners do with their selections.
 
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    FROM_FAVORITES, SELECTIONS, create_selection, guid, items, items_path, mark, members, open_path, path,
-    reread, service, text,
+    FROM_FAVORITES, SELECTIONS, a_few_at_a_time, create_selection, guid, items, items_path, mark, members,
+    open_path, path, reread, service, text,
 };
 
 #[tokio::test]
@@ -264,7 +263,7 @@ async fn only_the_owner_changes_a_selection() {
 async fn the_101st_selection_is_refused_until_one_is_deleted() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
-    let created = join_all((0..99).map(|_| owner.post(SELECTIONS, json!({"Title": "x"})))).await;
+    let created = a_few_at_a_time((0..99).map(|_| owner.post(SELECTIONS, json!({"Title": "x"})))).await;
     let first = created.into_iter().map(|answer| answer.expect(201)).next().unwrap();
     owner.post(FROM_FAVORITES, json!({})).await.expect(201);
 
