@@ -1,6 +1,6 @@
 //! The composition root: what the service is made of, in each of its roles.
 
-use ::db::Db;
+use ::db::{Db, Lookups};
 use ::web::{Area, RateLimit, Server};
 use actix_web::web;
 use auth::{Keys, Verifier};
@@ -64,8 +64,10 @@ impl runtime::Service for Service {
                 guest_reads: RateLimit::per_minute(config.guest_reads_per_minute),
             });
             let verifier = web::Data::new(Verifier::new(keys, auth::PLATFORM));
-            let data = move |config: &mut web::ServiceConfig| {
-                config.app_data(app.clone()).app_data(verifier.clone());
+            let database = config.database.clone();
+            let data = move |worker: &mut web::ServiceConfig| {
+                let lookups = web::Data::new(Lookups::new(&database));
+                worker.app_data(app.clone()).app_data(verifier.clone()).app_data(lookups);
             };
             public = Some(server.listen(http::PUBLIC, config.web.public, data)?);
         }

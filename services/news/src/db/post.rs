@@ -1,6 +1,6 @@
 //! Posts as they are stored.
 
-use ::db::{Cached, Db, Json, Tx};
+use ::db::{Cached, Conn, Db, Json, Lookup, Tx};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -119,11 +119,11 @@ pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> 
 }
 
 /// The post with its embeds alone for blocks: all that matters of blocks that are about to be replaced.
-pub async fn find_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
-    Ok(only(live(id).select(with_embeds()).load(tx.conn()).await?))
+pub async fn find_embeds(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<Post>> {
+    Ok(only(live(id).select(with_embeds()).load(&mut conn).await?))
 }
 
-/// The same, and nobody changes it before `tx` ends.
+/// The same within a transaction, and nobody changes it before `tx` ends.
 pub async fn lock_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
     Ok(only(live(id).select(with_embeds()).for_update().load(tx.conn()).await?))
 }
@@ -209,6 +209,23 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
 /// [`Error::Conflict`] when somebody else was first.
 pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
     keep_small(tx, changed);
+    write_blocks(tx.conn(), changed).await
+}
+
+/// The same where nothing is written beside: one statement is a transaction by itself.
+///
+/// # Errors
+/// [`Error::Conflict`] when somebody else was first.
+pub async fn save_only_blocks(db: &Db, changed: &mut Post) -> Result<(), Error> {
+    let mut conn = db.conn().await?;
+    let saved = write_blocks(&mut conn, changed).await;
+    if is_large(changed) {
+        ::db::close(conn);
+    }
+    saved
+}
+
+async fn write_blocks(conn: &mut Conn, changed: &mut Post) -> Result<(), Error> {
     let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
     let embeds: Vec<&Block> = changed.blocks.iter().filter(|block| block.embed().is_some()).collect();
     let save = diesel::update(row).set((
@@ -219,7 +236,7 @@ pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
         post::updated_by_user_id.eq(changed.updated_by_user_id),
         post::version.eq(changed.version + 1),
     ));
-    let saved = Cached(save).execute(tx.conn()).await?;
+    let saved = Cached(save).execute(conn).await?;
     swapped(saved, changed)
 }
 

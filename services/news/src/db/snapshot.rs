@@ -1,16 +1,17 @@
 //! The books on snapshots: those that an edit is taking, and those that are to be let go.
 
-use ::db::{Db, Tx};
+use ::db::{Cached, Conn, Db, Tx};
 use auth::UserId;
 use diesel::prelude::*;
+use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::{Duration, OffsetDateTime};
 
 use super::schema::{snapshot_claim, snapshot_detach};
-use crate::domain::{EditId, PostId, SelectionId, SnapshotId};
+use crate::domain::{EditId, Post, PostId, SelectionId, SnapshotId};
 
 /// A snapshot that an edit is about to take.
-#[derive(Clone, Debug, Insertable, Queryable, Selectable)]
+#[derive(Clone, Debug, Queryable, Selectable)]
 #[diesel(table_name = snapshot_claim, check_for_backend(diesel::pg::Pg))]
 pub struct Claim {
     pub edit_id: EditId,
@@ -18,7 +19,6 @@ pub struct Claim {
     pub post_id: PostId,
     pub actor_user_id: UserId,
     pub author_user_id: UserId,
-    pub due_at: OffsetDateTime,
 }
 
 /// A snapshot that is to be detached.
@@ -31,15 +31,33 @@ pub struct Detach {
     pub attempts: i32,
 }
 
-pub async fn claim(tx: &mut Tx, claims: &[Claim]) -> Result<(), ::db::Error> {
-    diesel::insert_into(snapshot_claim::table).values(claims).execute(tx.conn()).await?;
+/// Writes down what an edit of `post` is about to take, in one statement, whatever their number.
+pub async fn claim(
+    db: &Db,
+    edit: EditId,
+    sources: &[SelectionId],
+    post: &Post,
+    actor: UserId,
+    due_at: OffsetDateTime,
+) -> Result<(), ::db::Error> {
+    let claim = diesel::sql_query(
+        "insert into snapshot_claim (edit_id, source_selection_id, post_id, actor_user_id, author_user_id, due_at) \
+         select $1, unnest($2), $3, $4, $5, $6",
+    )
+    .bind::<SqlUuid, _>(edit)
+    .bind::<Array<SqlUuid>, _>(sources)
+    .bind::<SqlUuid, _>(post.id)
+    .bind::<SqlUuid, _>(actor)
+    .bind::<SqlUuid, _>(post.author_user_id)
+    .bind::<Timestamptz, _>(due_at);
+    Cached(claim).execute(&mut db.conn().await?).await?;
     Ok(())
 }
 
 /// The edit is saved: what it took is in the post. Answers how many claims it still had.
-pub async fn settle(tx: &mut Tx, edit: EditId) -> Result<usize, ::db::Error> {
+pub async fn settle(mut conn: &Conn, edit: EditId) -> QueryResult<usize> {
     let of_edit = snapshot_claim::table.filter(snapshot_claim::edit_id.eq(edit));
-    Ok(diesel::delete(of_edit).execute(tx.conn()).await?)
+    diesel::delete(of_edit).execute(&mut conn).await
 }
 
 pub async fn settle_claim(tx: &mut Tx, claim: &Claim) -> Result<(), ::db::Error> {
@@ -79,40 +97,41 @@ pub async fn let_go(
     reason: &str,
     now: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
-    let rows: Vec<_> = snapshots
-        .into_iter()
-        .map(|snapshot| {
-            (
-                snapshot_detach::snapshot_id.eq(snapshot),
-                snapshot_detach::post_id.eq(post),
-                snapshot_detach::reason.eq(reason),
-                snapshot_detach::due_at.eq(now),
-            )
-        })
-        .collect();
-    if rows.is_empty() {
+    let snapshots: Vec<SnapshotId> = snapshots.into_iter().collect();
+    if snapshots.is_empty() {
         return Ok(());
     }
-    diesel::insert_into(snapshot_detach::table)
-        .values(rows)
-        .on_conflict_do_nothing()
-        .execute(tx.conn())
-        .await?;
+    let let_go = diesel::sql_query(
+        "insert into snapshot_detach (snapshot_id, post_id, reason, due_at) select unnest($1), $2, $3, $4 \
+         on conflict do nothing",
+    )
+    .bind::<Array<SqlUuid>, _>(snapshots)
+    .bind::<SqlUuid, _>(post)
+    .bind::<Text, _>(reason)
+    .bind::<Timestamptz, _>(now);
+    Cached(let_go).execute(tx.conn()).await?;
     Ok(())
 }
 
 /// Keeps snapshots that were to be detached. Answers those for which it is too late.
-pub async fn put_back(tx: &mut Tx, snapshots: &[SnapshotId]) -> Result<Vec<SnapshotId>, ::db::Error> {
-    let of_these = || snapshot_detach::snapshot_id.eq_any(snapshots);
-    diesel::delete(snapshot_detach::table.filter(of_these()).filter(snapshot_detach::started.eq(false)))
-        .execute(tx.conn())
+///
+/// Under the lock of their post's row, without which no detachment is asked for or starts.
+pub async fn put_back(mut conn: &Conn, snapshots: &[SnapshotId]) -> QueryResult<Vec<SnapshotId>> {
+    if snapshots.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asked_for: Vec<(SnapshotId, bool)> = snapshot_detach::table
+        .filter(snapshot_detach::snapshot_id.eq_any(snapshots))
+        .select((snapshot_detach::snapshot_id, snapshot_detach::started))
+        .load(&mut conn)
         .await?;
-    let too_late = snapshot_detach::table
-        .filter(of_these())
-        .select(snapshot_detach::snapshot_id)
-        .load(tx.conn())
-        .await?;
-    Ok(too_late)
+    let (too_late, in_time): (Vec<_>, Vec<_>) = asked_for.into_iter().partition(|(_, started)| *started);
+    let ids = |rows: Vec<_>| rows.into_iter().map(|(id, _)| id).collect::<Vec<SnapshotId>>();
+    if !in_time.is_empty() {
+        let in_time = snapshot_detach::table.filter(snapshot_detach::snapshot_id.eq_any(ids(in_time)));
+        diesel::delete(in_time).execute(&mut conn).await?;
+    }
+    Ok(ids(too_late))
 }
 
 pub async fn due_detaches(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<Detach>, ::db::Error> {

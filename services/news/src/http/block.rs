@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use ::db::Lookups;
 use ::web::{Fields, Json, Problem, decode_part};
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, put, web};
@@ -241,6 +242,7 @@ pub struct SetPostBlocksResult {
 #[put("/api/v1/posts/{post_id}/blocks")]
 pub async fn set_post_blocks(
     app: Data<App>,
+    lookups: Data<Lookups>,
     id: Path<PostId>,
     actor: Actor,
     body: Json<SetPostBlocks, MAX_BODY>,
@@ -252,7 +254,8 @@ pub async fn set_post_blocks(
         web::block(move || parse_blocks(&blocks)).await.map_err(|error| Problem::internal(&error))??
     };
     let now = runtime::clock::now();
-    let post = ops::block::set_post_blocks(&app.db, &app.selections, &actor, now, *id, blocks).await?;
+    let post =
+        ops::block::set_post_blocks(&lookups, &app.db, &app.selections, &actor, now, *id, blocks).await?;
     Ok(web::Json(SetPostBlocksResult {
         post_id: post.id,
         blocks_count: post.blocks.len(),

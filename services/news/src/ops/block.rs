@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use ::db::{Db, Tx};
+use ::db::{Db, Lookups};
 use auth::Actor;
+use futures_util::future::try_join;
 use futures_util::{StreamExt, stream};
 use time::{Duration, OffsetDateTime};
 
 use crate::clients::{Selections, Taken};
 use crate::db;
-use crate::db::snapshot::Claim;
 use crate::domain::{
     Block, BlockId, EditId, Embed, Post, PostId, PostStatus, SelectionId, SnapshotId, embed_snapshot_ids,
     may_edit,
@@ -48,28 +48,21 @@ struct Resolved {
     taken: Taken,
 }
 
-/// How far an edit came in its first transaction.
-enum Begun {
-    /// Nothing was to be called: it is saved.
-    Saved(Post),
-    /// Let in; the calls come next.
-    Edit(Edit),
-}
-
 /// An edit that has been let in.
 struct Edit {
     id: EditId,
     post: Post,
 }
 
-/// Replaces the whole content of a post: two short transactions with the calls to selections between
-/// them, or one where nothing is to be called.
+/// Replaces the whole content of a post. Between what is read and what is written come the calls to
+/// selections, if any; the version that was read holds both together.
 ///
 /// # Errors
 /// In this order: [`Error::PostNotFound`], `Archived`, [`Error::Forbidden`]; [`Error::SnapshotInvalid`];
 /// [`Error::SelectionSourceDeleted`], [`Error::SelectionSourceEmpty`], [`Error::SelectionsUnavailable`];
 /// [`Error::Conflict`].
 pub async fn set_post_blocks(
+    lookups: &Lookups,
     db: &Db,
     selections: &Selections,
     actor: &Actor,
@@ -81,19 +74,19 @@ pub async fn set_post_blocks(
     let started = tokio::time::Instant::now();
     for _ in 0..ROUNDS {
         let now = now + started.elapsed();
-        let begun = db.tx(async |tx| begin(tx, actor, now, id, &blocks).await).await;
-        let saved = match begun {
-            Ok(Begun::Saved(post)) => Ok(post),
-            Ok(Begun::Edit(edit)) => {
-                let calls = resolve(selections, actor, &edit.post, &blocks);
-                let resolved = tokio::time::timeout(CALLS_DEADLINE, calls)
-                    .await
-                    .map_err(|_| Error::SelectionsUnavailable("too slow".to_owned()))??;
-                db.tx(async |tx| finish(tx, actor, now, edit, &blocks, &resolved).await).await
-            }
-            Err(stale) => Err(stale),
-        };
-        match saved {
+        let post = admit(lookups, actor, id).await?;
+        let edit = Edit { id: EditId::generate(), post };
+        let sources = sources(&blocks);
+        if !sources.is_empty() {
+            // What is going to be taken is written down first, so that it is not forgotten.
+            let due_at = now + CLAIM;
+            db::snapshot::claim(db, edit.id, &sources, &edit.post, actor.user_id, due_at).await?;
+        }
+        let calls = resolve(selections, actor, &edit.post, &sources, &blocks);
+        let resolved = tokio::time::timeout(CALLS_DEADLINE, calls)
+            .await
+            .map_err(|_| Error::SelectionsUnavailable("too slow".to_owned()))??;
+        match save(db, actor, now, edit, &blocks, &resolved).await {
             Err(Stale::Detaching(snapshots)) => release(db, selections, now, &blocks, &snapshots).await?,
             Err(Stale::Failed(error)) => return Err(error),
             Ok(post) => return Ok(post),
@@ -102,40 +95,12 @@ pub async fn set_post_blocks(
     Err(Error::Conflict)
 }
 
-/// Rules 3 and 4; and what is going to be taken is written down first, so that it is not forgotten.
-async fn begin(
-    tx: &mut Tx,
-    actor: &Actor,
-    now: OffsetDateTime,
-    id: PostId,
-    blocks: &[NewBlock],
-) -> Result<Begun, Stale> {
-    let post = db::post::find_embeds(tx, id).await?.ok_or(Error::PostNotFound)?;
-    post.check_editable().map_err(Error::from)?;
-    if !may_edit(actor, &post) {
-        return Err(Error::Forbidden.into());
-    }
-    let edit = Edit { id: EditId::generate(), post };
-    let sources = sources(blocks);
-    let known = embedded(&edit.post);
-    if sources.is_empty() && snapshots(blocks).all(|id| known.contains_key(&EmbedOf::Snapshot(id))) {
-        return Ok(Begun::Saved(finish(tx, actor, now, edit, blocks, &known).await?));
-    }
-    let claims: Vec<Claim> = sources
-        .into_iter()
-        .map(|source_selection_id| Claim {
-            edit_id: edit.id,
-            source_selection_id,
-            post_id: id,
-            actor_user_id: actor.user_id,
-            author_user_id: edit.post.author_user_id,
-            due_at: now + CLAIM,
-        })
-        .collect();
-    if !claims.is_empty() {
-        db::snapshot::claim(tx, &claims).await?;
-    }
-    Ok(Begun::Edit(edit))
+/// Rules 3 and 4.
+async fn admit(lookups: &Lookups, actor: &Actor, id: PostId) -> Result<Post, Error> {
+    let post = lookups.run(async |conn| db::post::find_embeds(conn, id).await).await?;
+    let post = post.ok_or(Error::PostNotFound)?;
+    post.check_editable()?;
+    if may_edit(actor, &post) { Ok(post) } else { Err(Error::Forbidden) }
 }
 
 /// What is in the post is active and its own: only this service detaches, and only what is in no post.
@@ -149,6 +114,7 @@ async fn resolve(
     selections: &Selections,
     actor: &Actor,
     post: &Post,
+    sources: &[SelectionId],
     blocks: &[NewBlock],
 ) -> Result<HashMap<EmbedOf, Resolved>, Error> {
     let mut resolved = embedded(post);
@@ -159,7 +125,7 @@ async fn resolve(
     for (id, snapshot) in checked {
         resolved.insert(EmbedOf::Snapshot(id), snapshot?);
     }
-    let calls = sources(blocks).into_iter().map(async |source| {
+    let calls = sources.iter().map(async |&source| {
         let taken = selections.take_snapshot(source, post.id, actor.user_id, post.author_user_id).await;
         (source, taken)
     });
@@ -192,8 +158,8 @@ impl<E: Into<Error>> From<E> for Stale {
 }
 
 /// Rules 8 and 9: content, search text and projection together, and what is no longer in the post let go.
-async fn finish(
-    tx: &mut Tx,
+async fn save(
+    db: &Db,
     actor: &Actor,
     now: OffsetDateTime,
     edit: Edit,
@@ -205,26 +171,33 @@ async fn finish(
     post.blocks = blocks.iter().map(|block| block.settle(resolved)).collect::<Result<_, _>>()?;
     post.updated_at = now;
     post.updated_by_user_id = actor.user_id;
-    // From here on the post's row is ours until the commit; detaching waits for it.
-    db::post::save_blocks(tx, &mut post).await?;
     let after = embed_snapshot_ids(&post.blocks);
-    if !after.is_empty() {
-        let too_late = db::snapshot::put_back(tx, &after).await?;
+    if before.is_empty() && after.is_empty() && post.status != PostStatus::Published {
+        db::post::save_only_blocks(db, &mut post).await?;
+        return Ok(post);
+    }
+    let claims = sources(blocks).len();
+    db.tx(async |tx| {
+        // From here on the post's row is ours until the commit; detaching waits for it.
+        db::post::save_blocks(tx, &mut post).await?;
+        let conn = &*tx.conn();
+        let (too_late, settled) =
+            try_join(db::snapshot::put_back(conn, &after), db::snapshot::settle(conn, edit.id)).await?;
         if !too_late.is_empty() {
             return Err(Stale::Detaching(too_late));
         }
-    }
-    let gone = before.into_iter().filter(|id| !after.contains(id));
-    db::snapshot::let_go(tx, post.id, gone, "BlockReplaced", now).await?;
-    let claims = sources(blocks).len();
-    // Claims that are gone were looked after meanwhile: what was taken for them may be detached.
-    if claims > 0 && db::snapshot::settle(tx, edit.id).await? < claims {
-        return Err(Error::Conflict.into());
-    }
-    if post.status == PostStatus::Published {
-        db::feed::put(tx, &post).await?;
-    }
-    Ok(post)
+        // Claims that are gone were looked after meanwhile: what was taken for them may be detached.
+        if settled < claims {
+            return Err(Error::Conflict.into());
+        }
+        let gone = before.into_iter().filter(|id| !after.contains(id));
+        db::snapshot::let_go(tx, post.id, gone, "BlockReplaced", now).await?;
+        if post.status == PostStatus::Published {
+            db::feed::put(tx, &post).await?;
+        }
+        Ok(post)
+    })
+    .await
 }
 
 /// Helps a detachment that is under way to its end, so that the source can be taken anew.
