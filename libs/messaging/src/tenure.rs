@@ -3,6 +3,7 @@
 //! Rows are read by id and deleted only after their acknowledgement, and only while the lease is
 //! still ours; whatever goes wrong, the worst is that an event is sent again.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use db::Db;
@@ -11,7 +12,6 @@ use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
-use futures_util::future::join_all;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
 use time::format_description::well_known::Rfc3339;
@@ -26,7 +26,9 @@ use crate::relay::RelayMetrics;
 use crate::schema::{outbox, outbox_lease, outbox_parked};
 
 /// Rows that are sent together: enough to fill batches, few enough to send again.
-const BATCH: i64 = 500;
+const BATCH: u16 = 500;
+/// Batches of a backlog that wait to be acknowledged while the next is read: as many as keep the broker busy.
+const UNDER_WAY: usize = 3;
 const POLL_MIN: Duration = Duration::from_millis(25);
 const POLL_MAX: Duration = Duration::from_secs(1);
 
@@ -70,25 +72,31 @@ struct InFlight {
 }
 
 impl InFlight {
-    fn ids(&self) -> Vec<i64> {
-        self.rows.iter().map(|row| row.id).collect()
+    fn ids(&self) -> impl Iterator<Item = i64> {
+        self.rows.iter().map(|row| row.id)
     }
 }
 
 impl Tenure<'_> {
-    /// Sends until `ending`, and then until nothing is left. While one batch waits to be acknowledged
-    /// and deleted, the next is read and sent.
+    /// Sends until `ending`, and then until nothing is left. While batches wait to be acknowledged and
+    /// deleted, the next is read and sent.
     pub async fn relay(&self, ending: &CancellationToken) -> Result<(), TenureError> {
         let committed = self.db.committed();
         let mut destinations = Destinations::default();
         let mut pause = POLL_MIN;
-        let mut sent = InFlight::default();
+        let mut under_way: VecDeque<InFlight> = VecDeque::new();
         loop {
-            let ids = sent.ids();
-            let (next, ()) = tokio::try_join!(self.send_next(&ids, &mut destinations), self.settle(sent))?;
-            sent = next;
+            let ids: Vec<i64> = under_way.iter().flat_map(InFlight::ids).collect();
+            // Behind a full batch there is more to send before the oldest has to be settled.
+            let is_backlog = under_way.back().is_some_and(|last| last.rows.len() == usize::from(BATCH));
+            let settled =
+                if is_backlog { under_way.len().saturating_sub(UNDER_WAY - 1) } else { under_way.len() };
+            let settled: Vec<InFlight> = under_way.drain(..settled).collect();
+            let (next, ()) = tokio::try_join!(self.send_next(&ids, &mut destinations), self.settle(settled))?;
             // What was in flight is no reason to rest: more may have come behind it.
-            if !sent.rows.is_empty() || !ids.is_empty() {
+            let is_idle = next.rows.is_empty() && ids.is_empty();
+            under_way.push_back(next);
+            if !is_idle {
                 pause = POLL_MIN;
                 continue;
             }
@@ -144,7 +152,7 @@ impl Tenure<'_> {
             .filter(not(exists(parked)))
             .filter(planned_afresh())
             .order(outbox::id)
-            .limit(BATCH)
+            .limit(i64::from(BATCH))
             .select(PendingRow::as_select())
             .load(&mut self.db.conn().await?)
             .await?;
@@ -182,26 +190,30 @@ impl Tenure<'_> {
     }
 
     /// Waits for every acknowledgement, then deletes what arrived.
-    async fn settle(&self, sent: InFlight) -> Result<(), TenureError> {
-        let mut refused: Vec<&PendingRow> = Vec::new();
-        let mut arrived = Vec::with_capacity(sent.rows.len());
-        for (row, ack) in sent.rows.iter().zip(join_all(sent.acks).await) {
-            match ack.map_err(|_| KafkaError::Canceled)? {
-                // Behind a refused one of its key it goes again after that one, should it be released.
-                Ok(_) if refused.iter().any(|other| row.waits_behind(other)) => {}
-                Ok(_) => arrived.push(row.id),
-                Err((error, _)) if needs_a_person(&error) => {
-                    self.park(row, &error).await?;
-                    refused.push(row);
+    async fn settle(&self, batches: Vec<InFlight>) -> Result<(), TenureError> {
+        for sent in batches {
+            let mut refused: Vec<PendingRow> = Vec::new();
+            let mut arrived = Vec::with_capacity(sent.rows.len());
+            // One after the other: most are there when the first is, and none wakes us before its turn.
+            for (row, ack) in sent.rows.into_iter().zip(sent.acks) {
+                match ack.await.map_err(|_| KafkaError::Canceled)? {
+                    // Behind a refused one of its key it goes again after that one, should it be released.
+                    Ok(_) if refused.iter().any(|other| row.waits_behind(other)) => {}
+                    Ok(_) => {
+                        let age = runtime::clock::now() - row.created_at;
+                        self.metrics.commit_to_ack.observe(age.as_seconds_f64().max(0.0));
+                        arrived.push(row.id);
+                    }
+                    Err((error, _)) if needs_a_person(&error) => {
+                        self.park(&row, &error).await?;
+                        refused.push(row);
+                    }
+                    Err((error, _)) => return Err(error.into()),
                 }
-                Err((error, _)) => return Err(error.into()),
             }
+            self.delete(&arrived).await?;
         }
-        let now = runtime::clock::now();
-        for row in &sent.rows {
-            self.metrics.commit_to_ack.observe((now - row.created_at).as_seconds_f64().max(0.0));
-        }
-        self.delete(&arrived).await
+        Ok(())
     }
 
     async fn delete(&self, ids: &[i64]) -> Result<(), TenureError> {
