@@ -7,13 +7,14 @@ use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing::{Metadata, Subscriber};
+use tracing::{Event, Metadata, Span, Subscriber};
 use tracing_log::NormalizeEvent;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
-use tracing_subscriber::fmt::layer;
+use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
+use tracing_subscriber::fmt;
 use tracing_subscriber::fmt::time::SystemTime;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Context as LayerContext, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -73,21 +74,22 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     }
     // Without a collector the provider still gives every request a trace id, for logs and problem bodies.
     let provider = provider.build();
-    let filter: Targets = config.filter.parse().context("LOG is not a log filter")?;
+    let targets: Targets = config.filter.parse().context("LOG is not a log filter")?;
     // It tells of each request that is none as an error, and anybody may send those.
-    let filter = filter.with_target("actix_http::h1", LevelFilter::OFF);
-    let lines = if config.json { json(filter).boxed() } else { layer().with_filter(filter).boxed() };
-    // What is logged does not decide what is traced: a quiet service still has trace ids.
+    let targets = targets.with_target("actix_http::h1", LevelFilter::OFF);
+    let lines = if config.json { Lines(json()).boxed() } else { fmt::layer().boxed() };
     let spans = (!config.disabled).then(|| {
         // Where in the code a span is opened, and how often its future was woken, nobody asks of a request.
         tracing_opentelemetry::layer()
             .with_location(false)
             .with_threads(false)
+            .with_target(false)
             .with_tracked_inactivity(false)
+            .with_context_activation(false)
             .with_tracer(provider.tracer(service))
-            .with_filter(LevelFilter::INFO)
     });
     tracing_subscriber::registry()
+        .with(wanted(targets, spans.is_some()))
         .with(spans)
         .with(lines)
         .try_init()
@@ -95,9 +97,36 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     Ok(Telemetry(provider))
 }
 
-/// A line for each event, with the id of its trace. What spans know is for traces: kept for lines as well, it
-/// would be written down anew with each field that is added, for every request.
-fn json<S: Subscriber + for<'l> LookupSpan<'l>>(filter: Targets) -> impl Layer<S> {
+/// Events that `targets` name, and spans whether or not they name them: what is logged does not decide what
+/// is traced, and a quiet service still has trace ids.
+///
+/// One filter for all layers, asked once for each place in the code. One for each layer is asked whenever a span
+/// is entered, left or told something.
+fn wanted(targets: Targets, has_spans: bool) -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
+    let spans = if has_spans { LevelFilter::INFO } else { LevelFilter::OFF };
+    let highest = targets.iter().map(|(_, level)| level).chain(targets.default_level()).chain([spans]).max();
+    let is_wanted = move |metadata: &Metadata<'_>| {
+        if metadata.is_span() {
+            *metadata.level() <= spans
+        } else {
+            targets.would_enable(metadata.target(), metadata.level())
+        }
+    };
+    FilterFn::new(is_wanted).with_max_level_hint(highest.unwrap_or(LevelFilter::OFF))
+}
+
+/// Events alone. What spans know is for traces: kept for lines as well, it would be written down anew with
+/// each field that is added, for every request.
+struct Lines<L>(L);
+
+impl<S: Subscriber, L: Layer<S>> Layer<S> for Lines<L> {
+    fn on_event(&self, event: &Event<'_>, context: LayerContext<'_, S>) {
+        self.0.on_event(event, context);
+    }
+}
+
+/// A line for each event, with the id of its trace.
+fn json<S: Subscriber + for<'l> LookupSpan<'l>>() -> JsonLayer<S> {
     let mut lines = JsonLayer::stdout();
     lines.with_timer("timestamp", SystemTime).with_level("level").with_flattened_event();
     // Of dependencies that log in the other way, their own.
@@ -106,10 +135,9 @@ fn json<S: Subscriber + for<'l> LookupSpan<'l>>(filter: Targets) -> impl Layer<S
         Some(normalized.as_ref().map_or(event.metadata().target(), Metadata::target).to_owned())
     });
     lines.add_dynamic_field("trace_id", |_, _| {
-        let context = opentelemetry::Context::current();
+        let context = Span::current().context();
         let context = context.span().span_context().clone();
         context.is_valid().then(|| context.trace_id().to_string())
     });
-    let events = filter_fn(|metadata| !metadata.is_span()).with_max_level_hint(LevelFilter::TRACE);
-    lines.with_filter(filter.and(events))
+    lines
 }

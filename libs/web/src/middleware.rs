@@ -8,14 +8,13 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, web};
+use actix_web::{Error, HttpRequest, HttpResponse, web};
 use opentelemetry::global;
 use opentelemetry::trace::TraceContextExt;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use tracing::Span;
-use tracing_actix_web::RootSpanBuilder;
+use tracing::{Instrument, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::overload::Door;
@@ -23,42 +22,22 @@ use crate::problem::{Details, Problem, ProblemBody};
 use crate::server::Area;
 
 /// The request's span: its route, never its query or headers, which may be personal.
-pub(crate) struct RequestSpan;
-
-impl RootSpanBuilder for RequestSpan {
-    fn on_request_start(request: &ServiceRequest) -> Span {
-        let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
-        request.extensions_mut().insert(Route(route.clone()));
-        let span = tracing::info_span!(
-            "request",
-            otel.name = format!("{} {route}", request.method()),
-            otel.kind = "server",
-            otel.status_code = tracing::field::Empty,
-            http.request.method = request.method().as_str(),
-            http.route = route,
-            http.response.status_code = tracing::field::Empty,
-        );
-        let parent =
-            global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
-        // A span that is filtered out has no parent to set.
-        let _ = span.set_parent(parent);
-        span
-    }
-
-    fn on_request_end<B: MessageBody>(span: Span, outcome: &Result<ServiceResponse<B>, Error>) {
-        let status = match outcome {
-            Ok(response) => response.status(),
-            Err(error) => error.as_response_error().status_code(),
-        };
-        span.record("http.response.status_code", status.as_u16());
-        if status.is_server_error() {
-            span.record("otel.status_code", "ERROR");
-        }
-    }
+fn span(request: &ServiceRequest, method: &str, route: &str) -> Span {
+    let span = tracing::info_span!(
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = tracing::field::Empty,
+        http.request.method = method,
+        http.route = route,
+        http.response.status_code = tracing::field::Empty,
+    );
+    let parent =
+        global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
+    // A span that is filtered out has no parent to set.
+    let _ = span.set_parent(parent);
+    span
 }
-
-/// The pattern of the request's path, found once.
-struct Route(String);
 
 struct Carrier<'h>(&'h HeaderMap);
 
@@ -109,7 +88,7 @@ pub(crate) struct Surroundings {
     pub(crate) door: Door,
 }
 
-/// Measures the request and renders its problem, if it has one.
+/// Traces and measures the request, and renders its problem, if it has one.
 pub(crate) async fn surround<B: MessageBody + 'static>(
     surroundings: web::Data<Surroundings>,
     mut request: ServiceRequest,
@@ -117,31 +96,32 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
 ) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, Error> {
     let started = Instant::now();
     let method = known(request.method());
+    let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
+    let span = span(&request, method, &route);
     // RFC 9110: whatever has a GET has a HEAD. The connection leaves the body of the answer out.
     if request.method() == Method::HEAD {
         request.head_mut().method = Method::GET;
     }
-    let response = next.call(request).await?;
-    let request = response.request();
-    let labels = RequestLabels {
-        listener: surroundings.listener,
-        method,
-        route: request.extensions().get::<Route>().map(|route| route.0.clone()).unwrap_or_default(),
-        status: response.status().as_u16(),
-    };
+    let response = next.call(request).instrument(span.clone()).await?;
+    let status = response.status();
+    span.record("http.response.status_code", status.as_u16());
+    let labels = RequestLabels { listener: surroundings.listener, method, route, status: status.as_u16() };
     surroundings.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
-    if response.status().as_u16() < 400 {
+    if status.as_u16() < 400 {
         return Ok(response.map_into_left_body());
     }
     let problem = response.response().extensions().get::<Problem>().cloned();
-    let problem = problem.unwrap_or_else(|| Problem::of_status(response.status()));
-    if let Details { status, cause, .. } = problem.details()
-        && status.is_server_error()
-    {
-        tracing::error!(method, route = labels.route, %problem, cause, "a request failed");
-    }
-    let rendered = render(problem.details(), &surroundings.area, request);
-    Ok(response.into_response(rendered).map_into_right_body())
+    let problem = problem.unwrap_or_else(|| Problem::of_status(status));
+    span.in_scope(|| {
+        if let Details { status, cause, .. } = problem.details()
+            && status.is_server_error()
+        {
+            span.record("otel.status_code", "ERROR");
+            tracing::error!(method, route = labels.route, %problem, cause, "a request failed");
+        }
+        let rendered = render(problem.details(), &surroundings.area, response.request());
+        Ok(response.into_response(rendered).map_into_right_body())
+    })
 }
 
 /// A problem as the caller of this request sees it.

@@ -13,13 +13,12 @@ use anyhow::Context;
 use runtime::{Metrics, Phase, Process};
 use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
-use tracing_actix_web::TracingLogger;
 use utoipa::openapi::Paths;
 use utoipa::openapi::path::PathItem;
 use utoipa_actix_web::AppExt;
 
 use crate::document::{describe, operations};
-use crate::middleware::{Durations, RequestSpan, Surroundings, durations, surround};
+use crate::middleware::{Durations, Surroundings, durations, surround};
 use crate::overload::{Doors, admit};
 use crate::rate_limit::TrustedProxies;
 use crate::unread::hold_body;
@@ -150,7 +149,6 @@ impl Server {
                 .app_data(web::PathConfig::default().error_handler(|_, _| Problem::not_found().into()))
                 .default_service(web::to(unmatched))
                 .wrap(from_fn(surround))
-                .wrap(TracingLogger::<RequestSpan>::new())
                 .wrap(from_fn(admit))
                 .wrap(from_fn(hold_body))
         })
