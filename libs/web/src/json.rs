@@ -137,7 +137,7 @@ fn has_lone_surrogate(body: &[u8]) -> bool {
         u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     };
     let mut at = 0;
-    while let Some(found) = body[at..].iter().position(|byte| *byte == b'\\') {
+    while let Some(found) = memchr::memchr(b'\\', &body[at..]) {
         at += found;
         at += match (unit(at), unit(at + 6)) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,

@@ -1,6 +1,6 @@
 //! Favorites of an owner.
 
-use ::db::{Conn, Tx};
+use ::db::{Cached, Conn, Tx};
 use ::web::{Paging, SortKey};
 use auth::UserId;
 use diesel::prelude::*;
@@ -38,15 +38,14 @@ pub async fn insert(
     object: PropertyObjectId,
     now: OffsetDateTime,
 ) -> Result<bool, ::db::Error> {
-    let inserted = diesel::insert_into(favorite::table)
+    let insert = diesel::insert_into(favorite::table)
         .values((
             favorite::owner_user_id.eq(owner),
             favorite::property_object_id.eq(object),
             favorite::added_at.eq(now),
         ))
-        .on_conflict_do_nothing()
-        .execute(tx.conn())
-        .await?;
+        .on_conflict_do_nothing();
+    let inserted = Cached(insert).execute(tx.conn()).await?;
     Ok(inserted == 1)
 }
 

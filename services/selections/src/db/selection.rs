@@ -126,12 +126,11 @@ impl SortKey for SelectionSort {
 
 /// Stores a new selection; `false` when its public code has been used before.
 pub async fn insert(tx: &mut Tx, new: &Selection) -> Result<bool, ::db::Error> {
-    let inserted = diesel::insert_into(selection::table)
+    let insert = diesel::insert_into(selection::table)
         .values(SelectionView::from(new.clone()))
         .on_conflict(selection::public_code)
-        .do_nothing()
-        .execute(tx.conn())
-        .await?;
+        .do_nothing();
+    let inserted = Cached(insert).execute(tx.conn()).await?;
     Ok(inserted == 1)
 }
 

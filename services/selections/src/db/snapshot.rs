@@ -70,8 +70,8 @@ fn stored(reason: DetachReason) -> &'static str {
 
 /// Stores a snapshot; `false` when the post has an active one of the same source.
 pub async fn insert(tx: &mut Tx, row: SnapshotRow) -> Result<bool, ::db::Error> {
-    let inserted =
-        diesel::insert_into(snapshot::table).values(row).on_conflict_do_nothing().execute(tx.conn()).await?;
+    let insert = diesel::insert_into(snapshot::table).values(row).on_conflict_do_nothing();
+    let inserted = Cached(insert).execute(tx.conn()).await?;
     Ok(inserted == 1)
 }
 
