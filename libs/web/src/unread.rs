@@ -1,5 +1,6 @@
-//! Bodies that are not read to their end. actix reads a chunked one on after the answer, however long
-//! it is, unless somebody still holds it; then it closes the connection. So the answer holds it.
+//! Bodies that are not read to their end. One that has come whole is taken in after all, so that its connection can be
+//! kept: actix closes that of any other. But it reads a chunked one on after the answer, however long it is, unless
+//! somebody still holds it. So the answer holds it.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use actix_web::error::PayloadError;
 use actix_web::middleware::Next;
 use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage};
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 
 /// Keeps the body of the request until it is answered.
 ///
@@ -22,26 +23,44 @@ pub(crate) async fn hold_body<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<EitherBody<B>>, Error> {
-    let body = match request.take_payload() {
+    let mut body = match request.take_payload() {
         Payload::None => return Ok(next.call(request).await?.map_into_left_body()),
-        body => Held(Rc::new(RefCell::new(body))),
+        payload => Held(Rc::new(RefCell::new(Some(payload)))),
     };
     request.set_payload(Payload::Stream { payload: Box::pin(body.clone()) });
     let response = next.call(request).await?;
+    body.take_what_has_come().await;
     Ok(response.map_body(|_, answer| {
         EitherBody::right(BoxBody::new(Answer { answer: answer.boxed(), _body: body }))
     }))
 }
 
-/// The body of a request, for its handler to read and for its answer to hold.
+/// The body of a request, until its end, for its handler to read and for its answer to hold.
 #[derive(Clone)]
-struct Held(Rc<RefCell<Payload>>);
+struct Held(Rc<RefCell<Option<Payload>>>);
+
+impl Held {
+    /// Refusing a request often takes less time than its body, which lies behind it in the same packet.
+    async fn take_what_has_come(&mut self) {
+        if self.0.borrow().is_some() {
+            // The connection hands it out in between.
+            tokio::task::yield_now().await;
+            while let Some(Some(Ok(_))) = self.next().now_or_never() {}
+        }
+    }
+}
 
 impl Stream for Held {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.borrow_mut().poll_next_unpin(context)
+        let mut body = self.0.borrow_mut();
+        let Some(payload) = &mut *body else { return Poll::Ready(None) };
+        let polled = payload.poll_next_unpin(context);
+        if matches!(polled, Poll::Ready(None)) {
+            *body = None;
+        }
+        polled
     }
 }
 

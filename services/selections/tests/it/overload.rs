@@ -54,14 +54,31 @@ fn expect_shed(answer: &Answer) {
 
 /// The head of a request; the test sends the rest, or nothing.
 async fn begin(caller: &Client, method: Method, more: &str) -> TcpStream {
+    begin_with(caller, method, &format!("{more}\r\n")).await
+}
+
+/// The first lines of a request, and what is to follow.
+async fn begin_with(caller: &Client, method: Method, rest: &str) -> TcpStream {
     let request = caller.request(method.clone(), SELECTIONS).build().unwrap();
     let address = request.url().socket_addrs(|| None).unwrap()[0];
     let token = request.headers()["authorization"].to_str().unwrap();
-    let head =
-        format!("{method} {SELECTIONS} HTTP/1.1\r\nHost: test\r\nAuthorization: {token}\r\n{more}\r\n");
+    let head = format!("{method} {SELECTIONS} HTTP/1.1\r\nHost: test\r\nAuthorization: {token}\r\n{rest}");
     let mut connection = TcpStream::connect(address).await.unwrap();
     connection.write_all(head.as_bytes()).await.unwrap();
     connection
+}
+
+/// The next answer of a connection, which stays open.
+async fn answer(connection: &mut TcpStream) -> String {
+    let mut answer = String::new();
+    let mut buffer = [0; 4096];
+    // The body is one line of JSON.
+    while !answer.ends_with('}') {
+        let length = connection.read(&mut buffer).await.unwrap();
+        assert_ne!(length, 0, "closed after {answer:?}");
+        answer.push_str(std::str::from_utf8(&buffer[..length]).unwrap());
+    }
+    answer
 }
 
 /// Overload: as many requests as fit are answered, those above are shed, and counted.
@@ -118,6 +135,34 @@ async fn a_full_listener_sheds_before_anything_else() {
     let (taken, ()) = join(owner.get(SELECTIONS), flooding).await;
 
     taken.expect(200);
+}
+
+/// Overload: a request that is refused before its body is read keeps its connection, if the body is there: under
+/// pressure nobody has to connect anew.
+#[tokio::test]
+async fn who_is_refused_keeps_the_connection() {
+    let service = start("1");
+    let (_, owner) = service.user();
+    let lock = lock(&service).await;
+    let asking = async {
+        until_under_way(&service, 1).await;
+        let body = "Content-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"Title\":\"x\"}";
+        let mut connection = begin_with(&owner, Method::POST, body).await;
+        assert!(answer(&mut connection).await.starts_with("HTTP/1.1 503 "), "shed");
+        let request = format!("POST {SELECTIONS} HTTP/1.1\r\nHost: test\r\n{body}");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        assert!(answer(&mut connection).await.starts_with("HTTP/1.1 503 "), "shed once more");
+        drop(lock);
+        connection
+    };
+    let (taken, mut connection) = join(owner.get(SELECTIONS), asking).await;
+    taken.expect(200);
+
+    let request = format!("POST {SELECTIONS} HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n{{}}");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    assert!(answer(&mut connection).await.starts_with("HTTP/1.1 401 "), "nobody is signed in");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    assert!(answer(&mut connection).await.starts_with("HTTP/1.1 401 "), "nobody is signed in, still");
 }
 
 /// Overload: whatever becomes of a request, its place is free afterwards.
