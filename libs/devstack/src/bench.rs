@@ -36,7 +36,7 @@ use crate::stack::Lock;
 pub(crate) struct Bench {
     /// Which to run; all of them without a name
     names: Vec<String>,
-    /// A first answer in two minutes: fewer and shorter rounds, nothing written
+    /// A first answer in two to three minutes: fewer and shorter rounds, nothing written
     #[arg(long)]
     quick: bool,
     /// Only say which there are

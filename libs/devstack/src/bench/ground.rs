@@ -82,6 +82,8 @@ impl Ground {
         Ok(Env::new(move |name| match name {
             "DATABASE_URL" => Some(database.clone()),
             "KAFKA_BROKERS" => Some(brokers.clone()),
+            // The embedded broker lets nobody in for one who has left before the session times out.
+            "KAFKA_SESSION_TIMEOUT_MS" => Some("6000".to_owned()),
             _ => None,
         }))
     }

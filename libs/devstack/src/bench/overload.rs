@@ -16,9 +16,9 @@ pub(super) const MEMBER: Member = Member {
 /// The highest rate comes from so many connections.
 const USUAL: u32 = 64;
 /// Three times as many come from so many, who wait most of the time.
-const CROWD: u32 = 4_000;
-/// They ask for a little more, since their own waiting for answers takes from it.
-const OFFERED: f64 = 3.5;
+const CROWD: u32 = 2_000;
+/// They ask for more, since their own waiting for answers takes from it.
+const OFFERED: f64 = 4.5;
 
 async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let step = Step::start("overload");

@@ -52,12 +52,12 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
     let idle = Pace {
         name: "one event every 100 ms",
         every: Duration::from_millis(100),
-        events: effort.choose(100, 50),
+        events: effort.choose(100, 20),
     };
     let busy = Pace {
         name: "2,000 events/s",
         every: Duration::from_micros(500),
-        events: effort.choose(20_000, 8_000),
+        events: effort.choose(20_000, 4_000),
     };
     let process = bench.ground.process();
     bench.bus().start(&process, vec![RELAYED.to_owned()])?;
