@@ -85,14 +85,21 @@ impl Tenure<'_> {
         let mut destinations = Destinations::default();
         let mut pause = POLL_MIN;
         let mut under_way: VecDeque<InFlight> = VecDeque::new();
+        let mut refused: Vec<PendingRow> = Vec::new();
         loop {
             let ids: Vec<i64> = under_way.iter().flat_map(InFlight::ids).collect();
+            if ids.is_empty() {
+                refused.clear();
+            }
             // Behind a full batch there is more to send before the oldest has to be settled.
             let is_backlog = under_way.back().is_some_and(|last| last.rows.len() == usize::from(BATCH));
             let settled =
                 if is_backlog { under_way.len().saturating_sub(UNDER_WAY - 1) } else { under_way.len() };
             let settled: Vec<InFlight> = under_way.drain(..settled).collect();
-            let (next, ()) = tokio::try_join!(self.send_next(&ids, &mut destinations), self.settle(settled))?;
+            let (next, ()) = tokio::try_join!(
+                self.send_next(&ids, &mut destinations),
+                self.settle(settled, &mut refused)
+            )?;
             // What was in flight is no reason to rest: more may have come behind it.
             let is_idle = next.rows.is_empty() && ids.is_empty();
             under_way.push_back(next);
@@ -189,10 +196,10 @@ impl Tenure<'_> {
         }
     }
 
-    /// Waits for every acknowledgement, then deletes what arrived.
-    async fn settle(&self, batches: Vec<InFlight>) -> Result<(), TenureError> {
+    /// Waits for every acknowledgement, then deletes what arrived. What the broker has `refused` of these batches or of
+    /// those before them, while they were under way, is parked.
+    async fn settle(&self, batches: Vec<InFlight>, refused: &mut Vec<PendingRow>) -> Result<(), TenureError> {
         for sent in batches {
-            let mut refused: Vec<PendingRow> = Vec::new();
             let mut arrived = Vec::with_capacity(sent.rows.len());
             // One after the other: most are there when the first is, and none wakes us before its turn.
             for (row, ack) in sent.rows.into_iter().zip(sent.acks) {

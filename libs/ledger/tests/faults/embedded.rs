@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use crate::broker::endure;
-use crate::rig::{COUNTED, Rig, eventually};
+use crate::rig::{BULK, COUNTED, Rig, eventually};
 
 #[tokio::test]
 async fn a_broker_that_was_away_gets_everything() {
@@ -61,6 +61,33 @@ async fn refused_requests_are_repeated() {
         }
     })
     .await;
+}
+
+/// Of a backlog several batches are under way when the broker refuses what was in the first.
+#[tokio::test]
+async fn behind_what_the_broker_refuses_its_key_waits_in_every_batch() {
+    let rig = Rig::new().await;
+    let _worker = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    eventually("the deletion", async || rig.number("select count(*) from outbox").await == 0).await;
+    rig.broker.embedded().broker_round_trip_time(1, Duration::from_millis(400)).unwrap();
+    let refusal = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE];
+    rig.broker.embedded().request_errors(RDKafkaApiKey::Produce, &refusal);
+    // Three events of each key, a thousand keys apart.
+    rig.bulk(3000).await;
+
+    let waiting = format!(
+        "select count(distinct key) * 3 - count(*) from outbox_parked where topic = '{BULK}' having count(*) > 0"
+    );
+    let parked = format!("select count(*) from outbox_parked where topic = '{BULK}'");
+    eventually("a refusal", async || rig.number(&parked).await > 0).await;
+    eventually("the later events of its keys, and no others", async || {
+        rig.number("select count(*) from outbox").await == rig.number(&waiting).await
+    })
+    .await;
+    let others = "select count(*) from outbox where key not in (select key from outbox_parked)";
+    assert_eq!(rig.number(others).await, 0);
 }
 
 #[tokio::test]
