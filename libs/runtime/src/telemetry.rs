@@ -88,17 +88,19 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
             .with_context_activation(false)
             .with_tracer(provider.tracer(service))
     });
+    let wanted = wanted(targets, spans.is_some());
+    // The filter comes last, which is outermost: a layer that is absent would take its level for its own.
     tracing_subscriber::registry()
-        .with(wanted(targets, spans.is_some()))
         .with(spans)
         .with(lines)
+        .with(wanted)
         .try_init()
         .context("telemetry was started twice")?;
     Ok(Telemetry(provider))
 }
 
-/// Events that `targets` name, and spans whether or not they name them: what is logged does not decide what
-/// is traced, and a quiet service still has trace ids.
+/// Events that `targets` name, for the log and for the traces, and spans whether or not they name them: a quiet
+/// service still has trace ids.
 ///
 /// One filter for all layers, asked once for each place in the code. One for each layer is asked whenever a span
 /// is entered, left or told something.
@@ -140,4 +142,30 @@ fn json<S: Subscriber + for<'l> LookupSpan<'l>>() -> JsonLayer<S> {
         context.is_valid().then(|| context.trace_id().to_string())
     });
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::filter::LevelFilter;
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::{Layer, Registry, fmt};
+
+    use super::wanted;
+
+    /// What is asked of every place in the code, and of dependencies that log in the other way.
+    fn highest(log: &str, has_spans: bool) -> Option<LevelFilter> {
+        let spans = has_spans.then(tracing_opentelemetry::layer);
+        let filter = wanted(log.parse().unwrap(), has_spans);
+        let stack = Registry::default().with(spans).with(fmt::layer().boxed()).with(filter);
+        tracing::Subscriber::max_level_hint(&stack)
+    }
+
+    #[test]
+    fn nobody_is_asked_for_more_than_is_wanted() {
+        assert_eq!(highest("off", false), Some(LevelFilter::OFF));
+        assert_eq!(highest("off", true), Some(LevelFilter::INFO), "spans");
+        assert_eq!(highest("warn", false), Some(LevelFilter::WARN));
+        assert_eq!(highest("selections=debug", true), Some(LevelFilter::DEBUG));
+        assert_eq!(highest("info,news=trace", false), Some(LevelFilter::TRACE));
+    }
 }
