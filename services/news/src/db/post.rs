@@ -167,7 +167,7 @@ fn keep_small(tx: &mut Tx, post: &Post) {
 }
 
 /// Whether the post is worth a connection.
-fn is_large(post: &Post) -> bool {
+pub fn is_large(post: &Post) -> bool {
     let words = |image: &GalleryImage| {
         let caption = image.caption.as_ref().map_or(0, |caption| caption.as_str().len());
         caption + image.alt.as_ref().map_or(0, |alt| alt.as_str().len())
@@ -212,17 +212,13 @@ pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
     write_blocks(tx.conn(), changed).await
 }
 
-/// The same where nothing is written beside: one statement is a transaction by itself.
+/// The same where nothing is written beside: one statement is a transaction by itself. Not for what is
+/// [large](is_large), whose connection has to go even if nobody waits for the end.
 ///
 /// # Errors
 /// [`Error::Conflict`] when somebody else was first.
 pub async fn save_only_blocks(db: &Db, changed: &mut Post) -> Result<(), Error> {
-    let mut conn = db.conn().await?;
-    let saved = write_blocks(&mut conn, changed).await;
-    if is_large(changed) {
-        ::db::close(conn);
-    }
-    saved
+    write_blocks(&mut *db.conn().await?, changed).await
 }
 
 async fn write_blocks(conn: &mut Conn, changed: &mut Post) -> Result<(), Error> {

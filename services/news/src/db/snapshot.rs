@@ -125,13 +125,16 @@ pub async fn put_back(mut conn: &Conn, snapshots: &[SnapshotId]) -> QueryResult<
         .select((snapshot_detach::snapshot_id, snapshot_detach::started))
         .load(&mut conn)
         .await?;
-    let (too_late, in_time): (Vec<_>, Vec<_>) = asked_for.into_iter().partition(|(_, started)| *started);
-    let ids = |rows: Vec<_>| rows.into_iter().map(|(id, _)| id).collect::<Vec<SnapshotId>>();
+    let ids = |started| {
+        let rows = asked_for.iter().filter(move |(_, has_started)| *has_started == started);
+        rows.map(|(id, _)| *id).collect::<Vec<SnapshotId>>()
+    };
+    let (too_late, in_time) = (ids(true), ids(false));
     if !in_time.is_empty() {
-        let in_time = snapshot_detach::table.filter(snapshot_detach::snapshot_id.eq_any(ids(in_time)));
-        diesel::delete(in_time).execute(&mut conn).await?;
+        let kept = snapshot_detach::table.filter(snapshot_detach::snapshot_id.eq_any(in_time));
+        diesel::delete(kept).execute(&mut conn).await?;
     }
-    Ok(ids(too_late))
+    Ok(too_late)
 }
 
 pub async fn due_detaches(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<Detach>, ::db::Error> {

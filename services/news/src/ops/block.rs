@@ -172,7 +172,8 @@ async fn save(
     post.updated_at = now;
     post.updated_by_user_id = actor.user_id;
     let after = embed_snapshot_ids(&post.blocks);
-    if before.is_empty() && after.is_empty() && post.status != PostStatus::Published {
+    let is_alone = before.is_empty() && after.is_empty() && post.status != PostStatus::Published;
+    if is_alone && !db::post::is_large(&post) {
         db::post::save_only_blocks(db, &mut post).await?;
         return Ok(post);
     }
@@ -181,8 +182,8 @@ async fn save(
         // From here on the post's row is ours until the commit; detaching waits for it.
         db::post::save_blocks(tx, &mut post).await?;
         let conn = &*tx.conn();
-        let (too_late, settled) =
-            try_join(db::snapshot::put_back(conn, &after), db::snapshot::settle(conn, edit.id)).await?;
+        let settle = async { if claims == 0 { Ok(0) } else { db::snapshot::settle(conn, edit.id).await } };
+        let (too_late, settled) = try_join(db::snapshot::put_back(conn, &after), settle).await?;
         if !too_late.is_empty() {
             return Err(Stale::Detaching(too_late));
         }
