@@ -5,7 +5,7 @@ dofile('report.lua')
 local number
 local paragraph = 'Two rooms with a view of the river, close to the park, quiet and bright. '
 
--- What is written differs from what was there. Made before it is sent, since the load shares the machine.
+-- A hundred different bodies, made before they are sent, since the load shares the machine.
 local function body(text)
   local blocks = {}
   for at = 0, 9 do
