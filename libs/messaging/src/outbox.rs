@@ -106,7 +106,7 @@ fn context(contract_version: u32) -> Map<String, Value> {
 }
 
 /// A row on its way to the broker.
-#[derive(Queryable, Selectable)]
+#[derive(Clone, Queryable, Selectable)]
 #[diesel(table_name = outbox)]
 pub(crate) struct PendingRow {
     pub id: i64,

@@ -69,6 +69,8 @@ pub(crate) struct Tenure<'r> {
 struct InFlight {
     rows: Vec<PendingRow>,
     acks: Vec<DeliveryFuture>,
+    /// What the broker has refused of the batches before, when these rows were already sent.
+    behind: Vec<PendingRow>,
 }
 
 impl InFlight {
@@ -85,21 +87,18 @@ impl Tenure<'_> {
         let mut destinations = Destinations::default();
         let mut pause = POLL_MIN;
         let mut under_way: VecDeque<InFlight> = VecDeque::new();
-        let mut refused: Vec<PendingRow> = Vec::new();
         loop {
             let ids: Vec<i64> = under_way.iter().flat_map(InFlight::ids).collect();
-            if ids.is_empty() {
-                refused.clear();
-            }
             // Behind a full batch there is more to send before the oldest has to be settled.
             let is_backlog = under_way.back().is_some_and(|last| last.rows.len() == usize::from(BATCH));
             let settled =
                 if is_backlog { under_way.len().saturating_sub(UNDER_WAY - 1) } else { under_way.len() };
             let settled: Vec<InFlight> = under_way.drain(..settled).collect();
-            let (next, ()) = tokio::try_join!(
-                self.send_next(&ids, &mut destinations),
-                self.settle(settled, &mut refused)
-            )?;
+            let (mut next, refused) =
+                tokio::try_join!(self.send_next(&ids, &mut destinations), self.settle(settled))?;
+            for batch in under_way.iter_mut().chain([&mut next]) {
+                batch.behind.extend(refused.iter().cloned());
+            }
             // What was in flight is no reason to rest: more may have come behind it.
             let is_idle = next.rows.is_empty() && ids.is_empty();
             under_way.push_back(next);
@@ -196,16 +195,16 @@ impl Tenure<'_> {
         }
     }
 
-    /// Waits for every acknowledgement, then deletes what arrived. What the broker has `refused` of these batches or of
-    /// those before them, while they were under way, is parked.
-    async fn settle(&self, batches: Vec<InFlight>, refused: &mut Vec<PendingRow>) -> Result<(), TenureError> {
+    /// Waits for every acknowledgement, then deletes what arrived. What the broker refused is parked, and answered.
+    async fn settle(&self, batches: Vec<InFlight>) -> Result<Vec<PendingRow>, TenureError> {
+        let mut refused: Vec<PendingRow> = Vec::new();
         for sent in batches {
             let mut arrived = Vec::with_capacity(sent.rows.len());
             // One after the other: most are there when the first is, and none wakes us before its turn.
             for (row, ack) in sent.rows.into_iter().zip(sent.acks) {
                 match ack.await.map_err(|_| KafkaError::Canceled)? {
                     // Behind a refused one of its key it goes again after that one, should it be released.
-                    Ok(_) if refused.iter().any(|other| row.waits_behind(other)) => {}
+                    Ok(_) if sent.behind.iter().chain(&refused).any(|other| row.waits_behind(other)) => {}
                     Ok(_) => {
                         let age = runtime::clock::now() - row.created_at;
                         self.metrics.commit_to_ack.observe(age.as_seconds_f64().max(0.0));
@@ -220,7 +219,7 @@ impl Tenure<'_> {
             }
             self.delete(&arrived).await?;
         }
-        Ok(())
+        Ok(refused)
     }
 
     async fn delete(&self, ids: &[i64]) -> Result<(), TenureError> {
