@@ -10,7 +10,6 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use reqwest_retry::{Retryable, RetryableStrategy};
 use tracing::Instrument;
-use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::token::MachineToken;
 
@@ -38,7 +37,7 @@ impl Middleware for Try {
             http.response.status_code = tracing::field::Empty,
         );
         async {
-            let context = tracing::Span::current().context();
+            let context = opentelemetry::Context::current();
             opentelemetry::global::get_text_map_propagator(|propagator| {
                 propagator.inject_context(&context, &mut HeaderInjector(request.headers_mut()));
             });

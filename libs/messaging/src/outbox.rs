@@ -3,9 +3,8 @@
 use db::Tx;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
-use opentelemetry::global;
+use opentelemetry::{Context, global};
 use serde_json::{Map, Value, json};
-use tracing_opentelemetry::OpenTelemetrySpanExt;
 use uuid::Uuid;
 
 use crate::envelope::{Event, Message};
@@ -94,7 +93,7 @@ fn row<E: Event>(event: &E) -> Result<NewRow<'static>, db::Error> {
 /// What the relay cannot know later: the contract's version, and the trace that the change is part of.
 fn context(contract_version: u32) -> Map<String, Value> {
     let mut trace = std::collections::HashMap::new();
-    let current = tracing::Span::current().context();
+    let current = Context::current();
     global::get_text_map_propagator(|propagator| propagator.inject_context(&current, &mut trace));
     let mut headers = Map::new();
     headers.insert("contractversion".to_owned(), json!(contract_version.to_string()));

@@ -3,13 +3,13 @@
 use anyhow::Context;
 use json_subscriber::JsonLayer;
 use opentelemetry::trace::{TraceContextExt, TracerProvider as _};
+use opentelemetry::{Context as TraceContext, global};
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing::{Event, Metadata, Span, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_log::NormalizeEvent;
-use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
 use tracing_subscriber::fmt;
@@ -38,7 +38,7 @@ impl Config {
         let disabled = env.or(
             "OTEL_SDK_DISABLED",
             false,
-            "no traces, no trace ids, no `traceparent` for others: to measure what they cost",
+            "no spans and no trace ids of its own: to measure what they cost",
         );
         Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint?, disabled: disabled? })
     }
@@ -61,7 +61,7 @@ impl Telemetry {
 /// # Errors
 /// A filter or an endpoint that cannot be used, or a second call in one process.
 pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry> {
-    opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
+    global::set_text_map_propagator(TraceContextPropagator::new());
     let resource = Resource::builder().with_service_name(service).build();
     let mut provider = SdkTracerProvider::builder().with_resource(resource);
     if let Some(endpoint) = &config.otlp_endpoint {
@@ -79,13 +79,13 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     let targets = targets.with_target("actix_http::h1", LevelFilter::OFF);
     let lines = if config.json { Lines(json()).boxed() } else { fmt::layer().boxed() };
     let spans = (!config.disabled).then(|| {
+        global::set_tracer_provider(provider.clone());
         // Where in the code a span is opened, and how often its future was woken, nobody asks of a request.
         tracing_opentelemetry::layer()
             .with_location(false)
             .with_threads(false)
             .with_target(false)
             .with_tracked_inactivity(false)
-            .with_context_activation(false)
             .with_tracer(provider.tracer(service))
     });
     let wanted = wanted(targets, spans.is_some());
@@ -127,6 +127,14 @@ impl<S: Subscriber, L: Layer<S>> Layer<S> for Lines<L> {
     }
 }
 
+/// The trace that the current work is part of.
+pub fn trace_id() -> Option<String> {
+    TraceContext::map_current(|context| {
+        let span = context.span();
+        span.span_context().is_valid().then(|| span.span_context().trace_id().to_string())
+    })
+}
+
 /// A line for each event, with the id of its trace.
 fn json<S: Subscriber + for<'l> LookupSpan<'l>>() -> JsonLayer<S> {
     let mut lines = JsonLayer::stdout();
@@ -136,11 +144,7 @@ fn json<S: Subscriber + for<'l> LookupSpan<'l>>() -> JsonLayer<S> {
         let normalized = event.normalized_metadata();
         Some(normalized.as_ref().map_or(event.metadata().target(), Metadata::target).to_owned())
     });
-    lines.add_dynamic_field("trace_id", |_, _| {
-        let context = Span::current().context();
-        let context = context.span().span_context().clone();
-        context.is_valid().then(|| context.trace_id().to_string())
-    });
+    lines.add_dynamic_field("trace_id", |_, _| trace_id());
     lines
 }
 

@@ -9,34 +9,30 @@ use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpRequest, HttpResponse, web};
-use opentelemetry::global;
-use opentelemetry::trace::TraceContextExt;
+use opentelemetry::context::FutureExt;
+use opentelemetry::global::{self, BoxedTracer};
+use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer};
+use opentelemetry::{Context, KeyValue};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use tracing::{Instrument, Span};
-use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::overload::Door;
 use crate::problem::{Details, Problem, ProblemBody};
 use crate::server::Area;
 
-/// The request's span: its route, never its query or headers, which may be personal.
-fn span(request: &ServiceRequest, method: &str, route: &str) -> Span {
-    let span = tracing::info_span!(
-        "request",
-        otel.name = format!("{method} {route}"),
-        otel.kind = "server",
-        otel.status_code = tracing::field::Empty,
-        http.request.method = method,
-        http.route = route,
-        http.response.status_code = tracing::field::Empty,
-    );
+/// The request's span: its route, never its query or headers, which may be personal. Begun at the tracer itself, since
+/// a span that is not sampled then costs next to nothing.
+fn begin(tracer: &BoxedTracer, request: &ServiceRequest, method: &'static str, route: &str) -> Context {
     let parent =
         global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
-    // A span that is filtered out has no parent to set.
-    let _ = span.set_parent(parent);
-    span
+    let span = tracer.span_builder(format!("{method} {route}")).with_kind(SpanKind::Server);
+    let context = parent.with_span(span.start_with_context(tracer, &parent));
+    if context.span().is_recording() {
+        context.span().set_attribute(KeyValue::new("http.request.method", method));
+        context.span().set_attribute(KeyValue::new("http.route", route.to_owned()));
+    }
+    context
 }
 
 struct Carrier<'h>(&'h HeaderMap);
@@ -49,12 +45,6 @@ impl opentelemetry::propagation::Extractor for Carrier<'_> {
     fn keys(&self) -> Vec<&str> {
         self.0.keys().map(header::HeaderName::as_str).collect()
     }
-}
-
-fn trace_id(span: &Span) -> Option<String> {
-    let context = span.context();
-    let context = context.span().span_context().clone();
-    context.is_valid().then(|| context.trace_id().to_string())
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -85,6 +75,7 @@ pub(crate) struct Surroundings {
     pub(crate) listener: &'static str,
     pub(crate) area: Area,
     pub(crate) durations: Durations,
+    pub(crate) tracer: BoxedTracer,
     pub(crate) door: Door,
 }
 
@@ -97,14 +88,14 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     let started = Instant::now();
     let method = known(request.method());
     let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
-    let span = span(&request, method, &route);
+    let context = begin(&surroundings.tracer, &request, method, &route);
     // RFC 9110: whatever has a GET has a HEAD. The connection leaves the body of the answer out.
     if request.method() == Method::HEAD {
         request.head_mut().method = Method::GET;
     }
-    let response = next.call(request).instrument(span.clone()).await?;
+    let response = next.call(request).with_context(context.clone()).await?;
     let status = response.status();
-    span.record("http.response.status_code", status.as_u16());
+    context.span().set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
     let labels = RequestLabels { listener: surroundings.listener, method, route, status: status.as_u16() };
     surroundings.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
     if status.as_u16() < 400 {
@@ -112,23 +103,22 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     }
     let problem = response.response().extensions().get::<Problem>().cloned();
     let problem = problem.unwrap_or_else(|| Problem::of_status(status));
-    span.in_scope(|| {
-        if let Details { status, cause, .. } = problem.details()
-            && status.is_server_error()
-        {
-            span.record("otel.status_code", "ERROR");
-            tracing::error!(method, route = labels.route, %problem, cause, "a request failed");
-        }
-        let rendered = render(problem.details(), &surroundings.area, response.request());
-        Ok(response.into_response(rendered).map_into_right_body())
-    })
+    let _current = context.clone().attach();
+    if let Details { status, cause, .. } = problem.details()
+        && status.is_server_error()
+    {
+        context.span().set_status(Status::error(problem.to_string()));
+        tracing::error!(method, route = labels.route, %problem, cause, "a request failed");
+    }
+    let rendered = render(problem.details(), &surroundings.area, response.request());
+    Ok(response.into_response(rendered).map_into_right_body())
 }
 
 /// A problem as the caller of this request sees it.
 pub(crate) fn render(problem: &Details, area: &Area, request: &HttpRequest) -> HttpResponse {
     let language = area.messages.negotiate(request);
-    let trace_id = trace_id(&Span::current());
-    let body = ProblemBody::new(&problem.into(), area, &language, request.path(), trace_id);
+    let body =
+        ProblemBody::new(&problem.into(), area, &language, request.path(), runtime::telemetry::trace_id());
     let mut response = HttpResponse::build(problem.status);
     response.insert_header((header::CONTENT_LANGUAGE, language.language));
     response.insert_header((header::VARY, "Accept-Language"));

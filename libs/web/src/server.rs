@@ -127,6 +127,7 @@ impl Server {
             listener: listener.name,
             area: self.area.clone(),
             durations: self.durations.clone(),
+            tracer: opentelemetry::global::tracer("web"),
             door: self.doors.of(listener.name),
         });
         let trusted = web::Data::new(TrustedProxies(self.config.trusted_proxies.clone()));

@@ -40,6 +40,26 @@ async fn a_collector_sees_a_consumer_in_the_trace_of_its_message() {
     assert_eq!(consumed.parent_span_id, requested.span_id);
 }
 
+/// What is not sampled is not sent, and has an id all the same: for the caller, and for whoever the message reaches.
+#[tokio::test]
+async fn a_trace_that_is_not_sampled_has_its_id_everywhere() {
+    let sampler = [("OTEL_TRACES_SAMPLER", "always_off")];
+    let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &sampler).await;
+    let owner = selections.caller(&Claims::user(guid()));
+    let problem = owner.get("/api/v1/nowhere").await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    let trace_id = u128::from_str_radix(text(&problem["traceId"]), 16).expect("hexadecimal");
+    assert_ne!(trace_id, 0);
+
+    let trace = guid().simple().to_string();
+    let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
+    let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
+    let selection = send(request).await.expect(201);
+    let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+    let traceparent: Vec<_> = told.headers["traceparent"].split('-').collect();
+    assert_eq!((traceparent[1], traceparent[3]), (&*trace, "00"));
+    assert_ne!(traceparent[2], "00f067aa0ba902b7", "the request's own span");
+}
+
 /// A line of the log names its trace, and what failed where; whose request it was stays out of it.
 #[tokio::test]
 async fn a_failure_is_found_in_the_log_by_its_trace() {
