@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use values::Invalid;
 
 use crate::rate_limit::caller;
-use crate::room::{LARGE, ROOM};
+use crate::room::{LARGE, REQUESTS};
 use crate::strict::Strict;
 use crate::{FieldError, Problem};
 
@@ -68,7 +68,7 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
                 }
                 if length > LARGE && !admitted {
                     let asked = Instant::now();
-                    let place = ROOM.enter(caller(&request)).await?;
+                    let place = REQUESTS.enter(caller(&request), 1).await?;
                     // It leaves when the request has been answered.
                     request.extensions_mut().insert(place);
                     admitted = true;

@@ -1,6 +1,7 @@
 //! The HTTP server side, the same for every service: listeners, problem details and their
 //! localization, the JSON extractor, paging, rate limits, health, metrics, the API page.
 
+mod answer;
 mod config;
 mod document;
 mod json;
@@ -18,6 +19,7 @@ mod server;
 mod strict;
 mod unread;
 
+pub use answer::AnswerRoom;
 pub use config::Config;
 pub use document::{describe, to_yaml};
 pub use json::{Fields, Json, decode_part};

@@ -1,4 +1,5 @@
-//! Room for large bodies: a few are held at once, one for each caller; some wait, the rest come again.
+//! Room for large bodies, those that come and those that go: a few are held at once, one for each caller; some wait, the
+//! rest come again.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -12,8 +13,11 @@ use crate::Problem;
 /// A body above so many bytes is large.
 pub(crate) const LARGE: usize = 1024 * 1024;
 
-/// What a process has. Who waits holds no more than what is not yet large.
-pub(crate) static ROOM: LazyLock<Room> = LazyLock::new(|| Room::new(8, 24));
+/// For bodies that come, a place for each. Who waits holds no more than what is not yet large.
+pub(crate) static REQUESTS: LazyLock<Room> = LazyLock::new(|| Room::new(8, 32));
+/// For bodies that go, a place for each [`LARGE`] of them: apart, so that readers keep no writer out.
+pub(crate) static ANSWERS: LazyLock<Room> = LazyLock::new(|| Room::new(ANSWERED, 64));
+const ANSWERED: u32 = 96;
 
 /// Nobody waits longer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,27 +26,31 @@ const COME_AGAIN: Duration = Duration::from_secs(2);
 
 pub(crate) struct Room {
     places: Semaphore,
+    size: u32,
     /// Who has a place or waits for one.
     callers: Mutex<HashSet<String>>,
     most_callers: usize,
 }
 
-/// A place in the room. Whoever drops it leaves.
+/// Places in the room. Whoever drops them leaves.
 pub(crate) struct Place<'r> {
     _caller: Caller<'r>,
     _permit: SemaphorePermit<'r>,
 }
 
 impl Room {
-    fn new(places: usize, waiting: usize) -> Self {
-        Self { places: Semaphore::new(places), callers: Mutex::default(), most_callers: places + waiting }
+    fn new(size: u32, most_callers: usize) -> Self {
+        Self { places: Semaphore::new(size as usize), size, callers: Mutex::default(), most_callers }
     }
 
+    /// Takes `places`, or all that there are, if these are fewer.
+    ///
     /// # Errors
     /// `429` while the caller's last large body is still here, `503` when there is no room.
-    pub(crate) async fn enter(&self, caller: String) -> Result<Place<'_>, Problem> {
+    pub(crate) async fn enter(&self, caller: String, places: u32) -> Result<Place<'_>, Problem> {
         let caller = self.admit(caller)?;
-        let permit = timeout(PATIENCE, self.places.acquire()).await.ok().and_then(Result::ok);
+        let permit = timeout(PATIENCE, self.places.acquire_many(places.min(self.size))).await;
+        let permit = permit.ok().and_then(Result::ok);
         Ok(Place { _caller: caller, _permit: permit.ok_or_else(full)? })
     }
 
@@ -88,8 +96,8 @@ mod tests {
 
     #[tokio::test]
     async fn some_wait_and_the_rest_come_again() {
-        let room = Room::new(1, 1);
-        let enter = |caller: &str| room.enter(caller.to_owned());
+        let room = Room::new(1, 2);
+        let enter = |caller: &str| room.enter(caller.to_owned(), 1);
         let first = enter("first").await.unwrap();
         let mut second = pin!(enter("second"));
         assert!(second.as_mut().now_or_never().is_none(), "it waits");
@@ -102,5 +110,16 @@ mod tests {
         drop(first);
         drop(second.await.unwrap());
         enter("third").now_or_never().unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_largest_of_all_has_the_room_to_itself() {
+        let room = Room::new(3, 8);
+        let enter = |caller: &str, places| room.enter(caller.to_owned(), places);
+        let all = enter("large", 4).now_or_never().unwrap().unwrap();
+        assert!(pin!(enter("small", 1)).now_or_never().is_none(), "it waits");
+        drop(all);
+        let _two = enter("two", 2).now_or_never().unwrap().unwrap();
+        let _one = enter("one", 1).now_or_never().unwrap().unwrap();
     }
 }

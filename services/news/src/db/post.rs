@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::error::Error;
 
 /// A connection that has carried so many bytes of a post is not kept.
-const LARGE: usize = 1024 * 1024;
+const LARGE: i32 = 1024 * 1024;
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = post, check_for_backend(Pg))]
@@ -91,6 +91,7 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
             post::tags.eq(Json(&new.tags)),
             post::status.eq(stored(new.status)),
             post::blocks.eq(Json(&new.blocks)),
+            post::content_bytes.eq(content_bytes(new)),
             post::search_text.eq(search_text(&new.blocks)),
             post::created_at.eq(new.created_at),
             post::updated_at.eq(new.updated_at),
@@ -116,6 +117,12 @@ pub async fn read(db: &Db, id: PostId) -> Result<Option<Post>, ::db::Error> {
 pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
     let post = only(live(id).select(Row::as_select()).load(tx.conn()).await?);
     Ok(post.inspect(|post| keep_small(tx, post)))
+}
+
+/// How much there is to read, in bytes; nothing where there is no post.
+pub async fn size(mut conn: Lookup<'_>, id: PostId) -> QueryResult<usize> {
+    let size: Option<i32> = live(id).select(post::content_bytes).first(&mut conn).await.optional()?;
+    Ok(size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))
 }
 
 /// The post with its embeds alone for blocks: all that matters of blocks that are about to be replaced.
@@ -168,6 +175,10 @@ fn keep_small(tx: &mut Tx, post: &Post) {
 
 /// Whether the post is worth a connection.
 pub fn is_large(post: &Post) -> bool {
+    content_bytes(post) > LARGE
+}
+
+fn content_bytes(post: &Post) -> i32 {
     let words = |image: &GalleryImage| {
         let caption = image.caption.as_ref().map_or(0, |caption| caption.as_str().len());
         caption + image.alt.as_ref().map_or(0, |alt| alt.as_str().len())
@@ -177,7 +188,7 @@ pub fn is_large(post: &Post) -> bool {
         Block::ImageGallery(gallery) => gallery.images.iter().map(words).sum(),
         Block::SelectionEmbed(_) => 0,
     });
-    sizes.sum::<usize>() > LARGE
+    i32::try_from(sizes.sum::<usize>()).unwrap_or(i32::MAX)
 }
 
 /// Writes everything but the blocks, if the row still has the version that was read; the aggregate
@@ -226,6 +237,7 @@ async fn write_blocks(conn: &mut Conn, changed: &mut Post) -> Result<(), Error> 
     let embeds: Vec<&Block> = changed.blocks.iter().filter(|block| block.embed().is_some()).collect();
     let save = diesel::update(row).set((
         post::blocks.eq(Json(&changed.blocks)),
+        post::content_bytes.eq(content_bytes(changed)),
         post::embeds.eq(Json(embeds)),
         post::search_text.eq(search_text(&changed.blocks)),
         post::updated_at.eq(changed.updated_at),

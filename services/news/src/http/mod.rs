@@ -36,7 +36,7 @@ fn public(routes: &mut Routes<'_>) {
             .service(post::create_post.refuses([Error::Forbidden]))
             .service(post::get_post.refuses([Error::PostNotFound]))
             .service(post::update_post.refuses(changing([PostError::Archived])))
-            .service(post::delete_post.refuses(changing([])))
+            .service(post::delete_post.refuses([Error::PostNotFound, Error::Forbidden]))
             .service(post::publish_post.refuses(changing([
                 PostError::Archived,
                 MOVED,

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use ::web::{ClientAddress, Fields, Json, Problem};
+use ::db::Lookups;
+use ::web::{AnswerRoom, ClientAddress, Fields, Json, Problem};
 use actix_web::web::{Data, Path};
-use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
+use actix_web::{HttpRequest, HttpResponse, delete, get, post, put};
 use auth::{Actor, CompanyId, Guest, Permitted, UserId};
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,12 @@ pub struct EmbedView {
     embed: Embed,
     /// `null` while selections is away or slow.
     items: Option<Vec<Value>>,
+}
+
+/// Room for an answer that shows the post whole.
+async fn room(request: &HttpRequest, lookups: &Lookups, id: PostId) -> Result<AnswerRoom, Error> {
+    let bytes = lookups.run(async |conn| db::post::size(conn, id).await).await?;
+    Ok(AnswerRoom::take(request, bytes).await?)
 }
 
 /// The post with the content of its embeds; those that cannot be had now are shown without.
@@ -190,13 +197,16 @@ pub async fn get_post(
     id: Path<PostId>,
     guest: Guest,
     address: ClientAddress,
-) -> Result<impl Responder, Error> {
+    lookups: Data<Lookups>,
+    request: HttpRequest,
+) -> Result<HttpResponse, Error> {
     if guest.actor.is_none() {
         app.guest_reads.check(address)?;
     }
+    let room = room(&request, &lookups, *id).await?;
     let post = db::post::read(&app.db, *id).await?;
     let post = post.filter(|post| may_see(guest.actor.as_ref(), post)).ok_or(Error::PostNotFound)?;
-    Ok(web::Json(view(&app, post).await))
+    Ok(room.answer(&view(&app, post).await))
 }
 
 /// Replace the metadata of a post.
@@ -211,14 +221,17 @@ pub async fn update_post(
     app: Data<App>,
     id: Path<PostId>,
     actor: Actor,
+    lookups: Data<Lookups>,
+    request: HttpRequest,
     body: Json<UpdatePost>,
-) -> Result<impl Responder, Error> {
+) -> Result<HttpResponse, Error> {
     let Json(UpdatePost { title, summary, cover_file_id, tags, version }) = body;
     let metadata = parse_metadata(title, summary, cover_file_id, tags)?;
+    let room = room(&request, &lookups, *id).await?;
     let now = runtime::clock::now();
     let post =
         app.db.tx(async |tx| ops::post::update_post(tx, &actor, now, *id, version, metadata).await).await?;
-    Ok(web::Json(view(&app, post).await))
+    Ok(room.answer(&view(&app, post).await))
 }
 
 /// Delete a post.
@@ -243,10 +256,17 @@ pub async fn delete_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Resu
     responses((status = 200, description = "As it is now", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/publish")]
-pub async fn publish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {
+pub async fn publish_post(
+    app: Data<App>,
+    id: Path<PostId>,
+    actor: Actor,
+    lookups: Data<Lookups>,
+    request: HttpRequest,
+) -> Result<HttpResponse, Error> {
+    let room = room(&request, &lookups, *id).await?;
     let now = runtime::clock::now();
     let post = app.db.tx(async |tx| ops::post::publish_post(tx, &actor, now, *id).await).await?;
-    Ok(web::Json(view(&app, post).await))
+    Ok(room.answer(&view(&app, post).await))
 }
 
 /// Take a post from the public.
@@ -257,10 +277,17 @@ pub async fn publish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Res
     responses((status = 200, description = "As it is now", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/unpublish")]
-pub async fn unpublish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {
+pub async fn unpublish_post(
+    app: Data<App>,
+    id: Path<PostId>,
+    actor: Actor,
+    lookups: Data<Lookups>,
+    request: HttpRequest,
+) -> Result<HttpResponse, Error> {
+    let room = room(&request, &lookups, *id).await?;
     let now = runtime::clock::now();
     let post = app.db.tx(async |tx| ops::post::unpublish_post(tx, &actor, now, *id).await).await?;
-    Ok(web::Json(view(&app, post).await))
+    Ok(room.answer(&view(&app, post).await))
 }
 
 /// Put a post away for good.
@@ -271,8 +298,15 @@ pub async fn unpublish_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> R
     responses((status = 200, description = "As it is now", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/archive")]
-pub async fn archive_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<impl Responder, Error> {
+pub async fn archive_post(
+    app: Data<App>,
+    id: Path<PostId>,
+    actor: Actor,
+    lookups: Data<Lookups>,
+    request: HttpRequest,
+) -> Result<HttpResponse, Error> {
+    let room = room(&request, &lookups, *id).await?;
     let now = runtime::clock::now();
     let post = app.db.tx(async |tx| ops::post::archive_post(tx, &actor, now, *id).await).await?;
-    Ok(web::Json(view(&app, post).await))
+    Ok(room.answer(&view(&app, post).await))
 }

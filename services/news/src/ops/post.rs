@@ -134,15 +134,12 @@ pub async fn archive_post(
 /// Soft; the snapshots of its embeds are detached (`PostDeleted`).
 ///
 /// # Errors
-/// [`Error::PostNotFound`], [`Error::Forbidden`], [`Error::Conflict`]
+/// [`Error::PostNotFound`], [`Error::Forbidden`]
 pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: PostId) -> Result<(), Error> {
-    let mut post = find_for_edit(tx, actor, id).await?;
+    // Under its lock: of deletions that race, the second finds nothing any more.
+    let mut post = admit(actor, db::post::lock_embeds(tx, id).await?)?;
     post.deleted_at = Some(now);
-    if let Err(error) = save(tx, actor, now, &mut post).await {
-        // Of deletions that race, the second finds nothing any more.
-        find_for_edit(tx, actor, id).await?;
-        return Err(error);
-    }
+    save(tx, actor, now, &mut post).await?;
     db::feed::remove(tx, id).await?;
     db::snapshot::let_go(tx, id, embed_snapshot_ids(&post.blocks), "PostDeleted", now).await?;
     Ok(())
@@ -150,7 +147,11 @@ pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: Po
 
 /// The post, if the actor may change it.
 async fn find_for_edit(tx: &mut Tx, actor: &Actor, id: PostId) -> Result<Post, Error> {
-    let post = db::post::find(tx, id).await?.ok_or(Error::PostNotFound)?;
+    admit(actor, db::post::find(tx, id).await?)
+}
+
+fn admit(actor: &Actor, post: Option<Post>) -> Result<Post, Error> {
+    let post = post.ok_or(Error::PostNotFound)?;
     if may_edit(actor, &post) { Ok(post) } else { Err(Error::Forbidden) }
 }
 

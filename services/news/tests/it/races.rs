@@ -1,7 +1,7 @@
 //! What holds when changes of one post race. An edit is held at its call to selections, so that the
 //! other change comes between its two transactions.
 
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use testkit::client::Answer;
 
@@ -119,6 +119,20 @@ async fn an_edit_loses_to_a_deletion() {
     assert!([404, 409].contains(&lost.status), "{}", lost.text);
     author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     is_orphaned(&post, &selection).await;
+}
+
+/// News: a post is deleted once; whoever comes later, or at the same time, finds nothing.
+#[tokio::test]
+async fn of_deletions_that_race_one_finds_the_post() {
+    let author = author();
+    let post = author.create_post().await;
+    let path = path(&post);
+    let answers = join_all((0..8).map(|_| author.news.delete(&path))).await;
+    let (deleted, late): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 204);
+    assert_eq!(deleted.len(), 1);
+    for answer in late {
+        answer.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    }
 }
 
 /// An edit that a renaming overtakes is lost: both change one aggregate.

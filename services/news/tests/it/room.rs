@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::big::{answer, head};
-use crate::{MANAGE_OWN, POSTS, between, blocks_path, content, eventually, guid, text, text_block};
+use crate::{MANAGE_OWN, POSTS, between, blocks_path, content, eventually, guid, path, text, text_block};
 
 const MIB: usize = 1024 * 1024;
 
@@ -150,4 +150,52 @@ async fn a_body_that_comes_too_slowly_is_not_waited_for() {
         () = dripping => unreachable!("it does not end"),
     };
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("REQUEST_TIMEOUT"), "{answer}");
+}
+
+/// The largest legal post, for all to read: its path, and how large it was on its way in.
+async fn publish_large(news: &Deployed) -> (String, usize) {
+    let body = content(vec![text_block(&"𐍈".repeat(20_000)); 200]).to_string();
+    let (author, length) = (Author::of(news).await, body.len());
+    author.put(body).await.expect(200);
+    author.news.post(&format!("{POSTS}/{}/publish", author.post), Value::Null).await.expect(200);
+    (path(&author.post), length)
+}
+
+/// Of many who read the largest legal post a few are served and the rest come again: unbounded, these
+/// took 440 MiB more.
+#[tokio::test]
+async fn readers_of_large_posts_share_a_room() {
+    let news = deploy().await;
+    let (path, length) = publish_large(&news).await;
+    let before = memory(&news, "VmHWM");
+
+    let readers: Vec<_> = (0..24).map(|_| news.caller(&Claims::user(guid()))).collect();
+    let answers = join_all(readers.iter().map(|reader| reader.get(&path))).await;
+    let (read, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    assert!(!read.is_empty());
+    for answer in refused {
+        assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+        answer.expect_problem(503, "SERVICE_UNAVAILABLE");
+    }
+    let grown = memory(&news, "VmHWM") - before;
+    assert!(grown < 8 * length, "{} MiB", grown / MIB);
+}
+
+/// Conventions: a reader has one large post under way, until it is read or its reader has left.
+#[tokio::test]
+async fn a_reader_reads_one_large_post_at_a_time() {
+    let news = deploy().await;
+    let (path, _) = publish_large(&news).await;
+    let reader = news.caller(&Claims::user(guid()));
+
+    let unread = reader.request(Method::GET, &path).send().await.unwrap();
+    assert_eq!(unread.status(), 200);
+    let refused = reader.get(&path).await;
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    refused.expect_problem(429, "RATE_LIMITED");
+    news.caller(&Claims::user(guid())).get(&path).await.expect(200);
+
+    drop(unread);
+    let read = async || (reader.get(&path).await.status == 200).then_some(());
+    eventually("who hangs up leaves", read).await;
 }

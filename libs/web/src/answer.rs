@@ -1,0 +1,62 @@
+//! Answers that may be large: a few are made and sent at once.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::body::{BodySize, MessageBody};
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse};
+use serde::Serialize;
+
+use crate::Problem;
+use crate::rate_limit::caller;
+use crate::room::{ANSWERS, LARGE, Place};
+
+/// What is handed to a connection at once; the next when that has left.
+const SLICE: usize = 64 * 1024;
+
+/// Room for an answer, taken before what it tells is read, and kept until it is sent. A small one needs none.
+pub struct AnswerRoom(Option<Place<'static>>);
+
+impl AnswerRoom {
+    /// For an answer to `request` that tells of so many bytes.
+    ///
+    /// # Errors
+    /// `429` while the caller's last large answer is under way, `503` when there is no room.
+    pub async fn take(request: &HttpRequest, bytes: usize) -> Result<Self, Problem> {
+        if bytes <= LARGE {
+            return Ok(Self(None));
+        }
+        let places = u32::try_from(bytes.div_ceil(LARGE)).unwrap_or(u32::MAX);
+        Ok(Self(Some(ANSWERS.enter(caller(request), places).await?)))
+    }
+
+    /// `200` with `value` as JSON.
+    pub fn answer(self, value: &impl Serialize) -> HttpResponse {
+        let response = HttpResponse::Ok().json(value);
+        let Some(place) = self.0 else { return response };
+        response.map_body(|_, body| match body.try_into_bytes() {
+            Ok(rest) => Large { rest, _place: place }.boxed(),
+            Err(body) => body,
+        })
+    }
+}
+
+/// What is left of a large body.
+struct Large {
+    rest: Bytes,
+    _place: Place<'static>,
+}
+
+impl MessageBody for Large {
+    type Error = std::convert::Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Sized(self.rest.len() as u64)
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        let slice = self.rest.len().min(SLICE);
+        Poll::Ready((slice > 0).then(|| Ok(self.rest.split_to(slice))))
+    }
+}
