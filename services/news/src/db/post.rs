@@ -2,6 +2,7 @@
 
 use ::db::{Cached, Conn, Db, Json, Lookup, Tx};
 use auth::{CompanyId, UserId};
+use diesel::dsl::case_when;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -12,6 +13,9 @@ use crate::domain::{
     Block, FileId, GalleryImage, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
 };
 use crate::error::Error;
+
+/// What a lookup may read of a post, in bytes: others wait behind it.
+const LOOKED_UP: i32 = 64 * 1024;
 
 /// A connection that has carried so many bytes of a post is not kept.
 const LARGE: i32 = 1024 * 1024;
@@ -119,10 +123,33 @@ pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> 
     Ok(post.inspect(|post| keep_small(tx, post)))
 }
 
+/// A post as a lookup finds it.
+pub struct Found {
+    /// Without its words, where these are long.
+    pub post: Post,
+    /// Bytes of words that are not here.
+    pub left_out: usize,
+}
+
+/// The post, unless it is deleted.
+pub async fn look_up(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<Found>> {
+    let blocks = case_when(post::content_bytes.le(LOOKED_UP), post::blocks);
+    let rows = live(id).select((with_embeds(), blocks, post::content_bytes)).load(&mut conn).await?;
+    let found = rows.into_iter().next();
+    Ok(found.map(|(row, blocks, size): (Row, Option<Json<Vec<Block>>>, i32)| match blocks {
+        Some(Json(blocks)) => Found { post: Post { blocks, ..row.into() }, left_out: 0 },
+        None => Found { post: row.into(), left_out: bytes(size) },
+    }))
+}
+
 /// How much there is to read, in bytes; nothing where there is no post.
 pub async fn size(mut conn: Lookup<'_>, id: PostId) -> QueryResult<usize> {
     let size: Option<i32> = live(id).select(post::content_bytes).first(&mut conn).await.optional()?;
-    Ok(size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))
+    Ok(size.map_or(0, bytes))
+}
+
+fn bytes(size: i32) -> usize {
+    usize::try_from(size).unwrap_or(0)
 }
 
 /// The post with its embeds alone for blocks: all that matters of blocks that are about to be replaced.

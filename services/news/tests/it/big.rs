@@ -8,7 +8,7 @@ use testkit::client::{Client, send};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::{author, blocks_path, content, list, path, service, text, text_block, with};
+use crate::{author, blocks_path, content, embed, list, path, service, text, text_block, with};
 
 /// On the wire.
 const LIMIT: usize = 24 * 1024 * 1024;
@@ -36,6 +36,25 @@ async fn the_largest_legal_post_is_written_published_and_read() {
                 .iter()
                 .all(|block| text(&block["Text"]) == words && block["PlainText"] == block["Text"])
     );
+}
+
+/// News: a post is read whole, on both sides of each size from which on it is read in another way.
+#[tokio::test]
+async fn a_post_is_read_whole_however_long() {
+    let author = author();
+    let (post, selection) = (author.create_post().await, author.create_selection().await);
+    // Each text is stored as it came and as plain text.
+    for length in [32 * 1024 - 1, 32 * 1024, 32 * 1024 + 1, 512 * 1024, 512 * 1024 + 1] {
+        let words: Vec<_> =
+            (0..length).step_by(20_000).map(|at| "w".repeat(20_000.min(length - at))).collect();
+        let texts = words.iter().map(|words| text_block(words));
+        author.set_blocks(&post, texts.chain([embed(&selection)])).await.expect(200);
+
+        let read = author.read(&post).await;
+        let (embed, texts) = list(&read["Blocks"]).split_last().expect("blocks");
+        assert_eq!(texts.iter().map(|block| text(&block["Text"])).collect::<Vec<_>>(), words);
+        assert_eq!(list(&embed["Items"]).len(), 3);
+    }
 }
 
 /// Conventions: 413 above 24 MiB, not below; white space counts as well.
