@@ -80,7 +80,7 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     let lines = if config.json { Lines(json()).boxed() } else { fmt::layer().boxed() };
     let spans = (!config.disabled).then(|| {
         global::set_tracer_provider(provider.clone());
-        // Where in the code a span is opened, and how often its future was woken, nobody asks of a request.
+        // Where in the code a span is opened, and how often its future was woken, nobody asks.
         tracing_opentelemetry::layer()
             .with_location(false)
             .with_threads(false)
@@ -100,7 +100,7 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
 }
 
 /// Events that `targets` name, for the log and for the traces, and spans whether or not they name them: a quiet
-/// service still has trace ids.
+/// service still has traces.
 ///
 /// One filter for all layers, asked once for each place in the code. One for each layer is asked whenever a span
 /// is entered, left or told something.
@@ -118,7 +118,7 @@ fn wanted(targets: Targets, has_spans: bool) -> FilterFn<impl Fn(&Metadata<'_>) 
 }
 
 /// Events alone. What spans know is for traces: kept for lines as well, it would be written down anew with
-/// each field that is added, for every request.
+/// each field that is added.
 struct Lines<L>(L);
 
 impl<S: Subscriber, L: Layer<S>> Layer<S> for Lines<L> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::Problem;
 use crate::rate_limit::caller;
-use crate::room::{ANSWERS, LARGE, Place};
+use crate::room::{AUTHORS, LARGE, Place, READERS, Room};
 
 /// What is handed to a connection at once; the next when that has left.
 const SLICE: usize = 64 * 1024;
@@ -19,16 +19,28 @@ const SLICE: usize = 64 * 1024;
 pub struct AnswerRoom(Option<Place<'static>>);
 
 impl AnswerRoom {
-    /// For an answer to `request` that tells of so many bytes.
+    /// For an answer to `request`, which reads so many bytes.
     ///
     /// # Errors
     /// `429` while the caller's last large answer is under way, `503` when there is no room.
-    pub async fn take(request: &HttpRequest, bytes: usize) -> Result<Self, Problem> {
+    pub async fn for_reader(request: &HttpRequest, bytes: usize) -> Result<Self, Problem> {
+        Self::take(&READERS, request, bytes).await
+    }
+
+    /// For an answer to `request`, which changes something of so many bytes. Readers do not take this room.
+    ///
+    /// # Errors
+    /// As [`for_reader`](Self::for_reader).
+    pub async fn for_author(request: &HttpRequest, bytes: usize) -> Result<Self, Problem> {
+        Self::take(&AUTHORS, request, bytes).await
+    }
+
+    async fn take(room: &'static Room, request: &HttpRequest, bytes: usize) -> Result<Self, Problem> {
         if bytes <= LARGE {
             return Ok(Self(None));
         }
         let places = u32::try_from(bytes.div_ceil(LARGE)).unwrap_or(u32::MAX);
-        Ok(Self(Some(ANSWERS.enter(caller(request), places).await?)))
+        Ok(Self(Some(room.enter(caller(request), places).await?)))
     }
 
     /// `200` with `value` as JSON.

@@ -15,9 +15,10 @@ pub(crate) const LARGE: usize = 1024 * 1024;
 
 /// For bodies that come, a place for each. Who waits holds no more than what is not yet large.
 pub(crate) static REQUESTS: LazyLock<Room> = LazyLock::new(|| Room::new(8, 32));
-/// For bodies that go, a place for each [`LARGE`] of them: apart, so that readers keep no writer out.
-pub(crate) static ANSWERS: LazyLock<Room> = LazyLock::new(|| Room::new(ANSWERED, 64));
-const ANSWERED: u32 = 96;
+/// For answers to readers, a place for each [`LARGE`] of them.
+pub(crate) static READERS: LazyLock<Room> = LazyLock::new(|| Room::new(96, 64));
+/// For answers to those who change something: no reader keeps them out.
+pub(crate) static AUTHORS: LazyLock<Room> = LazyLock::new(|| Room::new(96, 64));
 
 /// Nobody waits longer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -9,8 +9,8 @@ create table post (
     tags json not null check (json_array_length(tags) <= 20),
     status text not null check (status in ('Draft', 'Published', 'Unpublished', 'Archived')),
     blocks json not null,
-    -- Of the words in the blocks: who is going to read them makes room first.
-    content_bytes integer not null,
+    -- Who is going to read the blocks makes room first.
+    blocks_bytes integer not null generated always as (octet_length(blocks::text)) stored,
     -- The embeds among the blocks once more: who edits, deletes or detaches need not read the words.
     embeds json not null default '[]',
     blocks_count integer not null generated always as (json_array_length(blocks)) stored check (blocks_count <= 200),

@@ -2,4 +2,4 @@
 
 mod selections;
 
-pub use selections::{Selections, Taken};
+pub use selections::{Selections, SnapshotContent, Taken};

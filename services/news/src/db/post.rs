@@ -17,8 +17,11 @@ use crate::error::Error;
 /// What a lookup may read of a post, in bytes: others wait behind it.
 const LOOKED_UP: i32 = 64 * 1024;
 
+/// What an item of an embed takes when it is shown, in bytes.
+const ITEM: usize = 512;
+
 /// A connection that has carried so many bytes of a post is not kept.
-const LARGE: i32 = 1024 * 1024;
+const LARGE: usize = 1024 * 1024;
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = post, check_for_backend(Pg))]
@@ -95,7 +98,6 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
             post::tags.eq(Json(&new.tags)),
             post::status.eq(stored(new.status)),
             post::blocks.eq(Json(&new.blocks)),
-            post::content_bytes.eq(content_bytes(new)),
             post::search_text.eq(search_text(&new.blocks)),
             post::created_at.eq(new.created_at),
             post::updated_at.eq(new.updated_at),
@@ -125,31 +127,28 @@ pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> 
 
 /// A post as a lookup finds it.
 pub struct Found {
-    /// Without its words, where these are long.
     pub post: Post,
-    /// Bytes of words that are not here.
-    pub left_out: usize,
+    /// Whether all of its blocks are here; of a long one it is the embeds alone.
+    pub is_whole: bool,
+    /// What the post takes when it is shown, roughly.
+    pub bytes: usize,
 }
 
 /// The post, unless it is deleted.
 pub async fn look_up(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<Found>> {
-    let blocks = case_when(post::content_bytes.le(LOOKED_UP), post::blocks);
-    let rows = live(id).select((with_embeds(), blocks, post::content_bytes)).load(&mut conn).await?;
+    let blocks = case_when(post::blocks_bytes.le(LOOKED_UP), post::blocks);
+    let rows = live(id).select((with_embeds(), blocks, post::blocks_bytes)).load(&mut conn).await?;
     let found = rows.into_iter().next();
-    Ok(found.map(|(row, blocks, size): (Row, Option<Json<Vec<Block>>>, i32)| match blocks {
-        Some(Json(blocks)) => Found { post: Post { blocks, ..row.into() }, left_out: 0 },
-        None => Found { post: row.into(), left_out: bytes(size) },
+    Ok(found.map(|(row, blocks, size): (Row, Option<Json<Vec<Block>>>, i32)| {
+        let mut post = Post::from(row);
+        let items = post.blocks.iter().filter_map(Block::embed).map(|embed| embed.items_count as usize);
+        let bytes = usize::try_from(size).unwrap_or(0) + items.sum::<usize>() * ITEM;
+        let is_whole = blocks.is_some();
+        if let Some(Json(blocks)) = blocks {
+            post.blocks = blocks;
+        }
+        Found { post, is_whole, bytes }
     }))
-}
-
-/// How much there is to read, in bytes; nothing where there is no post.
-pub async fn size(mut conn: Lookup<'_>, id: PostId) -> QueryResult<usize> {
-    let size: Option<i32> = live(id).select(post::content_bytes).first(&mut conn).await.optional()?;
-    Ok(size.map_or(0, bytes))
-}
-
-fn bytes(size: i32) -> usize {
-    usize::try_from(size).unwrap_or(0)
 }
 
 /// The post with its embeds alone for blocks: all that matters of blocks that are about to be replaced.
@@ -202,10 +201,6 @@ fn keep_small(tx: &mut Tx, post: &Post) {
 
 /// Whether the post is worth a connection.
 pub fn is_large(post: &Post) -> bool {
-    content_bytes(post) > LARGE
-}
-
-fn content_bytes(post: &Post) -> i32 {
     let words = |image: &GalleryImage| {
         let caption = image.caption.as_ref().map_or(0, |caption| caption.as_str().len());
         caption + image.alt.as_ref().map_or(0, |alt| alt.as_str().len())
@@ -215,7 +210,7 @@ fn content_bytes(post: &Post) -> i32 {
         Block::ImageGallery(gallery) => gallery.images.iter().map(words).sum(),
         Block::SelectionEmbed(_) => 0,
     });
-    i32::try_from(sizes.sum::<usize>()).unwrap_or(i32::MAX)
+    sizes.sum::<usize>() > LARGE
 }
 
 /// Writes everything but the blocks, if the row still has the version that was read; the aggregate
@@ -264,7 +259,6 @@ async fn write_blocks(conn: &mut Conn, changed: &mut Post) -> Result<(), Error> 
     let embeds: Vec<&Block> = changed.blocks.iter().filter(|block| block.embed().is_some()).collect();
     let save = diesel::update(row).set((
         post::blocks.eq(Json(&changed.blocks)),
-        post::content_bytes.eq(content_bytes(changed)),
         post::embeds.eq(Json(embeds)),
         post::search_text.eq(search_text(&changed.blocks)),
         post::updated_at.eq(changed.updated_at),

@@ -11,7 +11,7 @@ diesel::table! {
         tags -> Json,
         status -> Text,
         blocks -> Json,
-        content_bytes -> Integer,
+        blocks_bytes -> Integer,
         embeds -> Json,
         blocks_count -> Integer,
         search_text -> Text,

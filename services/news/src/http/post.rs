@@ -1,5 +1,6 @@
 //! Posts: their life and their metadata.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::db::Lookups;
@@ -8,18 +9,18 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, put};
 use auth::{Actor, CompanyId, Guest, Permitted, UserId};
 use futures_util::{StreamExt, stream};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize, Serializer};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 use values::Invalid;
 
 use crate::app::App;
+use crate::clients::SnapshotContent;
 use crate::db;
 use crate::domain::{
     Block, CreatePosts, Embed, FileId, Gallery, MAX_TAGS, Post, PostId, PostStatus, Summary, Tag, TextBlock,
-    Title, may_see,
+    Title, may_edit, may_see,
 };
 use crate::error::Error;
 use crate::ops;
@@ -71,13 +72,30 @@ pub struct EmbedView {
     #[serde(flatten)]
     embed: Embed,
     /// `null` while selections is away or slow.
-    items: Option<Vec<Value>>,
+    #[serde(serialize_with = "items")]
+    #[schema(value_type = Option<Vec<serde_json::Value>>)]
+    items: Option<Arc<SnapshotContent>>,
 }
 
-/// Room for an answer that shows the post whole.
-async fn room(request: &HttpRequest, lookups: &Lookups, id: PostId) -> Result<AnswerRoom, Error> {
-    let bytes = lookups.run(async |conn| db::post::size(conn, id).await).await?;
-    Ok(AnswerRoom::take(request, bytes).await?)
+/// Shared with the other readers.
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn items<S: Serializer>(content: &Option<Arc<SnapshotContent>>, serializer: S) -> Result<S::Ok, S::Error> {
+    content.as_ref().map(|content| &content.items).serialize(serializer)
+}
+
+/// Room for the answer to a change, which shows the post whole. Who may not change it takes none.
+async fn room(
+    request: &HttpRequest,
+    lookups: &Lookups,
+    actor: &Actor,
+    id: PostId,
+) -> Result<AnswerRoom, Error> {
+    let found = lookups.run(async |conn| db::post::look_up(conn, id).await).await?;
+    let found = found.ok_or(Error::PostNotFound)?;
+    if !may_edit(actor, &found.post) {
+        return Err(Error::Forbidden);
+    }
+    Ok(AnswerRoom::for_author(request, found.bytes).await?)
 }
 
 /// The post with the content of its embeds; those that cannot be had now are shown without.
@@ -88,8 +106,7 @@ async fn view(app: &App, post: Post) -> PostView {
         Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
         Block::SelectionEmbed(embed) => {
             let content = timeout_at(deadline, app.selections.snapshot_content(embed.snapshot_id)).await;
-            let items = content.ok().and_then(Result::ok).flatten().map(|content| content.items.clone());
-            BlockView::SelectionEmbed(EmbedView { embed, items })
+            BlockView::SelectionEmbed(EmbedView { embed, items: content.ok().and_then(Result::ok).flatten() })
         }
     });
     PostView {
@@ -206,10 +223,11 @@ pub async fn get_post(
     let may_see = |post: &Post| may_see(guest.actor.as_ref(), post);
     let found = lookups.run(async |conn| db::post::look_up(conn, *id).await).await?;
     let found = found.filter(|found| may_see(&found.post)).ok_or(Error::PostNotFound)?;
-    let room = AnswerRoom::take(&request, found.left_out).await?;
-    let post = match found.left_out {
-        0 => found.post,
-        _ => db::post::read(&app.db, *id).await?.filter(may_see).ok_or(Error::PostNotFound)?,
+    let room = AnswerRoom::for_reader(&request, found.bytes).await?;
+    let post = if found.is_whole {
+        found.post
+    } else {
+        db::post::read(&app.db, *id).await?.filter(may_see).ok_or(Error::PostNotFound)?
     };
     Ok(room.answer(&view(&app, post).await))
 }
@@ -232,7 +250,7 @@ pub async fn update_post(
 ) -> Result<HttpResponse, Error> {
     let Json(UpdatePost { title, summary, cover_file_id, tags, version }) = body;
     let metadata = parse_metadata(title, summary, cover_file_id, tags)?;
-    let room = room(&request, &lookups, *id).await?;
+    let room = room(&request, &lookups, &actor, *id).await?;
     let now = runtime::clock::now();
     let post =
         app.db.tx(async |tx| ops::post::update_post(tx, &actor, now, *id, version, metadata).await).await?;
@@ -268,7 +286,7 @@ pub async fn publish_post(
     lookups: Data<Lookups>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    let room = room(&request, &lookups, *id).await?;
+    let room = room(&request, &lookups, &actor, *id).await?;
     let now = runtime::clock::now();
     let post = app.db.tx(async |tx| ops::post::publish_post(tx, &actor, now, *id).await).await?;
     Ok(room.answer(&view(&app, post).await))
@@ -289,7 +307,7 @@ pub async fn unpublish_post(
     lookups: Data<Lookups>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    let room = room(&request, &lookups, *id).await?;
+    let room = room(&request, &lookups, &actor, *id).await?;
     let now = runtime::clock::now();
     let post = app.db.tx(async |tx| ops::post::unpublish_post(tx, &actor, now, *id).await).await?;
     Ok(room.answer(&view(&app, post).await))
@@ -310,7 +328,7 @@ pub async fn archive_post(
     lookups: Data<Lookups>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    let room = room(&request, &lookups, *id).await?;
+    let room = room(&request, &lookups, &actor, *id).await?;
     let now = runtime::clock::now();
     let post = app.db.tx(async |tx| ops::post::archive_post(tx, &actor, now, *id).await).await?;
     Ok(room.answer(&view(&app, post).await))

@@ -152,21 +152,27 @@ async fn a_body_that_comes_too_slowly_is_not_waited_for() {
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("REQUEST_TIMEOUT"), "{answer}");
 }
 
-/// The largest legal post, for all to read: its path, and how large it was on its way in.
-async fn publish_large(news: &Deployed) -> (String, usize) {
-    let body = content(vec![text_block(&"𐍈".repeat(20_000)); 200]).to_string();
+/// The post that takes most when it is shown, for all to read: its author, its path, and how large it was on its way
+/// in. Its characters are six bytes of JSON each, one in memory.
+async fn publish_large(news: &Deployed) -> (Author, String, usize) {
+    let body = content(vec![text_block(&"\u{1}".repeat(20_000)); 200]).to_string();
     let (author, length) = (Author::of(news).await, body.len());
     author.put(body).await.expect(200);
     author.news.post(&format!("{POSTS}/{}/publish", author.post), Value::Null).await.expect(200);
-    (path(&author.post), length)
+    let path = path(&author.post);
+    (author, path, length)
 }
 
-/// Of many who read the largest legal post a few are served and the rest come again: unbounded, these
-/// took 440 MiB more.
+fn come_again(answer: Answer, status: u16, code: &str) {
+    assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    answer.expect_problem(status, code);
+}
+
+/// Of many who read the largest post a few are served and the rest come again.
 #[tokio::test]
 async fn readers_of_large_posts_share_a_room() {
     let news = deploy().await;
-    let (path, length) = publish_large(&news).await;
+    let (_, path, length) = publish_large(&news).await;
     let before = memory(&news, "VmHWM");
 
     let readers: Vec<_> = (0..24).map(|_| news.caller(&Claims::user(guid()))).collect();
@@ -174,10 +180,10 @@ async fn readers_of_large_posts_share_a_room() {
     let (read, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
     assert!(!read.is_empty());
     for answer in refused {
-        assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
-        answer.expect_problem(503, "SERVICE_UNAVAILABLE");
+        come_again(answer, 503, "SERVICE_UNAVAILABLE");
     }
     let grown = memory(&news, "VmHWM") - before;
+    println!("grown by {} MiB over {}", grown / MIB, before / MIB);
     assert!(grown < 8 * length, "{} MiB", grown / MIB);
 }
 
@@ -185,17 +191,44 @@ async fn readers_of_large_posts_share_a_room() {
 #[tokio::test]
 async fn a_reader_reads_one_large_post_at_a_time() {
     let news = deploy().await;
-    let (path, _) = publish_large(&news).await;
+    let (_, path, _) = publish_large(&news).await;
     let reader = news.caller(&Claims::user(guid()));
 
     let unread = reader.request(Method::GET, &path).send().await.unwrap();
     assert_eq!(unread.status(), 200);
-    let refused = reader.get(&path).await;
-    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
-    refused.expect_problem(429, "RATE_LIMITED");
+    come_again(reader.get(&path).await, 429, "RATE_LIMITED");
     news.caller(&Claims::user(guid())).get(&path).await.expect(200);
 
     drop(unread);
-    let read = async || (reader.get(&path).await.status == 200).then_some(());
-    eventually("who hangs up leaves", read).await;
+    let asked = async || (send(reader.request(Method::HEAD, &path)).await.status == 200).then_some(());
+    eventually("who hangs up leaves", asked).await;
+    reader.get(&path).await.expect(200);
+}
+
+/// Whoever reads a post cannot keep it public by reading slowly.
+#[tokio::test]
+async fn readers_keep_no_author_out() {
+    let news = deploy().await;
+    let (author, path, _) = publish_large(&news).await;
+    let (mut unread, mut refused) = (Vec::new(), None);
+    while refused.is_none() && unread.len() < 96 {
+        let answer = news.caller(&Claims::user(guid())).request(Method::GET, &path).send().await.unwrap();
+        if answer.status() == 200 { unread.push(answer) } else { refused = Some(answer.status().as_u16()) }
+    }
+    assert_eq!(refused, Some(503), "{} unread answers", unread.len());
+
+    author.news.post(&format!("{POSTS}/{}/unpublish", author.post), Value::Null).await.expect(200);
+}
+
+/// News: who may not change a post hears that, however long it is, and whatever its readers do.
+#[tokio::test]
+async fn who_may_not_change_a_large_post_takes_no_room() {
+    let news = deploy().await;
+    let (author, ..) = publish_large(&news).await;
+    let stranger = news.caller(&Claims::user(guid()).permission(MANAGE_OWN));
+    let unpublish = format!("{POSTS}/{}/unpublish", author.post);
+    let answers = join_all((0..4).map(|_| stranger.post(&unpublish, Value::Null))).await;
+    for answer in answers {
+        answer.expect_problem(403, "FORBIDDEN");
+    }
 }

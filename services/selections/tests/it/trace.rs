@@ -1,5 +1,6 @@
 //! One trace: a request, the message that tells of it, whoever consumes a message of that trace.
 
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::json;
 use testkit::client::send;
@@ -58,6 +59,33 @@ async fn a_trace_that_is_not_sampled_has_its_id_everywhere() {
     let traceparent: Vec<_> = told.headers["traceparent"].split('-').collect();
     assert_eq!((traceparent[1], traceparent[3]), (&*trace, "00"));
     assert_ne!(traceparent[2], "00f067aa0ba902b7", "the request's own span");
+}
+
+/// Requests that are under way at once keep their traces apart.
+#[tokio::test]
+async fn requests_at_once_keep_their_traces_apart() {
+    let owner = service().caller(&Claims::user(guid()));
+    let ask = async |_| {
+        let trace = guid().simple().to_string();
+        let request = owner.request(Method::GET, &format!("{SELECTIONS}?Page=0"));
+        let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
+        let problem = send(request).await.expect_problem(400, "SELECTIONS_VALIDATION_FAILED");
+        assert_eq!(problem["traceId"], trace);
+    };
+    join_all((0..64).map(ask)).await;
+}
+
+/// A service that traces nothing passes the trace of its caller on as it came.
+#[tokio::test]
+async fn without_traces_that_of_the_caller_is_passed_on() {
+    let disabled = [("OTEL_SDK_DISABLED", "true")];
+    let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &disabled).await;
+    let owner = selections.caller(&Claims::user(guid()));
+    let traceparent = format!("00-{}-00f067aa0ba902b7-01", guid().simple());
+    let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
+    let selection = send(request.header("traceparent", &traceparent)).await.expect(201);
+    let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+    assert_eq!(told.headers["traceparent"], traceparent);
 }
 
 /// A line of the log names its trace, and what failed where; whose request it was stays out of it.

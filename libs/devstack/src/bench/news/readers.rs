@@ -11,9 +11,9 @@ const POSTS: u64 = 1_000;
 const CONNECTIONS: u32 = 8;
 
 /// Published posts of twenty words each, as many as are missing. The first forty have a word for themselves.
-const FILL: &str = "with filled as (insert into post (id, author_user_id, title, tags, status, blocks, content_bytes, \
+const FILL: &str = "with filled as (insert into post (id, author_user_id, title, tags, status, blocks, \
     search_text, published_at, created_at, updated_at, updated_by_user_id, version) \
-    select gen_random_uuid(), $1::text::uuid, 'A post', '[]', 'Published', '[]', 0, \
+    select gen_random_uuid(), $1::text::uuid, 'A post', '[]', 'Published', '[]', \
     (select string_agg('word' || (random() * 5000)::int, ' ') from generate_series(1, 18 + n % 2)) \
     || ' place' || n % 1000 || case when n <= 40 then ' harbour' else '' end, \
     now() - n * interval '1 second', now(), now(), $1::text::uuid, 1 \
