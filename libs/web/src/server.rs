@@ -28,6 +28,10 @@ use crate::{Config, Messages, Problem, page};
 /// closed.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
+/// A caller that takes nothing of an answer for so long, or is gone without a word, is given up.
+#[cfg(target_os = "linux")]
+const UNREAD: Duration = Duration::from_secs(20);
+
 /// Of one listener. An idle one takes 15 KiB: those of people alone take half of what a replica is granted (256 MiB) at
 /// most; services, which have a listener of their own, keep few. Further ones wait until some are closed.
 const CONNECTIONS: usize = 8192;
@@ -213,6 +217,9 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // A restart need not wait for what is left of the connections of before.
     socket.set_reuseaddr(true)?;
+    // Accepted connections have it from their listener.
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(UNREAD))?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
 }

@@ -205,9 +205,9 @@ async fn a_reader_reads_one_large_post_at_a_time() {
     reader.get(&path).await.expect(200);
 }
 
-/// Whoever reads a post cannot keep it public by reading slowly.
+/// Whoever reads a post cannot keep it public by not reading on, and not for long keep others from reading.
 #[tokio::test]
-async fn readers_keep_no_author_out() {
+async fn readers_that_do_not_read_keep_nobody_out() {
     let news = deploy().await;
     let (author, path, _) = publish_large(&news).await;
     let (mut unread, mut refused) = (Vec::new(), None);
@@ -217,7 +217,11 @@ async fn readers_keep_no_author_out() {
     }
     assert_eq!(refused, Some(503), "{} unread answers", unread.len());
 
-    author.news.post(&format!("{POSTS}/{}/unpublish", author.post), Value::Null).await.expect(200);
+    for change in ["unpublish", "publish"] {
+        author.news.post(&format!("{POSTS}/{}/{change}", author.post), Value::Null).await.expect(200);
+    }
+    let read = async || (news.caller(&Claims::user(guid())).get(&path).await.status == 200).then_some(());
+    eventually("who does not read on is given up", read).await;
 }
 
 /// News: who may not change a post hears that, however long it is, and whatever its readers do.
