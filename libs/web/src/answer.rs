@@ -48,7 +48,7 @@ impl AnswerRoom {
         let response = HttpResponse::Ok().json(value);
         let Some(place) = self.0 else { return response };
         response.map_body(|_, body| match body.try_into_bytes() {
-            Ok(rest) => Large { rest, _place: place }.boxed(),
+            Ok(rest) => Large { rest, place: Some(place) }.boxed(),
             Err(body) => body,
         })
     }
@@ -57,7 +57,7 @@ impl AnswerRoom {
 /// What is left of a large body.
 struct Large {
     rest: Bytes,
-    _place: Place<'static>,
+    place: Option<Place<'static>>,
 }
 
 impl MessageBody for Large {
@@ -68,7 +68,12 @@ impl MessageBody for Large {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        let slice = self.rest.len().min(SLICE);
-        Poll::Ready((slice > 0).then(|| Ok(self.rest.split_to(slice))))
+        let length = self.rest.len().min(SLICE);
+        let slice = self.rest.split_to(length);
+        if self.rest.is_empty() {
+            // With the last of it, not after: its reader may be back at once.
+            self.place = None;
+        }
+        Poll::Ready((!slice.is_empty()).then_some(Ok(slice)))
     }
 }

@@ -28,7 +28,7 @@ use crate::{Config, Messages, Problem, page};
 /// closed.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// A caller that takes nothing of an answer for so long, or is gone without a word, is given up.
+/// A caller that for so long acknowledges nothing of what is on its way to it, or has no room for it, is given up.
 #[cfg(target_os = "linux")]
 const UNREAD: Duration = Duration::from_secs(20);
 

@@ -7,28 +7,29 @@ use auth::UserId;
 use http_client::{CallError, Service};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::domain::{PostId, SelectionId, SnapshotId};
 use crate::error::Error;
 
-/// Items of snapshots that are remembered, over all snapshots: about 32 MiB.
-const REMEMBERED_ITEMS: u64 = 64 * 1024;
+/// What is remembered of snapshots, over all of them, in bytes.
+const REMEMBERED: u64 = 32 * 1024 * 1024;
 
 pub struct Selections {
     service: Service,
     /// A snapshot never changes, so what is here is never stale.
-    contents: Cache<SnapshotId, Arc<SnapshotContent>, ItemsCount>,
+    contents: Cache<SnapshotId, Arc<SnapshotContent>, Bytes>,
 }
 
 /// The weight of a snapshot.
 #[derive(Clone)]
-struct ItemsCount;
+struct Bytes;
 
-impl Weighter<SnapshotId, Arc<SnapshotContent>> for ItemsCount {
+impl Weighter<SnapshotId, Arc<SnapshotContent>> for Bytes {
     fn weight(&self, _: &SnapshotId, content: &Arc<SnapshotContent>) -> u64 {
-        content.items.len() as u64 + 1
+        content.items.get().len() as u64
     }
 }
 
@@ -53,18 +54,19 @@ pub struct Snapshot {
     pub taken: Taken,
 }
 
-/// What a reader sees of a snapshot; passed on as it is.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// What a reader sees of a snapshot.
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotContent {
-    pub items: Vec<Value>,
+    /// A list, passed on as it is.
+    pub items: Box<RawValue>,
 }
 
 impl Selections {
     /// # Errors
     /// When no HTTP client can be made.
     pub fn new(config: &http_client::Config) -> anyhow::Result<Self> {
-        let contents = Cache::with_weighter(1_000, REMEMBERED_ITEMS, ItemsCount);
+        let contents = Cache::with_weighter(1_000, REMEMBERED, Bytes);
         Ok(Self { service: Service::new(config)?, contents })
     }
 

@@ -8,7 +8,7 @@ use testkit::client::{Client, send};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::{author, blocks_path, content, embed, list, path, service, text, text_block, with};
+use crate::{author, blocks_path, content, embed, list, path, service, sql, text, text_block, with};
 
 /// On the wire.
 const LIMIT: usize = 24 * 1024 * 1024;
@@ -43,17 +43,24 @@ async fn the_largest_legal_post_is_written_published_and_read() {
 async fn a_post_is_read_whole_however_long() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    // Each text is stored as it came and as plain text.
-    for length in [32 * 1024 - 1, 32 * 1024, 32 * 1024 + 1, 512 * 1024, 512 * 1024 + 1] {
-        let words: Vec<_> =
-            (0..length).step_by(20_000).map(|at| "w".repeat(20_000.min(length - at))).collect();
+    let sql = sql(service()).await;
+    // So many whole texts, and a last one: its length, and what is stored, in bytes.
+    let write = async |whole: usize, last: usize| {
+        let words = [vec!["w".repeat(20_000); whole], vec!["w".repeat(last)]].concat();
         let texts = words.iter().map(|words| text_block(words));
         author.set_blocks(&post, texts.chain([embed(&selection)])).await.expect(200);
-
         let read = author.read(&post).await;
         let (embed, texts) = list(&read["Blocks"]).split_last().expect("blocks");
         assert_eq!(texts.iter().map(|block| text(&block["Text"])).collect::<Vec<_>>(), words);
         assert_eq!(list(&embed["Items"]).len(), 3);
+        let stored = "select octet_length(blocks::text) from post where id = $1::text::uuid";
+        usize::try_from(sql.query_one(stored, &[&post]).await.unwrap().get::<_, i32>(0)).unwrap()
+    };
+    for (limit, whole) in [(64 * 1024, 1), (1024 * 1024, 26)] {
+        // Each character is stored as it came and as plain text.
+        let last = 100 + (limit - write(whole, 100).await) / 2;
+        assert!((limit - 1..=limit).contains(&write(whole, last).await));
+        assert!((limit + 1..=limit + 2).contains(&write(whole, last + 1).await));
     }
 }
 

@@ -18,7 +18,12 @@ use crate::{MANAGE_OWN, POSTS, between, blocks_path, content, eventually, guid, 
 const MIB: usize = 1024 * 1024;
 
 async fn deploy() -> Deployed {
-    let settings = [("SELECTIONS_URL", &*between().url()), ("CLIENT_SECRET", CLIENTS[0].1)];
+    // An unoptimized build on a busy machine takes its time over what is as large as it gets.
+    let settings = [
+        ("SELECTIONS_URL", &*between().url()),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("DATABASE_STATEMENT_TIMEOUT_MS", "30000"),
+    ];
     Deployed::start(env!("CARGO_BIN_EXE_news"), &["serve"], &settings).await
 }
 
@@ -173,6 +178,8 @@ fn come_again(answer: Answer, status: u16, code: &str) {
 async fn readers_of_large_posts_share_a_room() {
     let news = deploy().await;
     let (_, path, length) = publish_large(&news).await;
+    // The peak begins anew (proc(5)): that of the edit was higher.
+    std::fs::write(format!("/proc/{}/clear_refs", news.process.id().unwrap()), "5").unwrap();
     let before = memory(&news, "VmHWM");
 
     let readers: Vec<_> = (0..24).map(|_| news.caller(&Claims::user(guid()))).collect();
@@ -224,7 +231,7 @@ async fn readers_that_do_not_read_keep_nobody_out() {
     eventually("who does not read on is given up", read).await;
 }
 
-/// News: who may not change a post hears that, however long it is, and whatever its readers do.
+/// News: who may not change a post hears that, however long it is, and however often they try.
 #[tokio::test]
 async fn who_may_not_change_a_large_post_takes_no_room() {
     let news = deploy().await;

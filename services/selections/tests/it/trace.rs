@@ -67,9 +67,10 @@ async fn requests_at_once_keep_their_traces_apart() {
     let owner = service().caller(&Claims::user(guid()));
     let ask = async |_| {
         let trace = guid().simple().to_string();
-        let request = owner.request(Method::GET, &format!("{SELECTIONS}?Page=0"));
+        // What waits for the database lets others in between.
+        let request = owner.request(Method::DELETE, &format!("{SELECTIONS}/{}", guid()));
         let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
-        let problem = send(request).await.expect_problem(400, "SELECTIONS_VALIDATION_FAILED");
+        let problem = send(request).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
         assert_eq!(problem["traceId"], trace);
     };
     join_all((0..64).map(ask)).await;
