@@ -190,7 +190,6 @@ async fn readers_of_large_posts_share_a_room() {
         come_again(answer, 503, "SERVICE_UNAVAILABLE");
     }
     let grown = memory(&news, "VmHWM") - before;
-    println!("grown by {} MiB over {}", grown / MIB, before / MIB);
     assert!(grown < 8 * length, "{} MiB", grown / MIB);
 }
 
