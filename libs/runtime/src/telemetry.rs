@@ -78,8 +78,10 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     // It tells of each request that is none as an error, and anybody may send those.
     let targets = targets.with_target("actix_http::h1", LevelFilter::OFF);
     let lines = if config.json { Lines(json()).boxed() } else { fmt::layer().boxed() };
-    let spans = (!config.disabled).then(|| {
+    if !config.disabled {
         global::set_tracer_provider(provider.clone());
+    }
+    let spans = (!config.disabled).then(|| {
         // Where in the code a span is opened, and how often its future was woken, nobody asks.
         tracing_opentelemetry::layer()
             .with_location(false)

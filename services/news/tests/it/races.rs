@@ -1,5 +1,5 @@
 //! What holds when changes of one post race. An edit is held at its call to selections, so that the
-//! other change comes between its two transactions.
+//! other change comes between what it reads and what it writes.
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};

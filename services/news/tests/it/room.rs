@@ -13,7 +13,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::big::{answer, head};
-use crate::{MANAGE_OWN, POSTS, between, blocks_path, content, eventually, guid, path, text, text_block};
+use crate::{
+    MANAGE_OWN, POSTS, between, blocks_path, content, embed, eventually, guid, list, path, selections, text,
+    text_block,
+};
 
 const MIB: usize = 1024 * 1024;
 
@@ -209,6 +212,30 @@ async fn a_reader_reads_one_large_post_at_a_time() {
     let asked = async || (send(reader.request(Method::HEAD, &path)).await.status == 200).then_some(());
     eventually("who hangs up leaves", asked).await;
     reader.get(&path).await.expect(200);
+}
+
+/// What embeds show is part of the answer, and counts: a short post may be a large one to its readers.
+#[tokio::test]
+async fn what_embeds_show_takes_room() {
+    let news = deploy().await;
+    let claims = Claims::user(guid()).permission(MANAGE_OWN);
+    let items: Value = (0..200).map(|_| json!({"PropertyObjectId": guid()})).collect();
+    let selection = json!({"Title": "Many flats", "Items": items});
+    let selection = selections().caller(&claims).post("/api/v1/selections", selection).await.expect(201);
+    let author = news.caller(&claims);
+    let post = author.post(POSTS, json!({"Title": "Spring"})).await.expect(201);
+    let path = path(text(&post["Id"]));
+    let embeds = vec![embed(text(&selection["Id"])); 200];
+    author.put(&blocks_path(text(&post["Id"])), content(embeds)).await.expect(200);
+
+    let shown = author.get(&path).await.expect(200);
+    assert!(list(&shown["Blocks"]).iter().all(|block| list(&block["Items"]).len() == 200));
+    let answers = join_all((0..8).map(|_| author.get(&path))).await;
+    let (read, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    assert!(!read.is_empty() && !refused.is_empty());
+    for answer in refused {
+        come_again(answer, 429, "RATE_LIMITED");
+    }
 }
 
 /// Whoever reads a post cannot keep it public by not reading on, and not for long keep others from reading.

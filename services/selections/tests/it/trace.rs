@@ -89,7 +89,7 @@ async fn without_traces_that_of_the_caller_is_passed_on() {
     assert_eq!(told.headers["traceparent"], traceparent);
 }
 
-/// A line of the log names its trace, and what failed where; whose request it was stays out of it.
+/// A line of the log names its trace, and what failed where; whose request it was stays out of it, and of the span.
 #[tokio::test]
 async fn a_failure_is_found_in_the_log_by_its_trace() {
     let nobody = [("AUTH_ISSUER", "http://127.0.0.1:1")];
@@ -108,6 +108,11 @@ async fn a_failure_is_found_in_the_log_by_its_trace() {
     assert_eq!((&line["method"], &line["route"]), (&json!("GET"), &json!(SELECTIONS)));
     assert_eq!(line["trace_id"], problem["traceId"]);
     assert!(line["timestamp"].is_string() && line["cause"].is_string(), "{line}");
+    let span = selections.collector.span(text(&problem["traceId"]), |_| true).await;
+    assert_eq!(span.status.as_ref().map(|status| &*status.message), Some("503 SERVICE_UNAVAILABLE"));
+    let mut known: Vec<_> = span.attributes.iter().map(|attribute| &*attribute.key).collect();
+    known.sort_unstable();
+    assert_eq!(known, ["http.request.method", "http.response.status_code", "http.route"]);
     for personal in [owner.to_string(), "Page=7".to_owned(), "Bearer".to_owned()] {
         assert!(!line.to_string().contains(&personal), "{line}");
     }
