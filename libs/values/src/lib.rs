@@ -1,10 +1,22 @@
 //! Values that can only be made valid, with the limit in the type: the OpenAPI document, the error
 //! message and the check read the same number.
 
+mod code;
+mod list;
 mod money;
+mod private;
+mod reading;
 mod text;
+mod text_enum;
 
-pub use money::{Currency, Money};
+#[doc(hidden)]
+pub use {diesel, serde, strum, utoipa};
+
+pub use code::Code;
+pub use list::List;
+pub use money::{BasisPoints, Currency, Money};
+pub use private::Private;
+pub use reading::{read, read_past};
 pub use text::Text;
 
 /// Why a value was refused: a stable code, and the numbers that its message needs.

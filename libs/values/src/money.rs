@@ -1,12 +1,16 @@
 //! Money.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use crate::Invalid;
+use crate::{Invalid, reading};
+
+/// 100 per cent in basis points.
+const WHOLE: i128 = 10_000;
 
 /// An amount in the minor units of its currency: kopecks, cents. Never a float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -17,9 +21,43 @@ pub struct Money {
     pub currency: Currency,
 }
 
+/// A share in hundredths of a per cent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+pub struct BasisPoints(pub u32);
+
+impl Money {
+    /// The sum; `None` where the currencies differ, or it is more than can be told.
+    #[must_use]
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        let amount_minor = self.amount_minor.checked_add(other.amount_minor)?;
+        (self.currency == other.currency).then_some(Self { amount_minor, ..self })
+    }
+
+    /// The same amount with the other sign; `None` where there is none.
+    #[must_use]
+    pub fn checked_neg(self) -> Option<Self> {
+        Some(Self { amount_minor: self.amount_minor.checked_neg()?, ..self })
+    }
+
+    /// A share of it, rounded once, half to even; `None` where it is more than can be told.
+    #[must_use]
+    pub fn share(self, BasisPoints(share): BasisPoints) -> Option<Self> {
+        let product = i128::from(self.amount_minor) * i128::from(share);
+        let (whole, rest) = (product.div_euclid(WHOLE), product.rem_euclid(WHOLE));
+        let up = match (rest * 2).cmp(&WHOLE) {
+            Ordering::Less => false,
+            Ordering::Equal => whole % 2 != 0,
+            Ordering::Greater => true,
+        };
+        let amount_minor = i64::try_from(whole + i128::from(up)).ok()?;
+        Some(Self { amount_minor, ..self })
+    }
+}
+
 /// An ISO 4217 code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(into = "String")]
 pub struct Currency([u8; 3]);
 
 impl FromStr for Currency {
@@ -32,11 +70,9 @@ impl FromStr for Currency {
     }
 }
 
-impl TryFrom<String> for Currency {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map_err(|_| format!("{text:?} is not a currency code"))
+impl<'de> Deserialize<'de> for Currency {
+    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        reading::read(String::deserialize(text)?.parse(), || Self(*b"XXX"))
     }
 }
 
@@ -60,7 +96,39 @@ impl fmt::Debug for Currency {
 
 #[cfg(test)]
 mod tests {
-    use super::Money;
+    use proptest::prelude::*;
+
+    use super::{BasisPoints, Money};
+
+    fn rub(amount_minor: i64) -> Money {
+        Money { amount_minor, currency: "RUB".parse().unwrap() }
+    }
+
+    proptest! {
+        /// Money: rounded once, half to even. What is shared out is never off by more than half a unit.
+        #[test]
+        fn a_share_is_the_nearest_whole_amount(amount: i64, share in 0_u32..=10_000) {
+            let exact = i128::from(amount) * i128::from(share);
+            let rounded = i128::from(rub(amount).share(BasisPoints(share)).unwrap().amount_minor);
+            let off = (rounded * 10_000 - exact).abs();
+            prop_assert!(off < 5_000 || off == 5_000 && rounded % 2 == 0, "{exact} became {rounded}");
+        }
+    }
+
+    #[test]
+    fn halves_go_to_the_even_neighbour() {
+        let half = |amount| rub(amount).share(BasisPoints(5_000)).unwrap().amount_minor;
+        assert_eq!([1, 3, 5, -1, -3, -5].map(half), [0, 2, 2, 0, -2, -2]);
+    }
+
+    #[test]
+    fn sums_are_of_one_currency_and_within_bounds() {
+        assert_eq!(rub(2).checked_add(rub(-5)), Some(rub(-3)));
+        assert_eq!(rub(i64::MAX).checked_add(rub(1)), None);
+        assert_eq!(rub(i64::MIN).checked_neg(), None);
+        assert_eq!(rub(i64::MAX).share(BasisPoints(20_000)), None);
+        assert_eq!(rub(1).checked_add(Money { currency: "USD".parse().unwrap(), ..rub(1) }), None);
+    }
 
     #[test]
     fn money_is_minor_units_and_a_code() {

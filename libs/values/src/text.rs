@@ -7,17 +7,17 @@ use diesel::expression::AsExpression;
 use diesel::pg::{Pg, PgValue};
 use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use crate::Invalid;
+use crate::{Invalid, reading};
 
 /// Text of `MIN..=MAX` Unicode scalar values, none of them NUL (which PostgreSQL cannot store).
 ///
 /// It is kept as it was sent: nothing is trimmed or normalized.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, AsExpression, FromSqlRow)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
+#[serde(transparent)]
 #[diesel(sql_type = sql_types::Text)]
 pub struct Text<const MIN: usize, const MAX: usize>(String);
 
@@ -42,17 +42,22 @@ impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
         Ok(Self(raw))
     }
 
+    /// The same without the white space around it, which does not count.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn trimmed(raw: &str) -> Result<Self, Invalid> {
+        Self::parse(raw.trim())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// For stored documents; a request is parsed member by member, so that its refusals name their reason.
-impl<const MIN: usize, const MAX: usize> TryFrom<String> for Text<MIN, MAX> {
-    type Error = &'static str;
-
-    fn try_from(raw: String) -> Result<Self, &'static str> {
-        Self::parse(raw).map_err(|invalid| invalid.code)
+impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for Text<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        reading::read(Self::parse(String::deserialize(text)?), || Self(String::new()))
     }
 }
 
@@ -95,6 +100,12 @@ mod tests {
         assert!(Text::<1, 3>::parse("🏠🏠🏠").is_ok());
         assert_eq!(Text::<1, 3>::parse("🏠🏠🏠🏠").unwrap_err().code, "too_long");
         assert_eq!(Text::<1, 3>::parse("").unwrap_err().code, "too_short");
+    }
+
+    #[test]
+    fn white_space_around_a_text_can_be_left_out_before_it_is_counted() {
+        assert_eq!(Text::<1, 3>::trimmed(" \u{a0}ёжи\t\n").unwrap().as_str(), "ёжи");
+        assert_eq!(Text::<1, 3>::trimmed(" \n ").unwrap_err().code, "too_short");
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! What no log may show.
+
+use std::fmt;
+
+use diesel::deserialize::{self, FromSql, FromSqlRow};
+use diesel::pg::{Pg, PgValue};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+
+/// Somebody's words or data: on the wire and in the database as they are, in `{:?}` not at all, and without `{}`. So
+/// neither a log nor a span nor an error can print them.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, FromSqlRow)]
+#[serde(transparent)]
+pub struct Private<T>(T);
+
+impl<T> Private<T> {
+    pub fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// What is to be shown to nobody but whom it is for.
+    pub fn expose(&self) -> &T {
+        &self.0
+    }
+}
+
+/// What is wrong with it is told without it.
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Private<T> {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        T::deserialize(value).map(Self).map_err(|_| D::Error::custom("not what it should be"))
+    }
+}
+
+impl<T: FromSql<ST, Pg>, ST> FromSql<ST, Pg> for Private<T> {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        T::from_sql(value).map(Self)
+    }
+}
+
+impl<T> fmt::Debug for Private<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(private)")
+    }
+}
+
+impl<T: utoipa::PartialSchema> utoipa::PartialSchema for Private<T> {
+    fn schema() -> RefOr<Schema> {
+        T::schema()
+    }
+}
+
+impl<T: utoipa::ToSchema> utoipa::ToSchema for Private<T> {
+    fn name() -> std::borrow::Cow<'static, str> {
+        T::name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Private;
+    use crate::Text;
+
+    #[test]
+    fn what_is_private_is_sent_and_not_printed() {
+        #[derive(Debug)]
+        #[expect(dead_code, reason = "it is printed, or rather not")]
+        struct Note {
+            text: Private<Text<1, 20>>,
+        }
+        let text: Private<Text<1, 20>> = serde_json::from_str("\"Ivan's account\"").unwrap();
+        assert_eq!(serde_json::to_string(&text).unwrap(), "\"Ivan's account\"");
+        let wrong = serde_json::from_str::<Private<u64>>("\"Ivan's account\"").unwrap_err();
+        assert!(!wrong.to_string().contains("Ivan"), "{wrong}");
+        assert_eq!(text.expose().as_str(), "Ivan's account");
+        assert_eq!(format!("{:?}", Some(Note { text })), "Some(Note { text: (private) })");
+    }
+}

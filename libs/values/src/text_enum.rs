@@ -1,0 +1,40 @@
+//! Enums of the API.
+
+/// Declares an enum whose values have the same names in JSON, in a text column and in documents:
+/// `text_enum! { /// Who a post is for. pub enum Audience { Everybody, Members } }`
+///
+/// It is parsed and written by strum: `FromStr`, `Into<&'static str>`, `Display`.
+#[macro_export]
+macro_rules! text_enum {
+    ($(#[$doc:meta])* $visibility:vis enum $name:ident { $($(#[$about:meta])* $variant:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+            $crate::serde::Serialize, $crate::serde::Deserialize,
+            $crate::strum::Display, $crate::strum::EnumString, $crate::strum::IntoStaticStr,
+            $crate::strum::VariantNames,
+            $crate::utoipa::ToSchema,
+            $crate::diesel::AsExpression, $crate::diesel::FromSqlRow,
+        )]
+        #[serde(crate = "values::serde")]
+        #[strum(crate = "values::strum")]
+        #[diesel(sql_type = $crate::diesel::sql_types::Text)]
+        $visibility enum $name { $($(#[$about])* $variant),+ }
+
+        impl $crate::diesel::serialize::ToSql<$crate::diesel::sql_types::Text, $crate::diesel::pg::Pg> for $name {
+            fn to_sql<'b>(
+                &'b self,
+                out: &mut $crate::diesel::serialize::Output<'b, '_, $crate::diesel::pg::Pg>,
+            ) -> $crate::diesel::serialize::Result {
+                std::io::Write::write_all(out, <&'static str>::from(*self).as_bytes())?;
+                Ok($crate::diesel::serialize::IsNull::No)
+            }
+        }
+
+        impl $crate::diesel::deserialize::FromSql<$crate::diesel::sql_types::Text, $crate::diesel::pg::Pg> for $name {
+            fn from_sql(value: $crate::diesel::pg::PgValue<'_>) -> $crate::diesel::deserialize::Result<Self> {
+                Ok(std::str::from_utf8(value.as_bytes())?.parse()?)
+            }
+        }
+    };
+}
