@@ -1,7 +1,7 @@
 //! What can go wrong with a database, told apart by who should act.
 
-use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel_async::pooled_connection::deadpool::PoolError;
+use deadpool::managed::PoolError;
+use diesel::result::{ConnectionError, DatabaseErrorKind, Error as DieselError};
 
 /// A failure of the database, never of the caller: absence and conflicts are answers, not errors.
 #[derive(Debug, thiserror::Error)]
@@ -15,8 +15,9 @@ pub enum Error {
     Query(#[source] DieselError),
 }
 
-/// How PostgreSQL says that the same statement may succeed later; diesel does not pass its SQLSTATE on.
-const NOT_NOW: [&str; 8] = [
+/// How PostgreSQL, and a pooler before it, say that the same statement may succeed later; diesel does not pass the
+/// SQLSTATE on, and the pooler's says nothing.
+const NOT_NOW: [&str; 17] = [
     "terminating connection",
     "the database system is",
     "sorry, too many clients already",
@@ -24,7 +25,17 @@ const NOT_NOW: [&str; 8] = [
     "canceling statement due to",
     "deadlock detected",
     "could not extend file",
+    "out of memory",
     "out of shared memory",
+    // PgBouncer's.
+    "bouncer resources exhaustion",
+    "client connections exceeded",
+    "no more connections allowed",
+    "pgbouncer cannot connect to server",
+    "query timeout",
+    "query_wait_timeout",
+    "server conn crashed",
+    "server login has been failing",
 ];
 
 impl From<DieselError> for Error {
@@ -58,8 +69,8 @@ pub(crate) fn is_broken(error: &DieselError) -> bool {
     }
 }
 
-impl From<PoolError> for Error {
-    fn from(error: PoolError) -> Self {
+impl From<PoolError<ConnectionError>> for Error {
+    fn from(error: PoolError<ConnectionError>) -> Self {
         Self::Unavailable(error.to_string())
     }
 }
@@ -71,5 +82,30 @@ impl Error {
             Self::Query(DieselError::DatabaseError(_, info)) => info.constraint_name(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel::result::{DatabaseErrorKind, Error as DieselError};
+
+    use super::Error;
+
+    fn refused(message: &str) -> Error {
+        DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message.to_owned())).into()
+    }
+
+    #[test]
+    fn what_a_server_or_a_pooler_cannot_do_now_may_be_tried_again() {
+        for message in [
+            "out of memory",
+            "query_wait_timeout",
+            "no more connections allowed (max_client_conn)",
+            "server conn crashed?",
+            "server login has been failing, cached error: connect failed (server_login_retry)",
+        ] {
+            assert!(matches!(refused(message), Error::Unavailable(_)), "{message}");
+        }
+        assert!(matches!(refused("division by zero"), Error::Query(_)));
     }
 }

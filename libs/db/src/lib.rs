@@ -2,32 +2,32 @@
 //! transactions that only the edges can open, and migrations.
 
 mod cached;
+mod conn;
 mod error;
 mod json;
+mod language;
 mod lookups;
 mod migrate;
 mod tx;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::{Object, Timeouts};
-use diesel_async::AsyncPgConnection;
-use diesel_async::pooled_connection::deadpool::Pool;
-use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
-use runtime::{Env, Process};
+use deadpool::managed::{Manager as _, Object, Pool, Timeouts};
+use runtime::{Env, Phase, Process};
 
 pub use cached::Cached;
+pub use conn::Conn;
 pub use error::Error;
 pub use json::Json;
 pub use lookups::{Lookup, Lookups};
 pub use migrate::migrate;
-pub use tx::{Committed, Tx, close};
+pub use tx::{Committed, Tx, Work, close};
 
-/// What queries run on: within a transaction (`tx.conn()`) or without (`db.conn()`).
-pub type Conn = AsyncPgConnection;
+use tx::Commits;
 
 /// A connection taken from the pool for reads that need no transaction.
-pub type PooledConn = Object<AsyncDieselConnectionManager<AsyncPgConnection>>;
+pub type PooledConn = Object<conn::Connector>;
 
 /// Where the database is and how much of it a replica may use.
 #[derive(Clone)]
@@ -52,17 +52,30 @@ impl Config {
     }
 
     /// The URL with the settings that every connection starts with.
+    ///
+    /// A server that vanished without a word is noticed in some 15 s: by its silence to probes, or to what was sent.
+    /// PostgreSQL in its turn looks twice a second whether whoever waits for a statement is still there.
     fn connection_url(&self) -> String {
         let separator = if self.url.contains('?') { '&' } else { '?' };
         format!(
-            "{}{separator}application_name={schema}&connect_timeout=3&tcp_user_timeout=10&options=-csearch_path%3D{schema}\
-             %20-cstatement_timeout%3D{timeout}%20-cidle_in_transaction_session_timeout%3D30000",
+            "{}{separator}application_name={schema}&connect_timeout=3\
+             &tcp_user_timeout=10&keepalives_idle=5&keepalives_interval=3&keepalives_retries=3\
+             &options=-csearch_path%3D{schema}%20-cstatement_timeout%3D{timeout}\
+             %20-cidle_in_transaction_session_timeout%3D30000%20-cclient_connection_check_interval%3D500",
             self.url,
             schema = self.schema,
             timeout = self.statement_timeout_ms,
         )
     }
+
+    /// How long an answer is waited for: longer than PostgreSQL takes to cut the statement off by itself.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.statement_timeout_ms.into()) + PATIENCE
+    }
 }
+
+/// A connection is made in less, or not at all.
+const CONNECTING: Duration = Duration::from_secs(5);
 
 /// Nobody waits longer for a connection, or for a lookup.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -74,8 +87,8 @@ const LONG_QUEUE: usize = 16;
 /// The database. Cloning shares the pool.
 #[derive(Clone)]
 pub struct Db {
-    pool: Pool<AsyncPgConnection>,
-    committed: Committed,
+    pool: Pool<conn::Connector>,
+    commits: Arc<Commits>,
 }
 
 impl Db {
@@ -84,17 +97,13 @@ impl Db {
     /// # Errors
     /// A pool size that cannot be used.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
-        let mut manager = ManagerConfig::default();
-        // Testing a connection at each check-out costs a round trip; a broken one is an error to handle.
-        manager.recycling_method = RecyclingMethod::Fast;
-        let manager = AsyncDieselConnectionManager::new_with_config(config.connection_url(), manager);
         let wait = Some(PATIENCE);
-        let pool = Pool::builder(manager)
+        let pool = Pool::builder(conn::Connector(config.clone()))
             .max_size(config.pool_size)
             .runtime(deadpool::Runtime::Tokio1)
-            .timeouts(Timeouts { wait, create: Some(Duration::from_secs(5)), recycle: wait })
+            .timeouts(Timeouts { wait, create: Some(CONNECTING), recycle: wait })
             .build()?;
-        Ok(Self { pool, committed: Committed::default() })
+        Ok(Self { pool, commits: Arc::default() })
     }
 
     /// A connection for reads; each statement stands for itself.
@@ -103,6 +112,16 @@ impl Db {
     /// [`Error::Unavailable`] when none can be had in time.
     pub async fn conn(&self) -> Result<PooledConn, Error> {
         self.pool.get().await.map_err(Error::from)
+    }
+
+    /// A connection of the caller's own, beside the pool.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when there is none.
+    pub async fn connect(&self) -> Result<Conn, Error> {
+        let made = tokio::time::timeout(CONNECTING, self.pool.manager().create()).await;
+        let made = made.map_err(|_| Error::Unavailable("no connection in time".to_owned()))?;
+        made.map_err(|error| Error::Unavailable(error.to_string()))
     }
 
     /// Whether so many wait for a connection that new work should not be begun. What was begun, readiness and
@@ -123,7 +142,7 @@ impl Db {
         let mut tx = Tx::begin(self.conn().await?)?;
         match work(&mut tx).await {
             Ok(value) => {
-                tx.commit(&self.committed).await?;
+                tx.commit(&self.commits).await?;
                 Ok(value)
             }
             Err(error) => {
@@ -133,13 +152,16 @@ impl Db {
         }
     }
 
-    /// Wakes after commits that [announced](Tx::announce) something.
-    pub fn committed(&self) -> Committed {
-        self.committed.clone()
+    /// Wakes after commits that [announced](Tx::announce) such work.
+    pub fn committed(&self, work: Work) -> Committed {
+        self.commits.wait_for(work)
     }
 
-    /// Makes readiness depend on the database.
+    /// Makes readiness depend on the database, and ends a process whose database speaks another language than
+    /// English, which its errors are told apart by.
     pub fn require(&self, process: &Process) {
+        let db = self.clone();
+        process.spawn(Phase::Work, "database's language", |ending| language::require_english(db, ending));
         let db = self.clone();
         process.require("database", move || {
             let db = db.clone();

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use diesel::QueryResult;
-use diesel_async::{AsyncConnection, AsyncPgConnection};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::error::is_broken;
-use crate::{Config, Error, PATIENCE};
+use crate::{Config, Conn, Error, PATIENCE};
 
 /// What a lookup runs on. Others are under way on the same connection.
-pub type Lookup<'c> = &'c AsyncPgConnection;
+pub type Lookup<'c> = &'c Conn;
 
 /// A connection on which lookups follow each other without waiting for answers (pipelining): a fraction of the
 /// wake-ups of a pool, where each has a connection to itself. For single statements that find a row or a few by
@@ -19,14 +18,14 @@ pub type Lookup<'c> = &'c AsyncPgConnection;
 ///
 /// Each worker thread has its own; shared between threads, every answer would have to wake another.
 pub struct Lookups {
-    url: String,
-    shared: Mutex<Option<Arc<AsyncPgConnection>>>,
+    config: Config,
+    shared: Mutex<Option<Arc<Conn>>>,
 }
 
 impl Lookups {
     /// Connects when first needed.
     pub fn new(config: &Config) -> Self {
-        Self { url: config.connection_url(), shared: Mutex::default() }
+        Self { config: config.clone(), shared: Mutex::default() }
     }
 
     /// Runs a lookup; once more, on a new connection, where the old one was broken.
@@ -54,15 +53,14 @@ impl Lookups {
     }
 
     /// Who comes while it is made waits for it.
-    async fn conn(&self) -> Result<Arc<AsyncPgConnection>, Error> {
+    async fn conn(&self) -> Result<Arc<Conn>, Error> {
         let connect = async {
             let mut shared = self.shared.lock().await;
             if let Some(conn) = &*shared {
                 return Ok(Arc::clone(conn));
             }
-            let conn = AsyncPgConnection::establish(&self.url)
-                .await
-                .map_err(|error| Error::Unavailable(error.to_string()))?;
+            let conn =
+                Conn::establish(&self.config).await.map_err(|error| Error::Unavailable(error.to_string()))?;
             Ok(Arc::clone(shared.insert(Arc::new(conn))))
         };
         timeout(PATIENCE, connect)
@@ -71,7 +69,7 @@ impl Lookups {
     }
 
     /// Unless somebody else did already.
-    async fn forget(&self, broken: &Arc<AsyncPgConnection>) {
+    async fn forget(&self, broken: &Arc<Conn>) {
         let mut shared = self.shared.lock().await;
         if shared.as_ref().is_some_and(|conn| Arc::ptr_eq(conn, broken)) {
             *shared = None;

@@ -5,7 +5,7 @@ use diesel::sql_types::BigInt;
 use diesel_async::{AsyncConnection, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
 
-use crate::Config;
+use crate::{Config, language};
 
 /// One lock for all services of a database, so that replicas that start together take turns.
 const MIGRATION_LOCK: i64 = 0x006d_6967_7261_7465;
@@ -14,7 +14,8 @@ const MIGRATION_LOCK: i64 = 0x006d_6967_7261_7465;
 /// from several replicas at once.
 ///
 /// # Errors
-/// A database that is away, or a migration that fails (it is rolled back).
+/// A database that is away or does not speak English, or a migration that fails (it is rolled back); one that waits
+/// for a lock longer than 5 s fails, since everybody else waits behind it.
 pub async fn migrate(
     config: &Config,
     sources: impl IntoIterator<Item = EmbeddedMigrations> + Send + 'static,
@@ -49,6 +50,8 @@ async fn prepare(config: &Config) -> anyhow::Result<AsyncPgConnection> {
         .bind::<BigInt, _>(MIGRATION_LOCK)
         .execute(&mut conn)
         .await?;
+    diesel::sql_query("set lock_timeout = '5s'").execute(&mut conn).await?;
+    language::refuse_others(&language::spoken(&mut conn).await?)?;
     let exists = diesel::select(diesel::dsl::sql::<diesel::sql_types::Bool>(
         "exists (select from pg_namespace where nspname = current_setting('search_path'))",
     ))

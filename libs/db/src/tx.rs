@@ -1,64 +1,69 @@
 //! A transaction, as a value that only an edge can make.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool::managed::Object;
-use diesel::connection::{TransactionDepthChange, TransactionManagerStatus};
-use diesel_async::{AnsiTransactionManager, AsyncPgConnection, SimpleAsyncConnection, TransactionManager};
-use futures_util::FutureExt;
-use tokio::sync::Notify;
+use diesel_async::SimpleAsyncConnection;
+use scopeguard::ScopeGuard;
+use tokio::sync::watch;
 
-use crate::{Conn, Error, PooledConn};
+use crate::{Conn, Error, PATIENCE, PooledConn};
+
+/// COMMIT of a transaction in which a statement has failed rolls back and is no error. What stands before it
+/// fails there, and then COMMIT is not even looked at. One message, and one answer.
+const COMMIT: &str = "select; COMMIT";
 
 /// An open transaction. Use cases and the outbox demand `&mut Tx`, so that what they write is kept
 /// or dropped together; only [`Db::tx`](crate::Db::tx) makes one.
 ///
-/// Dropped unfinished (a client that hung up), its connection leaves the pool and PostgreSQL rolls
-/// it back.
+/// Dropped unfinished (a client that hung up), its connection is closed, and PostgreSQL rolls it back: at once,
+/// or within half a second where a statement was under way.
 pub struct Tx {
-    conn: PooledConn,
-    announced: bool,
+    conn: ScopeGuard<PooledConn, fn(PooledConn)>,
+    announced: Vec<Work>,
     closes: bool,
 }
 
 impl Tx {
     /// Sends `BEGIN` and does not wait for its answer: the first statement follows at once, and fails where
     /// this has failed.
-    pub(crate) fn begin(mut conn: PooledConn) -> Result<Self, Error> {
-        let mut shared = &*conn;
-        if let Some(failed) = shared.batch_execute("BEGIN").now_or_never() {
-            failed?;
-        }
-        let status = AnsiTransactionManager::transaction_manager_status_mut(&mut *conn);
-        if let TransactionManagerStatus::Valid(status) = status {
-            status.change_transaction_depth(TransactionDepthChange::IncreaseDepth)?;
-        }
-        Ok(Self { conn, announced: false, closes: false })
+    pub(crate) fn begin(conn: PooledConn) -> Result<Self, Error> {
+        let tx = Self { conn: scopeguard::guard(conn, close), announced: Vec::new(), closes: false };
+        tx.conn.begin()?;
+        Ok(tx)
     }
 
-    pub(crate) async fn commit(mut self, committed: &Committed) -> Result<(), Error> {
-        AnsiTransactionManager::commit_transaction(&mut *self.conn).await?;
-        if self.announced {
-            committed.0.notify_one();
+    /// A commit that did not commit is an error, whatever the work answered.
+    pub(crate) async fn commit(mut self, committed: &Commits) -> Result<(), Error> {
+        if let Err(error) = self.conn().batch_execute(COMMIT).await {
+            self.roll_back().await;
+            return Err(error.into());
         }
-        if self.closes {
-            close(self.conn);
+        for work in self.announced.drain(..) {
+            committed.of(work).send_replace(());
         }
+        self.finish();
         Ok(())
     }
 
     pub(crate) async fn roll_back(mut self) {
-        // A rollback that fails leaves the connection broken; the pool drops it and the server rolls back.
-        if let Err(error) =
-            <AnsiTransactionManager as TransactionManager<AsyncPgConnection>>::rollback_transaction(
-                &mut *self.conn,
-            )
-            .await
-        {
-            tracing::warn!(%error, "a rollback failed");
+        // Behind a statement without an answer there will be none.
+        if self.conn.is_given_up() {
+            return;
         }
+        match self.conn().batch_execute("ROLLBACK").await {
+            Ok(()) => self.finish(),
+            // Dropped, the connection is closed, and the server rolls back.
+            Err(error) => tracing::warn!(%error, "a rollback failed"),
+        }
+    }
+
+    /// Gives the connection back.
+    fn finish(self) {
+        let mut conn = ScopeGuard::into_inner(self.conn);
+        conn.wait_longer(None);
         if self.closes {
-            close(self.conn);
+            close(conn);
         }
     }
 
@@ -67,14 +72,31 @@ impl Tx {
         &mut self.conn
     }
 
+    /// Lets the statements of this transaction take longer than others may, here and in the server, and it may rest as long between them.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn allow(&mut self, longest: Duration) -> Result<(), Error> {
+        let longest_ms = longest.as_millis();
+        let limit = format!(
+            "set local statement_timeout = {longest_ms}; \
+             set local idle_in_transaction_session_timeout = {longest_ms}"
+        );
+        self.conn().batch_execute(&limit).await?;
+        self.conn.wait_longer(Some(longest + PATIENCE));
+        Ok(())
+    }
+
     /// Something large goes through the connection: it is closed afterwards, as by [`close`].
     pub fn close_after(&mut self) {
         self.closes = true;
     }
 
-    /// Wakes whoever waits on [`Committed`] once this transaction has committed.
-    pub fn announce(&mut self) {
-        self.announced = true;
+    /// Wakes those who wait for such work once this transaction has committed.
+    pub fn announce(&mut self, work: Work) {
+        if !self.announced.contains(&work) {
+            self.announced.push(work);
+        }
     }
 }
 
@@ -84,13 +106,44 @@ pub fn close(conn: PooledConn) {
     drop(Object::take(conn));
 }
 
-/// Tells of commits in this process that had something to announce: the relay's wake-up.
-#[derive(Clone, Default)]
-pub struct Committed(Arc<Notify>);
+/// What a transaction leaves for others to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Events to be relayed.
+    Events,
+    /// Jobs that are due.
+    Jobs,
+}
+
+/// Where commits in this process are told of.
+#[derive(Default)]
+pub(crate) struct Commits {
+    events: watch::Sender<()>,
+    jobs: watch::Sender<()>,
+}
+
+impl Commits {
+    fn of(&self, work: Work) -> &watch::Sender<()> {
+        match work {
+            Work::Events => &self.events,
+            Work::Jobs => &self.jobs,
+        }
+    }
+
+    pub(crate) fn wait_for(&self, work: Work) -> Committed {
+        Committed(self.of(work).subscribe())
+    }
+}
+
+/// Tells of commits in this process that left something to do.
+pub struct Committed(watch::Receiver<()>);
 
 impl Committed {
     /// Resolves at the next commit, or at once if there was one since the last call.
-    pub async fn wait(&self) {
-        self.0.notified().await;
+    pub async fn wait(&mut self) {
+        if self.0.changed().await.is_err() {
+            // Nobody is left who could commit.
+            std::future::pending::<()>().await;
+        }
     }
 }

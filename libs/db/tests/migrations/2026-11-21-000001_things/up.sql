@@ -1,0 +1,1 @@
+alter table thing add column colour text;
