@@ -6,9 +6,21 @@ use diesel::sql_types::{BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use messaging::{Event, Failure, Handler, Message};
 
-use crate::Counted;
+use crate::{Counted, Remarked};
 
 pub struct Ledger;
+
+/// Hears of remarks. The receipt is enough.
+pub struct Remarks;
+
+impl Handler for Remarks {
+    const GROUP: &'static str = "ledger.remarks";
+    const TOPICS: &'static [&'static str] = &[Remarked::TOPIC];
+
+    async fn handle(_: &mut Tx, message: &Message) -> Result<(), Failure> {
+        message.decode::<Remarked>().map(drop)
+    }
+}
 
 #[derive(diesel::QueryableByName)]
 struct Poison {
@@ -38,6 +50,7 @@ impl Handler for Ledger {
         match poison.as_ref().map(|poison| poison.kind.as_str()) {
             None => Ok(()),
             Some("panic") => panic!("this key is poisoned"),
+            Some("nul") => Err(Failure::Rejected(format!("\0{}", "x".repeat(100_000)))),
             Some("later") => Err(Failure::Transient("this key is not ready".to_owned())),
             Some(_) => Err(Failure::Rejected("this key is poisoned".to_owned())),
         }

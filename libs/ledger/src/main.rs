@@ -1,25 +1,27 @@
 //! The smallest real service, for the tests that torture messaging: accounts that count up, an event
 //! for every step, and a consumer that writes down what it was told.
 
+mod accounts;
 mod consumer;
 mod writer;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use actix_web::web::Data;
 use db::Db;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{AsyncApi, Bus, Event};
-use runtime::{Contracts, Endpoints, Env, Phase, Process, Role};
+use messaging::{Aggregate, Event, Published, Republished, Subscription};
+use runtime::{Env, Phase, Process};
 use serde::{Deserialize, Serialize};
+use service::Role;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use web::{Area, Server};
 
-use crate::consumer::Ledger;
+use crate::accounts::Accounts;
+use crate::consumer::{Ledger, Remarks};
 
-const NAME: &str = "ledger";
-const MIGRATIONS: EmbeddedMigrations = embed_migrations!();
+const ACCOUNT: Aggregate = Aggregate { name: "Account", table: "account", key: "key" };
 
 /// An account has come to `n`.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -32,82 +34,98 @@ struct Counted {
 impl Event for Counted {
     const TOPIC: &'static str = "platform.ledger.counted.v1";
     const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = ACCOUNT;
 
     fn key(&self) -> Uuid {
         self.key
     }
 }
 
-struct Config {
-    database: db::Config,
-    messaging: messaging::Config,
-    web: web::Config,
+/// Something was remarked of an account, which itself stays as it is.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+struct Remarked {
+    key: Uuid,
+}
+
+impl Event for Remarked {
+    const TOPIC: &'static str = "platform.ledger.remarked.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = ACCOUNT;
+
+    fn key(&self) -> Uuid {
+        self.key
+    }
+}
+
+/// An account as it is, told anew. Of one that is closed nothing is left.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+struct AccountUpserted {
+    key: Uuid,
+    n: i64,
+}
+
+impl Event for AccountUpserted {
+    const TOPIC: &'static str = "platform.ledger.account-upserted.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = ACCOUNT;
+
+    fn key(&self) -> Uuid {
+        self.key
+    }
+}
+
+struct Settings {
     writers: u32,
+    remarkers: u32,
     pause_ms: u64,
+}
+
+struct App {
+    db: Db,
+    settings: Settings,
 }
 
 struct Service;
 
-impl runtime::Service for Service {
-    const NAME: &'static str = NAME;
-    type Config = Config;
-    type Operation = messaging::Operation;
+impl service::Service for Service {
+    const NAME: &'static str = "ledger";
+    const MIGRATIONS: EmbeddedMigrations = embed_migrations!();
+    const EVENTS: &'static [Published] =
+        &[Published::of::<Counted>(), Published::of::<Remarked>(), Published::of::<AccountUpserted>()];
+    const REPUBLISHED: &'static [Republished] = &[Republished::of::<Accounts>()];
+    const CONSUMERS: &'static [Subscription] = &[Subscription::of::<Ledger>(), Subscription::of::<Remarks>()];
+    type Settings = Settings;
+    type App = App;
 
-    fn configure(env: &mut Env) -> Option<Config> {
-        let database = db::Config::read(env, NAME);
-        let messaging = messaging::Config::read(env);
-        let web = web::Config::read(env);
+    fn settings(env: &mut Env) -> Option<Settings> {
         let writers = env.or("LEDGER_WRITERS", 4, "how many count at the same time");
+        let remarkers = env.or("LEDGER_REMARKERS", 0, "how many remark on accounts at the same time");
         let pause_ms = env.or("LEDGER_PAUSE_MS", 10, "how long each of them rests between two steps");
-        Some(Config {
-            database: database?,
-            messaging: messaging?,
-            web: web?,
-            writers: writers?,
-            pause_ms: pause_ms?,
-        })
+        Some(Settings { writers: writers?, remarkers: remarkers?, pause_ms: pause_ms? })
     }
 
-    async fn migrate(config: &Config) -> anyhow::Result<()> {
-        db::migrate(&config.database, [messaging::MIGRATIONS, MIGRATIONS]).await
+    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
+        Ok(App { db, settings })
     }
 
-    async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
-        let db = Db::new(&config.database)?;
-        db.require(process);
-        let area = Area::new(NAME, "", &[], &config.web.default_language)?;
-        let server = Server::new(process, config.web, area);
+    fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
         if role.serves() {
-            let pause = Duration::from_millis(config.pause_ms);
-            for _ in 0..config.writers {
-                let db = db.clone();
+            let pause = Duration::from_millis(app.settings.pause_ms);
+            for _ in 0..app.settings.writers {
+                let db = app.db.clone();
                 process.spawn(Phase::Work, "writer", |ending| writer::write(db, pause, ending));
             }
+            for _ in 0..app.settings.remarkers {
+                let db = app.db.clone();
+                process.spawn(Phase::Work, "remarker", |ending| writer::remark(db, pause, ending));
+            }
         }
-        if role.works() {
-            bus(db, config.messaging).start(process, Self::topics())?;
-        }
-        Ok(Endpoints { public: None, internal: None, admin: server.admin()? })
+        Ok(())
     }
-
-    async fn operate(config: Config, operation: messaging::Operation) -> anyhow::Result<()> {
-        bus(Db::new(&config.database)?, config.messaging).operate(operation).await
-    }
-
-    fn topics() -> Vec<String> {
-        vec![Counted::TOPIC.to_owned(), messaging::topics::dead_letters(Counted::TOPIC, NAME)]
-    }
-
-    fn contracts() -> anyhow::Result<Contracts> {
-        let asyncapi = AsyncApi::new(NAME).publishes::<Counted>();
-        Ok(Contracts { openapi: String::new(), asyncapi: asyncapi.to_yaml()? })
-    }
-}
-
-fn bus(db: Db, config: messaging::Config) -> Bus {
-    Bus::new(NAME, db, config).subscribe::<Ledger>()
 }
 
 fn main() -> ExitCode {
-    runtime::main::<Service>()
+    service::main::<Service>()
 }

@@ -6,7 +6,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use crate::Event;
 
-/// Collects a service's events.
+/// The document, of a service's events.
 pub struct AsyncApi {
     service: &'static str,
     channels: Vec<(String, Value)>,
@@ -14,14 +14,32 @@ pub struct AsyncApi {
     schemas: Vec<(String, RefOr<Schema>)>,
 }
 
+/// An [`Event`] as a value.
+#[derive(Clone, Copy)]
+pub struct Published {
+    pub topic: &'static str,
+    describe: fn(&mut AsyncApi),
+}
+
+impl Published {
+    pub const fn of<E: Event>() -> Self {
+        Self { topic: E::TOPIC, describe: AsyncApi::add::<E> }
+    }
+}
+
 impl AsyncApi {
-    pub fn new(service: &'static str) -> Self {
-        Self { service, channels: Vec::new(), operations: Vec::new(), schemas: Vec::new() }
+    /// What `service` publishes.
+    pub fn of(service: &'static str, events: &[Published]) -> Self {
+        let mut document =
+            Self { service, channels: Vec::new(), operations: Vec::new(), schemas: Vec::new() };
+        for event in events {
+            (event.describe)(&mut document);
+        }
+        document
     }
 
     /// Adds an event with its topic, key and headers.
-    #[must_use]
-    pub fn publishes<E: Event>(mut self) -> Self {
+    fn add<E: Event>(&mut self) {
         let name = E::name().into_owned();
         self.schemas.push((name.clone(), E::schema()));
         E::schemas(&mut self.schemas);
@@ -48,7 +66,6 @@ impl AsyncApi {
             "messages": [{"$ref": format!("#/channels/{name}/messages/{name}")}],
         });
         self.operations.push((format!("publish{name}"), operation));
-        self
     }
 
     fn components(&self) -> Value {
@@ -97,7 +114,7 @@ fn headers<E: Event>(service: &str) -> Value {
     let text = |constant: &str| json!({"type": "string", "const": constant});
     json!({
         "type": "object",
-        "required": ["ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_subject", "ce_sequence", "contractversion"],
+        "required": ["ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_subject", "ce_sequence", "aggregatetype", "contractversion"],
         "properties": {
             "ce_specversion": text("1.0"),
             "ce_id": {"type": "string", "format": "uuid"},
@@ -106,6 +123,7 @@ fn headers<E: Event>(service: &str) -> Value {
             "ce_time": {"type": "string", "format": "date-time"},
             "ce_subject": {"type": "string", "format": "uuid", "description": "The key"},
             "ce_sequence": {"type": "string", "pattern": "^[0-9]+$", "description": "Grows with every event of a key", "examples": ["42"]},
+            "aggregatetype": text(E::AGGREGATE.name),
             "contractversion": text(&E::CONTRACT_VERSION.to_string()),
             "content-type": text("application/json"),
             "traceparent": {"type": "string", "description": "W3C Trace Context of the change", "examples": ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"]},

@@ -5,16 +5,19 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use db::Db;
-use diesel::sql_types::{BigInt, Double};
+use diesel::sql_types::{Array, BigInt, Double, Integer, Text};
 use diesel_async::RunQueryDsl;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::Metrics;
 use tokio_util::sync::CancellationToken;
 
+use crate::Config;
+
 const INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Backlog {
     db: Db,
+    retention: Vec<(String, i32)>,
     pending: Gauge,
     oldest: Gauge<f64, AtomicU64>,
     parked: Gauge,
@@ -34,9 +37,10 @@ struct Counts {
 }
 
 impl Backlog {
-    pub(crate) fn new(db: Db, metrics: &Metrics) -> Self {
+    pub(crate) fn new(db: Db, metrics: &Metrics, config: &Config) -> anyhow::Result<Self> {
         let backlog = Self {
             db,
+            retention: config.retention()?,
             pending: Gauge::default(),
             oldest: Gauge::default(),
             parked: Gauge::default(),
@@ -48,7 +52,7 @@ impl Backlog {
             registry.register("outbox_parked", "Events that wait for a person", backlog.parked.clone());
             registry.register("dead_letters", "Messages that were put aside", backlog.dead.clone());
         });
-        backlog
+        Ok(backlog)
     }
 
     /// Looks every ten seconds until `ending`.
@@ -87,6 +91,19 @@ impl Backlog {
              select ctid from inbox_event where seen_at < clock_timestamp() - interval '30 days' \
              order by seen_at limit 10000))",
         )
+        .execute(&mut conn)
+        .await?;
+        // Twice as long, since what is in Kafka still must be known. A topic that is compacted keeps what is newest for
+        // ever, and one that is not declared who knows how long.
+        let (topics, days): (Vec<_>, Vec<_>) = self.retention.iter().cloned().unzip();
+        diesel::sql_query(
+            "delete from inbox where ctid = any(array(\
+             select inbox.ctid from inbox join unnest($1, $2) as kept (topic, days) using (topic) \
+             where not blocked and seen_on < (clock_timestamp() at time zone 'UTC')::date - 2 * days \
+             limit 10000 for update of inbox skip locked))",
+        )
+        .bind::<Array<Text>, _>(topics)
+        .bind::<Array<Integer>, _>(days)
         .execute(&mut conn)
         .await?;
         Ok(())

@@ -1,37 +1,48 @@
 //! A service's side of the bus: what it publishes is relayed, what it subscribes to is consumed.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use db::{Db, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use runtime::{Phase, Process};
+use tokio::sync::Semaphore;
 
 use crate::backlog::Backlog;
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, Room};
+use crate::partitions::Budget;
 use crate::relay::Relay;
-use crate::{Config, Failure, Handler, Message, Operation};
+use crate::{Config, Failure, Handler, Message, Operation, Republished, republish};
+
+/// Messages that the consumers of a process apply at the same time.
+const AT_ONCE: usize = 4;
 
 /// One service's bus. Cloning is cheap.
 #[derive(Clone)]
 pub struct Bus {
     pub(crate) service: &'static str,
     pub(crate) db: Db,
-    config: Config,
-    subscriptions: Vec<Subscription>,
+    pub(crate) config: Config,
+    pub(crate) subscriptions: &'static [Subscription],
 }
 
 /// A [`Handler`] as a value.
 #[derive(Clone, Copy)]
-pub(crate) struct Subscription {
+pub struct Subscription {
     pub group: &'static str,
     pub topics: &'static [&'static str],
     handle: for<'a> fn(&'a mut Tx, &'a Message) -> BoxFuture<'a, Result<(), Failure>>,
 }
 
 impl Subscription {
+    /// Has `H` handle what its producer publishes.
+    pub const fn of<H: Handler + 'static>() -> Self {
+        Self { group: H::GROUP, topics: H::TOPICS, handle: |tx, message| Box::pin(H::handle(tx, message)) }
+    }
+
     /// Applies a message. One that the handler panics over is a message that cannot be taken.
-    pub async fn handle(&self, tx: &mut Tx, message: &Message) -> Result<(), Failure> {
+    pub(crate) async fn handle(&self, tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         AssertUnwindSafe((self.handle)(tx, message))
             .catch_unwind()
             .await
@@ -41,19 +52,13 @@ impl Subscription {
 
 impl Bus {
     /// The bus of `service`, whose outbox and inbox are in `db`.
-    pub fn new(service: &'static str, db: Db, config: Config) -> Self {
-        Self { service, db, config, subscriptions: Vec::new() }
-    }
-
-    /// Has `H` handle what its producer publishes.
-    #[must_use]
-    pub fn subscribe<H: Handler + 'static>(mut self) -> Self {
-        self.subscriptions.push(Subscription {
-            group: H::GROUP,
-            topics: H::TOPICS,
-            handle: |tx, message| Box::pin(H::handle(tx, message)),
-        });
-        self
+    pub fn new(
+        service: &'static str,
+        db: Db,
+        config: Config,
+        subscriptions: &'static [Subscription],
+    ) -> Self {
+        Self { service, db, config, subscriptions }
     }
 
     /// Relays and consumes as parts of `process`, in as many replicas as there are. Tells of those of
@@ -67,23 +72,31 @@ impl Bus {
         process.spawn(Phase::Work, "topics", |ending| config.watch_topics(topics, ending));
         let relay = Relay::new(&self, process.metrics(), self.config.clone());
         process.spawn(Phase::Delivery, "relay", |ending| relay.run(ending));
-        let backlog = Backlog::new(self.db.clone(), process.metrics());
+        let backlog = Backlog::new(self.db.clone(), process.metrics(), &self.config)?;
         process.spawn(Phase::Delivery, "backlog", |ending| backlog.watch(ending));
+        let room = Room {
+            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            budget: Arc::new(Budget::new(self.config.consumer_bytes)),
+        };
         for subscription in self.subscriptions.iter().copied() {
-            let consumer = Consumer::new(&self, process.metrics(), self.config.clone(), subscription);
+            let config = self.config.clone();
+            let consumer = Consumer::new(&self, process.metrics(), config, subscription, room.clone());
             process.spawn(Phase::Work, subscription.group, |ending| consumer.run(ending));
         }
         Ok(())
     }
 
-    /// Does an operator's command, beside whatever replicas are running.
+    /// Does an operator's command, with what can be told anew, beside whatever replicas are running.
     ///
     /// # Errors
     /// A database that is away, and what the command says of itself.
-    pub async fn operate(&self, operation: Operation) -> anyhow::Result<()> {
+    pub async fn operate(&self, operation: Operation, republished: &[Republished]) -> anyhow::Result<()> {
         match operation {
             Operation::DeadLetters(command) => command.execute(self).await,
+            Operation::Consumers(command) => command.execute(self).await,
             Operation::Parked(command) => command.execute(self).await,
+            Operation::Republish { kind } => republish::execute(self, republished, &kind).await,
+            Operation::Restored => republish::restored(self).await,
         }
     }
 

@@ -30,6 +30,7 @@ pub struct Config {
     group_suffix: String,
     fetch_wait_ms: u32,
     session_timeout_ms: u32,
+    pub(crate) consumer_bytes: usize,
     properties: Vec<String>,
     pub(crate) topics: Source,
 }
@@ -42,6 +43,11 @@ impl Config {
             "KAFKA_SESSION_TIMEOUT_MS",
             45_000,
             "a consumer that was silent for so long loses its partitions to the others",
+        );
+        let consumer_bytes = env.or(
+            "KAFKA_CONSUMER_BYTES",
+            32 << 20,
+            "of messages that wait to be applied, over all consumers of a replica",
         );
         let group_suffix = env.or(
             "KAFKA_GROUP_SUFFIX",
@@ -60,6 +66,7 @@ impl Config {
             group_suffix: group_suffix?,
             fetch_wait_ms: fetch_wait_ms?,
             session_timeout_ms: session_timeout_ms?,
+            consumer_bytes: consumer_bytes?,
             properties: properties?,
             topics: topics?,
         })
@@ -123,6 +130,10 @@ impl Config {
             .set("session.timeout.ms", self.session_timeout_ms.to_string())
             .set("topic.metadata.refresh.interval.ms", "30000")
             .set("statistics.interval.ms", "5000")
+            // What the client has fetched in advance, beside what waits here.
+            .set("queued.max.messages.kbytes", "2048")
+            .set("fetch.message.max.bytes", "524288")
+            .set("fetch.max.bytes", "4194304")
             .set("fetch.wait.max.ms", self.fetch_wait_ms.to_string());
         client
     }

@@ -3,7 +3,8 @@
 //! Partitions are worked on side by side, each in its order. A message that has to wait holds up its
 //! own partition and no other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use db::Db;
@@ -17,19 +18,26 @@ use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use rdkafka::error::KafkaResult;
 use runtime::Metrics;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::bus::Subscription;
+use crate::envelope::Place;
 use crate::inbox::{self, Receipt};
-use crate::partitions::{Flow, Partitions, Turn};
+use crate::partitions::{Budget, Flow, Partitions, Turn, WaitingMetrics};
 use crate::{Bus, Config, Failure, Message};
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Messages applied at the same time, so that a consumer cannot use up the connections of its service.
-const AT_ONCE: usize = 4;
+/// How often a message is tried that the database refuses: another write may have been first.
+const TRIES: u32 = 3;
+/// When the database has refused messages of so many keys and taken none since, it is not they that are wrong: a table
+/// or a column is missing. Nothing is put aside until a message gets through.
+const REFUSED_KEYS: usize = 5;
+/// Longer than the longest pause between two tries.
+const STILL: Duration = Duration::from_secs(30);
 
 /// Runs one [`Subscription`].
 pub(crate) struct Consumer {
@@ -37,8 +45,32 @@ pub(crate) struct Consumer {
     service: &'static str,
     config: Config,
     subscription: Subscription,
-    room: Semaphore,
+    room: Room,
+    refused: Mutex<Refused>,
     metrics: ConsumerMetrics,
+}
+
+/// What the database has refused since it took a message.
+#[derive(Default)]
+struct Refused {
+    keys: HashSet<String>,
+    last: Option<Instant>,
+}
+
+impl Refused {
+    /// Whether it refuses all. What is refused is tried again at least every ten seconds; so if nothing is any more, what
+    /// was has gone, to another replica with its partition, say.
+    fn is_all(&self) -> bool {
+        self.keys.len() >= REFUSED_KEYS && self.last.is_some_and(|last| last.elapsed() < STILL)
+    }
+}
+
+/// What the consumers of a process share.
+#[derive(Clone)]
+pub(crate) struct Room {
+    /// Messages applied at the same time, so that they cannot use up the connections of their service.
+    pub at_once: Arc<Semaphore>,
+    pub budget: Arc<Budget>,
 }
 
 #[derive(Clone, Default)]
@@ -47,7 +79,8 @@ struct ConsumerMetrics {
     duplicates: Counter,
     retries: Counter,
     dead: Counter,
-    lag: Gauge,
+    paused: Gauge,
+    waiting: WaitingMetrics,
 }
 
 impl ConsumerMetrics {
@@ -59,20 +92,25 @@ impl ConsumerMetrics {
             registry.register("consumer_duplicates", "Messages dropped as seen", kept.duplicates.clone());
             registry.register("consumer_retries", "Attempts that will be repeated", kept.retries.clone());
             registry.register("consumer_dead_letters", "Messages put aside", kept.dead.clone());
-            registry.register("consumer_lag", "Messages of its partitions still to come", kept.lag.clone());
+            registry.register("consumer_paused", "1: the database refuses all", kept.paused.clone());
+            let WaitingMetrics { lag, oldest, held } = kept.waiting.clone();
+            registry.register("consumer_lag", "Messages of its partitions still to come", lag);
+            registry.register("consumer_oldest_seconds", "Age of the oldest that waits here", oldest);
+            registry.register("consumer_held_bytes", "Of the messages that wait here", held);
         });
         kept
     }
 }
 
 impl Consumer {
-    pub fn new(bus: &Bus, metrics: &Metrics, config: Config, subscription: Subscription) -> Self {
+    pub fn new(bus: &Bus, metrics: &Metrics, config: Config, subscription: Subscription, room: Room) -> Self {
         Self {
             db: bus.db.clone(),
             service: bus.service,
             config,
             subscription,
-            room: Semaphore::new(AT_ONCE),
+            room,
+            refused: Mutex::default(),
             metrics: ConsumerMetrics::register(metrics, subscription.group),
         }
     }
@@ -82,7 +120,8 @@ impl Consumer {
     /// # Errors
     /// When the client cannot be made or subscribed, which no retry would repair.
     pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
-        let partitions = Partitions::new(stopping.clone(), self.metrics.lag.clone());
+        let partitions =
+            Partitions::new(stopping.clone(), Arc::clone(&self.room.budget), self.metrics.waiting.clone());
         let client: StreamConsumer<Partitions> =
             self.config.consumer(self.subscription.group).create_with_context(partitions)?;
         client.subscribe(self.subscription.topics)?;
@@ -93,7 +132,7 @@ impl Consumer {
                 received = client.recv() => match received {
                     Ok(message) => {
                         let message = Message::from_kafka(&message);
-                        let at = (message.topic.clone(), message.partition);
+                        let at = (message.topic.clone(), message.at.partition);
                         let (turn, flow) = partitions.add(message);
                         (turn, flow, at)
                     }
@@ -105,7 +144,7 @@ impl Consumer {
                 },
                 Some((turn, applied)) = in_hand.next() => {
                     let Some((next, flow)) = self.settle(&client, &turn, applied) else { continue };
-                    (next, flow, (turn.message.topic, turn.message.partition))
+                    (next, flow, (turn.message.topic, turn.message.at.partition))
                 }
                 () = stopping.cancelled() => break,
             };
@@ -134,7 +173,7 @@ impl Consumer {
         if !applied {
             return None;
         }
-        let Message { topic, partition, offset, .. } = &turn.message;
+        let Message { topic, at: Place { partition, offset, .. }, .. } = &turn.message;
         let next = client.client().context().end(turn)?;
         if let Err(error) = client.store_offset(topic, *partition, *offset) {
             tracing::debug!(group = self.subscription.group, %error, "an offset was not stored");
@@ -147,7 +186,8 @@ impl Consumer {
         let span = self.span(&turn.message);
         let applied = async {
             let mut pause = RETRY_MIN;
-            while let Err(reason) = self.attempt(&turn.message).await {
+            for tries in 1.. {
+                let Err(reason) = self.attempt(&turn.message, tries).await else { break };
                 self.metrics.retries.inc();
                 let (group, topic) = (self.subscription.group, &turn.message.topic);
                 tracing::warn!(group, topic, %reason, pause_ms = pause.as_millis(), "a message waits");
@@ -183,13 +223,53 @@ impl Consumer {
         span
     }
 
-    /// One attempt. Only what is transient is left to be tried again.
-    async fn attempt(&self, message: &Message) -> Result<(), Failure> {
-        let _room = self.room.acquire().await.map_err(|closed| Failure::Transient(closed.to_string()))?;
+    /// One attempt. What may be otherwise the next time is left to be tried again.
+    async fn attempt(&self, message: &Message, tries: u32) -> Result<(), Failure> {
+        let _room =
+            self.room.at_once.acquire().await.map_err(|closed| Failure::Transient(closed.to_string()))?;
         match self.apply(message).await {
             Err(Failure::Rejected(reason)) => self.bury(message, &reason).await,
+            Err(Failure::Refused(reason)) if !self.is_paused(message, &reason) && tries >= TRIES => {
+                self.bury(message, &reason).await
+            }
             outcome => outcome,
         }
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Refused> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the database has refused a message. Answers whether it refuses all.
+    fn is_paused(&self, message: &Message, reason: &str) -> bool {
+        let mut refused = self.refused();
+        let was = refused.is_all();
+        refused.last = Some(Instant::now());
+        if refused.keys.len() < REFUSED_KEYS {
+            let Message { topic, key, id, .. } = message;
+            refused.keys.insert(if key.is_empty() { id.clone() } else { format!("{topic} {key}") });
+        }
+        let paused = refused.is_all();
+        if paused && !was {
+            let group = self.subscription.group;
+            tracing::error!(
+                group,
+                reason,
+                "the database refuses all; nothing is put aside until it takes one"
+            );
+            self.metrics.paused.set(1);
+        }
+        paused
+    }
+
+    /// Notes that the database has taken a message.
+    fn got_through(&self) {
+        let mut refused = self.refused();
+        if refused.keys.len() >= REFUSED_KEYS {
+            tracing::info!(group = self.subscription.group, "the database takes messages again");
+            self.metrics.paused.set(0);
+        }
+        *refused = Refused::default();
     }
 
     async fn apply(&self, message: &Message) -> Result<(), Failure> {
@@ -201,6 +281,10 @@ impl Consumer {
                 match receipt {
                     Receipt::New => self.subscription.handle(tx, message).await?,
                     Receipt::Duplicate => {}
+                    // Its key was put aside for what may be nobody's fault.
+                    Receipt::Blocked if self.refused().is_all() => {
+                        return Err(Failure::Transient("the database refuses all".to_owned()));
+                    }
                     Receipt::Blocked => {
                         inbox::bury(tx, self.service, group, message, "behind a dead letter of its key")
                             .await?;
@@ -210,7 +294,10 @@ impl Consumer {
             })
             .await?;
         match receipt {
-            Receipt::New => self.metrics.applied.inc(),
+            Receipt::New => {
+                self.got_through();
+                self.metrics.applied.inc()
+            }
             Receipt::Duplicate => self.metrics.duplicates.inc(),
             Receipt::Blocked => self.metrics.dead.inc(),
         };
@@ -230,7 +317,7 @@ impl Consumer {
             })
             .await?;
         if buried {
-            let Message { topic, partition, offset, .. } = message;
+            let Message { topic, at: Place { partition, offset, .. }, .. } = message;
             tracing::error!(group, topic, partition, offset, reason, "a message was dead-lettered");
             self.metrics.dead.inc();
         }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use crate::bus::Subscription;
+use crate::envelope::{Place, storable};
 use crate::schema::dead_letter;
 use crate::{Bus, Failure, Message, inbox};
 
@@ -65,7 +66,9 @@ struct DeadLetter {
     dead_at: OffsetDateTime,
     headers: Value,
     #[serde(skip)]
-    payload: Vec<u8>,
+    published_at: Option<OffsetDateTime>,
+    #[serde(skip)]
+    payload: Option<Vec<u8>>,
 }
 
 /// Messages of one key, for one consumer.
@@ -121,7 +124,7 @@ async fn list(bus: &Bus, filter: Filter, payload: bool) -> anyhow::Result<()> {
     for letter in query.load::<DeadLetter>(&mut conn).await? {
         let mut line = serde_json::to_value(&letter)?;
         if payload {
-            line["payload"] = String::from_utf8_lossy(&letter.payload).into();
+            line["payload"] = letter.payload.as_deref().map(String::from_utf8_lossy).into();
         }
         println!("{line}");
     }
@@ -194,7 +197,8 @@ async fn replay_oldest(bus: &Bus, subscription: &Subscription, key: &Key) -> any
     match applied {
         Ok(true) => Ok(Replayed::Applied(id)),
         Ok(false) => Ok(Replayed::NoneLeft),
-        Err(Failure::Rejected(reason)) => {
+        Err(Failure::Rejected(reason) | Failure::Refused(reason)) => {
+            let reason = storable(reason.as_bytes());
             diesel::update(dead_letter::table.find(id))
                 .set(dead_letter::error.eq(&reason))
                 .execute(&mut bus.db.conn().await?)
@@ -239,6 +243,7 @@ impl DeadLetter {
             Value::Object(headers) => headers,
             _ => serde_json::Map::new(),
         };
-        Message::new((self.topic, self.partition, self.offset), self.key, headers, self.payload)
+        let Self { topic, partition, offset, published_at, key, payload, .. } = self;
+        Message::new(topic, Place { partition, offset, published_at }, key, headers, payload)
     }
 }

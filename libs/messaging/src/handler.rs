@@ -1,4 +1,4 @@
-//! What a service does with the messages of one producer.
+//! What a service does with messages.
 
 use std::future::Future;
 
@@ -9,9 +9,13 @@ use crate::Message;
 /// Why a message was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The database or a dependency is away: the message waits and is tried again, without limit.
+    /// The database or a dependency is away, or somebody else was first: the message waits and is tried again, without limit.
     #[error("not now: {0}")]
     Transient(String),
+    /// The database refused a statement: a table may be missing for a moment, another write may have been first,
+    /// or the message has what cannot be stored. It is tried again, and dead-lettered if others get through.
+    #[error("{0}")]
+    Refused(String),
     /// It does not decode or a rule refuses it: it is dead-lettered.
     #[error("{0}")]
     Rejected(String),
@@ -21,7 +25,7 @@ impl From<db::Error> for Failure {
     fn from(error: db::Error) -> Self {
         match error {
             db::Error::Unavailable(reason) => Self::Transient(reason),
-            db::Error::Query(_) => Self::Rejected(format!("{:#}", anyhow::Error::from(error))),
+            db::Error::Query(_) => Self::Refused(format!("{:#}", anyhow::Error::from(error))),
         }
     }
 }

@@ -7,6 +7,7 @@ use diesel::query_dsl::methods::FilterDsl;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
+use crate::envelope::storable;
 use crate::schema::{dead_letter, inbox, inbox_event};
 use crate::{Message, outbox, topics};
 
@@ -52,7 +53,7 @@ async fn advance(
         ))
         .on_conflict((inbox::consumer, inbox::topic, inbox::key))
         .do_update()
-        .set(inbox::sequence.eq(excluded(inbox::sequence)))
+        .set((inbox::sequence.eq(excluded(inbox::sequence)), inbox::seen_on.eq(excluded(inbox::seen_on))))
         .filter(inbox::sequence.lt(excluded(inbox::sequence)))
         .returning(inbox::blocked);
     Ok(Cached(advance).get_result(tx.conn()).await.optional()?)
@@ -82,12 +83,16 @@ async fn lock(tx: &mut Tx, consumer: &str, message: &Message) -> Result<bool, db
         ))
         .on_conflict((inbox::consumer, inbox::topic, inbox::key))
         .do_update()
-        .set(inbox::sequence.eq(inbox::sequence))
+        .set(inbox::seen_on.eq(excluded(inbox::seen_on)))
         .returning(inbox::blocked);
     Ok(Cached(lock).get_result(tx.conn()).await?)
 }
 
-/// Puts a message aside with the reason, has its key's later ones go behind it, and publishes a copy.
+/// A reason that is longer is cut: it is also a header.
+const LONGEST_REASON: usize = 4096;
+
+/// Puts a message aside with the reason, has its key's later ones go behind it, and publishes a copy. No message
+/// is such that this would fail: what is indexed is bounded, and no text has a NUL.
 pub(crate) async fn bury(
     tx: &mut Tx,
     service: &str,
@@ -95,22 +100,25 @@ pub(crate) async fn bury(
     message: &Message,
     error: &str,
 ) -> Result<(), db::Error> {
+    let mut error = storable(error.as_bytes());
+    error.truncate(error.floor_char_boundary(LONGEST_REASON));
     diesel::insert_into(dead_letter::table)
         .values((
             dead_letter::consumer.eq(consumer),
             dead_letter::topic.eq(&message.topic),
-            dead_letter::partition.eq(message.partition),
-            dead_letter::offset.eq(message.offset),
+            dead_letter::partition.eq(message.at.partition),
+            dead_letter::offset.eq(message.at.offset),
+            dead_letter::published_at.eq(message.at.published_at),
             dead_letter::key.eq(&message.key),
             dead_letter::headers.eq(serde_json::Value::Object(message.headers.clone())),
             dead_letter::payload.eq(&message.payload),
-            dead_letter::error.eq(error),
+            dead_letter::error.eq(&error),
         ))
         .on_conflict_do_nothing()
         .execute(tx.conn())
         .await?;
     set_blocked(tx, consumer, &message.topic, &message.key, true).await?;
-    outbox::append_dead(tx, message, &topics::dead_letters(&message.topic, service)).await
+    outbox::append_dead(tx, consumer, message, &topics::dead_letters(&message.topic, service), &error).await
 }
 
 /// Whether the later messages of a key go aside unseen. Locks the key.

@@ -10,6 +10,7 @@ mod backlog;
 mod bus;
 mod config;
 mod consumer;
+mod consumers;
 mod dead_letters;
 mod destinations;
 mod envelope;
@@ -20,19 +21,24 @@ pub mod outbox;
 mod parked;
 mod partitions;
 mod relay;
+mod republish;
 mod schema;
 mod tenure;
+mod thing;
 pub mod topics;
 
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
-pub use asyncapi::AsyncApi;
-pub use bus::Bus;
+pub use asyncapi::{AsyncApi, Published};
+pub use bus::{Bus, Subscription};
 pub use config::Config;
+pub use consumers::Consumers;
 pub use dead_letters::DeadLetters;
-pub use envelope::{Event, Message};
+pub use envelope::{Aggregate, Event, Message};
 pub use handler::{Failure, Handler};
 pub use parked::Parked;
+pub use republish::{Republish, Republished};
+pub use thing::Thing;
 
 /// What needs a person: commands of every service's binary.
 #[derive(Debug, clap::Subcommand)]
@@ -40,9 +46,19 @@ pub enum Operation {
     /// Messages that a consumer could not take
     #[command(subcommand)]
     DeadLetters(DeadLetters),
+    /// Where consumers are in their topics
+    #[command(subcommand)]
+    Consumers(Consumers),
     /// Events that could not be sent
     #[command(subcommand)]
     Parked(Parked),
+    /// Tell anew of everything of a kind, as it is now
+    Republish {
+        /// As events name it in `aggregatetype`
+        kind: String,
+    },
+    /// Once after the database was restored, before anything is written: number events beyond all that were sent
+    Restored,
 }
 
 /// The tables of this crate, for every service's schema.

@@ -1,13 +1,14 @@
 //! Appending to the outbox: in the transaction of the change that the event tells of, or not at all.
 
-use db::Tx;
+use db::{Cached, Conn, Tx};
 use diesel::prelude::*;
+use diesel::sql_types::{Array, Binary, Json, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use opentelemetry::{Context, global};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::envelope::{Event, Message};
+use crate::envelope::{Aggregate, Event, Message, Place};
 use crate::schema::outbox;
 
 ids::typed_id!(
@@ -15,19 +16,11 @@ ids::typed_id!(
     EventId
 );
 
-#[derive(Insertable)]
-#[diesel(table_name = outbox)]
-struct NewRow<'a> {
-    event_id: EventId,
-    topic: &'a str,
-    key: String,
-    event_type: &'a str,
-    payload: Vec<u8>,
-    headers: Value,
-}
+/// A copy of more bytes goes without headers and payload: brokers take a million by default.
+const LARGEST_COPY: usize = 900_000;
 
-/// Publishes `event` when `tx` commits. Call it after the aggregate's own write: that row's lock is
-/// what keeps events of one key in order.
+/// Publishes `event` when `tx` commits. Events of one key are numbered in the order in which their
+/// transactions commit: this locks the row that the event tells of, unless `tx` has written it before.
 ///
 /// Outside a transaction there is no way to call it:
 ///
@@ -39,73 +32,158 @@ struct NewRow<'a> {
 /// ```
 ///
 /// # Errors
-/// Those of the database.
+/// Those of the database; and when there is no row with the event's key.
 pub async fn append<E: Event>(tx: &mut Tx, event: &E) -> Result<(), db::Error> {
-    insert(tx, row(event)?).await
+    let Aggregate { table, key, .. } = E::AGGREGATE;
+    let insert = diesel::sql_query(insert_from(&format!(
+        "select $3 as event_id, {key} as key, $4 as payload from {table} where {key} = $5 for no key update"
+    )))
+    .bind::<Text, _>(E::TOPIC)
+    .bind::<Json, _>(context::<E>())
+    .bind::<SqlUuid, _>(EventId::generate())
+    .bind::<Binary, _>(payload(event)?)
+    .bind::<SqlUuid, _>(event.key());
+    let inserted = Cached(insert).execute(tx.conn()).await?;
+    announce::<E>(tx, inserted, 1)
 }
 
 /// Publishes `events`, in their order, when `tx` commits.
 ///
 /// # Errors
-/// Those of the database.
+/// As [`append`].
 pub async fn append_all<E: Event>(tx: &mut Tx, events: &[E]) -> Result<(), db::Error> {
-    if events.is_empty() {
+    let payloads = events.iter().map(|event| payload(event).map(Some)).collect::<Result<_, _>>()?;
+    insert_all::<E>(tx, events.iter().map(Event::key).collect(), payloads).await
+}
+
+/// Publishes when `tx` commits that nothing is left of `keys`: a compacted topic forgets them. Call it before the
+/// rows are deleted.
+///
+/// # Errors
+/// As [`append`].
+pub async fn append_tombstones<E: Event>(tx: &mut Tx, keys: Vec<Uuid>) -> Result<(), db::Error> {
+    let payloads = vec![None; keys.len()];
+    insert_all::<E>(tx, keys, payloads).await
+}
+
+/// One statement, whose SQL is the same for any number of events.
+async fn insert_all<E: Event>(
+    tx: &mut Tx,
+    keys: Vec<Uuid>,
+    payloads: Vec<Option<Vec<u8>>>,
+) -> Result<(), db::Error> {
+    if keys.is_empty() {
         return Ok(());
     }
-    let rows = events.iter().map(row).collect::<Result<Vec<_>, _>>()?;
-    diesel::insert_into(outbox::table).values(rows).execute(tx.conn()).await?;
-    tx.announce();
+    let Aggregate { table, key, .. } = E::AGGREGATE;
+    let count = keys.len();
+    let ids: Vec<EventId> = keys.iter().map(|_| EventId::generate()).collect();
+    let insert = diesel::sql_query(insert_from(&format!(
+        "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, place) \
+         join {table} on {table}.{key} = event.key order by place for no key update of {table}"
+    )))
+    .bind::<Text, _>(E::TOPIC)
+    .bind::<Json, _>(context::<E>())
+    .bind::<Array<SqlUuid>, _>(ids)
+    .bind::<Array<SqlUuid>, _>(keys)
+    .bind::<Array<Nullable<Binary>>, _>(payloads);
+    let inserted = Cached(insert).execute(tx.conn()).await?;
+    announce::<E>(tx, inserted, count)
+}
+
+/// Ids are given out above the lock that `held` takes, so that of two transactions that tell of the same key
+/// the one that commits first has the lower ones.
+fn insert_from(held: &str) -> String {
+    format!(
+        "insert into outbox (event_id, topic, key, type, payload, headers) \
+         select event_id, $1, key::text, $1, payload, $2 from ({held}) as held"
+    )
+}
+
+fn announce<E: Event>(tx: &mut Tx, inserted: usize, count: usize) -> Result<(), db::Error> {
+    if inserted != count {
+        let (topic, table) = (E::TOPIC, E::AGGREGATE.table);
+        let missing = format!("{} of {count} events of {topic} tell of no row in {table}", count - inserted);
+        return Err(diesel::result::Error::QueryBuilderError(missing.into()).into());
+    }
+    tx.announce(db::Work::Events);
     Ok(())
 }
 
-/// Copies a message that could not be taken to the dead-letter topic of its consumer.
-pub(crate) async fn append_dead(tx: &mut Tx, message: &Message, topic: &str) -> Result<(), db::Error> {
-    let row = NewRow {
-        event_id: EventId::generate(),
-        topic,
-        key: message.key.clone(),
-        event_type: message.header("ce_type").unwrap_or(&message.topic),
-        payload: message.payload.clone(),
-        headers: Value::Object(message.headers.clone()),
+fn payload<E: Event>(event: &E) -> Result<Vec<u8>, db::Error> {
+    let payload = serde_json::to_vec(event);
+    payload.map_err(|error| diesel::result::Error::SerializationError(error.into()).into())
+}
+
+/// Copies a message that could not be taken to the dead-letter topic of its consumer, with the reason. The inbox has its key locked.
+pub(crate) async fn append_dead(
+    tx: &mut Tx,
+    consumer: &str,
+    message: &Message,
+    topic: &str,
+    reason: &str,
+) -> Result<(), db::Error> {
+    // What no broker takes would wait in the outbox for a person; the dead letter has it whole.
+    let (mut headers, payload) = if message.bytes() <= LARGEST_COPY {
+        (message.headers.clone(), message.payload.as_ref())
+    } else {
+        (Map::new(), None)
     };
-    insert(tx, row).await
-}
-
-/// One row has a fixed shape, so that its statement is prepared once and kept.
-async fn insert(tx: &mut Tx, row: NewRow<'_>) -> Result<(), db::Error> {
-    diesel::insert_into(outbox::table).values(row).execute(tx.conn()).await?;
-    tx.announce();
+    let Place { partition, offset, .. } = message.at;
+    headers.extend([
+        ("dlq-consumer".to_owned(), json!(consumer)),
+        ("dlq-topic".to_owned(), json!(message.topic)),
+        ("dlq-partition".to_owned(), json!(partition.to_string())),
+        ("dlq-offset".to_owned(), json!(offset.to_string())),
+        ("dlq-reason".to_owned(), json!(reason)),
+    ]);
+    let event_type = headers.get("ce_type").and_then(Value::as_str).unwrap_or(&message.topic).to_owned();
+    let copy = (
+        outbox::event_id.eq(EventId::generate()),
+        outbox::topic.eq(topic),
+        outbox::key.eq(&message.key),
+        outbox::event_type.eq(event_type),
+        outbox::payload.eq(payload),
+        outbox::headers.eq(Value::Object(headers)),
+    );
+    diesel::insert_into(outbox::table).values(copy).execute(tx.conn()).await?;
+    tx.announce(db::Work::Events);
     Ok(())
 }
 
-fn row<E: Event>(event: &E) -> Result<NewRow<'static>, db::Error> {
-    Ok(NewRow {
-        event_id: EventId::generate(),
-        topic: E::TOPIC,
-        key: event.key().to_string(),
-        event_type: E::TOPIC,
-        payload: serde_json::to_vec(event)
-            .map_err(|error| diesel::result::Error::SerializationError(error.into()))?,
-        headers: Value::Object(context(E::CONTRACT_VERSION)),
-    })
-}
-
-/// What the relay cannot know later: the contract's version, and the trace that the change is part of.
-fn context(contract_version: u32) -> Map<String, Value> {
+/// What the relay cannot know later: what kind of thing this tells of, the contract's version, and the trace that the change is part of.
+fn context<E: Event>() -> Value {
     let mut trace = std::collections::HashMap::new();
     let current = Context::current();
     global::get_text_map_propagator(|propagator| propagator.inject_context(&current, &mut trace));
     let mut headers = Map::new();
-    headers.insert("contractversion".to_owned(), json!(contract_version.to_string()));
+    headers.insert("aggregatetype".to_owned(), json!(E::AGGREGATE.name));
+    headers.insert("contractversion".to_owned(), json!(E::CONTRACT_VERSION.to_string()));
     headers.insert("content-type".to_owned(), json!("application/json"));
     // An empty `tracestate` says nothing.
     let trace = trace.into_iter().filter(|(_, value)| !value.is_empty());
     headers.extend(trace.map(|(name, value)| (name, Value::String(value))));
-    headers
+    Value::Object(headers)
+}
+
+#[derive(QueryableByName)]
+struct Next {
+    #[diesel(sql_type = diesel::sql_types::BigInt)]
+    next: i64,
+}
+
+/// Has ids, which are `ce_sequence`, go on from the microseconds of the clock, and answers from where. No service
+/// appends a million events a second, so ids from a counter are always behind the clock.
+pub(crate) async fn number_from_the_clock(conn: &mut Conn) -> Result<i64, db::Error> {
+    let next = diesel::sql_query(
+        "select setval(pg_get_serial_sequence('outbox', 'id'), \
+         greatest(last_value, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) as next from outbox_id_seq",
+    );
+    Ok(next.get_result::<Next>(conn).await?.next)
 }
 
 /// A row on its way to the broker.
-#[derive(Clone, Queryable, Selectable)]
+#[derive(Clone, QueryableByName)]
 #[diesel(table_name = outbox)]
 pub(crate) struct PendingRow {
     pub id: i64,
@@ -113,12 +191,17 @@ pub(crate) struct PendingRow {
     pub topic: String,
     pub key: String,
     pub event_type: String,
-    pub payload: Vec<u8>,
+    /// None: a tombstone.
+    pub payload: Option<Vec<u8>>,
     pub headers: Value,
     pub created_at: time::OffsetDateTime,
 }
 
 impl PendingRow {
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.as_ref().map_or(0, Vec::len)
+    }
+
     /// Whether this one must not be sent before `other`: a later event of its topic and key.
     pub(crate) fn waits_behind(&self, other: &Self) -> bool {
         self.id > other.id && self.topic == other.topic && self.key == other.key

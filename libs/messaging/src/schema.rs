@@ -8,7 +8,7 @@ diesel::table! {
         key -> Text,
         #[sql_name = "type"]
         event_type -> Text,
-        payload -> Binary,
+        payload -> Nullable<Binary>,
         headers -> Json,
         created_at -> Timestamptz,
     }
@@ -31,7 +31,7 @@ diesel::table! {
         key -> Text,
         #[sql_name = "type"]
         event_type -> Text,
-        payload -> Binary,
+        payload -> Nullable<Binary>,
         headers -> Json,
         created_at -> Timestamptz,
         error -> Text,
@@ -46,6 +46,7 @@ diesel::table! {
         key -> Text,
         sequence -> BigInt,
         blocked -> Bool,
+        seen_on -> Date,
     }
 }
 
@@ -64,11 +65,28 @@ diesel::table! {
         topic -> Text,
         partition -> Integer,
         offset -> BigInt,
+        published_at -> Nullable<Timestamptz>,
         key -> Text,
         headers -> Json,
-        payload -> Binary,
+        payload -> Nullable<Binary>,
         error -> Text,
         dead_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    thing_waiting (id) {
+        id -> BigInt,
+        consumer -> Text,
+        thing -> Text,
+        version -> BigInt,
+        topic -> Text,
+        partition -> Integer,
+        offset -> BigInt,
+        published_at -> Nullable<Timestamptz>,
+        key -> Text,
+        headers -> Json,
+        payload -> Nullable<Binary>,
     }
 }
 

@@ -3,18 +3,18 @@
 //! Rows are read by id and deleted only after their acknowledgement, and only while the lease is
 //! still ours; whatever goes wrong, the worst is that an event is sent again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use db::Db;
-use diesel::dsl::{exists, not, sql};
-use diesel::expression::SqlLiteral;
+use db::{Db, PooledConn};
+use diesel::dsl::{exists, sql};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
+use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer, PurgeConfig};
 use time::format_description::well_known::Rfc3339;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Quiet;
@@ -22,13 +22,19 @@ use crate::destinations::Destinations;
 use crate::envelope;
 use crate::lease::Lease;
 use crate::outbox::PendingRow;
-use crate::relay::RelayMetrics;
-use crate::schema::{outbox, outbox_lease, outbox_parked};
+use crate::relay::{RelayMetrics, Setback};
+use crate::schema::{outbox, outbox_lease};
 
 /// Rows that are sent together: enough to fill batches, few enough to send again.
-const BATCH: u16 = 500;
+const BATCH: usize = 500;
+/// Bytes of payloads that are sent together; the row that reaches it is the last. A relay holds a few batches.
+const BATCH_BYTES: i64 = 4 << 20;
 /// Batches of a backlog that wait to be acknowledged while the next is read: as many as keep the broker busy.
 const UNDER_WAY: usize = 3;
+/// How long a batch may hold up the next. What is not acknowledged by then is late: its partition has no leader, say.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same, while there is something late already.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
 const POLL_MIN: Duration = Duration::from_millis(25);
 const POLL_MAX: Duration = Duration::from_secs(1);
 
@@ -43,8 +49,8 @@ extern "SQL" {
 pub(crate) enum TenureError {
     #[error(transparent)]
     Db(#[from] db::Error),
-    #[error("the broker refused: {0}")]
-    Kafka(#[from] KafkaError),
+    #[error("event {id} was refused: {error}")]
+    Refused { id: i64, error: KafkaError },
     #[error("the lease was lost")]
     Fenced,
 }
@@ -62,6 +68,7 @@ pub(crate) struct Tenure<'r> {
     pub metrics: &'r RelayMetrics,
     pub lease: Lease,
     pub producer: FutureProducer<Quiet>,
+    pub setback: Option<Setback>,
 }
 
 /// Rows on their way to the broker, and what it will say of each.
@@ -71,50 +78,101 @@ struct InFlight {
     acks: Vec<DeliveryFuture>,
     /// What the broker has refused of the batches before, when these rows were already sent.
     behind: Vec<PendingRow>,
+    /// Whether more may be waiting behind them.
+    is_full: bool,
 }
 
-impl InFlight {
-    fn ids(&self) -> impl Iterator<Item = i64> {
-        self.rows.iter().map(|row| row.id)
+/// What came of batches.
+#[derive(Default)]
+struct Settled {
+    refused: Vec<PendingRow>,
+    /// Not acknowledged in time.
+    late: Vec<InFlight>,
+    /// Acknowledged and deleted.
+    arrived: usize,
+}
+
+/// What nothing more is sent of for now.
+#[derive(Default)]
+struct Waiting {
+    topics: BTreeSet<String>,
+    /// By topic and key.
+    keys: BTreeSet<(String, String)>,
+}
+
+impl Waiting {
+    /// The keys of late events, so that their order does not depend on what a broker takes after a refusal; and
+    /// their topics, when there are as many as are held in memory.
+    fn behind(late: &[InFlight]) -> Self {
+        let rows = || late.iter().flat_map(|batch| &batch.rows);
+        let bytes: usize = rows().map(PendingRow::bytes).sum();
+        let is_full = rows().count() >= BATCH || i64::try_from(bytes).is_ok_and(|bytes| bytes >= BATCH_BYTES);
+        let topics = rows().filter(|_| is_full).map(|row| row.topic.clone()).collect();
+        Self { topics, keys: rows().map(|row| (row.topic.clone(), row.key.clone())).collect() }
     }
+}
+
+fn ids<'b>(batches: impl IntoIterator<Item = &'b InFlight>) -> Vec<i64> {
+    batches.into_iter().flat_map(|batch| batch.rows.iter().map(|row| row.id)).collect()
 }
 
 impl Tenure<'_> {
     /// Sends until `ending`, and then until nothing is left. While batches wait to be acknowledged and
     /// deleted, the next is read and sent.
     pub async fn relay(&self, ending: &CancellationToken) -> Result<(), TenureError> {
-        let committed = self.db.committed();
+        let mut committed = self.db.committed(db::Work::Events);
         let mut destinations = Destinations::default();
         let mut pause = POLL_MIN;
         let mut under_way: VecDeque<InFlight> = VecDeque::new();
+        let mut late: Vec<InFlight> = Vec::new();
         loop {
-            let ids: Vec<i64> = under_way.iter().flat_map(InFlight::ids).collect();
+            let was_under_way = under_way.iter().any(|batch| !batch.rows.is_empty());
+            let in_flight = ids(under_way.iter().chain(&late));
+            let waiting = Waiting::behind(&late);
             // Behind a full batch there is more to send before the oldest has to be settled.
-            let is_backlog = under_way.back().is_some_and(|last| last.rows.len() == usize::from(BATCH));
+            let is_backlog = under_way.back().is_some_and(|last| last.is_full);
             let settled =
                 if is_backlog { under_way.len().saturating_sub(UNDER_WAY - 1) } else { under_way.len() };
-            let settled: Vec<InFlight> = under_way.drain(..settled).collect();
-            let (mut next, refused) =
-                tokio::try_join!(self.send_next(&ids, &mut destinations), self.settle(settled))?;
-            for batch in under_way.iter_mut().chain([&mut next]) {
-                batch.behind.extend(refused.iter().cloned());
+            let settled = under_way.drain(..settled).collect();
+            let (mut next, settled) = tokio::try_join!(
+                self.send_next(&in_flight, waiting, &mut destinations),
+                self.settle(std::mem::take(&mut late), settled)
+            )?;
+            late = settled.late;
+            for batch in under_way.iter_mut().chain([&mut next]).chain(&mut late) {
+                batch.behind.extend(settled.refused.iter().cloned());
             }
             // What was in flight is no reason to rest: more may have come behind it.
-            let is_idle = next.rows.is_empty() && ids.is_empty();
+            let is_idle = next.rows.is_empty() && settled.arrived == 0 && !was_under_way;
             under_way.push_back(next);
             if !is_idle {
                 pause = POLL_MIN;
                 continue;
             }
-            if ending.is_cancelled() {
+            if !ending.is_cancelled() {
+                tokio::select! {
+                    () = committed.wait() => pause = POLL_MIN,
+                    () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL_MAX),
+                    () = ending.cancelled() => {}
+                }
+            } else if late.is_empty() {
                 return Ok(());
-            }
-            tokio::select! {
-                () = committed.wait() => pause = POLL_MIN,
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL_MAX),
-                () = ending.cancelled() => {}
+            } else {
+                tokio::time::sleep(POLL_MIN).await;
             }
         }
+    }
+
+    /// Drops what the producer has not sent, and waits a moment for the answers to what it has. `false`: something
+    /// of it may still be written, behind what the next relay sends.
+    pub async fn end(self) -> bool {
+        let producer = self.producer;
+        // librdkafka's calls block.
+        let ended = tokio::task::spawn_blocking(move || {
+            producer.purge(PurgeConfig::default().queue());
+            producer.flush(PATIENCE)
+        });
+        matches!(ended.await, Ok(Ok(())))
     }
 
     /// Reads the next rows, save those in flight, and enqueues them in id order, synchronously
@@ -122,11 +180,15 @@ impl Tenure<'_> {
     async fn send_next(
         &self,
         in_flight: &[i64],
+        mut waiting: Waiting,
         destinations: &mut Destinations,
     ) -> Result<InFlight, TenureError> {
-        let mut sent = InFlight::default();
         let mut refused: Vec<PendingRow> = Vec::new();
-        let rows = self.read(in_flight, &destinations.missing()).await?;
+        waiting.topics.extend(destinations.missing().into_iter().map(str::to_owned));
+        let rows = self.read(in_flight, &waiting).await?;
+        let bytes: usize = rows.iter().map(PendingRow::bytes).sum();
+        let is_full = rows.len() == BATCH || i64::try_from(bytes).is_ok_and(|bytes| bytes >= BATCH_BYTES);
+        let mut sent = InFlight { is_full, ..InFlight::default() };
         for row in rows {
             if refused.iter().any(|other| row.waits_behind(other))
                 || !destinations.has(&self.producer, &row.topic).await
@@ -138,31 +200,45 @@ impl Tenure<'_> {
                     sent.rows.push(row);
                     sent.acks.push(ack);
                 }
-                Err(error) if needs_a_person(&error) => {
-                    self.park(&row, &error).await?;
-                    refused.push(row);
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) => refused.push(self.refuse(row, error).await?),
             }
         }
         Ok(sent)
     }
 
-    async fn read(&self, in_flight: &[i64], missing: &[&str]) -> Result<Vec<PendingRow>, TenureError> {
-        let parked = outbox_parked::table
-            .filter(outbox_parked::topic.eq(outbox::topic))
-            .filter(outbox_parked::key.eq(outbox::key));
-        let rows = outbox::table
-            .filter(outbox::id.ne_all(in_flight))
-            .filter(outbox::topic.ne_all(missing))
-            .filter(not(exists(parked)))
-            .filter(planned_afresh())
-            .order(outbox::id)
-            .limit(i64::from(BATCH))
-            .select(PendingRow::as_select())
-            .load(&mut self.db.conn().await?)
-            .await?;
+    async fn read(&self, in_flight: &[i64], waiting: &Waiting) -> Result<Vec<PendingRow>, TenureError> {
+        let (topics, keys): (Vec<_>, Vec<_>) = waiting.keys.iter().cloned().unzip();
+        // SQL of one's own is prepared for one use. PostgreSQL would settle on a plan while the outbox is
+        // all but empty, and then go through the whole of a backlog for each batch of it.
+        let rows = diesel::sql_query(format!(
+            "select * from (\
+             select id, event_id, topic, key, type as event_type, payload, headers, created_at, \
+             sum(octet_length(payload)) over (order by id rows between unbounded preceding and 1 preceding) as before \
+             from outbox where id <> all($1) and topic <> all($2) \
+             and (topic, key) not in (select * from unnest($3, $4)) and not exists (select from outbox_parked \
+             where outbox_parked.topic = outbox.topic and outbox_parked.key = outbox.key) \
+             order by id limit {BATCH}) as next where before is null or before < {BATCH_BYTES} order by id"
+        ))
+        .bind::<Array<BigInt>, _>(in_flight)
+        .bind::<Array<Text>, _>(waiting.topics.iter().collect::<Vec<_>>())
+        .bind::<Array<Text>, _>(topics)
+        .bind::<Array<Text>, _>(keys)
+        .load(&mut self.conn().await?)
+        .await?;
         Ok(rows)
+    }
+
+    /// A connection of the pool, however long others keep it: who loses the lease meanwhile is cut off.
+    async fn conn(&self) -> Result<PooledConn, TenureError> {
+        loop {
+            match self.db.conn().await {
+                Err(db::Error::Unavailable(reason)) => {
+                    tracing::debug!(reason, "the relay waits for a connection");
+                    tokio::time::sleep(POLL_MIN).await;
+                }
+                conn => return Ok(conn?),
+            }
+        }
     }
 
     async fn enqueue(&self, row: &PendingRow) -> Result<DeliveryFuture, KafkaError> {
@@ -180,9 +256,11 @@ impl Tenure<'_> {
             ("ce_subject", row.key.as_str()),
             ("ce_sequence", sequence.as_str()),
         ];
-        let headers =
-            envelope::headers(own.into_iter().chain(kept.filter(|(name, _)| !name.starts_with("ce_"))));
-        let mut record = FutureRecord::to(&row.topic).key(&row.key).payload(&row.payload).headers(headers);
+        // The copy of a dead letter says itself whose event it is.
+        let own = own.into_iter().filter(|(name, _)| row.headers.get(name).is_none());
+        let mut record =
+            FutureRecord::to(&row.topic).key(&row.key).headers(envelope::headers(own.chain(kept)));
+        record.payload = row.payload.as_ref();
         loop {
             match self.producer.send_result(record) {
                 Ok(ack) => return Ok(ack),
@@ -195,31 +273,58 @@ impl Tenure<'_> {
         }
     }
 
-    /// Waits for every acknowledgement, then deletes what arrived. What the broker refused is parked, and answered.
-    async fn settle(&self, batches: Vec<InFlight>) -> Result<Vec<PendingRow>, TenureError> {
-        let mut refused: Vec<PendingRow> = Vec::new();
-        for sent in batches {
+    /// Deletes what has arrived, and parks what was refused. The batches that are late already are not waited for,
+    /// the others for a while.
+    async fn settle(&self, late: Vec<InFlight>, batches: Vec<InFlight>) -> Result<Settled, TenureError> {
+        let mut settled = Settled::default();
+        let (now, late_already) = (Instant::now(), late.len());
+        let patience = if late_already == 0 { PATIENCE } else { LITTLE_PATIENCE };
+        for (place, sent) in late.into_iter().chain(batches).enumerate() {
+            let deadline = if place < late_already { now } else { now + patience };
             let mut arrived = Vec::with_capacity(sent.rows.len());
+            let mut rest = InFlight { behind: sent.behind, ..InFlight::default() };
             // One after the other: most are there when the first is, and none wakes us before its turn.
-            for (row, ack) in sent.rows.into_iter().zip(sent.acks) {
-                match ack.await.map_err(|_| KafkaError::Canceled)? {
+            for (row, mut ack) in sent.rows.into_iter().zip(sent.acks) {
+                let Ok(answer) = timeout_at(deadline, &mut ack).await else {
+                    rest.rows.push(row);
+                    rest.acks.push(ack);
+                    continue;
+                };
+                let answer = answer.map_err(|_| KafkaError::Canceled);
+                match answer.and_then(|answer| answer.map_err(|(error, _)| error)) {
                     // Behind a refused one of its key it goes again after that one, should it be released.
-                    Ok(_) if sent.behind.iter().chain(&refused).any(|other| row.waits_behind(other)) => {}
+                    Ok(_)
+                        if rest
+                            .behind
+                            .iter()
+                            .chain(&settled.refused)
+                            .any(|other| row.waits_behind(other)) => {}
                     Ok(_) => {
                         let age = runtime::clock::now() - row.created_at;
                         self.metrics.commit_to_ack.observe(age.as_seconds_f64().max(0.0));
                         arrived.push(row.id);
                     }
-                    Err((error, _)) if needs_a_person(&error) => {
-                        self.park(&row, &error).await?;
-                        refused.push(row);
-                    }
-                    Err((error, _)) => return Err(error.into()),
+                    Err(error) => settled.refused.push(self.refuse(row, error).await?),
                 }
             }
             self.delete(&arrived).await?;
+            settled.arrived += arrived.len();
+            if !rest.rows.is_empty() {
+                settled.late.push(rest);
+            }
         }
-        Ok(refused)
+        Ok(settled)
+    }
+
+    /// Parks an event that somebody has to look at. Any other refusal ends the tenure: the next one tries again.
+    async fn refuse(&self, row: PendingRow, error: KafkaError) -> Result<PendingRow, TenureError> {
+        let is_hopeless = self.setback.is_some_and(|setback| setback.is_of(row.id))
+            && self.producer.client().fatal_error().is_none();
+        if !is_hopeless && !needs_a_person(&error) {
+            return Err(TenureError::Refused { id: row.id, error });
+        }
+        self.park(&row, &error).await?;
+        Ok(row)
     }
 
     async fn delete(&self, ids: &[i64]) -> Result<(), TenureError> {
@@ -231,8 +336,9 @@ impl Tenure<'_> {
             .filter(outbox_lease::epoch.eq(self.lease.epoch))
             .filter(outbox_lease::expires_at.gt(clock_timestamp()));
         let arrived = outbox::table.filter(outbox::id.eq_any(ids)).filter(exists(lease));
-        let deleted =
-            diesel::delete(arrived.filter(planned_afresh())).execute(&mut self.db.conn().await?).await?;
+        // As it is read: planned for as many rows as there are.
+        let delete = diesel::delete(arrived.filter(sql::<Bool>("true")));
+        let deleted = delete.execute(&mut self.conn().await?).await?;
         if deleted == ids.len() { Ok(()) } else { Err(TenureError::Fenced) }
     }
 
@@ -249,17 +355,11 @@ impl Tenure<'_> {
         .bind::<SqlUuid, _>(self.lease.owner)
         .bind::<BigInt, _>(self.lease.epoch)
         .bind::<Text, _>(error.to_string())
-        .execute(&mut self.db.conn().await?)
+        .execute(&mut self.conn().await?)
         .await?;
         self.metrics.refused.inc();
         if parked == 1 { Ok(()) } else { Err(TenureError::Fenced) }
     }
-}
-
-/// True, as SQL that diesel prepares for one use. PostgreSQL would settle on a plan while the outbox is
-/// all but empty, and then go through the whole of a backlog for each batch of it.
-fn planned_afresh() -> SqlLiteral<Bool> {
-    sql("true")
 }
 
 /// Whether this event would be refused however often it is sent, until somebody does something about it:

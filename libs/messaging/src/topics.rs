@@ -208,6 +208,20 @@ impl FromStr for Source {
 }
 
 impl Config {
+    /// For how many days the topics that are not compacted keep their messages, of those that are declared.
+    pub(crate) fn retention(&self) -> anyhow::Result<Vec<(String, i32)>> {
+        let topics = match &self.topics {
+            Source::Given(topics) => topics.topics.clone(),
+            Source::BuiltIn | Source::Elsewhere => Topics::built_in()?.topics,
+        };
+        let days = |topic: &Topic| topic.retention_days.and_then(|days| i32::try_from(days).ok());
+        Ok(topics
+            .into_iter()
+            .filter_map(|topic| Some((days(&topic)?, topic.name)))
+            .map(|(days, name)| (name, days))
+            .collect())
+    }
+
     /// Makes the topics that are `service`'s to make of those that it uses. What cannot be made is told
     /// and is no failure: the schema is up to date all the same, and somebody else may make them.
     pub async fn make_topics(&self, service: &str, names: &[String]) -> anyhow::Result<()> {

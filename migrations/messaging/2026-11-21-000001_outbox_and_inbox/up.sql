@@ -1,14 +1,14 @@
 -- Applied to the schema of every service. Owned by libs/messaging; nobody else reads or writes these.
 
--- Events of committed changes that have not reached the broker yet. Rows are appended after the
--- aggregate's own write, whose row lock makes ids follow commit order per key.
+-- Events of committed changes that have not reached the broker yet. Who appends one has the row locked
+-- that it tells of, so that ids follow the order of commits per key.
 create table outbox (
     id bigint generated always as identity primary key, -- also ce_sequence
     event_id uuid not null,
     topic text not null,
     key text not null,
     type text not null,
-    payload bytea not null,
+    payload bytea, -- null: nothing is left of the key
     headers json not null,
     created_at timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -28,13 +28,20 @@ create table outbox_parked (
     topic text not null,
     key text not null,
     type text not null,
-    payload bytea not null,
+    payload bytea,
     headers json not null,
     created_at timestamptz not null,
     error text not null,
     parked_at timestamptz not null default clock_timestamp()
 );
 create index outbox_parked_key on outbox_parked (topic, key);
+
+-- How far telling anew has come, of each kind of thing of which that is under way.
+create table outbox_republish (
+    aggregate text primary key,
+    told_to uuid, -- null: nothing yet
+    told bigint not null default 0
+);
 
 -- How far each consumer has come with each key.
 create table inbox (
@@ -44,8 +51,11 @@ create table inbox (
     sequence bigint not null,
     -- A message of this key was dead-lettered; those behind it follow until it is replayed or discarded.
     blocked boolean not null default false,
+    -- A day, so that the index on it leaves most updates in their place.
+    seen_on date not null default (clock_timestamp() at time zone 'UTC')::date,
     primary key (consumer, topic, key)
 ) with (fillfactor = 80);
+create index inbox_seen_on on inbox (topic, seen_on);
 
 -- The same for producers that give their events no sequence; kept longer than Kafka keeps messages.
 create table inbox_event (
@@ -63,10 +73,38 @@ create table dead_letter (
     topic text not null,
     partition integer not null,
     "offset" bigint not null,
+    published_at timestamptz,
     key text not null,
     headers json not null,
-    payload bytea not null,
+    payload bytea, -- null: a tombstone
     error text not null,
     dead_at timestamptz not null default clock_timestamp()
 );
 create index dead_letter_key on dead_letter (consumer, topic, key, id);
+
+-- The highest version, and of equal ones the highest rank, that a consumer has heard of each fact of a thing.
+create table thing_fact (
+    consumer text not null,
+    thing text not null,
+    fact text not null,
+    version bigint not null,
+    rank smallint not null,
+    primary key (consumer, thing, fact)
+) with (fillfactor = 80);
+
+-- Messages about things that their consumer does not know yet.
+create table thing_waiting (
+    id bigint generated always as identity primary key,
+    consumer text not null,
+    thing text not null,
+    version bigint not null,
+    topic text not null,
+    partition integer not null,
+    "offset" bigint not null,
+    published_at timestamptz,
+    key text not null,
+    headers json not null,
+    payload bytea,
+    kept_at timestamptz not null default clock_timestamp()
+);
+create index thing_waiting_thing on thing_waiting (consumer, thing);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use testkit::history::Fault;
 
-use crate::rig::{Rig, eventually};
+use crate::rig::{COUNTED, Rig, UPSERTED, eventually};
 
 /// `BACKLOG=1000000` for the real thing.
 #[expect(clippy::disallowed_methods, reason = "a test is configured by its own environment")]
@@ -64,4 +64,42 @@ async fn a_relay_that_had_little_to_do_does_not_go_through_a_backlog_for_each_ba
     let read = rig.read_sequentially("outbox").await - before;
     eprintln!("{read} rows read one after the other for a backlog of {BACKLOG}");
     assert!(read < 5 * BACKLOG, "{read} rows read one after the other");
+}
+
+#[tokio::test]
+async fn what_was_seen_is_forgotten_when_kafka_has_long_dropped_it() {
+    let rig = Rig::new().await;
+    let topics = format!(
+        "{{dead_letters: {{partitions: 1, retention_days: 30}}, topics: \
+         [{{name: {COUNTED}, owner: ledger, key: the account's id, partitions: 4, retention_days: 14}}]}}"
+    );
+    let _worker = rig.start("work", &[("KAFKA_TOPICS", &topics)]).await;
+    rig.step().await;
+    rig.applied(8).await;
+    let keys = rig.keys().await;
+    let date = async |key: &str, topic: &str, days: i32, blocked: bool| {
+        let set =
+            "update inbox set seen_on = current_date - $1::integer, topic = $2, blocked = $3 where key = $4";
+        rig.db.execute(set, &[&days, &topic, &blocked, &key]).await.unwrap();
+    };
+    date(&keys[1], COUNTED, 27, false).await;
+    date(&keys[2], COUNTED, 29, true).await;
+    date(&keys[3], UPSERTED, 1000, false).await;
+    date(&keys[0], COUNTED, 29, false).await;
+    eventually("the oldest", async || rig.number("select count(*) from inbox").await == 7).await;
+    let gone = format!("select count(*) from inbox where key = '{}'", keys[0]);
+    assert_eq!(rig.number(&gone).await, 0);
+}
+
+#[tokio::test]
+async fn the_age_of_the_oldest_message_that_waits_is_told() {
+    let rig = Rig::new().await;
+    let worker = rig.work().await;
+    let key = &rig.keys().await[0];
+    rig.poison(key, "later").await;
+    rig.step().await;
+    let age = async || worker.metric("consumer_oldest_seconds").await;
+    eventually("some age", async || age().await > 2.0).await;
+    rig.cure().await;
+    eventually("nothing that waits", async || age().await == 0.0).await;
 }

@@ -1,6 +1,7 @@
 //! Messages that come twice, in another order, or to a consumer that is about to lose them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use testkit::history::Fault;
 
@@ -92,5 +93,36 @@ async fn a_consumer_that_is_killed_before_its_offsets_are_kept_applies_nothing_t
     let worker = rig.work().await;
     eventually("what was seen", async || worker.metric("consumer_duplicates_total").await >= 1.0).await;
     rig.step().await;
+    rig.clean().await;
+}
+
+#[tokio::test]
+async fn the_consumers_of_a_process_apply_four_messages_at_once_and_hold_what_they_may() {
+    const BUDGET: i32 = 1_000_000;
+    const MESSAGE: i32 = 50_000;
+    let rig = Rig::new().await;
+    let settings = [("KAFKA_CONSUMER_BYTES", "1000000"), ("LEDGER_WRITERS", "0"), ("LEDGER_REMARKERS", "8")];
+    let worker = rig.start("both", &settings).await;
+    rig.step().await;
+    let groups = "select count(distinct consumer) from inbox";
+    eventually("both groups", async || rig.number(groups).await == 2).await;
+    let lock = rig.lock("inbox").await;
+    for _ in 0..60 {
+        rig.step_with("%", MESSAGE).await;
+    }
+    // Both groups have more to do than that.
+    rig.blocked(4, "insert into \"inbox\"%").await;
+    let held = async || worker.metric("consumer_held_bytes").await;
+    eventually("the budget's end", async || held().await > f64::from(BUDGET / 2)).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let at_once = "select count(*) from pg_stat_activity where datname = current_database() \
+        and wait_event_type = 'Lock' and query ilike 'insert into \"inbox\"%'";
+    assert_eq!(rig.number(at_once).await, 4);
+    // Of each of its eight partitions one message may come that is too much.
+    let held = held().await;
+    assert!(held <= f64::from(BUDGET + 8 * (MESSAGE + 2_000)), "{held}");
+    lock.release().await;
+    assert!(worker.terminate().await.success());
+    let _worker = rig.work().await;
     rig.clean().await;
 }

@@ -63,6 +63,20 @@ async fn writers_that_commit_out_of_order_lose_nothing() {
     drop(replicas);
 }
 
+/// What they write is a child of the key's row, and that is locked by nobody but the outbox.
+#[tokio::test]
+async fn writers_that_do_not_lock_the_row_of_their_key_lose_nothing() {
+    let rig = Rig::new().await;
+    let settings = [("LEDGER_WRITERS", "0"), ("LEDGER_REMARKERS", "6"), ("LEDGER_PAUSE_MS", "5")];
+    let writers = rig.start("serve", &settings).await;
+    let _worker = rig.work().await;
+    let remarks = "select count(*) from remark";
+    eventually("remarks", async || rig.number(remarks).await >= 500).await;
+    assert!(writers.terminate().await.success());
+    let verdict = rig.clean().await;
+    assert_eq!(i64::try_from(verdict.committed).unwrap(), rig.number(remarks).await);
+}
+
 #[tokio::test]
 async fn a_cursor_over_ids_is_found_to_lose_events() {
     let rig = Rig::new().await;

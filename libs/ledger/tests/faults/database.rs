@@ -85,3 +85,53 @@ async fn a_message_that_is_the_victim_of_a_deadlock_is_tried_again() {
     eventually("another attempt", async || worker.metric("consumer_retries_total").await >= 1.0).await;
     rig.clean().await;
 }
+
+#[tokio::test]
+async fn a_relay_whose_pool_is_used_up_stays_the_relay() {
+    let rig = Rig::new().await;
+    let settings = [("DATABASE_POOL_SIZE", "2"), ("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
+    let _worker = rig.start("work", &settings).await;
+    rig.step().await;
+    rig.applied(8).await;
+    let epoch = rig.epoch().await;
+    let lock = rig.lock("applied").await;
+    rig.step().await;
+    // Both connections belong to messages in hand.
+    rig.blocked(2, "insert into applied%").await;
+    rig.step().await;
+    // Longer than the lease lasts, and than the pool is waited for.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    lock.release().await;
+    rig.clean().await;
+    assert_eq!(rig.epoch().await, epoch);
+}
+
+#[tokio::test]
+async fn a_table_that_is_away_for_a_while_does_not_empty_a_topic_into_dead_letters() {
+    let rig = Rig::new().await;
+    let worker = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    rig.db.batch_execute("alter table applied rename to away").await.unwrap();
+    for _ in 0..10 {
+        rig.step().await;
+    }
+    eventually("a pause", async || worker.metric("consumer_paused").await >= 1.0).await;
+    assert!(worker.logged("the database refuses all").is_some());
+    for _ in 0..10 {
+        rig.step().await;
+    }
+    eventually("the relay", async || rig.number("select count(*) from outbox").await == 0).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let first = "select count(distinct key) from dead_letter";
+    assert!(rig.number(first).await < 5, "keys that were put aside");
+    let dead = rig.number("select count(*) from dead_letter").await;
+    assert!(dead < 80, "{dead} of 160 were put aside");
+
+    rig.db.batch_execute("alter table away rename to applied").await.unwrap();
+    eventually("its end", async || worker.metric("consumer_paused").await == 0.0).await;
+    rig.settle().await;
+    let replayed = rig.operate(&["dead-letters", "replay"]);
+    assert!(replayed.status.success(), "{replayed:?}");
+    rig.clean().await;
+}

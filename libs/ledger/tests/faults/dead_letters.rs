@@ -1,8 +1,14 @@
 //! Messages that cannot be taken: put aside, replayed, dropped.
 
-use serde_json::Value;
+use std::time::Duration;
 
-use crate::rig::{Rig, eventually, stream};
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use serde_json::Value;
+use testkit::bus::Bus;
+
+use crate::rig::{COUNTED, Rig, eventually, stream};
 
 const DEAD: &str = "select count(*) from dead_letter";
 
@@ -109,4 +115,60 @@ async fn a_message_that_has_to_wait_holds_up_its_partition_alone() {
     assert_eq!(rig.number(&applied).await, 1);
     rig.cure().await;
     rig.clean().await;
+}
+
+/// Sends what somebody else might.
+async fn send(rig: &Rig, key: &str, headers: &[(&str, &[u8])], payload: Option<&[u8]>) {
+    let producer: FutureProducer =
+        ClientConfig::new().set("bootstrap.servers", &rig.servers).create().unwrap();
+    let headers = headers.iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
+        headers.insert(Header { key, value: Some(*value) })
+    });
+    let mut record = FutureRecord::to(COUNTED).key(key).headers(headers);
+    record.payload = payload;
+    producer.send(record, Duration::from_secs(20)).await.unwrap();
+}
+
+#[tokio::test]
+async fn whatever_a_message_has_in_it_is_put_aside_and_holds_up_no_other() {
+    let rig = Rig::new().await;
+    let _worker = rig.work().await;
+    let large = vec![b'x'; 900_000];
+    let long = "y".repeat(20_000);
+    let bytes = &[0, 255, b'"', 0][..];
+    send(&rig, "", &[("ce_id", &large)], Some(b"{}")).await;
+    send(&rig, "", &[("ce_source", &large), ("ce_id", b"1")], Some(b"{}")).await;
+    send(&rig, &long, &[("ce_type", bytes), ("ce_id", bytes), ("", bytes)], Some(bytes)).await;
+    send(&rig, "", &[], Some(&large)).await;
+    send(&rig, "tombstone", &[("ce_sequence", b"1")], None).await;
+    eventually("all of them", async || rig.number(DEAD).await == 5).await;
+    let letters = listed(&rig);
+    let tombstone = letters.iter().find(|letter| letter["key"] == "tombstone").unwrap();
+    assert_eq!(tombstone["error"], "a tombstone");
+    // A reason that cannot be stored as it is.
+    let key = &rig.keys().await[0];
+    rig.poison(key, "nul").await;
+    rig.step().await;
+    eventually("the reason", async || rig.number(DEAD).await == 6).await;
+    rig.applied(7).await;
+    eventually("all copies", async || rig.number("select count(*) from outbox").await == 0).await;
+    assert_eq!(rig.number("select count(*) from outbox_parked").await, 0, "copies that no broker takes");
+}
+
+#[tokio::test]
+async fn the_copy_of_a_dead_letter_keeps_its_context_and_carries_the_reason() {
+    let rig = Rig::new().await;
+    let _worker = rig.work().await;
+    let topic = format!("{COUNTED}.ledger.dlq");
+    let bus = Bus::connect(&rig.servers, std::slice::from_ref(&topic)).unwrap();
+    let context: [(&str, &[u8]); 4] =
+        [("ce_id", b"1"), ("ce_source", b"/elsewhere"), ("ce_type", b"told"), ("ce_sequence", b"42")];
+    send(&rig, "key", &context, Some(b"[]")).await;
+    let copies = bus.events_until("key", &topic).await;
+    let headers = &copies[0].headers;
+    for (name, value) in context {
+        assert_eq!(headers[name].as_bytes(), value, "{name}");
+    }
+    assert!(headers["dlq-reason"].starts_with("does not decode"), "{headers:?}");
+    assert_eq!((&*headers["dlq-consumer"], &*headers["dlq-topic"]), ("ledger.ledger", COUNTED));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use crate::broker::endure;
-use crate::rig::{BULK, COUNTED, Rig, eventually};
+use crate::rig::{BULK, COUNTED, Rig, eventually, stream};
 
 #[tokio::test]
 async fn a_broker_that_was_away_gets_everything() {
@@ -61,6 +61,61 @@ async fn refused_requests_are_repeated() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_refused_in_tenure_after_tenure_is_parked() {
+    let rig = Rig::new().await;
+    let worker = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    eventually("the deletion", async || rig.number("select count(*) from outbox").await == 0).await;
+    let refusals = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_POLICY_VIOLATION; 5];
+    rig.broker.embedded().request_errors(RDKafkaApiKey::Produce, &refusals);
+    let epoch = rig.epoch().await;
+    rig.step_with(&rig.keys().await[0], 0).await;
+    eventually("a parked event", async || rig.number("select count(*) from outbox_parked").await == 1).await;
+    assert_eq!(rig.epoch().await, epoch + 4, "each time but the last has ended a tenure");
+    let id = rig.number("select id from outbox_parked").await.to_string();
+    assert!(rig.operate(&["parked", "release", &id]).status.success());
+    rig.step().await;
+    rig.clean().await;
+    drop(worker);
+}
+
+/// Unlike Kafka, the embedded broker elects nobody when a node is gone.
+#[tokio::test]
+async fn a_partition_whose_leader_is_away_holds_up_no_other() {
+    let rig = Rig::with_nodes(3).await;
+    let _worker = rig.work().await;
+    rig.step().await;
+    eventually("the log", async || rig.log.count() == 8).await;
+    let keys = rig.keys().await;
+    let partition = |key: &String| rig.log.partition(&stream(key)).unwrap();
+    let alone = partition(&keys[0]);
+    for partition in 0..4 {
+        let node = if partition == alone { 3 } else { 1 };
+        rig.broker.embedded().partition_leader(COUNTED, partition, Some(node)).unwrap();
+        rig.broker.embedded().partition_leader(BULK, partition, Some(1)).unwrap();
+    }
+    rig.step().await;
+    eventually("the deletion", async || rig.number("select count(*) from outbox").await == 0).await;
+    rig.broker.kill(2).await;
+    for _ in 0..3 {
+        rig.step().await;
+    }
+    let waiting = keys.iter().filter(|key| partition(key) == alone).count();
+    let waiting = i64::try_from(waiting).unwrap() * 3;
+    let left = "select count(*) from outbox";
+    eventually("the other partitions", async || rig.number(left).await == waiting).await;
+    // More than is held in memory for it, behind which another topic goes on.
+    for _ in 0..600 {
+        rig.step_with(&keys[0], 0).await;
+    }
+    rig.bulk(1000).await;
+    eventually("another topic", async || rig.number(left).await == waiting + 600).await;
+    rig.broker.restart(2).await;
+    rig.clean().await;
 }
 
 /// Of a backlog several batches are under way when the broker refuses what was in the first.

@@ -17,4 +17,6 @@ mod kills;
 mod parked;
 mod replica;
 mod replicas;
+mod republish;
+mod rewind;
 mod rig;

@@ -75,3 +75,23 @@ async fn a_topic_that_is_missing_holds_up_no_other() {
     assert_eq!(rig.number(PARKED).await, 0);
     assert_eq!(rig.verdict().await.repeated, 0, "nobody else's events are sent again and again");
 }
+
+#[tokio::test]
+async fn a_batch_ends_at_four_megabytes() {
+    let rig = Rig::new().await;
+    // What a relay has sent together it deletes together.
+    rig.db
+        .batch_execute(
+            "create table together (events bigint); \
+             create function together() returns trigger language plpgsql as $$ begin \
+             insert into ledger.together select count(*) from gone; return null; end $$; \
+             create trigger together after delete on outbox referencing old table as gone \
+             for each statement execute function together()",
+        )
+        .await
+        .unwrap();
+    rig.bulk_of(40, 900_000).await;
+    let _worker = rig.work().await;
+    eventually("the rest", async || rig.number("select count(*) from outbox").await == 0).await;
+    assert_eq!(rig.number("select max(events) from together").await, 5, "of 900,000 bytes each");
+}

@@ -12,9 +12,18 @@ use crate::kafka::Broker;
 use crate::replica::Replica;
 
 pub const COUNTED: &str = "platform.ledger.counted.v1";
+/// What accounts are, told anew.
+pub const UPSERTED: &str = "platform.ledger.account-upserted.v1";
 /// Nobody consumes this one.
 pub const BULK: &str = "platform.ledger.bulk.v1";
-const TOPICS: [&str; 3] = [COUNTED, "platform.ledger.counted.v1.ledger.dlq", BULK];
+const TOPICS: [&str; 6] = [
+    COUNTED,
+    "platform.ledger.counted.v1.ledger.dlq",
+    "platform.ledger.remarked.v1",
+    "platform.ledger.remarked.v1.ledger.dlq",
+    UPSERTED,
+    BULK,
+];
 /// More than enough on the slowest machine; what never comes is reported after it.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Without these the embedded broker takes half a minute to miss a consumer.
@@ -29,7 +38,7 @@ const STEP: &str = "with counted as (update account set n = n + 1 where key::tex
 
 /// What has been committed and not been relayed and received.
 const UNSETTLED: &str = "select (select count(*) from outbox) + (select count(*) from history_appended \
-    where topic = 'platform.ledger.counted.v1' \
+    where topic in ('platform.ledger.counted.v1', 'platform.ledger.remarked.v1') \
     and sequence not in (select sequence from history_received))";
 
 /// Accounts that differ from the events that were appended, or from what was applied, in its order.
@@ -100,7 +109,7 @@ impl Rig {
         assert!(migrated.status.success(), "{migrated:?}");
         let recorder = Recorder::install(&url, "ledger").await.unwrap();
         let db = connect(&url).await;
-        db.batch_execute("insert into account select gen_random_uuid() from generate_series(1, 8)")
+        db.batch_execute("insert into account (key) select gen_random_uuid() from generate_series(1, 8)")
             .await
             .unwrap();
         Self { db, log, broker, servers, url, reached, recorder }
