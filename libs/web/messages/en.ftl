@@ -32,3 +32,12 @@ too_long = { $max ->
 forbidden_character = The text holds a character that cannot be stored
 out_of_range = The value must be from { $min } to { $max }
 unknown_value = The value is not one of those allowed
+empty_range = The end must be after the start
+too_few = { $min ->
+    [one] At least one item is required
+   *[other] At least { $min } items are required
+}
+too_many = { $max ->
+    [one] At most one item is allowed
+   *[other] At most { $max } items are allowed
+}

@@ -1,66 +1,111 @@
-//! Answers that may be large: a few are made and sent at once.
+//! Answers on their way out: what those above 16 KiB take has room, from when they are there until they have been sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use actix_web::body::{BodySize, MessageBody};
+use actix_web::body::{BodySize, BoxBody, EitherBody, MessageBody};
+use actix_web::dev::ServiceResponse;
+use actix_web::http::Method;
 use actix_web::web::Bytes;
-use actix_web::{HttpRequest, HttpResponse};
-use serde::Serialize;
+use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 
 use crate::Problem;
 use crate::rate_limit::caller;
-use crate::room::{AUTHORS, LARGE, Place, READERS, Room};
+use crate::room::{LARGE, OTHERS, Place, READERS, Room, SMALL};
 
 /// What is handed to a connection at once; the next when that has left.
 const SLICE: usize = 64 * 1024;
 
-/// Room for an answer, taken before what it tells is read, and kept until it is sent. A small one needs none.
-pub struct AnswerRoom(Option<Place<'static>>);
-
-impl AnswerRoom {
-    /// For an answer to `request`, which reads so many bytes.
-    ///
-    /// # Errors
-    /// `429` while the caller's last large answer is under way, `503` when there is no room.
-    pub async fn for_reader(request: &HttpRequest, bytes: usize) -> Result<Self, Problem> {
-        Self::take(&READERS, request, bytes).await
+/// Waits for room for the answer to `request` before it is made, which takes so many bytes as far as is known. What may
+/// be some MiB and is not asked for beforehand is made by as many as want it at once, to be refused then. A short one
+/// needs no room.
+///
+/// # Errors
+/// `429` while answers to the caller are under way that are as large as its share, `503` when there is no room.
+pub async fn reserve(request: &HttpRequest, bytes: usize) -> Result<(), Problem> {
+    if bytes > LARGE {
+        let caller = caller(request);
+        let place = room(request, caller.as_ref()).wait(caller, bytes).await?;
+        request.extensions_mut().insert(place);
     }
+    Ok(())
+}
 
-    /// For an answer to `request`, which changes something of so many bytes. Readers do not take this room.
-    ///
-    /// # Errors
-    /// As [`for_reader`](Self::for_reader).
-    pub async fn for_author(request: &HttpRequest, bytes: usize) -> Result<Self, Problem> {
-        Self::take(&AUTHORS, request, bytes).await
+/// The room for answers to whoever asks.
+fn room(request: &HttpRequest, caller: Option<&String>) -> &'static Room {
+    if caller.is_some() && request.method() == Method::GET { &READERS } else { &OTHERS }
+}
+
+/// The answer with its room.
+///
+/// # Errors
+/// As [`reserve`]. What has changed something is answered all the same while there is room for nobody.
+pub(crate) fn settle<B: MessageBody + 'static>(
+    response: ServiceResponse<B>,
+) -> Result<ServiceResponse<EitherBody<B>>, (HttpRequest, Problem)> {
+    let length = match response.response().body().size() {
+        BodySize::Sized(length) => usize::try_from(length).unwrap_or(usize::MAX),
+        BodySize::None | BodySize::Stream => 0,
+    };
+    if length <= SMALL {
+        return Ok(response.map_into_left_body());
     }
-
-    async fn take(room: &'static Room, request: &HttpRequest, bytes: usize) -> Result<Self, Problem> {
-        if bytes <= LARGE {
-            return Ok(Self(None));
+    let reserved = response.request().extensions_mut().remove::<Place<'static>>();
+    let (request, response) = response.into_parts();
+    let (response, body) = response.into_parts();
+    let bytes = match body.try_into_bytes() {
+        Ok(bytes) => bytes,
+        // It is in slices already, and of something that a process has once.
+        Err(body) => return Ok(with_body(request, response, EitherBody::left(body))),
+    };
+    match reserved.map_or_else(|| unreserved(&request, length), Ok) {
+        Ok(mut place) => {
+            place.shrink_to(length);
+            place.fill_to(length);
+            let slices = Slices { rest: bytes, place: Some(place) };
+            Ok(with_body(request, response, EitherBody::right(BoxBody::new(slices))))
         }
-        let places = u32::try_from(bytes.div_ceil(LARGE)).unwrap_or(u32::MAX);
-        Ok(Self(Some(room.enter(caller(request), places).await?)))
-    }
-
-    /// `200` with `value` as JSON.
-    pub fn answer(self, value: &impl Serialize) -> HttpResponse {
-        let response = HttpResponse::Ok().json(value);
-        let Some(place) = self.0 else { return response };
-        response.map_body(|_, body| match body.try_into_bytes() {
-            Ok(rest) => Large { rest, place: Some(place) }.boxed(),
-            Err(body) => body,
-        })
+        Err(problem) => Err((request, problem)),
     }
 }
 
-/// What is left of a large body.
-struct Large {
+/// A read may be repeated, a change has been made.
+/// Room for an answer that is still worked on; [`settle`] finds it.
+///
+/// # Errors
+/// As for any answer that is there.
+pub(crate) fn hold(request: &HttpRequest, length: usize) -> Result<(), Problem> {
+    if length > SMALL && request.extensions().get::<Place<'static>>().is_none() {
+        let place = unreserved(request, length)?;
+        request.extensions_mut().insert(place);
+    }
+    Ok(())
+}
+
+fn unreserved(request: &HttpRequest, length: usize) -> Result<Place<'static>, Problem> {
+    let caller = caller(request);
+    let room = room(request, caller.as_ref());
+    if request.method() == Method::GET { room.take(caller, length) } else { room.squeeze(caller, length) }
+}
+
+fn with_body<B>(request: HttpRequest, response: HttpResponse<()>, body: B) -> ServiceResponse<B> {
+    ServiceResponse::new(request, response.set_body(body))
+}
+
+/// A body that is handed to its connection in slices: actix copies each into the connection's own buffer.
+pub(crate) struct Slices {
     rest: Bytes,
     place: Option<Place<'static>>,
 }
 
-impl MessageBody for Large {
+impl Slices {
+    /// Of something that a process has once, whoever asks for it.
+    pub(crate) fn of(bytes: Bytes) -> Self {
+        Self { rest: bytes, place: None }
+    }
+}
+
+impl MessageBody for Slices {
     type Error = std::convert::Infallible;
 
     fn size(&self) -> BodySize {

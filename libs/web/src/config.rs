@@ -2,13 +2,20 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use runtime::Env;
+use url::Url;
 
 /// At the 10,000 light requests a second that a replica answers at least, a full house takes 50 ms. Those that
 /// wait for another service, for 5 s each, fill it when a hundred of them come in a second.
 const MOST_UNDER_WAY: NonZeroU32 = NonZeroU32::new(512).unwrap();
+
+/// Longer than a proxy keeps an idle connection, so that none sends a request into one that is just being
+/// closed.
+const KEEP_ALIVE_SECONDS: u64 = 75;
 
 /// Listeners and what holds for all of them.
 #[derive(Clone, Debug)]
@@ -19,6 +26,25 @@ pub struct Config {
     pub default_language: String,
     pub(crate) workers: usize,
     pub(crate) most_under_way: NonZeroU32,
+    pub(crate) keep_alive: Duration,
+    pub(crate) allowed_origins: Vec<Origin>,
+}
+
+/// Where a page comes from, as browsers name it: `https://example.org`, with a port that is not the usual one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin(pub(crate) String);
+
+impl FromStr for Origin {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let origin = Url::parse(text).map(|url| url.origin().ascii_serialization());
+        if origin.is_ok_and(|origin| origin == text) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err("not an origin, as in https://example.org")
+        }
+    }
 }
 
 impl Config {
@@ -38,6 +64,15 @@ impl Config {
             MOST_UNDER_WAY,
             "requests that each listener has under way at once; those above are told to come again (503)",
         );
+        let keep_alive = env.or(
+            "HTTP_KEEP_ALIVE_SECONDS",
+            KEEP_ALIVE_SECONDS,
+            "an idle connection is closed after so long; longer than the proxies keep theirs",
+        );
+        let allowed_origins = env.list(
+            "CORS_ALLOWED_ORIGINS",
+            "origins whose pages may call the public API, as in https://example.org; none when unset",
+        );
         Some(Self {
             public: public?,
             admin: admin?,
@@ -45,6 +80,8 @@ impl Config {
             default_language: default_language?,
             workers: workers?,
             most_under_way: most_under_way?,
+            keep_alive: Duration::from_secs(keep_alive?),
+            allowed_origins: allowed_origins?,
         })
     }
 }
@@ -53,7 +90,19 @@ impl Config {
 mod tests {
     use runtime::Env;
 
-    use super::Config;
+    use super::{Config, Origin};
+
+    #[test]
+    fn an_origin_is_written_as_browsers_write_it() {
+        for origin in ["https://example.org", "http://localhost:3000", "https://[::1]:8443"] {
+            assert_eq!(origin.parse(), Ok(Origin(origin.to_owned())));
+        }
+        for other in
+            ["*", "null", "example.org", "https://example.org/", "https://example.org:443", "file:///x"]
+        {
+            other.parse::<Origin>().unwrap_err();
+        }
+    }
 
     /// It would look ready and answer nobody.
     #[test]

@@ -14,10 +14,10 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 use tokio::time::{Instant, timeout_at};
-use values::Invalid;
+use values::{Invalid, read_past};
 
 use crate::rate_limit::caller;
-use crate::room::{LARGE, REQUESTS};
+use crate::room::{BODIES, LARGE, Place, SMALL};
 use crate::strict::Strict;
 use crate::{FieldError, Problem};
 
@@ -34,6 +34,11 @@ const BYTES_PER_SECOND: u32 = 256 * 1024;
 /// `415` unless it is sent as JSON, `413` above the limit (by `Content-Length` before anything is
 /// read, else as soon as it is passed), `400` when it does not have the members of `T`.
 pub struct Json<T, const LIMIT: usize = DEFAULT_LIMIT>(pub T);
+
+/// The room of a body, until its request has been answered.
+struct Body {
+    _place: Place<'static>,
+}
 
 impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
     type Error = Problem;
@@ -56,27 +61,34 @@ impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
                 return Err(Problem::payload_too_large(LIMIT));
             }
             let mut body = BytesMut::new();
-            let mut admitted = false;
+            let mut place: Option<Place<'static>> = None;
             let mut deadline = Instant::now() + READ_PATIENCE;
             while let Some(chunk) =
                 timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
             {
-                let chunk = chunk.map_err(|_| refused(String::new(), "malformed"))?;
+                let chunk = chunk.map_err(|_| Problem::validation_failed(vec![malformed()]))?;
                 let length = body.len() + chunk.len();
                 if length > LIMIT {
                     return Err(Problem::payload_too_large(LIMIT));
                 }
-                if length > LARGE && !admitted {
+                if length > LARGE && body.len() <= LARGE {
                     let asked = Instant::now();
-                    let place = REQUESTS.enter(caller(&request), 1).await?;
-                    // It leaves when the request has been answered.
-                    request.extensions_mut().insert(place);
-                    admitted = true;
+                    // Who waits has a small one.
+                    drop(place.take());
+                    place = Some(BODIES.wait(caller(&request), BODIES.share()).await?);
                     deadline += asked.elapsed();
                     body.reserve(announced.unwrap_or(length).saturating_sub(body.len()));
+                } else if length > SMALL && length <= LARGE {
+                    match &mut place {
+                        Some(place) => place.grow(chunk.len())?,
+                        None => place = Some(BODIES.take(caller(&request), length)?),
+                    }
                 }
                 deadline += Duration::from_secs(chunk.len() as u64) / BYTES_PER_SECOND;
                 body.extend_from_slice(&chunk);
+            }
+            if let Some(place) = place {
+                request.extensions_mut().insert(Body { _place: place });
             }
             decode(&body).map(Self)
         })
@@ -98,22 +110,49 @@ pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     // Also what no member reads must be text.
     if std::str::from_utf8(body).is_err() || has_lone_surrogate(body) {
-        return Err(refused(String::new(), "malformed"));
+        return Err(Problem::validation_failed(vec![malformed()]));
     }
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(|error| {
-        if error.inner().classify() == Category::Data {
-            blame(error.path(), &error.inner().to_string())
-        } else {
-            refused(String::new(), "malformed")
+    gather(|| {
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(|error| {
+            if error.inner().classify() == Category::Data {
+                blame(error.path(), &error.inner().to_string())
+            } else {
+                malformed()
+            }
+        })?;
+        json.end().map_err(|_| malformed())?;
+        Ok(value)
+    })
+}
+
+/// So many of the values that are wrong with a request are told at once.
+const MOST_TOLD: usize = 16;
+
+/// Reads a request, past what is wrong with its values, until all of it is known.
+pub(crate) fn gather<T>(mut read: impl FnMut() -> Result<T, FieldError>) -> Result<T, Problem> {
+    let mut errors = Vec::new();
+    loop {
+        match read_past(errors.len(), &mut read) {
+            (Ok(value), _) if errors.is_empty() => return Ok(value),
+            (Ok(_), _) => break,
+            (Err(FieldError { field, invalid }), refused) => {
+                // What serde has read past by itself (a flattened part, say) is not what this error is of.
+                let refused = refused.filter(|_| invalid.code == "invalid_type");
+                // What is no value at all cannot be read past.
+                let is_last = refused.is_none() || errors.len() + 1 == MOST_TOLD;
+                errors.push(FieldError { field, invalid: refused.unwrap_or(invalid) });
+                if is_last {
+                    break;
+                }
+            }
         }
-    })?;
-    json.end().map_err(|_| refused(String::new(), "malformed"))?;
-    Ok(value)
+    }
+    Err(Problem::validation_failed(errors))
 }
 
 /// serde tells what is wrong by its text alone; of an absent or repeated member the path ends above it.
-pub(crate) fn blame(path: &Path, message: &str) -> Problem {
+pub(crate) fn blame(path: &Path, message: &str) -> FieldError {
     let pointer = pointer(path);
     let member = |prefix: &str| {
         let name = message.strip_prefix(prefix)?.split('`').next()?;
@@ -151,8 +190,12 @@ fn has_lone_surrogate(body: &[u8]) -> bool {
     false
 }
 
-fn refused(field: String, code: &'static str) -> Problem {
-    Problem::validation_failed(vec![FieldError { field, invalid: Invalid::new(code) }])
+fn refused(field: String, code: &'static str) -> FieldError {
+    FieldError { field, invalid: Invalid::new(code) }
+}
+
+fn malformed() -> FieldError {
+    refused(String::new(), "malformed")
 }
 
 fn pointer(path: &Path) -> String {
@@ -181,12 +224,22 @@ impl Fields {
         self.0.extend(errors);
     }
 
+    /// Refuses a range whose end (exclusive) is not after its start (inclusive).
+    pub fn range<T: PartialOrd>(&mut self, field: &str, from: Option<&T>, to: Option<&T>) {
+        let is_empty = from.zip(to).is_some_and(|(from, to)| to <= from);
+        self.check(field, if is_empty { Err(Invalid::new("empty_range")) } else { Ok(()) });
+    }
+
     /// # Errors
     /// `400 VALIDATION_FAILED` when anything was refused.
     pub fn finish<T>(self, command: Option<T>) -> Result<T, Problem> {
         match command {
             Some(command) if self.0.is_empty() => Ok(command),
-            _ => Err(Problem::validation_failed(self.0)),
+            _ => {
+                let mut told = self.0;
+                told.truncate(MOST_TOLD);
+                Err(Problem::validation_failed(told))
+            }
         }
     }
 }
@@ -194,6 +247,7 @@ impl Fields {
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
+    use values::{List, Text};
 
     use super::decode;
 
@@ -224,6 +278,51 @@ mod tests {
         );
         assert_eq!(refusal(br#"{"Items":[{}]}"#), ("/Items/0/SortOrder".into(), "required"));
         assert_eq!(refusal(b"{}"), ("/Items".into(), "required"));
+    }
+
+    /// Conventions: all that is wrong with the values of a request is told at once, each at its place.
+    #[test]
+    fn every_refused_value_is_told() {
+        #[derive(Debug, Deserialize)]
+        #[expect(dead_code, reason = "only decoding is tested")]
+        struct Card {
+            name: Text<1, 3>,
+            tags: List<Text<1, 2>, 0, 2>,
+            kept: Option<Text<1, 3>>,
+        }
+        let told = |body: &str| {
+            let problem = decode::<Card>(body.as_bytes()).unwrap_err();
+            let told = problem.details().errors.iter();
+            told.map(|error| format!("{} {}", error.field, error.invalid.code)).collect::<Vec<_>>()
+        };
+        let long = r#"{"name": "", "tags": ["abc", "x", "y"], "kept": "a\u0000"}"#;
+        let all = ["/name too_short", "/tags/0 too_long", "/tags too_many", "/kept forbidden_character"];
+        assert_eq!(told(long), all);
+        assert_eq!(told(r#"{"name": "", "tags": 1}"#), ["/name too_short", "/tags invalid_type"]);
+        assert_eq!(told(r#"{"name": "abcd"}"#), ["/name too_long", "/tags required"]);
+        let many = format!(r#"{{"name": "a", "tags": [{}]}}"#, ["\"\""; 100].join(","));
+        assert_eq!(told(&many).len(), 16, "and no more");
+    }
+
+    /// What serde tries and leaves, as a flattened part, is blamed for nothing else.
+    #[test]
+    fn a_refusal_that_was_read_past_is_not_told_of_another_member() {
+        #[derive(Debug, Deserialize)]
+        #[expect(dead_code, reason = "only decoding is tested")]
+        struct Whole {
+            #[serde(flatten)]
+            part: Option<Part>,
+            name: String,
+        }
+        #[derive(Debug, Deserialize)]
+        #[expect(dead_code, reason = "only decoding is tested")]
+        struct Part {
+            text: Text<1, 3>,
+        }
+        let problem = decode::<Whole>(br#"{"text": ""}"#).unwrap_err();
+        let error = &problem.details().errors[0];
+        assert_eq!((error.field.as_str(), error.invalid.code), ("/name", "required"));
+        assert_eq!(problem.details().errors.len(), 1);
     }
 
     #[test]

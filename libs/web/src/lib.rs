@@ -2,8 +2,11 @@
 //! localization, the JSON extractor, paging, rate limits, health, metrics, the API page.
 
 mod answer;
+mod cacheable;
 mod config;
+mod cursor;
 mod document;
+mod headers;
 mod json;
 mod messages;
 mod middleware;
@@ -19,14 +22,18 @@ mod server;
 mod strict;
 mod unread;
 
-pub use answer::AnswerRoom;
+pub use answer::reserve;
+pub use cacheable::cacheable;
 pub use config::Config;
+pub use cursor::{CursorPage, CursorPaging};
 pub use document::{describe, to_yaml};
 pub use json::{Fields, Json, decode_part};
 pub use messages::Messages;
-pub use paging::{Page, Paging, SortKey};
-pub use problem::{FieldError, Problem, ProblemBody};
-pub use query::Query;
+pub use paging::{COUNTED, Page, Paging, SortKey};
+pub use problem::{
+    FORBIDDEN, FieldError, METHOD_NOT_ALLOWED, Problem, ProblemBody, SERVICE_UNAVAILABLE, UNAUTHORIZED,
+};
+pub use query::{Query, Several};
 pub use rate_limit::{ClientAddress, KnownCaller, RateLimit};
 pub use refusal::{Refuses, Refusing};
 pub use server::{Area, Callers, Listener, Routes, Server};

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use actix_web::body::{BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpRequest, HttpResponse, web};
+use actix_web::{Error, HttpRequest, HttpResponse, ResponseError, web};
 use opentelemetry::context::FutureExt;
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer};
@@ -17,17 +17,32 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
+use crate::answer::settle;
 use crate::overload::Door;
 use crate::problem::{Details, Problem, ProblemBody};
-use crate::server::Area;
+use crate::rate_limit::TrustedProxies;
+use crate::server::{Area, Callers};
 
 /// The request's span: its route, never its query or headers, which may be personal. Begun at the tracer itself, since
 /// a span that is not sampled then costs next to nothing.
-fn begin(tracer: &BoxedTracer, request: &ServiceRequest, method: &'static str, route: &str) -> Context {
+///
+/// Anybody's trace is continued. Whether it is recorded is for services to say, and for trusted proxies.
+fn begin(
+    surroundings: &Surroundings,
+    request: &ServiceRequest,
+    method: &'static str,
+    route: &str,
+) -> Context {
+    let tracer = &surroundings.tracer;
     let parent =
         global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
     let span = tracer.span_builder(format!("{method} {route}")).with_kind(SpanKind::Server);
-    let context = parent.with_span(span.start_with_context(tracer, &parent));
+    let span = if !parent.has_active_span() || surroundings.is_believed(request) {
+        span.start_with_context(tracer, &parent)
+    } else {
+        span.start_with_context(tracer, &runtime::telemetry::sample_anew(&parent))
+    };
+    let context = parent.with_span(span);
     if context.span().is_recording() {
         context.span().set_attribute(KeyValue::new("http.request.method", method));
         context.span().set_attribute(KeyValue::new("http.route", route.to_owned()));
@@ -73,13 +88,23 @@ pub(crate) fn durations() -> Durations {
 /// What the middleware needs of its listener.
 pub(crate) struct Surroundings {
     pub(crate) listener: &'static str,
+    pub(crate) callers: Callers,
     pub(crate) area: Area,
     pub(crate) durations: Durations,
     pub(crate) tracer: BoxedTracer,
     pub(crate) door: Door,
 }
 
-/// Traces and measures the request, and renders its problem, if it has one.
+impl Surroundings {
+    /// Whether a request comes from a service, or by a trusted proxy.
+    fn is_believed(&self, request: &ServiceRequest) -> bool {
+        let trusted = request.app_data::<web::Data<TrustedProxies>>();
+        self.callers == Callers::Services
+            || trusted.is_some_and(|trusted| trusted.vouch_for(request.request()))
+    }
+}
+
+/// Traces and measures the request, finds room for its answer, and renders its problem, if it has one.
 pub(crate) async fn surround<B: MessageBody + 'static>(
     surroundings: web::Data<Surroundings>,
     mut request: ServiceRequest,
@@ -88,24 +113,31 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     let started = Instant::now();
     let method = known(request.method());
     let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
-    let context = begin(&surroundings.tracer, &request, method, &route);
+    let context = begin(&surroundings, &request, method, &route);
     // RFC 9110: whatever has a GET has a HEAD. The connection leaves the body of the answer out.
     if request.method() == Method::HEAD {
         request.head_mut().method = Method::GET;
     }
     let response = next.call(request).with_context(context.clone()).await?;
+    let response = if response.status().as_u16() < 400 {
+        settle(response).unwrap_or_else(|(request, problem)| {
+            ServiceResponse::new(request, problem.error_response()).map_into_right_body()
+        })
+    } else {
+        response.map_into_left_body()
+    };
     let status = response.status();
     context.span().set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
     let labels = RequestLabels { listener: surroundings.listener, method, route, status: status.as_u16() };
     surroundings.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
     if status.as_u16() < 400 {
-        return Ok(response.map_into_left_body());
+        return Ok(response);
     }
     let problem = response.response().extensions().get::<Problem>().cloned();
     let problem = problem.unwrap_or_else(|| Problem::of_status(status));
     let _current = context.clone().attach();
-    if let Details { status, cause, .. } = problem.details()
-        && status.is_server_error()
+    if let Details { code, cause, .. } = problem.details()
+        && code.status >= 500
     {
         context.span().set_status(Status::error(problem.to_string()));
         tracing::error!(method, route = labels.route, %problem, cause, "a request failed");
@@ -116,13 +148,14 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
 
 /// A problem as the caller of this request sees it.
 pub(crate) fn render(problem: &Details, area: &Area, request: &HttpRequest) -> HttpResponse {
+    let status = StatusCode::from_u16(problem.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let language = area.messages.negotiate(request);
     let body =
         ProblemBody::new(&problem.into(), area, &language, request.path(), runtime::telemetry::trace_id());
-    let mut response = HttpResponse::build(problem.status);
+    let mut response = HttpResponse::build(status);
     response.insert_header((header::CONTENT_LANGUAGE, language.language));
     response.insert_header((header::VARY, "Accept-Language"));
-    if problem.status == actix_web::http::StatusCode::UNAUTHORIZED {
+    if status == StatusCode::UNAUTHORIZED {
         response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
     }
     if let Some(wait) = problem.retry_after {

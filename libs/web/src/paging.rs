@@ -1,10 +1,12 @@
 //! Paged lists: `?Page=1&PageSize=20&Sort=-CreatedAt` in, `{Items, Page, PageSize, TotalCount}` out.
 
 use std::future::{Ready, ready};
+use std::str::FromStr;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use serde::{Deserialize, Serialize};
+use strum::VariantNames;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::{IntoParams, ToSchema};
@@ -14,13 +16,12 @@ use crate::{Fields, Problem, Query};
 
 const MAX_PAGE_SIZE: u32 = 100;
 const DEFAULT_PAGE_SIZE: u32 = 20;
-/// Deep enough for any reader; a limit keeps the offset far from overflow.
-const MAX_PAGE: u32 = 1_000_000;
+/// So many items of a list are shown, and counted: what stands for "or more".
+pub const COUNTED: i64 = 10_000;
+const DEEPEST: u32 = 10_000;
 
-/// What a list may be sorted by.
-pub trait SortKey: Copy + 'static {
-    /// Every key with its name in the API.
-    const KEYS: &'static [(&'static str, Self)];
+/// What a list may be sorted by: the names of an enum's values.
+pub trait SortKey: FromStr + VariantNames + Copy + 'static {
     /// The name used when the caller gives none, with `-` for descending.
     const DEFAULT: &'static str;
 }
@@ -45,7 +46,7 @@ impl<S> Paging<S> {
 
     /// The answer.
     pub fn page<T>(&self, items: Vec<T>, total_count: i64) -> Page<T> {
-        Page { items, page: self.page, page_size: self.page_size, total_count }
+        Page { items, page: self.page, page_size: self.page_size, total_count: total_count.min(COUNTED) }
     }
 }
 
@@ -58,7 +59,8 @@ pub struct Page<T> {
     pub page: u32,
     #[schema(minimum = 1, examples(20))]
     pub page_size: u32,
-    /// Of the whole list.
+    /// Of the whole list; 10,000 stands for "or more".
+    #[schema(maximum = 10000)]
     pub total_count: i64,
 }
 
@@ -73,16 +75,21 @@ struct Raw {
 impl<S: SortKey> Paging<S> {
     fn parse(raw: &Raw) -> Result<Self, Problem> {
         let mut fields = Fields::default();
-        let page = fields.check("/Page", number(raw.page.as_deref(), 1, MAX_PAGE));
-        let page_size =
-            fields.check("/PageSize", number(raw.page_size.as_deref(), DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE));
+        let page_size = page_size(raw.page_size.as_deref());
+        let pages = DEEPEST / page_size.as_ref().unwrap_or(&1);
+        let page = fields.check("/Page", number(raw.page.as_deref(), 1, pages));
+        let page_size = fields.check("/PageSize", page_size);
         let sort = raw.sort.as_deref().unwrap_or(S::DEFAULT);
         let (name, descending) = sort.strip_prefix('-').map_or((sort, false), |name| (name, true));
-        let key = S::KEYS.iter().find(|(known, _)| *known == name).map(|(_, key)| *key);
-        let sort = fields.check("/Sort", key.ok_or_else(|| Invalid::new("unknown_value")));
+        let sort = fields.check("/Sort", name.parse().map_err(|_| Invalid::new("unknown_value")));
         let all = page.zip(page_size).zip(sort);
         fields.finish(all.map(|((page, page_size), sort)| Self { page, page_size, sort, descending }))
     }
+}
+
+/// A `PageSize` as it is asked for.
+pub(crate) fn page_size(raw: Option<&str>) -> Result<u32, Invalid> {
+    number(raw, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
 }
 
 fn number(raw: Option<&str>, default: u32, max: u32) -> Result<u32, Invalid> {
@@ -104,53 +111,57 @@ impl<S: SortKey> FromRequest for Paging<S> {
 
 impl<S: SortKey> IntoParams for Paging<S> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let number = |default: u32, max: u32| {
-            ObjectBuilder::new()
-                .schema_type(Type::Integer)
-                .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)))
-                .minimum(Some(1))
-                .maximum(Some(max))
-                .default(Some(default.into()))
-        };
-        let keys = S::KEYS.iter().flat_map(|(name, _)| [(*name).to_owned(), format!("-{name}")]);
+        let keys = S::VARIANTS.iter().flat_map(|name| [(*name).to_owned(), format!("-{name}")]);
         let sort = ObjectBuilder::new()
             .schema_type(Type::String)
             .enum_values(Some(keys))
             .default(Some(S::DEFAULT.into()));
-        [
-            ("Page", number(1, MAX_PAGE)),
-            ("PageSize", number(DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)),
-            ("Sort", sort),
-        ]
-        .map(|(name, schema)| {
-            ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).schema(Some(schema)).build()
-        })
-        .into()
+        vec![in_query("Page", one_to(DEEPEST, 1)), page_size_in_query(), in_query("Sort", sort)]
     }
+}
+
+pub(crate) fn page_size_in_query() -> Parameter {
+    in_query("PageSize", one_to(MAX_PAGE_SIZE, DEFAULT_PAGE_SIZE))
+}
+
+pub(crate) fn in_query(name: &str, schema: ObjectBuilder) -> Parameter {
+    ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).schema(Some(schema)).build()
+}
+
+fn one_to(max: u32, default: u32) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)))
+        .minimum(Some(1))
+        .maximum(Some(max))
+        .default(Some(default.into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Paging, Raw, SortKey};
 
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    struct CreatedAt;
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+    enum Sort {
+        CreatedAt,
+    }
 
-    impl SortKey for CreatedAt {
-        const KEYS: &'static [(&'static str, Self)] = &[("CreatedAt", Self)];
+    impl SortKey for Sort {
         const DEFAULT: &'static str = "-CreatedAt";
     }
 
-    fn parse(page: Option<&str>, page_size: Option<&str>, sort: Option<&str>) -> Option<Paging<CreatedAt>> {
+    fn parse(page: Option<&str>, page_size: Option<&str>, sort: Option<&str>) -> Option<Paging<Sort>> {
         let own = |text: Option<&str>| text.map(str::to_owned);
         Paging::parse(&Raw { page: own(page), page_size: own(page_size), sort: own(sort) }).ok()
     }
 
     #[test]
     fn limits_are_inclusive() {
-        let default = Paging { page: 1, page_size: 20, sort: CreatedAt, descending: true };
+        let default = Paging { page: 1, page_size: 20, sort: Sort::CreatedAt, descending: true };
         assert_eq!(parse(None, None, None), Some(default));
         assert!(parse(Some("1"), Some("100"), Some("CreatedAt")).is_some());
+        assert!(parse(Some("100"), Some("100"), None).is_some(), "Page × PageSize is at most 10,000");
+        assert!(parse(Some("500"), None, None).is_some());
         for (page, size) in [
             ("0", "20"),
             ("-1", "20"),
@@ -159,6 +170,9 @@ mod tests {
             ("x", "20"),
             ("", "20"),
             ("4294967297", "1"),
+            ("101", "100"),
+            ("501", "20"),
+            ("10001", "1"),
         ] {
             assert_eq!(parse(Some(page), Some(size), None), None, "{page} {size}");
         }

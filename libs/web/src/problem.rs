@@ -8,7 +8,7 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
 use utoipa::ToSchema;
-use values::Invalid;
+use values::{Code, Invalid};
 
 use crate::Area;
 use crate::messages::Language;
@@ -22,12 +22,14 @@ pub struct FieldError {
     pub invalid: Invalid,
 }
 
-/// Codes that mean the same in every area. In an area with a code prefix they carry it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
-    Common(&'static str),
-    Area(&'static str),
-}
+/// `401`: no token, or one that does not hold.
+pub const UNAUTHORIZED: Code = Code::common(401, "UNAUTHORIZED");
+/// `403`
+pub const FORBIDDEN: Code = Code::common(403, "FORBIDDEN");
+/// `405` with `Allow`
+pub const METHOD_NOT_ALLOWED: Code = Code::common(405, "METHOD_NOT_ALLOWED");
+/// `503`: a dependency is away.
+pub const SERVICE_UNAVAILABLE: Code = Code::common(503, "SERVICE_UNAVAILABLE").retry_after(1);
 
 /// A failure on its way to the caller. The listener renders it: only there are the language, the
 /// path and the trace known.
@@ -37,7 +39,6 @@ pub struct Problem(Box<Details>);
 /// What a problem says. Behind a box, so that a `Result` with it stays small.
 #[derive(Clone, Debug)]
 pub(crate) struct Details {
-    pub(crate) status: StatusCode,
     pub(crate) code: Code,
     pub(crate) args: Vec<(&'static str, u64)>,
     pub(crate) errors: Vec<FieldError>,
@@ -47,36 +48,36 @@ pub(crate) struct Details {
     pub(crate) cause: Option<String>,
 }
 
+/// Its title is in the message files under its id.
+impl From<Code> for Problem {
+    fn from(code: Code) -> Self {
+        let args: Vec<_> = code.arg.into_iter().collect();
+        let error = |(field, wrong): (&str, _)| FieldError {
+            field: field.to_owned(),
+            invalid: Invalid { code: wrong, args: args.clone() },
+        };
+        let errors = code.field.into_iter().map(error).collect();
+        let retry_after = code.retry_after.map(|seconds| Duration::from_secs(seconds.into()));
+        Self(Box::new(Details { code, args, errors, allow: Vec::new(), retry_after, cause: None }))
+    }
+}
+
 impl Problem {
-    /// A failure of an area's own; its title is in the area's message files under `code`.
-    pub fn new(status: StatusCode, code: &'static str) -> Self {
-        Self::with_code(status, Code::Area(code))
-    }
-
-    fn common(status: StatusCode, code: &'static str) -> Self {
-        Self::with_code(status, Code::Common(code))
-    }
-
-    fn with_code(status: StatusCode, code: Code) -> Self {
-        let (args, errors, allow) = (Vec::new(), Vec::new(), Vec::new());
-        Self(Box::new(Details { status, code, args, errors, allow, retry_after: None, cause: None }))
+    /// What it is called.
+    pub fn code(&self) -> Code {
+        self.0.code
     }
 
     pub(crate) fn details(&self) -> &Details {
         &self.0
     }
 
-    /// An argument of the message.
+    /// The member that is to blame, where its code names another of its kind.
     #[must_use]
-    pub fn arg(mut self, name: &'static str, value: usize) -> Self {
-        self.0.args.push((name, value as u64));
-        self
-    }
-
-    /// A member that is to blame.
-    #[must_use]
-    pub fn field(mut self, field: String, invalid: Invalid) -> Self {
-        self.0.errors.push(FieldError { field, invalid });
+    pub fn at(mut self, field: &str) -> Self {
+        for error in &mut self.0.errors {
+            field.clone_into(&mut error.field);
+        }
         self
     }
 
@@ -85,6 +86,11 @@ impl Problem {
     pub fn caused_by(mut self, cause: &impl fmt::Display) -> Self {
         self.0.cause = Some(cause.to_string());
         self
+    }
+
+    /// What the log should say, if it was told.
+    pub fn cause(&self) -> Option<&str> {
+        self.0.cause.as_deref()
     }
 
     /// When the caller may try again.
@@ -96,24 +102,24 @@ impl Problem {
 
     /// `400 VALIDATION_FAILED` with the members that were refused.
     pub fn validation_failed(errors: Vec<FieldError>) -> Self {
-        let mut problem = Self::common(StatusCode::BAD_REQUEST, "VALIDATION_FAILED");
+        let mut problem = Self::from(Code::common(400, "VALIDATION_FAILED"));
         problem.0.errors = errors;
         problem
     }
 
     /// `401 UNAUTHORIZED`: no token, or one that does not hold.
     pub fn unauthorized() -> Self {
-        Self::common(StatusCode::UNAUTHORIZED, "UNAUTHORIZED")
+        UNAUTHORIZED.into()
     }
 
     /// `403 FORBIDDEN`
     pub fn forbidden() -> Self {
-        Self::common(StatusCode::FORBIDDEN, "FORBIDDEN")
+        FORBIDDEN.into()
     }
 
     /// `404 NOT_FOUND`: no such route.
     pub fn not_found() -> Self {
-        Self::common(StatusCode::NOT_FOUND, "NOT_FOUND")
+        Code::common(404, "NOT_FOUND").into()
     }
 
     /// `405 METHOD_NOT_ALLOWED` with `Allow`. What answers `GET` answers `HEAD`.
@@ -121,70 +127,69 @@ impl Problem {
         if let Some(get) = allow.iter().position(|method| method == Method::GET) {
             allow.insert(get + 1, Method::HEAD);
         }
-        let mut problem = Self::common(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
+        let mut problem = Self::from(METHOD_NOT_ALLOWED);
         problem.0.allow = allow;
         problem
     }
 
     /// `408 REQUEST_TIMEOUT`: the body came too slowly.
     pub fn request_timeout() -> Self {
-        Self::common(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT")
+        Code::common(408, "REQUEST_TIMEOUT").into()
     }
 
     /// `413 PAYLOAD_TOO_LARGE`; `max` in bytes.
     pub fn payload_too_large(max: usize) -> Self {
-        Self::common(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE").arg("max", max)
+        Code::common(413, "PAYLOAD_TOO_LARGE").with("max", max as u64).into()
     }
 
     /// `415 UNSUPPORTED_MEDIA_TYPE`
     pub fn unsupported_media_type() -> Self {
-        Self::common(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE")
+        Code::common(415, "UNSUPPORTED_MEDIA_TYPE").into()
     }
 
     /// `429 RATE_LIMITED` with `Retry-After`.
     pub fn rate_limited(wait: Duration) -> Self {
-        Self::common(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED").retry_after(wait)
+        Self::from(Code::common(429, "RATE_LIMITED")).retry_after(wait)
     }
 
     /// `503 SERVICE_UNAVAILABLE` with `Retry-After`: a dependency is away.
     pub fn unavailable(cause: &impl fmt::Display) -> Self {
-        let problem = Self::common(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE");
-        problem.caused_by(cause).retry_after(Duration::from_secs(1))
+        Self::from(SERVICE_UNAVAILABLE).caused_by(cause)
     }
 
     /// `500 INTERNAL_ERROR`: nothing of the cause leaves the service.
     pub fn internal(cause: &(dyn Error + 'static)) -> Self {
         let chain: Vec<_> = anyhow::Chain::new(cause).map(ToString::to_string).collect();
-        Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR").caused_by(&chain.join(": "))
+        Self::from(Code::common(500, "INTERNAL_ERROR")).caused_by(&chain.join(": "))
     }
 
     /// What actix answers by itself, in our words.
     pub(crate) fn of_status(status: StatusCode) -> Self {
+        let common = |id| Self::from(Code::common(status.as_u16(), id));
         match status {
             StatusCode::NOT_FOUND => Self::not_found(),
-            StatusCode::PAYLOAD_TOO_LARGE => Self::common(status, "PAYLOAD_TOO_LARGE"),
+            StatusCode::PAYLOAD_TOO_LARGE => common("PAYLOAD_TOO_LARGE"),
             StatusCode::UNSUPPORTED_MEDIA_TYPE => Self::unsupported_media_type(),
-            status if status.is_client_error() => Self::common(status, "VALIDATION_FAILED"),
-            _ => Self::common(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR"),
+            status if status.is_client_error() => common("VALIDATION_FAILED"),
+            _ => Code::common(500, "INTERNAL_ERROR").into(),
         }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Code::Common(code) | Code::Area(code)) = self.0.code;
-        write!(f, "{} {code}", self.0.status.as_u16())
+        write!(f, "{} {}", self.0.code.status, self.0.code.id)
     }
 }
 
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {
-        self.0.status
+        StatusCode::from_u16(self.0.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// Only the status, with the problem beside it for the listener to render.
     fn error_response(&self) -> HttpResponse {
-        let mut response = HttpResponse::new(self.0.status);
+        let mut response = HttpResponse::new(self.status_code());
         response.extensions_mut().insert(self.clone());
         response
     }

@@ -2,7 +2,7 @@
 
 use std::future::{Ready, ready};
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use ipnet::IpNet;
 
-use crate::Problem;
+use crate::middleware::Surroundings;
+use crate::{Callers, Problem};
 
 /// After so many checks the callers who are back at their full allowance are forgotten: what is
 /// remembered stays in proportion to the traffic, and so does the effort of forgetting.
@@ -55,26 +56,39 @@ pub struct ClientAddress(IpAddr);
 
 impl ClientAddress {
     /// Walks `X-Forwarded-For` from our side outwards, as far as each hop is trusted.
-    fn new(peer: IpAddr, forwarded_for: &str, trusted: &[IpNet]) -> Self {
-        let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
+    fn new(peer: IpAddr, forwarded_for: &str, trusted: &TrustedProxies) -> Self {
         let mut address = peer;
         for hop in forwarded_for.rsplit(',') {
-            if !is_trusted(&address) {
+            if !trusted.contain(address) {
                 break;
             }
-            let Ok(next) = hop.trim().parse() else { break };
+            let Some(next) = parse_hop(hop.trim()) else { break };
             address = next;
         }
         Self(address)
     }
 
     fn of(request: &HttpRequest) -> Self {
-        let trusted = request.app_data::<web::Data<TrustedProxies>>().map_or(&[][..], |trusted| &trusted.0);
-        let peer = request.peer_addr().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.ip());
+        let peer = peer(request);
+        let Some(trusted) = request.app_data::<web::Data<TrustedProxies>>() else { return Self(peer) };
         let headers = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
         let forwarded_for = headers.collect::<Vec<_>>().join(",");
         Self::new(peer, &forwarded_for, trusted)
     }
+}
+
+/// Who is at the other end of the connection. An IPv4 address is one, also where a listener for IPv6 writes it as
+/// `::ffff:192.0.2.1`.
+fn peer(request: &HttpRequest) -> IpAddr {
+    request.peer_addr().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.ip().to_canonical())
+}
+
+/// A hop as proxies write it: `192.0.2.1`, `192.0.2.1:5`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:5`.
+fn parse_hop(hop: &str) -> Option<IpAddr> {
+    let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    let with_port = || hop.parse().ok().map(|socket: SocketAddr| socket.ip());
+    let address: Option<IpAddr> = hop.parse().ok().or_else(with_port).or_else(bracketed);
+    address.map(|address| address.to_canonical())
 }
 
 /// An IPv6 caller commands a /64; its addresses count as one.
@@ -91,17 +105,32 @@ impl From<ClientAddress> for IpAddr {
 #[derive(Clone)]
 pub struct KnownCaller(pub String);
 
-/// Who is counted as one: the known caller, else the address.
-pub(crate) fn caller(request: &HttpRequest) -> String {
-    if let Some(KnownCaller(id)) = request.extensions().get() {
-        return id.clone();
+/// Who is counted as one: the known caller, else the address. Nobody where services call, which are few and ours.
+pub(crate) fn caller(request: &HttpRequest) -> Option<String> {
+    let surroundings = request.app_data::<web::Data<Surroundings>>();
+    if surroundings.is_some_and(|surroundings| surroundings.callers == Callers::Services) {
+        return None;
     }
-    IpAddr::from(ClientAddress::of(request)).to_string()
+    if let Some(KnownCaller(id)) = request.extensions().get() {
+        return Some(id.clone());
+    }
+    Some(IpAddr::from(ClientAddress::of(request)).to_string())
 }
 
 /// The networks whose word is believed; app data of every listener.
 #[derive(Clone)]
 pub(crate) struct TrustedProxies(pub(crate) Vec<IpNet>);
+
+impl TrustedProxies {
+    /// Whether what the other end of a request's connection says is believed.
+    pub(crate) fn vouch_for(&self, request: &HttpRequest) -> bool {
+        self.contain(peer(request))
+    }
+
+    fn contain(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&address))
+    }
+}
 
 impl FromRequest for ClientAddress {
     type Error = Problem;
@@ -116,10 +145,10 @@ impl FromRequest for ClientAddress {
 mod tests {
     use std::net::IpAddr;
 
-    use super::{ClientAddress, RateLimit};
+    use super::{ClientAddress, RateLimit, TrustedProxies};
 
     fn address(peer: &str, forwarded_for: &str) -> String {
-        let trusted = ["10.0.0.0/8".parse().unwrap()];
+        let trusted = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
         ClientAddress::new(peer.parse().unwrap(), forwarded_for, &trusted).0.to_string()
     }
 
@@ -130,6 +159,24 @@ mod tests {
         assert_eq!(address("10.0.0.1", "1.1.1.1, 203.0.113.9, 10.0.0.2"), "203.0.113.9");
         assert_eq!(address("10.0.0.1", "nonsense"), "10.0.0.1");
         assert_eq!(address("10.0.0.1", ""), "10.0.0.1");
+    }
+
+    #[test]
+    fn hops_are_read_however_they_are_written() {
+        for (hop, read) in [
+            ("203.0.113.9:4711", "203.0.113.9"),
+            ("::ffff:203.0.113.9", "203.0.113.9"),
+            ("[::ffff:203.0.113.9]:4711", "203.0.113.9"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[2001:db8::1]:4711", "2001:db8::1"),
+            ("203.0.113.9, 10.0.0.2:80, ::ffff:10.0.0.3", "203.0.113.9"),
+        ] {
+            assert_eq!(address("10.0.0.1", hop), read, "{hop}");
+        }
+        for nonsense in ["203.0.113.9:", "[203.0.113.9", "unknown", "_hidden", ":80"] {
+            assert_eq!(address("10.0.0.1", nonsense), "10.0.0.1", "{nonsense}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What an operation may refuse, declared where it is routed:
-//! `routes.service(update_selection.refuses([Error::NotFound, Error::Conflict]))`.
+//! `routes.service(update_selection.refuses([NOT_FOUND, CONFLICT]))`.
 
 use actix_web::dev::{AppService, HttpServiceFactory};
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,11 @@ use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::Paths;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_actix_web::OpenApiFactory;
+use values::Code;
 
 use crate::Problem;
 use crate::document::operations;
-use crate::problem::{Code, Details};
+use crate::problem::Details;
 
 /// Carries the refusals from here to the document, which has the words for them and leaves it out.
 const TRANSIT: &str = "x-refusals";
@@ -41,20 +42,19 @@ fn owned(args: &[(&'static str, u64)]) -> Vec<(String, u64)> {
 
 impl From<&Details> for Refusal {
     fn from(problem: &Details) -> Self {
-        let (Code::Common(id) | Code::Area(id)) = problem.code;
         let errors = problem.errors.iter().map(|error| RefusedField {
             field: error.field.clone(),
             code: error.invalid.code.to_owned(),
             args: owned(&error.invalid.args),
         });
         Self {
-            status: problem.status.as_u16(),
-            id: id.to_owned(),
-            is_common: matches!(problem.code, Code::Common(_)),
+            status: problem.code.status,
+            id: problem.code.id.to_owned(),
+            is_common: problem.code.is_common,
             args: owned(&problem.args),
             errors: errors.collect(),
             has_retry_after: problem.retry_after.is_some(),
-            has_allow: !problem.allow.is_empty(),
+            has_allow: problem.code.status == 405,
         }
     }
 }
@@ -76,9 +76,9 @@ pub struct Refusing<T> {
 
 /// Every operation of a service.
 pub trait Refuses: HttpServiceFactory + OpenApiFactory + Sized {
-    /// Documents the problems: each with its status, its code and its words.
-    fn refuses<P: Into<Problem>>(self, problems: impl IntoIterator<Item = P>) -> Refusing<Self> {
-        let refusals = problems.into_iter().map(|problem| Refusal::from(problem.into().details()));
+    /// Documents the codes: each with its status and its words.
+    fn refuses(self, codes: impl IntoIterator<Item = Code>) -> Refusing<Self> {
+        let refusals = codes.into_iter().map(|code| Refusal::from(Problem::from(code).details()));
         Refusing { operation: self, refusals: refusals.collect() }
     }
 }
