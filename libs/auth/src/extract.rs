@@ -12,15 +12,17 @@ use actix_web::middleware::Next;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, web};
 
 use crate::verifier::{Claims, Refusal};
-use crate::{CompanyId, UserId, Verifier};
+use crate::{CompanyId, Grant, UserId, Verifier};
 
 /// What is known of the caller before any extractor runs.
 #[derive(Clone)]
 enum Authentication {
     Verified(Arc<Claims>),
+    /// A token that does not hold: nobody's.
     Refused,
-    Limited(Problem),
-    Unavailable(String),
+    /// Not to be answered now, as whomever: the person has used up their allowance (else they would get a
+    /// guest's on top), or the token cannot be judged (else its bearer would be shown a guest's answer).
+    Stopped(Problem),
 }
 
 /// Verifies the token of each request, so that the extractors can answer at once: extractors that
@@ -40,10 +42,10 @@ pub async fn authenticate<B: MessageBody>(
                     request.extensions_mut().insert(KnownCaller(claims.sub.clone()));
                     Authentication::Verified(claims)
                 }
-                Err(limited) => Authentication::Limited(limited),
+                Err(limited) => Authentication::Stopped(limited),
             },
             Err(Refusal::Invalid) => Authentication::Refused,
-            Err(Refusal::Unavailable(cause)) => Authentication::Unavailable(cause),
+            Err(Refusal::Unavailable(cause)) => Authentication::Stopped(Problem::unavailable(&cause)),
         };
         request.extensions_mut().insert(authentication);
     }
@@ -58,8 +60,7 @@ fn bearer(request: &HttpRequest) -> Option<&str> {
 fn claims(request: &HttpRequest) -> Result<Arc<Claims>, Problem> {
     match request.extensions().get::<Authentication>() {
         Some(Authentication::Verified(claims)) => Ok(Arc::clone(claims)),
-        Some(Authentication::Limited(problem)) => Err(problem.clone()),
-        Some(Authentication::Unavailable(cause)) => Err(Problem::unavailable(cause)),
+        Some(Authentication::Stopped(problem)) => Err(problem.clone()),
         Some(Authentication::Refused) | None => Err(Problem::unauthorized()),
     }
 }
@@ -74,12 +75,14 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Whether the person holds a permission, in whatever scope.
-    pub fn holds(&self, permission: &str) -> bool {
-        self.claims.permissions.iter().any(|held| match held.split_once('@') {
-            None => held == permission,
-            Some((name, scope)) => name == permission && matches!(scope, "organization" | "platform"),
-        })
+    /// `None` where `sub` is nobody's id: a machine's.
+    pub(crate) fn of(claims: Arc<Claims>) -> Option<Self> {
+        Some(Self { user_id: claims.sub.parse().ok()?, company_id: claims.company_id, claims })
+    }
+
+    /// What the token gives, in whatever scope.
+    pub fn grants(&self) -> &[Grant] {
+        &self.claims.permissions
     }
 }
 
@@ -88,15 +91,12 @@ impl FromRequest for Actor {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(claims(request).and_then(|claims| {
-            let user_id = claims.sub.parse().map_err(|_| Problem::unauthorized())?;
-            Ok(Self { user_id, company_id: claims.company_id, claims })
-        }))
+        ready(claims(request).and_then(|claims| Self::of(claims).ok_or_else(Problem::unauthorized)))
     }
 }
 
 /// Anybody: a handler that takes it is open to the world, and says so. Holds who the caller is, if
-/// that is known; a token that does not hold makes a guest, not an error.
+/// that is known; a token that does not hold makes a guest, not an error. One that cannot be judged is 503.
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub actor: Option<Actor>,
@@ -106,39 +106,12 @@ impl FromRequest for Guest {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        // Whoever has used up their own allowance does not get a guest's on top.
-        if let Some(Authentication::Limited(problem)) = request.extensions().get() {
-            return ready(Err(problem.clone()));
-        }
-        ready(Ok(Self { actor: Actor::from_request(request, payload).into_inner().ok() }))
-    }
-}
-
-/// What a person must hold before the request is looked at.
-pub trait Permission: 'static {
-    fn allows(actor: &Actor) -> bool;
-}
-
-/// A person whom `P` allows; others get 403 before the body is read.
-pub struct Permitted<P> {
-    pub actor: Actor,
-    permission: PhantomData<P>,
-}
-
-impl<P: Permission> FromRequest for Permitted<P> {
-    type Error = Problem;
-    type Future = Ready<Result<Self, Problem>>;
-
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let actor = Actor::from_request(request, payload).into_inner();
-        ready(actor.and_then(|actor| {
-            if P::allows(&actor) {
-                Ok(Self { actor, permission: PhantomData })
-            } else {
-                Err(Problem::forbidden())
-            }
-        }))
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(match request.extensions().get::<Authentication>() {
+            Some(Authentication::Verified(claims)) => Ok(Self { actor: Actor::of(Arc::clone(claims)) }),
+            Some(Authentication::Stopped(problem)) => Err(problem.clone()),
+            Some(Authentication::Refused) | None => Ok(Self { actor: None }),
+        })
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use jsonwebtoken::jwk::{Jwk, JwkSet};
 use runtime::Env;
 use serde::Deserialize;
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// A key that is withdrawn is forgotten after so long.
@@ -17,6 +17,8 @@ const REFRESH: Duration = Duration::from_mins(5);
 const RETRY: Duration = Duration::from_secs(1);
 /// Tokens with made-up key ids cannot make us ask the issuer more often.
 const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(5);
+/// A request does not wait longer for a key; [`Keys::refresh`] does.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The issuer that is believed.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Config {
     pub(crate) actor_requests_per_minute: u32,
     pub(crate) issuer: String,
     jwks_url: Option<String>,
+    /// Seconds.
+    pub(crate) token_max_lifetime: u32,
 }
 
 impl Config {
@@ -32,10 +36,16 @@ impl Config {
         let jwks_url = env.optional("AUTH_JWKS_URL", "its keys; found by discovery when unset");
         let actor_requests_per_minute =
             env.or("ACTOR_REQUESTS_PER_MINUTE", 0, "requests for each signed-in person; 0 for no limit");
+        let token_max_lifetime = env.or(
+            "AUTH_TOKEN_MAX_LIFETIME_SECONDS",
+            3600,
+            "a token that lives longer, or does not say since when it does, is refused",
+        );
         Some(Self {
             actor_requests_per_minute: actor_requests_per_minute?,
             issuer: issuer?,
             jwks_url: jwks_url?,
+            token_max_lifetime: token_max_lifetime?,
         })
     }
 }
@@ -48,8 +58,14 @@ struct Inner {
     config: Config,
     http: reqwest::Client,
     known: RwLock<Option<JwkSet>>,
-    /// When the issuer was last asked; held while asking, so that many requests ask once.
-    asked: Mutex<Option<Instant>>,
+    /// Held while asking, so that many requests ask once.
+    asked: Mutex<Option<Asked>>,
+}
+
+/// When the issuer was last asked for an unknown key, and whether it answered.
+struct Asked {
+    at: Instant,
+    answered: bool,
 }
 
 #[derive(Deserialize)]
@@ -98,35 +114,43 @@ impl Keys {
     /// The key `id`, asking the issuer if it is not known. `None`: the issuer has no such key.
     ///
     /// # Errors
-    /// When there are no keys at all, since the issuer cannot be reached.
+    /// When the issuer does not say, or not in time: nobody knows whether the key is its own.
     pub(crate) async fn find(&self, id: &str) -> anyhow::Result<Option<Jwk>> {
         if let Some(key) = self.known(id) {
             return Ok(Some(key));
         }
+        timeout(PATIENCE, self.ask_for(id)).await.context("the issuer does not answer in time")?
+    }
+
+    async fn ask_for(&self, id: &str) -> anyhow::Result<Option<Jwk>> {
         let mut asked = self.0.asked.lock().await;
         // Whoever waited for the lock finds what the one before it has fetched.
         if let Some(key) = self.known(id) {
             return Ok(Some(key));
         }
-        let pause = if self.any() { UNKNOWN_KEY_PAUSE } else { RETRY };
-        if asked.is_none_or(|asked| asked.elapsed() >= pause) {
-            let fetched = self.fetch().await;
-            // From its end: those who waited do not each ask a silent issuer again.
-            *asked = Some(Instant::now());
-            if !self.any() {
-                fetched?;
+        match *asked {
+            Some(Asked { at, answered: true }) if at.elapsed() < UNKNOWN_KEY_PAUSE => return Ok(None),
+            Some(Asked { at, answered: false }) if at.elapsed() < RETRY => {
+                bail!("the issuer did not answer a moment ago")
             }
+            _ => {}
         }
-        anyhow::ensure!(self.any(), "the issuer did not answer a moment ago");
+        // It stays at that if the caller hangs up: those who wait do not each ask again.
+        *asked = Some(Asked { at: Instant::now(), answered: false });
+        let fetched = self.fetch().await;
+        *asked = Some(Asked { at: Instant::now(), answered: fetched.is_ok() });
+        fetched?;
         Ok(self.known(id))
     }
 
-    pub(crate) fn known(&self, id: &str) -> Option<Jwk> {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.find(id).cloned()
+    /// Whether the issuer still vouches for what this key has signed.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().is_some_and(|known| known.find(id).is_some())
     }
 
-    fn any(&self) -> bool {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    fn known(&self, id: &str) -> Option<Jwk> {
+        self.0.known.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.find(id).cloned()
     }
 
     async fn fetch(&self) -> anyhow::Result<()> {

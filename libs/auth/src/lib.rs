@@ -2,10 +2,12 @@
 
 mod extract;
 mod keys;
+mod permission;
 mod verifier;
 
-pub use extract::{Actor, Caller, Client, Crm, Guest, News, Permission, Permitted, authenticate};
+pub use extract::{Actor, Caller, Client, Crm, Guest, News, authenticate};
 pub use keys::{Config, Keys};
+pub use permission::{Grant, Permission, Permitted, Reach, Scope};
 pub use verifier::Verifier;
 
 ids::typed_id!(

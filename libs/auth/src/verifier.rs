@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use quick_cache::sync::Cache;
 use serde::Deserialize;
 use web::{Problem, RateLimit};
 
-use crate::{CompanyId, Keys, PLATFORM};
+use crate::permission::grants;
+use crate::{CompanyId, Grant, Keys, PLATFORM};
 
 /// Asymmetric only: with `none` or a shared secret anybody could sign.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 /// Clocks may differ by so many seconds.
-const SKEW: u64 = 30;
+const SKEW: u32 = 30;
 /// A longer text is not a token of ours.
 const MAX_TOKEN: usize = 8 * 1024;
 /// Verified tokens that are remembered until they expire, since a signature costs more than a request.
@@ -21,13 +23,14 @@ const REMEMBERED: usize = 10_000;
 /// What a verified token says.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Claims {
-    /// Seconds since 1970.
+    /// Seconds since 1970, as `exp` is.
+    iat: i64,
     exp: i64,
     pub(crate) sub: String,
     pub(crate) client_id: Option<String>,
     pub(crate) company_id: Option<CompanyId>,
-    #[serde(default)]
-    pub(crate) permissions: Vec<String>,
+    #[serde(default, deserialize_with = "grants")]
+    pub(crate) permissions: Vec<Grant>,
 }
 
 /// Why a token was not accepted.
@@ -43,9 +46,13 @@ pub(crate) enum Refusal {
 pub struct Verifier {
     keys: Keys,
     audience: &'static str,
-    remembered: Cache<String, Remembered>,
+    /// By their hash, so that no token that still holds lies in memory.
+    remembered: Cache<Hash, Remembered>,
     limit: RateLimit<String>,
 }
+
+/// SHA-256.
+type Hash = [u8; SHA256_OUTPUT_LEN];
 
 /// A token that was verified, and the key that it was verified with.
 #[derive(Clone)]
@@ -69,15 +76,17 @@ impl Verifier {
     }
 
     pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Claims>, Refusal> {
-        let now = runtime::clock::now().unix_timestamp();
-        if let Some(Remembered { key_id, claims }) = self.remembered.get(token)
-            && now < claims.exp + SKEW.cast_signed()
-            && self.keys.known(&key_id).is_some()
-        {
-            return Ok(claims);
-        }
         if token.len() > MAX_TOKEN {
             return Err(Refusal::Invalid);
+        }
+        let mut hash = Hash::default();
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        let now = runtime::clock::now().unix_timestamp();
+        if let Some(Remembered { key_id, claims }) = self.remembered.get(&hash)
+            && now < claims.exp + i64::from(SKEW)
+            && self.keys.has(&key_id)
+        {
+            return Ok(claims);
         }
         let header = jsonwebtoken::decode_header(token).map_err(|_| Refusal::Invalid)?;
         let key_id = header.kid.ok_or(Refusal::Invalid)?;
@@ -89,15 +98,20 @@ impl Verifier {
         let key = key.ok_or(Refusal::Invalid)?;
         let key = DecodingKey::from_jwk(&key).map_err(|_| Refusal::Invalid)?;
         let mut validation = Validation::new(header.alg);
-        validation.leeway = SKEW;
+        validation.leeway = SKEW.into();
         validation.validate_nbf = true;
         validation.set_audience(&[self.audience]);
         validation.set_issuer(&[self.keys.issuer()]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         let claims =
             jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|_| Refusal::Invalid)?.claims;
+        // The lifetime bounds nothing where it begins in the future.
+        let lifetime = claims.exp.saturating_sub(claims.iat);
+        if claims.iat > now + i64::from(SKEW) || lifetime > self.keys.config().token_max_lifetime.into() {
+            return Err(Refusal::Invalid);
+        }
         let claims = Arc::new(claims);
-        self.remembered.insert(token.to_owned(), Remembered { key_id, claims: Arc::clone(&claims) });
+        self.remembered.insert(hash, Remembered { key_id, claims: Arc::clone(&claims) });
         Ok(claims)
     }
 }
