@@ -1,6 +1,7 @@
-//! Calling another service: 5 s a try, two retries with jitter, `traceparent`, a machine token, and a
-//! breaker that answers at once while the other side is plainly down.
+//! Calling another service: 5 s a try, two retries with jitter, `traceparent`, a machine token, a bound to
+//! the calls that are under way, and a breaker that answers at once while the other side is plainly down.
 
+mod breaker;
 mod middleware;
 mod service;
 mod token;

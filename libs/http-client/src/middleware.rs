@@ -24,10 +24,33 @@ pub(crate) struct Try(pub(crate) Arc<MachineToken>);
 impl Middleware for Try {
     async fn handle(
         &self,
-        mut request: Request,
+        request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
+        let again = request.try_clone();
+        let (token, response) = self.send(request, extensions, next.clone()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        // The issuer's keys have changed, say. What was refused has not happened, and with another token it is
+        // another request.
+        self.0.forget(&token);
+        match again {
+            Some(again) => Ok(self.send(again, extensions, next).await?.1),
+            None => Ok(response),
+        }
+    }
+}
+
+impl Try {
+    /// The answer, and the token that it was given to.
+    async fn send(
+        &self,
+        mut request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<(String, Response)> {
         let span = tracing::info_span!(
             "call",
             otel.name = format!("{} {}", request.method(), request.url().host_str().unwrap_or_default()),
@@ -46,12 +69,8 @@ impl Middleware for Try {
             bearer.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, bearer);
             let response = next.run(request, extensions).await?;
-            let status = response.status();
-            tracing::Span::current().record("http.response.status_code", status.as_u16());
-            if status == StatusCode::UNAUTHORIZED {
-                self.0.forget(&token);
-            }
-            read_whole(response).await
+            tracing::Span::current().record("http.response.status_code", response.status().as_u16());
+            Ok((token, read_whole(response).await?))
         }
         .instrument(span)
         .await
@@ -71,7 +90,7 @@ async fn read_whole(mut response: Response) -> Result<Response> {
     Ok(whole.into())
 }
 
-/// What may pass: no answer, or an answer of 5xx, 408, 429, and 401 (the token was forgotten).
+/// What may be tried again: no answer that could be read whole, and the answers that say so themselves.
 pub(crate) struct Passing;
 
 impl RetryableStrategy for Passing {
@@ -79,10 +98,8 @@ impl RetryableStrategy for Passing {
         match result {
             Err(_) => Some(Retryable::Transient),
             Ok(response) => {
-                let passing =
-                    [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS, StatusCode::UNAUTHORIZED];
-                let status = response.status();
-                (status.is_server_error() || passing.contains(&status)).then_some(Retryable::Transient)
+                let passing = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
+                passing.contains(&response.status()).then_some(Retryable::Transient)
             }
         }
     }

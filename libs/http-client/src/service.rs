@@ -1,19 +1,21 @@
 //! Another service of the platform, as the caller sees it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use recloser::{AsyncRecloser, Recloser};
-use reqwest::{Method, StatusCode};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use reqwest::StatusCode;
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
 use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_retry::{Jitter, RetryTransientMiddleware};
 use runtime::Env;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use url::Url;
 
+use crate::breaker::Breaker;
 use crate::client;
 use crate::middleware::{Passing, Try};
 use crate::token::MachineToken;
@@ -21,8 +23,10 @@ use crate::token::MachineToken;
 /// Of one try, from the connection to the last byte of the answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const RETRIES: u32 = 2;
-/// While the breaker is open calls fail at once; then a few are let through to see.
-const OPEN_FOR: Duration = Duration::from_secs(2);
+/// Calls under way at once; the others wait their turn, but not for long: one that hangs, with its retries, takes a
+/// quarter of a minute.
+const CALLS: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where the other service is, and who we are to it.
 #[derive(Clone, Debug)]
@@ -61,11 +65,13 @@ struct ProblemBody {
     code: String,
 }
 
-/// A client of one service. Every call is repeated if it fails, so only calls that may be repeated belong here.
+/// A client of one service; all calls to it go through one, whose breaker and bound they share.
 pub struct Service {
-    http: ClientWithMiddleware,
+    repeating: ClientWithMiddleware,
+    once: ClientWithMiddleware,
     url: Url,
-    breaker: AsyncRecloser,
+    breaker: Breaker,
+    calls: Semaphore,
 }
 
 impl Service {
@@ -78,39 +84,53 @@ impl Service {
             .retry_bounds(Duration::from_millis(50), Duration::from_millis(500))
             .jitter(Jitter::Full)
             .build_with_max_retries(RETRIES);
-        let http = ClientBuilder::new(http)
-            .with(RetryTransientMiddleware::new_with_policy_and_strategy(backoff, Passing))
-            .with(Try(Arc::new(token)))
-            .build();
-        // Opens when half of the last ten calls, retries included, have failed.
-        let breaker =
-            Recloser::custom().error_rate(0.5).closed_len(10).half_open_len(3).open_wait(OPEN_FOR).build();
-        Ok(Self { http, url: config.url.clone(), breaker: breaker.into() })
+        let each_try = Arc::new(Try(Arc::new(token)));
+        let retry = RetryTransientMiddleware::new_with_policy_and_strategy(backoff, Passing);
+        Ok(Self {
+            once: ClientBuilder::new(http.clone()).with_arc(each_try.clone()).build(),
+            repeating: ClientBuilder::new(http).with(retry).with_arc(each_try).build(),
+            url: config.url.clone(),
+            breaker: Breaker::new(),
+            calls: Semaphore::new(CALLS),
+        })
     }
 
     /// # Errors
     /// [`CallError`]
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        self.call(Method::GET, path, None::<&()>).await
+        self.call(self.repeating.get(self.at(path)?)).await
     }
 
+    /// For what may be done twice, since an answer may have been lost.
+    ///
     /// # Errors
     /// [`CallError`]
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CallError> {
-        self.call(Method::POST, path, Some(body)).await
+        self.call(self.repeating.post(self.at(path)?).json(body)).await
     }
 
-    async fn call<T: DeserializeOwned>(
+    /// For what must not be done twice. Whether it was done is known only if there is an answer.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn post_once<T: DeserializeOwned>(
         &self,
-        method: Method,
         path: &str,
-        body: Option<&impl Serialize>,
+        body: &impl Serialize,
     ) -> Result<T, CallError> {
-        let url = self.url.join(path).map_err(|error| CallError::Unavailable(error.to_string()))?;
-        let mut request = self.http.request(method, url);
-        if let Some(body) = body {
-            request = request.json(body);
-        }
+        self.call(self.once.post(self.at(path)?).json(body)).await
+    }
+
+    fn at(&self, path: &str) -> Result<Url, CallError> {
+        self.url.join(path).map_err(|error| CallError::Unavailable(error.to_string()))
+    }
+
+    async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+        let unavailable = |why: &str| CallError::Unavailable(why.to_owned());
+        let pass =
+            self.breaker.pass(Instant::now()).ok_or_else(|| unavailable("it was down a moment ago"))?;
+        let turn = timeout(PATIENCE, self.calls.acquire()).await;
+        let _turn = turn.map_err(|_| unavailable("too many calls to it are under way"))?;
         let answered = async {
             let response = request.send().await.context("no answer")?;
             let status = response.status();
@@ -123,12 +143,8 @@ impl Service {
             let ProblemBody { code } = refusal.with_context(|| format!("it answers {status}"))?;
             Ok::<_, anyhow::Error>(Err(CallError::Refused { status, code }))
         };
-        match self.breaker.call(answered).await {
-            Ok(answer) => answer,
-            Err(recloser::Error::Inner(error)) => Err(CallError::Unavailable(format!("{error:#}"))),
-            Err(recloser::Error::Rejected) => {
-                Err(CallError::Unavailable("it was down a moment ago".to_owned()))
-            }
-        }
+        let answered = answered.await;
+        pass.tell(answered.is_err(), Instant::now());
+        answered.unwrap_or_else(|error| Err(unavailable(&format!("{error:#}"))))
     }
 }
