@@ -5,10 +5,8 @@ pub mod clock;
 mod env;
 mod example;
 mod process;
-mod service;
 pub mod telemetry;
 
 pub use env::{Env, Variable};
 pub use example::example_of;
 pub use process::{Check, Metrics, Phase, Process};
-pub use service::{Contracts, Endpoints, Role, Service, main};

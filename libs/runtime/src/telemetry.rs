@@ -1,13 +1,17 @@
 //! Logs as JSON lines on standard output, traces to an OTLP collector where one is named.
 
+use std::io::IsTerminal;
+
 use anyhow::Context;
 use json_subscriber::JsonLayer;
-use opentelemetry::trace::{TraceContextExt, TracerProvider as _};
-use opentelemetry::{Context as TraceContext, global};
+use opentelemetry::trace::{Link, SpanKind, TraceContextExt, TraceId, TracerProvider as _};
+use opentelemetry::{Context as TraceContext, KeyValue, global};
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::SdkTracerProvider;
+use opentelemetry_sdk::trace::{
+    Config as SdkConfig, IdGenerator, RandomIdGenerator, SamplingResult, SdkTracerProvider, ShouldSample,
+};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_log::NormalizeEvent;
 use tracing_subscriber::Layer;
@@ -63,7 +67,7 @@ impl Telemetry {
 pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry> {
     global::set_text_map_propagator(TraceContextPropagator::new());
     let resource = Resource::builder().with_service_name(service).build();
-    let mut provider = SdkTracerProvider::builder().with_resource(resource);
+    let mut provider = SdkTracerProvider::builder().with_resource(resource).with_sampler(Anew::configured());
     if let Some(endpoint) = &config.otlp_endpoint {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
@@ -77,7 +81,12 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     let targets: Targets = config.filter.parse().context("LOG is not a log filter")?;
     // It tells of each request that is none as an error, and anybody may send those.
     let targets = targets.with_target("actix_http::h1", LevelFilter::OFF);
-    let lines = if config.json { Lines(json()).boxed() } else { fmt::layer().boxed() };
+    let lines = if config.json {
+        Lines(json()).boxed()
+    } else {
+        // Colours are for a terminal, not for a file.
+        fmt::layer().with_ansi(std::io::stdout().is_terminal()).boxed()
+    };
     if !config.disabled {
         global::set_tracer_provider(provider.clone());
     }
@@ -135,6 +144,45 @@ pub fn trace_id() -> Option<String> {
         let span = context.span();
         span.span_context().is_valid().then(|| span.span_context().trace_id().to_string())
     })
+}
+
+/// Has the sampler decide on the next span as if it began its trace, whatever the trace's caller says: for callers who
+/// have no say in what is recorded. Such a span is still part of its caller's trace.
+#[must_use]
+pub fn sample_anew(caller: &TraceContext) -> TraceContext {
+    caller.with_value(Asked)
+}
+
+/// Marks what [`sample_anew`] was called for.
+struct Asked;
+
+/// The sampler of the environment (`OTEL_TRACES_SAMPLER`), which does as [`sample_anew`] asks.
+#[derive(Clone, Debug)]
+struct Anew(Box<dyn ShouldSample>);
+
+impl Anew {
+    fn configured() -> Box<dyn ShouldSample> {
+        Box::new(Self(SdkConfig::default().sampler))
+    }
+}
+
+impl ShouldSample for Anew {
+    fn should_sample(
+        &self,
+        parent: Option<&TraceContext>,
+        trace_id: TraceId,
+        name: &str,
+        kind: &SpanKind,
+        attributes: &[KeyValue],
+        links: &[Link],
+    ) -> SamplingResult {
+        if parent.is_some_and(|parent| parent.get::<Asked>().is_some()) {
+            // Nor does a caller get a trace recorded by the choice of its id, which a ratio goes by.
+            let trace_id = RandomIdGenerator::default().new_trace_id();
+            return self.0.should_sample(None, trace_id, name, kind, attributes, links);
+        }
+        self.0.should_sample(parent, trace_id, name, kind, attributes, links)
+    }
 }
 
 /// A line for each event, with the id of its trace.

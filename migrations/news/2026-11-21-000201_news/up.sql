@@ -92,10 +92,7 @@ create table snapshot_detach (
     reason text not null check (reason in ('BlockReplaced', 'PostDeleted')),
     -- Once it has started, no edit can put the snapshot back.
     started boolean not null default false,
-    attempts integer not null default 0,
-    due_at timestamptz not null,
     -- The row stays for a while after: an edit may have been told of the snapshot before.
     detached_at timestamptz
 );
-create index snapshot_detach_due on snapshot_detach (due_at) where detached_at is null;
 create index snapshot_detach_done on snapshot_detach (detached_at) where detached_at is not null;

@@ -5,7 +5,7 @@ NEWS_POST_INVALID_TRANSITION = The post cannot go there from where it is
 NEWS_POST_PUBLISH_INCOMPLETE = The post is not ready to be published
     .detail = It needs a title and at least one block.
 NEWS_TOO_MANY_BLOCKS = The post has too many blocks
-    .detail = A post holds at most { $limit } blocks.
+    .detail = A post holds at most { $max } blocks.
 NEWS_SNAPSHOT_INVALID = The embedded snapshot cannot be used
     .detail = It is missing, detached, or belongs to another post. Embed the selection anew.
 NEWS_SELECTION_SOURCE_DELETED = The embedded selection is deleted
@@ -15,7 +15,5 @@ NEWS_SELECTIONS_UNAVAILABLE = Selections cannot be embedded for a moment
 CONCURRENCY_CONFLICT = The post has changed meanwhile
     .detail = Read it again and repeat your change.
 
-too_many = At most { $max } items are allowed
-too_few = At least one item is required
 exactly_one = Exactly one of SourceSelectionId and SnapshotId is required
-too_complex = The text leaves too many elements open
+too_complex = The text nests too many elements, or leaves too many open

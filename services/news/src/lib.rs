@@ -2,7 +2,6 @@
 
 mod app;
 mod clients;
-mod config;
 mod db;
 mod domain;
 mod error;
@@ -10,6 +9,6 @@ mod events;
 mod http;
 mod jobs;
 mod ops;
+mod settings;
 
 pub use app::Service;
-pub use config::Config;

@@ -4,17 +4,15 @@ SELECTIONS_CONCURRENCY_CONFLICT = Подборка тем временем из�
     .detail = Перечитайте её и повторите изменение.
 SELECTIONS_DUPLICATE_ITEM = Объект встречается в списке дважды
 SELECTIONS_ITEMS_LIMIT_EXCEEDED = Список слишком длинный
-    .detail = В подборке помещается не более { $limit } объектов.
+    .detail = В подборке помещается не более { $max } объектов.
 SELECTIONS_LIMIT_EXCEEDED = У вас слишком много подборок
-    .detail = Можно хранить { $limit } подборок; сначала удалите одну.
+    .detail = Можно хранить { $max } подборок; сначала удалите одну.
 SELECTIONS_FAVORITES_EMPTY = В избранном ничего нет
 SELECTIONS_FAVORITES_LIMIT_EXCEEDED = В избранном слишком много объектов
-    .detail = Можно хранить { $limit } объектов; сначала уберите один.
+    .detail = Можно хранить { $max } объектов; сначала уберите один.
 SELECTIONS_SOURCE_DELETED = Подборка удалена
 SELECTIONS_SOURCE_EMPTY = Подборка пуста
 SELECTIONS_CODE_UNAVAILABLE = Сейчас нет свободного публичного кода
     .detail = Подождите, сколько указано в Retry-After, и повторите.
-
-too_many = Допускается не более { $max } элементов
 
 favorites_title = Избранное

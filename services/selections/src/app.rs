@@ -1,23 +1,43 @@
-//! The composition root: what the service is made of, in each of its roles.
+//! The service, as what it is made of.
 
-use ::db::{Db, Lookups};
-use ::web::{Area, RateLimit, Server};
-use actix_web::web;
-use auth::{Keys, Verifier};
+use ::db::Db;
+use ::web::{Listener, RateLimit};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::topics::dead_letters;
-use messaging::{Bus, Handler};
-use runtime::{Contracts, Endpoints, Env, Phase, Process, Role};
+use messaging::{Published, Subscription};
+use runtime::Env;
 
 use crate::consumers::Chessboard;
-use crate::{Config, events, http};
+use crate::settings::Settings;
+use crate::{events, http};
 
-pub const NAME: &str = "selections";
+/// Collections of property objects, opened by a public code and frozen into snapshots.
+pub struct Service;
 
-const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
+impl service::Service for Service {
+    const NAME: &'static str = "selections";
+    const CODE_PREFIX: &'static str = "SELECTIONS_";
+    const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
+    const MESSAGES: &'static [(&'static str, &'static str)] =
+        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
+    const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
+    const EVENTS: &'static [Published] = events::ALL;
+    const CONSUMERS: &'static [Subscription] = &[Subscription::of::<Chessboard>()];
+    type Settings = Settings;
+    type App = App;
 
-const MESSAGES: [(&str, &str); 2] =
-    [("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
+    fn settings(env: &mut Env) -> Option<Settings> {
+        Settings::read(env)
+    }
+
+    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
+        Ok(App {
+            db,
+            public_open: settings.public_open,
+            guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
+            guest_misses: RateLimit::per_minute(settings.guest_misses_per_minute),
+        })
+    }
+}
 
 /// What the handlers share.
 pub struct App {
@@ -25,83 +45,4 @@ pub struct App {
     pub public_open: bool,
     pub guest_reads: RateLimit,
     pub guest_misses: RateLimit,
-}
-
-fn area(default_language: &str) -> anyhow::Result<Area> {
-    Area::new(NAME, "SELECTIONS_", &MESSAGES, default_language)
-}
-
-/// The service as its binary, the local stack and the tests see it.
-pub struct Service;
-
-impl runtime::Service for Service {
-    const NAME: &'static str = NAME;
-    type Config = Config;
-    type Operation = messaging::Operation;
-
-    fn configure(env: &mut Env) -> Option<Config> {
-        Config::read(env)
-    }
-
-    async fn migrate(config: &Config) -> anyhow::Result<()> {
-        ::db::migrate(&config.database, [messaging::MIGRATIONS, MIGRATIONS]).await?;
-        config.messaging.make_topics(NAME, &Self::topics()).await
-    }
-
-    async fn start(config: Config, role: Role, process: &Process) -> anyhow::Result<Endpoints> {
-        let db = Db::new(&config.database)?;
-        db.require(process);
-        let area = area(&config.web.default_language)?;
-        let queue = db.clone();
-        let server = Server::new(process, config.web.clone(), area.clone());
-        let server = server.shed_while(move || queue.is_crowded());
-        let (mut public, mut internal) = (None, None);
-        if role.serves() {
-            let keys = Keys::new(config.auth)?;
-            process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
-            let app = web::Data::new(App {
-                db: db.clone(),
-                public_open: config.public_open,
-                guest_reads: RateLimit::per_minute(config.guest_reads_per_minute),
-                guest_misses: RateLimit::per_minute(config.guest_misses_per_minute),
-            });
-            let data = |audience| {
-                let verifier = web::Data::new(Verifier::new(keys.clone(), audience));
-                let (app, messages) = (app.clone(), area.messages.clone());
-                let database = config.database.clone();
-                move |worker: &mut web::ServiceConfig| {
-                    let lookups = web::Data::new(Lookups::new(&database));
-                    worker.app_data(app.clone()).app_data(messages.clone());
-                    worker.app_data(verifier.clone()).app_data(lookups);
-                }
-            };
-            public = Some(server.listen(http::PUBLIC, config.web.public, data(auth::PLATFORM))?);
-            internal = Some(server.listen(http::INTERNAL, config.internal, data(auth::PLATFORM_INTERNAL))?);
-        }
-        if role.works() {
-            bus(db, config.messaging).start(process, Self::topics())?;
-        }
-        // Last: who asks whether the service is ready finds it listening.
-        Ok(Endpoints { public, internal, admin: server.admin()? })
-    }
-
-    async fn operate(config: Config, operation: messaging::Operation) -> anyhow::Result<()> {
-        bus(Db::new(&config.database)?, config.messaging).operate(operation).await
-    }
-
-    fn topics() -> Vec<String> {
-        let published = events::TOPICS.iter().map(|topic| (*topic).to_owned());
-        let consumed =
-            Chessboard::TOPICS.iter().flat_map(|topic| [(*topic).to_owned(), dead_letters(topic, NAME)]);
-        published.chain(consumed).collect()
-    }
-
-    fn contracts() -> anyhow::Result<Contracts> {
-        let api = ::web::describe(&area("en")?, &[http::PUBLIC, http::INTERNAL]);
-        Ok(Contracts { openapi: ::web::to_yaml(&api)?, asyncapi: events::asyncapi()? })
-    }
-}
-
-fn bus(db: Db, config: messaging::Config) -> Bus {
-    Bus::new(NAME, db, config).subscribe::<Chessboard>()
 }

@@ -1,7 +1,6 @@
 //! Selections: collections of property objects, opened by a public code and frozen into snapshots.
 
 mod app;
-mod config;
 mod consumers;
 mod db;
 mod domain;
@@ -9,6 +8,6 @@ mod error;
 mod events;
 mod http;
 mod ops;
+mod settings;
 
 pub use app::Service;
-pub use config::Config;

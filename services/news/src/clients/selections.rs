@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::domain::{PostId, SelectionId, SnapshotId};
-use crate::error::Error;
+use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, selections_unavailable};
 
 /// What is remembered of snapshots, over all of them, in bytes.
 const REMEMBERED: u64 = 32 * 1024 * 1024;
@@ -86,11 +86,11 @@ impl Selections {
         let body = json!({"PostId": post, "ActorUserId": actor, "AuthorUserId": author});
         self.service.post(&path, &body).await.map_err(|error| match error {
             CallError::Refused { code, .. } => match code.as_str() {
-                "SELECTIONS_NOT_FOUND" | "SELECTIONS_SOURCE_DELETED" => Error::SelectionSourceDeleted,
-                "SELECTIONS_SOURCE_EMPTY" => Error::SelectionSourceEmpty,
-                _ => Error::SelectionsUnavailable(code),
+                "SELECTIONS_NOT_FOUND" | "SELECTIONS_SOURCE_DELETED" => SELECTION_SOURCE_DELETED.into(),
+                "SELECTIONS_SOURCE_EMPTY" => SELECTION_SOURCE_EMPTY.into(),
+                _ => selections_unavailable(&code),
             },
-            CallError::Unavailable(reason) => Error::SelectionsUnavailable(reason),
+            CallError::Unavailable(reason) => selections_unavailable(&reason),
         })
     }
 
@@ -107,15 +107,17 @@ impl Selections {
     /// # Errors
     /// `SelectionsUnavailable`
     pub async fn snapshot_content(&self, id: SnapshotId) -> Result<Option<Arc<SnapshotContent>>, Error> {
-        if let Some(content) = self.contents.get(&id) {
-            return Ok(Some(content));
+        let path = format!("/api/v1/internal/snapshots/{id}");
+        let fetch = async {
+            let content = found(self.service.get(&path).await).map_err(Some)?;
+            content.map(Arc::new).ok_or(None)
+        };
+        // One fetches it for all who wait. What failed is not remembered: the next one sees for themselves.
+        match self.contents.get_or_insert_async(&id, fetch).await {
+            Ok(content) => Ok(Some(content)),
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error),
         }
-        let content =
-            found(self.service.get(&format!("/api/v1/internal/snapshots/{id}")).await)?.map(Arc::new);
-        if let Some(content) = &content {
-            self.contents.insert(id, Arc::clone(content));
-        }
-        Ok(content)
     }
 
     /// Lets a snapshot go; one that is gone or detached already is as good.
@@ -132,6 +134,6 @@ fn found<T>(answer: Result<T, CallError>) -> Result<Option<T>, Error> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(CallError::Refused { code, .. }) if code == "SELECTIONS_SNAPSHOT_NOT_FOUND" => Ok(None),
-        Err(error) => Err(Error::SelectionsUnavailable(error.to_string())),
+        Err(error) => Err(selections_unavailable(&error)),
     }
 }

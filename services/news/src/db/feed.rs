@@ -1,7 +1,9 @@
 //! What readers find: the search projection, and an author's own list.
 
-use ::db::{Cached, Conn, Json, Lookup, Tx};
-use ::web::{Paging, SortKey};
+use std::time::Duration;
+
+use ::db::{Cached, Json, Lookup, Tx};
+use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::dsl::sql;
 use diesel::pg::Pg;
@@ -10,10 +12,11 @@ use diesel::sql_types::{Bool, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use futures_util::future::try_join;
 use serde::Serialize;
+use service::list::{self, Counted};
+use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::post::stored;
 use super::schema::{post, post_search, post_search_count};
 use crate::domain::{FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
 
@@ -44,26 +47,25 @@ pub struct PostSummary {
 }
 
 /// What lists may be sorted by. A draft was never published; in one's own list it counts as newest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum FeedSort {
     PublishedAt,
     CreatedAt,
 }
 
 impl SortKey for FeedSort {
-    const KEYS: &'static [(&'static str, Self)] =
-        &[("PublishedAt", Self::PublishedAt), ("CreatedAt", Self::CreatedAt)];
     const DEFAULT: &'static str = "-PublishedAt";
 }
 
 /// Finding the words of a longer text may take longer than a statement otherwise may.
 const LONG_TEXT: usize = 1024 * 1024;
+const LONG: Duration = Duration::from_secs(30);
 
 /// Shows a published post to the public, as it is now.
 pub async fn put(tx: &mut Tx, shown: &Post) -> Result<(), ::db::Error> {
     let text = search_text(&shown.blocks);
     if text.len() > LONG_TEXT {
-        diesel::sql_query("set local statement_timeout = '30s'").execute(tx.conn()).await?;
+        tx.allow(LONG).await?;
     }
     let put = diesel::sql_query(
         "insert into post_search (post_id, published_at, created_at, words) \
@@ -85,69 +87,69 @@ pub async fn remove(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// One page of what is published, and how much there is; with `query`, of what it finds.
+/// One page of what is published; with `query`, of what it finds.
 ///
 /// Which posts, and how many, is asked at once; then for these posts alone.
 pub async fn list_published(
-    conn: &mut Conn,
+    conn: Lookup<'_>,
     query: Option<&str>,
     paging: &Paging<FeedSort>,
-) -> Result<(Vec<PostSummary>, i64), ::db::Error> {
-    let page = found(query).select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
-    let page = match (paging.sort, paging.descending) {
-        (FeedSort::PublishedAt, false) => page.order(post_search::published_at.asc()),
-        (FeedSort::PublishedAt, true) => page.order(post_search::published_at.desc()),
-        (FeedSort::CreatedAt, false) => page.order(post_search::created_at.asc()),
-        (FeedSort::CreatedAt, true) => page.order(post_search::created_at.desc()),
+) -> Result<Page<PostSummary>, ::db::Error> {
+    let order = match paging.sort {
+        FeedSort::PublishedAt => list::by(paging, post_search::published_at),
+        FeedSort::CreatedAt => list::by(paging, post_search::created_at),
     };
-    let mut shared = &*conn;
-    let page = page.then_order_by(post_search::post_id).load::<PostId>(&mut shared);
+    let page = found(query).select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
+    let mut shared = conn;
+    let page = page.order((order, post_search::post_id)).load::<PostId>(&mut shared);
     let (ids, total) = try_join(page, count(conn, query)).await?;
     let mut posts = post::table
         .filter(post::id.eq_any(&ids))
         // Save what has been withdrawn or deleted between the two.
         .filter(post::deleted_at.is_null())
-        .filter(post::status.eq(stored(PostStatus::Published)))
+        .filter(post::status.eq(PostStatus::Published))
         .select(PostSummary::as_select())
-        .load(conn)
+        .load(&mut { conn })
         .await?;
     posts.sort_by_key(|post| ids.iter().position(|id| *id == post.id));
-    Ok((posts, total))
+    Ok(paging.page(posts, total))
 }
 
 async fn count(mut conn: Lookup<'_>, query: Option<&str>) -> QueryResult<i64> {
     match query {
-        Some(_) => found(query).count().get_result(&mut conn).await,
+        Some(_) => Counted(found(query).select(post_search::post_id)).get_result(&mut conn).await,
         None => post_search_count::table.select(post_search_count::posts).first(&mut conn).await,
     }
 }
 
-/// All that is published, or what `query` finds of it.
+/// All that is published, or what `query` finds of it. A query that no index answers (`-flat`, nothing but stop
+/// words) finds nothing, and nothing is read for it.
 fn found(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
     let all = post_search::table.into_boxed();
     match query {
-        Some(query) => all
-            .filter(sql::<Bool>("words @@ websearch_to_tsquery('russian', ").bind::<Text, _>(query).sql(")")),
+        Some(query) => all.filter(
+            sql::<Bool>("words @@ websearch_to_tsquery('russian', ")
+                .bind::<Text, _>(query)
+                .sql(") and querytree(websearch_to_tsquery('russian', ")
+                .bind::<Text, _>(query)
+                .sql(")) not in ('', 'T')"),
+        ),
         None => all,
     }
 }
 
-/// One page of an author's posts in whatever state, and how many there are.
+/// One page of an author's posts in whatever state.
 pub async fn list_of_author(
-    conn: &mut Conn,
+    conn: Lookup<'_>,
     author: UserId,
     paging: &Paging<FeedSort>,
-) -> Result<(Vec<PostSummary>, i64), ::db::Error> {
+) -> Result<Page<PostSummary>, ::db::Error> {
     let own = || post::table.filter(post::author_user_id.eq(author)).filter(post::deleted_at.is_null());
-    let page =
-        own().select(PostSummary::as_select()).limit(paging.limit()).offset(paging.offset()).into_boxed();
-    let page = match (paging.sort, paging.descending) {
-        (FeedSort::PublishedAt, false) => page.order(post::published_at.asc().nulls_last()),
-        (FeedSort::PublishedAt, true) => page.order(post::published_at.desc().nulls_first()),
-        (FeedSort::CreatedAt, false) => page.order(post::created_at.asc()),
-        (FeedSort::CreatedAt, true) => page.order(post::created_at.desc()),
+    let order = match paging.sort {
+        // As PostgreSQL sorts what is null: last, or first where the order is turned round.
+        FeedSort::PublishedAt => list::by(paging, post::published_at),
+        FeedSort::CreatedAt => list::by(paging, post::created_at),
     };
-    let rows = page.then_order_by(post::id).load(conn).await?;
-    let total = own().count().get_result(conn).await?;
-    Ok((rows, total))
+    let sorted = own().select(PostSummary::as_select()).order((order, post::id));
+    Ok(list::page(conn, paging, sorted, own().select(post::id)).await?)
 }

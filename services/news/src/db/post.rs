@@ -12,7 +12,7 @@ use super::schema::post;
 use crate::domain::{
     Block, FileId, GalleryImage, Post, PostId, PostStatus, Summary, Tag, Title, search_text,
 };
-use crate::error::Error;
+use crate::error::{CONFLICT, Error};
 
 /// What a lookup may read of a post, in bytes: others wait behind it.
 const LOOKED_UP: i32 = 64 * 1024;
@@ -65,26 +65,6 @@ impl From<Row> for Post {
     }
 }
 
-impl Queryable<diesel::sql_types::Text, Pg> for PostStatus {
-    type Row = String;
-
-    fn build(text: String) -> diesel::deserialize::Result<Self> {
-        [Self::Draft, Self::Published, Self::Unpublished, Self::Archived]
-            .into_iter()
-            .find(|status| stored(*status) == text)
-            .ok_or_else(|| "the database holds what is not a status".into())
-    }
-}
-
-pub fn stored(status: PostStatus) -> &'static str {
-    match status {
-        PostStatus::Draft => "Draft",
-        PostStatus::Published => "Published",
-        PostStatus::Unpublished => "Unpublished",
-        PostStatus::Archived => "Archived",
-    }
-}
-
 /// Stores a new post, without blocks yet.
 pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
     diesel::insert_into(post::table)
@@ -96,7 +76,7 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
             post::summary.eq(&new.summary),
             post::cover_file_id.eq(new.cover_file_id),
             post::tags.eq(Json(&new.tags)),
-            post::status.eq(stored(new.status)),
+            post::status.eq(new.status),
             post::blocks.eq(Json(&new.blocks)),
             post::search_text.eq(search_text(&new.blocks)),
             post::created_at.eq(new.created_at),
@@ -217,7 +197,7 @@ pub fn is_large(post: &Post) -> bool {
 /// gets the new one.
 ///
 /// # Errors
-/// [`Error::Conflict`] when somebody else was first.
+/// [`CONFLICT`] when somebody else was first.
 pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
     let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
     let save = diesel::update(row).set((
@@ -225,7 +205,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
         post::summary.eq(&changed.summary),
         post::cover_file_id.eq(changed.cover_file_id),
         post::tags.eq(Json(&changed.tags)),
-        post::status.eq(stored(changed.status)),
+        post::status.eq(changed.status),
         post::published_at.eq(changed.published_at),
         post::updated_at.eq(changed.updated_at),
         post::updated_by_user_id.eq(changed.updated_by_user_id),
@@ -239,7 +219,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
 /// Writes the blocks and what the post can be found by (INV-NWS-008), in the same way.
 ///
 /// # Errors
-/// [`Error::Conflict`] when somebody else was first.
+/// [`CONFLICT`] when somebody else was first.
 pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
     keep_small(tx, changed);
     write_blocks(tx.conn(), changed).await
@@ -249,7 +229,7 @@ pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
 /// [large](is_large), whose connection has to go even if nobody waits for the end.
 ///
 /// # Errors
-/// [`Error::Conflict`] when somebody else was first.
+/// [`CONFLICT`] when somebody else was first.
 pub async fn save_only_blocks(db: &Db, changed: &mut Post) -> Result<(), Error> {
     write_blocks(&mut *db.conn().await?, changed).await
 }
@@ -271,7 +251,7 @@ async fn write_blocks(conn: &mut Conn, changed: &mut Post) -> Result<(), Error> 
 
 fn swapped(saved: usize, changed: &mut Post) -> Result<(), Error> {
     if saved == 0 {
-        return Err(Error::Conflict);
+        return Err(CONFLICT.into());
     }
     changed.version += 1;
     Ok(())

@@ -56,8 +56,6 @@ diesel::table! {
         post_id -> Uuid,
         reason -> Text,
         started -> Bool,
-        attempts -> Integer,
-        due_at -> Timestamptz,
         detached_at -> Nullable<Timestamptz>,
     }
 }

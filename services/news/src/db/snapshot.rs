@@ -5,7 +5,7 @@ use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use super::schema::{snapshot_claim, snapshot_detach};
 use crate::domain::{EditId, Post, PostId, SelectionId, SnapshotId};
@@ -21,15 +21,8 @@ pub struct Claim {
     pub author_user_id: UserId,
 }
 
-/// A snapshot that is to be detached.
-#[derive(Clone, Debug, Queryable, Selectable)]
-#[diesel(table_name = snapshot_detach, check_for_backend(diesel::pg::Pg))]
-pub struct Detach {
-    pub snapshot_id: SnapshotId,
-    pub post_id: PostId,
-    pub reason: String,
-    pub attempts: i32,
-}
+/// The job that detaches a snapshot; its key is the snapshot's id.
+pub const DETACH: &str = "snapshot-detach-retry";
 
 /// Writes down what an edit of `post` is about to take, in one statement, whatever their number.
 pub async fn claim(
@@ -102,15 +95,14 @@ pub async fn let_go(
         return Ok(());
     }
     let let_go = diesel::sql_query(
-        "insert into snapshot_detach (snapshot_id, post_id, reason, due_at) select unnest($1), $2, $3, $4 \
+        "insert into snapshot_detach (snapshot_id, post_id, reason) select unnest($1), $2, $3 \
          on conflict do nothing",
     )
-    .bind::<Array<SqlUuid>, _>(snapshots)
+    .bind::<Array<SqlUuid>, _>(&snapshots)
     .bind::<SqlUuid, _>(post)
-    .bind::<Text, _>(reason)
-    .bind::<Timestamptz, _>(now);
+    .bind::<Text, _>(reason);
     Cached(let_go).execute(tx.conn()).await?;
-    Ok(())
+    jobs::schedule(tx, DETACH, snapshots, now).await
 }
 
 /// Keeps snapshots that were to be detached. Answers those for which it is too late.
@@ -137,26 +129,18 @@ pub async fn put_back(mut conn: &Conn, snapshots: &[SnapshotId]) -> QueryResult<
     Ok(too_late)
 }
 
-pub async fn due_detaches(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<Detach>, ::db::Error> {
-    let mut conn = db.conn().await?;
-    let due = snapshot_detach::table
-        .filter(snapshot_detach::detached_at.is_null())
-        .filter(snapshot_detach::due_at.le(now))
-        .order(snapshot_detach::due_at)
-        .limit(limit)
-        .select(Detach::as_select())
-        .load(&mut conn)
-        .await?;
-    Ok(due)
+/// The post that has let the snapshot go. `None`: it has put it back.
+pub async fn post_of(tx: &mut Tx, id: SnapshotId) -> Result<Option<PostId>, ::db::Error> {
+    let post = snapshot_detach::table.find(id).select(snapshot_detach::post_id);
+    Ok(post.get_result(tx.conn()).await.optional()?)
 }
 
-/// From here on no edit can put the snapshot back. `false`: one has, meanwhile.
-pub async fn start(tx: &mut Tx, id: SnapshotId) -> Result<bool, ::db::Error> {
-    let started = diesel::update(snapshot_detach::table.find(id))
-        .set(snapshot_detach::started.eq(true))
-        .execute(tx.conn())
-        .await?;
-    Ok(started == 1)
+/// From here on no edit can put the snapshot back. Answers why it is detached; `None`: it was put back meanwhile, or is
+/// detached already.
+pub async fn start(tx: &mut Tx, id: SnapshotId) -> Result<Option<String>, ::db::Error> {
+    let open = snapshot_detach::table.find(id).filter(snapshot_detach::detached_at.is_null());
+    let start = diesel::update(open).set(snapshot_detach::started.eq(true));
+    Ok(start.returning(snapshot_detach::reason).get_result(tx.conn()).await.optional()?)
 }
 
 /// The snapshot was put back in its post before its detachment started.
@@ -179,23 +163,6 @@ pub async fn purge(db: &Db, then: OffsetDateTime) -> Result<(), ::db::Error> {
     let mut conn = db.conn().await?;
     diesel::delete(snapshot_detach::table.filter(snapshot_detach::detached_at.lt(then)))
         .execute(&mut conn)
-        .await?;
-    Ok(())
-}
-
-/// Tries again after `pause`.
-pub async fn postpone(
-    tx: &mut Tx,
-    id: SnapshotId,
-    now: OffsetDateTime,
-    pause: Duration,
-) -> Result<(), ::db::Error> {
-    diesel::update(snapshot_detach::table.find(id))
-        .set((
-            snapshot_detach::attempts.eq(snapshot_detach::attempts + 1),
-            snapshot_detach::due_at.eq(now + pause),
-        ))
-        .execute(tx.conn())
         .await?;
     Ok(())
 }

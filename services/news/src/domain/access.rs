@@ -6,33 +6,38 @@ use super::{Post, PostStatus};
 
 /// To edit one's own posts.
 const MANAGE_OWN: &str = "news.posts.manage-own";
-/// To act for the company that the token names.
+/// To act for a company: to write as the token's own, and to change what is written for those that it reaches.
 const CREATE_COMPANY: &str = "news.posts.create-company";
-/// To act on any post.
+/// To act on any post; counts in platform scope alone.
 const MANAGE: &str = "news.posts.manage";
 
 /// Whoever may write posts of some kind.
 pub enum CreatePosts {}
 
 impl Permission for CreatePosts {
-    fn allows(actor: &Actor) -> bool {
-        actor.holds(MANAGE_OWN) || actor.holds(CREATE_COMPANY)
+    type Granted = ();
+
+    fn granted(actor: &Actor) -> Option<()> {
+        let for_company = actor.holds_for_company(CREATE_COMPANY).is_some();
+        (for_company || actor.holds_for_oneself(MANAGE_OWN)).then_some(())
     }
 }
 
-/// Whether the actor may write a post, personal or for a company.
+/// Whether the actor may write a post, personal or for a company: the token's, and no other.
 pub fn may_create(actor: &Actor, company: Option<CompanyId>) -> bool {
     match company {
-        None => actor.holds(MANAGE_OWN),
-        Some(company) => actor.company_id == Some(company) && actor.holds(CREATE_COMPANY),
+        None => actor.holds_for_oneself(MANAGE_OWN),
+        Some(_) => actor.holds_for_company(CREATE_COMPANY) == company,
     }
 }
 
 /// The author, a manager of the author's company, or a manager of all posts. A post without a
 /// company has no company managers.
 pub fn may_edit(actor: &Actor, post: &Post) -> bool {
-    let manages_company = post.author_company_id.is_some() && may_create(actor, post.author_company_id);
-    actor.user_id == post.author_user_id || manages_company || actor.holds(MANAGE)
+    let manages = |company| actor.reach_of(CREATE_COMPANY).is_some_and(|reach| reach.covers(company));
+    actor.user_id == post.author_user_id
+        || post.author_company_id.is_some_and(manages)
+        || actor.holds_on_platform(MANAGE)
 }
 
 /// What is published is for all; the rest for those who may edit it.

@@ -4,31 +4,32 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use values::{Invalid, Text};
+use values::{Invalid, List, Text};
 
-use super::{BlockId, FileId, SelectionId, SnapshotId, plain_text, sanitize};
+use super::{BlockId, FileId, SelectionId, SnapshotId, read_html, read_markdown, sanitize};
 
 /// Blocks of a post.
 pub const MAX_BLOCKS: usize = 200;
-/// Images of a gallery.
-pub const MAX_IMAGES: usize = 50;
 
 pub type BlockText = Text<1, 20_000>;
 pub type Caption = Text<0, 512>;
 pub type Alt = Text<0, 256>;
+pub type Images = List<GalleryImage, 1, 50>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub enum TextFormat {
-    Plain,
-    Markdown,
-    Html,
+values::text_enum! {
+    pub enum TextFormat {
+        Plain,
+        Markdown,
+        Html,
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub enum GalleryLayout {
-    Grid,
-    Carousel,
-    Masonry,
+values::text_enum! {
+    pub enum GalleryLayout {
+        Grid,
+        Carousel,
+        Masonry,
+    }
 }
 
 /// A block as it is stored.
@@ -84,19 +85,24 @@ pub struct Embed {
 
 impl TextBlock {
     /// # Errors
-    /// `too_complex`, and `too_short` or `too_long` for what sanitizing leaves of a Html text: what is
-    /// stored can be sent again.
+    /// `too_complex` of a text with markup, and `too_short` or `too_long` for what sanitizing leaves of a Html
+    /// text: what is stored can be sent again.
     pub fn new(
         block_id: BlockId,
         sort_order: u32,
         format: TextFormat,
         text: &BlockText,
     ) -> Result<Self, Invalid> {
-        let text = match format {
-            TextFormat::Html => BlockText::parse(sanitize(text.as_str())?)?.as_str().to_owned(),
-            TextFormat::Plain | TextFormat::Markdown => text.as_str().to_owned(),
+        let (text, plain_text) = match format {
+            TextFormat::Plain => (text.clone(), text.as_str().to_owned()),
+            TextFormat::Markdown => (text.clone(), read_markdown(text.as_str())?),
+            TextFormat::Html => {
+                let safe = BlockText::parse(sanitize(text.as_str())?)?;
+                let plain_text = read_html(safe.as_str());
+                (safe, plain_text)
+            }
         };
-        let plain_text = plain_text(format, &text);
+        let text = text.as_str().to_owned();
         Ok(Self { block_id, sort_order, format, text, plain_text })
     }
 }

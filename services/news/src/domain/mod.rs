@@ -7,11 +7,11 @@ mod post;
 
 pub use access::{CreatePosts, may_create, may_edit, may_see};
 pub use block::{
-    Alt, Block, BlockText, Caption, Embed, Gallery, GalleryImage, GalleryLayout, MAX_BLOCKS, MAX_IMAGES,
-    TextBlock, TextFormat, embed_snapshot_ids, search_text,
+    Block, BlockText, Embed, Gallery, GalleryImage, GalleryLayout, Images, MAX_BLOCKS, TextBlock, TextFormat,
+    embed_snapshot_ids, search_text,
 };
-pub use plain_text::{plain_text, sanitize};
-pub use post::{FirstTime, MAX_TAGS, Post, PostError, PostStatus, Summary, Tag, Title};
+pub use plain_text::{read_html, read_markdown, sanitize};
+pub use post::{FirstTime, Post, PostStatus, Summary, Tag, Tags, Title};
 
 ids::typed_id!(
     /// A post.

@@ -1,16 +1,15 @@
 //! What a reader would read of a text, and HTML that is safe to show.
 
 use std::cell::{Cell, RefCell};
+use std::sync::LazyLock;
 
+use ammonia::Builder;
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{
     BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
-use pulldown_cmark::{Event, Parser, TagEnd};
-
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use values::Invalid;
-
-use super::TextFormat;
 
 /// What sanitizing a text may come to, in bytes: a parser opens formatting that was left open anew in
 /// every paragraph, so that a short text can become megabytes.
@@ -18,58 +17,43 @@ const MAX_EFFORT: usize = 256 * 1024;
 /// Elements within each other: a parser looks through those that are open at every tag.
 const MAX_DEPTH: usize = 256;
 
-/// HTML without scripts, styles, event handlers, foreign schemes.
+/// Where a link may lead.
+const SCHEMES: [&str; 4] = ["http", "https", "mailto", "tel"];
+
+/// Without images: a foreign one would tell its owner who reads; those of a post are galleries.
+static SAFE: LazyLock<Builder<'static>> = LazyLock::new(|| {
+    let mut safe = Builder::default();
+    safe.url_schemes(SCHEMES.into()).rm_tags(["img"]);
+    safe
+});
+
+/// HTML without scripts, styles, event handlers, images, foreign schemes.
 ///
 /// # Errors
 /// `too_complex` when so many elements are within each other, or left open, that its repair would not be
 /// worth it.
 pub fn sanitize(html: &str) -> Result<String, Invalid> {
     let open = tokenize(html, OpenElements::default());
-    if html.len() + open.effort() > MAX_EFFORT || open.depth.get() > MAX_DEPTH {
+    if html.len() + open.effort.get() > MAX_EFFORT || open.depth.get() > MAX_DEPTH {
         return Err(Invalid::new("too_complex"));
     }
-    Ok(ammonia::clean(html))
+    Ok(SAFE.clean(html).to_string())
 }
 
-/// The text without its markup; paragraphs, items and cells stay apart.
-pub fn plain_text(format: TextFormat, text: &str) -> String {
-    match format {
-        TextFormat::Plain => text.to_owned(),
-        TextFormat::Markdown => of_markdown(text),
-        TextFormat::Html => of_html(text),
-    }
-}
-
-fn of_markdown(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    // A block of HTML comes line by line; a script or a comment only shows as such when it is whole.
-    let mut block = String::new();
-    for event in Parser::new(text) {
-        match event {
-            Event::Text(text) | Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                plain.push_str(&text);
-            }
-            Event::SoftBreak
-            | Event::HardBreak
-            | Event::Rule
-            | Event::End(
-                TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::CodeBlock | TagEnd::TableCell,
-            ) => plain.push('\n'),
-            Event::Html(html) => block.push_str(&html),
-            Event::End(TagEnd::HtmlBlock) => {
-                plain.push_str(&read(&std::mem::take(&mut block)));
-                plain.push('\n');
-            }
-            Event::InlineHtml(html) => plain.push_str(&read(&html)),
-            Event::Start(_) | Event::End(_) | Event::FootnoteReference(_) | Event::TaskListMarker(_) => {}
-        }
-    }
-    plain.trim().to_owned()
-}
-
-/// What is seen of HTML inside of Markdown; nothing of what cannot be repaired.
-fn read(html: &str) -> String {
-    sanitize(html).map(|safe| of_html(&safe)).unwrap_or_default()
+/// What a reader would read of Markdown.
+///
+/// # Errors
+/// As [`sanitize`], of what it is rendered to, where HTML is in it.
+pub fn read_markdown(text: &str) -> Result<String, Invalid> {
+    // An image is read by what is said of it.
+    let events = Parser::new(text)
+        .filter(|event| !matches!(event, Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image)));
+    let mut html = String::with_capacity(2 * text.len());
+    let mut has_html = false;
+    let events = events.inspect(|event| has_html |= matches!(event, Event::Html(_) | Event::InlineHtml(_)));
+    pulldown_cmark::html::push_html(&mut html, events);
+    // What Markdown alone is rendered to is whole, and has nothing that a reader would not see.
+    Ok(read_html(&if has_html { sanitize(&html)? } else { html }))
 }
 
 /// Elements that a parser opens anew where they were left open.
@@ -89,15 +73,8 @@ struct OpenElements {
     /// Each with its size, should it be opened anew.
     open: RefCell<Vec<(String, usize)>>,
     depth: Cell<usize>,
-    formatting: Cell<usize>,
-    tags: Cell<usize>,
-}
-
-impl OpenElements {
-    /// An upper bound of what a parser would add, without having it added.
-    fn effort(&self) -> usize {
-        self.formatting.get() * self.tags.get()
-    }
+    /// An upper bound of what a parser would add, without having it added: at each tag what is open there.
+    effort: Cell<usize>,
 }
 
 impl TokenSink for OpenElements {
@@ -106,13 +83,15 @@ impl TokenSink for OpenElements {
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
         let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
         let mut open = self.open.borrow_mut();
+        if open.len() > MAX_DEPTH {
+            // Refused already.
+            return TokenSinkResult::Continue;
+        }
+        self.effort.set(self.effort.get() + open.iter().map(|(_, size)| size).sum::<usize>());
         if tag.kind == TagKind::StartTag {
-            self.tags.set(self.tags.get() + 1);
             if FORMATTING.contains(&&*tag.name) {
                 let attributes = tag.attrs.iter().map(|attr| attr.name.local.len() + attr.value.len() + 4);
                 open.push((tag.name.to_string(), tag.name.len() + 5 + attributes.sum::<usize>()));
-                let formatting = open.iter().map(|(_, size)| size).sum();
-                self.formatting.set(self.formatting.get().max(formatting));
             } else if !FLAT.contains(&&*tag.name) {
                 open.push((tag.name.to_string(), 0));
             }
@@ -132,24 +111,43 @@ const INLINE: [&str; 26] = [
 
 /// Collects characters; sanitized HTML needs no tree for that.
 #[derive(Default)]
-struct Reader(RefCell<String>);
+struct Reader {
+    text: RefCell<String>,
+    /// Within `pre`, where lines are as they are written.
+    verbatim: Cell<bool>,
+}
 
 impl TokenSink for Reader {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
-        let mut text = self.0.borrow_mut();
+        let mut text = self.text.borrow_mut();
         match token {
-            Token::CharacterTokens(characters) => text.push_str(&characters),
-            Token::TagToken(tag) if !INLINE.contains(&&*tag.name) && !text.ends_with('\n') => text.push('\n'),
+            Token::CharacterTokens(characters) if self.verbatim.get() => text.push_str(&characters),
+            Token::CharacterTokens(characters) => {
+                for character in characters.chars() {
+                    if character != '\n' || !text.ends_with('\n') {
+                        text.push(character);
+                    }
+                }
+            }
+            Token::TagToken(tag) => {
+                if &*tag.name == "pre" {
+                    self.verbatim.set(tag.kind == TagKind::StartTag);
+                }
+                if !INLINE.contains(&&*tag.name) && !text.ends_with('\n') {
+                    text.push('\n');
+                }
+            }
             _ => {}
         }
         TokenSinkResult::Continue
     }
 }
 
-fn of_html(html: &str) -> String {
-    tokenize(html, Reader::default()).0.take().trim().to_owned()
+/// The text of sanitized HTML without its markup; paragraphs, items and cells stay apart.
+pub fn read_html(html: &str) -> String {
+    tokenize(html, Reader::default()).text.take().trim().to_owned()
 }
 
 fn tokenize<S: TokenSink>(html: &str, sink: S) -> S {
@@ -166,22 +164,55 @@ fn tokenize<S: TokenSink>(html: &str, sink: S) -> S {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{plain_text, sanitize};
-    use crate::domain::TextFormat;
+    use pulldown_cmark::Parser;
+
+    use super::{MAX_EFFORT, read_html, read_markdown, sanitize};
 
     #[test]
     fn html_reads_as_a_reader_would_read_it() {
-        let html = sanitize(
-            "<h1>Весна</h1><p>Новый <b>дом</b> &amp; сад<script>alert(1)</script></p><ul><li>a<li>b</ul>",
-        )
-        .unwrap();
-        assert_eq!(plain_text(TextFormat::Html, &html), "Весна\nНовый дом & сад\na\nb");
+        for (html, plain) in [
+            (
+                "<h1>Весна</h1>\n\n<p>Новый <b>дом</b> &amp; сад<script>alert(1)</script></p><ul><li>a<li>b</ul>",
+                "Весна\nНовый дом & сад\na\nb",
+            ),
+            ("a<br>b", "a\nb"),
+            ("a<br>\nb", "a\nb"),
+            ("<pre>a\n\nb</pre>c", "a\n\nb\nc"),
+        ] {
+            assert_eq!(read_html(&sanitize(html).unwrap()), plain, "{html}");
+        }
     }
 
     #[test]
     fn markdown_reads_as_a_reader_would_read_it() {
-        let markdown = "# Весна\n\nНовый **дом** и [сад](https://example.com)\n\n- a\n- `b`";
-        assert_eq!(plain_text(TextFormat::Markdown, markdown), "Весна\nНовый дом и сад\na\nb");
+        for (markdown, plain) in [
+            (
+                "# Весна\n\nНовый **дом** и [сад](https://example.com)\n\n- a\n- `b`",
+                "Весна\nНовый дом и сад\na\nb",
+            ),
+            ("a<br>b", "a\nb"),
+            ("a  \nb\nc", "a\nb\nc"),
+            ("```\na\n\nb < c\n```\nd", "a\n\nb < c\nd"),
+            ("![sea](https://example.com/x.png) and <img src=x alt=y>", "sea and"),
+            ("a <b>b *c* <script>d</script>", "a b c"),
+        ] {
+            assert_eq!(read_markdown(markdown).unwrap(), plain, "{markdown}");
+        }
+    }
+
+    #[test]
+    fn links_lead_where_they_may_and_there_are_no_images() {
+        let kept =
+            ["https://example.com/", "http://example.com/", "mailto:a@example.com", "tel:+7495", "/post"];
+        for to in kept {
+            assert!(sanitize(&format!("<a href=\"{to}\">x</a>")).unwrap().contains(to), "{to}");
+        }
+        for to in
+            ["javascript:alert(1)", "data:text/html,x", "ftp://example.com/", "sms:1", "magnet:?x", "x-app:y"]
+        {
+            assert!(!sanitize(&format!("<a href=\"{to}\">x</a>")).unwrap().contains("href"), "{to}");
+        }
+        assert_eq!(sanitize("a<img src=\"https://example.com/x.png\" alt=\"x\">b").unwrap(), "ab");
     }
 
     proptest! {
@@ -189,11 +220,37 @@ mod tests {
         #[test]
         fn nothing_dangerous_survives(text in "(<[a-z]{1,6} on[a-z]{3,5}=.{0,5}>|<script>|javascript:|&|\\PC){0,40}") {
             let Ok(safe) = sanitize(&text) else { return Ok(()) };
-            prop_assert!(!safe.contains("<script"));
+            prop_assert!(!safe.contains("<script") && !safe.contains("<img"));
             prop_assert_eq!(sanitize(&safe), Ok(safe.clone()));
-            plain_text(TextFormat::Html, &safe);
-            plain_text(TextFormat::Markdown, &text);
+            read_html(&safe);
         }
+
+        /// However a Markdown text is made, it is read or refused, and what it reads as is in proportion to it.
+        #[test]
+        fn markdown_is_not_multiplied(
+            piece in "([\\[\\]()*_`#>+\"'\n&<-]|<b>|</b>|<p>|<!--|\\[a\\]: b\n|\\[a\\]|https?://|🏠|[a-z ]){1,20}",
+            times in 1_usize..400,
+        ) {
+            let text = piece.repeat(times);
+            if let Ok(plain) = read_markdown(&text) {
+                prop_assert!(plain.len() <= MAX_EFFORT);
+            }
+        }
+
+        /// What has no HTML in it reads as it would if it were sanitized.
+        #[test]
+        fn markdown_alone_needs_no_sanitizing(text in "([\\[\\]()*_`#>!+\"'\n&-]|&lt;b>|https?://|🏠|[a-z ]){1,200}") {
+            let mut html = String::new();
+            pulldown_cmark::html::push_html(&mut html, Parser::new(&text.replace("![", "[")));
+            let sanitized = sanitize(&html).map(|safe| read_html(&safe));
+            prop_assert_eq!(Ok(read_markdown(&text.replace("![", "[")).unwrap()), sanitized);
+        }
+    }
+
+    #[test]
+    fn formatting_that_is_closed_may_be_followed_by_as_much_as_fits() {
+        let link = format!("<a href=\"https://example.org/{}\">x</a>", "y".repeat(1_000));
+        assert!(sanitize(&format!("{link}{}", "<p>x".repeat(900))).is_ok());
     }
 
     #[test]
@@ -201,6 +258,10 @@ mod tests {
         let open = (0..400).map(|n| format!("<b id={n}>")).collect::<Vec<_>>().concat();
         let bomb = format!("<p>{open}{}", "<p>x".repeat(2_000));
         assert_eq!(sanitize(&bomb).unwrap_err().code, "too_complex");
+        assert_eq!(
+            read_markdown(&format!("{open}\n\n{}", "x\n\n".repeat(2_000))).unwrap_err().code,
+            "too_complex"
+        );
         let closed = "<p><b><i>x</i></b></p>".repeat(900);
         assert!(sanitize(&closed).is_ok());
     }
@@ -210,7 +271,20 @@ mod tests {
         let nested = |depth: usize| sanitize(&"<div>".repeat(depth));
         assert!(nested(256).is_ok());
         assert_eq!(nested(257).unwrap_err().code, "too_complex");
+        assert_eq!(read_markdown(&format!("{}<b>", ">".repeat(257))).unwrap_err().code, "too_complex");
+        assert_eq!(read_markdown(&format!("{}x", ">".repeat(19_999))).unwrap(), "x");
         let items = format!("<ul>{}</ul>{}", "<li>x".repeat(900), "<p>x<br>".repeat(900));
         assert!(sanitize(&items).is_ok());
+    }
+
+    /// What is legal and as large as can be is read: four-byte characters, and what HTML has longer names for.
+    #[test]
+    fn the_longest_texts_are_read() {
+        for (markdown, plain) in [("🏠", "🏠"), ("\"", "\""), ("&", "&"), ("**a** ", "a "), ("- x\n", "x\n")]
+        {
+            let times = 20_000 / markdown.chars().count();
+            let read = read_markdown(&markdown.repeat(times)).unwrap();
+            assert_eq!(read, plain.repeat(times).trim(), "{markdown}");
+        }
     }
 }

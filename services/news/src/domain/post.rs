@@ -1,27 +1,26 @@
 //! A post: its life and its text.
 
 use auth::{CompanyId, UserId};
-use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use utoipa::ToSchema;
-use values::Text;
+use values::{Code, List, Text};
 
 use super::{Block, FileId, PostId};
+use crate::error::{POST_ARCHIVED, POST_INVALID_TRANSITION, POST_PUBLISH_INCOMPLETE};
 
 pub type Title = Text<1, 256>;
 pub type Summary = Text<0, 1000>;
 pub type Tag = Text<1, 64>;
 
-/// Tags of a post.
-pub const MAX_TAGS: usize = 20;
+pub type Tags = List<Tag, 0, 20>;
 
-/// Where a post is in its life. Archived is final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub enum PostStatus {
-    Draft,
-    Published,
-    Unpublished,
-    Archived,
+values::text_enum! {
+    /// Where a post is in its life. Archived is final.
+    pub enum PostStatus {
+        Draft,
+        Published,
+        Unpublished,
+        Archived,
+    }
 }
 
 /// The aggregate.
@@ -50,27 +49,16 @@ pub struct Post {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstTime(pub bool);
 
-/// Why a move was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PostError {
-    #[error("the post is archived")]
-    Archived,
-    #[error("a post does not go from {from:?} to {to:?}")]
-    InvalidTransition { from: PostStatus, to: PostStatus },
-    #[error("a post needs a block before it is published")]
-    PublishIncomplete,
-}
-
 impl Post {
     /// Puts the post before the public; says whether for the first time.
     ///
     /// # Errors
-    /// `Archived`; `InvalidTransition` unless it is a draft or was unpublished; `PublishIncomplete`
-    /// without a block.
-    pub fn publish(&mut self, now: OffsetDateTime) -> Result<FirstTime, PostError> {
-        self.move_to(PostStatus::Published, &[PostStatus::Draft, PostStatus::Unpublished])?;
+    /// [`POST_ARCHIVED`]; [`POST_INVALID_TRANSITION`] unless it is a draft or was unpublished;
+    /// [`POST_PUBLISH_INCOMPLETE`] without a block.
+    pub fn publish(&mut self, now: OffsetDateTime) -> Result<FirstTime, Code> {
+        self.leave(&[PostStatus::Draft, PostStatus::Unpublished])?;
         if self.blocks.is_empty() {
-            return Err(PostError::PublishIncomplete);
+            return Err(POST_PUBLISH_INCOMPLETE);
         }
         self.status = PostStatus::Published;
         let first_time = self.published_at.is_none();
@@ -81,9 +69,9 @@ impl Post {
     /// Takes the post back from the public.
     ///
     /// # Errors
-    /// `Archived`; `InvalidTransition` unless it is published.
-    pub fn unpublish(&mut self) -> Result<(), PostError> {
-        self.move_to(PostStatus::Unpublished, &[PostStatus::Published])?;
+    /// [`POST_ARCHIVED`]; [`POST_INVALID_TRANSITION`] unless it is published.
+    pub fn unpublish(&mut self) -> Result<(), Code> {
+        self.leave(&[PostStatus::Published])?;
         self.status = PostStatus::Unpublished;
         Ok(())
     }
@@ -91,25 +79,21 @@ impl Post {
     /// Puts the post away for good.
     ///
     /// # Errors
-    /// `Archived`; `InvalidTransition` unless it is a draft or was unpublished.
-    pub fn archive(&mut self) -> Result<(), PostError> {
-        self.move_to(PostStatus::Archived, &[PostStatus::Draft, PostStatus::Unpublished])?;
+    /// [`POST_ARCHIVED`]; [`POST_INVALID_TRANSITION`] unless it is a draft or was unpublished.
+    pub fn archive(&mut self) -> Result<(), Code> {
+        self.leave(&[PostStatus::Draft, PostStatus::Unpublished])?;
         self.status = PostStatus::Archived;
         Ok(())
     }
 
     /// # Errors
-    /// `Archived`: everything else may be edited.
-    pub fn check_editable(&self) -> Result<(), PostError> {
-        if self.status == PostStatus::Archived { Err(PostError::Archived) } else { Ok(()) }
+    /// [`POST_ARCHIVED`]: everything else may be edited.
+    pub fn check_editable(&self) -> Result<(), Code> {
+        if self.status == PostStatus::Archived { Err(POST_ARCHIVED) } else { Ok(()) }
     }
 
-    fn move_to(&self, to: PostStatus, from: &[PostStatus]) -> Result<(), PostError> {
+    fn leave(&self, from: &[PostStatus]) -> Result<(), Code> {
         self.check_editable()?;
-        if from.contains(&self.status) {
-            Ok(())
-        } else {
-            Err(PostError::InvalidTransition { from: self.status, to })
-        }
+        if from.contains(&self.status) { Ok(()) } else { Err(POST_INVALID_TRANSITION) }
     }
 }

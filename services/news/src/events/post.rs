@@ -1,7 +1,7 @@
 //! Events of a post's life. Editing publishes nothing; publishing does.
 
 use auth::{CompanyId, UserId};
-use messaging::Event;
+use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -50,6 +50,7 @@ impl PostPublished {
 impl Event for PostPublished {
     const TOPIC: &'static str = "platform.news.post-published.v1";
     const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = Aggregate { name: "Post", table: "post", key: "id" };
 
     fn key(&self) -> Uuid {
         self.post_id.into()

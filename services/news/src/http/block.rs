@@ -16,10 +16,10 @@ use values::Invalid;
 
 use crate::app::App;
 use crate::domain::{
-    Alt, Block, BlockId, BlockText, Caption, FileId, Gallery, GalleryImage, GalleryLayout, MAX_BLOCKS,
-    MAX_IMAGES, PostId, SelectionId, SnapshotId, TextBlock, TextFormat, embed_snapshot_ids,
+    Block, BlockId, BlockText, Gallery, GalleryLayout, Images, MAX_BLOCKS, PostId, SelectionId, SnapshotId,
+    TextBlock, TextFormat, embed_snapshot_ids,
 };
-use crate::error::Error;
+use crate::error::{Error, TOO_MANY_BLOCKS};
 use crate::ops;
 use crate::ops::block::{EmbedOf, NewBlock};
 
@@ -96,8 +96,7 @@ pub struct TextBlockInput {
     #[serde(deserialize_with = "natural")]
     sort_order: u32,
     format: TextFormat,
-    #[schema(min_length = 1, max_length = 20000)]
-    text: String,
+    text: BlockText,
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -107,18 +106,7 @@ pub struct ImageGalleryBlockInput {
     #[serde(deserialize_with = "natural")]
     sort_order: u32,
     layout: GalleryLayout,
-    #[schema(min_items = 1, max_items = 50)]
-    images: Vec<GalleryImageInput>,
-}
-
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "PascalCase")]
-pub struct GalleryImageInput {
-    file_id: FileId,
-    #[schema(max_length = 512)]
-    caption: Option<String>,
-    #[schema(max_length = 256)]
-    alt: Option<String>,
+    images: Images,
 }
 
 /// Exactly one of the two ids.
@@ -140,7 +128,7 @@ fn natural<'de, D: Deserializer<'de>>(number: D) -> Result<u32, D::Error> {
 /// Rules 1 and 2 of the contract.
 fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
     if raw.len() > MAX_BLOCKS {
-        return Err(Error::TooManyBlocks);
+        return Err(TOO_MANY_BLOCKS.into());
     }
     let mut fields = Fields::default();
     let mut seen = HashSet::new();
@@ -161,17 +149,15 @@ fn parse_block(
         Kind::Text => {
             let input: TextBlockInput = part(fields, at, raw)?;
             let block_id = parse_id(fields, seen, at, input.block_id);
-            let text = fields.check(&format!("{at}/Text"), BlockText::parse(input.text));
-            let block = TextBlock::new(block_id?, input.sort_order, input.format, &text?);
+            let block = TextBlock::new(block_id?, input.sort_order, input.format, &input.text);
             let block = fields.check(&format!("{at}/Text"), block);
             Some(NewBlock::Ready(Block::Text(block?)))
         }
         Kind::ImageGallery => {
             let input: ImageGalleryBlockInput = part(fields, at, raw)?;
             let block_id = parse_id(fields, seen, at, input.block_id);
-            let images = parse_images(fields, &format!("{at}/Images"), input.images);
-            let (sort_order, layout) = (input.sort_order, input.layout);
-            let gallery = Gallery { block_id: block_id?, sort_order, layout, images: images? };
+            let (sort_order, layout, images) = (input.sort_order, input.layout, input.images.into_inner());
+            let gallery = Gallery { block_id: block_id?, sort_order, layout, images };
             Some(NewBlock::Ready(Block::ImageGallery(gallery)))
         }
         Kind::SelectionEmbed => {
@@ -203,25 +189,6 @@ fn parse_id(
     fields.check(&format!("{at}/BlockId"), unique)
 }
 
-fn parse_images(fields: &mut Fields, at: &str, images: Vec<GalleryImageInput>) -> Option<Vec<GalleryImage>> {
-    let count = match images.len() {
-        0 => Err(Invalid::new("too_few")),
-        1..=MAX_IMAGES => Ok(()),
-        _ => Err(Invalid::new("too_many").with("max", MAX_IMAGES)),
-    };
-    fields.check(at, count)?;
-    let parsed: Vec<_> = (0..)
-        .zip(images)
-        .map(|(n, image): (usize, _)| {
-            let caption = image.caption.map(Caption::parse).transpose();
-            let caption = fields.check(&format!("{at}/{n}/Caption"), caption);
-            let alt = fields.check(&format!("{at}/{n}/Alt"), image.alt.map(Alt::parse).transpose());
-            Some(GalleryImage { file_id: image.file_id, caption: caption?, alt: alt? })
-        })
-        .collect();
-    parsed.into_iter().collect()
-}
-
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SetPostBlocksResult {
@@ -243,8 +210,8 @@ pub struct SetPostBlocksResult {
 pub async fn set_post_blocks(
     app: Data<App>,
     lookups: Data<Lookups>,
-    id: Path<PostId>,
     actor: Actor,
+    id: Path<PostId>,
     body: Json<SetPostBlocks, MAX_BODY>,
 ) -> Result<impl Responder, Error> {
     let Json(SetPostBlocks { blocks }) = body;

@@ -1,6 +1,7 @@
 //! Lists of posts: the public feed and search, and one's own.
 
-use ::web::{ClientAddress, Fields, Page, Paging, Problem, Query};
+use ::web::{ClientAddress, Page, Paging, Query};
+use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::Guest;
@@ -11,15 +12,15 @@ use values::Text;
 use crate::app::App;
 use crate::db;
 use crate::db::feed::{FeedSort, PostSummary};
-use crate::error::Error;
+use crate::error::{Error, UNAUTHORIZED};
 
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListPosts {
     /// Words in Russian or English, `"a phrase"`, `or`, `-without`; finds published posts.
-    #[param(max_length = 256)]
-    query: Option<String>,
+    #[param(inline)]
+    query: Option<Text<0, 256>>,
     /// One's own posts in whatever state, instead of the published ones.
     #[serde(default)]
     mine: bool,
@@ -30,9 +31,12 @@ pub struct ListPosts {
 /// The public feed, a search in it, or with `Mine` the caller's posts in whatever state.
 #[utoipa::path(
     tag = "Posts", security(()), params(ListPosts, Paging<FeedSort>),
-    responses((status = 200, description = "One page", body = Page<PostSummary>))
+    responses(
+        (status = 200, description = "One page", body = Page<PostSummary>),
+        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+    )
 )]
-#[get("/api/v1/posts")]
+#[get("/api/v1/posts", wrap = "from_fn(::web::cacheable)")]
 pub async fn list_posts(
     app: Data<App>,
     guest: Guest,
@@ -43,16 +47,16 @@ pub async fn list_posts(
     if guest.actor.is_none() {
         app.guest_reads.check(address)?;
     }
-    let mut fields = Fields::default();
-    let query = filter.query.filter(|query| !query.is_empty()).map(Text::<1, 256>::parse).transpose();
-    let query = fields.check("/Query", query);
-    let query = fields.finish(query)?;
-    let mut conn = app.db.conn().await?;
-    let (items, total) = if filter.mine {
-        let author = guest.actor.ok_or_else(Problem::unauthorized)?;
-        db::feed::list_of_author(&mut conn, author.user_id, &paging).await?
-    } else {
-        db::feed::list_published(&mut conn, query.as_ref().map(Text::as_str), &paging).await?
+    let query = filter.query.as_ref().map(Text::as_str).filter(|query| !query.is_empty());
+    let author = match guest.actor {
+        None if filter.mine => return Err(UNAUTHORIZED.into()),
+        actor => actor.filter(|_| filter.mine),
     };
-    Ok(web::Json(paging.page(items, total)))
+    let conn = app.db.conn().await?;
+    let page = if let Some(author) = author {
+        db::feed::list_of_author(&conn, author.user_id, &paging).await?
+    } else {
+        db::feed::list_published(&conn, query, &paging).await?
+    };
+    Ok(web::Json(page))
 }

@@ -4,13 +4,16 @@ mod block;
 mod feed;
 mod post;
 
-use ::web::{Callers, Listener, Problem, Refuses, Routes};
+use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
 use utoipa_actix_web::scope;
-use uuid::Uuid;
+use values::Code;
 
-use crate::domain::{PostError, PostStatus, SnapshotId};
-use crate::error::Error;
+use crate::error::{
+    CONFLICT, FORBIDDEN, POST_ARCHIVED, POST_INVALID_TRANSITION, POST_NOT_FOUND, POST_PUBLISH_INCOMPLETE,
+    SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, SELECTIONS_UNAVAILABLE, SNAPSHOT_INVALID,
+    TOO_MANY_BLOCKS, UNAUTHORIZED,
+};
 
 /// What people and guests may do.
 pub const PUBLIC: Listener = Listener {
@@ -20,36 +23,31 @@ pub const PUBLIC: Listener = Listener {
     routes: public,
 };
 
-/// Where a post comes from does not show in what is answered.
-const MOVED: PostError = PostError::InvalidTransition { from: PostStatus::Draft, to: PostStatus::Draft };
-
 /// What whoever changes a post may meet, beside what the change itself asks for.
-fn changing<const N: usize>(own: [PostError; N]) -> impl Iterator<Item = Error> {
-    [Error::PostNotFound, Error::Forbidden, Error::Conflict].into_iter().chain(own.map(Error::from))
-}
+const CHANGING: [Code; 4] = [POST_NOT_FOUND, FORBIDDEN, POST_ARCHIVED, CONFLICT];
 
 fn public(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
-            .service(feed::list_posts.refuses([Problem::unauthorized()]))
-            .service(post::create_post.refuses([Error::Forbidden]))
-            .service(post::get_post.refuses([Error::PostNotFound]))
-            .service(post::update_post.refuses(changing([PostError::Archived])))
-            .service(post::delete_post.refuses([Error::PostNotFound, Error::Forbidden]))
-            .service(post::publish_post.refuses(changing([
-                PostError::Archived,
-                MOVED,
-                PostError::PublishIncomplete,
-            ])))
-            .service(post::unpublish_post.refuses(changing([PostError::Archived, MOVED])))
-            .service(post::archive_post.refuses(changing([PostError::Archived, MOVED])))
-            .service(block::set_post_blocks.refuses(changing([PostError::Archived])).refuses([
-                Error::TooManyBlocks,
-                Error::SnapshotInvalid(SnapshotId::from(Uuid::nil())),
-                Error::SelectionSourceDeleted,
-                Error::SelectionSourceEmpty,
-                Error::SelectionsUnavailable(String::new()),
+            .service(feed::list_posts.refuses([UNAUTHORIZED]))
+            .service(post::create_post.refuses([FORBIDDEN]))
+            .service(post::get_post.refuses([POST_NOT_FOUND]))
+            .service(post::update_post.refuses(CHANGING))
+            .service(post::delete_post.refuses([POST_NOT_FOUND, FORBIDDEN]))
+            .service(
+                post::publish_post
+                    .refuses(CHANGING)
+                    .refuses([POST_INVALID_TRANSITION, POST_PUBLISH_INCOMPLETE]),
+            )
+            .service(post::unpublish_post.refuses(CHANGING).refuses([POST_INVALID_TRANSITION]))
+            .service(post::archive_post.refuses(CHANGING).refuses([POST_INVALID_TRANSITION]))
+            .service(block::set_post_blocks.refuses(CHANGING).refuses([
+                TOO_MANY_BLOCKS,
+                SNAPSHOT_INVALID,
+                SELECTION_SOURCE_DELETED,
+                SELECTION_SOURCE_EMPTY,
+                SELECTIONS_UNAVAILABLE,
             ])),
     );
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::db::Lookups;
-use ::web::{AnswerRoom, ClientAddress, Fields, Json, Problem};
+use ::db::{Lookups, Tx};
+use ::web::{ClientAddress, Json, reserve};
+use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, put};
 use auth::{Actor, CompanyId, Guest, Permitted, UserId};
@@ -13,16 +14,15 @@ use serde::{Deserialize, Serialize, Serializer};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
-use values::Invalid;
 
 use crate::app::App;
 use crate::clients::SnapshotContent;
 use crate::db;
 use crate::domain::{
-    Block, CreatePosts, Embed, FileId, Gallery, MAX_TAGS, Post, PostId, PostStatus, Summary, Tag, TextBlock,
+    Block, CreatePosts, Embed, FileId, Gallery, Post, PostId, PostStatus, Summary, Tag, Tags, TextBlock,
     Title, may_edit, may_see,
 };
-use crate::error::Error;
+use crate::error::{Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::ops;
 use crate::ops::post::Metadata;
 
@@ -83,19 +83,23 @@ fn items<S: Serializer>(content: &Option<Arc<SnapshotContent>>, serializer: S) -
     content.as_ref().map(|content| &content.items).serialize(serializer)
 }
 
-/// Room for the answer to a change, which shows the post whole. Who may not change it takes none.
-async fn room(
-    request: &HttpRequest,
+/// Changes a post, and shows it whole. Who may not change it hears so before anything of it is read but its embeds.
+async fn change(
+    app: &App,
     lookups: &Lookups,
+    request: &HttpRequest,
     actor: &Actor,
     id: PostId,
-) -> Result<AnswerRoom, Error> {
+    change: impl AsyncFnOnce(&mut Tx) -> Result<Post, Error>,
+) -> Result<HttpResponse, Error> {
     let found = lookups.run(async |conn| db::post::look_up(conn, id).await).await?;
-    let found = found.ok_or(Error::PostNotFound)?;
+    let found = found.ok_or(POST_NOT_FOUND)?;
     if !may_edit(actor, &found.post) {
-        return Err(Error::Forbidden);
+        return Err(FORBIDDEN.into());
     }
-    Ok(AnswerRoom::for_author(request, found.bytes).await?)
+    reserve(request, found.bytes).await?;
+    let post = app.db.tx(change).await?;
+    Ok(HttpResponse::Ok().json(view(app, post).await))
 }
 
 /// The post with the content of its embeds; those that cannot be had now are shown without.
@@ -131,13 +135,10 @@ async fn view(app: &App, post: Post) -> PostView {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreatePost {
-    #[schema(min_length = 1, max_length = 256)]
-    title: String,
-    #[schema(max_length = 1000)]
-    summary: Option<String>,
+    title: Title,
+    summary: Option<Summary>,
     cover_file_id: Option<FileId>,
-    #[schema(value_type = Option<Vec<Tag>>, max_items = 20)]
-    tags: Option<Vec<String>>,
+    tags: Option<Tags>,
     /// The company that the post is written for: the token's, or none.
     author_company_id: Option<CompanyId>,
 }
@@ -145,36 +146,12 @@ pub struct CreatePost {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UpdatePost {
-    #[schema(min_length = 1, max_length = 256)]
-    title: String,
-    #[schema(max_length = 1000)]
-    summary: Option<String>,
+    title: Title,
+    summary: Option<Summary>,
     cover_file_id: Option<FileId>,
-    #[schema(value_type = Option<Vec<Tag>>, max_items = 20)]
-    tags: Option<Vec<String>>,
+    tags: Option<Tags>,
     /// The version that the caller has seen; another one is a conflict.
     version: Option<i64>,
-}
-
-fn parse_metadata(
-    title: String,
-    summary: Option<String>,
-    cover_file_id: Option<FileId>,
-    tags: Option<Vec<String>>,
-) -> Result<Metadata, Problem> {
-    let mut fields = Fields::default();
-    let title = fields.check("/Title", Title::parse(title));
-    let summary = fields.check("/Summary", summary.map(Summary::parse).transpose());
-    let tags = tags.unwrap_or_default();
-    let few =
-        if tags.len() > MAX_TAGS { Err(Invalid::new("too_many").with("max", MAX_TAGS)) } else { Ok(()) };
-    fields.check("/Tags", few);
-    let tags: Option<Vec<Tag>> = (0..)
-        .zip(tags)
-        .map(|(at, tag): (usize, _)| fields.check(&format!("/Tags/{at}"), Tag::parse(tag)))
-        .collect();
-    let all = title.zip(summary).zip(tags);
-    fields.finish(all.map(|((title, summary), tags)| Metadata { title, summary, cover_file_id, tags }))
 }
 
 /// Write a post.
@@ -191,7 +168,8 @@ pub async fn create_post(
     body: Json<CreatePost>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreatePost { title, summary, cover_file_id, tags, author_company_id }) = body;
-    let metadata = parse_metadata(title, summary, cover_file_id, tags)?;
+    let tags = tags.unwrap_or_default().into_inner();
+    let metadata = Metadata { title, summary, cover_file_id, tags };
     let now = runtime::clock::now();
     let actor = permitted.actor;
     let post = app
@@ -206,13 +184,16 @@ pub async fn create_post(
 /// Published ones are for everybody, others for those who may change them. Embeds show what was frozen for them.
 #[utoipa::path(
     tag = "Posts", security(()), params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "The post with its embeds", body = PostView))
+    responses(
+        (status = 200, description = "The post with its embeds", body = PostView),
+        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+    )
 )]
-#[get("/api/v1/posts/{post_id}")]
+#[get("/api/v1/posts/{post_id}", wrap = "from_fn(::web::cacheable)")]
 pub async fn get_post(
     app: Data<App>,
-    id: Path<PostId>,
     guest: Guest,
+    id: Path<PostId>,
     address: ClientAddress,
     lookups: Data<Lookups>,
     request: HttpRequest,
@@ -222,14 +203,14 @@ pub async fn get_post(
     }
     let may_see = |post: &Post| may_see(guest.actor.as_ref(), post);
     let found = lookups.run(async |conn| db::post::look_up(conn, *id).await).await?;
-    let found = found.filter(|found| may_see(&found.post)).ok_or(Error::PostNotFound)?;
-    let room = AnswerRoom::for_reader(&request, found.bytes).await?;
+    let found = found.filter(|found| may_see(&found.post)).ok_or(POST_NOT_FOUND)?;
+    reserve(&request, found.bytes).await?;
     let post = if found.is_whole {
         found.post
     } else {
-        db::post::read(&app.db, *id).await?.filter(may_see).ok_or(Error::PostNotFound)?
+        db::post::read(&app.db, *id).await?.filter(may_see).ok_or(POST_NOT_FOUND)?
     };
-    Ok(room.answer(&view(&app, post).await))
+    Ok(HttpResponse::Ok().json(view(&app, post).await))
 }
 
 /// Replace the metadata of a post.
@@ -242,19 +223,20 @@ pub async fn get_post(
 #[put("/api/v1/posts/{post_id}")]
 pub async fn update_post(
     app: Data<App>,
-    id: Path<PostId>,
     actor: Actor,
+    id: Path<PostId>,
     lookups: Data<Lookups>,
     request: HttpRequest,
     body: Json<UpdatePost>,
 ) -> Result<HttpResponse, Error> {
     let Json(UpdatePost { title, summary, cover_file_id, tags, version }) = body;
-    let metadata = parse_metadata(title, summary, cover_file_id, tags)?;
-    let room = room(&request, &lookups, &actor, *id).await?;
+    let tags = tags.unwrap_or_default().into_inner();
+    let metadata = Metadata { title, summary, cover_file_id, tags };
     let now = runtime::clock::now();
-    let post =
-        app.db.tx(async |tx| ops::post::update_post(tx, &actor, now, *id, version, metadata).await).await?;
-    Ok(room.answer(&view(&app, post).await))
+    change(&app, &lookups, &request, &actor, *id, async |tx| {
+        ops::post::update_post(tx, &actor, now, *id, version, metadata).await
+    })
+    .await
 }
 
 /// Delete a post.
@@ -265,7 +247,7 @@ pub async fn update_post(
     responses((status = 204, description = "Deleted"))
 )]
 #[delete("/api/v1/posts/{post_id}")]
-pub async fn delete_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Result<HttpResponse, Error> {
+pub async fn delete_post(app: Data<App>, actor: Actor, id: Path<PostId>) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
     app.db.tx(async |tx| ops::post::delete_post(tx, &actor, now, *id).await).await?;
     Ok(HttpResponse::NoContent().finish())
@@ -281,15 +263,16 @@ pub async fn delete_post(app: Data<App>, id: Path<PostId>, actor: Actor) -> Resu
 #[post("/api/v1/posts/{post_id}/publish")]
 pub async fn publish_post(
     app: Data<App>,
-    id: Path<PostId>,
     actor: Actor,
+    id: Path<PostId>,
     lookups: Data<Lookups>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    let room = room(&request, &lookups, &actor, *id).await?;
     let now = runtime::clock::now();
-    let post = app.db.tx(async |tx| ops::post::publish_post(tx, &actor, now, *id).await).await?;
-    Ok(room.answer(&view(&app, post).await))
+    change(&app, &lookups, &request, &actor, *id, async |tx| {
+        ops::post::publish_post(tx, &actor, now, *id).await
+    })
+    .await
 }
 
 /// Take a post from the public.
@@ -302,15 +285,16 @@ pub async fn publish_post(
 #[post("/api/v1/posts/{post_id}/unpublish")]
 pub async fn unpublish_post(
     app: Data<App>,
-    id: Path<PostId>,
     actor: Actor,
+    id: Path<PostId>,
     lookups: Data<Lookups>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    let room = room(&request, &lookups, &actor, *id).await?;
     let now = runtime::clock::now();
-    let post = app.db.tx(async |tx| ops::post::unpublish_post(tx, &actor, now, *id).await).await?;
-    Ok(room.answer(&view(&app, post).await))
+    change(&app, &lookups, &request, &actor, *id, async |tx| {
+        ops::post::unpublish_post(tx, &actor, now, *id).await
+    })
+    .await
 }
 
 /// Put a post away for good.
@@ -323,13 +307,14 @@ pub async fn unpublish_post(
 #[post("/api/v1/posts/{post_id}/archive")]
 pub async fn archive_post(
     app: Data<App>,
-    id: Path<PostId>,
     actor: Actor,
+    id: Path<PostId>,
     lookups: Data<Lookups>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    let room = room(&request, &lookups, &actor, *id).await?;
     let now = runtime::clock::now();
-    let post = app.db.tx(async |tx| ops::post::archive_post(tx, &actor, now, *id).await).await?;
-    Ok(room.answer(&view(&app, post).await))
+    change(&app, &lookups, &request, &actor, *id, async |tx| {
+        ops::post::archive_post(tx, &actor, now, *id).await
+    })
+    .await
 }

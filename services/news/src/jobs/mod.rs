@@ -1,5 +1,3 @@
 //! Work after commit.
 
-mod snapshot_detach_retry;
-
-pub use snapshot_detach_retry::SnapshotDetachRetry;
+pub mod snapshot_detach_retry;

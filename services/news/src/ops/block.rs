@@ -15,7 +15,7 @@ use crate::domain::{
     Block, BlockId, EditId, Embed, Post, PostId, PostStatus, SelectionId, SnapshotId, embed_snapshot_ids,
     may_edit,
 };
-use crate::error::Error;
+use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND, SNAPSHOT_INVALID, selections_unavailable};
 
 /// Calls to selections that one edit has under way at once.
 const CALLS: usize = 8;
@@ -58,9 +58,9 @@ struct Edit {
 /// selections, if any; the version that was read holds both together.
 ///
 /// # Errors
-/// In this order: [`Error::PostNotFound`], `Archived`, [`Error::Forbidden`]; [`Error::SnapshotInvalid`];
-/// [`Error::SelectionSourceDeleted`], [`Error::SelectionSourceEmpty`], [`Error::SelectionsUnavailable`];
-/// [`Error::Conflict`].
+/// In this order: [`POST_NOT_FOUND`], `POST_ARCHIVED`, [`FORBIDDEN`]; [`SNAPSHOT_INVALID`];
+/// `SELECTION_SOURCE_DELETED`, `SELECTION_SOURCE_EMPTY`, `SELECTIONS_UNAVAILABLE`;
+/// [`CONFLICT`].
 pub async fn set_post_blocks(
     lookups: &Lookups,
     db: &Db,
@@ -85,22 +85,22 @@ pub async fn set_post_blocks(
         let calls = resolve(selections, actor, &edit.post, &sources, &blocks);
         let resolved = tokio::time::timeout(CALLS_DEADLINE, calls)
             .await
-            .map_err(|_| Error::SelectionsUnavailable("too slow".to_owned()))??;
+            .map_err(|_| selections_unavailable(&"too slow"))??;
         match save(db, actor, now, edit, &blocks, &resolved).await {
             Err(Stale::Detaching(snapshots)) => release(db, selections, now, &blocks, &snapshots).await?,
             Err(Stale::Failed(error)) => return Err(error),
             Ok(post) => return Ok(post),
         }
     }
-    Err(Error::Conflict)
+    Err(CONFLICT.into())
 }
 
 /// Rules 3 and 4.
 async fn admit(lookups: &Lookups, actor: &Actor, id: PostId) -> Result<Post, Error> {
     let post = lookups.run(async |conn| db::post::find_embeds(conn, id).await).await?;
-    let post = post.ok_or(Error::PostNotFound)?;
+    let post = post.ok_or(POST_NOT_FOUND)?;
     post.check_editable()?;
-    if may_edit(actor, &post) { Ok(post) } else { Err(Error::Forbidden) }
+    if may_edit(actor, &post) { Ok(post) } else { Err(FORBIDDEN.into()) }
 }
 
 /// What is in the post is active and its own: only this service detaches, and only what is in no post.
@@ -141,7 +141,7 @@ async fn check_snapshot(selections: &Selections, post: PostId, id: SnapshotId) -
     snapshot
         .filter(|snapshot| snapshot.post_id == post && snapshot.status == "Active")
         .map(|snapshot| Resolved { source: snapshot.source_selection_id, taken: snapshot.taken })
-        .ok_or(Error::SnapshotInvalid(id))
+        .ok_or_else(|| SNAPSHOT_INVALID.into())
 }
 
 /// Why an edit was not saved.
@@ -189,7 +189,7 @@ async fn save(
         }
         // Claims that are gone were looked after meanwhile: what was taken for them may be detached.
         if settled < claims {
-            return Err(Error::Conflict.into());
+            return Err(CONFLICT.into());
         }
         let gone = before.into_iter().filter(|id| !after.contains(id));
         db::snapshot::let_go(tx, post.id, gone, "BlockReplaced", now).await?;
@@ -212,7 +212,7 @@ async fn release(
     let asked: HashSet<SnapshotId> = snapshots(blocks).collect();
     for id in detaching {
         if asked.contains(id) {
-            return Err(Error::SnapshotInvalid(*id));
+            return Err(SNAPSHOT_INVALID.into());
         }
         selections.detach_snapshot(*id, "BlockReplaced").await?;
         db.tx(async |tx| db::snapshot::done(tx, *id, now).await).await?;
@@ -233,7 +233,7 @@ impl NewBlock {
             Self::Ready(block) => Ok(block.clone()),
             Self::Embed { block_id, sort_order, of } => {
                 // What was not resolved has stopped the edit before; rather a conflict than a lost block.
-                let Resolved { source, taken } = resolved.get(of).ok_or(Error::Conflict)?;
+                let Resolved { source, taken } = resolved.get(of).ok_or(CONFLICT)?;
                 Ok(Block::SelectionEmbed(Embed {
                     block_id: *block_id,
                     sort_order: *sort_order,

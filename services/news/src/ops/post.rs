@@ -9,7 +9,7 @@ use crate::db;
 use crate::domain::{
     FileId, Post, PostId, PostStatus, Summary, Tag, Title, embed_snapshot_ids, may_create, may_edit,
 };
-use crate::error::Error;
+use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::events::PostPublished;
 
 /// What a post says of itself.
@@ -21,7 +21,7 @@ pub struct Metadata {
 }
 
 /// # Errors
-/// [`Error::Forbidden`]
+/// [`FORBIDDEN`]
 pub async fn create_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -30,7 +30,7 @@ pub async fn create_post(
     metadata: Metadata,
 ) -> Result<Post, Error> {
     if !may_create(actor, author_company_id) {
-        return Err(Error::Forbidden);
+        return Err(FORBIDDEN.into());
     }
     let post = Post {
         id: PostId::generate(),
@@ -54,7 +54,7 @@ pub async fn create_post(
 }
 
 /// # Errors
-/// [`Error::PostNotFound`], [`Error::Forbidden`], `Archived`, [`Error::Conflict`]
+/// [`POST_NOT_FOUND`], [`FORBIDDEN`], `Archived`, [`CONFLICT`]
 pub async fn update_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -73,7 +73,7 @@ pub async fn update_post(
         return Ok(post);
     }
     if version.is_some_and(|seen| seen != post.version) {
-        return Err(Error::Conflict);
+        return Err(CONFLICT.into());
     }
     post.title = new.title;
     post.summary = new.summary;
@@ -87,7 +87,7 @@ pub async fn update_post(
 }
 
 /// # Errors
-/// [`Error::PostNotFound`], [`Error::Forbidden`], [`Error::Post`], [`Error::Conflict`]
+/// [`POST_NOT_FOUND`], [`FORBIDDEN`], `POST_ARCHIVED`, `POST_INVALID_TRANSITION`, [`CONFLICT`]
 pub async fn publish_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -103,7 +103,7 @@ pub async fn publish_post(
 }
 
 /// # Errors
-/// [`Error::PostNotFound`], [`Error::Forbidden`], [`Error::Post`], [`Error::Conflict`]
+/// [`POST_NOT_FOUND`], [`FORBIDDEN`], `POST_ARCHIVED`, `POST_INVALID_TRANSITION`, [`CONFLICT`]
 pub async fn unpublish_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -118,7 +118,7 @@ pub async fn unpublish_post(
 }
 
 /// # Errors
-/// [`Error::PostNotFound`], [`Error::Forbidden`], [`Error::Post`], [`Error::Conflict`]
+/// [`POST_NOT_FOUND`], [`FORBIDDEN`], `POST_ARCHIVED`, `POST_INVALID_TRANSITION`, [`CONFLICT`]
 pub async fn archive_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -134,7 +134,7 @@ pub async fn archive_post(
 /// Soft; the snapshots of its embeds are detached (`PostDeleted`).
 ///
 /// # Errors
-/// [`Error::PostNotFound`], [`Error::Forbidden`]
+/// [`POST_NOT_FOUND`], [`FORBIDDEN`]
 pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: PostId) -> Result<(), Error> {
     // Under its lock: of deletions that race, the second finds nothing any more.
     let mut post = admit(actor, db::post::lock_embeds(tx, id).await?)?;
@@ -151,8 +151,8 @@ async fn find_for_edit(tx: &mut Tx, actor: &Actor, id: PostId) -> Result<Post, E
 }
 
 fn admit(actor: &Actor, post: Option<Post>) -> Result<Post, Error> {
-    let post = post.ok_or(Error::PostNotFound)?;
-    if may_edit(actor, &post) { Ok(post) } else { Err(Error::Forbidden) }
+    let post = post.ok_or(POST_NOT_FOUND)?;
+    if may_edit(actor, &post) { Ok(post) } else { Err(FORBIDDEN.into()) }
 }
 
 async fn save(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, post: &mut Post) -> Result<(), Error> {

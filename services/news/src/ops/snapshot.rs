@@ -6,12 +6,10 @@ use time::{Duration, OffsetDateTime};
 
 use crate::clients::Selections;
 use crate::db;
-use crate::db::snapshot::{Claim, Detach};
+use crate::db::snapshot::Claim;
 use crate::domain::{Post, SnapshotId, embed_snapshot_ids};
-use crate::error::Error;
+use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY};
 
-/// Waits between attempts grow to this.
-const MAX_PAUSE: Duration = Duration::seconds(30);
 /// Before a claim that could not be settled is looked at again.
 const CLAIM_PAUSE: Duration = Duration::seconds(5);
 
@@ -23,30 +21,24 @@ pub async fn detach_snapshot(
     db: &Db,
     selections: &Selections,
     now: OffsetDateTime,
-    detach: &Detach,
+    id: SnapshotId,
 ) -> Result<(), Error> {
-    let id = detach.snapshot_id;
-    let started = db
+    let reason = db
         .tx(async |tx| {
-            let post = db::post::lock_embeds(tx, detach.post_id).await?;
+            let Some(post) = db::snapshot::post_of(tx, id).await? else { return Ok(None) };
+            let post = db::post::lock_embeds(tx, post).await?;
             if embeds(post.as_ref(), id) {
                 db::snapshot::forget(tx, id).await?;
-                return Ok(false);
+                return Ok(None);
             }
             db::snapshot::start(tx, id).await
         })
         .await?;
-    if !started {
-        return Ok(());
+    if let Some(reason) = reason {
+        selections.detach_snapshot(id, &reason).await?;
+        db.tx(async |tx| db::snapshot::done(tx, id, now).await).await?;
     }
-    match selections.detach_snapshot(id, &detach.reason).await {
-        Ok(()) => Ok(db.tx(async |tx| db::snapshot::done(tx, id, now).await).await?),
-        Err(error) => {
-            let pause = Duration::seconds(1 << detach.attempts.clamp(0, 5)).min(MAX_PAUSE);
-            db.tx(async |tx| db::snapshot::postpone(tx, id, now, pause).await).await?;
-            Err(error)
-        }
-    }
+    Ok(())
 }
 
 /// Finds out what became of a snapshot that an edit was taking when it failed, and has it detached if
@@ -66,7 +58,7 @@ pub async fn settle_claim(
         .await;
     let snapshot = match taken {
         Ok(taken) => Some(taken.snapshot_id),
-        Err(Error::SelectionSourceDeleted | Error::SelectionSourceEmpty) => None,
+        Err(error) if error.is(SELECTION_SOURCE_DELETED) || error.is(SELECTION_SOURCE_EMPTY) => None,
         Err(error) => {
             db.tx(async |tx| db::snapshot::postpone_claim(tx, claim, now + CLAIM_PAUSE).await).await?;
             return Err(error);

@@ -12,19 +12,22 @@ use crate::{
     text_block,
 };
 
+/// In platform scope: for every company that the route reaches, and creating reaches the token's alone.
+const EVERY_COMPANY: &str = "news.posts.create-company@platform";
+
 /// INV-NWS-007: each operation on a company's draft, and what it answers to whom. Whoever may not see the
 /// draft does not find it; whoever may not change it is told so.
 const TABLE: &str = "
-    operation       | author | company manager | manager | colleague | other manager | stranger | guest | forged | news | crm | other machines
-    list_posts      |  200   |       200       |   200   |    200    |      200      |   200    |  200  |  200   | 200  | 200 |  200
-    create_post     |  201   |       201       |   403   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
-    get_post        |  200   |       200       |   200   |    404    |      404      |   404    |  404  |  404   | 404  | 404 |  404
-    update_post     |  200   |       200       |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
-    set_post_blocks |  200   |       200       |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
-    publish_post    |  200   |       200       |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
-    unpublish_post  |  200   |       200       |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
-    archive_post    |  200   |       200       |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
-    delete_post     |  204   |       204       |   204   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    operation       | author | company manager | all companies | manager | colleague | other manager | stranger | guest | forged | news | crm | other machines
+    list_posts      |  200   |       200       |      200      |   200   |    200    |      200      |   200    |  200  |  200   | 200  | 200 |  200
+    create_post     |  201   |       201       |      403      |   403   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    get_post        |  200   |       200       |      200      |   200   |    404    |      404      |   404    |  404  |  404   | 404  | 404 |  404
+    update_post     |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    set_post_blocks |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    publish_post    |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    unpublish_post  |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    archive_post    |  200   |       200       |      200      |   200   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
+    delete_post     |  204   |       204       |      204      |   204   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
 ";
 
 /// A company's draft with a block, published where it is to be taken back, and a request that concerns it.
@@ -49,15 +52,12 @@ async fn prepare(operation: &str) -> Case {
         },
         people: vec![
             ("author", vec![author]),
-            ("company manager", vec![claims(Some(company), &[CREATE_COMPANY])]),
             (
-                "manager",
-                vec![
-                    claims(None, &[MANAGE]),
-                    claims(Some(guid()), &["news.posts.manage@organization"]),
-                    claims(None, &["news.posts.manage@platform"]),
-                ],
+                "company manager",
+                vec![claims(Some(company), &[CREATE_COMPANY]), claims(Some(company), &[EVERY_COMPANY])],
             ),
+            ("all companies", vec![claims(None, &[EVERY_COMPANY]), claims(Some(guid()), &[EVERY_COMPANY])]),
+            ("manager", vec![claims(None, &[MANAGE]), claims(Some(guid()), &[MANAGE])]),
             ("colleague", vec![claims(Some(company), &[]), claims(Some(company), &[MANAGE_OWN])]),
             ("other manager", vec![claims(Some(guid()), &[CREATE_COMPANY]), claims(None, &[CREATE_COMPANY])]),
             (
@@ -65,6 +65,7 @@ async fn prepare(operation: &str) -> Case {
                 vec![
                     claims(None, &[]),
                     claims(None, &[MANAGE_OWN]),
+                    claims(Some(company), &["news.posts.manage", "news.posts.manage@organization"]),
                     claims(None, &["news.posts.manage@elsewhere", "news.posts.create-company@"]),
                     claims(Some(company), &["crm.deals.manage@platform", "news.posts", "news.posts.managed"]),
                 ],
@@ -120,7 +121,7 @@ async fn every_operation_answers_each_caller_as_the_table_says() {
 async fn a_personal_post_has_no_company_manager() {
     let post = post_of(&person(None, &[MANAGE_OWN]), None).await;
     for company in [None, Some(guid()), Some(Uuid::nil())] {
-        let manager = person(company, &[CREATE_COMPANY]);
+        let manager = person(company, &[CREATE_COMPANY, EVERY_COMPANY]);
         for change in changes(&post) {
             call(&manager, &change).await.expect_problem(403, "FORBIDDEN");
         }

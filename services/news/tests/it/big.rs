@@ -8,7 +8,7 @@ use testkit::client::{Client, send};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::{author, blocks_path, content, embed, list, path, service, sql, text, text_block, with};
+use crate::{author, blocks_path, content, embed, list, path, service, text, text_block, with};
 
 /// On the wire.
 const LIMIT: usize = 24 * 1024 * 1024;
@@ -43,7 +43,7 @@ async fn the_largest_legal_post_is_written_published_and_read() {
 async fn a_post_is_read_whole_however_long() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    let sql = sql(service()).await;
+    let sql = service().sql().await;
     // So many whole texts, and a last one: its length, and what is stored, in bytes.
     let write = async |whole: usize, last: usize| {
         let words = [vec!["w".repeat(20_000); whole], vec!["w".repeat(last)]].concat();

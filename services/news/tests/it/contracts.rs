@@ -1,6 +1,5 @@
 //! What news relies on selections for is what selections documents.
 
-use runtime::Service;
 use serde_json::{Value, json};
 use testkit::client::Answer;
 use testkit::contract::Contract;
@@ -13,7 +12,7 @@ const TAKE: &str = "/api/v1/internal/selections/{selection_id}/snapshots";
 const READ: &str = "/api/v1/internal/snapshots/{snapshot_id}";
 
 fn provider() -> Contract {
-    Contract::read(&selections::Service::contracts().unwrap().openapi).unwrap()
+    Contract::read(&service::contracts::<selections::Service>().unwrap().openapi).unwrap()
 }
 
 #[tokio::test]

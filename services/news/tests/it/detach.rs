@@ -1,12 +1,12 @@
 //! Rule 9: what an edit takes out of a post is detached after it, and what an edit puts back is not.
 
 use serde_json::json;
-use testkit::faults::{Fault, Faults};
+use testkit::faults::{Fault, Faults, Gate};
 use testkit::service::Running;
 
 use crate::{
-    author, author_at, between, detached, embed, embed_snapshot, eventually, path, read_snapshot, selections,
-    service, snapshot_path, sql, start, taking, text, text_block,
+    Author, author, author_at, between, detached, embed, embed_snapshot, eventually, path, read_snapshot,
+    selections, service, snapshot_path, start, taking, text, text_block,
 };
 
 /// The path at which news detaches a snapshot.
@@ -16,7 +16,7 @@ pub fn detaching(snapshot: &str) -> String {
 
 /// Waits until no detachment and no claim of the post is open.
 pub async fn settled(news: &Running, post: &str) {
-    let sql = sql(news).await;
+    let sql = news.sql().await;
     let open = "select (select count(*) from snapshot_detach where post_id = $1::text::uuid and detached_at is null) \
                 + (select count(*) from snapshot_claim where post_id = $1::text::uuid)";
     eventually("every snapshot is settled", async || {
@@ -27,11 +27,32 @@ pub async fn settled(news: &Running, post: &str) {
 
 /// What waits for its time is due now.
 pub async fn hurry(news: &Running, post: &str) {
-    let sql = sql(news).await;
-    for table in ["snapshot_detach", "snapshot_claim"] {
-        let now = format!("update {table} set due_at = now() where post_id = $1::text::uuid");
-        sql.execute(&now, &[&post]).await.unwrap();
+    let sql = news.sql().await;
+    for now in [
+        "update job set due_at = now() where kind = 'snapshot-detach-retry' and run is null \
+         and key in (select snapshot_id::text from snapshot_detach where post_id = $1::text::uuid)",
+        "update snapshot_claim set due_at = now() where post_id = $1::text::uuid",
+    ] {
+        sql.execute(now, &[&post]).await.unwrap();
     }
+}
+
+/// Has the job be busy with as many other snapshots as it works on at once. Answers those, and what holds them.
+async fn busy(author: &Author, between: &Faults) -> (Vec<String>, Vec<Gate>) {
+    let mut embeds = Vec::new();
+    for _ in 0..8 {
+        embeds.push(embed(&author.create_selection().await));
+    }
+    let post = author.create_post().await;
+    let saved = author.set_blocks(&post, embeds).await.expect(200);
+    let others = saved["EmbedSnapshotIds"].as_array().unwrap().iter().map(|id| text(id).to_owned());
+    let others: Vec<String> = others.collect();
+    let gates: Vec<Gate> = others.iter().map(|other| between.hold(detaching(other))).collect();
+    author.set_blocks(&post, []).await.expect(200);
+    for gate in &gates {
+        gate.arrived().await;
+    }
+    (others, gates)
 }
 
 /// Rule 9: a replaced embed.
@@ -143,18 +164,15 @@ async fn a_snapshot_that_is_put_back_in_time_stays() {
     let news = start(&between.url());
     let author = author_at(&news);
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    // The job is busy with another snapshot while this one waits.
-    let (busy, other) = author.embed(&author.create_selection().await).await;
-    let gate = between.hold(detaching(&other));
-    author.set_blocks(&busy, []).await.expect(200);
-    gate.arrived().await;
+    // The job is busy with others while this one waits.
+    let (others, gates) = busy(&author, &between).await;
 
     author.set_blocks(&post, []).await.expect(200);
     let saved = author.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect(200);
-    gate.open();
+    gates.iter().for_each(Gate::open);
 
     assert_eq!(saved["EmbedSnapshotIds"], json!([snapshot]));
-    assert_eq!(detached(&other).await, "BlockReplaced");
+    assert_eq!(detached(&others[0]).await, "BlockReplaced");
     settled(&news, &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
     assert!(between.calls(detaching(&snapshot)).is_empty());
@@ -168,17 +186,14 @@ async fn a_source_that_is_embedded_again_in_time_keeps_its_snapshot() {
     let author = author_at(&news);
     let selection = author.create_selection().await;
     let (post, snapshot) = author.embed(&selection).await;
-    let (busy, other) = author.embed(&author.create_selection().await).await;
-    let gate = between.hold(detaching(&other));
-    author.set_blocks(&busy, []).await.expect(200);
-    gate.arrived().await;
+    let (others, gates) = busy(&author, &between).await;
 
     author.set_blocks(&post, []).await.expect(200);
     let saved = author.set_blocks(&post, [embed(&selection)]).await.expect(200);
-    gate.open();
+    gates.iter().for_each(Gate::open);
 
     assert_eq!(saved["EmbedSnapshotIds"], json!([snapshot]));
-    detached(&other).await;
+    detached(&others[0]).await;
     settled(&news, &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
 }
@@ -243,7 +258,7 @@ async fn a_snapshot_that_is_detached_under_an_edit_is_not_embedded() {
         .await;
         detachment.open();
         detached(&old).await;
-        let sql = sql(service()).await;
+        let sql = service().sql().await;
         eventually("the detachment is over", async || {
             let open = "select count(*) from snapshot_detach where snapshot_id = $1::text::uuid and detached_at is null";
             (sql.query_one(open, &[&old]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
@@ -276,7 +291,7 @@ async fn a_snapshot_that_is_detached_under_an_edit_is_invalid() {
         waiting.arrived().await;
         detachment.open();
         detached(&old).await;
-        let sql = sql(service()).await;
+        let sql = service().sql().await;
         eventually("the detachment is over", async || {
             let open = "select count(*) from snapshot_detach where snapshot_id = $1::text::uuid and detached_at is null";
             (sql.query_one(open, &[&old]).await.unwrap().get::<_, i64>(0) == 0).then_some(())

@@ -66,6 +66,7 @@ async fn an_event_has_the_whole_envelope() {
     assert_eq!(header("ce_type"), Some(PUBLISHED));
     assert_eq!(header("ce_source"), Some("/news"));
     assert_eq!(header("ce_subject"), Some(post.as_str()));
+    assert_eq!(header("aggregatetype"), Some("Post"));
     assert_eq!(header("contractversion"), Some("1"));
     assert_eq!(header("content-type"), Some("application/json"));
     header("ce_id").unwrap().parse::<Uuid>().unwrap();

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use futures_util::future::{join_all, join3};
 use serde_json::{Value, json};
 use testkit::client::Client;
-use testkit::issuer::Claims;
+use testkit::issuer::{CLIENTS, Claims, Issuer};
+use testkit::service::Running;
 
 use crate::{
     Author, POSTS, author, author_at, each, formatted, gallery, guid, list, path, service, start, text,
@@ -116,6 +117,20 @@ async fn no_query_breaks_the_search() {
         "forbidden_character",
     );
     guest.get(&format!("{POSTS}?Mine=perhaps")).await.expect_problem(400, "VALIDATION_FAILED");
+}
+
+/// News: what no index answers is not looked for: a query that only excludes, or has none but stop words.
+#[tokio::test]
+async fn a_query_that_names_nothing_finds_nothing() {
+    let (author, mark) = (author(), word());
+    let post = publish(&author, "Spring", &format!("{mark} и")).await;
+    let (none, other): (Vec<String>, _) = (Vec::new(), word());
+    for query in
+        [format!("-{other}"), format!("-{other} -{mark}x"), format!("{mark} or -{other}"), "и".to_owned()]
+    {
+        assert_eq!(find(&query).await, none, "{query}");
+    }
+    assert_eq!(find(&format!("{mark} -{other}")).await, [post]);
 }
 
 /// Rule 8: an edit of a published post updates the projection; of a draft it does not make one.
@@ -353,4 +368,19 @@ async fn the_total_is_right_whatever_races() {
     assert_eq!(list(&news.guest().get(POSTS).await.expect(200)["Items"]).len(), 4);
     author.move_post(&withdrawn[0], "publish").await.expect(200);
     assert_eq!(total().await, 5);
+}
+
+/// Conventions: while the issuer is away nobody knows whose a token is; what it would show is not answered as to
+/// a guest, neither with 401 nor with what guests see.
+#[tokio::test]
+async fn who_cannot_be_judged_is_not_shown_a_guests_feed() {
+    let nobody = "http://127.0.0.1:1";
+    let settings = [("AUTH_ISSUER", nobody), ("SELECTIONS_URL", nobody), ("CLIENT_SECRET", CLIENTS[0].1)];
+    let news = Running::start::<news::Service>(&settings);
+    let person = news.bearer(&Issuer::new(nobody).unwrap().token(&Claims::user(guid())).unwrap());
+    for path in [format!("{POSTS}?Mine=true"), POSTS.to_owned(), path(&guid().to_string())] {
+        person.get(&path).await.expect_problem(503, "SERVICE_UNAVAILABLE");
+    }
+    news.guest().get(&format!("{POSTS}?Mine=true")).await.expect_problem(401, "UNAUTHORIZED");
+    news.guest().get(POSTS).await.expect(200);
 }

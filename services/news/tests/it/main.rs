@@ -5,6 +5,7 @@
 mod access;
 mod big;
 mod blocks;
+mod cache;
 mod contracts;
 mod detach;
 mod documents;
@@ -22,7 +23,6 @@ mod texts;
 mod trace;
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use news::Service;
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ use testkit::client::{Answer, Client};
 use testkit::faults::Faults;
 use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
+use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
 const PUBLISHED: &str = "platform.news.post-published.v1";
@@ -38,7 +39,7 @@ const POSTS: &str = "/api/v1/posts";
 
 const MANAGE_OWN: &str = "news.posts.manage-own";
 const CREATE_COMPANY: &str = "news.posts.create-company";
-const MANAGE: &str = "news.posts.manage";
+const MANAGE: &str = "news.posts.manage@platform";
 
 /// The selections that news calls.
 fn selections() -> &'static Running {
@@ -62,11 +63,6 @@ fn service() -> &'static Running {
 /// A news that calls selections at `selections_url`.
 fn start(selections_url: &str) -> Running {
     Running::start::<Service>(&[("SELECTIONS_URL", selections_url), ("CLIENT_SECRET", CLIENTS[0].1)])
-}
-
-/// An id of anything.
-fn guid() -> Uuid {
-    Uuid::from_u128(rand::random())
 }
 
 /// Somebody who writes posts, here and as an owner of selections.
@@ -211,10 +207,6 @@ async fn detached(snapshot: &str) -> String {
     text(&snapshot.await["DetachReason"]).to_owned()
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().expect("a text")
-}
-
 fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
@@ -222,25 +214,4 @@ fn list(value: &Value) -> &[Value] {
 /// This member of every object of a list.
 fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
     list(objects).iter().map(|object| &object[member]).collect()
-}
-
-/// Asks again until there is an answer.
-async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let answered = async {
-        loop {
-            if let Some(answer) = ask().await {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let in_time = tokio::time::timeout(Duration::from_secs(30), answered).await;
-    in_time.unwrap_or_else(|_| panic!("waited in vain: {what}"))
-}
-
-/// A connection to the service's own tables, for what no edge shows.
-async fn sql(news: &Running) -> tokio_postgres::Client {
-    let client = testkit::database::connect(&news.database_url).await.expect("the database");
-    client.batch_execute("set search_path = news").await.expect("the schema");
-    client
 }

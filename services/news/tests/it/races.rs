@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use testkit::client::Answer;
 
 use crate::{
-    Author, PUBLISHED, author, between, detached, embed, path, selections, service, sql, taking, text,
-    text_block,
+    Author, PUBLISHED, author, between, detached, embed, path, selections, service, taking, text, text_block,
 };
 
 /// Runs an edit that embeds `selection`, and `meanwhile` before it can save.
@@ -34,7 +33,7 @@ async fn is_orphaned(post: &str, selection: &str) {
     let take = format!("/api/v1{}", taking(selection));
     let orphan = selections().machine("news").post(&take, body).await.expect(200);
     let due = "update snapshot_claim set due_at = now() where post_id = $1::text::uuid";
-    sql(service()).await.execute(due, &[&post]).await.unwrap();
+    service().sql().await.execute(due, &[&post]).await.unwrap();
     assert_eq!(detached(text(&orphan["SnapshotId"])).await, "BlockReplaced");
 }
 
@@ -65,7 +64,7 @@ async fn a_conflict_costs_the_winner_nothing() {
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
     let due = "update snapshot_claim set due_at = now() where post_id = $1::text::uuid";
-    let sql = sql(service()).await;
+    let sql = service().sql().await;
     sql.execute(due, &[&post]).await.unwrap();
     crate::eventually("the claim is settled", async || {
         let open = "select count(*) from snapshot_claim where post_id = $1::text::uuid";
@@ -154,7 +153,7 @@ async fn a_waiting_edit_locks_nothing() {
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     interrupted(&author, &post, &selection, async {
         let idle = "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in tr%'";
-        let sql = sql(service()).await;
+        let sql = service().sql().await;
         // Other tests' transactions come and go; one that is held stays.
         crate::eventually("no transaction is open", async || {
             (sql.query_one(idle, &[]).await.unwrap().get::<_, i64>(0) == 0).then_some(())

@@ -64,5 +64,5 @@ async fn a_machine_token_is_kept_until_it_is_refused() {
     scene.between.on(taking(&scene.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
     let before = scene.tries();
     assert_unavailable(scene.edit().await);
-    assert_eq!(scene.tries() - before, 3);
+    assert_eq!(scene.tries() - before, 2);
 }

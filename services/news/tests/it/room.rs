@@ -26,6 +26,7 @@ async fn deploy() -> Deployed {
         ("SELECTIONS_URL", &*between().url()),
         ("CLIENT_SECRET", CLIENTS[0].1),
         ("DATABASE_STATEMENT_TIMEOUT_MS", "30000"),
+        ("TRUSTED_PROXIES", "127.0.0.0/8"),
     ];
     Deployed::start(env!("CARGO_BIN_EXE_news"), &["serve"], &settings).await
 }
@@ -49,27 +50,20 @@ impl Author {
     }
 }
 
-/// `VmRSS` or `VmHWM` of a process, in bytes.
-fn memory(news: &Deployed, which: &str) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", news.process.id().unwrap())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(which)?.strip_prefix(':')).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
-}
-
 /// The largest legal edit, again and again, by one after the other. A single one was measured to take 16
 /// times its body at its peak, and those before it must add little: twice that is the limit.
 #[tokio::test]
 async fn large_posts_one_after_the_other_keep_no_memory() {
     let news = deploy().await;
     let body = content(vec![text_block(&"𐍈".repeat(20_000)); 200]).to_string();
-    let idle = memory(&news, "VmRSS");
+    let idle = news.memory("VmRSS");
     for _ in 0..2 {
         let author = Author::of(&news).await;
         author.put(body.clone()).await.expect(200);
         author.news.post(&format!("{POSTS}/{}/publish", author.post), Value::Null).await.expect(200);
         author.put(body.clone()).await.expect(200);
     }
-    let grown = memory(&news, "VmHWM") - idle;
+    let grown = news.memory("VmHWM") - idle;
     assert!(grown < 32 * body.len(), "{} MiB", grown / MIB);
 }
 
@@ -181,9 +175,9 @@ fn come_again(answer: Answer, status: u16, code: &str) {
 async fn readers_of_large_posts_share_a_room() {
     let news = deploy().await;
     let (_, path, length) = publish_large(&news).await;
-    // The peak begins anew (proc(5)): that of the edit was higher.
-    std::fs::write(format!("/proc/{}/clear_refs", news.process.id().unwrap()), "5").unwrap();
-    let before = memory(&news, "VmHWM");
+    // That of the edit was higher.
+    news.forget_peak();
+    let before = news.memory("VmHWM");
 
     let readers: Vec<_> = (0..24).map(|_| news.caller(&Claims::user(guid()))).collect();
     let answers = join_all(readers.iter().map(|reader| reader.get(&path))).await;
@@ -192,7 +186,7 @@ async fn readers_of_large_posts_share_a_room() {
     for answer in refused {
         come_again(answer, 503, "SERVICE_UNAVAILABLE");
     }
-    let grown = memory(&news, "VmHWM") - before;
+    let grown = news.memory("VmHWM") - before;
     assert!(grown < 8 * length, "{} MiB", grown / MIB);
 }
 
@@ -268,4 +262,50 @@ async fn who_may_not_change_a_large_post_takes_no_room() {
     for answer in answers {
         answer.expect_problem(403, "FORBIDDEN");
     }
+}
+
+/// What a replica is granted (helm/lib/values.yaml).
+const GRANTED: usize = 256 * MIB;
+
+/// Conventions: whatever is read by however many, and however slowly, the process keeps within its memory, and what
+/// the kernel keeps for it counts. The others are answered meanwhile: small answers, and those who change something.
+#[tokio::test]
+async fn slow_readers_of_lists_leave_a_process_within_its_memory() {
+    let news = deploy().await;
+    let author = Author::of(&news).await;
+    // As long as a post can be in a list: each character is six bytes of JSON.
+    let longest = |length: usize| "\u{1}".repeat(length);
+    let tags: Value = (0..20).map(|tag| format!("{}{tag:02}", longest(62))).collect();
+    let post = json!({"Title": longest(256), "Summary": longest(1000), "Tags": tags});
+    for _ in 0..100 {
+        let post = author.news.post(POSTS, post.clone()).await.expect(201);
+        let id = text(&post["Id"]);
+        author.news.put(&blocks_path(id), content([text_block("x")])).await.expect(200);
+        author.news.post(&format!("{POSTS}/{id}/publish"), Value::Null).await.expect(200);
+    }
+    let feed = format!("{POSTS}?PageSize=100");
+    let length = news.guest().get(&feed).await.text.len();
+    assert!(length > MIB, "{length}");
+
+    // Each a guest of their own.
+    let (mut unread, mut refused) = (Vec::new(), 0);
+    while unread.len() * length < 2 * GRANTED && refused < 24 {
+        let answer = news.guest().request(Method::GET, &feed).send().await.unwrap();
+        match answer.status().as_u16() {
+            200 => unread.push(answer),
+            status => {
+                refused += 1;
+                assert!(status == 503 && answer.headers().contains_key("retry-after"), "{status}");
+            }
+        }
+    }
+
+    assert!(unread.len() >= 24 && refused == 24, "{} are read, {refused} refused", unread.len());
+    author.news.post(POSTS, post).await.expect(201);
+    news.guest().get(&format!("{POSTS}?PageSize=1")).await.expect(200);
+    let taken = news.memory("VmHWM") + news.untaken().iter().sum::<usize>();
+    assert!(taken < GRANTED, "{} MiB", taken / MIB);
+    drop(unread);
+    let read = async || (news.guest().get(&feed).await.status == 200).then_some(());
+    eventually("those who leave make room", read).await;
 }

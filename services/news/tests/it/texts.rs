@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{author, author_at, each, formatted, gallery, service, sql, text, text_block, with};
+use crate::{author, author_at, each, formatted, gallery, service, text, text_block, with};
 
 /// The block as it is read after it was written.
 async fn written(block: Value) -> Value {
@@ -129,7 +129,7 @@ async fn what_was_read_can_be_written_again() {
 async fn search_text_follows_the_text_blocks() {
     let author = author_at(service());
     let post = author.create_post().await;
-    let sql = sql(service()).await;
+    let sql = service().sql().await;
     let search_text = async || {
         let row =
             sql.query_one("select search_text from post where id = $1::text::uuid", &[&post]).await.unwrap();

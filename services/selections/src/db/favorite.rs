@@ -1,11 +1,13 @@
 //! Favorites of an owner.
 
-use ::db::{Cached, Conn, Tx};
-use ::web::{Paging, SortKey};
+use ::db::{Cached, Conn, Lookup, Tx};
+use ::web::{Page, Paging, SortKey};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::Serialize;
+use service::list;
+use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
@@ -23,11 +25,12 @@ pub struct FavoriteView {
 }
 
 /// What the list may be sorted by.
-#[derive(Clone, Copy, Debug)]
-pub struct AddedAt;
+#[derive(Clone, Copy, Debug, EnumString, VariantNames)]
+pub enum FavoriteSort {
+    AddedAt,
+}
 
-impl SortKey for AddedAt {
-    const KEYS: &'static [(&'static str, Self)] = &[("AddedAt", Self)];
+impl SortKey for FavoriteSort {
     const DEFAULT: &'static str = "-AddedAt";
 }
 
@@ -66,24 +69,16 @@ pub async fn all(conn: &mut Conn, owner: UserId) -> Result<Vec<PropertyObjectId>
     Ok(ids)
 }
 
-/// One page of them, and how many there are.
+/// One page of them.
 pub async fn list(
-    conn: &mut Conn,
+    conn: Lookup<'_>,
     owner: UserId,
-    paging: &Paging<AddedAt>,
-) -> Result<(Vec<FavoriteView>, i64), ::db::Error> {
-    let of_owner = || favorite::table.filter(favorite::owner_user_id.eq(owner));
-    let page = of_owner()
-        .select(FavoriteView::as_select())
-        .limit(paging.limit())
-        .offset(paging.offset())
-        .into_boxed();
-    let page = if paging.descending {
-        page.order(favorite::added_at.desc())
-    } else {
-        page.order(favorite::added_at.asc())
+    paging: &Paging<FavoriteSort>,
+) -> Result<Page<FavoriteView>, ::db::Error> {
+    let own = || favorite::table.filter(favorite::owner_user_id.eq(owner));
+    let order = match paging.sort {
+        FavoriteSort::AddedAt => list::by(paging, favorite::added_at),
     };
-    let rows = page.then_order_by(favorite::property_object_id).load(conn).await?;
-    let total = of_owner().count().get_result(conn).await?;
-    Ok((rows, total))
+    let sorted = own().select(FavoriteView::as_select()).order((order, favorite::property_object_id));
+    Ok(list::page(conn, paging, sorted, own().select(favorite::property_object_id)).await?)
 }

@@ -1,19 +1,21 @@
 //! Selections as they are stored and as they are read.
 
 use ::db::{Cached, Conn, Json, Lookup, Tx};
-use ::web::{Paging, SortKey};
+use ::web::{Page, Paging, SortKey};
 use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use service::list;
+use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::schema::selection;
 use crate::domain::{Description, Item, PublicCode, Selection, SelectionId, Title};
-use crate::error::Error;
+use crate::error::{CONFLICT, Error};
 
 /// A selection as its owner and the CRM see it, which is also its row.
 #[derive(Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
@@ -111,7 +113,7 @@ impl From<PublicCode> for String {
 }
 
 /// What an owner's list may be sorted by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum SelectionSort {
     CreatedAt,
     UpdatedAt,
@@ -119,8 +121,6 @@ pub enum SelectionSort {
 }
 
 impl SortKey for SelectionSort {
-    const KEYS: &'static [(&'static str, Self)] =
-        &[("CreatedAt", Self::CreatedAt), ("UpdatedAt", Self::UpdatedAt), ("Title", Self::Title)];
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
@@ -144,7 +144,7 @@ pub async fn find(conn: &mut Conn, id: SelectionId) -> Result<Option<Selection>,
 /// gets the new one.
 ///
 /// # Errors
-/// [`Error::Conflict`] when somebody else was first.
+/// [`CONFLICT`] when somebody else was first.
 pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
     let row = selection::table.find(changed.id).filter(selection::version.eq(changed.version));
     let save = diesel::update(row).set((
@@ -157,7 +157,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
     ));
     let saved = Cached(save).execute(tx.conn()).await?;
     if saved == 0 {
-        return Err(Error::Conflict);
+        return Err(CONFLICT.into());
     }
     changed.version += 1;
     Ok(())
@@ -174,29 +174,20 @@ pub async fn open(mut conn: Lookup<'_>, code: &PublicCode) -> QueryResult<Option
         .optional()
 }
 
-/// One page of an owner's selections, and how many there are.
+/// One page of an owner's selections.
 pub async fn list_of_owner(
-    conn: &mut Conn,
+    conn: Lookup<'_>,
     owner: UserId,
     paging: &Paging<SelectionSort>,
-) -> Result<(Vec<SelectionView>, i64), ::db::Error> {
-    let of_owner = || {
+) -> Result<Page<SelectionView>, ::db::Error> {
+    let own = || {
         selection::table.filter(selection::owner_user_id.eq(owner)).filter(selection::deleted_at.is_null())
     };
-    let page = of_owner()
-        .select(SelectionView::as_select())
-        .limit(paging.limit())
-        .offset(paging.offset())
-        .into_boxed();
-    let page = match (paging.sort, paging.descending) {
-        (SelectionSort::CreatedAt, false) => page.order(selection::created_at.asc()),
-        (SelectionSort::CreatedAt, true) => page.order(selection::created_at.desc()),
-        (SelectionSort::UpdatedAt, false) => page.order(selection::updated_at.asc()),
-        (SelectionSort::UpdatedAt, true) => page.order(selection::updated_at.desc()),
-        (SelectionSort::Title, false) => page.order(selection::title.asc()),
-        (SelectionSort::Title, true) => page.order(selection::title.desc()),
+    let order = match paging.sort {
+        SelectionSort::CreatedAt => list::by(paging, selection::created_at),
+        SelectionSort::UpdatedAt => list::by(paging, selection::updated_at),
+        SelectionSort::Title => list::by(paging, selection::title),
     };
-    let rows = page.then_order_by(selection::id).load(conn).await?;
-    let total = of_owner().count().get_result(conn).await?;
-    Ok((rows, total))
+    let sorted = own().select(SelectionView::as_select()).order((order, selection::id));
+    Ok(list::page(conn, paging, sorted, own().select(selection::id)).await?)
 }

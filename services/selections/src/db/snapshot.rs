@@ -34,7 +34,7 @@ pub struct SnapshotRow {
     pub items: Json<Vec<SnapshotItem>>,
     pub created_at: OffsetDateTime,
     #[diesel(skip_insertion)]
-    pub detach_reason: Option<String>,
+    pub detach_reason: Option<DetachReason>,
     #[diesel(skip_insertion)]
     pub detached_at: Option<OffsetDateTime>,
 }
@@ -58,13 +58,6 @@ impl SnapshotRow {
 
     pub fn status(&self) -> SnapshotStatus {
         if self.detached_at.is_none() { SnapshotStatus::Active } else { SnapshotStatus::Detached }
-    }
-}
-
-fn stored(reason: DetachReason) -> &'static str {
-    match reason {
-        DetachReason::BlockReplaced => "BlockReplaced",
-        DetachReason::PostDeleted => "PostDeleted",
     }
 }
 
@@ -103,7 +96,7 @@ pub async fn detach(
     now: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
     let detach = diesel::update(snapshot::table.find(id).filter(snapshot::detached_at.is_null()))
-        .set((snapshot::detach_reason.eq(stored(reason)), snapshot::detached_at.eq(now)));
+        .set((snapshot::detach_reason.eq(reason), snapshot::detached_at.eq(now)));
     Cached(detach).execute(tx.conn()).await?;
     Ok(())
 }

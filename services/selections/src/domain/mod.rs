@@ -8,7 +8,7 @@ mod snapshot;
 pub use items::{Item, ItemOrder, ItemsError, MAX_ITEMS};
 pub use public_code::PublicCode;
 pub use selection::{ChangedField, Description, Selection, Title};
-pub use snapshot::{DetachReason, ShownObject, SnapshotItem, SourceError, freeze};
+pub use snapshot::{DetachReason, ShownObject, SnapshotItem, freeze};
 
 ids::typed_id!(
     /// A selection.

@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use values::Money;
+use values::{Code, Money};
 
 use super::{Item, PropertyObjectId, Selection};
+use crate::error::{SOURCE_DELETED, SOURCE_EMPTY};
 
-/// Why a block let its snapshot go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub enum DetachReason {
-    BlockReplaced,
-    PostDeleted,
+values::text_enum! {
+    /// Why a block let its snapshot go.
+    pub enum DetachReason {
+        BlockReplaced,
+        PostDeleted,
+    }
 }
 
 /// What a property object shows to the public, as its last event told.
@@ -52,24 +54,17 @@ pub struct SnapshotItem {
     pub shown: Option<ShownObject>,
 }
 
-/// Why no snapshot can be taken of a selection (INV-SNP-002).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SourceError {
-    Deleted,
-    Empty,
-}
-
 impl Selection {
     /// INV-SNP-002: a snapshot is taken only of an active, non-empty selection.
     ///
     /// # Errors
-    /// [`SourceError`]
-    pub fn check_source(&self) -> Result<(), SourceError> {
+    /// [`SOURCE_DELETED`], [`SOURCE_EMPTY`]
+    pub fn check_source(&self) -> Result<(), Code> {
         if self.deleted_at.is_some() {
-            return Err(SourceError::Deleted);
+            return Err(SOURCE_DELETED);
         }
         if self.items.is_empty() {
-            return Err(SourceError::Empty);
+            return Err(SOURCE_EMPTY);
         }
         Ok(())
     }

@@ -2,23 +2,15 @@
 
 mod selection;
 
-use messaging::Event;
+use messaging::{Aggregate, Published};
 
 pub use selection::{SelectionCreated, SelectionDeleted, SelectionItemAdded, SelectionUpdated};
 
-/// Every topic that is published to.
-pub const TOPICS: [&str; 4] =
-    [SelectionCreated::TOPIC, SelectionUpdated::TOPIC, SelectionItemAdded::TOPIC, SelectionDeleted::TOPIC];
+const SELECTION: Aggregate = Aggregate { name: "Selection", table: "selection", key: "id" };
 
-/// The AsyncAPI document of what is published.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn asyncapi() -> anyhow::Result<String> {
-    messaging::AsyncApi::new("selections")
-        .publishes::<SelectionCreated>()
-        .publishes::<SelectionUpdated>()
-        .publishes::<SelectionItemAdded>()
-        .publishes::<SelectionDeleted>()
-        .to_yaml()
-}
+pub const ALL: &[Published] = &[
+    Published::of::<SelectionCreated>(),
+    Published::of::<SelectionUpdated>(),
+    Published::of::<SelectionItemAdded>(),
+    Published::of::<SelectionDeleted>(),
+];

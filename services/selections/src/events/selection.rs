@@ -1,12 +1,13 @@
 //! Events of a selection's life. Snapshots publish nothing.
 
 use auth::UserId;
-use messaging::Event;
+use messaging::{Aggregate, Event};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::SELECTION;
 use crate::domain::{ChangedField, Item, PropertyObjectId, Selection, SelectionId};
 
 /// A selection was made, by hand or of favorites.
@@ -38,6 +39,7 @@ impl SelectionCreated {
 impl Event for SelectionCreated {
     const TOPIC: &'static str = "platform.selections.selection-created.v1";
     const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = SELECTION;
 
     fn key(&self) -> Uuid {
         self.selection_id.into()
@@ -71,6 +73,7 @@ impl SelectionUpdated {
 impl Event for SelectionUpdated {
     const TOPIC: &'static str = "platform.selections.selection-updated.v1";
     const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = SELECTION;
 
     fn key(&self) -> Uuid {
         self.selection_id.into()
@@ -105,6 +108,7 @@ impl SelectionItemAdded {
 impl Event for SelectionItemAdded {
     const TOPIC: &'static str = "platform.selections.selection-item-added.v1";
     const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = SELECTION;
 
     fn key(&self) -> Uuid {
         self.selection_id.into()
@@ -130,6 +134,7 @@ impl SelectionDeleted {
 impl Event for SelectionDeleted {
     const TOPIC: &'static str = "platform.selections.selection-deleted.v1";
     const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = SELECTION;
 
     fn key(&self) -> Uuid {
         self.selection_id.into()

@@ -7,7 +7,7 @@ use auth::Actor;
 
 use crate::app::App;
 use crate::db;
-use crate::db::favorite::{AddedAt, FavoriteView};
+use crate::db::favorite::{FavoriteSort, FavoriteView};
 use crate::domain::PropertyObjectId;
 use crate::error::Error;
 use crate::ops;
@@ -16,18 +16,17 @@ use crate::ops;
 ///
 /// Each with the time when it was marked.
 #[utoipa::path(
-    tag = "Favorites", params(Paging<AddedAt>),
+    tag = "Favorites", params(Paging<FavoriteSort>),
     responses((status = 200, description = "One page", body = Page<FavoriteView>))
 )]
 #[get("/api/v1/favorites")]
 pub async fn list_favorites(
     app: Data<App>,
     actor: Actor,
-    paging: Paging<AddedAt>,
+    paging: Paging<FavoriteSort>,
 ) -> Result<impl Responder, Error> {
-    let mut conn = app.db.conn().await?;
-    let (items, total) = db::favorite::list(&mut conn, actor.user_id, &paging).await?;
-    Ok(web::Json(paging.page(items, total)))
+    let conn = app.db.conn().await?;
+    Ok(web::Json(db::favorite::list(&conn, actor.user_id, &paging).await?))
 }
 
 /// Mark a property object.
@@ -40,8 +39,8 @@ pub async fn list_favorites(
 #[put("/api/v1/favorites/{property_object_id}")]
 pub async fn add_favorite(
     app: Data<App>,
-    id: Path<PropertyObjectId>,
     actor: Actor,
+    id: Path<PropertyObjectId>,
 ) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
     app.db.tx(async |tx| ops::favorite::add_favorite(tx, &actor, now, *id).await).await?;
@@ -58,8 +57,8 @@ pub async fn add_favorite(
 #[delete("/api/v1/favorites/{property_object_id}")]
 pub async fn remove_favorite(
     app: Data<App>,
-    id: Path<PropertyObjectId>,
     actor: Actor,
+    id: Path<PropertyObjectId>,
 ) -> Result<HttpResponse, Error> {
     app.db.tx(async |tx| ops::favorite::remove_favorite(tx, &actor, *id).await).await?;
     Ok(HttpResponse::NoContent().finish())

@@ -13,7 +13,7 @@ use crate::db;
 use crate::db::selection::{SelectionSort, SelectionView};
 use crate::db::snapshot::{SnapshotRow, SnapshotStatus};
 use crate::domain::{Description, DetachReason, PostId, SelectionId, SnapshotId, SnapshotItem, Title};
-use crate::error::Error;
+use crate::error::{Error, NOT_FOUND, SNAPSHOT_NOT_FOUND};
 use crate::ops;
 use crate::ops::snapshot::Taken;
 
@@ -55,8 +55,7 @@ pub struct SnapshotView {
     status: SnapshotStatus,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
-    #[schema(value_type = Option<DetachReason>)]
-    detach_reason: Option<String>,
+    detach_reason: Option<DetachReason>,
     #[serde(with = "time::serde::rfc3339::option")]
     detached_at: Option<OffsetDateTime>,
 }
@@ -103,8 +102,8 @@ pub struct TakeSnapshot {
 #[post("/api/v1/internal/selections/{selection_id}/snapshots")]
 pub async fn take_snapshot(
     app: Data<App>,
-    id: Path<SelectionId>,
     _: Caller<News>,
+    id: Path<SelectionId>,
     body: Json<TakeSnapshot>,
 ) -> Result<HttpResponse, Error> {
     let Json(TakeSnapshot { post_id, actor_user_id, author_user_id }) = body;
@@ -133,8 +132,8 @@ pub struct DetachSnapshot {
 #[post("/api/v1/internal/snapshots/{snapshot_id}/detach")]
 pub async fn detach_snapshot(
     app: Data<App>,
-    id: Path<SnapshotId>,
     _: Caller<News>,
+    id: Path<SnapshotId>,
     body: Json<DetachSnapshot>,
 ) -> Result<impl Responder, Error> {
     let now = runtime::clock::now();
@@ -152,11 +151,11 @@ pub async fn detach_snapshot(
 #[get("/api/v1/internal/snapshots/{snapshot_id}")]
 pub async fn get_snapshot(
     app: Data<App>,
-    id: Path<SnapshotId>,
     _: Caller<News>,
+    id: Path<SnapshotId>,
 ) -> Result<impl Responder, Error> {
     let row = db::snapshot::find(&mut *app.db.conn().await?, *id).await?;
-    Ok(web::Json(SnapshotView::from(row.ok_or(Error::SnapshotNotFound)?)))
+    Ok(web::Json(SnapshotView::from(row.ok_or(SNAPSHOT_NOT_FOUND)?)))
 }
 
 /// Read a selection for a client's or a deal's card, deleted or not.
@@ -169,11 +168,11 @@ pub async fn get_snapshot(
 #[get("/api/v1/internal/selections/{selection_id}")]
 pub async fn get_selection(
     app: Data<App>,
-    id: Path<SelectionId>,
     _: Caller<Crm>,
+    id: Path<SelectionId>,
 ) -> Result<impl Responder, Error> {
     let selection = db::selection::find(&mut *app.db.conn().await?, *id).await?;
-    Ok(web::Json(SelectionView::from(selection.ok_or(Error::NotFound)?)))
+    Ok(web::Json(SelectionView::from(selection.ok_or(NOT_FOUND)?)))
 }
 
 /// List the selections of an owner.
@@ -187,11 +186,10 @@ pub async fn get_selection(
 #[get("/api/v1/internal/selections/by-owner/{owner_user_id}")]
 pub async fn list_selections_of_owner(
     app: Data<App>,
-    owner: Path<UserId>,
     _: Caller<Crm>,
+    owner: Path<UserId>,
     paging: Paging<SelectionSort>,
 ) -> Result<impl Responder, Error> {
-    let mut conn = app.db.conn().await?;
-    let (items, total) = db::selection::list_of_owner(&mut conn, *owner, &paging).await?;
-    Ok(web::Json(paging.page(items, total)))
+    let conn = app.db.conn().await?;
+    Ok(web::Json(db::selection::list_of_owner(&conn, *owner, &paging).await?))
 }

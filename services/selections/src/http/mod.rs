@@ -4,14 +4,15 @@ mod favorite;
 mod internal;
 mod selection;
 
-use ::web::{Callers, Listener, Problem, Refuses, Routes};
-use actix_web::http::Method;
+use ::web::{Callers, Listener, METHOD_NOT_ALLOWED, Refuses, Routes};
 use actix_web::middleware::from_fn;
 use actix_web::web;
 use utoipa_actix_web::scope;
 
-use crate::domain::{ItemsError, SourceError};
-use crate::error::Error;
+use crate::error::{
+    CODE_UNAVAILABLE, CONFLICT, DUPLICATE_ITEM, FAVORITES_EMPTY, FAVORITES_LIMIT_EXCEEDED,
+    ITEMS_LIMIT_EXCEEDED, LIMIT_EXCEEDED, NOT_FOUND, SNAPSHOT_NOT_FOUND, SOURCE_DELETED, SOURCE_EMPTY,
+};
 
 /// What people and guests may do.
 pub const PUBLIC: Listener = Listener {
@@ -38,32 +39,29 @@ fn public(routes: &mut Routes<'_>) {
             .wrap(from_fn(auth::authenticate))
             .service(selection::list_selections)
             .service(selection::create_selection_from_favorites.refuses([
-                Error::FavoritesEmpty,
-                Error::LimitExceeded,
-                Error::CodeUnavailable,
+                FAVORITES_EMPTY,
+                LIMIT_EXCEEDED,
+                CODE_UNAVAILABLE,
             ]))
             .route("/api/v1/selections/from-favorites", web::route().to(selection::refuse_to_open_favorites))
             .service(selection::create_selection.refuses([
-                Error::Items(ItemsError::TooMany),
-                Error::Items(ItemsError::Duplicate(1)),
-                Error::LimitExceeded,
-                Error::CodeUnavailable,
+                ITEMS_LIMIT_EXCEEDED,
+                DUPLICATE_ITEM,
+                LIMIT_EXCEEDED,
+                CODE_UNAVAILABLE,
             ]))
-            .service(
-                selection::open_selection
-                    .refuses([Error::NotFound, Problem::method_not_allowed(vec![Method::PUT]).into()]),
-            )
-            .service(selection::update_selection.refuses([Error::NotFound, Error::Conflict]))
+            .service(selection::open_selection.refuses([NOT_FOUND, METHOD_NOT_ALLOWED]))
+            .service(selection::update_selection.refuses([NOT_FOUND, CONFLICT]))
             .service(selection::replace_selection_items.refuses([
-                Error::NotFound,
-                Error::Items(ItemsError::TooMany),
-                Error::Items(ItemsError::Duplicate(1)),
-                Error::Conflict,
+                NOT_FOUND,
+                ITEMS_LIMIT_EXCEEDED,
+                DUPLICATE_ITEM,
+                CONFLICT,
             ]))
-            .service(selection::delete_selection.refuses([Error::NotFound, Error::Conflict]))
+            .service(selection::delete_selection.refuses([NOT_FOUND, CONFLICT]))
             .route("/api/v1/selections/{selection}", web::route().to(selection::refuse_method))
             .service(favorite::list_favorites)
-            .service(favorite::add_favorite.refuses([Error::FavoritesLimitExceeded]))
+            .service(favorite::add_favorite.refuses([FAVORITES_LIMIT_EXCEEDED]))
             .service(favorite::remove_favorite),
     );
 }
@@ -72,15 +70,10 @@ fn internal(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
-            .service(internal::take_snapshot.refuses([
-                Error::NotFound,
-                Error::Source(SourceError::Deleted),
-                Error::Source(SourceError::Empty),
-                Error::Conflict,
-            ]))
-            .service(internal::detach_snapshot.refuses([Error::SnapshotNotFound]))
-            .service(internal::get_snapshot.refuses([Error::SnapshotNotFound]))
-            .service(internal::get_selection.refuses([Error::NotFound]))
+            .service(internal::take_snapshot.refuses([NOT_FOUND, SOURCE_DELETED, SOURCE_EMPTY, CONFLICT]))
+            .service(internal::detach_snapshot.refuses([SNAPSHOT_NOT_FOUND]))
+            .service(internal::get_snapshot.refuses([SNAPSHOT_NOT_FOUND]))
+            .service(internal::get_selection.refuses([NOT_FOUND]))
             .service(internal::list_selections_of_owner),
     );
 }

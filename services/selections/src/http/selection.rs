@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::db;
 use crate::db::selection::{OpenSelectionView, SelectionSort, SelectionView};
 use crate::domain::{Description, ItemOrder, PropertyObjectId, PublicCode, SelectionId, Title};
-use crate::error::Error;
+use crate::error::{Error, NOT_FOUND};
 use crate::ops;
 use crate::ops::selection::NewSelection;
 
@@ -32,14 +32,6 @@ fn parse_items(items: Vec<ItemInput>) -> Result<ItemOrder, Error> {
     Ok(ItemOrder::parse(asked)?)
 }
 
-fn parse_new(title: Option<String>, description: Option<String>) -> Result<NewSelection, Problem> {
-    let mut fields = Fields::default();
-    let title = title.ok_or_else(|| values::Invalid::new("required"));
-    let title = fields.check("/Title", title.and_then(Title::parse));
-    let description = fields.check("/Description", description.map(Description::parse).transpose());
-    fields.finish(title.zip(description).map(|(title, description)| NewSelection { title, description }))
-}
-
 /// List my selections.
 ///
 /// Deleted ones are left out; their snapshots live on.
@@ -53,18 +45,15 @@ pub async fn list_selections(
     actor: Actor,
     paging: Paging<SelectionSort>,
 ) -> Result<impl Responder, Error> {
-    let mut conn = app.db.conn().await?;
-    let (items, total) = db::selection::list_of_owner(&mut conn, actor.user_id, &paging).await?;
-    Ok(web::Json(paging.page(items, total)))
+    let conn = app.db.conn().await?;
+    Ok(web::Json(db::selection::list_of_owner(&conn, actor.user_id, &paging).await?))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateSelection {
-    #[schema(min_length = 1, max_length = 200)]
-    title: String,
-    #[schema(max_length = 2000)]
-    description: Option<String>,
+    title: Title,
+    description: Option<Description>,
     #[schema(max_items = 200)]
     items: Option<Vec<ItemInput>>,
 }
@@ -83,7 +72,7 @@ pub async fn create_selection(
     body: Json<CreateSelection>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateSelection { title, description, items }) = body;
-    let new = parse_new(Some(title), description)?;
+    let new = NewSelection { title, description };
     let order = parse_items(items.unwrap_or_default())?;
     let now = runtime::clock::now();
     let selection = app
@@ -97,10 +86,8 @@ pub async fn create_selection(
 #[serde(rename_all = "PascalCase")]
 pub struct CreateSelectionFromFavorites {
     /// "Favorites" in the caller's language when left out.
-    #[schema(min_length = 1, max_length = 200)]
-    title: Option<String>,
-    #[schema(max_length = 2000)]
-    description: Option<String>,
+    title: Option<Title>,
+    description: Option<Description>,
 }
 
 /// Create a selection of my favorites as they are now.
@@ -118,8 +105,11 @@ pub async fn create_selection_from_favorites(
     request: HttpRequest,
     body: Json<CreateSelectionFromFavorites>,
 ) -> Result<HttpResponse, Error> {
-    let title = body.0.title.or_else(|| messages.say(&request, "favorites_title"));
-    let new = parse_new(title, body.0.description)?;
+    let Json(CreateSelectionFromFavorites { title, description }) = body;
+    let mut fields = Fields::default();
+    let named = || Title::parse(messages.say(&request, "favorites_title").unwrap_or_default());
+    let title = fields.check("/Title", title.map_or_else(named, Ok));
+    let new = NewSelection { title: fields.finish(title)?, description };
     let now = runtime::clock::now();
     let selection = app
         .db
@@ -170,7 +160,7 @@ pub async fn open_selection(
         return Err(wrong_method(&segment).into());
     }
     if !app.public_open {
-        return Err(Error::NotFound);
+        return Err(NOT_FOUND.into());
     }
     let is_guest = guest.actor.is_none();
     if is_guest {
@@ -183,18 +173,17 @@ pub async fn open_selection(
     if open.is_none() && is_guest {
         app.guest_misses.check(address)?;
     }
-    Ok(web::Json(open.ok_or(Error::NotFound)?))
+    Ok(web::Json(open.ok_or(NOT_FOUND)?))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateSelection {
-    #[schema(min_length = 1, max_length = 200)]
-    title: String,
+    title: Title,
     /// `null` removes it.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schema(max_length = 2000, required)]
-    description: Option<String>,
+    #[schema(required)]
+    description: Option<Description>,
     /// The version that the caller has seen; another one is a conflict.
     version: Option<i64>,
 }
@@ -209,12 +198,12 @@ pub struct UpdateSelection {
 #[put("/api/v1/selections/{selection}")]
 pub async fn update_selection(
     app: Data<App>,
-    id: Path<SelectionId>,
     actor: Actor,
+    id: Path<SelectionId>,
     body: Json<UpdateSelection>,
 ) -> Result<impl Responder, Error> {
     let Json(UpdateSelection { title, description, version }) = body;
-    let new = parse_new(Some(title), description)?;
+    let new = NewSelection { title, description };
     let now = runtime::clock::now();
     let selection = app
         .db
@@ -242,8 +231,8 @@ pub struct ReplaceSelectionItems {
 #[put("/api/v1/selections/{selection}/items")]
 pub async fn replace_selection_items(
     app: Data<App>,
-    id: Path<SelectionId>,
     actor: Actor,
+    id: Path<SelectionId>,
     body: Json<ReplaceSelectionItems>,
 ) -> Result<impl Responder, Error> {
     let Json(ReplaceSelectionItems { items, version }) = body;
@@ -266,8 +255,8 @@ pub async fn replace_selection_items(
 #[delete("/api/v1/selections/{selection}")]
 pub async fn delete_selection(
     app: Data<App>,
-    id: Path<SelectionId>,
     actor: Actor,
+    id: Path<SelectionId>,
 ) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
     app.db.tx(async |tx| ops::selection::delete_selection(tx, &actor, now, *id).await).await?;

@@ -6,10 +6,10 @@ use time::OffsetDateTime;
 
 use crate::db;
 use crate::domain::PropertyObjectId;
-use crate::error::Error;
+use crate::error::{Error, FAVORITES_LIMIT_EXCEEDED};
 
 /// # Errors
-/// [`Error::FavoritesLimitExceeded`]
+/// [`FAVORITES_LIMIT_EXCEEDED`]
 pub async fn add_favorite(
     tx: &mut Tx,
     actor: &Actor,
@@ -18,7 +18,7 @@ pub async fn add_favorite(
 ) -> Result<(), Error> {
     let is_new = db::favorite::insert(tx, actor.user_id, object, now).await?;
     if is_new && !db::owner::take_favorite(tx, actor.user_id).await? {
-        return Err(Error::FavoritesLimitExceeded);
+        return Err(FAVORITES_LIMIT_EXCEEDED.into());
     }
     Ok(())
 }

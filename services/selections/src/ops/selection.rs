@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use crate::db;
 use crate::domain::{Description, ItemOrder, PublicCode, Selection, SelectionId, Title};
-use crate::error::Error;
+use crate::error::{CODE_UNAVAILABLE, CONFLICT, Error, FAVORITES_EMPTY, LIMIT_EXCEEDED, NOT_FOUND};
 use crate::events::{SelectionCreated, SelectionDeleted, SelectionItemAdded, SelectionUpdated};
 
 /// What a new selection is made of.
@@ -18,7 +18,7 @@ pub struct NewSelection {
 }
 
 /// # Errors
-/// [`Error::LimitExceeded`], [`Error::CodeUnavailable`]
+/// [`LIMIT_EXCEEDED`], [`CODE_UNAVAILABLE`]
 pub async fn create_selection(
     tx: &mut Tx,
     actor: &Actor,
@@ -36,7 +36,7 @@ pub async fn create_selection(
 /// An independent copy of the favorites as they are now, in the order in which they were marked.
 ///
 /// # Errors
-/// [`Error::FavoritesEmpty`], [`Error::LimitExceeded`], [`Error::CodeUnavailable`]
+/// [`FAVORITES_EMPTY`], [`LIMIT_EXCEEDED`], [`CODE_UNAVAILABLE`]
 pub async fn create_selection_from_favorites(
     tx: &mut Tx,
     actor: &Actor,
@@ -46,7 +46,7 @@ pub async fn create_selection_from_favorites(
 ) -> Result<Selection, Error> {
     let favorites = db::favorite::all(tx.conn(), actor.user_id).await?;
     if favorites.is_empty() {
-        return Err(Error::FavoritesEmpty);
+        return Err(FAVORITES_EMPTY.into());
     }
     take_place(tx, actor.user_id).await?;
     let order = ItemOrder::parse(favorites.into_iter().map(|id| (id, None)).collect())?;
@@ -58,7 +58,7 @@ pub async fn create_selection_from_favorites(
 
 /// INV-SEL-007
 async fn take_place(tx: &mut Tx, owner: UserId) -> Result<(), Error> {
-    if db::owner::take_selection(tx, owner).await? { Ok(()) } else { Err(Error::LimitExceeded) }
+    if db::owner::take_selection(tx, owner).await? { Ok(()) } else { Err(LIMIT_EXCEEDED.into()) }
 }
 
 /// INV-SEL-005: a code that is taken is made anew, at most three times.
@@ -78,11 +78,11 @@ async fn insert(
         }
         selection.public_code = PublicCode::generate(random);
     }
-    if db::selection::insert(tx, &selection).await? { Ok(selection) } else { Err(Error::CodeUnavailable) }
+    if db::selection::insert(tx, &selection).await? { Ok(selection) } else { Err(CODE_UNAVAILABLE.into()) }
 }
 
 /// # Errors
-/// [`Error::NotFound`], [`Error::Conflict`]
+/// [`NOT_FOUND`], [`CONFLICT`]
 pub async fn update_selection(
     tx: &mut Tx,
     actor: &Actor,
@@ -102,7 +102,7 @@ pub async fn update_selection(
 }
 
 /// # Errors
-/// [`Error::NotFound`], [`Error::Conflict`]
+/// [`NOT_FOUND`], [`CONFLICT`]
 pub async fn replace_selection_items(
     tx: &mut Tx,
     actor: &Actor,
@@ -120,7 +120,7 @@ pub async fn replace_selection_items(
 }
 
 /// # Errors
-/// [`Error::NotFound`], [`Error::Conflict`]
+/// [`NOT_FOUND`], [`CONFLICT`]
 pub async fn delete_selection(
     tx: &mut Tx,
     actor: &Actor,
@@ -144,13 +144,13 @@ async fn find_own(tx: &mut Tx, actor: &Actor, id: SelectionId) -> Result<Selecti
     db::selection::find(tx.conn(), id)
         .await?
         .filter(|selection| selection.owner_user_id == actor.user_id && selection.deleted_at.is_none())
-        .ok_or(Error::NotFound)
+        .ok_or_else(|| NOT_FOUND.into())
 }
 
 /// Compare and swap: on the version that was read, and on the one that the caller has seen, if given.
 async fn save(tx: &mut Tx, selection: &mut Selection, seen: Option<i64>) -> Result<(), Error> {
     if seen.is_some_and(|seen| seen != selection.version) {
-        return Err(Error::Conflict);
+        return Err(CONFLICT.into());
     }
     db::selection::save(tx, selection).await
 }

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use crate::db;
 use crate::db::snapshot::SnapshotRow;
 use crate::domain::{DetachReason, PostId, SelectionId, SnapshotId, freeze};
-use crate::error::Error;
+use crate::error::{CONFLICT, Error, NOT_FOUND, SNAPSHOT_NOT_FOUND};
 
 /// For which post, and in whose name.
 pub struct TakeSnapshot {
@@ -26,18 +26,18 @@ pub enum Taken {
 /// even if its source was edited or deleted since.
 ///
 /// # Errors
-/// [`Error::NotFound`] for a source that is missing or belongs to neither actor nor author;
-/// [`Error::Source`] (INV-SNP-002).
+/// [`NOT_FOUND`] for a source that is missing or belongs to neither actor nor author;
+/// [`SOURCE_DELETED`](crate::error::SOURCE_DELETED), [`SOURCE_EMPTY`](crate::error::SOURCE_EMPTY).
 pub async fn take_snapshot(
     tx: &mut Tx,
     now: OffsetDateTime,
     source: SelectionId,
     command: &TakeSnapshot,
 ) -> Result<Taken, Error> {
-    let selection = db::selection::find(tx.conn(), source).await?.ok_or(Error::NotFound)?;
+    let selection = db::selection::find(tx.conn(), source).await?.ok_or(NOT_FOUND)?;
     let may_use = [Some(command.actor_user_id), command.author_user_id];
     if !may_use.contains(&Some(selection.owner_user_id)) {
-        return Err(Error::NotFound);
+        return Err(NOT_FOUND.into());
     }
     if let Some(existing) = db::snapshot::find_active(tx.conn(), command.post_id, source).await? {
         return Ok(Taken::Existing(existing));
@@ -55,13 +55,13 @@ pub async fn take_snapshot(
     db::snapshot::find_active(tx.conn(), command.post_id, source)
         .await?
         .map(Taken::Existing)
-        .ok_or(Error::Conflict)
+        .ok_or_else(|| CONFLICT.into())
 }
 
 /// Detaches once; a repeat changes nothing and keeps the first reason.
 ///
 /// # Errors
-/// [`Error::SnapshotNotFound`]
+/// [`SNAPSHOT_NOT_FOUND`]
 pub async fn detach_snapshot(
     tx: &mut Tx,
     now: OffsetDateTime,
@@ -69,5 +69,5 @@ pub async fn detach_snapshot(
     reason: DetachReason,
 ) -> Result<SnapshotRow, Error> {
     db::snapshot::detach(tx, id, reason, now).await?;
-    db::snapshot::find(tx.conn(), id).await?.ok_or(Error::SnapshotNotFound)
+    db::snapshot::find(tx.conn(), id).await?.ok_or_else(|| SNAPSHOT_NOT_FOUND.into())
 }

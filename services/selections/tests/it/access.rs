@@ -37,7 +37,7 @@ async fn prepare(operation: &str) -> Case {
     let owner = Claims::user(id).company(company);
     let colleague = Claims::user(guid()).company(company);
     let manager =
-        Claims::user(guid()).permission("crm.deals.manage@platform").permission("news.posts.manage");
+        Claims::user(guid()).permission("crm.deals.manage@platform").permission("news.posts.manage@platform");
     let people = [
         ("owner", owner),
         ("colleague", colleague),
@@ -101,7 +101,7 @@ async fn clocks_may_differ_by_half_a_minute() {
     let token = |nbf: OffsetDateTime, exp: OffsetDateTime| {
         let claims = json!({
             "iss": issuer().url(), "aud": "platform", "sub": guid(), "permissions": [],
-            "nbf": nbf.unix_timestamp(), "exp": exp.unix_timestamp(),
+            "iat": nbf.unix_timestamp(), "nbf": nbf.unix_timestamp(), "exp": exp.unix_timestamp(),
         });
         issuer().sign(&claims).unwrap()
     };
@@ -114,8 +114,9 @@ async fn clocks_may_differ_by_half_a_minute() {
 /// Conventions, Token: `nbf` need not be there, and `aud` may name several.
 #[tokio::test]
 async fn a_token_may_be_for_several_audiences() {
-    let exp = (runtime::clock::now() + Duration::HOUR).unix_timestamp();
-    let claims = json!({"iss": issuer().url(), "aud": ["other", "platform"], "sub": guid(), "exp": exp});
+    let iat = runtime::clock::now().unix_timestamp();
+    let (iss, aud, exp) = (issuer().url(), ["other", "platform"], iat + 3600);
+    let claims = json!({"iss": iss, "aud": aud, "sub": guid(), "iat": iat, "exp": exp});
     let token = issuer().sign(&claims).unwrap();
     service().bearer(&token).get(SELECTIONS).await.expect(200);
 }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::{
-    CREATED, SELECTIONS, create_selection, eventually, items_path, open_path, reread, service, sql, text,
+    CREATED, SELECTIONS, create_selection, eventually, items_path, open_path, reread, service, text,
 };
 
 /// Conventions, Health: on an admin port.
@@ -190,7 +190,7 @@ async fn a_change_that_waits_too_long_is_given_up() {
     let service = Running::start::<Service>(&[("DATABASE_STATEMENT_TIMEOUT_MS", "300")]);
     let (_, owner) = service.user();
     let selection = create_selection(&owner).await;
-    let sql = sql(&service).await;
+    let sql = service.sql().await;
     sql.batch_execute("begin; select from selection for update").await.unwrap();
 
     let items = json!({"Items": crate::items(1)});

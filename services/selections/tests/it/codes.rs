@@ -8,9 +8,7 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::service::Running;
 
-use crate::{
-    CREATED, DELETED, SELECTIONS, create_selection, items_path, open_path, path, service, sql, text,
-};
+use crate::{CREATED, DELETED, SELECTIONS, create_selection, items_path, open_path, path, service, text};
 
 /// INV-SEL-005: twelve characters of base62, each time others.
 #[tokio::test]
@@ -48,7 +46,7 @@ async fn a_public_code_is_immutable() {
 async fn with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
     let service = Running::start::<Service>(&[]);
     let (_, owner) = service.user();
-    let sql = sql(&service).await;
+    let sql = service.sql().await;
     let trigger = format!(
         "create sequence attempt;
          create function collide() returns trigger language plpgsql as $$

@@ -70,6 +70,7 @@ async fn every_event_has_the_whole_envelope() {
         assert_eq!(header("ce_type"), Some(event.topic.as_str()));
         assert_eq!(header("ce_source"), Some("/selections"));
         assert_eq!(header("ce_subject"), selection["Id"].as_str());
+        assert_eq!(header("aggregatetype"), Some("Selection"));
         assert_eq!(header("contractversion"), Some("1"));
         assert_eq!(header("content-type"), Some("application/json"));
         header("ce_id").unwrap().parse::<Uuid>().unwrap();

@@ -2,9 +2,11 @@
 
 use std::net::TcpListener;
 
+use futures_util::future::join_all;
 use selections::Service;
 use testkit::issuer::{Claims, Issuer, Served};
 use testkit::service::Running;
+use time::Duration;
 
 use crate::{SELECTIONS, eventually, guid};
 
@@ -46,7 +48,47 @@ async fn an_issuer_that_is_away_does_not_matter_to_known_keys() {
     service.bearer(&tokens[1]).get(SELECTIONS).await.expect(200);
 }
 
-/// Conventions: without any key a token cannot be judged, which is no fault of its bearer; guests still open.
+/// Conventions: a key that the issuer cannot be asked for may be its own; whose token it has signed is not told
+/// that the token does not hold.
+#[tokio::test]
+async fn a_new_key_of_an_issuer_that_is_away_is_answered_503() {
+    let issuer = Issuer::start().unwrap();
+    let url = issuer.url().to_owned();
+    let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
+    service.bearer(&issuer.token(&Claims::user(guid())).unwrap()).get(SELECTIONS).await.expect(200);
+    drop(place_of(issuer).await);
+
+    let new = Issuer::new(&url).unwrap().token(&Claims::user(guid())).unwrap();
+
+    for path in [SELECTIONS, "/api/v1/selections/AAAAAAAAAAAA"] {
+        let refused = service.bearer(&new).get(path).await;
+        refused.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    }
+}
+
+/// Conventions: a request waits for the issuer no longer than a moment, however many wait.
+#[tokio::test]
+async fn nobody_waits_long_for_an_issuer_that_hangs() {
+    let issuer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", issuer.local_addr().unwrap());
+    let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
+    let token = Issuer::new(&url).unwrap().token(&Claims::user(guid())).unwrap();
+    for answer in join_all((0..20).map(async |_| service.bearer(&token).get(SELECTIONS).await)).await {
+        answer.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
+    }
+}
+
+/// Conventions, Token, Lost rights: how long a token may live is configured.
+#[tokio::test]
+async fn the_lifetime_of_tokens_is_configured() {
+    let service = Running::start::<Service>(&[("AUTH_TOKEN_MAX_LIFETIME_SECONDS", "600")]);
+    let living = |seconds| Claims::user(guid()).lifetime(Duration::seconds(seconds));
+    service.caller(&living(600)).get(SELECTIONS).await.expect(200);
+    service.caller(&living(601)).get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
+}
+
+/// Conventions: without any key a token cannot be judged, which is no fault of its bearer; guests still open, but
+/// its bearer is not taken for one.
 #[tokio::test]
 async fn a_token_that_cannot_be_judged_is_answered_503() {
     let issuer = Issuer::start().unwrap();
@@ -59,10 +101,9 @@ async fn a_token_that_cannot_be_judged_is_answered_503() {
 
     assert!(refused.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
     refused.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
-    for caller in [service.guest(), service.bearer(&token)] {
-        let opened = caller.get("/api/v1/selections/AAAAAAAAAAAA").await;
-        opened.expect_problem(404, "SELECTIONS_NOT_FOUND");
-    }
+    let code = "/api/v1/selections/AAAAAAAAAAAA";
+    service.guest().get(code).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    service.bearer(&token).get(code).await.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
     service.guest().get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
     service.bearer("nonsense").get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 }

@@ -5,6 +5,7 @@
 mod access;
 mod admin;
 mod bodies;
+mod browsers;
 mod codes;
 mod consumer;
 mod documents;
@@ -20,18 +21,19 @@ mod problems;
 mod races;
 mod replicas;
 mod selection;
+mod slow;
 mod snapshots;
 mod topics;
 mod trace;
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use selections::Service;
 use serde_json::{Value, json};
 use testkit::client::{Answer, Client};
 use testkit::service::Running;
+use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
 const CREATED: &str = "platform.selections.selection-created.v1";
@@ -48,11 +50,6 @@ const FAVORITES: &str = "/api/v1/favorites";
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| Running::start::<Service>(&[]))
-}
-
-/// An id of anything.
-fn guid() -> Uuid {
-    Uuid::from_u128(rand::random())
 }
 
 fn guids(count: usize) -> Vec<Uuid> {
@@ -142,10 +139,6 @@ fn snapshot_path(snapshot: &Value) -> String {
     format!("/api/v1/internal/snapshots/{}", text(&snapshot["SnapshotId"]))
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().expect("a text")
-}
-
 /// The names of an object's members, sorted.
 fn members(object: &Value) -> Vec<&str> {
     let mut names: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -153,28 +146,7 @@ fn members(object: &Value) -> Vec<&str> {
     names
 }
 
-/// Asks again until there is an answer.
-async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let answered = async {
-        loop {
-            if let Some(answer) = ask().await {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let in_time = tokio::time::timeout(Duration::from_secs(20), answered).await;
-    in_time.unwrap_or_else(|_| panic!("waited in vain: {what}"))
-}
-
-/// A connection to the service's own tables, for what no edge shows.
 /// What a test prepares. All at once and beside the bursts of other tests it would be shed, as a surplus should be.
 async fn a_few_at_a_time<F: Future>(requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     stream::iter(requests).buffered(8).collect().await
-}
-
-async fn sql(service: &Running) -> tokio_postgres::Client {
-    let client = testkit::database::connect(&service.database_url).await.expect("the database");
-    client.batch_execute("set search_path = selections").await.expect("the schema");
-    client
 }

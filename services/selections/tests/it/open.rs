@@ -9,9 +9,7 @@ use serde_json::json;
 use testkit::client::{Answer, Client, send};
 use testkit::service::Running;
 
-use crate::{
-    SELECTIONS, create_selection, guid, items, items_path, members, open_path, path, service, sql, text,
-};
+use crate::{SELECTIONS, create_selection, guid, items, items_path, members, open_path, path, service, text};
 
 /// A code that nobody has: random ones do not meet.
 fn unknown_code() -> String {
@@ -261,6 +259,21 @@ async fn a_forged_address_does_not_lift_the_limit() {
     assert_eq!(statuses.await, [404, 404, 404, 429], "each guest of this client names an address of its own");
 }
 
+/// Conventions, Rate limits: an address is one, with a port or without, and however IPv6 writes it.
+#[tokio::test]
+async fn an_address_counts_once_however_a_proxy_writes_it() {
+    let service = Running::start::<Service>(&[("GUEST_READS_PER_MINUTE", "3")]);
+    let mut statuses = Vec::new();
+    for address in ["203.0.113.9", "203.0.113.9:4711", "::ffff:203.0.113.9", "[::ffff:203.0.113.9]:5"] {
+        let request = service.guest().request(Method::GET, &format!("{SELECTIONS}/AAAAAAAAAAAA"));
+        let (client, request) = request.build_split();
+        let mut request = request.unwrap();
+        request.headers_mut().insert("x-forwarded-for", address.parse().unwrap());
+        statuses.push(client.execute(request).await.unwrap().status().as_u16());
+    }
+    assert_eq!(statuses, [404, 404, 404, 429]);
+}
+
 /// HTTP: a target of another form than a path is no way around the routes.
 #[tokio::test]
 async fn a_percent_encoded_code_is_the_same_code() {
@@ -306,7 +319,7 @@ async fn guests_do_not_notice_that_their_connections_were_cut() {
     let service = Running::start::<Service>(&[]);
     let (_, owner) = service.user();
     let path = open_path(&create_selection(&owner).await);
-    let sql = sql(&service).await;
+    let sql = service.sql().await;
     let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
         where datname = current_database() and pid <> pg_backend_pid()";
     for _ in 0..5 {
@@ -324,7 +337,7 @@ async fn guests_do_not_wait_behind_a_lookup_that_is_stuck() {
     let service = Running::start::<Service>(&[("DATABASE_STATEMENT_TIMEOUT_MS", "60000")]);
     let (_, owner) = service.user();
     let path = open_path(&create_selection(&owner).await);
-    let sql = sql(&service).await;
+    let sql = service.sql().await;
     sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();
     for answer in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
         answer.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");

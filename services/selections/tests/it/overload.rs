@@ -7,13 +7,13 @@ use futures_util::future::{join, join_all};
 use reqwest::Method;
 use selections::Service;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
+use testkit::client::{Answer, Client, send};
 use testkit::service::Running;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::admin::{BODY, begin_creation};
-use crate::{SELECTIONS, create_selection, eventually, guid, path, sql};
+use crate::{SELECTIONS, create_selection, eventually, guid, path};
 
 /// A service of its own that takes `limit` requests at once. Its statements wait for a lock as long as it takes.
 fn start(limit: &str) -> Running {
@@ -23,7 +23,7 @@ fn start(limit: &str) -> Running {
 
 /// Keeps whoever reads selections waiting until it is dropped.
 async fn lock(service: &Running) -> tokio_postgres::Client {
-    let sql = sql(service).await;
+    let sql = service.sql().await;
     sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();
     sql
 }
@@ -163,6 +163,30 @@ async fn who_is_refused_keeps_the_connection() {
     assert!(answer(&mut connection).await.starts_with("HTTP/1.1 401 "), "nobody is signed in");
     connection.write_all(request.as_bytes()).await.unwrap();
     assert!(answer(&mut connection).await.starts_with("HTTP/1.1 401 "), "nobody is signed in, still");
+}
+
+/// Overload: pages of other origins hear of it, too.
+#[tokio::test]
+async fn a_page_reads_that_it_was_shed() {
+    let origin = "https://example.org";
+    let settings = [("HTTP_MAX_REQUESTS_UNDER_WAY", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
+    let settings = [&settings[..], &[("CORS_ALLOWED_ORIGINS", origin)]].concat();
+    let service = Running::start::<Service>(&settings);
+    let (_, owner) = service.user();
+    let lock = lock(&service).await;
+    let asking = async {
+        until_under_way(&service, 1).await;
+        let refused = send(owner.request(Method::GET, SELECTIONS).header("origin", origin)).await;
+        expect_shed(&refused);
+        assert_eq!(refused.header("access-control-allow-origin"), origin);
+        assert_eq!(
+            (refused.header("cache-control"), refused.header("x-content-type-options")),
+            ("no-store", "nosniff")
+        );
+        drop(lock);
+    };
+    let (taken, ()) = join(owner.get(SELECTIONS), asking).await;
+    taken.expect(200);
 }
 
 /// Overload: whatever becomes of a request, its place is free afterwards.

@@ -59,12 +59,20 @@ async fn pages_cut_the_list_without_gaps_or_overlaps() {
     assert_eq!(titles(&list(&owner, "PageSize=1&Page=23").await), ["00"]);
 }
 
-/// Conventions, Paging: `PageSize` 1..100, `Page` from 1, else 400.
+/// Conventions, Paging: `PageSize` 1..100, `Page` from 1, `Page` × `PageSize` at most 10,000, else 400.
 #[tokio::test]
 async fn pages_out_of_range_are_refused() {
     let (_, owner) = service().user();
     for route in [SELECTIONS, FAVORITES] {
-        for fits in ["PageSize=1", "PageSize=100", "Page=1", "Page=1000000", ""] {
+        for fits in [
+            "PageSize=1",
+            "PageSize=100",
+            "Page=1",
+            "Page=500",
+            "Page=100&PageSize=100",
+            "Page=10000&PageSize=1",
+            "",
+        ] {
             owner.get(&format!("{route}?{fits}")).await.expect(200);
         }
         for (query, field) in [
@@ -78,7 +86,9 @@ async fn pages_out_of_range_are_refused() {
             ("Page=0", "/Page"),
             ("Page=-1", "/Page"),
             ("Page=x", "/Page"),
-            ("Page=1000001", "/Page"),
+            ("Page=501", "/Page"),
+            ("Page=101&PageSize=100", "/Page"),
+            ("Page=10001&PageSize=1", "/Page"),
             ("Page=18446744073709551617", "/Page"),
         ] {
             let refused = owner.get(&format!("{route}?{query}")).await;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     create_selection, create_selection_of, detach_snapshot, guid, items, items_path, members, objects, path,
-    read_snapshot, service, snapshot_path, snapshots_path, sql, take_snapshot, text,
+    read_snapshot, service, snapshot_path, snapshots_path, take_snapshot, text,
 };
 
 async fn take(selection: &Value, body: Value) -> Answer {
@@ -243,7 +243,7 @@ async fn the_database_lets_nobody_change_or_delete_a_snapshot() {
     let detached = take_snapshot(&selection, guid()).await.expect(201);
     detach_snapshot(&detached, "BlockReplaced").await.expect(200);
     let before = [read_snapshot(&active).await, read_snapshot(&detached).await];
-    let sql = sql(service()).await;
+    let sql = service().sql().await;
 
     let (active_id, detached_id) = (text(&active["SnapshotId"]), text(&detached["SnapshotId"]));
     for forbidden in [
@@ -279,6 +279,6 @@ async fn a_snapshot_is_detached_whatever_its_document_holds() {
          from snapshot where id = '{}'",
         text(&taken["SnapshotId"])
     );
-    sql(service()).await.batch_execute(&copy).await.unwrap();
+    service().sql().await.batch_execute(&copy).await.unwrap();
     detach_snapshot(&json!({"SnapshotId": id}), "PostDeleted").await.expect(200);
 }

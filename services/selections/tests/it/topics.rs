@@ -8,7 +8,7 @@ use testkit::bus::Bus;
 use testkit::service::Running;
 
 use crate::consumer::object;
-use crate::{CREATED, OBJECT_UPSERTED, create_selection_of, guid, listed, sql, text};
+use crate::{CREATED, OBJECT_UPSERTED, create_selection_of, guid, listed, text};
 
 /// A client looks for topics anew every 30 s.
 const SOON: Duration = Duration::from_mins(2);
@@ -23,14 +23,14 @@ async fn a_service_waits_for_topics_that_are_missing() {
     let known = guid();
     let created = create_selection_of(&owner, listed(&[known])).await;
 
-    let topics = <Service as runtime::Service>::topics();
+    let topics = service::topics::<Service>();
     for topic in &topics {
         broker.create_topic(topic).unwrap();
     }
 
     let bus = Bus::connect(&brokers, &topics).unwrap();
     bus.publish(OBJECT_UPSERTED, known, 1, &object(known, 1, "12")).await;
-    let replica = sql(&service).await;
+    let replica = service.sql().await;
     let went_on = async {
         loop {
             let told = bus.events(text(&created["Id"])).iter().any(|event| event.topic == CREATED);

@@ -61,6 +61,31 @@ async fn a_trace_that_is_not_sampled_has_its_id_everywhere() {
     assert_ne!(traceparent[2], "00f067aa0ba902b7", "the request's own span");
 }
 
+/// Traces: anybody's trace is continued; whether it is sampled is for trusted proxies to say, and for strangers the
+/// sampler decides as where no trace has come.
+#[tokio::test]
+async fn whether_a_trace_is_sampled_is_for_trusted_callers_to_say() {
+    let (nobody, proxy) = (("TRUSTED_PROXIES", "192.0.2.0/24"), ("TRUSTED_PROXIES", "127.0.0.0/8"));
+    let (on, off) = ("parentbased_always_on", "parentbased_always_off");
+    for (trusted, sampler, said, sampled) in [
+        (nobody, off, "01", "00"),
+        (nobody, on, "00", "01"),
+        (proxy, off, "01", "01"),
+        (proxy, on, "00", "00"),
+    ] {
+        let settings = [trusted, ("OTEL_TRACES_SAMPLER", sampler)];
+        let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &settings).await;
+        let owner = selections.caller(&Claims::user(guid()));
+        let trace = guid().simple().to_string();
+        let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
+        let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-{said}"));
+        let selection = send(request).await.expect(201);
+        let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+        let traceparent: Vec<_> = told.headers["traceparent"].split('-').collect();
+        assert_eq!((traceparent[1], traceparent[3]), (&*trace, sampled), "{trusted:?} {sampler}");
+    }
+}
+
 /// Requests that are under way at once keep their traces apart.
 #[tokio::test]
 async fn requests_at_once_keep_their_traces_apart() {

@@ -1,29 +1,15 @@
-//! What the environment configures.
-
-use std::net::SocketAddr;
+//! What the environment configures beside what it does for all services.
 
 use runtime::Env;
 
-/// The service's configuration.
-pub struct Config {
-    pub database: ::db::Config,
-    pub messaging: messaging::Config,
-    pub auth: auth::Config,
-    pub web: web::Config,
-    pub internal: SocketAddr,
+pub struct Settings {
     pub public_open: bool,
     pub guest_reads_per_minute: u32,
     pub guest_misses_per_minute: u32,
 }
 
-impl Config {
+impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let database = ::db::Config::read(env, crate::app::NAME);
-        let messaging = messaging::Config::read(env);
-        let auth = auth::Config::read(env);
-        let web = web::Config::read(env);
-        let internal =
-            env.or("INTERNAL_LISTEN", SocketAddr::from(([0, 0, 0, 0], 8081)), "the API for news and crm");
         let public_open = env.or(
             "SELECTIONS_PUBLIC_OPEN_ENABLED",
             true,
@@ -37,11 +23,6 @@ impl Config {
             "of these, reads of codes that do not exist; 0 for no limit",
         );
         Some(Self {
-            database: database?,
-            messaging: messaging?,
-            auth: auth?,
-            web: web?,
-            internal: internal?,
             public_open: public_open?,
             guest_reads_per_minute: guest_reads_per_minute?,
             guest_misses_per_minute: guest_misses_per_minute?,

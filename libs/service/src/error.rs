@@ -1,0 +1,113 @@
+//! Why something was not done, for use cases of every service.
+
+use std::fmt;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, ResponseError};
+use messaging::Failure;
+use values::Code;
+use web::Problem;
+
+/// Either a rule says no, or the database failed. To a caller it is a problem; a message waits while it may pass, and
+/// else is put aside.
+#[derive(Debug)]
+pub enum Error {
+    Refused(Problem),
+    Database(db::Error),
+}
+
+impl Error {
+    /// Whether it is this refusal.
+    pub fn is(&self, code: Code) -> bool {
+        matches!(self, Self::Refused(problem) if problem.code() == code)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(problem) => {
+                problem.fmt(f)?;
+                problem.cause().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
+            Self::Database(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Code> for Error {
+    fn from(code: Code) -> Self {
+        Self::Refused(code.into())
+    }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::Refused(problem)
+    }
+}
+
+impl From<db::Error> for Error {
+    fn from(error: db::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<diesel::result::Error> for Error {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Refused(problem) => problem.clone(),
+            Error::Database(db::Error::Unavailable(cause)) => Self::unavailable(cause),
+            Error::Database(error @ db::Error::Query(_)) => Self::internal(error),
+        }
+    }
+}
+
+impl ResponseError for Error {
+    fn status_code(&self) -> StatusCode {
+        Problem::from(self).status_code()
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        Problem::from(self).error_response()
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let reason = error.to_string();
+        match error {
+            Error::Database(error) => error.into(),
+            Error::Refused(problem) if problem.code().is_transient() => Self::Transient(reason),
+            Error::Refused(_) => Self::Rejected(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use messaging::Failure;
+    use values::Code;
+    use web::Problem;
+
+    use super::Error;
+
+    /// Messaging: what may pass is tried again, and what a rule refuses is put aside.
+    #[test]
+    fn a_lost_race_is_tried_again_and_a_refusal_is_not() {
+        let failure = |code: Code| Failure::from(Error::from(code));
+        let away = Problem::from(Code::new(503, "AWAY")).caused_by(&"no answer");
+        assert_eq!(Error::from(away).to_string(), "503 AWAY: no answer", "a log says why");
+        assert!(matches!(failure(Code::conflict("LOST")), Failure::Transient(_)));
+        assert!(matches!(failure(Code::new(503, "AWAY")), Failure::Transient(_)));
+        assert!(matches!(failure(Code::new(409, "TAKEN")), Failure::Rejected(_)));
+    }
+}

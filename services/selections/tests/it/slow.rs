@@ -1,0 +1,50 @@
+//! Callers that do not read what they have asked for.
+
+use reqwest::Method;
+use testkit::deployed::Deployed;
+use testkit::issuer::Claims;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::{eventually, guid};
+
+const READERS: usize = 200;
+
+/// Asks for `path`, and reads no more than that there is an answer.
+async fn ask(selections: &Deployed, path: &str) -> TcpStream {
+    let caller = selections.caller(&Claims::user(guid()));
+    let request = caller.request(Method::GET, path).build().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(request.url().socket_addrs(|| None).unwrap()[0]).await.unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).await.unwrap();
+    stream.readable().await.unwrap();
+    stream
+}
+
+/// API page: it takes one copy of it to answer anybody, in the process and in what the kernel keeps for each reader.
+#[tokio::test]
+async fn readers_of_the_api_page_cost_little_memory() {
+    let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &[]).await;
+    let page = selections.caller(&Claims::user(guid())).get("/docs/selections/swagger-ui-bundle.js").await;
+    let length = page.text.len();
+    assert!(length > 1024 * 1024, "{length}");
+    selections.forget_peak();
+    let before = selections.memory("VmHWM");
+
+    let mut unread = Vec::new();
+    for _ in 0..READERS {
+        unread.push(ask(&selections, "/docs/selections/swagger-ui-bundle.js").await);
+    }
+
+    let untaken = eventually("the buffers are full", async || {
+        let first = selections.untaken();
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        (first.len() >= READERS && first == selections.untaken()).then_some(first)
+    })
+    .await;
+    let kernel: usize = untaken.iter().sum();
+    assert!(kernel < READERS * length / 8, "the kernel keeps {kernel} bytes");
+    let grown = selections.memory("VmHWM") - before;
+    assert!(grown < READERS * length / 8, "the process has grown by {grown} bytes");
+}
