@@ -4,13 +4,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 use comfy_table::Table;
 use testkit::issuer::{CLIENTS, Claims, Issuer};
-use time::Duration;
 use uuid::{Uuid, uuid};
 
 use crate::stack::{self, Stack};
-
-/// Long enough for a day of trying things out.
-pub(crate) const LIFETIME: Duration = Duration::hours(12);
 
 /// Somebody whom the demo knows by name.
 pub(crate) struct Actor {
@@ -87,7 +83,7 @@ pub(crate) fn issuer(stack: &Stack) -> anyhow::Result<Issuer> {
     Issuer::load_or_create(&stack::dev("issuer.key")?, &stack.issuer)
 }
 
-/// Print a bearer token that the running stack accepts
+/// Print a bearer token that the running stack accepts for an hour
 #[derive(Args)]
 pub(crate) struct Token {
     /// anna, boris, maria, pavel, news or crm
@@ -109,8 +105,7 @@ pub(crate) struct Token {
 
 impl Token {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let claims = self.claims()?.lifetime(LIFETIME);
-        println!("{}", issuer(&Stack::running()?)?.token(&claims)?);
+        println!("{}", issuer(&Stack::running()?)?.token(&self.claims()?)?);
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use anyhow::Context;
-use runtime::{Contracts, Endpoints, Env, Process, Role, Service};
+use runtime::{Env, Process};
+use service::{Config, Contracts, Endpoints, Role, Service};
 use testkit::issuer::CLIENTS;
 
 /// Variables of a service, laid over those of this process.
@@ -64,15 +65,17 @@ impl Area {
             about,
             prefixes,
             url_variable,
-            topics: S::topics,
-            contracts: || S::contracts().with_context(|| S::NAME),
+            topics: service::topics::<S>,
+            contracts: || service::contracts::<S>().with_context(|| S::NAME),
             migrate: |settings| {
-                Box::pin(async { S::migrate(&configuration::<S>(settings)?).await.with_context(|| S::NAME) })
+                Box::pin(async {
+                    service::migrate(&configuration::<S>(settings)?).await.with_context(|| S::NAME)
+                })
             },
             start: |settings, process| {
                 Box::pin(async move {
                     let config = configuration::<S>(settings)?;
-                    S::start(config, Role::Both, &process).await.with_context(|| S::NAME)
+                    service::start(config, Role::Both, &process).await.with_context(|| S::NAME)
                 })
             },
         }
@@ -96,9 +99,9 @@ impl Area {
     }
 }
 
-fn configuration<S: Service>(settings: Settings) -> anyhow::Result<S::Config> {
+fn configuration<S: Service>(settings: Settings) -> anyhow::Result<Config<S>> {
     let mut env = Env::new(move |name| settings.get(name).cloned().or_else(|| crate::variable(name)));
-    let config = S::configure(&mut env);
+    let config = service::configure::<S>(&mut env);
     env.finish(config).with_context(|| S::NAME)
 }
 

@@ -10,7 +10,7 @@ use actix_web::{HttpResponse, Responder};
 use futures_util::future::join_all;
 use testkit::issuer::Issuer;
 
-use crate::actors::{ACTORS, Actor, LIFETIME};
+use crate::actors::{ACTORS, Actor};
 use crate::areas::Area;
 
 /// How long an area may take to say that it is well.
@@ -80,7 +80,7 @@ async fn script() -> impl Responder {
 /// A token of a demo actor. Other sites cannot read the answer: it allows no other origin to.
 async fn sign_in(page: Data<Page>, name: Path<String>) -> HttpResponse {
     let actor = ACTORS.iter().find(|actor| actor.name == *name);
-    match actor.map(|actor| page.issuer.token(&actor.claims().lifetime(LIFETIME))) {
+    match actor.map(|actor| page.issuer.token(&actor.claims())) {
         Some(Ok(token)) => HttpResponse::Ok()
             .content_type("text/plain; charset=utf-8")
             .insert_header(("cache-control", "no-store"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::future::{join_all, select_all};
-use runtime::Endpoints;
+use service::Endpoints;
 use tokio::process::Command;
 
 use crate::areas::{Area, Settings};

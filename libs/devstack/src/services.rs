@@ -3,7 +3,8 @@
 
 use anyhow::Context;
 use futures_util::future::{join_all, select_all};
-use runtime::{Endpoints, Process};
+use runtime::Process;
+use service::Endpoints;
 
 use crate::areas::{Area, Settings};
 use crate::processes::Processes;

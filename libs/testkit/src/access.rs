@@ -4,6 +4,7 @@
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::client::{Answer, send};
 use crate::forged;
@@ -26,7 +27,8 @@ pub struct Case {
 ///
 /// The right caller is that of the first column with a success. After each refusal they make the same request
 /// and succeed: it was about the caller, and has changed nothing. Whoever is refused for who they are (401, or
-/// 403 of a machine) is refused before the body is looked at, and the other port knows of no such operation.
+/// 403 of a machine) is refused before the body is looked at, and the other port knows of no such operation. An id that
+/// does not parse is not found, by whoever would not be refused for who they are.
 ///
 /// # Panics
 /// Unless all is as the table says, and it has a row for each operation and no other.
@@ -151,10 +153,48 @@ impl Operation {
                 found.push(fault(&send(request.body(body.to_owned())).await, status));
             }
         }
+        found.extend(self.call_with_other_ids(service, token, case).await);
         if service.has_internal() {
             let elsewhere = Self { internal: !self.internal, ..self.clone() };
             let found_there = fault(&elsewhere.call(service, token, case).await, 404);
             found.push(found_there.map(|fault| format!("{fault} at the other port")));
+        }
+        found
+    }
+}
+
+/// What is no id of anything.
+const NO_ID: &str = "no-id";
+
+impl Operation {
+    /// What is wrong when the same caller puts other ids in the path: one that does not parse is not found, after 401
+    /// and after whatever 403 an unknown one meets; the empty one is as any unknown one.
+    async fn call_with_other_ids(
+        &self,
+        service: &Running,
+        token: Option<&str>,
+        case: &Case,
+    ) -> Vec<Option<String>> {
+        let mut found = Vec::new();
+        for (at, (name, _)) in case.parameters.iter().enumerate() {
+            if !self.path.contains(&format!("{{{name}}}")) {
+                continue;
+            }
+            let ask = async |id: String| {
+                let mut parameters = case.parameters.clone();
+                parameters[at].1 = id;
+                let case = Case { parameters, body: case.body.clone(), people: Vec::new() };
+                self.call(service, token, &case).await
+            };
+            let unknown = ask(Uuid::from_u128(rand::random()).to_string()).await;
+            let refused = if matches!(unknown.status, 401 | 403) { unknown.status } else { 404 };
+            let unparsable = fault(&ask(NO_ID.to_owned()).await, refused);
+            found.push(unparsable.map(|fault| format!("{fault} with {NO_ID} for {name}")));
+            let empty = ask(Uuid::nil().to_string()).await;
+            let differs = (empty.status, &empty.body["code"]) != (unknown.status, &unknown.body["code"]);
+            found.push(differs.then(|| {
+                format!("{} with the empty id for {name}, {} with another", empty.status, unknown.status)
+            }));
         }
         found
     }

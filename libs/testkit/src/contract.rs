@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use anyhow::{Context, bail, ensure};
 use jsonschema::Validator;
-use runtime::{Contracts, Endpoints};
 use serde_json::{Value, json};
+use service::{Contracts, Endpoints};
 
 use crate::bus::Published;
 use crate::client::Answer;
@@ -32,6 +32,8 @@ pub(crate) fn hold(contracts: &Contracts, endpoints: &Endpoints) -> anyhow::Resu
         channels.filter_map(|(_, channel)| channel["address"].as_str()).map(str::to_owned).collect();
     let asyncapi = Arc::new(asyncapi);
     let mut held = HELD.lock().expect("no test panics here");
+    // It may have been the port of an API that has been stopped since.
+    held.remove(&endpoints.admin.to_string());
     for (address, callers) in [(endpoints.public, "person"), (endpoints.internal, "service")] {
         if let Some(address) = address {
             let mut openapi = Contract::read(&contracts.openapi)?;

@@ -86,12 +86,52 @@ impl Deployed {
         lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
+    /// `VmRSS` (now) or `VmHWM` (at its peak) of the process, in bytes.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn memory(&self, which: &str) -> usize {
+        let process = self.process.id().expect("a process that runs");
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process that runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(which)?.strip_prefix(':'));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
+        kib.expect("a size in KiB") * 1024
+    }
+
+    /// Begins the measurement of `VmHWM` anew (proc(5)).
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn forget_peak(&self) {
+        let process = self.process.id().expect("a process that runs");
+        std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("a process that runs");
+    }
+
+    /// For each connection of the public port what the kernel keeps of answers that have not been taken, in bytes.
+    ///
+    /// # Panics
+    /// Where the kernel does not tell of its connections.
+    pub fn untaken(&self) -> Vec<usize> {
+        let (_, port) = self.public.rsplit_once(':').expect("a port");
+        let port = format!(":{:04X}", port.parse::<u16>().expect("a port"));
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("its connections");
+        let rows = table.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
+        let established = rows.filter(|row| row[1].ends_with(&port) && row[3] == "01");
+        let queued = established.map(|row| usize::from_str_radix(&row[4][..8], 16).expect("hexadecimal"));
+        queued.collect()
+    }
+
     /// Whoever `claims` speak for, at the public port.
     ///
     /// # Panics
     /// When the token cannot be signed.
     pub fn caller(&self, claims: &Claims) -> Client {
         Client::new(self.public.clone(), Some(issuer().token(claims).expect("a token")))
+    }
+
+    /// Nobody in particular, at the public port.
+    pub fn guest(&self) -> Client {
+        Client::new(self.public.clone(), None)
     }
 }
 

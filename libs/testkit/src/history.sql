@@ -1,7 +1,8 @@
 create table {schema}.history_appended (
-    sequence bigint primary key,
+    sequence bigint not null,
     topic text not null,
-    key text not null
+    key text not null,
+    primary key (topic, key, sequence)
 );
 
 create table {schema}.history_received (
@@ -12,9 +13,10 @@ create table {schema}.history_received (
     sequence bigint not null
 );
 
--- An event that is released after it was parked is inserted once more.
+-- An event that is released after it was parked is inserted once more. A dead letter's copy has the sequence of
+-- its original.
 create function {schema}.history_append() returns trigger language plpgsql as $$ begin
-    insert into {schema}.history_appended values (new.id, new.topic, new.key) on conflict do nothing;
+    insert into {schema}.history_appended values (coalesce((new.headers ->> 'ce_sequence')::bigint, new.id), new.topic, new.key) on conflict do nothing;
     return null;
 end $$;
 

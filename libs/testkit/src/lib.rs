@@ -12,6 +12,7 @@ pub mod collector;
 pub mod contract;
 pub mod database;
 pub mod deployed;
+pub mod documents;
 pub mod faults;
 pub mod forged;
 pub mod history;
@@ -21,6 +22,41 @@ mod own;
 pub mod page;
 pub mod postgres;
 pub mod service;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+/// An id of anything.
+pub fn guid() -> Uuid {
+    Uuid::from_u128(rand::random())
+}
+
+/// A member that is a text.
+///
+/// # Panics
+/// When it is none.
+pub fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
+/// Asks again until there is an answer.
+///
+/// # Panics
+/// When there is none after half a minute.
+pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let answered = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(30), answered).await;
+    in_time.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+}
 
 /// A variable of the environment that `cargo dev test` sets.
 ///

@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use std::sync::mpsc;
 
 use anyhow::Context;
-use runtime::{Endpoints, Env, Process, Role, Service, telemetry};
+use runtime::{Env, Process, telemetry};
+use service::{Endpoints, Role, Service};
 use uuid::Uuid;
 
 use crate::bus::Bus;
@@ -108,6 +109,17 @@ impl Running {
         Bus::shared(&self.topics)
     }
 
+    /// A connection to the service's own tables, for what no edge shows.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub async fn sql(&self) -> tokio_postgres::Client {
+        let client = database::connect(&self.database_url).await.expect("the database");
+        let schema = format!("set search_path = {}", self.name);
+        client.batch_execute(&schema).await.expect("the schema");
+        client
+    }
+
     fn public_url(&self) -> String {
         format!("http://{}", self.endpoints.public.expect("a public port"))
     }
@@ -164,11 +176,11 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
         settings.entry(name.to_owned()).or_insert(value);
     }
     let mut env = Env::new(move |name| settings.get(name).cloned());
-    let config = S::configure(&mut env);
+    let config = service::configure::<S>(&mut env);
     let config = env.finish(config)?;
-    S::migrate(&config).await.context("migrate")?;
+    service::migrate(&config).await.context("migrate")?;
     let process = Process::new();
-    let endpoints = S::start(config, Role::Both, &process).await?;
-    contract::hold(&S::contracts()?, &endpoints)?;
-    Ok(Running { name: S::NAME, database_url, process, endpoints, topics: S::topics() })
+    let endpoints = service::start(config, Role::Both, &process).await?;
+    contract::hold(&service::contracts::<S>()?, &endpoints)?;
+    Ok(Running { name: S::NAME, database_url, process, endpoints, topics: service::topics::<S>() })
 }

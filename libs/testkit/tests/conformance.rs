@@ -27,7 +27,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Every test of the workspace, as `crate::file::name`.
+/// Every test of the workspace, as `crate::file::name`; those of `thing/tests.rs` belong to the file `thing`.
 fn tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     for group in ["libs", "services"] {
@@ -36,7 +36,8 @@ fn tests() -> BTreeSet<String> {
             let name = package.file_name().unwrap().to_string_lossy().into_owned();
             let sources = ["src", "tests"].into_iter().flat_map(|folder| files(&package.join(folder), "rs"));
             for file in sources {
-                let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+                let module = if file.ends_with("tests.rs") { file.parent().unwrap() } else { &file };
+                let stem = module.file_stem().unwrap().to_string_lossy().into_owned();
                 let text = fs::read_to_string(&file).unwrap();
                 let mut is_test = false;
                 for line in text.lines().map(str::trim) {

@@ -40,6 +40,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let (database, config) = env.finish(config)?;
     db::migrate(&database, [messaging::MIGRATIONS]).await?;
     let bench = Bench { ground, db: Db::new(&database)?, config };
+    events::make(&ground.connect(SCHEMA).await?.client).await?;
     let mut rows = relay::run(&bench, effort).await?;
     rows.extend(latency::run(&bench, effort).await?);
     rows.extend(consumer::run(&bench, effort).await?);
@@ -47,8 +48,8 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
 }
 
 impl Bench<'_> {
-    fn bus(&self) -> messaging::Bus {
-        messaging::Bus::new("bench", self.db.clone(), self.config.clone())
+    fn bus(&self, consumers: &'static [messaging::Subscription]) -> messaging::Bus {
+        messaging::Bus::new("bench", self.db.clone(), self.config.clone(), consumers)
     }
 
     /// The relay's producer, without a relay.

@@ -1,9 +1,13 @@
-//! Posts: their edits against the writes alone, with embeds against the calls alone; their readers.
+//! Posts: their edits against the writes alone, with embeds against the calls alone, with the costliest text
+//! against a plain one; their readers.
 
 mod edit;
 mod embeds;
 mod readers;
+mod texts;
 
+use anyhow::{Context, ensure};
+use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 use testkit::issuer::Claims;
 use uuid::Uuid;
@@ -18,7 +22,7 @@ use crate::progress::Step;
 
 pub(super) const MEMBER: Member = Member {
     name: "news",
-    about: "edits of 10 blocks against the writes alone, with embeds against the calls alone; reading and searching",
+    about: "edits of 10 blocks against the writes alone, with embeds against the calls alone, with much markup against little; reading and searching",
     run: |ground, effort| Box::pin(run(ground, effort)),
 };
 
@@ -41,6 +45,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let bench = Bench::start(ground, &step).await?;
     let mut rows = edit::run(&bench, effort, &step).await?;
     rows.extend(embeds::run(&bench, effort, &step).await?);
+    rows.extend(texts::run(&bench, effort, &step).await?);
     rows.extend(readers::run(&bench, effort, &step).await?);
     bench.stop().await?;
     step.done(format!("{} rounds", effort.rounds()));
@@ -77,6 +82,10 @@ impl<'g> Bench<'g> {
         let author = author.to_string();
         Ok(Self { ground, platform, posts, selections, service, source, author, token })
     }
+    async fn set_blocks(&self, client: &Client, post: u32, blocks: &[Value]) -> anyhow::Result<()> {
+        let url = format!("{}/api/v1/posts/{}/blocks", self.service.url, post_id(post.into()));
+        send(client.put(url).bearer_auth(&self.token).json(&json!({"Blocks": blocks}))).await
+    }
 
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         self.service.stop().await?;
@@ -103,4 +112,12 @@ impl<'g> Bench<'g> {
         self.posts.client.batch_execute("checkpoint").await?;
         Ok(())
     }
+}
+
+async fn send(request: RequestBuilder) -> anyhow::Result<()> {
+    let answer = request.send().await?;
+    let status = answer.status();
+    let body = answer.text().await.context("no body")?;
+    ensure!(status.is_success(), "{status} {body}");
+    Ok(())
 }

@@ -17,6 +17,8 @@ use crate::progress::Step;
 /// What a consumer applies at the same time, and the partitions that it does so of.
 const LANES: u32 = 4;
 
+const CONSUMERS: &[messaging::Subscription] = &[messaging::Subscription::of::<Nothing>()];
+
 struct Nothing;
 
 impl Handler for Nothing {
@@ -72,7 +74,7 @@ async fn send(producer: &FutureProducer, messages: &[Ready]) -> anyhow::Result<(
 
 async fn consume(bench: &Bench<'_>, count: u32) -> anyhow::Result<f64> {
     let process = bench.ground.process();
-    bench.bus().subscribe::<Nothing>().start(&process, vec![CONSUMED.to_owned()])?;
+    bench.bus(CONSUMERS).start(&process, vec![CONSUMED.to_owned()])?;
     let rate = rate(&process, "consumer_applied_total", 0, count).await;
     stop(&process).await?;
     rate

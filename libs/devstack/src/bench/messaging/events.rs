@@ -41,10 +41,25 @@ impl Measured {
 impl messaging::Event for Measured {
     const TOPIC: &'static str = RELAYED;
     const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: messaging::Aggregate =
+        messaging::Aggregate { name: "Measured", table: "measured", key: "id" };
 
     fn key(&self) -> Uuid {
         self.selection_id
     }
+}
+
+/// What the events tell of.
+pub(super) async fn make(client: &Client) -> anyhow::Result<()> {
+    client.batch_execute("create table if not exists measured (id uuid primary key)").await?;
+    client
+        .execute(
+            "insert into measured select lpad(to_hex(n), 32, '0')::uuid from generate_series(0, $1 - 1) n \
+             on conflict do nothing",
+            &[&i32::try_from(KEYS)?],
+        )
+        .await?;
+    Ok(())
 }
 
 /// Rows of the outbox, all with payloads of their own. In the order of the keys' turns.

@@ -60,7 +60,7 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec
         events: effort.choose(20_000, 4_000),
     };
     let process = bench.ground.process();
-    bench.bus().start(&process, vec![RELAYED.to_owned()])?;
+    bench.bus(&[]).start(&process, vec![RELAYED.to_owned()])?;
     let producer = bench.warm_producer(RELAYED).await?;
     let reader = Reader::open(bench)?;
     // The first event finds the relay's producer cold.

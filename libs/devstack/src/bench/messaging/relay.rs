@@ -60,7 +60,7 @@ async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<
     const ACKED: &str = "outbox_commit_to_ack_seconds_count";
     events::clear(client).await?;
     let process = bench.ground.process();
-    bench.bus().start(&process, vec![RELAYED.to_owned()])?;
+    bench.bus(&[]).start(&process, vec![RELAYED.to_owned()])?;
     for number in 0..BEFORE {
         let event = Measured::new(number as usize);
         bench.db.tx(async |tx| messaging::outbox::append(tx, &event).await).await?;

@@ -2,14 +2,13 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
 use futures_util::future::try_join_all;
-use reqwest::{Client, RequestBuilder};
+use reqwest::Client;
 use serde_json::json;
 use testkit::issuer::Claims;
 use tokio_postgres::Statement;
 
-use super::{Bench, post_id, stored_blocks};
+use super::{Bench, post_id, send, stored_blocks};
 use crate::bench::Effort;
 use crate::bench::report::{Goal, Rounds, Row, Unit};
 use crate::progress::Step;
@@ -82,8 +81,7 @@ impl Bench<'_> {
                 json!({"Kind": "SelectionEmbed", "BlockId": null, "SortOrder": at, "SourceSelectionId": source})
             })
             .collect();
-        let url = format!("{}/api/v1/posts/{}/blocks", self.service.url, post_id(post.into()));
-        send(client.put(url).bearer_auth(&self.token).json(&json!({"Blocks": blocks}))).await
+        self.set_blocks(client, post, &blocks).await
     }
 
     /// What an edit cannot do without.
@@ -109,12 +107,4 @@ impl Bench<'_> {
         self.posts.client.execute(write, &[&blocks, &post_id(post.into())]).await?;
         Ok(())
     }
-}
-
-async fn send(request: RequestBuilder) -> anyhow::Result<()> {
-    let answer = request.send().await?;
-    let status = answer.status();
-    let body = answer.text().await.context("no body")?;
-    ensure!(status.is_success(), "{status} {body}");
-    Ok(())
 }
