@@ -1,5 +1,8 @@
 {{- /* Everything that an area consists of: the one template that its chart includes. */}}
 {{- define "lib.area" -}}
+{{- range $name, $_ := omit .Values "app" "global" "enabled" -}}
+{{- fail (printf "%s: an area's values go below app" $name) -}}
+{{- end -}}
 {{- $app := .Values.app -}}
 {{- $serve := dict "root" . "role" "serve" "scaled" $app.serve.autoscaling.enabled -}}
 {{- $work := dict "root" . "role" "work" "scaled" $app.work.keda.enabled -}}

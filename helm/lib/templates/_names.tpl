@@ -62,21 +62,3 @@ metadata:
 {{ $account.name | default "default" }}
 {{- end }}
 {{- end }}
-
-{{- /* The environment of the area as YAML: global.config, and app.config over it. */}}
-{{- define "lib.config" -}}
-{{- $config := dict -}}
-{{- /* Not `merge`: it takes false and 0 for absent. */}}
-{{- range $layer := list ((.Values.global).config | default dict) .Values.app.config -}}
-{{- range $name, $value := $layer -}}
-{{- /* Numbers arrive as floats; a large one would print as 5e+06. */}}
-{{- $_ := set $config $name (ternary ($value | int64 | toString) ($value | toString) (kindIs "float64" $value)) -}}
-{{- end -}}
-{{- end -}}
-{{- range $name := list "KAFKA_BROKERS" "AUTH_ISSUER" -}}
-{{- if not (or (get $config $name) (has $name $.Values.app.secretKeys)) -}}
-{{- fail (printf "app.config.%s (or global.config.%s) must be set" $name $name) -}}
-{{- end -}}
-{{- end -}}
-{{ toYaml $config }}
-{{- end }}

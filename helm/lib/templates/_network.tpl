@@ -12,6 +12,14 @@ spec:
     - {name: http, port: 80, targetPort: {{ .port }}, appProtocol: http}
 {{- end }}
 
+{{- /* A peer: the pods of the areas of a list. */}}
+{{- define "lib.pods" -}}
+- podSelector:
+    matchExpressions:
+      - {key: app.kubernetes.io/name, operator: In, values: {{ toJson . }}}
+      - {key: app.kubernetes.io/part-of, operator: In, values: [platform]}
+{{- end }}
+
 {{- define "lib.networkPolicy" -}}
 {{- $app := .Values.app -}}
 {{- $policy := $app.networkPolicy -}}
@@ -29,13 +37,15 @@ spec:
       from:
         {{- toYaml . | nindent 8 }}
     {{- end }}
-    {{- if and $app.internal.enabled $app.internal.callers }}
+    {{- if and $app.internal.enabled (or $app.internal.callers $policy.ingress.internal) }}
     - ports: [{port: 8081}]
       from:
-        - podSelector:
-            matchExpressions:
-              - {key: app.kubernetes.io/name, operator: In, values: {{ toJson $app.internal.callers }}}
-              - {key: app.kubernetes.io/part-of, operator: In, values: [platform]}
+        {{- with $app.internal.callers }}
+        {{- include "lib.pods" . | nindent 8 }}
+        {{- end }}
+        {{- with $policy.ingress.internal }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
     {{- end }}
     {{- with $policy.ingress.admin }}
     - ports: [{port: 9090}]
@@ -43,6 +53,11 @@ spec:
         {{- toYaml . | nindent 8 }}
     {{- end }}
   egress:
+    {{- with $app.calls }}
+    - ports: [{port: 8081}]
+      to:
+        {{- include "lib.pods" . | nindent 8 }}
+    {{- end }}
     {{- range $name, $rule := $policy.egress }}
     # {{ $name }}
     - ports:

@@ -29,7 +29,7 @@ env:
   - name: {{ $name }}
     value: {{ $value | quote }}
   {{- end }}
-  {{- range $app.secretKeys }}
+  {{- range include "lib.secretKeys" .root | fromYamlArray }}
   - name: {{ . }}_FILE
     value: /run/secrets/{{ if and (eq . "DATABASE_URL") (eq $.volume "migrator") }}migrator{{ else }}app{{ end }}/{{ . }}
   {{- end }}
@@ -60,7 +60,7 @@ volumeMounts:
     secretName: {{ required "app.existingSecret must be set" $app.existingSecret }}
     defaultMode: 0440
     items:
-      {{- range $app.secretKeys }}
+      {{- range include "lib.secretKeys" .root | fromYamlArray }}
       - {key: {{ . }}, path: {{ . }}}
       {{- end }}
 {{- if and .migrates $app.migration.existingSecret }}

@@ -1,15 +1,37 @@
-//! What is written down is what is served: the contracts, and the table of the README.
+//! What is written down is what is served: the contracts, the table of the README, the variables of the chart.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use runtime::{Env, telemetry};
+use serde::Deserialize;
 use service::Service;
 
 use crate::breaking;
 
-/// Holds a service to its documents in `contracts/`, to what was released of them, and to the table of settings in its
-/// README.
+/// The values of a chart, as far as they name variables.
+#[derive(Deserialize)]
+struct Chart {
+    variables: Variables,
+}
+
+#[derive(Deserialize)]
+struct Variables {
+    #[serde(default)]
+    common: BTreeSet<String>,
+    #[serde(default)]
+    own: BTreeSet<String>,
+}
+
+/// An area's values lie below the name that its chart gives to `helm/lib`.
+#[derive(Deserialize)]
+struct Area {
+    app: Chart,
+}
+
+/// Holds a service to its documents in `contracts/`, to what was released of them, to the table of settings in its
+/// README, and to the variables that its chart takes.
 ///
 /// # Panics
 /// When one of them says something else.
@@ -23,10 +45,10 @@ pub fn check<S: Service>() {
         let released = read(&format!("contracts/released/{kind}/{name}.yaml"));
         assert_eq!(breaking::changes(&released, present), [""; 0], "{kind}");
     }
-    let readme = read(&format!("services/{name}/README.md"));
     let mut env = Env::new(|_| None);
     telemetry::Config::read(&mut env);
     service::configure::<S>(&mut env);
+    let readme = read(&format!("services/{name}/README.md"));
     for variable in env.variables() {
         let default = match variable.default.as_deref() {
             None => "required".to_owned(),
@@ -36,6 +58,21 @@ pub fn check<S: Service>() {
         let row = format!("| `{}` | {default} | {} |", variable.name, variable.about);
         assert!(readme.contains(&row), "the README lacks\n{row}");
     }
+    let reads = env.variables().iter().map(|variable| variable.name.to_owned());
+    // Where it listens is the templates' own business.
+    let reads: BTreeSet<_> = reads.filter(|name| !name.ends_with("_LISTEN")).collect();
+    assert_eq!(charted(name), reads, "helm/{name}/values.yaml: variables.own");
+}
+
+/// The variables that the chart of an area takes.
+fn charted(area: &str) -> BTreeSet<String> {
+    let shared: Chart = yaml("helm/lib/values.yaml");
+    let area: Area = yaml(&format!("helm/{area}/values.yaml"));
+    &shared.variables.common | &area.app.variables.own
+}
+
+fn yaml<T: for<'a> Deserialize<'a>>(path: &str) -> T {
+    yaml_serde::from_str(&read(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn read(path: &str) -> String {

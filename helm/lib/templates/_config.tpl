@@ -1,0 +1,46 @@
+{{- /* What the service is told by its environment. */}}
+
+{{- /* The names of the variables that come from the Secret, as a list. */}}
+{{- define "lib.secretKeys" -}}
+{{- $keys := list -}}
+{{- range $name, $on := .Values.app.secretKeys -}}
+{{- if $on -}}{{- $keys = append $keys $name -}}{{- end -}}
+{{- end -}}
+{{ toYaml $keys }}
+{{- end }}
+
+{{- /* The environment as YAML: where the callees are, over that global.config, and over that app.config. */}}
+{{- define "lib.config" -}}
+{{- $app := .Values.app -}}
+{{- $secret := include "lib.secretKeys" . | fromYamlArray -}}
+{{- $shared := (.Values.global).config | default dict -}}
+{{- include "lib.config.known" (dict "names" (concat $app.variables.common $app.variables.own) "config" $app.config "of" "app.config") -}}
+{{- include "lib.config.known" (dict "names" $app.variables.common "config" $shared "of" "global.config") -}}
+{{- $config := dict -}}
+{{- range $area := $app.calls -}}
+{{- $host := include "lib.fullname" $ | replace $.Chart.Name $area -}}
+{{- $_ := set $config (printf "%s_URL" (upper $area)) (printf "http://%s-internal" $host) -}}
+{{- end -}}
+{{- /* Not `merge`: it takes false and 0 for absent. */}}
+{{- range $layer := list $shared $app.config -}}
+{{- range $name, $value := $layer -}}
+{{- /* Numbers arrive as floats; a large one would print as 5e+06. */}}
+{{- $_ := set $config $name (ternary ($value | int64 | toString) ($value | toString) (kindIs "float64" $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := list "KAFKA_BROKERS" "AUTH_ISSUER" -}}
+{{- if not (or (get $config $name) (has $name $secret)) -}}
+{{- fail (printf "app.config.%s (or global.config.%s) must be set" $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{ toYaml $config }}
+{{- end }}
+
+{{- /* {names, config, of}: refuses what the service does not read. */}}
+{{- define "lib.config.known" -}}
+{{- range $name, $_ := .config -}}
+{{- if not (has $name $.names) -}}
+{{- fail (printf "%s.%s: the service reads no such variable" $.of $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
