@@ -19,7 +19,7 @@ use crate::progress::Step;
 use crate::services::{Mode, Services};
 use crate::stack::{self, Lock, Stack, State, Urls};
 use crate::up::Up;
-use crate::{actors, kafka, processes, seed, services};
+use crate::{actors, kafka, plant, processes, services};
 
 /// Everything that has been started so far.
 pub(crate) struct Running {
@@ -110,7 +110,7 @@ impl Running {
         self.start_gateway(listener, &areas, &stack)?;
         if !options.no_seed {
             let step = Step::start("demo data");
-            let detail = seed::plant(&stack, &step).await.context("the demo data could not be planted")?;
+            let detail = plant::plant(&stack, &step).await.context("the demo data could not be planted")?;
             step.done(detail);
         }
         self.control = Some(Control::listen()?);

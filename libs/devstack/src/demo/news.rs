@@ -10,7 +10,7 @@ use super::scene::Scene;
 use super::story::{Story, promise};
 use crate::actors::ANNA;
 use crate::events::Follower;
-use crate::seed::flat;
+use crate::plant::flat;
 
 const PUBLISHED: &str = "platform.news.post-published.v1";
 

@@ -13,7 +13,7 @@ use super::scene::Scene;
 use super::story::{Story, promise};
 use crate::actors::{ANNA, BORIS};
 use crate::events::{Follower, Record};
-use crate::seed::flat;
+use crate::plant::flat;
 
 const CREATED: &str = "platform.selections.selection-created.v1";
 const UPDATED: &str = "platform.selections.selection-updated.v1";

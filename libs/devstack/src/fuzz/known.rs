@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::actors::{self, ANNA};
 use crate::http;
-use crate::seed::flat;
+use crate::plant::flat;
 use crate::stack::{self, Stack};
 
 /// Enough that some are left after many deletions.
