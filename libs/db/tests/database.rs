@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
+use std::time::Duration;
+
 use db::{Config, Db, Error, Tx};
 use diesel::sql_types::Integer;
 use diesel_async::RunQueryDsl;
@@ -128,6 +130,21 @@ async fn a_statement_that_the_server_does_not_cut_off_is_given_up() {
     drop(conn);
     db.tx(async |tx| insert(tx, 3).await).await.unwrap();
     assert_eq!(count(&url).await, 3);
+}
+
+#[tokio::test]
+async fn what_is_allowed_longer_is_cut_off_neither_here_nor_there_and_no_other_after_it() {
+    let (_, db, _) = things(200).await;
+    db.tx(async |tx| {
+        tx.allow(Duration::from_mins(1)).await?;
+        Ok::<_, Error>(diesel::sql_query("select pg_sleep(3)").execute(tx.conn()).await?)
+    })
+    .await
+    .unwrap();
+    // The only connection that was ever used.
+    let longer = async |tx: &mut Tx| Ok(diesel::sql_query("select pg_sleep(3)").execute(tx.conn()).await?);
+    let cut_off: Result<usize, Error> = db.tx(longer).await;
+    cut_off.unwrap_err();
 }
 
 #[tokio::test]

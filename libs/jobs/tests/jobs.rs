@@ -314,3 +314,22 @@ async fn a_periodic_job_runs_again_and_again_in_one_replica_at_a_time() {
     assert!(!overlapped.swap(true, Ordering::SeqCst), "two replicas ran it at once");
     assert_eq!(shop.number("select count(*) from job where kind = 'audit' and key = ''").await, 1);
 }
+
+/// As at a rollout, in the middle of a run that takes longer than the job's period.
+#[tokio::test]
+async fn a_replica_that_starts_takes_no_periodic_job_from_where_it_runs() {
+    let shop = Shop::new().await;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let mut processes = Vec::new();
+    for _ in 0..3 {
+        let (process, of_job) = (Process::new(), begun.clone());
+        let jobs = Jobs::new(shop.db()).periodic("audit", Duration::from_millis(10), move |_| {
+            of_job.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        });
+        jobs.start(&process);
+        processes.push(process);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(begun.swap(0, Ordering::SeqCst), 1);
+}

@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long forgetting what a group has seen may take, and moving its offsets after that.
 const FORGETTING: Duration = Duration::from_mins(30);
 
+const RUNNING: &str = "replicas of this group have to be stopped before";
+
 /// What can be done with consumers while none of their replicas runs.
 #[derive(Debug, clap::Subcommand)]
 pub enum Consumers {
@@ -93,15 +95,15 @@ async fn go(bus: &Bus, subscription: &Subscription, to: To) -> anyhow::Result<()
     let client: BaseConsumer = bus.config.consumer(group).set("enable.auto.commit", "false").create()?;
     // librdkafka's calls block.
     let moved = tokio::task::spawn_blocking(move || {
+        let found = client.fetch_group_list(Some(group), PATIENCE)?;
+        ensure!(found.groups().iter().all(|group| group.members().is_empty()), RUNNING);
         let mut moved = TopicPartitionList::new();
         for topic in topics {
             go_in_topic(&client, topic, to, &mut moved)?;
         }
         // Nothing came since, or it has been done before.
         if moved.count() > 0 {
-            client
-                .commit(&moved, CommitMode::Sync)
-                .context("replicas of this group have to be stopped before")?;
+            client.commit(&moved, CommitMode::Sync).context(RUNNING)?;
         }
         anyhow::Ok(moved.count())
     });
