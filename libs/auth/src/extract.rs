@@ -124,6 +124,8 @@ pub trait Client: 'static {
 pub enum News {}
 /// The CRM service.
 pub enum Crm {}
+/// Whatever issues tokens.
+pub enum Issuer {}
 
 impl Client for News {
     const ID: &'static str = "news";
@@ -131,6 +133,10 @@ impl Client for News {
 
 impl Client for Crm {
     const ID: &'static str = "crm";
+}
+
+impl Client for Issuer {
+    const ID: &'static str = "issuer";
 }
 
 /// The service `C`, and no other.

@@ -5,7 +5,7 @@ mod keys;
 mod permission;
 mod verifier;
 
-pub use extract::{Actor, Caller, Client, Crm, Guest, News, authenticate};
+pub use extract::{Actor, Caller, Client, Crm, Guest, Issuer, News, authenticate};
 pub use keys::{Config, Keys};
 pub use permission::{Grant, Permission, Permitted, Reach, Scope};
 pub use verifier::Verifier;

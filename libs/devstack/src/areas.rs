@@ -33,6 +33,11 @@ pub(crate) struct Area {
 /// Every area, in the order in which they start: one that is called before those that call it.
 pub(crate) fn all() -> Vec<Area> {
     vec![
+        Area::of::<identity::Service>(
+            "companies, their people and roles",
+            &["/api/identity", "/docs/identity"],
+            Some("IDENTITY_URL"),
+        ),
         Area::of::<selections::Service>(
             "collections of flats, opened by a public code",
             &["/api/v1/selections", "/api/v1/favorites", "/docs/selections"],

@@ -1,7 +1,7 @@
 //! Typed ids: one macro, so that a `PostId` can never stand where a `SelectionId` is meant.
 
 #[doc(hidden)]
-pub use {diesel, serde, utoipa, uuid};
+pub use {diesel, serde, utoipa, uuid, values};
 
 /// Declares a typed id over [`uuid::Uuid`]: `typed_id!(/// A selection. SelectionId);`
 ///
@@ -13,7 +13,7 @@ macro_rules! typed_id {
         $(#[$doc])*
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
-            $crate::serde::Serialize, $crate::serde::Deserialize,
+            $crate::serde::Serialize,
             $crate::diesel::AsExpression, $crate::diesel::FromSqlRow,
         )]
         #[serde(crate = "ids::serde", transparent)]
@@ -25,6 +25,13 @@ macro_rules! typed_id {
             #[expect(clippy::disallowed_methods, reason = "the one place where ids are made")]
             pub fn generate() -> Self {
                 Self($crate::uuid::Uuid::now_v7())
+            }
+        }
+
+        impl<'de> $crate::serde::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::serde::Deserializer<'de>>(id: D) -> Result<Self, D::Error> {
+                let parse = |id: &str| id.parse().map_err(|_| $crate::values::Invalid::new("invalid_type"));
+                $crate::values::read_text(id, parse, || Self($crate::uuid::Uuid::nil()))
             }
         }
 

@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use ::web::{Area, Callers, Server};
 use actix_web::web;
 use auth::{Keys, PLATFORM, PLATFORM_INTERNAL, Verifier};
+use clap::ArgMatches;
 use db::{Db, Lookups};
 use jobs::Jobs;
 use messaging::{AsyncApi, Bus};
 use runtime::{Phase, Process};
 
-use crate::{Config, Role, Service};
+use crate::{Config, OwnCommand, Role, Service};
 
 /// Where a started service listens. `None`: not in this role.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +91,15 @@ pub async fn start<S: Service>(
 /// A database that is away, and what the command says of itself.
 pub async fn operate<S: Service>(config: Config<S>, operation: messaging::Operation) -> anyhow::Result<()> {
     bus::<S>(Db::new(&config.database)?, config.messaging).operate(operation, S::REPUBLISHED).await
+}
+
+/// Does a command of the service's own.
+pub(crate) async fn execute_own<S: Service>(
+    config: Config<S>,
+    command: OwnCommand,
+    arguments: ArgMatches,
+) -> anyhow::Result<()> {
+    (command.execute)(Db::new(&config.database)?, arguments).await
 }
 
 /// Every topic that `S` publishes to, consumes, or puts dead letters into.

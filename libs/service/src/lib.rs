@@ -1,6 +1,7 @@
 //! What a service is made of. It declares what is its own, as a [`Service`]; how that is configured, migrated,
 //! run and operated is the same for all, and stands here.
 
+mod command;
 mod composition;
 mod config;
 mod error;
@@ -15,6 +16,7 @@ use jobs::Jobs;
 use messaging::{Published, Republished, Subscription};
 use runtime::{Env, Process};
 
+pub use command::{Operate, OwnCommand};
 pub use composition::{Contracts, Endpoints, contracts, migrate, operate, start, topics};
 pub use config::{Config, configure};
 pub use error::Error;
@@ -38,6 +40,8 @@ pub trait Service: 'static {
     const REPUBLISHED: &'static [Republished] = &[];
     /// What it takes from others.
     const CONSUMERS: &'static [Subscription] = &[];
+    /// What its operators can do beside what all services' can.
+    const COMMANDS: &'static [OwnCommand] = &[];
     /// What it reads from the environment beside what all services read.
     type Settings: Send + 'static;
     /// What its handlers, jobs and further parts share.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use messaging::Operation;
 use runtime::{Env, Process, telemetry};
 
-use crate::{Config, Role, Service, configure, contracts, migrate, operate, start};
+use crate::composition::execute_own;
+use crate::{Config, OwnCommand, Role, Service, configure, contracts, migrate, operate, start};
 
 #[derive(Parser)]
 #[command(about = "Without a role: serve and work together. Configuration comes from the environment.")]
@@ -30,6 +31,9 @@ enum Command {
     Config,
     #[command(flatten)]
     Operation(Operation),
+    /// The service's own, which the parser learns of when it runs
+    #[command(skip)]
+    Own(OwnCommand, ArgMatches),
 }
 
 /// What a process is started for, once it is configured.
@@ -37,17 +41,31 @@ enum Task {
     Run(Role),
     Migrate,
     Operate(Operation),
+    Own(OwnCommand, ArgMatches),
 }
 
 /// The whole of a service's `main`.
 pub fn main<S: Service>() -> ExitCode {
-    let cli = Cli::parse();
-    match execute::<S>(cli.command) {
+    match command::<S>().and_then(execute::<S>) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}: {error:#}", S::NAME);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What the process was told to do.
+fn command<S: Service>() -> anyhow::Result<Option<Command>> {
+    let own = S::COMMANDS.iter().map(|own| (own.define)());
+    let arguments = Cli::command().subcommands(own).get_matches();
+    let told = arguments.subcommand().and_then(|(name, told)| {
+        let own = S::COMMANDS.iter().find(|own| (own.define)().get_name() == name)?;
+        Some(Command::Own(*own, told.clone()))
+    });
+    match told {
+        Some(own) => Ok(Some(own)),
+        None => Ok(Cli::from_arg_matches(&arguments)?.command),
     }
 }
 
@@ -79,6 +97,7 @@ fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
         Some(Command::Work) => Task::Run(Role::Work),
         Some(Command::Migrate) => Task::Migrate,
         Some(Command::Operation(operation)) => Task::Operate(operation),
+        Some(Command::Own(own, arguments)) => Task::Own(own, arguments),
         None => Task::Run(Role::Both),
     };
     let mut env = Env::from_process();
@@ -93,6 +112,7 @@ fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
             Task::Run(role) => run(config, role).await,
             Task::Migrate => migrate(&config).await,
             Task::Operate(operation) => operate(config, operation).await,
+            Task::Own(own, arguments) => execute_own(config, own, arguments).await,
         };
         telemetry.flush();
         result

@@ -28,7 +28,8 @@ pub const PLATFORM: &str = "platform";
 /// What a machine's token is for.
 pub const PLATFORM_INTERNAL: &str = "platform-internal";
 /// The machine callers and their secrets, which protect nothing but a developer's own machine.
-pub const CLIENTS: [(&str, &str); 2] = [("news", "news-dev-secret"), ("crm", "crm-dev-secret")];
+pub const CLIENTS: [(&str, &str); 3] =
+    [("news", "news-dev-secret"), ("crm", "crm-dev-secret"), ("issuer", "issuer-dev-secret")];
 
 /// Whom a token speaks for and what it allows.
 #[derive(Clone, Debug, Serialize)]

@@ -12,6 +12,8 @@ pub struct Code {
     pub is_common: bool,
     /// An argument of the messages.
     pub arg: Option<(&'static str, u64)>,
+    /// Another one, a text, with an example for documents.
+    pub text: Option<(&'static str, &'static str)>,
     /// The member that is to blame, as a JSON pointer, and what is wrong with it.
     pub field: Option<(&'static str, &'static str)>,
     /// Seconds after which the same may be tried again.
@@ -23,7 +25,16 @@ pub struct Code {
 impl Code {
     /// A code of an area's own.
     pub const fn new(status: u16, id: &'static str) -> Self {
-        Self { status, id, is_common: false, arg: None, field: None, retry_after: None, is_conflict: false }
+        Self {
+            status,
+            id,
+            is_common: false,
+            arg: None,
+            text: None,
+            field: None,
+            retry_after: None,
+            is_conflict: false,
+        }
     }
 
     /// A code that every area has.
@@ -40,6 +51,12 @@ impl Code {
     #[must_use]
     pub const fn with(self, name: &'static str, value: u64) -> Self {
         Self { arg: Some((name, value)), ..self }
+    }
+
+    /// With an argument for its messages that is a text, and an example of it.
+    #[must_use]
+    pub const fn naming(self, name: &'static str, example: &'static str) -> Self {
+        Self { text: Some((name, example)), ..self }
     }
 
     /// With the member that is to blame.

@@ -1,6 +1,7 @@
 //! Values that can only be made valid, with the limit in the type: the OpenAPI document, the error
 //! message and the check read the same number.
 
+mod checked;
 mod code;
 mod list;
 mod money;
@@ -12,11 +13,12 @@ mod text_enum;
 #[doc(hidden)]
 pub use {diesel, serde, strum, utoipa};
 
+pub use checked::{Checked, Email, EmailAddress, Line, Lines, Rule, Trimmed};
 pub use code::Code;
 pub use list::List;
 pub use money::{BasisPoints, Currency, Money};
 pub use private::Private;
-pub use reading::{read, read_past};
+pub use reading::{read, read_past, read_text};
 pub use text::Text;
 
 /// Why a value was refused: a stable code, and the numbers that its message needs.

@@ -1,8 +1,10 @@
 //! Values refuse what they are read from; all that is wrong with a request is told at once.
 
 use std::cell::RefCell;
+use std::fmt;
 
-use serde::de::Error;
+use serde::Deserializer;
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::Invalid;
 
@@ -56,4 +58,62 @@ pub fn read<T, E: Error>(parsed: Result<T, Invalid>, none: impl FnOnce() -> T) -
             }
         })
     })
+}
+
+/// For `Deserialize` of a value that is made of a text: as [`read`], where something else than a text is refused like a
+/// text that cannot be parsed (`invalid_type`), and can be let pass like it.
+///
+/// # Errors
+/// The refusal.
+pub fn read_text<'de, D: Deserializer<'de>, T>(
+    text: D,
+    parse: impl FnOnce(&str) -> Result<T, Invalid>,
+    none: impl FnOnce() -> T,
+) -> Result<T, D::Error> {
+    read(text.deserialize_any(OnlyText(parse))?, none)
+}
+
+/// Takes whatever comes, and parses what is a text.
+struct OnlyText<P>(P);
+
+impl<'de, T, P: FnOnce(&str) -> Result<T, Invalid>> Visitor<'de> for OnlyText<P> {
+    type Value = Result<T, Invalid>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok((self.0)(text))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Err(Invalid::new("invalid_type")))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
+        self.visit_bool(false)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
+        self.visit_bool(false)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
+        self.visit_bool(false)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        self.visit_bool(false)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        self.visit_bool(false)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        self.visit_bool(false)
+    }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use crate::{Invalid, reading};
+use crate::{Invalid, read_text};
 
 /// Text of `MIN..=MAX` Unicode scalar values, none of them NUL (which PostgreSQL cannot store).
 ///
@@ -57,7 +57,7 @@ impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
 
 impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for Text<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
-        reading::read(Self::parse(String::deserialize(text)?), || Self(String::new()))
+        read_text(text, |text| Self::parse(text), || Self(String::new()))
     }
 }
 

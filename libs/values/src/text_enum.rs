@@ -10,7 +10,7 @@ macro_rules! text_enum {
         $(#[$doc])*
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
-            $crate::serde::Serialize, $crate::serde::Deserialize,
+            $crate::serde::Serialize,
             $crate::strum::Display, $crate::strum::EnumString, $crate::strum::IntoStaticStr,
             $crate::strum::VariantNames,
             $crate::utoipa::ToSchema,
@@ -20,6 +20,13 @@ macro_rules! text_enum {
         #[strum(crate = "values::strum")]
         #[diesel(sql_type = $crate::diesel::sql_types::Text)]
         $visibility enum $name { $($(#[$about])* $variant),+ }
+
+        impl<'de> $crate::serde::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::serde::Deserializer<'de>>(word: D) -> Result<Self, D::Error> {
+                let parse = |word: &str| word.parse().map_err(|_| $crate::Invalid::new("unknown_value"));
+                $crate::read_text(word, parse, || [$(Self::$variant),+][0])
+            }
+        }
 
         impl $crate::diesel::serialize::ToSql<$crate::diesel::sql_types::Text, $crate::diesel::pg::Pg> for $name {
             fn to_sql<'b>(

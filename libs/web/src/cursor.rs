@@ -15,6 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use values::Invalid;
 
 use crate::paging::{in_query, page_size, page_size_in_query};
+use crate::query::FromQuery;
 use crate::{Fields, Problem, Query};
 
 /// A longer text is no cursor of ours: names of 256 characters, each six bytes of JSON, and an id beside.
@@ -76,12 +77,18 @@ fn key<K: DeserializeOwned>(cursor: &str) -> Result<K, Invalid> {
     key.ok_or_else(|| Invalid::new("unknown_value"))
 }
 
+impl<K: DeserializeOwned> FromQuery for CursorPaging<K> {
+    fn from_query(query: &str) -> Result<Self, Problem> {
+        Query::from_query(query).and_then(|Query(raw)| Self::parse(&raw))
+    }
+}
+
 impl<K: DeserializeOwned> FromRequest for CursorPaging<K> {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|Query(raw)| Self::parse(&raw)))
+        ready(Self::from_query(request.query_string()))
     }
 }
 

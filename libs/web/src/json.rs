@@ -1,5 +1,6 @@
 //! JSON bodies in, with each refusal named by a JSON pointer.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 use tokio::time::{Instant, timeout_at};
+use utoipa::PartialSchema;
+use utoipa::openapi::{RefOr, Schema};
 use values::{Invalid, read_past};
 
 use crate::rate_limit::caller;
@@ -40,59 +43,101 @@ struct Body {
     _place: Place<'static>,
 }
 
-impl<T: DeserializeOwned, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
+impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
     type Error = Problem;
     type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let is_json = matches!(request.mime_type(), Ok(Some(mime))
-            if (mime.subtype() == "json" || mime.suffix().is_some_and(|suffix| suffix == "json"))
-                && mime.get_param("charset").is_none_or(|charset| charset == "utf-8"))
-            && !request.headers().contains_key(CONTENT_ENCODING);
-        let announced =
-            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let mut payload = payload.take();
-        let request = request.clone();
+        let (request, payload) = (request.clone(), payload.take());
         Box::pin(async move {
-            if !is_json {
+            if !is_json(&request) {
                 return Err(Problem::unsupported_media_type());
             }
-            if announced.is_some_and(|length| length > LIMIT) {
-                return Err(Problem::payload_too_large(LIMIT));
-            }
-            let mut body = BytesMut::new();
-            let mut place: Option<Place<'static>> = None;
-            let mut deadline = Instant::now() + READ_PATIENCE;
-            while let Some(chunk) =
-                timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
-            {
-                let chunk = chunk.map_err(|_| Problem::validation_failed(vec![malformed()]))?;
-                let length = body.len() + chunk.len();
-                if length > LIMIT {
-                    return Err(Problem::payload_too_large(LIMIT));
-                }
-                if length > LARGE && body.len() <= LARGE {
-                    let asked = Instant::now();
-                    // Who waits has a small one.
-                    drop(place.take());
-                    place = Some(BODIES.wait(caller(&request), BODIES.share()).await?);
-                    deadline += asked.elapsed();
-                    body.reserve(announced.unwrap_or(length).saturating_sub(body.len()));
-                } else if length > SMALL && length <= LARGE {
-                    match &mut place {
-                        Some(place) => place.grow(chunk.len())?,
-                        None => place = Some(BODIES.take(caller(&request), length)?),
-                    }
-                }
-                deadline += Duration::from_secs(chunk.len() as u64) / BYTES_PER_SECOND;
-                body.extend_from_slice(&chunk);
-            }
-            if let Some(place) = place {
-                request.extensions_mut().insert(Body { _place: place });
-            }
-            decode(&body).map(Self)
+            decode_whole(&read::<LIMIT>(&request, payload).await?).map(Self)
         })
     }
+}
+
+/// A request body as [`Json`], which may also be left out: that is as good as `{}`.
+pub struct OptionalJson<T, const LIMIT: usize = DEFAULT_LIMIT>(pub T);
+
+impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for OptionalJson<T, LIMIT> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (request, payload) = (request.clone(), payload.take());
+        Box::pin(async move {
+            let body = read::<LIMIT>(&request, payload).await?;
+            match &body[..] {
+                [] => decode_whole(b"{}").map(Self),
+                _ if !is_json(&request) => Err(Problem::unsupported_media_type()),
+                body => decode_whole(body).map(Self),
+            }
+        })
+    }
+}
+
+fn is_json(request: &HttpRequest) -> bool {
+    matches!(request.mime_type(), Ok(Some(mime))
+        if (mime.subtype() == "json" || mime.suffix().is_some_and(|suffix| suffix == "json"))
+            && mime.get_param("charset").is_none_or(|charset| charset == "utf-8"))
+        && !request.headers().contains_key(CONTENT_ENCODING)
+}
+
+/// The bytes of a body, which has room until its request has been answered.
+async fn read<const LIMIT: usize>(request: &HttpRequest, mut payload: Payload) -> Result<BytesMut, Problem> {
+    let announced =
+        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length| length > LIMIT) {
+        return Err(Problem::payload_too_large(LIMIT));
+    }
+    let mut body = BytesMut::new();
+    let mut place: Option<Place<'static>> = None;
+    let mut deadline = Instant::now() + READ_PATIENCE;
+    while let Some(chunk) =
+        timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
+    {
+        let chunk = chunk.map_err(|_| Problem::validation_failed(vec![malformed()]))?;
+        let length = body.len() + chunk.len();
+        if length > LIMIT {
+            return Err(Problem::payload_too_large(LIMIT));
+        }
+        if length > LARGE && body.len() <= LARGE {
+            let asked = Instant::now();
+            // Who waits has a small one.
+            drop(place.take());
+            place = Some(BODIES.wait(caller(request), BODIES.share()).await?);
+            deadline += asked.elapsed();
+            body.reserve(announced.unwrap_or(length).saturating_sub(body.len()));
+        } else if length > SMALL && length <= LARGE {
+            match &mut place {
+                Some(place) => place.grow(chunk.len())?,
+                None => place = Some(BODIES.take(caller(request), length)?),
+            }
+        }
+        deadline += Duration::from_secs(chunk.len() as u64) / BYTES_PER_SECOND;
+        body.extend_from_slice(&chunk);
+    }
+    if let Some(place) = place {
+        request.extensions_mut().insert(Body { _place: place });
+    }
+    Ok(body)
+}
+
+/// Decodes a body. Of its own members those that are missing are all told, too, where serde tells of the first.
+fn decode_whole<T: DeserializeOwned + PartialSchema>(body: &[u8]) -> Result<T, Problem> {
+    decode(body).map_err(|problem| {
+        let told = &problem.details().errors;
+        let Ok(members) = serde_json::from_slice::<HashMap<String, Box<RawValue>>>(body) else {
+            return problem;
+        };
+        let RefOr::T(Schema::Object(schema)) = T::schema() else { return problem };
+        let missing = schema.required.iter().filter(|name| !members.contains_key(*name));
+        let missing = missing.map(|name| refused(format!("/{name}"), "required"));
+        let missing: Vec<_> = missing.filter(|error| !told.contains(error)).collect();
+        Problem::validation_failed(told.iter().cloned().chain(missing).take(MOST_TOLD).collect())
+    })
 }
 
 /// Decodes a part of a body that was kept as it came, such as one item of a list; refusals point below

@@ -5,6 +5,7 @@ use actix_web::http::header::{AcceptLanguage, Header, LanguageTag, Quality};
 use anyhow::{anyhow, ensure};
 use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
+use serde::{Deserialize, Serialize};
 
 const COMMON: [(&str, &str); 2] =
     [("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
@@ -36,7 +37,7 @@ impl Messages {
 
     /// The message `id` in the caller's language.
     pub fn say(&self, request: &HttpRequest, id: &str) -> Option<String> {
-        self.negotiate(request).message(id, None, &[] as &[(&str, u64)])
+        self.negotiate(request).message(id, None, &Args::default())
     }
 
     /// The language of documents.
@@ -59,6 +60,22 @@ impl Messages {
     }
 }
 
+/// What a message is made with.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Args {
+    pub(crate) numbers: Vec<(String, u64)>,
+    pub(crate) texts: Vec<(String, String)>,
+}
+
+impl Args {
+    pub(crate) fn of_numbers(args: &[(&'static str, u64)]) -> Self {
+        Self {
+            numbers: args.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+            texts: Vec::new(),
+        }
+    }
+}
+
 /// The messages of one language.
 pub(crate) struct Language<'m> {
     pub(crate) language: &'static str,
@@ -67,20 +84,18 @@ pub(crate) struct Language<'m> {
 
 impl Language<'_> {
     /// The message `id`, or its `attribute`.
-    pub(crate) fn message(
-        &self,
-        id: &str,
-        attribute: Option<&str>,
-        args: &[(impl AsRef<str>, u64)],
-    ) -> Option<String> {
+    pub(crate) fn message(&self, id: &str, attribute: Option<&str>, args: &Args) -> Option<String> {
         let message = self.bundle.get_message(id)?;
         let pattern = match attribute {
             Some(attribute) => message.get_attribute(attribute)?.value(),
             None => message.value()?,
         };
-        let mut values = FluentArgs::with_capacity(args.len());
-        for (name, value) in args {
-            values.set(name.as_ref(), *value);
+        let mut values = FluentArgs::new();
+        for (name, value) in &args.numbers {
+            values.set(name.as_str(), *value);
+        }
+        for (name, value) in &args.texts {
+            values.set(name.as_str(), value.as_str());
         }
         Some(self.bundle.format_pattern(pattern, Some(&values), &mut Vec::new()).into_owned())
     }

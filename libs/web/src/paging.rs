@@ -12,6 +12,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::{IntoParams, ToSchema};
 use values::Invalid;
 
+use crate::query::FromQuery;
 use crate::{Fields, Problem, Query};
 
 const MAX_PAGE_SIZE: u32 = 100;
@@ -100,12 +101,18 @@ fn number(raw: Option<&str>, default: u32, max: u32) -> Result<u32, Invalid> {
         .ok_or_else(|| Invalid::new("out_of_range").with("min", 1).with("max", max as usize))
 }
 
+impl<S: SortKey> FromQuery for Paging<S> {
+    fn from_query(query: &str) -> Result<Self, Problem> {
+        Query::from_query(query).and_then(|Query(raw)| Self::parse(&raw))
+    }
+}
+
 impl<S: SortKey> FromRequest for Paging<S> {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|Query(raw)| Self::parse(&raw)))
+        ready(Self::from_query(request.query_string()))
     }
 }
 

@@ -41,6 +41,7 @@ pub struct Problem(Box<Details>);
 pub(crate) struct Details {
     pub(crate) code: Code,
     pub(crate) args: Vec<(&'static str, u64)>,
+    pub(crate) text: Option<(&'static str, String)>,
     pub(crate) errors: Vec<FieldError>,
     pub(crate) allow: Vec<Method>,
     pub(crate) retry_after: Option<Duration>,
@@ -58,7 +59,8 @@ impl From<Code> for Problem {
         };
         let errors = code.field.into_iter().map(error).collect();
         let retry_after = code.retry_after.map(|seconds| Duration::from_secs(seconds.into()));
-        Self(Box::new(Details { code, args, errors, allow: Vec::new(), retry_after, cause: None }))
+        let text = code.text.map(|(name, example)| (name, example.to_owned()));
+        Self(Box::new(Details { code, args, text, errors, allow: Vec::new(), retry_after, cause: None }))
     }
 }
 
@@ -78,6 +80,13 @@ impl Problem {
         for error in &mut self.0.errors {
             field.clone_into(&mut error.field);
         }
+        self
+    }
+
+    /// The text that its message is made with, where its code [names](Code::naming) one.
+    #[must_use]
+    pub fn naming(mut self, text: String) -> Self {
+        self.0.text = self.0.code.text.map(|(name, _)| (name, text));
         self
     }
 

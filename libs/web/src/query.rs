@@ -5,11 +5,21 @@ use std::str::FromStr;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
-use serde::de::{DeserializeOwned, Error};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use values::{Invalid, read_text};
 
-use crate::Problem;
 use crate::json::{blame, gather};
+use crate::{Fields, Problem};
+
+/// What is made of members of a query.
+pub trait FromQuery: Sized {
+    /// # Errors
+    /// `400 VALIDATION_FAILED`
+    fn from_query(query: &str) -> Result<Self, Problem>;
+}
 
 /// The query of a request. Members that `T` does not have are ignored.
 ///
@@ -17,8 +27,8 @@ use crate::json::{blame, gather};
 /// `400 VALIDATION_FAILED`
 pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned> Query<T> {
-    pub(crate) fn parse(query: &str) -> Result<Self, Problem> {
+impl<T: DeserializeOwned> FromQuery for Query<T> {
+    fn from_query(query: &str) -> Result<Self, Problem> {
         gather(|| {
             let members = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
             let parsed = serde_path_to_error::deserialize(members);
@@ -27,12 +37,102 @@ impl<T: DeserializeOwned> Query<T> {
     }
 }
 
+/// A query some of whose members go together.
+pub trait Check {
+    fn check(&self, fields: &mut Fields);
+}
+
+/// As [`Query`], where members must [go together](Check).
+pub struct Filter<T>(pub T);
+
+impl<T: DeserializeOwned + Check> FromQuery for Filter<T> {
+    fn from_query(query: &str) -> Result<Self, Problem> {
+        let Query(filter) = Query::<T>::from_query(query)?;
+        let mut fields = Fields::default();
+        filter.check(&mut fields);
+        fields.finish(Some(Self(filter)))
+    }
+}
+
+/// Two views of one query. All that is wrong with either is told at once.
+pub struct Both<A, B>(pub A, pub B);
+
+impl<A: FromQuery, B: FromQuery> FromQuery for Both<A, B> {
+    fn from_query(query: &str) -> Result<Self, Problem> {
+        match (A::from_query(query), B::from_query(query)) {
+            (Ok(one), Ok(other)) => Ok(Self(one, other)),
+            (Err(one), Err(other)) => {
+                let errors =
+                    [one, other].iter().flat_map(|problem| problem.details().errors.clone()).collect();
+                Err(Problem::validation_failed(errors))
+            }
+            (Err(problem), Ok(_)) | (Ok(_), Err(problem)) => Err(problem),
+        }
+    }
+}
+
 impl<T: DeserializeOwned> FromRequest for Query<T> {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Self::parse(request.query_string()))
+        ready(Self::from_query(request.query_string()))
+    }
+}
+
+impl<T: DeserializeOwned + Check> FromRequest for Filter<T> {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Self::from_query(request.query_string()))
+    }
+}
+
+impl<A: FromQuery, B: FromQuery> FromRequest for Both<A, B> {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Self::from_query(request.query_string()))
+    }
+}
+
+/// For a member that is a time, as in `2026-11-22T07:30:00Z`.
+///
+/// # Errors
+/// Those of reading.
+pub fn time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDateTime>, D::Error> {
+    let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).map_err(|_| Invalid::new("invalid_type"));
+    read_text(time, |text| parse(text).map(Some), || None)
+}
+
+/// How many a lookup for autocomplete answers: `?Limit=20`, of 50 at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit(u8);
+
+impl Limit {
+    pub const MAX: u8 = 50;
+
+    pub fn get(self) -> i64 {
+        self.0.into()
+    }
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self(20)
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
+        let out_of_range = || Invalid::new("out_of_range").with("min", 1).with("max", Self::MAX.into());
+        let parse = |text: &str| {
+            let number = text.parse().ok().filter(|number| (1..=Self::MAX).contains(number));
+            number.map(Self).ok_or_else(out_of_range)
+        };
+        read_text(number, parse, Self::default)
     }
 }
 
@@ -42,10 +142,11 @@ pub struct Several<T>(pub Vec<T>);
 
 impl<'de, T: FromStr> Deserialize<'de> for Several<T> {
     fn deserialize<D: Deserializer<'de>>(words: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(words)?;
-        let values = words.split(',').map(str::parse).collect::<Result<_, _>>();
-        // As serde says of one value that is none of an enum's.
-        values.map(Self).map_err(|_| D::Error::unknown_variant("", &[]))
+        let parse = |words: &str| {
+            let values = words.split(',').map(str::parse).collect::<Result<_, _>>();
+            values.map(Self).map_err(|_| Invalid::new("unknown_value"))
+        };
+        read_text(words, parse, || Self(Vec::new()))
     }
 }
 
@@ -53,7 +154,7 @@ impl<'de, T: FromStr> Deserialize<'de> for Several<T> {
 mod tests {
     use serde::Deserialize;
 
-    use super::{Query, Several};
+    use super::{FromQuery, Query, Several};
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -66,7 +167,8 @@ mod tests {
 
     #[test]
     fn members_are_read_whatever_stands_beside_them() {
-        let Query(filter) = Query::<Filter>::parse("Limit=3&x=1&Mine=true&x=2&Query=a%20b+%D1%8F").unwrap();
+        let Query(filter) =
+            Query::<Filter>::from_query("Limit=3&x=1&Mine=true&x=2&Query=a%20b+%D1%8F").unwrap();
         assert_eq!(filter, Filter { query: Some("a b я".to_owned()), mine: true, limit: 3 });
     }
 
@@ -85,11 +187,11 @@ mod tests {
     /// Paging: several values of an enum are separated by commas; an unknown or empty one is refused.
     #[test]
     fn several_values_are_separated_by_commas() {
-        let Query(read) = Query::<Statuses>::parse("Statuses=Published,Draft").unwrap();
+        let Query(read) = Query::<Statuses>::from_query("Statuses=Published,Draft").unwrap();
         assert_eq!(read.statuses, Some(Several(vec![Status::Published, Status::Draft])));
-        assert_eq!(Query::<Statuses>::parse("").unwrap().0.statuses, None);
+        assert_eq!(Query::<Statuses>::from_query("").unwrap().0.statuses, None);
         for query in ["", ",", "Draft,", "draft", "Draft,,Published", "Draft, Published", "Draft;Published"] {
-            let problem = Query::<Statuses>::parse(&format!("Statuses={query}")).err().unwrap();
+            let problem = Query::<Statuses>::from_query(&format!("Statuses={query}")).err().unwrap();
             let error = &problem.details().errors[0];
             assert_eq!((error.field.as_str(), error.invalid.code), ("/Statuses", "unknown_value"), "{query}");
         }
@@ -105,7 +207,7 @@ mod tests {
             ("Limit=-1", "/Limit", "invalid_type"),
             ("limit=3", "/Limit", "required"),
         ] {
-            let problem = Query::<Filter>::parse(query).err().unwrap();
+            let problem = Query::<Filter>::from_query(query).err().unwrap();
             let error = &problem.details().errors[0];
             assert_eq!((error.field.as_str(), error.invalid.code), (field, code), "{query}");
         }

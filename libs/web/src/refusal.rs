@@ -11,6 +11,7 @@ use values::Code;
 
 use crate::Problem;
 use crate::document::operations;
+use crate::messages::Args;
 use crate::problem::Details;
 
 /// Carries the refusals from here to the document, which has the words for them and leaves it out.
@@ -23,7 +24,7 @@ pub(crate) struct Refusal {
     /// The message's id; the code itself, but for the area's prefix.
     pub(crate) id: String,
     pub(crate) is_common: bool,
-    pub(crate) args: Vec<(String, u64)>,
+    pub(crate) args: Args,
     pub(crate) errors: Vec<RefusedField>,
     pub(crate) has_retry_after: bool,
     pub(crate) has_allow: bool,
@@ -33,11 +34,7 @@ pub(crate) struct Refusal {
 pub(crate) struct RefusedField {
     pub(crate) field: String,
     pub(crate) code: String,
-    pub(crate) args: Vec<(String, u64)>,
-}
-
-fn owned(args: &[(&'static str, u64)]) -> Vec<(String, u64)> {
-    args.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    pub(crate) args: Args,
 }
 
 impl From<&Details> for Refusal {
@@ -45,13 +42,16 @@ impl From<&Details> for Refusal {
         let errors = problem.errors.iter().map(|error| RefusedField {
             field: error.field.clone(),
             code: error.invalid.code.to_owned(),
-            args: owned(&error.invalid.args),
+            args: Args::of_numbers(&error.invalid.args),
         });
         Self {
             status: problem.code.status,
             id: problem.code.id.to_owned(),
             is_common: problem.code.is_common,
-            args: owned(&problem.args),
+            args: Args {
+                texts: problem.text.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect(),
+                ..Args::of_numbers(&problem.args)
+            },
             errors: errors.collect(),
             has_retry_after: problem.retry_after.is_some(),
             has_allow: problem.code.status == 405,

@@ -1,0 +1,30 @@
+//! Operators' commands of a service's own.
+
+use clap::{ArgMatches, Parser};
+use db::Db;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+/// A command, with its arguments.
+pub trait Operate: Parser + Send {
+    /// Does it, beside whatever replicas are running; what it has to say goes to standard output.
+    fn execute(self, db: Db) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+/// An [`Operate`] as a value.
+#[derive(Clone, Copy)]
+pub struct OwnCommand {
+    pub(crate) define: fn() -> clap::Command,
+    pub(crate) execute: fn(Db, ArgMatches) -> BoxFuture<'static, anyhow::Result<()>>,
+}
+
+impl OwnCommand {
+    pub const fn of<C: Operate + 'static>() -> Self {
+        Self {
+            define: C::command,
+            execute: |db, arguments| {
+                async move { C::from_arg_matches(&arguments)?.execute(db).await }.boxed()
+            },
+        }
+    }
+}

@@ -1,0 +1,176 @@
+-- The pieces of three characters that a text has: what is found anywhere in it has all of its own among them. Of any
+-- characters, and by no locale, which the trigrams of pg_trgm depend on.
+create function trigrams(text text) returns text[] language sql immutable strict parallel safe as $$
+    select array(
+        select distinct (chars[i] || chars[i + 1] || chars[i + 2]) collate "C"
+        from string_to_array(text, null) as chars, generate_series(1, cardinality(chars) - 2) as i
+    )
+$$;
+
+-- A company. Its row is what changes of it, of its employees and of their roles queue on.
+create table tenant (
+    id uuid primary key,
+    name text not null check (char_length(name) between 1 and 256),
+    legal_name text check (char_length(legal_name) between 1 and 512),
+    type text collate "C" not null check (type in ('Developer', 'Agency', 'Partner', 'Platform')),
+    status text collate "C" not null check (status in ('Active', 'Suspended', 'Archived')),
+    tax_number text collate "C" check (tax_number ~ '^([0-9]{10}|[0-9]{12})$'),
+    -- INV-IDN-011
+    employees_count integer not null default 0 check (employees_count >= 0),
+    suspended_at timestamptz,
+    suspension_reason text check (char_length(suspension_reason) between 1 and 1000),
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    version bigint not null check (version >= 1),
+    -- What the service makes of the words, so that letter case is told by Unicode and not by the database's locale.
+    lower_name text collate "C" not null,
+    search_text text collate "C" not null,
+    check ((suspended_at is not null) = (status = 'Suspended')),
+    check (suspension_reason is null or status = 'Suspended')
+) with (fillfactor = 85);
+-- INV-IDN-002
+create unique index tenant_tax_number on tenant (tax_number) where status <> 'Archived';
+create index tenant_tax_prefix on tenant (tax_number);
+create index tenant_name on tenant (lower_name, id);
+create index tenant_type_name on tenant (type, lower_name, id);
+create index tenant_status_name on tenant (status, lower_name, id);
+create index tenant_created on tenant (created_at, id);
+create index tenant_type_created on tenant (type, created_at, id);
+create index tenant_status_created on tenant (status, created_at, id);
+-- Without a list of what is to be added: each search would read through it.
+create index tenant_trigrams on tenant using gin (trigrams(search_text)) with (fastupdate = off);
+-- How common a text is, to a tenth of a per cent: by it one chooses between walking in order and the trigrams.
+alter table tenant alter column search_text set statistics 1000;
+create statistics tenant_type_status (mcv) on type, status from tenant;
+
+-- INV-IDN-001
+create function tenant_is_for_good() returns trigger language plpgsql as $$
+begin
+    if tg_op = 'UPDATE' and new.id = old.id and new.type = old.type then
+        return new;
+    end if;
+    raise exception 'a tenant keeps its id and type, and is never removed' using errcode = 'restrict_violation';
+end
+$$;
+create trigger tenant_is_for_good before update or delete on tenant
+    for each row execute function tenant_is_for_good();
+create trigger tenant_is_not_truncated before truncate on tenant
+    for each statement execute function tenant_is_for_good();
+
+-- A person, by the `sub` of their tokens: of one company at most (INV-IDN-004).
+create table employee (
+    id uuid primary key,
+    company_id uuid not null references tenant (id),
+    name text not null check (char_length(name) between 1 and 256),
+    email text not null check (char_length(email) between 1 and 256),
+    status text collate "C" not null check (status in ('Active', 'Suspended')),
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    version bigint not null check (version >= 1),
+    lower_name text collate "C" not null,
+    lower_email text collate "C" not null,
+    search_text text collate "C" not null,
+    -- INV-IDN-005
+    constraint employee_email unique (company_id, lower_email)
+) with (fillfactor = 85);
+create index employee_name on employee (company_id, lower_name, id);
+create index employee_created on employee (company_id, created_at, id);
+
+-- Written here and nowhere else; its ids are the same everywhere.
+create table role (
+    id uuid primary key,
+    code text collate "C" not null unique,
+    assignable_to text[] not null,
+    permissions text[] not null
+);
+
+create table employee_role (
+    user_id uuid not null references employee (id),
+    role_id uuid not null references role (id),
+    -- The employee's: who has a role is asked for by company.
+    company_id uuid not null,
+    assigned_at timestamptz not null,
+    assigned_by_user_id uuid not null,
+    primary key (user_id, role_id)
+);
+create index employee_role_company on employee_role (company_id, role_id, user_id);
+
+create view employee_with_roles as
+    select employee.*, array(
+        select role.code from employee_role join role on role.id = employee_role.role_id
+        where employee_role.user_id = employee.id order by role.code
+    ) as role_codes
+    from employee;
+
+-- INV-IDN-010: what was done, by whom. Entries are only ever added.
+create table audit_entry (
+    id uuid primary key,
+    at timestamptz not null,
+    action text collate "C" not null,
+    tenant_id uuid not null,
+    subject_id uuid not null,
+    actor_user_id uuid not null,
+    actor_company_id uuid,
+    role_id uuid,
+    role_code text collate "C",
+    from_status text collate "C",
+    to_status text collate "C",
+    changed_fields text[] not null,
+    reason text check (char_length(reason) between 1 and 1000),
+    trace_id text collate "C"
+);
+create index audit_entry_at on audit_entry (at, id);
+create index audit_entry_tenant on audit_entry (tenant_id, at, id);
+create index audit_entry_actor on audit_entry (actor_user_id, at, id);
+create index audit_entry_subject on audit_entry (subject_id, at, id);
+
+create function audit_entry_is_for_good() returns trigger language plpgsql as $$
+begin
+    raise exception 'entries of the audit log are only added' using errcode = 'restrict_violation';
+end
+$$;
+create trigger audit_entry_is_for_good before update or delete or truncate on audit_entry
+    for each statement execute function audit_entry_is_for_good();
+
+insert into role (id, code, assignable_to, permissions)
+select ('0198f000-0000-7000-8000-0000000000' || number)::uuid, code, assignable_to, permissions
+from (values
+    ('01', 'developer-admin', array['Developer'], array[
+        'chessboard.developers.manage', 'crm.deals.manage-own', 'crm.deals.read-own', 'crm.pipeline.manage-own',
+        'identity.employee-roles.manage', 'messenger.chats.manage', 'messenger.conferences.moderate',
+        'news.posts.create-company', 'news.posts.manage-own'
+    ]),
+    ('02', 'developer-manager', array['Developer'], array['chessboard.developers.manage']),
+    ('03', 'sales-manager', array['Developer'], array['crm.deals.manage-own']),
+    ('04', 'sales-observer', array['Developer'], array['crm.deals.read-own']),
+    ('05', 'sales-head', array['Developer'], array[
+        'crm.deals.manage-own', 'crm.pipeline.manage-own', 'messenger.chats.manage', 'messenger.conferences.moderate'
+    ]),
+    ('06', 'agency-admin', array['Agency'], array[
+        'agent.cabinet.use', 'identity.employee-roles.manage', 'news.posts.create-company', 'news.posts.manage-own'
+    ]),
+    ('07', 'agent', array['Agency'], array['agent.cabinet.use']),
+    ('08', 'partner-admin', array['Partner'], array[
+        'identity.employee-roles.manage', 'news.posts.create-company', 'news.posts.manage-own'
+    ]),
+    ('09', 'content-editor', array['Developer', 'Agency', 'Partner'], array[
+        'news.posts.create-company', 'news.posts.manage-own'
+    ]),
+    ('10', 'platform-admin', array['Platform'], array[
+        'agent.cabinet.use@platform', 'agent.commissions.manage@platform', 'agent.payouts.manage@platform',
+        'chessboard.developers.manage@platform', 'crm.deals.care@platform', 'crm.deals.manage-own@platform',
+        'crm.deals.manage@platform', 'crm.deals.read-own@platform', 'crm.pipeline.manage-own@platform',
+        'identity.employee-roles.manage@platform', 'identity.tenants.manage@platform',
+        'identity.tenants.read@platform', 'messenger.chats.manage@platform',
+        'messenger.conferences.moderate@platform', 'news.posts.create-company@platform',
+        'news.posts.manage-own@platform', 'news.posts.manage@platform'
+    ]),
+    ('11', 'deal-arbiter', array['Platform'], array[
+        'crm.deals.manage@platform', 'messenger.chats.manage@platform', 'messenger.conferences.moderate@platform'
+    ]),
+    ('12', 'care-service', array['Platform'], array['crm.deals.care@platform', 'identity.tenants.read@platform']),
+    ('13', 'catalog-manager', array['Platform'], array['chessboard.developers.manage@platform']),
+    ('14', 'news-moderator', array['Platform'], array['news.posts.manage@platform']),
+    ('15', 'commission-manager', array['Platform'], array['agent.commissions.manage@platform']),
+    ('16', 'payout-manager', array['Platform'], array['agent.payouts.manage@platform'])
+) as written (number, code, assignable_to, permissions);

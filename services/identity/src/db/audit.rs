@@ -1,0 +1,93 @@
+//! The audit log: entries are added and read.
+
+use ::db::{Cached, Lookup, Tx};
+use ::web::{CursorPage, CursorPaging};
+use auth::{CompanyId, UserId};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use values::Private;
+
+use super::schema::audit_entry;
+use crate::domain::{AuditAction, AuditEntry, AuditEntryId, SubjectId};
+
+/// By which the log is sorted, newest first.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct AuditKey {
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    pub id: AuditEntryId,
+}
+
+/// Which entries are asked for.
+#[derive(Debug, Default)]
+pub struct AuditFilter {
+    pub tenant_id: Option<CompanyId>,
+    pub subject_id: Option<SubjectId>,
+    pub actor_user_id: Option<UserId>,
+    pub actions: Option<Vec<AuditAction>>,
+    pub from: Option<OffsetDateTime>,
+    pub to: Option<OffsetDateTime>,
+}
+
+/// Adds an entry.
+pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
+    let insert = diesel::insert_into(audit_entry::table).values((
+        (
+            audit_entry::id.eq(entry.id),
+            audit_entry::at.eq(entry.at),
+            audit_entry::action.eq(entry.action),
+            audit_entry::tenant_id.eq(entry.tenant_id),
+            audit_entry::subject_id.eq(entry.subject_id),
+            audit_entry::actor_user_id.eq(entry.actor_user_id),
+            audit_entry::actor_company_id.eq(entry.actor_company_id),
+        ),
+        (
+            audit_entry::role_id.eq(entry.role_id),
+            audit_entry::role_code.eq(entry.role_code),
+            audit_entry::from_status.eq(entry.from_status),
+            audit_entry::to_status.eq(entry.to_status),
+            audit_entry::changed_fields.eq(entry.changed_fields),
+            audit_entry::reason.eq(entry.reason.as_ref().map(Private::expose)),
+            audit_entry::trace_id.eq(entry.trace_id),
+        ),
+    ));
+    Cached(insert).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// One page, newest first. What is added meanwhile is newer than where a walk has come.
+pub async fn list(
+    mut conn: Lookup<'_>,
+    filter: AuditFilter,
+    paging: &CursorPaging<AuditKey>,
+) -> Result<CursorPage<AuditEntry>, ::db::Error> {
+    let mut entries = audit_entry::table.select(AuditEntry::as_select()).into_boxed();
+    if let Some(tenant) = filter.tenant_id {
+        entries = entries.filter(audit_entry::tenant_id.eq(tenant));
+    }
+    if let Some(subject) = filter.subject_id {
+        entries = entries.filter(audit_entry::subject_id.eq(subject));
+    }
+    if let Some(actor) = filter.actor_user_id {
+        entries = entries.filter(audit_entry::actor_user_id.eq(actor));
+    }
+    if let Some(actions) = filter.actions {
+        entries = entries.filter(audit_entry::action.eq_any(actions));
+    }
+    if let Some(from) = filter.from {
+        entries = entries.filter(audit_entry::at.ge(from));
+    }
+    if let Some(to) = filter.to {
+        entries = entries.filter(audit_entry::at.lt(to));
+    }
+    if let Some(AuditKey { at, id }) = paging.after {
+        // The first is what an index is read by.
+        let is_older = audit_entry::at.lt(at).or(audit_entry::id.lt(id));
+        entries = entries.filter(audit_entry::at.le(at)).filter(is_older);
+    }
+    let newest_first = (audit_entry::at.desc(), audit_entry::id.desc());
+    let found = entries.order(newest_first).limit(paging.limit()).load(&mut conn).await?;
+    Ok(paging.page(found, |last| AuditKey { at: last.at, id: last.id }))
+}

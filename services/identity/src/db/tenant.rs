@@ -1,0 +1,204 @@
+//! Tenants as they are stored, locked and found.
+
+use ::db::{Cached, Conn, Lookup, Tx};
+use ::web::{Page, Paging, SortKey};
+use auth::CompanyId;
+use diesel::dsl::sql;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text};
+use diesel_async::RunQueryDsl;
+use service::list;
+use strum::{EnumString, VariantNames};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use values::Private;
+
+use super::schema::tenant;
+use crate::domain::{Fold, Tenant, TenantReference, TenantStatus, TenantType};
+use crate::error::{CONFLICT, Error, TAX_NUMBER_TAKEN};
+
+/// What a search may be sorted by.
+#[derive(Clone, Copy, Debug, EnumString, VariantNames)]
+pub enum TenantSort {
+    CreatedAt,
+    Name,
+}
+
+impl SortKey for TenantSort {
+    const DEFAULT: &'static str = "-CreatedAt";
+}
+
+/// Which tenants are asked for.
+#[derive(Default)]
+pub struct TenantFilter {
+    pub query: Option<Fold>,
+    pub types: Option<Vec<TenantType>>,
+    pub statuses: Option<Vec<TenantStatus>>,
+    pub created_from: Option<OffsetDateTime>,
+    pub created_to: Option<OffsetDateTime>,
+}
+
+/// # Errors
+/// [`TAX_NUMBER_TAKEN`]
+pub async fn insert(tx: &mut Tx, new: &Tenant) -> Result<(), Error> {
+    let insert = diesel::insert_into(tenant::table).values((
+        (
+            tenant::id.eq(new.id),
+            tenant::name.eq(&new.name),
+            tenant::legal_name.eq(&new.legal_name),
+            tenant::type_.eq(new.kind),
+            tenant::status.eq(new.status),
+            tenant::tax_number.eq(new.tax_number.as_ref().map(Private::expose)),
+        ),
+        (
+            tenant::created_at.eq(new.created_at),
+            tenant::updated_at.eq(new.updated_at),
+            tenant::version.eq(new.version),
+            tenant::lower_name.eq(new.lower_name()),
+            tenant::search_text.eq(new.search_text()),
+        ),
+    ));
+    Cached(insert).execute(tx.conn()).await.map_err(tax_number_taken)?;
+    Ok(())
+}
+
+pub async fn look_up(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<Tenant>> {
+    tenant::table.find(id).select(Tenant::as_select()).first(&mut conn).await.optional()
+}
+
+pub async fn look_up_reference(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<TenantReference>> {
+    tenant::table.find(id).select(TenantReference::as_select()).first(&mut conn).await.optional()
+}
+
+/// The version alone, as it is before whoever changes it now has committed.
+pub async fn version(conn: &mut Conn, id: CompanyId) -> Result<Option<i64>, ::db::Error> {
+    Ok(tenant::table.find(id).select(tenant::version).first(conn).await.optional()?)
+}
+
+/// Has whoever changes the tenant, its employees or their roles wait until this transaction ends.
+pub async fn lock_for_reading(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
+    let row = tenant::table.find(id).select(tenant::id).for_share();
+    row.first::<CompanyId>(tx.conn()).await.optional()?;
+    Ok(())
+}
+
+/// The tenant, which is this transaction's to change until it ends.
+pub async fn lock(tx: &mut Tx, id: CompanyId) -> Result<Option<Tenant>, ::db::Error> {
+    let row = tenant::table.find(id).select(Tenant::as_select()).for_no_key_update();
+    Ok(row.first(tx.conn()).await.optional()?)
+}
+
+/// Those of `keys`, by id.
+pub async fn all_of(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<Tenant>, ::db::Error> {
+    let some = tenant::table.filter(tenant::id.eq_any(keys)).order(tenant::id);
+    Ok(some.select(Tenant::as_select()).load(conn).await?)
+}
+
+/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one.
+///
+/// # Errors
+/// [`CONFLICT`], [`TAX_NUMBER_TAKEN`]
+pub async fn save(tx: &mut Tx, changed: &mut Tenant) -> Result<(), Error> {
+    let row = tenant::table.find(changed.id).filter(tenant::version.eq(changed.version));
+    let save = diesel::update(row).set((
+        tenant::name.eq(&changed.name),
+        tenant::legal_name.eq(&changed.legal_name),
+        tenant::status.eq(changed.status),
+        tenant::tax_number.eq(changed.tax_number.as_ref().map(Private::expose)),
+        tenant::suspended_at.eq(changed.suspended_at),
+        tenant::suspension_reason.eq(changed.suspension_reason.as_ref().map(Private::expose)),
+        tenant::updated_at.eq(changed.updated_at),
+        tenant::version.eq(changed.version + 1),
+        tenant::lower_name.eq(changed.lower_name()),
+        tenant::search_text.eq(changed.search_text()),
+    ));
+    if Cached(save).execute(tx.conn()).await.map_err(tax_number_taken)? == 0 {
+        return Err(CONFLICT.into());
+    }
+    changed.version += 1;
+    Ok(())
+}
+
+/// INV-IDN-011
+pub async fn count_employees(tx: &mut Tx, id: CompanyId, change: i32) -> Result<(), ::db::Error> {
+    let count = diesel::update(tenant::table.find(id))
+        .set(tenant::employees_count.eq(tenant::employees_count + change));
+    Cached(count).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// One page of a search.
+pub async fn search(
+    conn: Lookup<'_>,
+    filter: &TenantFilter,
+    paging: &Paging<TenantSort>,
+) -> Result<Page<Tenant>, ::db::Error> {
+    let order = match paging.sort {
+        TenantSort::CreatedAt => list::by(paging, tenant::created_at),
+        TenantSort::Name => list::by(paging, tenant::lower_name),
+    };
+    let sorted = found(filter).select(Tenant::as_select()).order((order, tenant::id));
+    let counted = found(filter).select(tenant::id);
+    Ok(list::page(conn, paging, sorted, counted).await?)
+}
+
+/// So many, for autocomplete: those whose names begin with what is looked for, then the others, each by name.
+pub async fn look_up_some(
+    mut conn: Lookup<'_>,
+    filter: &TenantFilter,
+    limit: i64,
+) -> Result<Vec<TenantReference>, ::db::Error> {
+    let by_name = (tenant::lower_name, tenant::id);
+    let some = |found: tenant::BoxedQuery<'static, Pg>, limit: i64| {
+        found.select(TenantReference::as_select()).order(by_name).limit(limit)
+    };
+    let Some(query) = &filter.query else {
+        return Ok(some(found(filter), limit).load(&mut conn).await?);
+    };
+    let begins = || tenant::search_text.like(query.beginning());
+    let mut items = some(found(filter).filter(begins()), limit).load(&mut conn).await?;
+    let rest = limit - i64::try_from(items.len()).unwrap_or(limit);
+    if rest > 0 {
+        let others = some(found(filter).filter(diesel::dsl::not(begins())), rest);
+        items.extend(others.load::<TenantReference>(&mut conn).await?);
+    }
+    Ok(items)
+}
+
+fn found(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
+    let mut found = tenant::table.into_boxed();
+    if let Some(query) = &filter.query {
+        found = if query.is_short() {
+            let tax_number = tenant::tax_number.like(query.beginning());
+            found.filter(tenant::search_text.like(query.beginning()).or(tax_number))
+        } else {
+            let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(")
+                .bind::<Text, _>(query.text().to_owned())
+                .sql(")");
+            found.filter(trigrams).filter(tenant::search_text.like(query.anywhere()))
+        };
+    }
+    if let Some(types) = &filter.types {
+        found = found.filter(tenant::type_.eq_any(types.clone()));
+    }
+    if let Some(statuses) = &filter.statuses {
+        found = found.filter(tenant::status.eq_any(statuses.clone()));
+    }
+    if let Some(from) = filter.created_from {
+        found = found.filter(tenant::created_at.ge(from));
+    }
+    if let Some(to) = filter.created_to {
+        found = found.filter(tenant::created_at.lt(to));
+    }
+    found
+}
+
+/// INV-IDN-002
+fn tax_number_taken(error: diesel::result::Error) -> Error {
+    let error = ::db::Error::from(error);
+    match error.violated_constraint() {
+        Some("tenant_tax_number") => TAX_NUMBER_TAKEN.into(),
+        _ => error.into(),
+    }
+}

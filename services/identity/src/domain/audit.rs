@@ -1,0 +1,181 @@
+//! The audit log: what was done, by whom.
+
+use auth::{CompanyId, UserId};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use super::{AuditEntryId, Employee, EmployeeStatus, Reason, Role, RoleId, SubjectId, Tenant, TenantStatus};
+use crate::db::schema::audit_entry;
+
+values::text_enum! {
+    /// What was done.
+    pub enum AuditAction {
+        TenantCreated,
+        TenantUpdated,
+        TenantSuspended,
+        TenantActivated,
+        TenantArchived,
+        EmployeeCreated,
+        EmployeeUpdated,
+        EmployeeSuspended,
+        EmployeeActivated,
+        EmployeeRemoved,
+        RoleAssigned,
+        RoleRemoved,
+        RoleGrantRefused,
+    }
+}
+
+values::text_enum! {
+    /// A member that a change has touched; never its value.
+    pub enum ChangedField {
+        Email,
+        LegalName,
+        Name,
+        TaxNumber,
+    }
+}
+
+/// Who did it, and in which trace.
+#[derive(Clone, Debug)]
+pub struct By {
+    pub user_id: UserId,
+    pub company_id: Option<CompanyId>,
+    pub trace_id: Option<String>,
+}
+
+/// What was done. Nothing changes it (INV-IDN-010).
+#[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = audit_entry, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct AuditEntry {
+    pub id: AuditEntryId,
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    pub action: AuditAction,
+    pub tenant_id: CompanyId,
+    /// The tenant for what is done to tenants, else the person.
+    pub subject_id: SubjectId,
+    pub actor_user_id: UserId,
+    pub actor_company_id: Option<CompanyId>,
+    pub role_id: Option<RoleId>,
+    pub role_code: Option<String>,
+    /// The status before, where there was one.
+    #[serde(rename = "From")]
+    pub from_status: Option<String>,
+    /// The status after, where there is one.
+    #[serde(rename = "To")]
+    pub to_status: Option<String>,
+    /// Sorted; empty but for updates.
+    pub changed_fields: Vec<ChangedField>,
+    pub reason: Option<Reason>,
+    pub trace_id: Option<String>,
+}
+
+impl AuditEntry {
+    fn new(
+        by: &By,
+        at: OffsetDateTime,
+        action: AuditAction,
+        tenant_id: CompanyId,
+        subject_id: SubjectId,
+    ) -> Self {
+        Self {
+            id: AuditEntryId::generate(),
+            at,
+            action,
+            tenant_id,
+            subject_id,
+            actor_user_id: by.user_id,
+            actor_company_id: by.company_id,
+            role_id: None,
+            role_code: None,
+            from_status: None,
+            to_status: None,
+            changed_fields: Vec::new(),
+            reason: None,
+            trace_id: by.trace_id.clone(),
+        }
+    }
+
+    pub fn tenant_created(by: &By, tenant: &Tenant) -> Self {
+        let entry = Self::of_tenant(by, tenant.created_at, AuditAction::TenantCreated, tenant.id);
+        Self { to_status: Some(tenant.status.to_string()), ..entry }
+    }
+
+    pub fn tenant_updated(by: &By, tenant: &Tenant, changed_fields: Vec<ChangedField>) -> Self {
+        let entry = Self::of_tenant(by, tenant.updated_at, AuditAction::TenantUpdated, tenant.id);
+        Self { changed_fields, ..entry }
+    }
+
+    /// `tenant` as it is after the move.
+    pub fn tenant_moved(by: &By, tenant: &Tenant, from: TenantStatus, reason: Option<Reason>) -> Self {
+        let action = match tenant.status {
+            TenantStatus::Active => AuditAction::TenantActivated,
+            TenantStatus::Suspended => AuditAction::TenantSuspended,
+            TenantStatus::Archived => AuditAction::TenantArchived,
+        };
+        let entry = Self::of_tenant(by, tenant.updated_at, action, tenant.id);
+        let (from_status, to_status) = (Some(from.to_string()), Some(tenant.status.to_string()));
+        Self { from_status, to_status, reason, ..entry }
+    }
+
+    pub fn employee_updated(by: &By, employee: &Employee, changed_fields: Vec<ChangedField>) -> Self {
+        let entry = Self::of_employee(by, employee.updated_at, AuditAction::EmployeeUpdated, employee);
+        Self { changed_fields, ..entry }
+    }
+
+    /// An employee who came (`from` is null), left (`to` is null) or was moved.
+    pub fn employee_moved(
+        by: &By,
+        at: OffsetDateTime,
+        employee: &Employee,
+        from: Option<EmployeeStatus>,
+        to: Option<EmployeeStatus>,
+    ) -> Self {
+        let action = match (from, to) {
+            (None, _) => AuditAction::EmployeeCreated,
+            (_, None) => AuditAction::EmployeeRemoved,
+            (_, Some(EmployeeStatus::Active)) => AuditAction::EmployeeActivated,
+            (_, Some(EmployeeStatus::Suspended)) => AuditAction::EmployeeSuspended,
+        };
+        let entry = Self::of_employee(by, at, action, employee);
+        let name = |status: Option<EmployeeStatus>| status.map(|status| status.to_string());
+        Self { from_status: name(from), to_status: name(to), ..entry }
+    }
+
+    pub fn role_assigned(by: &By, at: OffsetDateTime, employee: &Employee, role: &Role) -> Self {
+        Self::of_employee(by, at, AuditAction::RoleAssigned, employee).about(role)
+    }
+
+    pub fn role_removed(by: &By, at: OffsetDateTime, employee: &Employee, role: &Role) -> Self {
+        Self::of_employee(by, at, AuditAction::RoleRemoved, employee).about(role)
+    }
+
+    pub fn grant_refused(
+        by: &By,
+        at: OffsetDateTime,
+        tenant_id: CompanyId,
+        subject_id: SubjectId,
+        role: &Role,
+    ) -> Self {
+        Self::new(by, at, AuditAction::RoleGrantRefused, tenant_id, subject_id).about(role)
+    }
+
+    fn of_tenant(by: &By, at: OffsetDateTime, action: AuditAction, tenant: CompanyId) -> Self {
+        let subject = uuid::Uuid::from(tenant).into();
+        Self::new(by, at, action, tenant, subject)
+    }
+
+    fn of_employee(by: &By, at: OffsetDateTime, action: AuditAction, employee: &Employee) -> Self {
+        let subject = uuid::Uuid::from(employee.id).into();
+        Self::new(by, at, action, employee.company_id, subject)
+    }
+
+    fn about(self, role: &Role) -> Self {
+        Self { role_id: Some(role.id), role_code: Some(role.code.clone()), ..self }
+    }
+}

@@ -1,0 +1,111 @@
+//! An employee: a person who works for a company, and for no other.
+
+use auth::{CompanyId, UserId};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use values::{Code, Email, Line, Private};
+
+use super::{ChangedField, fold, lower};
+use crate::db::schema::employee_with_roles;
+use crate::error::EMPLOYEE_INVALID_TRANSITION;
+
+pub type PersonName = Private<Line<1, 256>>;
+/// A contact, by which nobody signs in.
+pub type WorkEmail = Private<Email<256>>;
+
+values::text_enum! {
+    /// Whether the person's roles count.
+    pub enum EmployeeStatus {
+        Active,
+        Suspended,
+    }
+}
+
+/// The aggregate, which is also its row and its answer.
+#[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = employee_with_roles, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct Employee {
+    /// The `sub` of the person's tokens.
+    pub id: UserId,
+    pub company_id: CompanyId,
+    pub name: PersonName,
+    pub email: WorkEmail,
+    pub status: EmployeeStatus,
+    /// Of the roles assigned, sorted.
+    pub role_codes: Vec<String>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub updated_at: OffsetDateTime,
+    /// For `Version` of the next change.
+    pub version: i64,
+}
+
+impl Employee {
+    pub fn new(
+        id: UserId,
+        company_id: CompanyId,
+        name: PersonName,
+        email: WorkEmail,
+        now: OffsetDateTime,
+    ) -> Self {
+        Self {
+            id,
+            company_id,
+            name,
+            email,
+            status: EmployeeStatus::Active,
+            role_codes: Vec::new(),
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        }
+    }
+
+    /// By which lists sort it.
+    pub fn lower_name(&self) -> String {
+        lower(self.name.expose().as_str())
+    }
+
+    /// By which it is one in its company (INV-IDN-005).
+    pub fn folded_email(&self) -> String {
+        fold(self.email.expose().as_str())
+    }
+
+    /// In which it is found.
+    pub fn search_text(&self) -> String {
+        format!("{}\n{}", fold(self.name.expose().as_str()), self.folded_email())
+    }
+
+    /// Replaces what may be replaced. Answers what that changed, by name; nothing if it was the same.
+    pub fn describe(&mut self, name: PersonName, email: WorkEmail, now: OffsetDateTime) -> Vec<ChangedField> {
+        let mut changed = Vec::new();
+        if self.email != email {
+            self.email = email;
+            changed.push(ChangedField::Email);
+        }
+        if self.name != name {
+            self.name = name;
+            changed.push(ChangedField::Name);
+        }
+        if !changed.is_empty() {
+            self.updated_at = now;
+        }
+        changed
+    }
+
+    /// # Errors
+    /// [`EMPLOYEE_INVALID_TRANSITION`] for a repeated move.
+    pub fn move_to(&mut self, to: EmployeeStatus, now: OffsetDateTime) -> Result<(), Code> {
+        if self.status == to {
+            return Err(EMPLOYEE_INVALID_TRANSITION);
+        }
+        self.status = to;
+        self.updated_at = now;
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+//! A tenant: a company.
+
+use auth::CompanyId;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::ObjectBuilder;
+use values::{Checked, Code, Invalid, Line, Lines, Private, Rule};
+
+use super::{ChangedField, fold, lower};
+use crate::db::schema::tenant;
+use crate::error::{OWN_TENANT, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENANT_NOT_ACTIVE};
+
+pub type TenantName = Line<1, 256>;
+pub type LegalName = Line<1, 512>;
+/// Why something was done, in words that are for those who may read them.
+pub type Reason = Private<Lines<1, 1000>>;
+/// By which the tax office knows a company.
+pub type TaxNumber = Private<Checked<TaxNumberDigits>>;
+
+/// 10 or 12 ASCII digits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TaxNumberDigits {}
+
+impl Rule for TaxNumberDigits {
+    fn parse(raw: &str) -> Result<String, Invalid> {
+        let is_one = matches!(raw.len(), 10 | 12) && raw.bytes().all(|byte| byte.is_ascii_digit());
+        if is_one { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_tax_number")) }
+    }
+
+    fn name() -> String {
+        "TaxNumber".to_owned()
+    }
+
+    fn schema(text: ObjectBuilder) -> ObjectBuilder {
+        text.pattern(Some("^([0-9]{10}|[0-9]{12})$")).examples(["7707083893"])
+    }
+}
+
+values::text_enum! {
+    /// What kind of company it is; it never changes (INV-IDN-001).
+    pub enum TenantType {
+        Developer,
+        Agency,
+        Partner,
+        /// A company of the operator.
+        Platform,
+    }
+}
+
+values::text_enum! {
+    /// Archived is for good.
+    pub enum TenantStatus {
+        Active,
+        Suspended,
+        Archived,
+    }
+}
+
+/// The aggregate, which is also its row and its answer.
+#[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = tenant, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct Tenant {
+    /// The company id of every other area.
+    pub id: CompanyId,
+    pub name: TenantName,
+    pub legal_name: Option<LegalName>,
+    #[serde(rename = "Type")]
+    #[diesel(column_name = type_)]
+    pub kind: TenantType,
+    pub status: TenantStatus,
+    /// One among the tenants that are not archived (INV-IDN-002).
+    pub tax_number: Option<TaxNumber>,
+    pub employees_count: i32,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub suspended_at: Option<OffsetDateTime>,
+    pub suspension_reason: Option<Reason>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub updated_at: OffsetDateTime,
+    /// For `Version` of the next change.
+    pub version: i64,
+}
+
+/// What a list for autocomplete and the cards of others show of a tenant.
+#[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = tenant, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct TenantReference {
+    pub id: CompanyId,
+    pub name: TenantName,
+    #[serde(rename = "Type")]
+    #[diesel(column_name = type_)]
+    pub kind: TenantType,
+    pub status: TenantStatus,
+}
+
+impl Tenant {
+    pub fn new(
+        name: TenantName,
+        legal_name: Option<LegalName>,
+        kind: TenantType,
+        tax_number: Option<TaxNumber>,
+        now: OffsetDateTime,
+    ) -> Self {
+        Self {
+            id: CompanyId::generate(),
+            name,
+            legal_name,
+            kind,
+            status: TenantStatus::Active,
+            tax_number,
+            employees_count: 0,
+            suspended_at: None,
+            suspension_reason: None,
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        }
+    }
+
+    /// By which lists sort it.
+    pub fn lower_name(&self) -> String {
+        lower(self.name.as_str())
+    }
+
+    /// In which it is found. What stands between the parts is in nobody's words.
+    pub fn search_text(&self) -> String {
+        let legal_name = self.legal_name.as_ref().map(Checked::as_str).unwrap_or_default();
+        let tax_number = self.tax_number.as_ref().map(|number| number.expose().as_str()).unwrap_or_default();
+        fold(&[self.name.as_str(), legal_name, tax_number].join("\n"))
+    }
+
+    /// # Errors
+    /// [`TENANT_NOT_ACTIVE`]
+    pub fn check_active(&self) -> Result<(), Code> {
+        if self.status == TenantStatus::Active { Ok(()) } else { Err(TENANT_NOT_ACTIVE) }
+    }
+
+    /// # Errors
+    /// [`TENANT_ARCHIVED`]
+    pub fn check_not_archived(&self) -> Result<(), Code> {
+        if self.status == TenantStatus::Archived { Err(TENANT_ARCHIVED) } else { Ok(()) }
+    }
+
+    /// Replaces what may be replaced. Answers what that changed, by name; nothing if it was the same.
+    pub fn describe(
+        &mut self,
+        name: TenantName,
+        legal_name: Option<LegalName>,
+        tax_number: Option<TaxNumber>,
+        now: OffsetDateTime,
+    ) -> Vec<ChangedField> {
+        let mut changed = Vec::new();
+        if self.legal_name != legal_name {
+            self.legal_name = legal_name;
+            changed.push(ChangedField::LegalName);
+        }
+        if self.name != name {
+            self.name = name;
+            changed.push(ChangedField::Name);
+        }
+        if self.tax_number != tax_number {
+            self.tax_number = tax_number;
+            changed.push(ChangedField::TaxNumber);
+        }
+        if !changed.is_empty() {
+            self.updated_at = now;
+        }
+        changed
+    }
+
+    /// Moves it, as far as the moves allow. `own` is the company of whoever does it.
+    ///
+    /// # Errors
+    /// [`OWN_TENANT`], [`TENANT_ARCHIVED`], [`TENANT_INVALID_TRANSITION`]
+    pub fn move_to(
+        &mut self,
+        to: TenantStatus,
+        reason: Option<Reason>,
+        own: Option<CompanyId>,
+        now: OffsetDateTime,
+    ) -> Result<(), Code> {
+        if to != TenantStatus::Active && own == Some(self.id) {
+            return Err(OWN_TENANT);
+        }
+        self.check_not_archived()?;
+        if self.status == to {
+            return Err(TENANT_INVALID_TRANSITION);
+        }
+        let is_suspended = to == TenantStatus::Suspended;
+        self.status = to;
+        self.suspended_at = is_suspended.then_some(now);
+        self.suspension_reason = reason.filter(|_| is_suspended);
+        self.updated_at = now;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::{Reason, TaxNumber, TaxNumberDigits, Tenant, TenantName, TenantStatus, TenantType};
+    use crate::domain::ChangedField;
+    use crate::error::{OWN_TENANT, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION};
+    use values::{Checked, Lines, Private};
+
+    fn tenant(status: TenantStatus) -> Tenant {
+        let name = TenantName::parse("Ромашка").unwrap();
+        let mut tenant = Tenant::new(name, None, TenantType::Agency, None, OffsetDateTime::UNIX_EPOCH);
+        tenant.status = status;
+        tenant
+    }
+
+    fn tax_number(text: &str) -> Option<TaxNumber> {
+        Checked::<TaxNumberDigits>::parse(text).ok().map(Private::new)
+    }
+
+    /// The table of moves.
+    #[test]
+    fn a_tenant_moves_as_the_table_says() {
+        use TenantStatus::{Active, Archived, Suspended};
+        for (from, to, outcome) in [
+            (Active, Suspended, Ok(())),
+            (Active, Active, Err(TENANT_INVALID_TRANSITION)),
+            (Active, Archived, Ok(())),
+            (Suspended, Suspended, Err(TENANT_INVALID_TRANSITION)),
+            (Suspended, Active, Ok(())),
+            (Suspended, Archived, Ok(())),
+            (Archived, Suspended, Err(TENANT_ARCHIVED)),
+            (Archived, Active, Err(TENANT_ARCHIVED)),
+            (Archived, Archived, Err(TENANT_ARCHIVED)),
+        ] {
+            let mut moved = tenant(from);
+            let reason: Option<Reason> = Lines::parse("debts").ok().map(Private::new);
+            let now = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
+            assert_eq!(moved.move_to(to, reason, None, now), outcome, "{from} to {to}");
+            if outcome.is_ok() {
+                assert_eq!(moved.suspended_at, (to == Suspended).then_some(now));
+                assert_eq!(moved.suspension_reason.is_some(), to == Suspended);
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_suspends_or_archives_their_own_tenant() {
+        let now = OffsetDateTime::UNIX_EPOCH;
+        for to in [TenantStatus::Suspended, TenantStatus::Archived] {
+            let mut own = tenant(TenantStatus::Active);
+            assert_eq!(own.move_to(to, None, Some(own.id), now), Err(OWN_TENANT));
+        }
+        let mut own = tenant(TenantStatus::Suspended);
+        assert_eq!(own.move_to(TenantStatus::Active, None, Some(own.id), now), Ok(()));
+    }
+
+    #[test]
+    fn what_is_described_anew_is_told_by_name_in_order() {
+        let mut described = tenant(TenantStatus::Active);
+        let name = TenantName::parse("Лютик").unwrap();
+        let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
+        let changed = described.describe(name.clone(), None, tax_number("7707083893"), later);
+        assert_eq!(changed, [ChangedField::Name, ChangedField::TaxNumber]);
+        assert_eq!(described.updated_at, later);
+        assert_eq!(described.describe(name, None, tax_number("7707083893"), later), []);
+    }
+
+    #[test]
+    fn a_tax_number_has_ten_or_twelve_ascii_digits() {
+        for text in ["7707083893", "500100732259"] {
+            assert!(tax_number(text).is_some());
+        }
+        for text in
+            ["", "770708389", "77070838931", "5001007322590", "77070838a3", "٧٧٠٧٠٨٣٨٩٣", " 7707083893"]
+        {
+            assert!(tax_number(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Events of a company. Of its employees they tell nothing.
+
+use ::db::Tx;
+use auth::CompanyId;
+use messaging::{Aggregate, Event, Republish, outbox};
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::COMPANY;
+use crate::db;
+use crate::domain::{LegalName, Reason, Tenant, TenantName, TenantStatus, TenantType};
+
+/// A company as it is, told on its creation and on each change of its version.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CompanyUpserted {
+    company_id: CompanyId,
+    #[serde(rename = "Type")]
+    kind: TenantType,
+    status: TenantStatus,
+    name: TenantName,
+    legal_name: Option<LegalName>,
+    version: i64,
+}
+
+impl CompanyUpserted {
+    pub fn of(tenant: &Tenant) -> Self {
+        Self {
+            company_id: tenant.id,
+            kind: tenant.kind,
+            status: tenant.status,
+            name: tenant.name.clone(),
+            legal_name: tenant.legal_name.clone(),
+            version: tenant.version,
+        }
+    }
+}
+
+impl Event for CompanyUpserted {
+    const TOPIC: &'static str = "platform.identity.company-upserted.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = COMPANY;
+
+    fn key(&self) -> Uuid {
+        self.company_id.into()
+    }
+}
+
+/// A company that was active is suspended. Reactivation and archiving are told by `company-upserted` alone.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CompanySuspended {
+    company_id: CompanyId,
+    #[serde(rename = "Type")]
+    kind: TenantType,
+    status: TenantStatus,
+    name: TenantName,
+    legal_name: Option<LegalName>,
+    version: i64,
+    #[serde(with = "time::serde::rfc3339")]
+    suspended_at: OffsetDateTime,
+    reason: Option<Reason>,
+}
+
+impl CompanySuspended {
+    pub fn of(tenant: &Tenant, suspended_at: OffsetDateTime) -> Self {
+        let CompanyUpserted { company_id, kind, status, name, legal_name, version } =
+            CompanyUpserted::of(tenant);
+        let reason = tenant.suspension_reason.clone();
+        Self { company_id, kind, status, name, legal_name, version, suspended_at, reason }
+    }
+}
+
+impl Event for CompanySuspended {
+    const TOPIC: &'static str = "platform.identity.company-suspended.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = COMPANY;
+
+    fn key(&self) -> Uuid {
+        self.company_id.into()
+    }
+}
+
+/// Tells anew what each company is.
+pub enum Companies {}
+
+impl Republish for Companies {
+    const AGGREGATE: Aggregate = COMPANY;
+
+    async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
+        let companies = db::tenant::all_of(tx.conn(), keys).await?;
+        let told: Vec<_> = companies.iter().map(CompanyUpserted::of).collect();
+        outbox::append_all(tx, &told).await
+    }
+}

@@ -1,0 +1,118 @@
+//! Events of a person's employment. No name and no address is in them.
+
+use auth::{CompanyId, UserId};
+use messaging::{Aggregate, Event};
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::EMPLOYEE;
+use crate::domain::{Employee, EmployeeStatus, Role, RoleId};
+
+/// A person joined a company (`From` is null), was suspended, was activated, or left (`To` is null).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct EmployeeStatusChanged {
+    user_id: UserId,
+    company_id: CompanyId,
+    from: Option<EmployeeStatus>,
+    to: Option<EmployeeStatus>,
+    by_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    at: OffsetDateTime,
+}
+
+impl EmployeeStatusChanged {
+    pub fn of(
+        employee: &Employee,
+        from: Option<EmployeeStatus>,
+        to: Option<EmployeeStatus>,
+        by_user_id: UserId,
+        at: OffsetDateTime,
+    ) -> Self {
+        Self { user_id: employee.id, company_id: employee.company_id, from, to, by_user_id, at }
+    }
+}
+
+impl Event for EmployeeStatusChanged {
+    const TOPIC: &'static str = "platform.identity.employee-status-changed.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = EMPLOYEE;
+
+    fn key(&self) -> Uuid {
+        self.user_id.into()
+    }
+}
+
+/// A person was given a role.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct EmployeeRoleAssigned {
+    user_id: UserId,
+    company_id: CompanyId,
+    role_id: RoleId,
+    role_code: String,
+    by_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    at: OffsetDateTime,
+}
+
+impl EmployeeRoleAssigned {
+    pub fn of(employee: &Employee, role: &Role, by_user_id: UserId, at: OffsetDateTime) -> Self {
+        Self {
+            user_id: employee.id,
+            company_id: employee.company_id,
+            role_id: role.id,
+            role_code: role.code.clone(),
+            by_user_id,
+            at,
+        }
+    }
+}
+
+impl Event for EmployeeRoleAssigned {
+    const TOPIC: &'static str = "platform.identity.employee-role-assigned.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = EMPLOYEE;
+
+    fn key(&self) -> Uuid {
+        self.user_id.into()
+    }
+}
+
+/// A role was taken from a person.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct EmployeeRoleRemoved {
+    user_id: UserId,
+    company_id: CompanyId,
+    role_id: RoleId,
+    role_code: String,
+    by_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    at: OffsetDateTime,
+}
+
+impl EmployeeRoleRemoved {
+    pub fn of(employee: &Employee, role: &Role, by_user_id: UserId, at: OffsetDateTime) -> Self {
+        Self {
+            user_id: employee.id,
+            company_id: employee.company_id,
+            role_id: role.id,
+            role_code: role.code.clone(),
+            by_user_id,
+            at,
+        }
+    }
+}
+
+impl Event for EmployeeRoleRemoved {
+    const TOPIC: &'static str = "platform.identity.employee-role-removed.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = EMPLOYEE;
+
+    fn key(&self) -> Uuid {
+        self.user_id.into()
+    }
+}

@@ -1,0 +1,20 @@
+//! What this service publishes. The key is the company's id, or the person's.
+
+mod company;
+mod employee;
+
+use messaging::{Aggregate, Published};
+
+pub use company::{Companies, CompanySuspended, CompanyUpserted};
+pub use employee::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};
+
+const COMPANY: Aggregate = Aggregate { name: "Company", table: "tenant", key: "id" };
+const EMPLOYEE: Aggregate = Aggregate { name: "Employee", table: "employee", key: "id" };
+
+pub const ALL: &[Published] = &[
+    Published::of::<CompanyUpserted>(),
+    Published::of::<CompanySuspended>(),
+    Published::of::<EmployeeStatusChanged>(),
+    Published::of::<EmployeeRoleAssigned>(),
+    Published::of::<EmployeeRoleRemoved>(),
+];

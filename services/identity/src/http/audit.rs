@@ -1,0 +1,98 @@
+//! The audit log, whole and of one's own company.
+
+use ::web::{Both, Check, CursorPage, CursorPaging, Fields, Filter, Several};
+use actix_web::web::Data;
+use actix_web::{Responder, get, web};
+use auth::{CompanyId, Permitted, UserId};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::db;
+use crate::db::audit::{AuditFilter, AuditKey};
+use crate::domain::{AuditAction, AuditEntry, ManageEmployees, ReadTenants, SubjectId};
+use crate::error::Error;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct ListCompanyAudit {
+    /// What was acted on.
+    subject_id: Option<SubjectId>,
+    /// Who acted.
+    actor_user_id: Option<UserId>,
+    /// Separated by commas.
+    #[param(value_type = Option<Vec<AuditAction>>, inline, style = Form, explode = false)]
+    actions: Option<Several<AuditAction>>,
+    #[serde(default, deserialize_with = "::web::time")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    from: Option<OffsetDateTime>,
+    /// Exclusive.
+    #[serde(default, deserialize_with = "::web::time")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    to: Option<OffsetDateTime>,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct ListAudit {
+    /// Whose company.
+    tenant_id: Option<CompanyId>,
+}
+
+impl Check for ListCompanyAudit {
+    fn check(&self, fields: &mut Fields) {
+        fields.range("/To", self.from.as_ref(), self.to.as_ref());
+    }
+}
+
+impl ListCompanyAudit {
+    fn of(self, tenant_id: Option<CompanyId>) -> AuditFilter {
+        AuditFilter {
+            tenant_id,
+            subject_id: self.subject_id,
+            actor_user_id: self.actor_user_id,
+            actions: self.actions.map(|actions| actions.0),
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
+type Asked<F> = Both<Both<F, Filter<ListCompanyAudit>>, CursorPaging<AuditKey>>;
+
+/// Read the audit log.
+///
+/// Newest first. Who follows the cursors meets what stood when they began, each entry once.
+#[utoipa::path(
+    tag = "Audit", params(ListAudit, ListCompanyAudit, CursorPaging<AuditKey>),
+    responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))
+)]
+#[get("/api/identity/admin/audit")]
+pub async fn list_audit(
+    app: Data<App>,
+    _: Permitted<ReadTenants>,
+    Both(Both(whose, Filter(asked)), paging): Asked<::web::Query<ListAudit>>,
+) -> Result<impl Responder, Error> {
+    let conn = app.db.conn().await?;
+    Ok(web::Json(db::audit::list(&conn, asked.of(whose.0.tenant_id), &paging).await?))
+}
+
+/// Read the audit log of my company.
+///
+/// With what the platform did to it. Newest first.
+#[utoipa::path(
+    tag = "Audit", params(ListCompanyAudit, CursorPaging<AuditKey>),
+    responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))
+)]
+#[get("/api/identity/audit")]
+pub async fn list_company_audit(
+    app: Data<App>,
+    permitted: Permitted<ManageEmployees>,
+    Both(Filter(asked), paging): Both<Filter<ListCompanyAudit>, CursorPaging<AuditKey>>,
+) -> Result<impl Responder, Error> {
+    let conn = app.db.conn().await?;
+    Ok(web::Json(db::audit::list(&conn, asked.of(Some(permitted.granted)), &paging).await?))
+}

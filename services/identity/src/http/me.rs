@@ -1,0 +1,55 @@
+//! What is kept of the person who asks.
+
+use ::web::Messages;
+use actix_web::web::Data;
+use actix_web::{HttpRequest, Responder, get, web};
+use auth::{Actor, UserId};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::role::RoleView;
+use crate::app::App;
+use crate::db;
+use crate::domain::{EmployeeStatus, PersonName, TenantReference, TokenClaims, WorkEmail};
+use crate::error::Error;
+
+/// A person, as an employee where they are one.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Me {
+    user_id: UserId,
+    name: Option<PersonName>,
+    email: Option<WorkEmail>,
+    status: Option<EmployeeStatus>,
+    company: Option<TenantReference>,
+    roles: Vec<RoleView>,
+    /// What a token would say that was made now.
+    permissions: Vec<String>,
+}
+
+/// What is kept of me.
+///
+/// As it is now, whatever my token says.
+#[utoipa::path(tag = "Oneself", responses((status = 200, description = "Me", body = Me)))]
+#[get("/api/identity/me")]
+pub async fn get_me(
+    app: Data<App>,
+    actor: Actor,
+    messages: Data<Messages>,
+    request: HttpRequest,
+) -> Result<impl Responder, Error> {
+    let user_id = actor.user_id;
+    let mut conn = app.db.conn().await?;
+    let (_, standing) = db::standing::find(&conn, user_id).await?;
+    let employee = db::employee::look_up(&conn, user_id).await?;
+    let company = match &employee {
+        Some(employee) => db::tenant::look_up_reference(&conn, employee.company_id).await?,
+        None => None,
+    };
+    let assigned = db::role::assigned(&mut conn, user_id).await?;
+    let roles = assigned.into_iter().map(|assigned| RoleView::of(assigned.role, &messages, &request));
+    let permissions = TokenClaims::of(user_id, standing.as_ref(), &app.baseline).permissions;
+    let status = employee.as_ref().map(|employee| employee.status);
+    let (name, email) = employee.map(|employee| (employee.name, employee.email)).unzip();
+    Ok(web::Json(Me { user_id, name, email, status, company, roles: roles.collect(), permissions }))
+}

@@ -1,0 +1,180 @@
+//! Roles, and who has which.
+
+use ::db::Lookups;
+use ::web::{Messages, Problem, Query};
+use actix_web::web::{Data, Path};
+use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, web};
+use auth::{Actor, Permission, Permitted, UserId};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::app::App;
+use crate::db;
+use crate::domain::{ManageEmployees, ReadRoles, Role, RoleAssignment, RoleId, RolesRead, TenantType};
+use crate::error::{Error, FORBIDDEN, ROLE_ESCALATION_FORBIDDEN, USER_NOT_FOUND};
+use crate::ops;
+
+/// A role.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct RoleView {
+    id: RoleId,
+    /// For programs.
+    code: String,
+    /// For people, in the caller's language.
+    name: String,
+    /// As tokens write them.
+    permissions: Vec<String>,
+    /// The types of tenants whose employees may have it.
+    assignable_to: Vec<TenantType>,
+}
+
+impl RoleView {
+    pub fn of(role: Role, messages: &Messages, request: &HttpRequest) -> Self {
+        let name = messages.say(request, &format!("role-{}", role.code));
+        Self {
+            id: role.id,
+            name: name.unwrap_or_else(|| role.code.clone()),
+            code: role.code,
+            permissions: role.permissions,
+            assignable_to: role.assignable_to,
+        }
+    }
+}
+
+/// Roles.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Roles {
+    items: Vec<RoleView>,
+}
+
+/// A role that somebody has.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct RoleAssignmentView {
+    #[serde(flatten)]
+    role: RoleView,
+    #[serde(with = "time::serde::rfc3339")]
+    assigned_at: OffsetDateTime,
+    assigned_by_user_id: UserId,
+}
+
+/// The roles that somebody has.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct RoleAssignments {
+    items: Vec<RoleAssignmentView>,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct ListRoles {
+    /// Those for tenants of this type; for administrators of the platform alone.
+    #[param(inline)]
+    tenant_type: Option<TenantType>,
+}
+
+/// List roles.
+///
+/// All, to administrators of the platform; to others those for companies like their own.
+#[utoipa::path(
+    tag = "Employees", params(ListRoles),
+    responses((status = 200, description = "By id", body = Roles))
+)]
+#[get("/api/identity/roles")]
+pub async fn list_roles(
+    app: Data<App>,
+    permitted: Permitted<ReadRoles>,
+    Query(asked): Query<ListRoles>,
+    messages: Data<Messages>,
+    request: HttpRequest,
+) -> Result<impl Responder, Error> {
+    let mut conn = app.db.conn().await?;
+    let roles = match permitted.granted {
+        RolesRead::All => db::role::all(&mut conn, asked.tenant_type).await?,
+        RolesRead::OfCompany(own) => match db::tenant::look_up_reference(&conn, own).await? {
+            Some(own) => db::role::all(&mut conn, Some(own.kind)).await?,
+            None => Vec::new(),
+        },
+    };
+    let items = roles.into_iter().map(|role| RoleView::of(role, &messages, &request));
+    Ok(web::Json(Roles { items: items.collect() }))
+}
+
+/// List the roles of an employee.
+///
+/// Of my company, or of myself, whatever I may do.
+#[utoipa::path(
+    tag = "Employees", params(("user_id" = UserId, Path)),
+    responses((status = 200, description = "By id of the role", body = RoleAssignments))
+)]
+#[get("/api/identity/employees-roles/{user_id}/roles")]
+pub async fn list_employee_roles(
+    app: Data<App>,
+    actor: Actor,
+    id: Path<String>,
+    lookups: Data<Lookups>,
+    messages: Data<Messages>,
+    request: HttpRequest,
+) -> Result<impl Responder, Error> {
+    let asked = id.parse::<UserId>().ok();
+    if asked != Some(actor.user_id) {
+        let company = ManageEmployees::granted(&actor).ok_or(FORBIDDEN)?;
+        let asked = asked.ok_or_else(Problem::not_found)?;
+        let found = lookups.run(async |conn| db::employee::look_up(conn, asked).await).await?;
+        found.filter(|employee| employee.company_id == company).ok_or(USER_NOT_FOUND)?;
+    }
+    let user = asked.unwrap_or(actor.user_id);
+    let assigned = db::role::assigned(&mut *app.db.conn().await?, user).await?;
+    let items = assigned.into_iter().map(|RoleAssignment { role, assigned_at, assigned_by_user_id }| {
+        let role = RoleView::of(role, &messages, &request);
+        RoleAssignmentView { role, assigned_at, assigned_by_user_id }
+    });
+    Ok(web::Json(RoleAssignments { items: items.collect() }))
+}
+
+/// Give an employee of my company a role.
+///
+/// One that they have already is as good. Nobody gives what they do not hold themselves.
+#[utoipa::path(
+    tag = "Employees", params(("user_id" = UserId, Path), ("role_id" = RoleId, Path)),
+    responses((status = 204, description = "They have it now"))
+)]
+#[post("/api/identity/employees-roles/{user_id}/roles/{role_id}/add")]
+pub async fn add_role_to_employee(
+    app: Data<App>,
+    permitted: Permitted<ManageEmployees>,
+    ids: Path<(UserId, RoleId)>,
+) -> Result<HttpResponse, Error> {
+    let ((user, role), acting, company) = (ids.into_inner(), app.acting(&permitted.actor), permitted.granted);
+    let added =
+        app.db.tx(async |tx| ops::role::add_role_to_employee(tx, &acting, company, user, role).await).await;
+    if added.as_ref().is_err_and(|error: &Error| error.is(ROLE_ESCALATION_FORBIDDEN)) {
+        app.db.tx(async |tx| ops::role::record_refused_grant(tx, &acting, company, user, role).await).await?;
+    }
+    added?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Take a role from an employee of my company.
+///
+/// The last administrator of a company stays one.
+#[utoipa::path(
+    tag = "Employees", params(("user_id" = UserId, Path), ("role_id" = RoleId, Path)),
+    responses((status = 204, description = "Taken"))
+)]
+#[delete("/api/identity/employees-roles/{user_id}/roles/{role_id}")]
+pub async fn remove_role_from_employee(
+    app: Data<App>,
+    permitted: Permitted<ManageEmployees>,
+    ids: Path<(UserId, RoleId)>,
+) -> Result<HttpResponse, Error> {
+    let ((user, role), acting, company) = (ids.into_inner(), app.acting(&permitted.actor), permitted.granted);
+    app.db
+        .tx(async |tx| ops::role::remove_role_from_employee(tx, &acting, company, user, role).await)
+        .await?;
+    Ok(HttpResponse::NoContent().finish())
+}
