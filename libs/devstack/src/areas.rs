@@ -22,12 +22,14 @@ pub(crate) struct Area {
     pub(crate) about: &'static str,
     /// The public paths that are forwarded to it, each with all below.
     pub(crate) prefixes: &'static [&'static str],
-    /// The variable that tells others where its internal port is; `None` where nobody calls it.
+    /// The variable that tells others where its internal port is; `None` where it has none.
     pub(crate) url_variable: Option<&'static str>,
     pub(crate) topics: fn() -> Vec<String>,
     pub(crate) contracts: fn() -> anyhow::Result<Contracts>,
     pub(crate) migrate: fn(Settings) -> Answer<()>,
     pub(crate) start: fn(Settings, Process) -> Answer<Endpoints>,
+    /// A command of its operators, with its arguments.
+    pub(crate) command: fn(Settings, Vec<String>) -> Answer<()>,
 }
 
 /// Every area, in the order in which they start: one that is called before those that call it.
@@ -49,6 +51,10 @@ pub(crate) fn all() -> Vec<Area> {
             None,
         ),
     ]
+}
+
+pub(crate) fn find(name: &str) -> Option<Area> {
+    all().into_iter().find(|area| area.name == name)
 }
 
 /// The topics of every area, once each.
@@ -81,6 +87,11 @@ impl Area {
                 Box::pin(async move {
                     let config = configuration::<S>(settings)?;
                     service::start(config, Role::Both, &process).await.with_context(|| S::NAME)
+                })
+            },
+            command: |settings, arguments| {
+                Box::pin(async {
+                    service::command(configuration::<S>(settings)?, arguments).await.with_context(|| S::NAME)
                 })
             },
         }

@@ -5,6 +5,7 @@
 
 mod edge;
 mod ground;
+mod identity;
 mod load;
 mod messaging;
 mod news;
@@ -54,8 +55,15 @@ struct Member {
     run: for<'a> fn(&'a Ground, Effort) -> LocalBoxFuture<'a, anyhow::Result<Vec<Row>>>,
 }
 
-const ALL: [Member; 6] =
-    [selections::MEMBER, news::MEMBER, edge::MEMBER, messaging::MEMBER, overload::MEMBER, resources::MEMBER];
+const ALL: [Member; 7] = [
+    selections::MEMBER,
+    news::MEMBER,
+    identity::MEMBER,
+    edge::MEMBER,
+    messaging::MEMBER,
+    overload::MEMBER,
+    resources::MEMBER,
+];
 
 /// How much is measured.
 #[derive(Clone, Copy)]

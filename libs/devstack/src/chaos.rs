@@ -111,6 +111,7 @@ impl Chaos {
             let writer = |area| Writer::new(&platform.issuer, platform.base(area)?, Arc::clone(&requests));
             writers.spawn(writer("selections")?.select(ending.clone()));
             writers.spawn(writer("news")?.post(ending.clone()));
+            writers.spawn(writer("identity")?.administer(ending.clone()));
         }
         let chessboard = writers::chessboard(&platform.brokers()?)?;
         writers.spawn(writers::publish_objects(chessboard, published, ending.clone()));

@@ -1,5 +1,6 @@
 //! A story over HTTP and Kafka, told step by step; a step that is not as promised fails it.
 
+mod identity;
 mod news;
 mod scene;
 mod selections;
@@ -7,12 +8,13 @@ mod story;
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 
 use self::scene::Scene;
 use self::story::Story;
 use crate::bus::Kind;
+use crate::events::{Follower, Record};
 use crate::postgres::Cluster;
 use crate::running::Running;
 use crate::signals::Signals;
@@ -24,10 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Play a story over HTTP and Kafka: against the running stack, or one that it starts and stops
 ///
-/// Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
+/// Identity: a company is founded, and what a role that is given, or a suspension, is to its people's next
+/// token. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
 /// with an embedded selection is published and read, its embed replaced, and all that once more while
-/// selections is away: the demo stops it and starts it again. What it made is deleted at the end. Exit
-/// code 1 if any step was not as promised.
+/// selections is away: the demo stops it and starts it again. What it made is deleted at the end, and the
+/// company archived. Exit code 1 if any step was not as promised.
 #[derive(Args)]
 pub(crate) struct Demo {}
 
@@ -81,8 +84,25 @@ async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
 }
 
 async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    identity::play(story, scene).await?;
     selections::play(story, scene).await?;
     news::play(story, scene).await
+}
+
+/// The next event that is so, which has its time to come.
+async fn heard(bus: &mut Follower, is: impl Fn(&Record) -> bool) -> anyhow::Result<Record> {
+    let next = async {
+        loop {
+            let record = bus.next().await?;
+            if is(&record) {
+                return anyhow::Ok(record);
+            }
+        }
+    };
+    let record = tokio::time::timeout(PATIENCE, next).await;
+    let record = record.with_context(|| format!("no event came within {} s", PATIENCE.as_secs()))??;
+    crate::say(&format!("    {}  key {}", record.topic, record.key));
+    Ok(record)
 }
 
 fn interrupted() -> anyhow::Error {

@@ -11,9 +11,10 @@ use clap::Args;
 use testkit::issuer::{CLIENTS, Claims};
 use tokio::process::Command;
 
-use crate::actors::{self, ANNA};
+use crate::actors::{self, ANNA, OLGA};
 use crate::bus::Kind;
 use crate::children::Child;
+use crate::identity::Identity;
 use crate::postgres::Cluster;
 use crate::progress::Step;
 use crate::running::Running;
@@ -87,7 +88,7 @@ impl Fuzz {
     /// The runs that found faults.
     async fn fuzz(&self, schemathesis: &PathBuf, stack: &Stack) -> anyhow::Result<Vec<String>> {
         known::plant(stack).await?;
-        let runs = runs(stack)?;
+        let runs = runs(stack).await?;
         let share = Duration::from_secs(self.seconds) / u32::try_from(runs.len())?;
         let settings = stack::root().join("libs/devstack/fuzz");
         let mut faulty = Vec::new();
@@ -119,17 +120,19 @@ impl Fuzz {
 }
 
 /// Each service as a person, and its internal port as each machine.
-fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
-    let issuer = actors::issuer(stack)?;
+async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
+    let (issuer, identity) = (actors::issuer(stack)?, Identity::of(stack)?);
     let mut runs = Vec::new();
     for (area, urls) in &stack.services {
-        let people = [(ANNA.name, ANNA.claims(), Some(&urls.public_url))];
-        let machines =
-            CLIENTS.map(|(client, _)| (client, Claims::client(client), urls.internal_url.as_ref()));
-        for (caller, claims, url) in people.into_iter().chain(machines) {
-            if let Some(url) = url {
-                let (name, url) = (format!("{area} as {caller}"), format!("{url}/docs/{area}"));
-                runs.push(Run { name, url, token: issuer.token(&claims)? });
+        let mut run = |caller: &str, url: &str, token| {
+            runs.push(Run { name: format!("{area} as {caller}"), url: format!("{url}/docs/{area}"), token });
+        };
+        // Who may do most there.
+        let person = if area == "identity" { &OLGA } else { &ANNA };
+        run(person.name, &urls.public_url, identity.token(person).await?);
+        for (client, _) in CLIENTS {
+            if let Some(url) = &urls.internal_url {
+                run(client, url, issuer.token(&Claims::client(client))?);
             }
         }
     }

@@ -15,6 +15,7 @@ mod events;
 mod fuzz;
 mod gateway;
 mod http;
+mod identity;
 mod kafka;
 mod page;
 mod plant;
@@ -22,6 +23,7 @@ mod postgres;
 mod processes;
 mod progress;
 mod running;
+mod seed;
 mod services;
 mod signals;
 mod stack;
@@ -47,6 +49,8 @@ Examples:
   cargo dev up --fresh --port 9000             with empty data, at another address
   cargo dev demo                               see it work
   cargo dev events --from-start                read the bus
+  cargo dev token --employee ID                a token that says what identity says
+  cargo dev seed --tenants 1000000             see how it is among many
   cargo dev stop selections                    an outage of one service; `start` ends it
   curl -H \"Authorization: Bearer $(cargo dev token anna)\" http://127.0.0.1:8080/api/v1/selections
   cargo dev test -p selections                 test one service
@@ -82,6 +86,7 @@ enum Command {
     Demo(demo::Demo),
     Token(actors::Token),
     Events(events::Events),
+    Seed(seed::Seed),
     Kafka(kafka::Kafka),
     Test(test::Test),
     Contracts(contracts::Contracts),
@@ -110,8 +115,9 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Stop(stop) => stop.run().await,
             Command::Start(start) => start.run().await,
             Command::Down => down::run().await,
-            Command::Token(token) => token.run(),
+            Command::Token(token) => token.run().await,
             Command::Events(events) => events.run().await,
+            Command::Seed(seed) => seed.run().await,
             Command::Contracts(contracts) => contracts.run().await,
             Command::Kafka(kafka) => kafka.run().await,
             Command::Test(test) => return test.run().await,

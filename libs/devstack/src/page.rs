@@ -8,10 +8,10 @@ use actix_web::middleware::DefaultHeaders;
 use actix_web::web::{self, Data, Path, ServiceConfig};
 use actix_web::{HttpResponse, Responder};
 use futures_util::future::join_all;
-use testkit::issuer::Issuer;
 
 use crate::actors::{ACTORS, Actor};
 use crate::areas::Area;
+use crate::identity::Identity;
 
 /// How long an area may take to say that it is well.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,13 +23,13 @@ const POLICY: &str =
 pub(crate) struct Page {
     /// Each with where its health is told.
     areas: Vec<(Area, String)>,
-    issuer: Issuer,
+    identity: Identity,
     client: reqwest::Client,
 }
 
 impl Page {
-    pub(crate) fn new(areas: Vec<(Area, String)>, issuer: Issuer) -> anyhow::Result<Self> {
-        Ok(Self { areas, issuer, client: crate::http::client()? })
+    pub(crate) fn new(areas: Vec<(Area, String)>, identity: Identity) -> anyhow::Result<Self> {
+        Ok(Self { areas, identity, client: crate::http::client()? })
     }
 
     async fn is_ready(&self, admin: &str) -> bool {
@@ -58,11 +58,12 @@ async fn index(page: Data<Page>) -> impl Responder {
             "<li><a href=\"/docs/{name}/\">{name}</a><span class=\"{health}\">{health}</span><p>{about}</p></li>"
         );
     }
-    for Actor { name, about, permissions, .. } in &ACTORS {
-        let permissions = permissions.join(", ");
+    for actor in &ACTORS {
+        let Actor { name, about, .. } = actor;
         let _ = write!(
             actors,
-            "<li><button data-actor=\"{name}\">{name}</button><p>{about}</p><code>{permissions}</code></li>"
+            "<li><button data-actor=\"{name}\">{name}</button><p>{about}</p><code>{}</code></li>",
+            actor.may()
         );
     }
     let html = include_str!("page/index.html").replace("{areas}", &areas).replace("{actors}", &actors);
@@ -79,14 +80,16 @@ async fn script() -> impl Responder {
 
 /// A token of a demo actor. Other sites cannot read the answer: it allows no other origin to.
 async fn sign_in(page: Data<Page>, name: Path<String>) -> HttpResponse {
-    let actor = ACTORS.iter().find(|actor| actor.name == *name);
-    match actor.map(|actor| page.issuer.token(&actor.claims())) {
-        Some(Ok(token)) => HttpResponse::Ok()
+    let Some(actor) = ACTORS.iter().find(|actor| actor.name == *name) else {
+        return HttpResponse::NotFound().finish();
+    };
+    match page.identity.token(actor).await {
+        Ok(token) => HttpResponse::Ok()
             .content_type("text/plain; charset=utf-8")
             .insert_header(("cache-control", "no-store"))
             .body(token),
-        Some(Err(_)) => HttpResponse::InternalServerError().finish(),
-        None => HttpResponse::NotFound().finish(),
+        // Identity is away, perhaps because it was told to be.
+        Err(_) => HttpResponse::ServiceUnavailable().finish(),
     }
 }
 
@@ -99,11 +102,14 @@ mod tests {
     use super::{Page, configure};
     use crate::actors::ACTORS;
     use crate::areas;
+    use crate::identity::Identity;
 
     /// Status, policy and text, with every area away.
     async fn ask(request: test::TestRequest) -> (u16, String, String) {
         let areas = areas::all().into_iter().map(|area| (area, "http://127.0.0.1:1".to_owned())).collect();
-        let page = Data::new(Page::new(areas, Issuer::new("http://issuer").unwrap()).unwrap());
+        let issuer = Issuer::new("http://issuer").unwrap();
+        let identity = Identity::new(issuer, "http://127.0.0.1:1".to_owned()).unwrap();
+        let page = Data::new(Page::new(areas, identity).unwrap());
         let app = test::init_service(App::new().configure(|app| configure(app, page))).await;
         let answer = test::call_service(&app, request.to_request()).await;
         let policy = answer.headers().get("content-security-policy");
@@ -135,6 +141,8 @@ mod tests {
     async fn only_actors_are_signed_in() {
         let (status, _, token) = ask(test::TestRequest::post().uri("/stack/tokens/anna")).await;
         assert_eq!((status, token.split('.').count()), (200, 3));
+        // What employees may do, identity says, and here it is away.
+        assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/maria")).await.0, 503);
         assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/news")).await.0, 404);
         assert_ne!(ask(test::TestRequest::with_uri("/stack/tokens/anna")).await.0, 200);
     }

@@ -1,5 +1,7 @@
 //! The demo data, planted through the interfaces that everybody has: the bus and HTTP.
 
+pub(crate) mod people;
+
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -12,8 +14,9 @@ use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use crate::actors::{ANNA, DEVELOPER_COMPANY, issuer};
+use crate::actors::ANNA;
 use crate::http;
+use crate::identity::Identity;
 use crate::progress::Step;
 use crate::stack::Stack;
 
@@ -40,18 +43,23 @@ pub(crate) const fn flat(number: u32) -> Uuid {
 
 /// Plants what is missing and waits until it can be seen; answers what there is.
 pub(crate) async fn plant(stack: &Stack, step: &Step) -> anyhow::Result<String> {
+    step.note("founding companies");
+    let developer = people::plant(stack).await?;
     step.note("publishing a building on the bus");
-    publish_building(&stack.brokers).await?;
+    publish_building(&stack.brokers, developer).await?;
     step.note("waiting until selections has read it");
     wait_until_read(&stack.brokers).await?;
     step.note("creating a selection");
     let code = plant_selection(stack).await?;
     let page = format!("{}/api/v1/selections/{code}", stack.base_url);
     wait_until_shown(&page).await?;
-    Ok(format!("a building of {} flats; anna's selection: {page}", FLOORS * FLATS_A_FLOOR))
+    Ok(format!(
+        "four companies with their people; a building of {} flats; anna's selection: {page}",
+        FLOORS * FLATS_A_FLOOR
+    ))
 }
 
-async fn publish_building(brokers: &str) -> anyhow::Result<()> {
+async fn publish_building(brokers: &str, developer: Uuid) -> anyhow::Result<()> {
     let producer: FutureProducer = ClientConfig::new()
         .set("bootstrap.servers", brokers)
         .set("enable.idempotence", "true")
@@ -61,7 +69,7 @@ async fn publish_building(brokers: &str) -> anyhow::Result<()> {
     let sends = (1..=FLOORS * FLATS_A_FLOOR).map(|number| {
         let (producer, time) = (producer.clone(), time.clone());
         async move {
-            let (key, payload) = (flat(number).to_string(), property_object(number).to_string());
+            let (key, payload) = (flat(number).to_string(), property_object(number, developer).to_string());
             let headers = [
                 ("ce_id", id(0xe, number).to_string()),
                 ("ce_type", TOPIC.to_owned()),
@@ -114,7 +122,7 @@ fn is_read(group: &BaseConsumer) -> anyhow::Result<bool> {
 }
 
 /// Flats of one to three rooms; higher floors cost more, two are taken already.
-fn property_object(number: u32) -> Value {
+fn property_object(number: u32, developer: Uuid) -> Value {
     let (floor, position) = ((number - 1) / FLATS_A_FLOOR + 1, (number - 1) % FLATS_A_FLOOR);
     let (rooms, area) = [(1, 38.40), (2, 54.30), (3, 77.15), (1, 27.90)][position as usize];
     let status = match number {
@@ -128,7 +136,7 @@ fn property_object(number: u32) -> Value {
         "BuildingName": "Building 1",
         "ProjectId": id(0xd, 1),
         "ProjectName": "Riverside",
-        "TenantId": DEVELOPER_COMPANY,
+        "TenantId": developer,
         "Number": number.to_string(),
         "Kind": "Flat",
         "Section": 1,
@@ -146,7 +154,7 @@ fn property_object(number: u32) -> Value {
 /// Anna's first selection, made once; answers its code.
 async fn plant_selection(stack: &Stack) -> anyhow::Result<String> {
     let (client, url) = (http::client()?, format!("{}/api/v1/selections", stack.base_url));
-    let token = issuer(stack)?.token(&ANNA.claims())?;
+    let token = Identity::of(stack)?.token(&ANNA).await?;
     let own: Value = client
         .get(format!("{url}?Sort=CreatedAt"))
         .bearer_auth(&token)

@@ -13,13 +13,14 @@ use crate::bus::Bus;
 use crate::children;
 use crate::control::{Control, Request};
 use crate::gateway::{self, Routes};
+use crate::identity::Identity;
 use crate::page::Page;
 use crate::postgres::{self, Cluster};
 use crate::progress::Step;
 use crate::services::{Mode, Services};
 use crate::stack::{self, Lock, Stack, State, Urls};
 use crate::up::Up;
-use crate::{actors, kafka, plant, processes, services};
+use crate::{kafka, plant, processes, services};
 
 /// Everything that has been started so far.
 pub(crate) struct Running {
@@ -155,7 +156,7 @@ impl Running {
             areas.filter_map(|area| Some((*area, url(stack.services.get(area.name)?).clone()))).collect()
         };
         let routes = Routes::new(at(|urls| &urls.public_url))?;
-        let page = Page::new(at(|urls| &urls.admin_url), actors::issuer(stack)?)?;
+        let page = Page::new(at(|urls| &urls.admin_url), Identity::of(stack)?)?;
         let (server, handle) = gateway::serve(listener, routes, page)?;
         self.gateway = Some(handle);
         self.process.spawn(Phase::Work, "gateway", |_| async { Ok(server.await?) });

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::areas::Settings;
+
 /// The clone that this binary was built from.
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -85,6 +87,15 @@ impl Stack {
         let new = dev("stack.json.new")?;
         write_private(&new, &serde_json::to_vec_pretty(self)?)?;
         Ok(std::fs::rename(new, dev("stack.json")?)?)
+    }
+
+    /// What a service reads that does something for this stack beside its replicas.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings::from([
+            ("DATABASE_URL", self.database_url.clone()),
+            ("KAFKA_BROKERS", self.brokers.clone()),
+            ("AUTH_ISSUER", self.issuer.clone()),
+        ])
     }
 
     pub(crate) fn forget() -> anyhow::Result<()> {

@@ -5,6 +5,8 @@ use db::Db;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use crate::Service;
+
 /// A command, with its arguments.
 pub trait Operate: Parser + Send {
     /// Does it, beside whatever replicas are running; what it has to say goes to standard output.
@@ -27,4 +29,11 @@ impl OwnCommand {
             },
         }
     }
+}
+
+/// The own command of `S` that is among what was told, with its arguments.
+pub(crate) fn told<S: Service>(arguments: &ArgMatches) -> Option<(OwnCommand, ArgMatches)> {
+    let (name, told) = arguments.subcommand()?;
+    let own = S::COMMANDS.iter().find(|own| (own.define)().get_name() == name)?;
+    Some((*own, told.clone()))
 }

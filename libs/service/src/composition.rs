@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use ::web::{Area, Callers, Server};
 use actix_web::web;
+use anyhow::Context;
 use auth::{Keys, PLATFORM, PLATFORM_INTERNAL, Verifier};
 use clap::ArgMatches;
 use db::{Db, Lookups};
@@ -11,6 +12,7 @@ use jobs::Jobs;
 use messaging::{AsyncApi, Bus};
 use runtime::{Phase, Process};
 
+use crate::command::told;
 use crate::{Config, OwnCommand, Role, Service};
 
 /// Where a started service listens. `None`: not in this role.
@@ -91,6 +93,18 @@ pub async fn start<S: Service>(
 /// A database that is away, and what the command says of itself.
 pub async fn operate<S: Service>(config: Config<S>, operation: messaging::Operation) -> anyhow::Result<()> {
     bus::<S>(Db::new(&config.database)?, config.messaging).operate(operation, S::REPUBLISHED).await
+}
+
+/// Does a command of the service's own, told with its arguments as one would on its command line.
+///
+/// # Errors
+/// When there is no such command, when it takes no such arguments, and what the command says of itself.
+pub async fn command<S: Service>(config: Config<S>, arguments: Vec<String>) -> anyhow::Result<()> {
+    let own = S::COMMANDS.iter().map(|own| (own.define)());
+    let parser = clap::Command::new(S::NAME).no_binary_name(true).subcommands(own);
+    let told = told::<S>(&parser.try_get_matches_from(arguments)?);
+    let (own, arguments) = told.context("there is no such command")?;
+    execute_own(config, own, arguments).await
 }
 
 /// Does a command of the service's own.

@@ -17,7 +17,7 @@ use messaging::{Published, Republished, Subscription};
 use runtime::{Env, Process};
 
 pub use command::{Operate, OwnCommand};
-pub use composition::{Contracts, Endpoints, contracts, migrate, operate, start, topics};
+pub use composition::{Contracts, Endpoints, command, contracts, migrate, operate, start, topics};
 pub use config::{Config, configure};
 pub use error::Error;
 pub use process::main;

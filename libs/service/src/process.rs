@@ -7,6 +7,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use messaging::Operation;
 use runtime::{Env, Process, telemetry};
 
+use crate::command::told;
 use crate::composition::execute_own;
 use crate::{Config, OwnCommand, Role, Service, configure, contracts, migrate, operate, start};
 
@@ -59,12 +60,8 @@ pub fn main<S: Service>() -> ExitCode {
 fn command<S: Service>() -> anyhow::Result<Option<Command>> {
     let own = S::COMMANDS.iter().map(|own| (own.define)());
     let arguments = Cli::command().subcommands(own).get_matches();
-    let told = arguments.subcommand().and_then(|(name, told)| {
-        let own = S::COMMANDS.iter().find(|own| (own.define)().get_name() == name)?;
-        Some(Command::Own(*own, told.clone()))
-    });
-    match told {
-        Some(own) => Ok(Some(own)),
+    match told::<S>(&arguments) {
+        Some((own, told)) => Ok(Some(Command::Own(own, told))),
         None => Ok(Cli::from_arg_matches(&arguments)?.command),
     }
 }

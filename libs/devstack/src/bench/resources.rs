@@ -34,6 +34,8 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
         ("selections", "work", None),
         ("news", "serve", Some(("feed", String::new()))),
         ("news", "work", None),
+        ("identity", "serve", None),
+        ("identity", "work", None),
     ] {
         let (mut ready, mut rest, mut loaded) = (Vec::new(), Vec::new(), Vec::new());
         for round in 1..=effort.rounds() {

@@ -18,29 +18,85 @@ use uuid::Uuid;
 
 pub(super) const OBJECT_UPSERTED: &str = "platform.chessboard.property-object-upserted.v1";
 
-/// A person who may write posts and selections.
+/// Roles that every company of the type that is founded here may give: by identity's migration the same everywhere.
+const AGENT: &str = "0198f000-0000-7000-8000-000000000007";
+
+/// A person at a service.
+#[derive(Clone)]
 pub(super) struct Writer {
     client: Client,
+    issuer: Issuer,
     token: String,
     base: String,
     done: Arc<AtomicU64>,
 }
 
 impl Writer {
+    /// Somebody who may write posts and selections, and administers all companies.
     pub(super) fn new(issuer: &Issuer, base: String, done: Arc<AtomicU64>) -> anyhow::Result<Self> {
-        let claims = Claims::user(guid()).permission("news.posts.manage-own");
-        Ok(Self { client: crate::http::client()?, token: issuer.token(&claims)?, base, done })
+        let claims = Claims::user(guid())
+            .permission("news.posts.manage-own")
+            .permission("identity.tenants.manage@platform")
+            .permission("identity.employee-roles.manage@platform")
+            .permission("agent.cabinet.use@platform")
+            .permission("news.posts.create-company@platform")
+            .permission("news.posts.manage-own@platform");
+        let token = issuer.token(&claims)?;
+        Ok(Self { client: crate::http::client()?, issuer: issuer.clone(), token, base, done })
+    }
+
+    /// Somebody who administers this company: identity keeps them not, so that their token says it all.
+    fn partner(&self, company: Uuid) -> Option<Self> {
+        let claims = Claims::user(guid())
+            .company(company)
+            .permission("identity.employee-roles.manage")
+            .permission("agent.cabinet.use");
+        Some(Self { token: self.issuer.token(&claims).ok()?, ..self.clone() })
+    }
+
+    /// Founds a company, moves it to and fro while its people come, get roles, lose them and go, and closes it; and
+    /// again until `ending`.
+    pub(super) async fn administer(self, ending: CancellationToken) {
+        while !ending.is_cancelled() {
+            let tenants = "identity/admin/tenants";
+            let Some(company) = self.make(tenants, json!({"Name": "chaos", "Type": "Agency"})).await else {
+                continue;
+            };
+            let tenant = format!("{tenants}/{company}");
+            let person = |name: &str| json!({"Name": name, "Email": format!("{name}@example.com")});
+            self.send(Method::POST, &format!("{tenant}/administrators"), person("first")).await;
+            let Some(partner) = company.parse().ok().and_then(|id| self.partner(id)) else { return };
+            for round in 0..4 {
+                partner.employ(person(&format!("person{round}"))).await;
+                self.send(Method::PUT, &tenant, json!({"Name": format!("chaos {round}")})).await;
+                self.send(Method::POST, &format!("{tenant}/suspend"), Value::Null).await;
+                self.send(Method::POST, &format!("{tenant}/activate"), Value::Null).await;
+            }
+            self.send(Method::POST, &format!("{tenant}/archive"), Value::Null).await;
+        }
+    }
+
+    /// Somebody comes, gets a role, loses it, gets it again, is suspended and goes with it.
+    async fn employ(&self, person: Value) {
+        let Some(employee) = self.make("identity/employees", person).await else { return };
+        let role = format!("identity/employees-roles/{employee}/roles/{AGENT}");
+        self.send(Method::POST, &format!("{role}/add"), Value::Null).await;
+        self.send(Method::DELETE, &role, Value::Null).await;
+        self.send(Method::POST, &format!("{role}/add"), Value::Null).await;
+        let employee = format!("identity/employees/{employee}");
+        self.send(Method::POST, &format!("{employee}/suspend"), Value::Null).await;
+        self.send(Method::DELETE, &employee, Value::Null).await;
     }
 
     /// Makes a selection, changes it a few times, deletes it; and again until `ending`.
     pub(super) async fn select(self, ending: CancellationToken) {
         while !ending.is_cancelled() {
             let Some(selection) =
-                self.make("selections", json!({"Title": "chaos", "Items": objects(3)})).await
+                self.make("v1/selections", json!({"Title": "chaos", "Items": objects(3)})).await
             else {
                 continue;
             };
-            let path = format!("selections/{selection}");
+            let path = format!("v1/selections/{selection}");
             for round in 0..6 {
                 self.send(
                     Method::PUT,
@@ -57,8 +113,8 @@ impl Writer {
     /// Makes a post, publishes and withdraws it a few times, deletes it; and again until `ending`.
     pub(super) async fn post(self, ending: CancellationToken) {
         while !ending.is_cancelled() {
-            let Some(post) = self.make("posts", json!({"Title": "chaos"})).await else { continue };
-            let path = format!("posts/{post}");
+            let Some(post) = self.make("v1/posts", json!({"Title": "chaos"})).await else { continue };
+            let path = format!("v1/posts/{post}");
             let block =
                 json!({"Kind": "Text", "Format": "Plain", "Text": "Whatever happens.", "SortOrder": 0});
             self.send(Method::PUT, &format!("{path}/blocks"), json!({"Blocks": [block]})).await;
@@ -76,7 +132,7 @@ impl Writer {
     }
 
     async fn send(&self, method: Method, path: &str, body: Value) -> Option<Value> {
-        let request = self.client.request(method, format!("{}/api/v1/{path}", self.base));
+        let request = self.client.request(method, format!("{}/api/{path}", self.base));
         let request = request.bearer_auth(&self.token).timeout(Duration::from_secs(5));
         let request = if body.is_null() { request } else { request.json(&body) };
         let answer = request.send().await.ok().filter(|answer| answer.status().is_success());

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use testkit::issuer::{CLIENTS, Claims};
 use uuid::Uuid;
 
-use super::PATIENCE;
 use super::scene::Scene;
 use super::story::{Story, promise};
+use super::{PATIENCE, heard};
 use crate::actors::ANNA;
 use crate::events::Follower;
 use crate::plant::flat;
@@ -33,7 +33,7 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
 }
 
 async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post> {
-    let anna = scene.token(&ANNA.claims())?;
+    let anna = scene.sign_in(&ANNA).await?;
     let (selections, posts) = (scene.public("selections"), scene.public("posts"));
 
     story.tell("Anna wants to write about flats by the river: she makes two selections of them.");
@@ -43,13 +43,13 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
         let items = json!(flats.map(|number| json!({ "PropertyObjectId": flat(number) })));
         let body = json!({ "Title": title, "Items": items });
         let made = story.post(&selections, Some(&anna), &body, promise(201)).await?;
-        *source = scene.made(&selections, &made)?;
+        *source = scene.made(&selections, &made, &anna)?;
     }
 
     story.tell("She begins a post.");
     let body = json!({ "Title": "Living by the river", "Summary": "What is free now", "Tags": ["river"] });
     let made = story.post(&posts, Some(&anna), &body, promise(201)).await?;
-    let id = scene.made(&posts, &made)?;
+    let id = scene.made(&posts, &made, &anna)?;
     story.check(made["Status"] == "Draft", "it is a draft");
     Ok(Post { page: format!("{posts}/{id}"), anna, id, sources })
 }
@@ -79,17 +79,7 @@ async fn publish(story: &mut Story, post: &Post, mut bus: Follower) -> anyhow::R
 
     story.tell("Kafka has the event, under the post's id.");
     let key = post.id.to_string();
-    let heard = async {
-        loop {
-            let record = bus.next().await?;
-            if record.key == key {
-                return anyhow::Ok(record);
-            }
-        }
-    };
-    let record = tokio::time::timeout(PATIENCE, heard).await;
-    let record = record.with_context(|| format!("no event came within {} s", PATIENCE.as_secs()))??;
-    crate::say(&format!("    {}  key {}", record.topic, record.key));
+    let record = heard(&mut bus, |record| record.key == key).await?;
     story.check(record.kind.as_deref() == Some(PUBLISHED), "it is a CloudEvent of its topic's type");
     story.check(
         record.payload["EmbedSnapshotIds"] == *embedded,

@@ -2,21 +2,23 @@
 
 use anyhow::{Context, ensure};
 use console::style;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use super::PATIENCE;
 use super::story::POLL;
-use crate::actors::{ANNA, issuer};
+use crate::actors::{Actor, issuer};
 use crate::control::{self, Request};
+use crate::identity::Identity;
 use crate::stack::{Stack, State};
 
 pub(super) struct Scene<'a> {
     pub(super) stack: &'a Stack,
-    /// What was made for the story, all of it Anna's.
-    made: Vec<String>,
+    pub(super) identity: Identity,
+    /// How to undo what was done for the story, and by whose token.
+    undoing: Vec<(Method, String, String)>,
     /// The area that the story has stopped.
     stopped: Option<&'static str>,
 }
@@ -27,11 +29,16 @@ impl<'a> Scene<'a> {
             let runs = urls.state == State::Running;
             ensure!(runs, "{name} is stopped; `cargo dev start {name}` starts it");
         }
-        Ok(Self { stack, made: Vec::new(), stopped: None })
+        Ok(Self { stack, identity: Identity::of(stack)?, undoing: Vec::new(), stopped: None })
     }
 
     pub(super) fn token(&self, claims: &Claims) -> anyhow::Result<String> {
         issuer(self.stack)?.token(claims)
+    }
+
+    /// A token of somebody of the demo.
+    pub(super) async fn sign_in(&self, actor: &Actor) -> anyhow::Result<String> {
+        self.identity.token(actor).await
     }
 
     /// Where everybody finds these.
@@ -45,11 +52,26 @@ impl<'a> Scene<'a> {
         Ok(format!("{}/api/v1/internal", url.with_context(|| format!("{area} has no internal port"))?))
     }
 
-    /// Remembers what was made, to be deleted in the end; answers its id.
-    pub(super) fn made(&mut self, resources: &str, answer: &Value) -> anyhow::Result<Uuid> {
+    /// Where identity is found.
+    pub(super) fn identity(&self, resources: &str) -> String {
+        format!("{}/api/identity/{resources}", self.stack.base_url)
+    }
+
+    /// Remembers what was made, to be deleted in the end by whoever made it; answers its id.
+    pub(super) fn made(&mut self, resources: &str, answer: &Value, by: &str) -> anyhow::Result<Uuid> {
         let id: Uuid = answer["Id"].as_str().context("what was made has no Id")?.parse()?;
-        self.made.push(format!("{resources}/{id}"));
+        self.undo(Method::DELETE, format!("{resources}/{id}"), by);
         Ok(id)
+    }
+
+    /// Remembers a call that is made when all else is undone, and whose it is.
+    pub(super) fn undo_in_the_end(&mut self, method: Method, url: String, by: &str) {
+        self.undoing.insert(0, (method, url, by.to_owned()));
+    }
+
+    /// Remembers a call that undoes something, and whose it is. The last is made first.
+    pub(super) fn undo(&mut self, method: Method, url: String, by: &str) {
+        self.undoing.push((method, url, by.to_owned()));
     }
 
     pub(super) async fn stop(&mut self, area: &'static str) -> anyhow::Result<()> {
@@ -71,17 +93,17 @@ impl<'a> Scene<'a> {
     /// Leaves the stack as it was: every area runs, and nothing is left that was made here.
     pub(super) async fn tidy(&mut self) -> anyhow::Result<()> {
         self.start().await?;
-        let (client, anna) = (crate::http::client()?, self.token(&ANNA.claims())?);
-        while let Some(url) = self.made.pop() {
+        let client = crate::http::client()?;
+        while let Some((method, url, token)) = self.undoing.pop() {
             let deadline = tokio::time::Instant::now() + PATIENCE;
             loop {
-                let status = client.delete(&url).bearer_auth(&anna).send().await?.status();
+                let status = client.request(method.clone(), &url).bearer_auth(&token).send().await?.status();
                 if status.is_success() || status == StatusCode::NOT_FOUND {
                     break;
                 }
                 // A service that was just started again may need a moment.
                 let passing = status.is_server_error() && tokio::time::Instant::now() < deadline;
-                ensure!(passing, "DELETE {url} answers {status}");
+                ensure!(passing, "{method} {url} answers {status}");
                 tokio::time::sleep(POLL).await;
             }
         }

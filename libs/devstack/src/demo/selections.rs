@@ -31,7 +31,7 @@ pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Re
 
 /// From the first flat chosen to a snapshot that outlives its source; answers the selection's id.
 async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> {
-    let (anna, boris) = (scene.token(&ANNA.claims())?, scene.token(&BORIS.claims())?);
+    let (anna, boris) = (scene.sign_in(&ANNA).await?, scene.sign_in(&BORIS).await?);
     let (own, internal) = (scene.public("selections"), scene.internal("selections")?);
 
     story.tell("Anna puts three flats into a selection.");
@@ -41,7 +41,7 @@ async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
     let code = made["PublicCode"].as_str().unwrap_or_default().to_owned();
     let base62 = code.len() == 12 && code.chars().all(|c| c.is_ascii_alphanumeric());
     story.check(base62, &format!("its public code {code} has 12 characters of base62"));
-    let id = scene.made(&own, &made)?;
+    let id = scene.made(&own, &made, &anna)?;
 
     story.tell("A guest opens it by its code: no account, and nothing about the owner.");
     let by_code = format!("{own}/{code}");

@@ -117,6 +117,7 @@ impl Story {
         self.call(Method::GET, url, request, token, promise).await
     }
 
+    /// With a body of `null` it has none.
     pub(super) async fn post(
         &mut self,
         url: &str,
@@ -124,7 +125,8 @@ impl Story {
         body: &Value,
         promise: Promise,
     ) -> anyhow::Result<Value> {
-        let request = self.client.post(url).json(body);
+        let request = self.client.post(url);
+        let request = if body.is_null() { request } else { request.json(body) };
         self.call(Method::POST, url, request, token, promise).await
     }
 

@@ -1,0 +1,186 @@
+//! `cargo dev seed`: so many companies that one sees how it is among many.
+
+mod rows;
+
+use std::fmt::Display;
+use std::io::Cursor;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use futures_util::SinkExt;
+use tokio_postgres::Client;
+
+use crate::postgres;
+use crate::progress::Step;
+use crate::stack::Stack;
+
+/// So many rows travel together.
+const BATCH: u64 = 10_000;
+
+/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries
+///
+/// Rows are copied into the database and tell nobody: no events are appended for them. What is there already counts, and
+/// stays. Half of the names have `group` in them, one in ten thousand has `zephyr`. Meanwhile identity waits, and
+/// answers 503; whoever stops it leaves everything as it was.
+#[derive(Args)]
+pub(crate) struct Seed {
+    /// Companies, at least
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    tenants: u64,
+    /// Employees of the first of them, at least
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    employees: u64,
+    /// Entries of the log, at least; half of them are about the first company
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(..=100_000_000))]
+    entries: u64,
+}
+
+impl Seed {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let stack = Stack::running()?;
+        let url = format!("{}?options=-csearch_path%3Didentity", stack.database_url);
+        let server = postgres::connect(&url).await?;
+        let step = Step::start("seed");
+        let counts = Counts { tenants: self.tenants, employees: self.employees, entries: self.entries };
+        fill(&server.client, &counts, &step).await?;
+        let Counts { tenants, employees, entries } = counts;
+        step.done(format!(
+            "{tenants} companies, {employees} employees of {}, {entries} entries",
+            rows::tenant_id(1)
+        ));
+        Ok(())
+    }
+}
+
+/// How many rows there are to be.
+pub(crate) struct Counts {
+    pub(crate) tenants: u64,
+    pub(crate) employees: u64,
+    pub(crate) entries: u64,
+}
+
+/// A table that is filled.
+struct Table {
+    /// With the columns that are filled.
+    into: &'static str,
+    name: &'static str,
+    /// The first four bytes of the ids of its rows here.
+    ids: u32,
+    /// The row with this number, in the text format of `copy`; the other is how many tenants there are.
+    row: fn(u64, u64) -> String,
+}
+
+/// In the order of their references.
+const TABLES: [Table; 4] = [rows::TENANTS, rows::EMPLOYEES, rows::ROLES, rows::ENTRIES];
+
+/// Adds what is missing, all or nothing. `client` sees the tables of identity.
+pub(crate) async fn fill(client: &Client, counts: &Counts, step: &Step) -> anyhow::Result<()> {
+    let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
+    client.batch_execute(begin).await?;
+    let filled = fill_within(client, counts, step).await;
+    client.batch_execute(if filled.is_ok() { "commit" } else { "rollback" }).await?;
+    filled?;
+    step.note("looking at what there is");
+    for table in &TABLES {
+        client.batch_execute(&format!("vacuum analyze {}", table.name)).await?;
+    }
+    client.batch_execute("checkpoint").await?;
+    Ok(())
+}
+
+async fn fill_within(client: &Client, counts: &Counts, step: &Step) -> anyhow::Result<()> {
+    let indexes = drop_indexes(client).await?;
+    for table in &TABLES {
+        let count = match table.name {
+            "tenant" => counts.tenants,
+            "audit_entry" => counts.entries,
+            _ => counts.employees,
+        };
+        copy(client, table, count, counts.tenants, step).await.context(table.name)?;
+    }
+    let count = "update tenant set employees_count = (select count(*) from employee where company_id = tenant.id) \
+        where id = $1::text::uuid";
+    client.execute(count, &[&rows::tenant_id(1).to_string()]).await?;
+    for (number, definition) in indexes.iter().enumerate() {
+        step.note(format!("index {} of {}", number + 1, indexes.len()));
+        client.batch_execute(definition).await?;
+    }
+    Ok(())
+}
+
+/// Drops the indexes that are no constraints, since it is faster to make them afterwards; answers how they are made.
+async fn drop_indexes(client: &Client) -> anyhow::Result<Vec<String>> {
+    let names: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+    let select = "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index \
+        where indrelid = any (select unnest($1::text[])::regclass) \
+        and not exists (select from pg_constraint where conindid = indexrelid)";
+    let mut definitions = Vec::new();
+    for row in client.query(select, &[&names]).await? {
+        client.batch_execute(&format!("drop index {}", row.get::<_, String>(0))).await?;
+        definitions.push(row.get(1));
+    }
+    ensure!(!definitions.is_empty(), "identity's tables have no indexes");
+    Ok(definitions)
+}
+
+async fn copy(client: &Client, table: &Table, count: u64, tenants: u64, step: &Step) -> anyhow::Result<()> {
+    let (first, last) = (rows::id(table.ids, 0).to_string(), rows::id(table.ids, (1 << 48) - 1).to_string());
+    let key = if table.name == "employee_role" { "user_id" } else { "id" };
+    let there =
+        format!("select count(*) from {} where {key} between $1::text::uuid and $2::text::uuid", table.name);
+    let there: i64 = client.query_one(&there, &[&first, &last]).await?.get(0);
+    let sink = client.copy_in(&format!("copy {} from stdin", table.into)).await?;
+    let mut sink = std::pin::pin!(sink);
+    let mut next = u64::try_from(there)? + 1;
+    while next <= count {
+        step.note(format!("{}: {}", table.name, share(next, count)));
+        let end = (next + BATCH).min(count + 1);
+        let batch: String = (next..end).map(|number| (table.row)(number, tenants)).collect();
+        sink.send(Cursor::new(batch.into_bytes())).await?;
+        next = end;
+    }
+    sink.finish().await?;
+    Ok(())
+}
+
+fn share(part: u64, whole: u64) -> impl Display {
+    format!("{} % of {whole}", part * 100 / whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, fill};
+    use crate::areas::{self, Settings};
+    use crate::postgres;
+    use crate::progress::Step;
+
+    #[tokio::test]
+    async fn what_is_missing_is_added_and_the_indexes_are_as_they_were() {
+        let url = testkit::database::create().await.unwrap();
+        let settings = Settings::from([
+            ("DATABASE_URL", url.clone()),
+            ("KAFKA_BROKERS", "127.0.0.1:1".to_owned()),
+            ("KAFKA_TOPICS", "elsewhere".to_owned()),
+            ("AUTH_ISSUER", "http://issuer".to_owned()),
+        ]);
+        (areas::find("identity").unwrap().migrate)(settings).await.unwrap();
+        let server = postgres::connect(&format!("{url}?options=-csearch_path%3Didentity")).await.unwrap();
+        let indexes = async || {
+            let select =
+                "select array_agg(indexdef order by indexdef) from pg_indexes where schemaname = 'identity'";
+            server.client.query_one(select, &[]).await.unwrap().get::<_, Vec<String>>(0)
+        };
+        let before = indexes().await;
+        for tenants in [30, 70] {
+            let counts = Counts { tenants, employees: 20, entries: 40 };
+            fill(&server.client, &counts, &Step::start("seed")).await.unwrap();
+            let select = "select (select count(*) from tenant), (select count(*) from employee), \
+                (select count(*) from employee_role), (select count(*) from audit_entry), \
+                (select max(employees_count) from tenant)::bigint";
+            let row = server.client.query_one(select, &[]).await.unwrap();
+            let there: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
+            assert_eq!(there, [i64::try_from(tenants).unwrap(), 20, 20, 40, 20]);
+        }
+        assert_eq!(indexes().await, before);
+    }
+}
