@@ -11,7 +11,7 @@ use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa::openapi::response::{Response, ResponseBuilder};
-use utoipa::openapi::schema::{AllOfBuilder, Components, ObjectBuilder, Type};
+use utoipa::openapi::schema::{AllOfBuilder, Components, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
@@ -181,6 +181,18 @@ fn implied(operation: &Operation, callers: Callers) -> Vec<Refusal> {
     problems.iter().map(|problem| problem.details().into()).collect()
 }
 
+/// A body that may be left out is none then, and not `null`.
+fn without_null(content: &mut RefOr<Content>) {
+    let RefOr::T(content) = content else { return };
+    let Some(RefOr::T(Schema::OneOf(one_of))) = &content.schema else { return };
+    let is_null = |item: &&RefOr<Schema>| json!(item)["type"] == "null";
+    if let Some(body) = one_of.items.iter().find(|item| !is_null(item))
+        && one_of.items.iter().any(|item| is_null(&item))
+    {
+        content.schema = Some(body.clone());
+    }
+}
+
 fn problem_response(refusals: &[Refusal], path: &str, area: &Area) -> Response {
     let language = area.messages.english();
     let mut content = ContentBuilder::new();
@@ -253,6 +265,7 @@ fn add_examples(paths: &mut Paths, components: &Components) {
         if let Some(RefOr::T(body)) = &mut operation.request_body {
             body.description
                 .get_or_insert_with(|| format!("At most {} KiB.", crate::json::DEFAULT_LIMIT / 1024));
+            body.content.values_mut().for_each(without_null);
             body.content.values_mut().for_each(add);
         }
         for response in operation.responses.responses.values_mut() {

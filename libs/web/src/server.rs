@@ -266,12 +266,15 @@ impl KnownRoutes {
         Self(known.collect())
     }
 
+    /// Each method once: a path may be an operation's own, and fit another's parameter.
     fn allowed(&self, path: &str) -> Vec<Method> {
-        self.0
-            .iter()
-            .filter(|(route, _)| route.is_match(path))
-            .flat_map(|(_, methods)| methods.clone())
-            .collect()
+        let fitting = self.0.iter().filter(|(route, _)| route.is_match(path));
+        fitting.flat_map(|(_, methods)| methods).fold(Vec::new(), |mut allowed, method| {
+            if !allowed.contains(method) {
+                allowed.push(method.clone());
+            }
+            allowed
+        })
     }
 }
 
