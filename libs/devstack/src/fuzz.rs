@@ -56,7 +56,8 @@ impl Fuzz {
         let schemathesis = install().await?;
         let options = Up {
             port: 0,
-            fresh: false,
+            // Whoever it has dismissed is missing next time.
+            fresh: true,
             no_seed: false,
             broker: Kind::Embedded,
             processes: false,

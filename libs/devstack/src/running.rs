@@ -111,7 +111,9 @@ impl Running {
         self.start_gateway(listener, &areas, &stack)?;
         if !options.no_seed {
             let step = Step::start("demo data");
-            let detail = plant::plant(&stack, &step).await.context("the demo data could not be planted")?;
+            let detail = plant::plant(&stack, &step).await.context(
+                "the demo data could not be planted; --no-seed leaves it out, --fresh begins anew",
+            )?;
             step.done(detail);
         }
         self.control = Some(Control::listen()?);

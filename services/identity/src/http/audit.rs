@@ -23,7 +23,7 @@ pub struct ListCompanyAudit {
     /// Who acted.
     actor_user_id: Option<UserId>,
     /// Separated by commas.
-    #[param(value_type = Option<Vec<AuditAction>>, inline, style = Form, explode = false)]
+    #[param(value_type = Option<Vec<AuditAction>>, inline, min_items = 1, style = Form, explode = false)]
     actions: Option<Several<AuditAction>>,
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]

@@ -27,7 +27,7 @@ pub struct ListEmployees {
     #[param(inline)]
     query: Option<SearchText>,
     /// Separated by commas.
-    #[param(value_type = Option<Vec<EmployeeStatus>>, inline, style = Form, explode = false)]
+    #[param(value_type = Option<Vec<EmployeeStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<Several<EmployeeStatus>>,
     /// Those who have this role.
     role_id: Option<RoleId>,

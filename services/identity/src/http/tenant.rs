@@ -30,10 +30,10 @@ pub struct SearchTenants {
     #[param(inline)]
     query: Option<SearchText>,
     /// Separated by commas.
-    #[param(value_type = Option<Vec<TenantType>>, inline, style = Form, explode = false)]
+    #[param(value_type = Option<Vec<TenantType>>, inline, min_items = 1, style = Form, explode = false)]
     types: Option<Several<TenantType>>,
     /// Separated by commas.
-    #[param(value_type = Option<Vec<TenantStatus>>, inline, style = Form, explode = false)]
+    #[param(value_type = Option<Vec<TenantStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<Several<TenantStatus>>,
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
@@ -85,10 +85,10 @@ pub struct LookupTenants {
     #[param(value_type = Option<u8>, minimum = 1, maximum = 50, default = 20)]
     limit: Limit,
     /// Separated by commas.
-    #[param(value_type = Option<Vec<TenantType>>, inline, style = Form, explode = false)]
+    #[param(value_type = Option<Vec<TenantType>>, inline, min_items = 1, style = Form, explode = false)]
     types: Option<Several<TenantType>>,
     /// Separated by commas; those that are active or suspended, where none is named.
-    #[param(value_type = Option<Vec<TenantStatus>>, inline, style = Form, explode = false)]
+    #[param(value_type = Option<Vec<TenantStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<Several<TenantStatus>>,
 }
 
