@@ -1,10 +1,11 @@
 //! What no log may show.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use diesel::deserialize::{self, FromSql, FromSqlRow};
 use diesel::pg::{Pg, PgValue};
-use serde::de::Error;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
@@ -26,10 +27,25 @@ impl<T> Private<T> {
     }
 }
 
-/// What is wrong with it is told without it.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Private<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        T::deserialize(value).map(Self).map_err(|_| D::Error::custom("not what it should be"))
+        // As a value that is there: of one that is missing serde has to tell which.
+        value.deserialize_newtype_struct("Private", Reader(PhantomData))
+    }
+}
+
+struct Reader<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+    type Value = Private<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("something private")
+    }
+
+    /// What is wrong with it is told without it.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, value: D) -> Result<Private<T>, D::Error> {
+        T::deserialize(value).map(Private).map_err(|_| D::Error::custom("not what it should be"))
     }
 }
 
@@ -69,10 +85,17 @@ mod tests {
         struct Note {
             text: Private<Text<1, 20>>,
         }
+        #[derive(Debug, serde::Deserialize)]
+        #[expect(dead_code, reason = "only reading is tested")]
+        struct Wanted {
+            text: Private<Text<1, 20>>,
+        }
         let text: Private<Text<1, 20>> = serde_json::from_str("\"Ivan's account\"").unwrap();
         assert_eq!(serde_json::to_string(&text).unwrap(), "\"Ivan's account\"");
         let wrong = serde_json::from_str::<Private<u64>>("\"Ivan's account\"").unwrap_err();
         assert!(!wrong.to_string().contains("Ivan"), "{wrong}");
+        let missing = serde_json::from_str::<Wanted>("{}").unwrap_err();
+        assert!(missing.to_string().starts_with("missing field `text`"), "{missing}");
         assert_eq!(text.expose().as_str(), "Ivan's account");
         assert_eq!(format!("{:?}", Some(Note { text })), "Some(Note { text: (private) })");
     }

@@ -1,14 +1,203 @@
 //! Identity at its edges: HTTP and Kafka, against a real database and broker.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+
+mod access;
+mod actor;
+mod administrators;
+mod audit;
+mod bootstrap;
+mod claims;
 mod documents;
+mod employees;
+mod events;
+mod me;
+mod privacy;
+mod races;
+mod roles;
+mod search;
+mod tenants;
 
 use std::sync::OnceLock;
 
 use identity::Service;
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client};
+use testkit::issuer::Claims;
 use testkit::service::Running;
+use testkit::{guid, text};
+use uuid::Uuid;
+
+const TENANTS: &str = "/api/identity/admin/tenants";
+const EMPLOYEES: &str = "/api/identity/employees";
+const ROLES: &str = "/api/identity/employees-roles";
+const AUDIT: &str = "/api/identity/admin/audit";
+const COMPANY_AUDIT: &str = "/api/identity/audit";
+
+const UPSERTED: &str = "platform.identity.company-upserted.v1";
+const SUSPENDED: &str = "platform.identity.company-suspended.v1";
+const STATUS_CHANGED: &str = "platform.identity.employee-status-changed.v1";
+const ROLE_ASSIGNED: &str = "platform.identity.employee-role-assigned.v1";
+const ROLE_REMOVED: &str = "platform.identity.employee-role-removed.v1";
+
+/// What the role `platform-admin` gives.
+const ALL: [&str; 17] = [
+    "agent.cabinet.use@platform",
+    "agent.commissions.manage@platform",
+    "agent.payouts.manage@platform",
+    "chessboard.developers.manage@platform",
+    "crm.deals.care@platform",
+    "crm.deals.manage-own@platform",
+    "crm.deals.manage@platform",
+    "crm.deals.read-own@platform",
+    "crm.pipeline.manage-own@platform",
+    "identity.employee-roles.manage@platform",
+    "identity.tenants.manage@platform",
+    "identity.tenants.read@platform",
+    "messenger.chats.manage@platform",
+    "messenger.conferences.moderate@platform",
+    "news.posts.create-company@platform",
+    "news.posts.manage-own@platform",
+    "news.posts.manage@platform",
+];
 
 /// The service that most tests share: each has tenants of its own.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| Running::start::<Service>(&[]))
+}
+
+/// Whoever has these permissions, of this company or of none, and is nobody's employee.
+fn holder(company: Option<Uuid>, permissions: &[&str]) -> Claims {
+    let claims = Claims { company_id: company, ..Claims::user(guid()) };
+    permissions.iter().fold(claims, |claims, permission| claims.permission(*permission))
+}
+
+/// An administrator of the platform who is nobody's employee.
+fn operator() -> Client {
+    service().caller(&holder(None, &ALL))
+}
+
+/// A role by its number.
+fn role(number: u8) -> Uuid {
+    Uuid::from_u128(
+        0x0198_f000_0000_7000_8000_0000_0000_0000 | u128::from(number / 10) << 4 | u128::from(number % 10),
+    )
+}
+
+/// A tax number that no other test has.
+fn tax_number() -> String {
+    format!("{:012}", rand_below(1_000_000_000_000))
+}
+
+fn rand_below(limit: u64) -> u64 {
+    u64::try_from(guid().as_u128() % u128::from(limit)).unwrap()
+}
+
+/// An address that no other test has.
+fn email() -> String {
+    format!("{}@example.org", guid().simple())
+}
+
+/// A tenant of a test's own.
+#[derive(Clone, Copy)]
+struct Tenant(Uuid);
+
+/// Somebody whom identity keeps, with the token that an issuer would give them now.
+struct Person {
+    id: Uuid,
+    client: Client,
+}
+
+async fn create_tenant(kind: &str) -> Tenant {
+    let body = json!({"Name": "Ромашка", "Type": kind});
+    Tenant(text(&operator().post(TENANTS, body).await.expect(201)["Id"]).parse().unwrap())
+}
+
+/// The claims that an issuer would put into a token now.
+async fn claims_of(user: Uuid) -> Claims {
+    let path = format!("/api/v1/internal/users/{user}/claims");
+    let told = service().machine("issuer").get(&path).await.expect(200);
+    let permissions = list(&told["Permissions"]).iter().map(|permission| text(permission).to_owned());
+    let company_id = told["CompanyId"].as_str().map(|id| id.parse().unwrap());
+    Claims { company_id, permissions: permissions.collect(), ..Claims::user(user) }
+}
+
+async fn sign_in(user: Uuid) -> Person {
+    Person { id: user, client: service().caller(&claims_of(user).await) }
+}
+
+impl Tenant {
+    fn path(self, below: &str) -> String {
+        format!("{TENANTS}/{}{below}", self.0)
+    }
+
+    async fn read(self) -> Value {
+        operator().get(&self.path("")).await.expect(200)
+    }
+
+    async fn make(self, to: &str) -> Value {
+        operator().post(&self.path(&format!("/{to}")), json!({})).await.expect(200)
+    }
+
+    /// A further administrator, signed in.
+    async fn admin(self) -> Person {
+        let body = json!({"Name": "Анна", "Email": email()});
+        let admin = operator().post(&self.path("/administrators"), body).await.expect(201);
+        sign_in(text(&admin["Id"]).parse().unwrap()).await
+    }
+
+    /// Somebody who may do what every administrator of the company may, and is nobody's employee.
+    fn partner(self) -> Client {
+        let permissions = ALL.map(|permission| permission.trim_end_matches("@platform"));
+        service().caller(&holder(Some(self.0), &permissions))
+    }
+
+    /// An employee without a role.
+    async fn employee(self) -> Uuid {
+        let body = json!({"Name": "Борис", "Email": email()});
+        text(&self.partner().post(EMPLOYEES, body).await.expect(201)["Id"]).parse().unwrap()
+    }
+
+    /// What the log has of it, oldest first.
+    async fn entries(self) -> Vec<Value> {
+        let page = operator().get(&format!("{AUDIT}?TenantId={}&PageSize=100", self.0)).await.expect(200);
+        assert_eq!(page["NextCursor"], Value::Null);
+        list(&page["Items"]).iter().rev().cloned().collect()
+    }
+
+    /// The actions of these, oldest first.
+    async fn actions(self) -> Vec<String> {
+        self.entries().await.iter().map(|entry| text(&entry["Action"]).to_owned()).collect()
+    }
+}
+
+fn employee_path(user: Uuid) -> String {
+    format!("{EMPLOYEES}/{user}")
+}
+
+async fn add_role(by: &Client, user: Uuid, number: u8) -> Answer {
+    by.post(&format!("{ROLES}/{user}/roles/{}/add", role(number)), Value::Null).await
+}
+
+async fn take_role(by: &Client, user: Uuid, number: u8) -> Answer {
+    by.delete(&format!("{ROLES}/{user}/roles/{}", role(number))).await
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+/// This member of every object of a list.
+fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
+    list(objects).iter().map(|object| &object[member]).collect()
+}
+
+fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
+    object[member] = value.into();
+    object
+}
+
+fn count(answers: &[Answer], status: u16) -> usize {
+    answers.iter().filter(|answer| answer.status == status).count()
 }

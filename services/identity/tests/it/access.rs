@@ -1,0 +1,163 @@
+//! Who may come in: every operation, as everybody.
+
+use serde_json::{Value, json};
+use testkit::access::{self, Case};
+use testkit::client::Client;
+use testkit::issuer::Claims;
+use uuid::Uuid;
+
+use crate::{ALL, EMPLOYEES, TENANTS, create_tenant, email, employee_path, guid, holder, role, service};
+
+/// Each operation, and what it answers to whom. The organization scope gives nothing on the routes of the platform, the
+/// platform scope reaches no further than the own company on the routes of partners.
+const TABLE: &str = "
+    operation                   | manager | reader | partner | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
+    search_tenants              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    lookup_tenants              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    look_up_tenant              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_tenant                  |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_tenant               |   201   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    update_tenant               |   200   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    suspend_tenant              |   200   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    activate_tenant             |   200   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    archive_tenant              |   200   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_tenant_employees       |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_administrator        |   201   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_tenant_employee      |   204   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_tenant_employee_role |   204   |  403   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_employees              |   403   |  403   |   200   |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    create_employee             |   403   |  403   |   201   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_employee                |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    update_employee             |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    suspend_employee            |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    activate_employee           |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_employee             |   403   |  403   |   204   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_roles                  |   200   |  200   |   200   |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_employee_roles         |   403   |  403   |   200   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    add_role_to_employee        |   403   |  403   |   204   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_role_from_employee   |   403   |  403   |   204   |    404    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_audit                  |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    list_company_audit          |   403   |  403   |   200   |    200    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
+    get_me                      |   200   |  200   |   200   |    200    |     200      |    200    |  401  |  401   | 401  | 401 |  401   |  401
+    get_claims                  |   401   |  401   |   401   |    401    |     401      |    401    |  401  |  401   | 403  | 403 |  200   |  403
+";
+
+/// A developer with an administrator and somebody who edits content, and a request that concerns them.
+async fn prepare(operation: &str) -> Case {
+    let tenant = create_tenant("Developer").await;
+    let (admin, bob) = (tenant.admin().await, tenant.employee().await);
+    let granted = if operation == "add_role_to_employee" { 2 } else { 9 };
+    crate::add_role(&tenant.partner(), bob, 9).await.expect(204);
+    match operation {
+        "activate_tenant" => drop(tenant.make("suspend").await),
+        "activate_employee" => {
+            let path = format!("{}/suspend", employee_path(bob));
+            tenant.partner().post(&path, Value::Null).await.expect(200);
+        }
+        _ => {}
+    }
+    let company = Some(tenant.0);
+    let own = ALL.map(|permission| permission.trim_end_matches("@platform"));
+    let partners = ["identity.employee-roles.manage", "identity.employee-roles.manage@platform"];
+    let admins = crate::claims_of(admin.id).await;
+    Case {
+        parameters: vec![
+            ("tenant_id", tenant.0.to_string()),
+            ("user_id", bob.to_string()),
+            ("role_id", role(granted).to_string()),
+        ],
+        body: match operation {
+            "create_tenant" => json!({"Name": "Лютик", "Type": "Agency"}),
+            "update_tenant" => json!({"Name": "Лютик"}),
+            "create_administrator" | "create_employee" | "update_employee" => {
+                json!({"Name": "Вера", "Email": email()})
+            }
+            _ => Value::Null,
+        },
+        people: vec![
+            ("manager", vec![holder(None, &ALL)]),
+            ("reader", vec![holder(None, &["identity.tenants.read@platform"])]),
+            (
+                "partner",
+                vec![holder(company, &own), Claims { company_id: company, ..holder(None, &ALL[..]) }, admins]
+                    .into_iter()
+                    // Whoever may do it on the platform has a column of their own.
+                    .map(without_tenants)
+                    .collect(),
+            ),
+            ("elsewhere", partners.map(|permission| holder(Some(guid()), &[permission])).to_vec()),
+            (
+                "organization",
+                vec![
+                    holder(company, &["identity.tenants.read", "identity.tenants.manage@organization"]),
+                    // A partner without a company is none.
+                    holder(None, &partners),
+                    holder(company, &["identity.employee-roles.manage@elsewhere", "identity.employee-roles"]),
+                ],
+            ),
+            ("colleague", vec![crate::claims_of(bob).await, holder(company, &[]), Claims::user(guid())]),
+        ],
+    }
+}
+
+fn without_tenants(mut claims: Claims) -> Claims {
+    claims.permissions.retain(|permission| !permission.starts_with("identity.tenants."));
+    claims
+}
+
+/// Authentication, Check order, Token, section 2: the table above, which leaves out no operation and no flaw of a token.
+#[tokio::test]
+async fn every_operation_answers_each_caller_as_the_table_says() {
+    access::check(service(), TABLE, prepare).await;
+}
+
+/// Check order: whoever may not do it is told so before the body is looked at, and a bad body before what is missing.
+#[tokio::test]
+async fn permission_comes_before_the_body_and_the_body_before_what_it_is_for() {
+    let nobody = service().caller(&holder(Some(guid()), &[]));
+    nobody.post(TENANTS, json!("x")).await.expect_problem(403, "FORBIDDEN");
+    nobody.post(EMPLOYEES, json!("x")).await.expect_problem(403, "FORBIDDEN");
+    let missing = format!("{TENANTS}/{}", guid());
+    crate::operator().put(&missing, json!({"Name": ""})).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Name",
+        "too_short",
+    );
+    crate::operator()
+        .put(&missing, json!({"Name": "x"}))
+        .await
+        .expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
+}
+
+/// Another company's employee is answered like nobody, with the same body.
+#[tokio::test]
+async fn anothers_employee_is_as_nobody() {
+    let (own, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let (theirs, nobody) = (other.employee().await, guid());
+    let partner = own.partner();
+    let ask = async |user: Uuid| answers(&partner, user).await;
+    let strip = |told: Vec<Value>, user: Uuid| -> Vec<String> {
+        told.into_iter()
+            .map(|told| crate::with(told, "traceId", Value::Null).to_string().replace(&user.to_string(), "-"))
+            .collect()
+    };
+    assert_eq!(strip(ask(theirs).await, theirs), strip(ask(nobody).await, nobody));
+}
+
+async fn answers(partner: &Client, user: Uuid) -> Vec<Value> {
+    let path = employee_path(user);
+    let body = json!({"Name": "x", "Email": email()});
+    let mut told = Vec::new();
+    for answer in [
+        partner.get(&path).await,
+        partner.put(&path, body).await,
+        partner.post(&format!("{path}/suspend"), Value::Null).await,
+        partner.delete(&path).await,
+        partner.get(&format!("{}/{user}/roles", crate::ROLES)).await,
+        crate::add_role(partner, user, 7).await,
+        crate::take_role(partner, user, 7).await,
+    ] {
+        told.push(answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND"));
+    }
+    told
+}

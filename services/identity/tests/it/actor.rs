@@ -1,0 +1,99 @@
+//! INV-IDN-009: who changes something must still be what their token says.
+
+use serde_json::{Value, json};
+
+use crate::{
+    EMPLOYEES, add_role, claims_of, create_tenant, email, employee_path, guid, holder, service, sign_in,
+    take_role,
+};
+
+fn somebody() -> Value {
+    json!({"Name": "x", "Email": email()})
+}
+
+/// A token outlives what it was made from: role, employment, activity and company are asked for at each change. Reads
+/// trust it.
+#[tokio::test]
+async fn what_was_lost_counts_at_once() {
+    let tenant = create_tenant("Developer").await;
+    let partner = tenant.partner();
+    for lose in ["role", "suspension", "removal"] {
+        let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+        admin.client.post(EMPLOYEES, somebody()).await.expect(201);
+        match lose {
+            "role" => take_role(&partner, admin.id, 1).await.expect(204),
+            "suspension" => {
+                partner.post(&format!("{}/suspend", employee_path(admin.id)), json!({})).await.expect(200)
+            }
+            _ => partner.delete(&employee_path(admin.id)).await.expect(204),
+        };
+        let answer = admin.client.post(EMPLOYEES, somebody()).await;
+        if lose == "removal" {
+            // Nobody's employee any more, they are judged by the token alone.
+            answer.expect(201);
+        } else {
+            answer.expect_problem(403, "FORBIDDEN");
+        }
+        admin.client.get(EMPLOYEES).await.expect(200);
+    }
+}
+
+/// Of a suspended company no employee changes anything, and their tokens name another company than is kept: none.
+#[tokio::test]
+async fn employees_of_a_suspended_company_change_nothing() {
+    let tenant = create_tenant("Developer").await;
+    let admin = tenant.admin().await;
+    tenant.make("suspend").await;
+    admin.client.post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
+    tenant.partner().post(EMPLOYEES, somebody()).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    tenant.make("activate").await;
+    admin.client.post(EMPLOYEES, somebody()).await.expect(201);
+}
+
+/// The token and what is kept must name the same company, and both must give the permission.
+#[tokio::test]
+async fn the_token_and_what_is_kept_agree() {
+    let (tenant, other) = (create_tenant("Developer").await, create_tenant("Developer").await);
+    let admin = tenant.admin().await;
+    let kept = claims_of(admin.id).await;
+    // A token of another company, of none, and one that gives less or more than is kept.
+    let mut elsewhere = kept.clone();
+    elsewhere.company_id = Some(other.0);
+    service().caller(&elsewhere).post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
+    let bob = tenant.employee().await;
+    let mut less = kept.clone();
+    less.permissions.retain(|permission| permission != "crm.deals.manage-own");
+    let refused = add_role(&service().caller(&less), bob, 3).await;
+    refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    let more = kept.permission("agent.cabinet.use").permission("identity.tenants.manage@platform");
+    let more = service().caller(&more);
+    more.post(&other.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
+    add_role(&more, bob, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    add_role(&more, bob, 3).await.expect(204);
+}
+
+/// Order: 400, then the actor, then what is missing.
+#[tokio::test]
+async fn the_actor_is_looked_at_after_the_body_and_before_the_rest() {
+    let tenant = create_tenant("Developer").await;
+    let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    take_role(&tenant.partner(), admin.id, 1).await.expect(204);
+    admin.client.post(EMPLOYEES, json!({})).await.expect_problem(400, "VALIDATION_FAILED");
+    let nobody = employee_path(guid());
+    admin.client.put(&nobody, somebody()).await.expect_problem(403, "FORBIDDEN");
+    admin.client.delete(&nobody).await.expect_problem(403, "FORBIDDEN");
+    add_role(&admin.client, guid(), 99).await.expect_problem(403, "FORBIDDEN");
+    // Nothing of a refusal is written down, but for escalation.
+    assert_eq!(tenant.actions().await.last().map(String::as_str), Some("RoleRemoved"));
+}
+
+/// Whoever is nobody's employee is judged by the token alone, and the scope reaches no further than their company.
+#[tokio::test]
+async fn nobodys_employee_is_judged_by_the_token() {
+    let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let wide = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage@platform"]));
+    wide.post(EMPLOYEES, somebody()).await.expect(201);
+    wide.delete(&employee_path(other.employee().await)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    let (_, fresh) = (tenant.admin().await, sign_in(guid()).await);
+    fresh.client.post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
+}

@@ -1,0 +1,131 @@
+//! Giving a company an administrator, and letting anybody's employee go.
+
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use uuid::Uuid;
+
+use crate::{
+    ALL, EMPLOYEES, add_role, create_tenant, email, guid, holder, operator, role, service, sign_in, text,
+};
+
+/// `administrators`: an active employee with the `…-admin` role of the tenant's type, of an id that may be given.
+#[tokio::test]
+async fn a_tenant_gets_the_administrator_of_its_type() {
+    for (kind, code) in [
+        ("Developer", "developer-admin"),
+        ("Agency", "agency-admin"),
+        ("Partner", "partner-admin"),
+        ("Platform", "platform-admin"),
+    ] {
+        let tenant = create_tenant(kind).await;
+        let id = guid();
+        let body = json!({"UserId": id, "Name": " Анна ", "Email": email()});
+        let admin = operator().post(&tenant.path("/administrators"), body).await.expect(201);
+        assert_eq!((text(&admin["Id"]), text(&admin["Name"])), (&*id.to_string(), "Анна"));
+        assert_eq!((text(&admin["Status"]), &admin["RoleCodes"]), ("Active", &json!([code])));
+        let other = tenant.admin().await;
+        assert_eq!(other.client.get(EMPLOYEES).await.expect(200)["TotalCount"], 2);
+    }
+}
+
+/// The order of refusals.
+#[tokio::test]
+async fn a_refusal_comes_in_its_order() {
+    let tenant = create_tenant("Developer").await;
+    let taken = email();
+    let employed = tenant.employee().await;
+    tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
+    let few = service().caller(&holder(None, &["identity.tenants.manage@platform"]));
+    let ask = async |by: &testkit::client::Client, user: Option<Uuid>, address: &str| -> Answer {
+        let body = json!({"UserId": user, "Name": "x", "Email": address});
+        by.post(&tenant.path("/administrators"), body).await
+    };
+    ask(&operator(), Some(employed), &taken).await.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
+    ask(&operator(), None, &taken.to_uppercase()).await.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
+    let refused =
+        ask(&few, Some(employed), &taken).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    assert!(text(&refused["detail"]).contains("crm.deals.manage-own"), "{refused}");
+    tenant.make("suspend").await;
+    ask(&few, Some(employed), &taken).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    let faulty = operator().post(&tenant.path("/administrators"), json!({"UserId": "x", "Name": ""})).await;
+    let told = faulty.expect_problem(400, "VALIDATION_FAILED");
+    let mut fields: Vec<_> = crate::each(&told["errors"], "field").into_iter().map(text).collect();
+    fields.sort_unstable();
+    assert_eq!(fields, ["/Email", "/Name", "/UserId"]);
+}
+
+/// Only what is held at `@platform` covers: in organization scope the whole role covers nothing.
+#[tokio::test]
+async fn only_the_platform_scope_covers_an_administrator() {
+    let tenant = create_tenant("Partner").await;
+    let own = ["news.posts.create-company", "news.posts.manage-own", "identity.employee-roles.manage"];
+    let mut permissions = own.to_vec();
+    permissions.push("identity.tenants.manage@platform");
+    let body = || json!({"Name": "x", "Email": email()});
+    let holder_of = |permissions: &[&str]| service().caller(&holder(Some(tenant.0), permissions));
+    let refused = holder_of(&permissions).post(&tenant.path("/administrators"), body()).await;
+    let refused = refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    for permission in own {
+        assert!(text(&refused["detail"]).contains(permission), "{refused}");
+    }
+    let platform: Vec<_> = own.iter().map(|permission| format!("{permission}@platform")).collect();
+    let mut permissions: Vec<_> = platform.iter().map(String::as_str).collect();
+    permissions.push("identity.tenants.manage@platform");
+    holder_of(&permissions).post(&tenant.path("/administrators"), body()).await.expect(201);
+}
+
+/// INV-IDN-008 on the routes of the platform: of an active tenant the last administrator stays, of another they may go.
+#[tokio::test]
+async fn the_platform_takes_the_last_administrator_of_a_tenant_that_is_not_active_alone() {
+    let tenant = create_tenant("Developer").await;
+    let admin = tenant.admin().await.id;
+    let (employee, of_admin) =
+        (format!("/employees/{admin}"), format!("/employees/{admin}/roles/{}", role(1)));
+    for path in [&employee, &of_admin] {
+        operator().delete(&tenant.path(path)).await.expect_problem(409, "IDENTITY_LAST_ADMIN");
+    }
+    tenant.make("suspend").await;
+    operator().delete(&tenant.path(&of_admin)).await.expect(204);
+    operator()
+        .delete(&tenant.path(&of_admin))
+        .await
+        .expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+    let unknown = format!("/employees/{admin}/roles/{}", guid());
+    operator().delete(&tenant.path(&unknown)).await.expect_problem(404, "IDENTITY_ROLE_NOT_FOUND");
+    tenant.make("archive").await;
+    operator().delete(&tenant.path(&employee)).await.expect(204);
+    operator().delete(&tenant.path(&employee)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+}
+
+/// Another tenant's employee is not there, on the routes of the platform either.
+#[tokio::test]
+async fn an_employee_is_found_in_their_own_tenant_alone() {
+    let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let bob = tenant.employee().await;
+    add_role(&tenant.partner(), bob, 7).await.expect(204);
+    let (employee, of_bob) = (format!("/employees/{bob}"), format!("/employees/{bob}/roles/{}", role(7)));
+    for path in [&of_bob, &employee] {
+        operator().delete(&other.path(path)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+        operator().delete(&tenant.path(path)).await.expect(204);
+    }
+}
+
+/// INV-IDN-009: an administrator of the platform who is somebody's employee needs the role, now.
+#[tokio::test]
+async fn a_platform_administrator_who_was_let_go_changes_nothing() {
+    let platform = create_tenant("Platform").await;
+    let (first, second) = (platform.admin().await, platform.admin().await);
+    first.client.post(crate::TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+    crate::take_role(&second.client, first.id, 10).await.expect(204);
+    let refused = first.client.post(crate::TENANTS, json!({"Name": "x", "Type": "Agency"})).await;
+    refused.expect_problem(403, "FORBIDDEN");
+    first.client.get(&format!("{}/search", crate::TENANTS)).await.expect(200);
+    let fresh = sign_in(first.id).await;
+    fresh.client.get(&format!("{}/search", crate::TENANTS)).await.expect_problem(403, "FORBIDDEN");
+    assert_eq!(ALL.len(), 17);
+    second
+        .client
+        .post(crate::TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": Value::Null}))
+        .await
+        .expect(201);
+}

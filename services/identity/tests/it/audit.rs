@@ -1,0 +1,243 @@
+//! The audit log: what was done, by whom, in the transaction of what was done (INV-IDN-010).
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::{Client, send};
+use uuid::Uuid;
+
+use crate::{
+    AUDIT, COMPANY_AUDIT, EMPLOYEES, TENANTS, Tenant, add_role, create_tenant, each, email, employee_path,
+    guid, holder, list, operator, role, service, take_role, tax_number, text,
+};
+
+/// Each change has its entry, whole.
+#[tokio::test]
+async fn each_change_of_a_tenant_has_its_entry() {
+    let claims = holder(None, &["identity.tenants.manage@platform", "identity.tenants.read@platform"]);
+    let (actor, by) = (claims.sub.clone(), service().caller(&claims));
+    let trace = guid().simple().to_string();
+    let request = by.request(Method::POST, TENANTS).json(&json!({"Name": "x", "Type": "Agency"}));
+    let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
+    let made = send(request).await.expect(201);
+    let tenant = Tenant(text(&made["Id"]).parse().unwrap());
+    let body = json!({"TaxNumber": tax_number(), "Name": "y", "LegalName": "z"});
+    by.put(&tenant.path(""), body.clone()).await.expect(200);
+    by.put(&tenant.path(""), body).await.expect(200);
+    let suspended = by.post(&tenant.path("/suspend"), json!({"Reason": " debts "})).await.expect(200);
+    by.post(&tenant.path("/suspend"), json!({}))
+        .await
+        .expect_problem(409, "IDENTITY_TENANT_INVALID_TRANSITION");
+    by.post(&tenant.path("/activate"), json!({})).await.expect(200);
+    by.post(&tenant.path("/archive"), json!({"Reason": "sold"})).await.expect(200);
+
+    let entries = tenant.entries().await;
+    let expected = [
+        ("TenantCreated", Value::Null, json!("Active"), json!([]), Value::Null),
+        ("TenantUpdated", Value::Null, Value::Null, json!(["LegalName", "Name", "TaxNumber"]), Value::Null),
+        ("TenantSuspended", json!("Active"), json!("Suspended"), json!([]), json!("debts")),
+        ("TenantActivated", json!("Suspended"), json!("Active"), json!([]), Value::Null),
+        ("TenantArchived", json!("Active"), json!("Archived"), json!([]), json!("sold")),
+    ];
+    assert_eq!(entries.len(), expected.len(), "{entries:?}");
+    for (entry, (action, from, to, fields, reason)) in entries.iter().zip(expected) {
+        assert_eq!(text(&entry["Action"]), action);
+        assert_eq!(
+            (&entry["From"], &entry["To"], &entry["ChangedFields"], &entry["Reason"]),
+            (&from, &to, &fields, &reason),
+            "{action}"
+        );
+        assert_eq!((&entry["TenantId"], &entry["SubjectId"]), (&json!(tenant.0), &json!(tenant.0)));
+        assert_eq!((text(&entry["ActorUserId"]), &entry["ActorCompanyId"]), (&*actor, &Value::Null));
+        assert_eq!((&entry["RoleId"], &entry["RoleCode"]), (&Value::Null, &Value::Null));
+        assert!(entry["TraceId"].as_str().is_some_and(|trace| trace.len() == 32));
+    }
+    assert_eq!(text(&entries[0]["TraceId"]), trace);
+    assert_eq!(entries[0]["At"], made["CreatedAt"]);
+    assert_eq!(entries[2]["At"], suspended["SuspendedAt"]);
+}
+
+/// Of employees and roles too: in the order in which it was done, the roles before the person.
+#[tokio::test]
+async fn each_change_of_an_employee_has_its_entries() {
+    let tenant = create_tenant("Developer").await;
+    let (admin, bob) = (tenant.admin().await, tenant.employee().await);
+    let path = employee_path(bob);
+    admin.client.put(&path, json!({"Name": "Иной", "Email": email()})).await.expect(200);
+    admin.client.post(&format!("{path}/suspend"), json!({})).await.expect(200);
+    admin.client.post(&format!("{path}/activate"), json!({})).await.expect(200);
+    add_role(&admin.client, bob, 9).await.expect(204);
+    add_role(&admin.client, bob, 3).await.expect(204);
+    admin.client.delete(&path).await.expect(204);
+    let entries = tenant.entries().await;
+    let actions: Vec<_> = entries.iter().map(|entry| text(&entry["Action"])).collect();
+    assert_eq!(
+        actions,
+        [
+            "TenantCreated",
+            "EmployeeCreated",
+            "RoleAssigned",
+            "EmployeeCreated",
+            "EmployeeUpdated",
+            "EmployeeSuspended",
+            "EmployeeActivated",
+            "RoleAssigned",
+            "RoleAssigned",
+            "RoleRemoved",
+            "RoleRemoved",
+            "EmployeeRemoved",
+        ]
+    );
+    let of = |at: usize, member: &str| &entries[at][member];
+    assert_eq!(
+        (of(1, "SubjectId"), of(2, "SubjectId"), of(2, "RoleCode")),
+        (&json!(admin.id), &json!(admin.id), &json!("developer-admin"))
+    );
+    assert_eq!((of(3, "From"), of(3, "To")), (&Value::Null, &json!("Active")));
+    assert_eq!((of(4, "ChangedFields"), of(4, "From")), (&json!(["Email", "Name"]), &Value::Null));
+    assert_eq!((of(5, "From"), of(5, "To")), (&json!("Active"), &json!("Suspended")));
+    assert_eq!((of(9, "RoleId"), of(10, "RoleId")), (&json!(role(3)), &json!(role(9))));
+    assert_eq!(
+        (of(11, "From"), of(11, "To"), of(11, "RoleId")),
+        (&json!("Active"), &Value::Null, &Value::Null)
+    );
+    for entry in &entries[4..] {
+        assert_eq!(
+            (&entry["SubjectId"], &entry["ActorUserId"], &entry["ActorCompanyId"]),
+            (&json!(bob), &json!(admin.id), &json!(tenant.0))
+        );
+    }
+}
+
+/// A refused escalation is written down; no other refusal is, nor what changes nothing.
+#[tokio::test]
+async fn a_refused_escalation_is_written_down() {
+    let tenant = create_tenant("Developer").await;
+    let bob = tenant.employee().await;
+    let claims =
+        holder(Some(tenant.0), &["identity.employee-roles.manage", "identity.tenants.manage@platform"]);
+    let few = service().caller(&claims);
+    let before = tenant.actions().await.len();
+    add_role(&few, bob, 3).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    let body = json!({"UserId": guid(), "Name": "x", "Email": email()});
+    let refused = few.post(&tenant.path("/administrators"), body).await;
+    refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    add_role(&few, guid(), 3).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    take_role(&few, bob, 3).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+    let entries = tenant.entries().await;
+    let told: Vec<_> = entries[before..]
+        .iter()
+        .map(|entry| (text(&entry["Action"]), &entry["SubjectId"], &entry["RoleCode"]))
+        .collect();
+    let (bob, own) = (json!(bob), json!(tenant.0));
+    assert_eq!(
+        told,
+        [
+            ("RoleGrantRefused", &bob, &json!("sales-manager")),
+            ("RoleGrantRefused", &own, &json!("developer-admin")),
+        ]
+    );
+    assert_eq!(
+        (text(&entries[before]["ActorUserId"]), &entries[before]["ActorCompanyId"]),
+        (&*claims.sub, &own)
+    );
+    assert_eq!((&entries[before]["From"], &entries[before]["To"]), (&Value::Null, &Value::Null));
+}
+
+/// INV-IDN-010: the database itself refuses to change or remove entries.
+#[tokio::test]
+async fn the_database_refuses_to_change_the_log() {
+    create_tenant("Agency").await;
+    let sql = service().sql().await;
+    for change in [
+        "update audit_entry set action = 'x'",
+        "update audit_entry set action = 'x' where false",
+        "delete from audit_entry",
+        "truncate audit_entry",
+        "truncate audit_entry cascade",
+    ] {
+        let refused = sql.batch_execute(change).await.unwrap_err();
+        assert_eq!(refused.code().map(tokio_postgres::error::SqlState::code), Some("23001"), "{change}");
+    }
+}
+
+/// All filters; the range is inclusive at its beginning and exclusive at its end.
+#[tokio::test]
+async fn the_log_is_filtered() {
+    let tenant = create_tenant("Developer").await;
+    let (admin, bob) = (tenant.admin().await, tenant.employee().await);
+    admin.client.delete(&employee_path(bob)).await.expect(204);
+    let entries = tenant.entries().await;
+    let found = async |query: String| -> Vec<String> {
+        let page = operator().get(&format!("{AUDIT}?TenantId={}&{query}", tenant.0)).await.expect(200);
+        each(&page["Items"], "Action").into_iter().map(|action| text(action).to_owned()).collect()
+    };
+    assert_eq!(found(format!("SubjectId={bob}")).await, ["EmployeeRemoved", "EmployeeCreated"]);
+    assert_eq!(found(format!("ActorUserId={}", admin.id)).await, ["EmployeeRemoved"]);
+    assert_eq!(
+        found("Actions=TenantCreated,RoleAssigned".to_owned()).await,
+        ["RoleAssigned", "TenantCreated"]
+    );
+    let (from, to) = (text(&entries[0]["At"]), text(&entries[4]["At"]));
+    let range = found(format!("From={from}&To={to}")).await;
+    assert_eq!(range, ["EmployeeCreated", "RoleAssigned", "EmployeeCreated", "TenantCreated"]);
+    assert_eq!(found(format!("SubjectId={}", guid())).await, [""; 0]);
+}
+
+/// A partner's log is their company's alone, with what the platform did to it.
+#[tokio::test]
+async fn a_partner_reads_what_concerns_their_company() {
+    let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    other.admin().await;
+    let query = format!("{COMPANY_AUDIT}?TenantId={}", other.0);
+    let page = tenant.partner().get(&query).await.expect(200);
+    assert_eq!(each(&page["Items"], "Action"), [&json!("TenantCreated")]);
+}
+
+/// Newest first; a walk shows what stood when it began, each entry once, whatever is written meanwhile.
+#[tokio::test]
+async fn a_walk_shows_what_stood_when_it_began() {
+    let tenant = create_tenant("Agency").await;
+    tenant.admin().await;
+    for _ in 0..8 {
+        tenant.employee().await;
+    }
+    let before: Vec<Value> = tenant.entries().await.into_iter().rev().collect();
+    let (mut met, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let path = format!("{AUDIT}?TenantId={}&PageSize=3{cursor}", tenant.0);
+        let page = operator().get(&path).await.expect(200);
+        met.extend(list(&page["Items"]).iter().cloned());
+        tenant.employee().await;
+        let Some(next) = page["NextCursor"].as_str() else { break };
+        cursor = format!("&Cursor={next}");
+    }
+    assert_eq!(met, before);
+    let keys: Vec<_> =
+        met.iter().map(|entry| (text(&entry["At"]).to_owned(), text(&entry["Id"]).to_owned())).collect();
+    assert!(
+        keys.is_sorted_by(|newer, older| (newer.0.len(), newer) > (older.0.len(), older) || newer > older)
+    );
+}
+
+#[tokio::test]
+async fn every_faulty_part_of_a_query_is_told() {
+    let told = async |by: Client, path: String| -> Vec<String> {
+        let problem = by.get(&path).await.expect_problem(400, "VALIDATION_FAILED");
+        let mut told: Vec<_> =
+            each(&problem["errors"], "field").into_iter().map(|field| text(field).to_owned()).collect();
+        told.sort();
+        told
+    };
+    let all = "TenantId=x&SubjectId=x&ActorUserId=x&Actions=Tenant&From=x&To=x&PageSize=101&Cursor=x";
+    let fields =
+        ["/Actions", "/ActorUserId", "/Cursor", "/From", "/PageSize", "/SubjectId", "/TenantId", "/To"];
+    assert_eq!(told(operator(), format!("{AUDIT}?{all}")).await, fields);
+    let range = "From=2026-01-01T00:00:00Z&To=2026-01-01T00:00:00Z&PageSize=0";
+    assert_eq!(told(operator(), format!("{AUDIT}?{range}")).await, ["/PageSize", "/To"]);
+    let partner = || Tenant(Uuid::nil()).partner();
+    for cursor in ["", "e30", "bm8", "%00"] {
+        assert_eq!(told(partner(), format!("{COMPANY_AUDIT}?Cursor={cursor}")).await, ["/Cursor"]);
+    }
+    assert_eq!(told(partner(), format!("{COMPANY_AUDIT}?Actions=")).await, ["/Actions"]);
+    operator().get(&format!("{EMPLOYEES}?x")).await.expect_problem(403, "FORBIDDEN");
+}

@@ -1,0 +1,87 @@
+//! The operator's command: the first company of the operator, with its administrator.
+
+use std::process::Stdio;
+
+use serde_json::json;
+use testkit::issuer::Claims;
+use testkit::service::{Running, issuer};
+use tokio::process::Command;
+
+use crate::{AUDIT, STATUS_CHANGED, TENANTS, each, guid, text};
+
+/// Runs a command of the binary beside a running service; what it said, or what was wrong.
+pub async fn run(database_url: &str, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_identity"));
+    command.args(arguments).env("DATABASE_URL", database_url).env("AUTH_ISSUER", issuer().url());
+    command.env("KAFKA_BROKERS", testkit::required("KAFKA_BROKERS").unwrap()).env("LOG", "off");
+    let output = command.stdin(Stdio::null()).output().await.unwrap();
+    let said = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(said(output.stdout)) } else { Err(said(output.stderr)) }
+}
+
+/// `identity bootstrap`: from nobody to an administrator who can go on; a second time it refuses.
+#[tokio::test]
+async fn the_first_administrator_is_made_by_the_operator() {
+    let own = Running::start::<identity::Service>(&[]);
+    let user = guid();
+    let id = user.to_string();
+    let arguments = ["bootstrap", "--user", &id, "--name", " Ольга ", "--email", "olga@example.org"];
+    run(&own.database_url, &arguments).await.unwrap();
+
+    let claims =
+        own.machine("issuer").get(&format!("/api/v1/internal/users/{user}/claims")).await.expect(200);
+    assert_eq!(
+        claims["Permissions"],
+        json!(
+            [crate::ALL.as_slice(), &["news.posts.manage-own"]]
+                .concat()
+                .into_iter()
+                .collect::<std::collections::BTreeSet<_>>()
+        )
+    );
+    let company: uuid::Uuid = text(&claims["CompanyId"]).parse().unwrap();
+    let admin = crate::ALL
+        .iter()
+        .fold(Claims::user(user).company(company), |claims, permission| claims.permission(*permission));
+    let admin = own.caller(&admin);
+    let made = admin.get(&format!("{TENANTS}/{company}")).await.expect(200);
+    assert_eq!(
+        (text(&made["Type"]), text(&made["Name"]), &made["EmployeesCount"]),
+        ("Platform", "Platform", &json!(1))
+    );
+    let page = admin.get(&format!("{AUDIT}?ActorUserId={user}")).await.expect(200);
+    assert_eq!(
+        each(&page["Items"], "Action"),
+        [&json!("RoleAssigned"), &json!("EmployeeCreated"), &json!("TenantCreated")]
+    );
+    let joined = own.bus().events_until(user, STATUS_CHANGED).await;
+    assert_eq!(joined[0].payload["ByUserId"], json!(user));
+    admin.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+
+    let again = ["bootstrap", "--user", &guid().to_string(), "--name", "x", "--email", "x@example.org"];
+    let refused = run(&own.database_url, &again).await.unwrap_err();
+    assert!(refused.contains("has an administrator already"), "{refused}");
+}
+
+/// Of two at once, one makes a company.
+#[tokio::test]
+async fn of_two_at_once_one_makes_a_company() {
+    let own = Running::start::<identity::Service>(&[]);
+    let ids = [guid().to_string(), guid().to_string()];
+    let arguments = |id| ["bootstrap", "--user", id, "--name", "x", "--email", "x@example.org"];
+    let (one, other) = (arguments(ids[0].as_str()), arguments(ids[1].as_str()));
+    let (one, other) = tokio::join!(run(&own.database_url, &one), run(&own.database_url, &other));
+    assert_eq!([one.is_ok(), other.is_ok()].iter().filter(|done| **done).count(), 1, "{one:?} {other:?}");
+}
+
+/// What is wrong with an argument is told without the argument.
+#[tokio::test]
+async fn a_faulty_argument_is_refused() {
+    let own = Running::start::<identity::Service>(&[]);
+    let id = guid().to_string();
+    for (name, address, wrong) in [("", "a@b.cd", "--name"), ("x", "somebody", "--email")] {
+        let arguments = ["bootstrap", "--user", &id, "--name", name, "--email", address];
+        let refused = run(&own.database_url, &arguments).await.unwrap_err();
+        assert!(refused.contains(wrong) && !refused.contains("somebody"), "{refused}");
+    }
+}

@@ -1,0 +1,243 @@
+//! Employees of one's own company.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::{
+    EMPLOYEES, add_role, count, create_tenant, each, email, employee_path, guid, list, operator, role,
+    service, text, with,
+};
+
+/// `POST E`: active, without roles, with an id of its own.
+#[tokio::test]
+async fn an_employee_is_created_whole() {
+    let tenant = create_tenant("Agency").await;
+    let address = format!("Anna.{}@Example.ORG", guid().simple());
+    let made = tenant
+        .partner()
+        .post(EMPLOYEES, json!({"Name": " Анна ", "Email": format!(" {address}\n")}))
+        .await
+        .expect(201);
+    assert_eq!((text(&made["Name"]), text(&made["Email"])), ("Анна", &*address));
+    assert_eq!(
+        (text(&made["Status"]), &made["RoleCodes"], &made["Version"]),
+        ("Active", &json!([]), &json!(1))
+    );
+    assert_eq!(text(&made["CompanyId"]), tenant.0.to_string());
+    let path = employee_path(text(&made["Id"]).parse().unwrap());
+    assert_eq!(tenant.partner().get(&path).await.expect(200), made);
+    assert_eq!(tenant.read().await["EmployeesCount"], 1);
+    assert_eq!(tenant.read().await["Version"], 1, "a change of the count leaves the version alone");
+}
+
+#[tokio::test]
+async fn every_faulty_member_is_told() {
+    let partner = create_tenant("Agency").await.partner();
+    for (body, expected) in [
+        (json!({}), vec!["/Email required", "/Name required"]),
+        (json!({"Name": "", "Email": "anna"}), vec!["/Email bad_email", "/Name too_short"]),
+        (json!({"Name": "a\0b", "Email": 5}), vec!["/Email invalid_type", "/Name forbidden_character"]),
+        (
+            json!({"Name": "x".repeat(257), "Email": format!("{}@example.org", "x".repeat(250))}),
+            vec!["/Email too_long", "/Name too_long"],
+        ),
+    ] {
+        let problem = partner.post(EMPLOYEES, body.clone()).await.expect_problem(400, "VALIDATION_FAILED");
+        let mut told: Vec<_> = list(&problem["errors"])
+            .iter()
+            .map(|error| format!("{} {}", text(&error["field"]), text(&error["code"])))
+            .collect();
+        told.sort();
+        assert_eq!(told, expected, "{body}");
+    }
+}
+
+/// `PUT E`: whole; the same changes nothing; a stale version is a conflict before the address is looked at.
+#[tokio::test]
+async fn an_employee_is_described_anew() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, path) = (tenant.partner(), employee_path(tenant.employee().await));
+    let before = partner.get(&path).await.expect(200);
+    let same = json!({"Name": before["Name"], "Email": before["Email"], "Version": 99});
+    assert_eq!(partner.put(&path, same).await.expect(200), before);
+
+    let shouted = text(&before["Email"]).to_uppercase();
+    let after =
+        partner.put(&path, json!({"Name": "Борис", "Email": shouted, "Version": 1})).await.expect(200);
+    assert_eq!((text(&after["Email"]), &after["Version"]), (&*shouted, &json!(2)), "shown as written");
+    let taken = email();
+    partner.post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
+    let stale = json!({"Name": "x", "Email": taken, "Version": 1});
+    partner.put(&path, stale.clone()).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    let current = with(stale, "Version", 2);
+    partner.put(&path, current).await.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
+}
+
+/// INV-IDN-005: an address is one employee's in a company, whatever its letter case, and free in another.
+#[tokio::test]
+async fn an_address_is_one_employees_in_a_company() {
+    let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let address = email();
+    let body = json!({"Name": "x", "Email": address});
+    let made = tenant.partner().post(EMPLOYEES, body.clone()).await.expect(201);
+    let shouted = json!({"Name": "y", "Email": address.to_uppercase()});
+    tenant
+        .partner()
+        .post(EMPLOYEES, shouted.clone())
+        .await
+        .expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
+    other.partner().post(EMPLOYEES, shouted.clone()).await.expect(201);
+    tenant.partner().delete(&employee_path(text(&made["Id"]).parse().unwrap())).await.expect(204);
+    tenant.partner().post(EMPLOYEES, shouted).await.expect(201);
+}
+
+/// Active and Suspended; roles stay; a repeat is refused, before a stale version.
+#[tokio::test]
+async fn an_employee_is_suspended_and_activated() {
+    let tenant = create_tenant("Developer").await;
+    let (partner, bob) = (tenant.partner(), tenant.employee().await);
+    add_role(&partner, bob, 9).await.expect(204);
+    let ask = async |to: &str, body: Value| partner.post(&format!("{}/{to}", employee_path(bob)), body).await;
+    let invalid = "IDENTITY_EMPLOYEE_INVALID_TRANSITION";
+    ask("activate", json!({"Version": 9})).await.expect_problem(409, invalid);
+    ask("suspend", json!({"Version": 9})).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    let suspended = ask("suspend", json!({"Version": 1})).await.expect(200);
+    assert_eq!(
+        (text(&suspended["Status"]), &suspended["RoleCodes"], &suspended["Version"]),
+        ("Suspended", &json!(["content-editor"]), &json!(2))
+    );
+    ask("suspend", json!({})).await.expect_problem(409, invalid);
+    assert_eq!(tenant.read().await["EmployeesCount"], 1, "INV-IDN-011");
+    assert_eq!(ask("activate", Value::Null).await.expect(200)["Status"], "Active");
+}
+
+/// `DELETE E`: nothing is left; a repeat is 404; the person may work elsewhere.
+#[tokio::test]
+async fn an_employee_who_left_is_erased() {
+    let (tenant, next) = (create_tenant("Developer").await, create_tenant("Agency").await);
+    let bob = tenant.employee().await;
+    add_role(&tenant.partner(), bob, 9).await.expect(204);
+    tenant.partner().delete(&employee_path(bob)).await.expect(204);
+    tenant.partner().delete(&employee_path(bob)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    assert_eq!(tenant.read().await["EmployeesCount"], 0);
+    let sql = service().sql().await;
+    for table in ["employee where id", "employee_role where user_id"] {
+        let rows = sql.query(&format!("select from {table} = '{bob}'"), &[]).await.unwrap();
+        assert!(rows.is_empty(), "{table}");
+    }
+    let body = json!({"UserId": bob, "Name": "Борис", "Email": email()});
+    operator().post(&next.path("/administrators"), body).await.expect(201);
+}
+
+/// A tenant that is not active has no employees changed, whoever asks; reads go on.
+#[tokio::test]
+async fn of_a_tenant_that_is_not_active_nobody_is_changed() {
+    for to in ["suspend", "archive"] {
+        let tenant = create_tenant("Developer").await;
+        let (partner, bob) = (tenant.partner(), tenant.employee().await);
+        let body = json!({"Name": "x", "Email": email(), "Version": 9});
+        tenant.make(to).await;
+        let path = employee_path(bob);
+        for answer in [
+            partner.post(EMPLOYEES, body.clone()).await,
+            partner.put(&path, body).await,
+            partner.post(&format!("{path}/suspend"), json!({})).await,
+            partner.post(&format!("{path}/activate"), json!({})).await,
+            partner.delete(&path).await,
+            add_role(&partner, bob, 9).await,
+        ] {
+            answer.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+        }
+        partner.get(&path).await.expect(200);
+        assert_eq!(list(&partner.get(EMPLOYEES).await.expect(200)["Items"]).len(), 1);
+        // Administrators of the platform can, so that who was left can be employed elsewhere.
+        operator().delete(&tenant.path(&format!("/employees/{bob}"))).await.expect(204);
+    }
+}
+
+/// `GET E`: any part of name or address in any letter case, statuses, a role; by name or by time.
+#[tokio::test]
+async fn employees_are_found_filtered_and_sorted() {
+    let tenant = create_tenant("Developer").await;
+    let partner = tenant.partner();
+    let mut ids = Vec::new();
+    for (name, address) in [("ёжик Ян", "hedgehog"), ("Борис 50%_", "boris"), ("анна", "ANNA.Kern")]
+    {
+        let body = json!({"Name": name, "Email": format!("{address}@example.org")});
+        ids.push(text(&partner.post(EMPLOYEES, body).await.expect(201)["Id"]).parse().unwrap());
+    }
+    add_role(&partner, ids[2], 9).await.expect(204);
+    partner.post(&format!("{}/suspend", employee_path(ids[1])), json!({})).await.expect(200);
+    let names = async |query: &str| -> Vec<String> {
+        let page = partner.get(&format!("{EMPLOYEES}?{query}")).await.expect(200);
+        assert_eq!(page["TotalCount"], list(&page["Items"]).len());
+        each(&page["Items"], "Name").into_iter().map(|name| text(name).to_owned()).collect()
+    };
+    let all = ["анна", "Борис 50%_", "ёжик Ян"];
+    for (query, expected) in [
+        ("", &all[..]),
+        ("Sort=-Name", &["ёжик Ян", "Борис 50%_", "анна"][..]),
+        ("Sort=CreatedAt", &["ёжик Ян", "Борис 50%_", "анна"][..]),
+        ("Query=%20%20", &all[..]),
+        ("Query=ЁЖИК", &["ёжик Ян"][..]),
+        ("Query=я", &["ёжик Ян"][..]),
+        ("Query=%25_", &["Борис 50%_"][..]),
+        ("Query=5%25", &[][..]),
+        ("Query=kern%40EXAMPLE", &["анна"][..]),
+        ("Query=example", &all[..]),
+        ("Statuses=Suspended", &["Борис 50%_"][..]),
+        ("Statuses=Suspended,Active", &all[..]),
+        (&format!("RoleId={}", role(9)), &["анна"][..]),
+        (&format!("RoleId={}", guid()), &[][..]),
+        ("Query=example&Statuses=Active&Sort=-CreatedAt", &["анна", "ёжик Ян"][..]),
+    ] {
+        assert_eq!(names(query).await, expected, "{query}");
+    }
+    let page = partner.get(&format!("{EMPLOYEES}?Page=2&PageSize=2")).await.expect(200);
+    assert_eq!((each(&page["Items"], "Name"), &page["TotalCount"]), (vec![&json!("ёжик Ян")], &json!(3)));
+    let seen = operator().get(&tenant.path("/employees?Query=АННА")).await.expect(200);
+    assert_eq!(each(&seen["Items"], "Name"), [&json!("анна")]);
+}
+
+#[tokio::test]
+async fn every_faulty_part_of_a_query_is_told() {
+    let partner = create_tenant("Agency").await.partner();
+    let query =
+        format!("Query={}&Statuses=Active,,&RoleId=x&Page=0&PageSize=101&Sort=Email", "x".repeat(101));
+    let problem = partner.get(&format!("{EMPLOYEES}?{query}")).await.expect_problem(400, "VALIDATION_FAILED");
+    let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+    told.sort_unstable();
+    assert_eq!(told, ["/Page", "/PageSize", "/Query", "/RoleId", "/Sort", "/Statuses"]);
+    partner.get(&format!("{EMPLOYEES}?Query=a%00b")).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Query",
+        "forbidden_character",
+    );
+    partner.get(&format!("{EMPLOYEES}?Page=501")).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Page",
+        "out_of_range",
+    );
+}
+
+/// An unknown company has nobody, and nobody can be employed by it.
+#[tokio::test]
+async fn a_company_that_is_not_there_has_nobody() {
+    let partner = crate::Tenant(guid()).partner();
+    assert_eq!(partner.get(EMPLOYEES).await.expect(200)["Items"], json!([]));
+    assert_eq!(partner.get("/api/identity/roles").await.expect(200)["Items"], json!([]));
+    assert_eq!(partner.get(crate::COMPANY_AUDIT).await.expect(200)["Items"], json!([]));
+    let body = json!({"Name": "x", "Email": email()});
+    partner.post(EMPLOYEES, body).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
+}
+
+/// INV-IDN-005, of creates that race: one is 201, nine are 409.
+#[tokio::test]
+async fn of_ten_employees_one_gets_the_address() {
+    let tenant = create_tenant("Agency").await;
+    let callers: [_; 10] = std::array::from_fn(|_| tenant.partner());
+    let body = json!({"Name": "x", "Email": email()});
+    let answers = join_all(callers.iter().map(|caller| caller.post(EMPLOYEES, body.clone()))).await;
+    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 9));
+    assert_eq!(tenant.read().await["EmployeesCount"], 1);
+}

@@ -1,0 +1,203 @@
+//! What holds when requests race.
+
+use futures_util::future::{join, join_all};
+use serde_json::{Value, json};
+use testkit::client::Answer;
+
+use crate::{
+    EMPLOYEES, ROLE_ASSIGNED, SUSPENDED, UPSERTED, add_role, count, create_tenant, email, employee_path,
+    guid, list, operator, service, take_role, text,
+};
+
+/// Rounds of a race whose outcome hangs on who is first.
+const ROUNDS: usize = 8;
+
+/// INV-IDN-003: of ten suspensions one is 200, with one pair of events; nine are 409.
+#[tokio::test]
+async fn of_ten_suspensions_one_happens() {
+    let tenant = create_tenant("Developer").await;
+    let callers: [_; 10] = std::array::from_fn(|_| operator());
+    let path = tenant.path("/suspend");
+    let answers = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
+    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
+    let events = service().bus().events_until(tenant.0, SUSPENDED).await;
+    let topics: Vec<_> = events.iter().map(|event| event.topic.as_str()).collect();
+    assert_eq!(topics, [UPSERTED, UPSERTED, SUSPENDED]);
+    assert_eq!(tenant.actions().await, ["TenantCreated", "TenantSuspended"]);
+}
+
+/// INV-IDN-003: whatever changes race, each version is told once, and who was second is told so.
+#[tokio::test]
+async fn each_version_is_told_once_whatever_races() {
+    let tenant = create_tenant("Developer").await;
+    let callers: [_; 10] = std::array::from_fn(|_| operator());
+    let changes = callers.iter().enumerate().map(|(at, caller)| {
+        let path = tenant.path("");
+        async move { caller.put(&path, json!({"Name": format!("name {at}")})).await }
+    });
+    let answers = join_all(changes).await;
+    let (done, lost) = (count(&answers, 200), count(&answers, 409));
+    assert_eq!((done >= 1, done + lost), (true, 10));
+    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
+        answer.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    }
+    assert_eq!(tenant.read().await["Version"], done + 1);
+    let versions = async || {
+        let events = service().bus().events(&tenant.0);
+        events.iter().map(|event| event.payload["Version"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    testkit::eventually("all versions", async || (versions().await.len() > done).then_some(())).await;
+    assert_eq!(versions().await, (1..=done as u64 + 1).collect::<Vec<_>>());
+}
+
+/// INV-IDN-004: of one person for two tenants, one is 201 and one is 409.
+#[tokio::test]
+async fn a_person_is_employed_once() {
+    for _ in 0..ROUNDS {
+        let (one, other) = (create_tenant("Developer").await, create_tenant("Agency").await);
+        let user = guid();
+        let employ = async |path: String| {
+            operator().post(&path, json!({"UserId": user, "Name": "x", "Email": email()})).await
+        };
+        let (first, second) =
+            join(employ(one.path("/administrators")), employ(other.path("/administrators"))).await;
+        let answers = [first, second];
+        assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 1));
+        for answer in answers.into_iter().filter(|answer| answer.status == 409) {
+            answer.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
+        }
+    }
+}
+
+/// INV-IDN-008: the last two administrators are taken at once, in whichever ways: one is, one stays.
+#[tokio::test]
+async fn of_the_last_two_administrators_one_stays() {
+    let ways = ["role", "suspension", "removal", "platform"];
+    for (at, one) in ways.iter().enumerate() {
+        for other in &ways[at..] {
+            let tenant = create_tenant("Developer").await;
+            let (first, second) = (tenant.admin().await.id, tenant.admin().await.id);
+            let take = async |way: &str, user| -> Answer {
+                let (partner, path) = (tenant.partner(), employee_path(user));
+                match way {
+                    "role" => take_role(&partner, user, 1).await,
+                    "suspension" => partner.post(&format!("{path}/suspend"), Value::Null).await,
+                    "removal" => partner.delete(&path).await,
+                    _ => operator().delete(&tenant.path(&format!("/employees/{user}"))).await,
+                }
+            };
+            let (one_answer, other_answer) = join(take(one, first), take(other, second)).await;
+            let answers = [one_answer, other_answer];
+            assert_eq!(count(&answers, 409), 1, "{one} and {other}: {answers:?}");
+            for answer in answers.into_iter().filter(|answer| answer.status == 409) {
+                answer.expect_problem(409, "IDENTITY_LAST_ADMIN");
+            }
+        }
+    }
+}
+
+/// INV-IDN-009: of two administrators who take each other's role, the second is 403.
+#[tokio::test]
+async fn of_two_who_take_each_others_role_one_does() {
+    for _ in 0..ROUNDS {
+        let tenant = create_tenant("Agency").await;
+        tenant.admin().await;
+        let (one, other) = (tenant.admin().await, tenant.admin().await);
+        let (first, second) =
+            join(take_role(&one.client, other.id, 6), take_role(&other.client, one.id, 6)).await;
+        let answers = [first, second];
+        assert_eq!((count(&answers, 204), count(&answers, 403)), (1, 1), "{answers:?}");
+    }
+}
+
+/// INV-IDN-006: no grant is 204 after its giver's loss was committed: what the log has of the giver ends with the loss.
+#[tokio::test]
+async fn nobody_grants_after_their_loss() {
+    for _ in 0..ROUNDS {
+        let tenant = create_tenant("Developer").await;
+        let (_stays, loser) = (tenant.admin().await, tenant.admin().await);
+        let (bob, partner) = (tenant.employee().await, tenant.partner());
+        let grants = join_all([2, 3, 4, 5, 9].map(|number| add_role(&loser.client, bob, number)));
+        let (answers, taken) = join(grants, take_role(&partner, loser.id, 1)).await;
+        taken.expect(204);
+        assert_eq!(count(&answers, 204) + count(&answers, 403), 5);
+        let entries = tenant.entries().await;
+        let lost = entries.iter().position(|entry| entry["Action"] == "RoleRemoved").unwrap();
+        let after = entries[lost..].iter().filter(|entry| entry["ActorUserId"] == json!(loser.id));
+        assert_eq!(after.count(), 0, "{entries:?}");
+        let given = entries.iter().filter(|entry| entry["ActorUserId"] == json!(loser.id)).count();
+        assert_eq!(given, count(&answers, 204));
+    }
+}
+
+/// INV-IDN-010: of ten equal adds all are 204, with one entry and one event.
+#[tokio::test]
+async fn of_ten_equal_adds_one_happens() {
+    let tenant = create_tenant("Agency").await;
+    let bob = tenant.employee().await;
+    let callers: [_; 10] = std::array::from_fn(|_| tenant.partner());
+    let answers = join_all(callers.iter().map(|caller| add_role(caller, bob, 7))).await;
+    assert_eq!(count(&answers, 204), 10);
+    let assigned = tenant.actions().await.into_iter().filter(|action| action == "RoleAssigned");
+    assert_eq!(assigned.count(), 1);
+    let events = service().bus().events_until(bob, ROLE_ASSIGNED).await;
+    assert_eq!(events.iter().filter(|event| event.topic == ROLE_ASSIGNED).count(), 1);
+}
+
+/// INV-IDN-011: the count is that of the employees after any mix of parallel creates and removals.
+#[tokio::test]
+async fn the_count_of_employees_is_right_whatever_races() {
+    let tenant = create_tenant("Agency").await;
+    let partner = tenant.partner();
+    let mut there = Vec::new();
+    for _ in 0..6 {
+        there.push(tenant.employee().await);
+    }
+    let joining = join_all((0..10).map(|_| partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()}))));
+    let paths: Vec<_> = there.iter().map(|user| employee_path(*user)).collect();
+    let leaving = join_all(paths.iter().chain(&paths).map(|path| partner.delete(path)));
+    let (joined, left) = join(joining, leaving).await;
+    assert_eq!((count(&joined, 201), count(&left, 204), count(&left, 404)), (10, 6, 6));
+    let all = partner.get(EMPLOYEES).await.expect(200);
+    assert_eq!((&all["TotalCount"], list(&all["Items"]).len()), (&json!(10), 10));
+    assert_eq!(tenant.read().await["EmployeesCount"], 10);
+}
+
+/// Companies never wait for each other: while one is held, another is changed, also by its own administrators at the
+/// platform.
+#[tokio::test]
+async fn companies_do_not_wait_for_each_other() {
+    let platform = create_tenant("Platform").await;
+    let (held, free) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let admin = platform.admin().await;
+    let sql = service().sql().await;
+    sql.batch_execute(&format!("begin; select from tenant where id = '{}' for update", held.0))
+        .await
+        .unwrap();
+    let path = held.path("/suspend");
+    let stuck = async { admin.client.post(&path, json!({})).await };
+    let rest = async {
+        admin.client.post(&free.path("/suspend"), json!({})).await.expect(200);
+        add_role(&free.partner(), guid(), 7).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+        sql.batch_execute("rollback").await.unwrap();
+    };
+    let (stuck, ()) = join(stuck, rest).await;
+    stuck.expect(200);
+}
+
+/// Locks are taken by id: administrators of two companies of the operator who change each other's do not block.
+#[tokio::test]
+async fn two_companies_that_change_each_other_do_not_block() {
+    let (one, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
+    let (of_one, of_other) = (one.admin().await, other.admin().await);
+    for at in 0..ROUNDS {
+        let name = json!({"Name": format!("name {at}")});
+        let (first, second) =
+            join(of_one.client.put(&other.path(""), name.clone()), of_other.client.put(&one.path(""), name))
+                .await;
+        assert_eq!(
+            (text(&first.expect(200)["Status"]), text(&second.expect(200)["Status"])),
+            ("Active", "Active")
+        );
+    }
+}

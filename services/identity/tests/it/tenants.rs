@@ -1,0 +1,248 @@
+//! Tenants: their description and their moves.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::send;
+use uuid::Uuid;
+
+use crate::{TENANTS, count, create_tenant, guid, holder, operator, service, tax_number, text, with};
+
+/// `POST T`: what was sent, active, of version 1; a repeat makes another.
+#[tokio::test]
+async fn a_tenant_is_created_whole_and_a_repeat_makes_another() {
+    let body = json!({"Name": "  ООО «Ромашка»\n", "LegalName": " Romashka LLC ", "Type": "Developer", "Unknown": 1});
+    let made = operator().post(TENANTS, body.clone()).await.expect(201);
+    assert_eq!((text(&made["Name"]), text(&made["LegalName"])), ("ООО «Ромашка»", "Romashka LLC"));
+    assert_eq!((text(&made["Type"]), text(&made["Status"])), ("Developer", "Active"));
+    assert_eq!((&made["Version"], &made["EmployeesCount"]), (&json!(1), &json!(0)));
+    for absent in ["TaxNumber", "SuspendedAt", "SuspensionReason"] {
+        assert_eq!(made[absent], Value::Null);
+    }
+    assert_eq!(made["CreatedAt"], made["UpdatedAt"]);
+    let id = text(&made["Id"]);
+    assert_eq!(operator().get(&format!("{TENANTS}/{id}")).await.expect(200), made);
+    let card = json!({"Id": id, "Name": made["Name"], "Type": "Developer", "Status": "Active"});
+    assert_eq!(operator().get(&format!("{TENANTS}/lookup/{id}")).await.expect(200), card);
+    assert_ne!(operator().post(TENANTS, body).await.expect(201)["Id"], made["Id"]);
+}
+
+/// Bounds: every faulty member is told at once, each at its place.
+#[tokio::test]
+async fn every_faulty_member_is_told() {
+    for (body, expected) in [
+        (
+            json!({"Name": " ", "LegalName": "x".repeat(513), "Type": "Bank", "TaxNumber": "12"}),
+            vec![
+                "/LegalName too_long",
+                "/Name too_short",
+                "/TaxNumber bad_tax_number",
+                "/Type unknown_value",
+            ],
+        ),
+        (json!({}), vec!["/Name required", "/Type required"]),
+        (json!({"Type": 1, "Name": ["x"]}), vec!["/Name invalid_type", "/Type invalid_type"]),
+        (
+            json!({"TaxNumber": "٧٧٠٧٠٨٣٨٩٣", "Type": "Agency"}),
+            vec!["/Name required", "/TaxNumber bad_tax_number"],
+        ),
+        (
+            json!({"Name": "a\u{7}b", "LegalName": "a\nb", "Type": "Agency"}),
+            vec!["/LegalName forbidden_character", "/Name forbidden_character"],
+        ),
+        (json!({"Name": "x".repeat(257), "Type": "agency"}), vec!["/Name too_long", "/Type unknown_value"]),
+    ] {
+        let problem = operator().post(TENANTS, body.clone()).await.expect_problem(400, "VALIDATION_FAILED");
+        let errors = problem["errors"].as_array().unwrap().iter();
+        let mut told: Vec<_> =
+            errors.map(|error| format!("{} {}", text(&error["field"]), text(&error["code"]))).collect();
+        told.sort();
+        assert_eq!(told, expected, "{body}");
+    }
+    let longest = json!({"Name": "ё".repeat(256), "LegalName": "🏠".repeat(512), "Type": "Agency", "TaxNumber": tax_number()});
+    operator().post(TENANTS, longest).await.expect(201);
+}
+
+/// Bodies end at 64 KiB.
+#[tokio::test]
+async fn a_body_above_64_kib_is_too_large() {
+    let body = |padding: usize| json!({"Name": "x", "Type": "Agency", "Padding": "x".repeat(padding)});
+    operator().post(TENANTS, body(60_000)).await.expect(201);
+    operator().post(TENANTS, body(65_536)).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
+    let tenant = create_tenant("Agency").await;
+    operator().post(&tenant.path("/suspend"), body(65_536)).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
+}
+
+/// `PUT` replaces whole; what is the same changes nothing, whatever `Version` says.
+#[tokio::test]
+async fn a_tenant_is_described_anew_whole_or_not_at_all() {
+    let tenant = create_tenant("Partner").await;
+    let before = tenant.read().await;
+    let same = json!({"Name": " Ромашка ", "Version": 99});
+    assert_eq!(operator().put(&tenant.path(""), same).await.expect(200), before);
+
+    let number = tax_number();
+    let changed =
+        json!({"Name": "Лютик", "LegalName": "L", "TaxNumber": number, "Type": "Agency", "Version": 1});
+    let after = operator().put(&tenant.path(""), changed).await.expect(200);
+    assert_eq!((text(&after["Name"]), text(&after["TaxNumber"])), ("Лютик", &*number));
+    assert_eq!(
+        (&after["Version"], text(&after["Type"])),
+        (&json!(2), "Partner"),
+        "INV-IDN-001: the type stays"
+    );
+    assert_ne!(after["UpdatedAt"], before["UpdatedAt"]);
+    assert_eq!(after["CreatedAt"], before["CreatedAt"]);
+
+    let stale = json!({"Name": "Клевер", "Version": 1});
+    operator().put(&tenant.path(""), stale).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    let emptied = operator().put(&tenant.path(""), json!({"Name": "Лютик"})).await.expect(200);
+    assert_eq!(
+        (&emptied["LegalName"], &emptied["TaxNumber"], &emptied["Version"]),
+        (&Value::Null, &Value::Null, &json!(3))
+    );
+}
+
+/// INV-IDN-002: a tax number is one tenant's, until that is archived.
+#[tokio::test]
+async fn a_tax_number_is_free_again_when_its_tenant_is_archived() {
+    let number = tax_number();
+    let body = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});
+    let first = operator().post(TENANTS, body.clone()).await.expect(201);
+    operator().post(TENANTS, body.clone()).await.expect_problem(409, "IDENTITY_TENANT_TAX_NUMBER_TAKEN");
+    let other = create_tenant("Agency").await;
+    let taking = json!({"Name": "y", "TaxNumber": number});
+    operator()
+        .put(&other.path(""), taking.clone())
+        .await
+        .expect_problem(409, "IDENTITY_TENANT_TAX_NUMBER_TAKEN");
+    let stale = with(taking, "Version", 7);
+    operator().put(&other.path(""), stale).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+
+    let path = format!("{TENANTS}/{}", text(&first["Id"]));
+    operator().post(&format!("{path}/suspend"), json!({})).await.expect(200);
+    operator().post(TENANTS, body.clone()).await.expect_problem(409, "IDENTITY_TENANT_TAX_NUMBER_TAKEN");
+    let archived = operator().post(&format!("{path}/archive"), json!({})).await.expect(200);
+    assert_eq!(text(&archived["TaxNumber"]), number);
+    operator().post(TENANTS, body).await.expect(201);
+}
+
+/// The table of moves, and what each leaves behind.
+#[tokio::test]
+async fn a_tenant_moves_as_the_table_says() {
+    let invalid = "IDENTITY_TENANT_INVALID_TRANSITION";
+    let tenant = create_tenant("Developer").await;
+    let ask = async |to: &str, body: Value| operator().post(&tenant.path(&format!("/{to}")), body).await;
+    ask("activate", json!({})).await.expect_problem(409, invalid);
+    ask("suspend", json!({"Version": 9})).await.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    let suspended =
+        ask("suspend", json!({"Reason": " не платит\n\tсовсем ", "Version": 1})).await.expect(200);
+    assert_eq!(
+        (text(&suspended["Status"]), text(&suspended["SuspensionReason"])),
+        ("Suspended", "не платит\n\tсовсем")
+    );
+    assert_eq!(suspended["SuspendedAt"], suspended["UpdatedAt"]);
+    ask("suspend", json!({"Version": 9})).await.expect_problem(409, invalid);
+
+    let active = ask("activate", json!({"Reason": 5})).await.expect(200);
+    assert_eq!(
+        (text(&active["Status"]), &active["SuspendedAt"], &active["SuspensionReason"]),
+        ("Active", &Value::Null, &Value::Null)
+    );
+    ask("suspend", json!({})).await.expect(200);
+    let archived = ask("archive", json!({"Reason": "sold"})).await.expect(200);
+    assert_eq!(
+        (text(&archived["Status"]), &archived["SuspendedAt"], &archived["SuspensionReason"]),
+        ("Archived", &Value::Null, &Value::Null)
+    );
+    assert_eq!(archived["Version"], 5);
+    for to in ["suspend", "activate", "archive"] {
+        ask(to, json!({"Version": 1})).await.expect_problem(409, "IDENTITY_TENANT_ARCHIVED");
+    }
+    let described = operator().put(&tenant.path(""), json!({"Name": "Ромашка"})).await;
+    described.expect_problem(409, "IDENTITY_TENANT_ARCHIVED");
+
+    let fresh = create_tenant("Developer").await;
+    operator().post(&fresh.path("/archive"), json!({})).await.expect(200);
+}
+
+/// A move without a body, or with an empty one of whatever type, is one with `{}`.
+#[tokio::test]
+async fn a_move_needs_no_body() {
+    let tenant = create_tenant("Agency").await;
+    let ask = |to: &str| operator().request(Method::POST, &tenant.path(&format!("/{to}")));
+    send(ask("suspend")).await.expect(200);
+    send(ask("activate").header("content-type", "text/plain")).await.expect(200);
+    send(ask("suspend").header("content-type", "application/json").body("")).await.expect(200);
+    send(ask("activate").header("content-type", "text/plain").body("{}"))
+        .await
+        .expect_problem(415, "UNSUPPORTED_MEDIA_TYPE");
+    send(ask("activate").json(&json!([]))).await.expect_problem(400, "VALIDATION_FAILED");
+    let reason = json!({"Reason": "\u{b}", "Version": "x"});
+    send(ask("archive").json(&reason)).await.expect_refusal("VALIDATION_FAILED", "/Reason", "too_short");
+}
+
+/// No platform locks itself out: nobody suspends or archives the company that their token names.
+#[tokio::test]
+async fn ones_own_tenant_is_not_suspended() {
+    let tenant = create_tenant("Platform").await;
+    let own = service().caller(&holder(Some(tenant.0), &["identity.tenants.manage@platform"]));
+    for to in ["suspend", "archive"] {
+        let path = tenant.path(&format!("/{to}"));
+        own.post(&path, json!({"Version": 9})).await.expect_problem(409, "IDENTITY_OWN_TENANT");
+    }
+    tenant.make("suspend").await;
+    own.post(&tenant.path("/suspend"), json!({})).await.expect_problem(409, "IDENTITY_OWN_TENANT");
+    own.post(&tenant.path("/activate"), json!({})).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_not_there_is_not_found() {
+    for id in [guid(), Uuid::nil()] {
+        let path = format!("{TENANTS}/{id}");
+        let body = json!({"Name": "x", "Email": "a@b.cd"});
+        for answer in [
+            operator().get(&path).await,
+            operator().get(&format!("{TENANTS}/lookup/{id}")).await,
+            operator().put(&path, body.clone()).await,
+            operator().post(&format!("{path}/suspend"), json!({})).await,
+            operator().post(&format!("{path}/activate"), json!({})).await,
+            operator().post(&format!("{path}/archive"), json!({})).await,
+            operator().post(&format!("{path}/administrators"), body.clone()).await,
+        ] {
+            answer.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
+        }
+        let employee = format!("{path}/employees/{}", guid());
+        operator().delete(&employee).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+        assert_eq!(operator().get(&format!("{path}/employees")).await.expect(200)["Items"], json!([]));
+    }
+}
+
+/// INV-IDN-001: the database itself keeps id and type, and removes no tenant.
+#[tokio::test]
+async fn the_database_keeps_tenants() {
+    let tenant = create_tenant("Agency").await;
+    let sql = service().sql().await;
+    for change in [
+        format!("delete from tenant where id = '{}'", tenant.0),
+        format!("update tenant set type = 'Partner' where id = '{}'", tenant.0),
+        format!("update tenant set id = '{}' where id = '{}'", guid(), tenant.0),
+        "truncate tenant cascade".to_owned(),
+    ] {
+        let refused = sql.batch_execute(&change).await.unwrap_err();
+        assert_eq!(refused.code().map(tokio_postgres::error::SqlState::code), Some("23001"), "{change}");
+    }
+}
+
+/// INV-IDN-002, of creates that race with one number: one is 201, nine are 409.
+#[tokio::test]
+async fn of_ten_tenants_one_gets_the_tax_number() {
+    let number = tax_number();
+    let callers: [_; 10] = std::array::from_fn(|_| operator());
+    let body = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});
+    let answers =
+        futures_util::future::join_all(callers.iter().map(|caller| caller.post(TENANTS, body.clone()))).await;
+    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 9));
+    for lost in answers.into_iter().filter(|answer| answer.status == 409) {
+        lost.expect_problem(409, "IDENTITY_TENANT_TAX_NUMBER_TAKEN");
+    }
+}
