@@ -2,12 +2,13 @@
 
 use ::web::{Page, Paging};
 use db::Lookup;
-use diesel::dsl::{Asc, Desc};
+use diesel::dsl::{Asc, Desc, sql};
+use diesel::expression::SqlLiteral;
 use diesel::expression::expression_types::NotSelectable;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::query_dsl::methods::{LimitDsl, OffsetDsl};
-use diesel::sql_types::BigInt;
+use diesel::sql_types::{BigInt, Bool};
 use diesel::{BoxableExpression, Expression, ExpressionMethods, QueryResult};
 use diesel_async::RunQueryDsl;
 use diesel_async::methods::LoadQuery;
@@ -24,6 +25,12 @@ where
     Desc<C>: BoxableExpression<T, Pg, SqlType = NotSelectable> + 'static,
 {
     if paging.descending { Box::new(column.desc()) } else { Box::new(column.asc()) }
+}
+
+/// True. A query with it is planned anew each time, for the values that it has then: where what is looked for decides
+/// which index is the right one, a plan for any value is a bad one.
+pub fn planned_anew() -> SqlLiteral<Bool> {
+    sql("true")
 }
 
 /// One page of `sorted`, and how many are `found` in all; both are asked for at once.

@@ -6,6 +6,7 @@ use auth::{CompanyId, UserId};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
+use service::list;
 use time::OffsetDateTime;
 use values::Private;
 
@@ -63,7 +64,8 @@ pub async fn list(
     filter: AuditFilter,
     paging: &CursorPaging<AuditKey>,
 ) -> Result<CursorPage<AuditEntry>, ::db::Error> {
-    let mut entries = audit_entry::table.select(AuditEntry::as_select()).into_boxed();
+    let mut entries =
+        audit_entry::table.filter(list::planned_anew()).select(AuditEntry::as_select()).into_boxed();
     if let Some(tenant) = filter.tenant_id {
         entries = entries.filter(audit_entry::tenant_id.eq(tenant));
     }

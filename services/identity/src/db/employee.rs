@@ -124,7 +124,7 @@ pub async fn list(
 
 fn found(company: CompanyId, filter: &EmployeeFilter) -> employee_with_roles::BoxedQuery<'static, Pg> {
     let own = employee_with_roles::company_id.eq(company);
-    let mut found = employee_with_roles::table.filter(own).into_boxed();
+    let mut found = employee_with_roles::table.filter(own).filter(list::planned_anew()).into_boxed();
     if let Some(query) = &filter.query {
         found = found.filter(employee_with_roles::search_text.like(query.anywhere()));
     }

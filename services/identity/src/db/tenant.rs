@@ -3,10 +3,10 @@
 use ::db::{Cached, Conn, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::CompanyId;
-use diesel::dsl::sql;
+use diesel::dsl::{not, sql};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Text};
+use diesel::sql_types::{BigInt, Bool, Text, Timestamptz};
 use diesel_async::RunQueryDsl;
 use service::list;
 use strum::{EnumString, VariantNames};
@@ -134,13 +134,17 @@ pub async fn search(
     filter: &TenantFilter,
     paging: &Paging<TenantSort>,
 ) -> Result<Page<Tenant>, ::db::Error> {
-    let order = match paging.sort {
-        TenantSort::CreatedAt => list::by(paging, tenant::created_at),
-        TenantSort::Name => list::by(paging, tenant::lower_name),
+    let way = Way::of(conn, filter).await?;
+    let order = match (paging.sort, way) {
+        (TenantSort::CreatedAt, Way::InOrder) => list::by(paging, tenant::created_at),
+        (TenantSort::Name, Way::InOrder) => list::by(paging, tenant::lower_name),
+        (TenantSort::CreatedAt, Way::ByTrigrams) => {
+            list::by(paging, sql::<Timestamptz>("created_at + interval '0'"))
+        }
+        (TenantSort::Name, Way::ByTrigrams) => list::by(paging, sql::<Text>("lower_name || ''")),
     };
-    let sorted = found(filter).select(Tenant::as_select()).order((order, tenant::id));
-    let counted = found(filter).select(tenant::id);
-    Ok(list::page(conn, paging, sorted, counted).await?)
+    let sorted = found(filter, way).select(Tenant::as_select()).order((order, tenant::id));
+    Ok(list::page(conn, paging, sorted, found(filter, way).select(tenant::id)).await?)
 }
 
 /// So many, for autocomplete: those whose names begin with what is looked for, then the others, each by name.
@@ -149,36 +153,89 @@ pub async fn look_up_some(
     filter: &TenantFilter,
     limit: i64,
 ) -> Result<Vec<TenantReference>, ::db::Error> {
+    let select = |found: tenant::BoxedQuery<'static, Pg>| found.select(TenantReference::as_select());
     let by_name = (tenant::lower_name, tenant::id);
-    let some = |found: tenant::BoxedQuery<'static, Pg>, limit: i64| {
-        found.select(TenantReference::as_select()).order(by_name).limit(limit)
-    };
     let Some(query) = &filter.query else {
-        return Ok(some(found(filter), limit).load(&mut conn).await?);
+        return Ok(select(narrowed(filter)).order(by_name).limit(limit).load(&mut conn).await?);
     };
-    let begins = || tenant::search_text.like(query.beginning());
-    let mut items = some(found(filter).filter(begins()), limit).load(&mut conn).await?;
+    let begins = || tenant::lower_name.like(query.beginning());
+    let mut items =
+        select(narrowed(filter).filter(begins())).order(by_name).limit(limit).load(&mut conn).await?;
     let rest = limit - i64::try_from(items.len()).unwrap_or(limit);
     if rest > 0 {
-        let others = some(found(filter).filter(diesel::dsl::not(begins())), rest);
-        items.extend(others.load::<TenantReference>(&mut conn).await?);
+        let way = Way::of(conn, filter).await?;
+        let others = select(found(filter, way).filter(not(begins()))).limit(rest);
+        items.extend(match way {
+            Way::InOrder => others.order(by_name).load::<TenantReference>(&mut conn).await?,
+            Way::ByTrigrams => {
+                others.order((sql::<Text>("lower_name || ''"), tenant::id)).load(&mut conn).await?
+            }
+        });
     }
     Ok(items)
 }
 
-fn found(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
-    let mut found = tenant::table.into_boxed();
-    if let Some(query) = &filter.query {
-        found = if query.is_short() {
-            let tax_number = tenant::tax_number.like(query.beginning());
-            found.filter(tenant::search_text.like(query.beginning()).or(tax_number))
+/// How what is looked for is found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Walking in the order of the list, or in any, until enough are met.
+    InOrder,
+    /// By the trigrams of all that have it, which are then sorted: by an expression, so that nobody walks in order.
+    ByTrigrams,
+}
+
+/// Of what one in so many tenants has enough is soon met.
+const COMMON: i64 = 5;
+
+/// How many of a thousandth of all tenants have a text, and how many these are.
+#[derive(QueryableByName)]
+struct Sample {
+    #[diesel(sql_type = BigInt)]
+    found: i64,
+    #[diesel(sql_type = BigInt)]
+    looked_at: i64,
+}
+
+impl Way {
+    /// A plan that suits what is common takes seconds for what is rare, and the reverse, and the planner's guess at a text is
+    /// rough. So a sample says what it is; of few tenants, of which it has none, either way is short.
+    async fn of(mut conn: Lookup<'_>, filter: &TenantFilter) -> QueryResult<Self> {
+        let Some(query) = filter.query.as_ref().filter(|query| !query.is_short()) else {
+            return Ok(Self::InOrder);
+        };
+        let sample = "select count(*) filter (where search_text like $1) as found, count(*) as looked_at \
+            from tenant tablesample system (0.1)";
+        let sample = Cached(diesel::sql_query(sample).bind::<Text, _>(query.anywhere()));
+        let Sample { found, looked_at } = sample.get_result(&mut conn).await?;
+        Ok(if found > 0 && found * COMMON >= looked_at { Self::InOrder } else { Self::ByTrigrams })
+    }
+}
+
+/// What a filter finds.
+fn found(filter: &TenantFilter, way: Way) -> tenant::BoxedQuery<'static, Pg> {
+    let found = narrowed(filter);
+    let Some(query) = &filter.query else { return found };
+    if query.is_short() {
+        let begins = tenant::lower_name.like(query.beginning());
+        return if query.is_number() {
+            found.filter(begins.or(tenant::tax_number.like(query.beginning())))
         } else {
-            let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(")
-                .bind::<Text, _>(query.text().to_owned())
-                .sql(")");
-            found.filter(trigrams).filter(tenant::search_text.like(query.anywhere()))
+            found.filter(begins)
         };
     }
+    let found = found.filter(tenant::search_text.like(query.anywhere()));
+    match way {
+        Way::InOrder => found,
+        Way::ByTrigrams => {
+            let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(");
+            found.filter(trigrams.bind::<Text, _>(query.text().to_owned()).sql(")"))
+        }
+    }
+}
+
+/// What a filter finds by all but its query.
+fn narrowed(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
+    let mut found = tenant::table.filter(list::planned_anew()).into_boxed();
     if let Some(types) = &filter.types {
         found = found.filter(tenant::type_.eq_any(types.clone()));
     }

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Code, Email, Line, Private};
 
-use super::{ChangedField, fold, lower};
+use super::{ChangedField, fold};
 use crate::db::schema::employee_with_roles;
 use crate::error::EMPLOYEE_INVALID_TRANSITION;
 
@@ -68,7 +68,7 @@ impl Employee {
 
     /// By which lists sort it.
     pub fn lower_name(&self) -> String {
-        lower(self.name.expose().as_str())
+        fold(self.name.expose().as_str())
     }
 
     /// By which it is one in its company (INV-IDN-005).

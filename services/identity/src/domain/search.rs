@@ -5,12 +5,8 @@ use values::{Line, Private};
 /// What somebody looks for.
 pub type SearchText = Private<Line<0, 100>>;
 
-/// The lower-case form, by which lists are sorted.
-pub fn lower(text: &str) -> String {
-    text.to_lowercase()
-}
-
-/// The same for all letter cases of a text: `Σ`, `σ` and `ς` are one letter, and `ß` is `SS`.
+/// The lower-case form, by which words are found and lists are sorted: the same for all letter cases of a text. `Σ`, `σ`
+/// and `ς` are one letter, and `ß` is `SS`.
 pub fn fold(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
@@ -34,6 +30,11 @@ impl Fold {
 
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether a number may begin with it.
+    pub fn is_number(&self) -> bool {
+        self.text.bytes().all(|byte| byte.is_ascii_digit())
     }
 
     /// Whether only beginnings count.

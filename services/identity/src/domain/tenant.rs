@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::ObjectBuilder;
 use values::{Checked, Code, Invalid, Line, Lines, Private, Rule};
 
-use super::{ChangedField, fold, lower};
+use super::{ChangedField, fold};
 use crate::db::schema::tenant;
 use crate::error::{OWN_TENANT, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENANT_NOT_ACTIVE};
 
@@ -125,7 +125,7 @@ impl Tenant {
 
     /// By which lists sort it.
     pub fn lower_name(&self) -> String {
-        lower(self.name.as_str())
+        fold(self.name.as_str())
     }
 
     /// In which it is found. What stands between the parts is in nobody's words.

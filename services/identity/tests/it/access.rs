@@ -45,7 +45,7 @@ const TABLE: &str = "
 /// A developer with an administrator and somebody who edits content, and a request that concerns them.
 async fn prepare(operation: &str) -> Case {
     let tenant = create_tenant("Developer").await;
-    let (admin, bob) = (tenant.admin().await, tenant.employee().await);
+    let (admin, bob, colleague) = (tenant.admin().await, tenant.employee().await, tenant.employee().await);
     let granted = if operation == "add_role_to_employee" { 2 } else { 9 };
     crate::add_role(&tenant.partner(), bob, 9).await.expect(204);
     match operation {
@@ -95,7 +95,10 @@ async fn prepare(operation: &str) -> Case {
                     holder(company, &["identity.employee-roles.manage@elsewhere", "identity.employee-roles"]),
                 ],
             ),
-            ("colleague", vec![crate::claims_of(bob).await, holder(company, &[]), Claims::user(guid())]),
+            (
+                "colleague",
+                vec![crate::claims_of(colleague).await, holder(company, &[]), Claims::user(guid())],
+            ),
         ],
     }
 }
