@@ -58,7 +58,7 @@ impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for Js
     }
 }
 
-/// A request body as [`Json`], which may also be left out or be `null`: that is as good as `{}`.
+/// A request body as [`Json`], which may also be left out: that is as good as `{}`.
 pub struct OptionalJson<T, const LIMIT: usize = DEFAULT_LIMIT>(pub T);
 
 impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for OptionalJson<T, LIMIT> {
@@ -72,7 +72,6 @@ impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for Op
             match body.trim_ascii() {
                 [] => decode_whole(b"{}").map(Self),
                 _ if !is_json(&request) => Err(Problem::unsupported_media_type()),
-                b"null" => decode_whole(b"{}").map(Self),
                 body => decode_whole(body).map(Self),
             }
         })

@@ -52,7 +52,7 @@ async fn prepare(operation: &str) -> Case {
         "activate_tenant" => drop(tenant.make("suspend").await),
         "activate_employee" => {
             let path = format!("{}/suspend", employee_path(bob));
-            tenant.partner().post(&path, Value::Null).await.expect(200);
+            tenant.partner().post(&path, json!({})).await.expect(200);
         }
         _ => {}
     }
@@ -154,7 +154,7 @@ async fn answers(partner: &Client, user: Uuid) -> Vec<Value> {
     for answer in [
         partner.get(&path).await,
         partner.put(&path, body).await,
-        partner.post(&format!("{path}/suspend"), Value::Null).await,
+        partner.post(&format!("{path}/suspend"), json!({})).await,
         partner.delete(&path).await,
         partner.get(&format!("{}/{user}/roles", crate::ROLES)).await,
         crate::add_role(partner, user, 7).await,

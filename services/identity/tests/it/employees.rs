@@ -108,7 +108,7 @@ async fn an_employee_is_suspended_and_activated() {
     );
     ask("suspend", json!({})).await.expect_problem(409, invalid);
     assert_eq!(tenant.read().await["EmployeesCount"], 1, "INV-IDN-011");
-    assert_eq!(ask("activate", Value::Null).await.expect(200)["Status"], "Active");
+    assert_eq!(ask("activate", json!({})).await.expect(200)["Status"], "Active");
 }
 
 /// `DELETE E`: nothing is left; a repeat is 404; the person may work elsewhere.

@@ -81,7 +81,7 @@ async fn of_the_last_two_administrators_one_stays() {
                 let (partner, path) = (tenant.partner(), employee_path(user));
                 match way {
                     "role" => take_role(&partner, user, 1).await,
-                    "suspension" => partner.post(&format!("{path}/suspend"), Value::Null).await,
+                    "suspension" => partner.post(&format!("{path}/suspend"), json!({})).await,
                     "removal" => partner.delete(&path).await,
                     _ => operator().delete(&tenant.path(&format!("/employees/{user}"))).await,
                 }

@@ -120,8 +120,8 @@ async fn a_search_is_filtered() {
     .await;
     let all = by.get(&format!("{TENANTS}/search?Sort=CreatedAt")).await.expect(200);
     let id = |at: usize| text(&all["Items"][at]["Id"]).to_owned();
-    by.post(&format!("{TENANTS}/{}/suspend", id(0)), Value::Null).await.expect(200);
-    by.post(&format!("{TENANTS}/{}/archive", id(1)), Value::Null).await.expect(200);
+    by.post(&format!("{TENANTS}/{}/suspend", id(0)), json!({})).await.expect(200);
+    by.post(&format!("{TENANTS}/{}/archive", id(1)), json!({})).await.expect(200);
     let (second, third) = (text(&all["Items"][1]["CreatedAt"]), text(&all["Items"][2]["CreatedAt"]));
     for (query, found) in [
         ("Types=Agency,Platform".to_owned(), vec!["one", "four"]),

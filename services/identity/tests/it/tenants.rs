@@ -176,7 +176,9 @@ async fn a_move_needs_no_body() {
     send(ask("activate").header("content-type", "text/plain").body("{}"))
         .await
         .expect_problem(415, "UNSUPPORTED_MEDIA_TYPE");
-    send(ask("activate").json(&json!([]))).await.expect_problem(400, "VALIDATION_FAILED");
+    for wrong in [json!([]), Value::Null] {
+        send(ask("activate").json(&wrong)).await.expect_problem(400, "VALIDATION_FAILED");
+    }
     let reason = json!({"Reason": "\u{b}", "Version": "x"});
     send(ask("archive").json(&reason)).await.expect_refusal("VALIDATION_FAILED", "/Reason", "too_short");
 }
