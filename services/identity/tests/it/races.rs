@@ -1,7 +1,7 @@
 //! What holds when requests race.
 
 use futures_util::future::{join, join_all};
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::client::Answer;
 
 use crate::{

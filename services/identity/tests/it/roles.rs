@@ -1,7 +1,7 @@
 //! Roles: which there are, who has which, who may give which.
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::client::send;
 
 use crate::{

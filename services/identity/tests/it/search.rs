@@ -1,6 +1,6 @@
 //! Finding tenants.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::client::Client;
 use testkit::service::Running;
 
