@@ -137,7 +137,7 @@ impl<const MAX: usize> Rule for EmailAddress<MAX> {
     }
 
     fn schema(text: ObjectBuilder) -> ObjectBuilder {
-        text.format(Some(utoipa::openapi::SchemaFormat::KnownFormat(utoipa::openapi::KnownFormat::Email)))
+        text.format(Some(utoipa::openapi::SchemaFormat::KnownFormat(utoipa::openapi::KnownFormat::IdnEmail)))
             .min_length(Some(1))
             .max_length(Some(MAX))
             .examples(["anna@example.org"])
