@@ -121,7 +121,9 @@ create table audit_entry (
     to_status text collate "C",
     changed_fields text[] not null,
     reason text check (char_length(reason) between 1 and 1000),
-    trace_id text collate "C"
+    trace_id text collate "C",
+    -- An entry is of the moment of its change and stands from the commit on: a walk leaves out what was committed later.
+    added_in bigint not null default pg_current_xact_id()::text::bigint
 );
 create index audit_entry_at on audit_entry (at, id);
 create index audit_entry_tenant on audit_entry (tenant_id, at, id);

@@ -4,22 +4,47 @@ use ::db::{Cached, Lookup, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::{CompanyId, UserId};
 use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Timestamptz};
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 use service::list;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use values::Private;
 
 use super::schema::audit_entry;
 use crate::domain::{AuditAction, AuditEntry, AuditEntryId, SubjectId};
 
-/// By which the log is sorted, newest first.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// By which the log is sorted, newest first, in a walk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditKey {
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
     pub id: AuditEntryId,
+    walk: Walk,
 }
+
+/// What had been committed when a walk began: an entry is of the moment of its change, and stands from the commit on.
+#[derive(Clone, Debug, Serialize, Deserialize, QueryableByName)]
+struct Walk {
+    #[serde(with = "time::serde::rfc3339")]
+    #[diesel(sql_type = Timestamptz)]
+    began: OffsetDateTime,
+    /// The transactions from here on came later.
+    #[diesel(sql_type = BigInt)]
+    next: i64,
+    /// Those before it that had not ended.
+    #[diesel(sql_type = Array<BigInt>)]
+    open: Vec<i64>,
+}
+
+/// Longer than any transaction lasts. Of older entries it is not asked which transaction added them: a restored
+/// database counts its transactions anew.
+const SETTLED: Duration = Duration::HOUR;
+
+const WALK: &str = "\
+    select clock_timestamp() as began, pg_snapshot_xmax(now)::text::bigint as next, \
+        array(select open::text::bigint from pg_snapshot_xip(now) as open) as open \
+    from pg_current_snapshot() as now";
 
 /// Which entries are asked for.
 #[derive(Debug, Default)]
@@ -58,7 +83,18 @@ pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// One page, newest first. What is added meanwhile is newer than where a walk has come.
+/// Whether an entry is in this log: only of these are cursors given out.
+pub async fn has(
+    mut conn: Lookup<'_>,
+    tenant: Option<CompanyId>,
+    key: &AuditKey,
+) -> Result<bool, ::db::Error> {
+    let entry = audit_entry::table.find(key.id).filter(audit_entry::at.eq(key.at));
+    let found: Option<CompanyId> = entry.select(audit_entry::tenant_id).first(&mut conn).await.optional()?;
+    Ok(found.is_some_and(|found| tenant.is_none_or(|tenant| tenant == found)))
+}
+
+/// One page, newest first, of what stood when the walk began.
 pub async fn list(
     mut conn: Lookup<'_>,
     filter: AuditFilter,
@@ -84,12 +120,21 @@ pub async fn list(
     if let Some(to) = filter.to {
         entries = entries.filter(audit_entry::at.lt(to));
     }
-    if let Some(AuditKey { at, id }) = paging.after {
+    if let Some(&AuditKey { at, id, .. }) = paging.after.as_ref() {
         // The first is what an index is read by.
         let is_older = audit_entry::at.lt(at).or(audit_entry::id.lt(id));
         entries = entries.filter(audit_entry::at.le(at)).filter(is_older);
     }
+    let walk = match &paging.after {
+        Some(key) => key.walk.clone(),
+        None => Cached(diesel::sql_query(WALK)).get_result(&mut conn).await?,
+    };
+    let is_committed = audit_entry::added_in
+        .lt(walk.next)
+        .and(audit_entry::added_in.ne_all(walk.open.clone()))
+        .or(audit_entry::at.lt(walk.began - SETTLED));
+    entries = entries.filter(is_committed);
     let newest_first = (audit_entry::at.desc(), audit_entry::id.desc());
     let found = entries.order(newest_first).limit(paging.limit()).load(&mut conn).await?;
-    Ok(paging.page(found, |last| AuditKey { at: last.at, id: last.id }))
+    Ok(paging.page(found, |last: &AuditEntry| AuditKey { at: last.at, id: last.id, walk }))
 }

@@ -87,6 +87,7 @@ diesel::table! {
         changed_fields -> Array<Text>,
         reason -> Nullable<Text>,
         trace_id -> Nullable<Text>,
+        added_in -> Int8,
     }
 }
 

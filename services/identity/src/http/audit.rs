@@ -1,12 +1,13 @@
 //! The audit log, whole and of one's own company.
 
-use ::web::{Both, Check, CursorPage, CursorPaging, Fields, Filter, Several};
+use ::web::{Both, Check, CursorPage, CursorPaging, FieldError, Fields, Filter, Problem, Several};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Permitted, UserId};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
+use values::Invalid;
 
 use crate::app::App;
 use crate::db;
@@ -63,6 +64,25 @@ impl ListCompanyAudit {
 
 type Asked<F> = Both<Both<F, Filter<ListCompanyAudit>>, CursorPaging<AuditKey>>;
 
+/// One page of the log that is one's own to read: of a company, or the whole.
+async fn page(
+    app: &App,
+    own: Option<CompanyId>,
+    filter: AuditFilter,
+    paging: CursorPaging<AuditKey>,
+) -> Result<web::Json<CursorPage<AuditEntry>>, Error> {
+    let conn = app.db.conn().await?;
+    if let Some(after) = &paging.after
+        && !db::audit::has(&conn, own, after).await?
+    {
+        let invalid = Invalid::new("unknown_value");
+        return Err(
+            Problem::validation_failed(vec![FieldError { field: "/Cursor".to_owned(), invalid }]).into()
+        );
+    }
+    Ok(web::Json(db::audit::list(&conn, filter, &paging).await?))
+}
+
 /// Read the audit log.
 ///
 /// Newest first. Who follows the cursors meets what stood when they began, each entry once.
@@ -76,8 +96,7 @@ pub async fn list_audit(
     _: Permitted<ReadTenants>,
     Both(Both(whose, Filter(asked)), paging): Asked<::web::Query<ListAudit>>,
 ) -> Result<impl Responder, Error> {
-    let conn = app.db.conn().await?;
-    Ok(web::Json(db::audit::list(&conn, asked.of(whose.0.tenant_id), &paging).await?))
+    page(&app, None, asked.of(whose.0.tenant_id), paging).await
 }
 
 /// Read the audit log of my company.
@@ -93,6 +112,6 @@ pub async fn list_company_audit(
     permitted: Permitted<ManageEmployees>,
     Both(Filter(asked), paging): Both<Filter<ListCompanyAudit>, CursorPaging<AuditKey>>,
 ) -> Result<impl Responder, Error> {
-    let conn = app.db.conn().await?;
-    Ok(web::Json(db::audit::list(&conn, asked.of(Some(permitted.granted)), &paging).await?))
+    let own = Some(permitted.granted);
+    page(&app, own, asked.of(own), paging).await
 }
