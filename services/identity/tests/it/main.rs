@@ -11,12 +11,17 @@ mod claims;
 mod documents;
 mod employees;
 mod events;
+mod hostile;
 mod me;
 mod privacy;
 mod races;
+mod refusals;
 mod roles;
 mod search;
+mod standing;
 mod tenants;
+mod walks;
+mod words;
 
 use std::sync::OnceLock;
 

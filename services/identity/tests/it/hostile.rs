@@ -1,0 +1,463 @@
+//! What nobody in their right mind sends: ids of others, bodies at the limit, odd texts, odd addresses.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client, send};
+
+use crate::{
+    EMPLOYEES, ROLES, TENANTS, create_tenant, each, email, employee_path, guid, operator, role, tax_number,
+    text,
+};
+
+const INVALID: &str = "VALIDATION_FAILED";
+const LIMIT: usize = 64 * 1024;
+
+async fn raw(by: &Client, method: Method, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+    send(by.request(method, path).header("content-type", "application/json").body(body)).await
+}
+
+/// Another company's employee is answered like nobody, with the same body.
+#[tokio::test]
+async fn another_companys_employee_is_answered_like_nobody() {
+    let (own, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let (stranger, by) = (other.admin().await.id, own.admin().await.client);
+    let calls = |user| {
+        let employee = employee_path(user);
+        let roles = format!("{ROLES}/{user}/roles");
+        vec![
+            (Method::GET, employee.clone(), Value::Null),
+            (Method::PUT, employee.clone(), json!({"Name": "x", "Email": email()})),
+            (Method::PUT, employee.clone(), json!({"Name": "x", "Email": email(), "Version": 1})),
+            (Method::POST, format!("{employee}/suspend"), json!({"Version": 1})),
+            (Method::POST, format!("{employee}/activate"), json!({})),
+            (Method::DELETE, employee, Value::Null),
+            (Method::GET, roles.clone(), Value::Null),
+            (Method::POST, format!("{roles}/{}/add", role(7)), Value::Null),
+            (Method::POST, format!("{roles}/{}/add", role(6)), Value::Null),
+            (Method::POST, format!("{roles}/{}/add", role(99)), Value::Null),
+            (Method::DELETE, format!("{roles}/{}", role(6)), Value::Null),
+            (Method::DELETE, format!("{roles}/{}", role(99)), Value::Null),
+        ]
+    };
+    let ask = async |(method, path, body): (Method, String, Value)| {
+        let request = by.request(method, &path);
+        let answer = send(if body.is_null() { request } else { request.json(&body) }).await;
+        let mut problem = answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+        assert_eq!(problem["instance"], path);
+        // The address that was asked for, and the request's own trace: the caller knows both.
+        problem["instance"] = Value::Null;
+        problem["traceId"] = Value::Null;
+        problem
+    };
+    let before = other.entries().await;
+    for (theirs, nobodys) in calls(stranger).into_iter().zip(calls(guid())) {
+        let what = theirs.clone();
+        assert_eq!(ask(theirs).await, ask(nobodys).await, "{what:?}");
+    }
+    assert_eq!(other.entries().await, before);
+    let found = by.get(EMPLOYEES).await.expect(200);
+    assert!(!each(&found["Items"], "Id").contains(&&json!(stranger)));
+}
+
+/// Bodies end at 64 KiB, to the byte.
+#[tokio::test]
+async fn a_body_ends_at_64_kib() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, operator, user) = (tenant.partner(), operator(), tenant.employee().await);
+    let padded = |body: Value, length: usize| {
+        let body = body.to_string();
+        format!("{}{}}}", &body[..body.len() - 1], " ".repeat(length - body.len()))
+    };
+    let somebody = || json!({"Name": "x", "Email": email()});
+    let employee = employee_path(user);
+    for (by, method, path, body) in [
+        (&operator, Method::POST, TENANTS.to_owned(), json!({"Name": "x", "Type": "Agency"})),
+        (&operator, Method::PUT, tenant.path(""), json!({"Name": "x"})),
+        (&operator, Method::POST, tenant.path("/suspend"), json!({})),
+        (&operator, Method::POST, tenant.path("/activate"), json!({})),
+        (&operator, Method::POST, tenant.path("/administrators"), somebody()),
+        (&partner, Method::POST, EMPLOYEES.to_owned(), somebody()),
+        (&partner, Method::PUT, employee.clone(), somebody()),
+        (&partner, Method::POST, format!("{employee}/suspend"), json!({})),
+        (&partner, Method::POST, format!("{employee}/activate"), json!({})),
+        (&operator, Method::POST, tenant.path("/archive"), json!({})),
+    ] {
+        let too_large = raw(by, method.clone(), &path, padded(body.clone(), LIMIT + 1)).await;
+        too_large.expect_problem(413, "PAYLOAD_TOO_LARGE");
+        let fits = raw(by, method.clone(), &path, padded(body, LIMIT)).await;
+        assert!(fits.status < 300, "{method} {path}: {}", fits.text);
+    }
+}
+
+/// A body that may be left out may also be empty, or `{}`, or have members that mean nothing here.
+#[tokio::test]
+async fn a_body_that_may_be_left_out_is_an_object_if_it_is_there() {
+    let tenant = create_tenant("Agency").await;
+    let suspend = tenant.path("/suspend");
+    for wrong in ["[]", "1", "\"x\"", "{", "[{}]"] {
+        raw(&operator(), Method::POST, &suspend, wrong).await.expect_problem(400, INVALID);
+    }
+    let untyped = send(operator().request(Method::POST, &suspend).body("{}")).await;
+    untyped.expect_problem(415, "UNSUPPORTED_MEDIA_TYPE");
+    send(operator().request(Method::POST, &suspend)).await.expect(200);
+    raw(&operator(), Method::POST, &tenant.path("/activate"), "").await.expect(200);
+    let nulls = json!({"Reason": null, "Version": null, "Status": "Active", "SuspendedAt": 1});
+    let suspended = operator().post(&suspend, nulls).await.expect(200);
+    assert_eq!((&suspended["SuspensionReason"], &suspended["Status"]), (&Value::Null, &json!("Suspended")));
+    // `activate` has no Reason: one is ignored, whatever it is.
+    operator().post(&tenant.path("/activate"), json!({"Reason": 1})).await.expect(200);
+}
+
+/// A control character in any text is 400, but for line breaks and tabs inside `Reason`.
+#[tokio::test]
+async fn control_characters_are_refused() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, user) = (tenant.partner(), tenant.employee().await);
+    let controls: Vec<char> = (0..=0x9f).filter_map(char::from_u32).filter(|c| c.is_control()).collect();
+    assert_eq!(controls.len(), 65);
+    for control in controls {
+        let text = format!("a{control}b");
+        for member in ["Name", "LegalName"] {
+            let mut body = json!({"Name": "x", "Type": "Agency"});
+            body[member] = json!(text);
+            let field = format!("/{member}");
+            operator().post(TENANTS, body.clone()).await.expect_refusal(
+                INVALID,
+                &field,
+                "forbidden_character",
+            );
+            operator().put(&tenant.path(""), body).await.expect_refusal(
+                INVALID,
+                &field,
+                "forbidden_character",
+            );
+        }
+        for (by, path) in [(&partner, EMPLOYEES.to_owned()), (&operator(), tenant.path("/administrators"))] {
+            let answer = by.post(&path, json!({"Name": text, "Email": email()})).await;
+            answer.expect_refusal(INVALID, "/Name", "forbidden_character");
+            let answer = by.post(&path, json!({"Name": "x", "Email": format!("{text}@example.org")})).await;
+            answer.expect_refusal(INVALID, "/Email", "forbidden_character");
+        }
+        let answer = partner.put(&employee_path(user), json!({"Name": text, "Email": email()})).await;
+        answer.expect_refusal(INVALID, "/Name", "forbidden_character");
+        for to in ["suspend", "archive"] {
+            if !matches!(control, '\n' | '\r' | '\t') {
+                let answer = operator().post(&tenant.path(&format!("/{to}")), json!({"Reason": text})).await;
+                answer.expect_refusal(INVALID, "/Reason", "forbidden_character");
+            }
+        }
+    }
+    let reason = "a\r\n\tb\nc";
+    let suspended =
+        operator().post(&tenant.path("/suspend"), json!({"Reason": format!(" {reason} ")})).await.expect(200);
+    assert_eq!(suspended["SuspensionReason"], reason);
+    assert_eq!(tenant.entries().await.last().unwrap()["Reason"], reason);
+}
+
+/// A broken UTF-16 surrogate, and bytes that are no UTF-8, are 400.
+#[tokio::test]
+async fn text_that_is_no_unicode_is_refused() {
+    let tenant = create_tenant("Agency").await;
+    let partner = tenant.partner();
+    for escape in ["\\ud800", "\\udc00", "\\udc00\\ud800", "\\ud800x"] {
+        for (by, method, path, body) in [
+            (
+                &operator(),
+                Method::POST,
+                TENANTS.to_owned(),
+                format!("{{\"Type\":\"Agency\",\"Name\":\"{escape}\"}}"),
+            ),
+            (&operator(), Method::POST, tenant.path("/suspend"), format!("{{\"Reason\":\"a{escape}\"}}")),
+            (
+                &partner,
+                Method::POST,
+                EMPLOYEES.to_owned(),
+                format!("{{\"Email\":\"a@b.cd\",\"Name\":\"{escape}\"}}"),
+            ),
+        ] {
+            raw(by, method, &path, body).await.expect_problem(400, INVALID);
+        }
+    }
+    let bytes =
+        raw(&operator(), Method::POST, TENANTS, &b"{\"Type\":\"Agency\",\"Name\":\"\xff\"}"[..]).await;
+    bytes.expect_refusal(INVALID, "", "malformed");
+    let paired =
+        raw(&operator(), Method::POST, TENANTS, "{\"Type\":\"Agency\",\"Name\":\"\\ud83c\\udfe0\"}").await;
+    assert_eq!(paired.expect(201)["Name"], "🏠");
+}
+
+/// Trimmed texts are counted and stored without the white space at their ends, in Unicode scalar values.
+#[tokio::test]
+async fn texts_are_trimmed_and_then_counted() {
+    let tenant = create_tenant("Agency").await;
+    let partner = tenant.partner();
+    let of = |count: usize| "🏠".repeat(count);
+    let around = |text: String| format!(" \u{a0}\u{2003}{text}\u{3000} ");
+    let made = operator()
+        .post(TENANTS, json!({"Name": around(of(256)), "LegalName": around(of(512)), "Type": "Agency"}))
+        .await
+        .expect(201);
+    assert_eq!((text(&made["Name"]), text(&made["LegalName"])), (&*of(256), &*of(512)));
+    let made =
+        partner.post(EMPLOYEES, json!({"Name": around(of(256)), "Email": around(email())})).await.expect(201);
+    assert_eq!(text(&made["Name"]), of(256));
+    assert!(!text(&made["Email"]).contains(char::is_whitespace));
+    let suspended =
+        operator().post(&tenant.path("/suspend"), json!({"Reason": around(of(1000))})).await.expect(200);
+    assert_eq!(text(&suspended["SuspensionReason"]), of(1000));
+    for (name, legal_name, field, why) in [
+        (of(257), of(1), "/Name", "too_long"),
+        (of(1), of(513), "/LegalName", "too_long"),
+        (String::new(), of(1), "/Name", "too_short"),
+        (around(String::new()), of(1), "/Name", "too_short"),
+        (of(1), String::new(), "/LegalName", "too_short"),
+        (of(1), around(String::new()), "/LegalName", "too_short"),
+    ] {
+        let body = json!({"Name": name, "LegalName": legal_name, "Type": "Agency"});
+        operator().post(TENANTS, body.clone()).await.expect_refusal(INVALID, field, why);
+        operator().put(&tenant.path(""), body).await.expect_refusal(INVALID, field, why);
+    }
+    for (reason, why) in
+        [(String::new(), "too_short"), (around(String::new()), "too_short"), (of(1001), "too_long")]
+    {
+        for to in ["suspend", "archive"] {
+            let answer = operator().post(&tenant.path(&format!("/{to}")), json!({"Reason": reason})).await;
+            answer.expect_refusal(INVALID, "/Reason", why);
+        }
+    }
+}
+
+/// `TaxNumber`: 10 or 12 ASCII digits.
+#[tokio::test]
+async fn a_tax_number_has_ten_or_twelve_ascii_digits() {
+    for wrong in [
+        "",
+        "1",
+        "123456789",
+        "12345678901",
+        "1234567890123",
+        " 1234567890",
+        "1234567890 ",
+        "123456789a",
+        "-123456789",
+        "+123456789",
+        "１２３４５６７８９０",
+        "١٢٣٤٥٦٧٨٩٠",
+        "1234567.90",
+        "1234567890\0",
+        "1234567890\n",
+    ] {
+        let answer =
+            operator().post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": wrong})).await;
+        answer.expect_refusal(INVALID, "/TaxNumber", "bad_tax_number");
+    }
+    for wrong in [json!(1_234_567_890), json!(true), json!([]), json!({})] {
+        let answer =
+            operator().post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": wrong})).await;
+        answer.expect_refusal(INVALID, "/TaxNumber", "invalid_type");
+    }
+    for right in [tax_number(), tax_number()[..10].to_owned()] {
+        let made = operator()
+            .post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": right}))
+            .await
+            .expect(201);
+        assert_eq!(made["TaxNumber"], right);
+    }
+}
+
+/// Email: parsed as an address, shown as written.
+#[tokio::test]
+async fn an_address_is_parsed_and_shown_as_written() {
+    let partner = create_tenant("Agency").await.partner();
+    for written in [
+        "Anna.Smith@Example.ORG",
+        "a+tag@example.org",
+        "иван@пример.рф",
+        "o'brien@example.org",
+        "a@sub.sub.example.co",
+        "\"a b\"@example.org",
+        "x@xn--e1afmkfd.xn--p1ai",
+        "_@example.org",
+    ] {
+        let made =
+            partner.post(EMPLOYEES, json!({"Name": "x", "Email": format!(" {written} ")})).await.expect(201);
+        assert_eq!(made["Email"], written);
+    }
+    let long = format!("{}@{}.org", "a".repeat(64), vec!["b".repeat(60); 4].join("."));
+    for wrong in [
+        "",
+        "x",
+        "@",
+        "a@",
+        "@example.org",
+        "a@b@example.org",
+        "a b@example.org",
+        "a@exa mple.org",
+        "a..b@example.org",
+        ".a@example.org",
+        "a.@example.org",
+        "a@.org",
+        "a@example..org",
+        "a@-example.org",
+        "Anna <a@example.org>",
+        "a@example.org,b@example.org",
+        "mailto:a@example.org ",
+        "a@example.org\u{200b}",
+        "a@[127.0.0.1]",
+        long.as_str(),
+    ] {
+        let answer = partner.post(EMPLOYEES, json!({"Name": "x", "Email": wrong})).await;
+        let problem = answer.expect_problem(400, INVALID);
+        assert_eq!(each(&problem["errors"], "field"), [&json!("/Email")], "{wrong}");
+    }
+}
+
+/// INV-IDN-005: whatever the letter case, in any script; in another company the address is free.
+#[tokio::test]
+async fn an_address_is_one_employees_in_any_letter_case() {
+    let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    for (one, another) in [
+        ("anna@example.org", "ANNA@Example.ORG"),
+        ("иван@пример.рф", "ИВАН@ПРИМЕР.РФ"),
+        ("οδος@example.org", "ΟΔΟΣ@example.org"),
+        ("straße@example.org", "STRAẞE@example.org"),
+    ] {
+        tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": one})).await.expect(201);
+        let taken = tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": another})).await;
+        taken.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
+        other.partner().post(EMPLOYEES, json!({"Name": "x", "Email": another})).await.expect(201);
+    }
+    // One's own address in another letter case is a change, and nobody else's.
+    let found = tenant.partner().get(&format!("{EMPLOYEES}?Query=anna")).await.expect(200);
+    let path = employee_path(text(&found["Items"][0]["Id"]).parse().unwrap());
+    let changed =
+        tenant.partner().put(&path, json!({"Name": "x", "Email": "Anna@example.org"})).await.expect(200);
+    assert_eq!((&changed["Email"], &changed["Version"]), (&json!("Anna@example.org"), &json!(2)));
+}
+
+/// Conventions: a mistyped or missing member is 400, and a 400 tells of every faulty member.
+#[tokio::test]
+async fn every_faulty_member_is_told_at_once() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, user) = (tenant.partner(), tenant.employee().await);
+    let long = "x".repeat(2000);
+    for (by, method, path, body, fields) in [
+        (&operator(), Method::POST, TENANTS.to_owned(), json!({}), vec!["/Name", "/Type"]),
+        (
+            &operator(),
+            Method::POST,
+            TENANTS.to_owned(),
+            json!({"Name": "", "LegalName": long, "Type": "developer", "TaxNumber": "1"}),
+            vec!["/LegalName", "/Name", "/TaxNumber", "/Type"],
+        ),
+        (
+            &operator(),
+            Method::POST,
+            TENANTS.to_owned(),
+            json!({"Name": 1, "LegalName": [], "Type": null, "TaxNumber": {}}),
+            vec!["/LegalName", "/Name", "/TaxNumber", "/Type"],
+        ),
+        (
+            &operator(),
+            Method::PUT,
+            tenant.path(""),
+            json!({"Name": null, "LegalName": "", "TaxNumber": "x", "Version": "1"}),
+            vec!["/LegalName", "/Name", "/TaxNumber", "/Version"],
+        ),
+        (
+            &operator(),
+            Method::POST,
+            tenant.path("/suspend"),
+            json!({"Reason": long, "Version": 1.5}),
+            vec!["/Reason", "/Version"],
+        ),
+        (
+            &operator(),
+            Method::POST,
+            tenant.path("/archive"),
+            json!({"Reason": 1, "Version": true}),
+            vec!["/Reason", "/Version"],
+        ),
+        (&operator(), Method::POST, tenant.path("/activate"), json!({"Version": "x"}), vec!["/Version"]),
+        (
+            &operator(),
+            Method::POST,
+            tenant.path("/administrators"),
+            json!({"UserId": "x", "Name": "\0", "Email": "x"}),
+            vec!["/Email", "/Name", "/UserId"],
+        ),
+        (&partner, Method::POST, EMPLOYEES.to_owned(), json!({"name": "x"}), vec!["/Email", "/Name"]),
+        (
+            &partner,
+            Method::PUT,
+            employee_path(user),
+            json!({"Name": long, "Email": 1, "Version": []}),
+            vec!["/Email", "/Name", "/Version"],
+        ),
+    ] {
+        let answer = send(by.request(method.clone(), &path).json(&body)).await;
+        let problem = answer.expect_problem(400, INVALID);
+        let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+        told.sort_unstable();
+        assert_eq!(told, fields, "{method} {path} {body}");
+    }
+}
+
+/// Conventions: unknown members are ignored, and what identity makes is made by identity.
+#[tokio::test]
+async fn nobody_sends_what_identity_makes() {
+    let forged = json!({
+        "Name": "x", "Type": "Agency", "Email": email(), "Id": guid(), "Status": "Archived", "EmployeesCount": 7, "Version": 9,
+        "CreatedAt": "2001-01-01T00:00:00Z", "RoleCodes": ["platform-admin"], "CompanyId": guid(), "SuspendedAt": "x", "x": {"y": [null]},
+    });
+    let tenant = operator().post(TENANTS, forged.clone()).await.expect(201);
+    assert_ne!(tenant["Id"], forged["Id"]);
+    assert_eq!(
+        (&tenant["Status"], &tenant["EmployeesCount"], &tenant["Version"], &tenant["SuspendedAt"]),
+        (&json!("Active"), &json!(0), &json!(1), &Value::Null)
+    );
+    let own = create_tenant("Agency").await;
+    let employee = own.partner().post(EMPLOYEES, forged.clone()).await.expect(201);
+    assert_ne!(employee["Id"], forged["Id"]);
+    assert_eq!(
+        (&employee["Status"], &employee["RoleCodes"], &employee["Version"], &employee["CompanyId"]),
+        (&json!("Active"), &json!([]), &json!(1), &json!(own.0))
+    );
+    let mut described = forged.clone();
+    described["Version"] = json!(1);
+    described["Type"] = json!("Platform");
+    let path = format!("{TENANTS}/{}", text(&tenant["Id"]));
+    assert_eq!(
+        operator().put(&path, described).await.expect(200),
+        tenant,
+        "INV-IDN-001: and nothing has changed"
+    );
+}
+
+/// Conventions: a path Guid that does not parse is `NOT_FOUND`, the empty one an ordinary unknown id.
+#[tokio::test]
+async fn an_id_that_does_not_parse_leads_nowhere() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, user) = (tenant.partner(), tenant.employee().await);
+    for segment in ["x", "1", "%00", "%FF", "00000000-0000-0000-0000-00000000000", "search%00", "null"] {
+        for answer in [
+            operator().get(&format!("{TENANTS}/{segment}")).await,
+            operator().get(&format!("{TENANTS}/lookup/{segment}")).await,
+            operator().get(&format!("{TENANTS}/{segment}/employees")).await,
+            operator().put(&format!("{TENANTS}/{segment}"), json!({})).await,
+            operator().delete(&tenant.path(&format!("/employees/{segment}"))).await,
+            operator().delete(&tenant.path(&format!("/employees/{user}/roles/{segment}"))).await,
+            partner.get(&format!("{EMPLOYEES}/{segment}")).await,
+            partner.put(&format!("{EMPLOYEES}/{segment}"), json!({})).await,
+            partner.get(&format!("{ROLES}/{segment}/roles")).await,
+            partner.post(&format!("{ROLES}/{user}/roles/{segment}/add"), Value::Null).await,
+            partner.delete(&format!("{ROLES}/{segment}/roles/{}", role(7))).await,
+        ] {
+            answer.expect_problem(404, "NOT_FOUND");
+        }
+    }
+    let nil = uuid::Uuid::nil();
+    operator().get(&format!("{TENANTS}/{nil}")).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
+    operator().get(&format!("{TENANTS}/lookup/{nil}")).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
+    partner.get(&employee_path(nil)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+}

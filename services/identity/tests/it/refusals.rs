@@ -1,0 +1,407 @@
+//! The order of refusals: what breaks two neighbours of a list of checks is told of the former.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client, send};
+use uuid::Uuid;
+
+use crate::{
+    EMPLOYEES, ROLES, TENANTS, Tenant, add_role, create_tenant, email, employee_path, guid, holder, operator,
+    role, service, take_role, tax_number, text,
+};
+
+const INVALID: (u16, &str) = (400, "VALIDATION_FAILED");
+const FORBIDDEN: (u16, &str) = (403, "FORBIDDEN");
+const NO_TENANT: (u16, &str) = (404, "IDENTITY_TENANT_NOT_FOUND");
+const NO_USER: (u16, &str) = (404, "IDENTITY_USER_NOT_FOUND");
+const NO_ROLE: (u16, &str) = (404, "IDENTITY_ROLE_NOT_FOUND");
+const NOT_ASSIGNED: (u16, &str) = (404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+const ARCHIVED: (u16, &str) = (409, "IDENTITY_TENANT_ARCHIVED");
+const NOT_ACTIVE: (u16, &str) = (409, "IDENTITY_TENANT_NOT_ACTIVE");
+const OWN_TENANT: (u16, &str) = (409, "IDENTITY_OWN_TENANT");
+const NO_MOVE: (u16, &str) = (409, "IDENTITY_TENANT_INVALID_TRANSITION");
+const SAME_STATUS: (u16, &str) = (409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
+const CONFLICT: (u16, &str) = (409, "IDENTITY_CONCURRENCY_CONFLICT");
+const NUMBER_TAKEN: (u16, &str) = (409, "IDENTITY_TENANT_TAX_NUMBER_TAKEN");
+const EMAIL_TAKEN: (u16, &str) = (409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
+const EMPLOYED: (u16, &str) = (409, "IDENTITY_USER_ALREADY_EMPLOYED");
+const LAST_ADMIN: (u16, &str) = (409, "IDENTITY_LAST_ADMIN");
+const ESCALATION: (u16, &str) = (403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+
+#[track_caller]
+fn refused(answer: Answer, (status, code): (u16, &str)) {
+    answer.expect_problem(status, code);
+}
+
+/// Somebody whose token tells of the role of an administrator of such a company, which they have lost.
+async fn former_admin(kind: &str) -> (Tenant, Client) {
+    let tenant = create_tenant(kind).await;
+    let (_stays, former) = (tenant.admin().await, tenant.admin().await);
+    let lost = ["01", "06", "08", "10"]
+        [["Developer", "Agency", "Partner", "Platform"].iter().position(|one| *one == kind).unwrap()];
+    let path =
+        tenant.path(&format!("/employees/{}/roles/0198f000-0000-7000-8000-0000000000{lost}", former.id));
+    operator().delete(&path).await.expect(204);
+    (tenant, former.client)
+}
+
+fn description(tenant: &Value) -> Value {
+    json!({"Name": tenant["Name"], "LegalName": tenant["LegalName"], "TaxNumber": tenant["TaxNumber"]})
+}
+
+fn somebody() -> Value {
+    json!({"Name": "x", "Email": email()})
+}
+
+/// Every change, with a body that would do, of these.
+fn changes(tenant: Uuid, user: Uuid) -> Vec<(Method, String, Value)> {
+    let (post, put, delete) = (Method::POST, Method::PUT, Method::DELETE);
+    let employee = employee_path(user);
+    vec![
+        (post.clone(), TENANTS.to_owned(), json!({"Name": "x", "Type": "Agency"})),
+        (put.clone(), format!("{TENANTS}/{tenant}"), json!({"Name": "x"})),
+        (post.clone(), format!("{TENANTS}/{tenant}/suspend"), json!({})),
+        (post.clone(), format!("{TENANTS}/{tenant}/activate"), json!({})),
+        (post.clone(), format!("{TENANTS}/{tenant}/archive"), json!({})),
+        (post.clone(), format!("{TENANTS}/{tenant}/administrators"), somebody()),
+        (delete.clone(), format!("{TENANTS}/{tenant}/employees/{user}"), Value::Null),
+        (delete.clone(), format!("{TENANTS}/{tenant}/employees/{user}/roles/{}", role(7)), Value::Null),
+        (post.clone(), EMPLOYEES.to_owned(), somebody()),
+        (put, employee.clone(), somebody()),
+        (post.clone(), format!("{employee}/suspend"), json!({})),
+        (post.clone(), format!("{employee}/activate"), json!({})),
+        (delete.clone(), employee, Value::Null),
+        (post, format!("{ROLES}/{user}/roles/{}/add", role(9)), Value::Null),
+        (delete, format!("{ROLES}/{user}/roles/{}", role(7)), Value::Null),
+    ]
+}
+
+async fn call(by: &Client, (method, path, body): &(Method, String, Value)) -> Answer {
+    let request = by.request(method.clone(), path);
+    send(if body.is_null() { request } else { request.json(body) }).await
+}
+
+/// Check order: 403 of the token before the path and the body are looked at.
+#[tokio::test]
+async fn without_the_permission_nothing_else_is_told() {
+    let tenant = create_tenant("Agency").await;
+    let stranger =
+        service().caller(&holder(Some(tenant.0), &["identity.tenants.manage", "news.posts.manage@platform"]));
+    for (method, path, _) in changes(tenant.0, guid()) {
+        for (kind, body) in
+            [("application/json", "{"), ("text/plain", "x"), ("application/json", "{\"Name\":1}")]
+        {
+            let request = stranger.request(method.clone(), &path).header("content-type", kind).body(body);
+            refused(send(request).await, FORBIDDEN);
+        }
+    }
+    let unparsable = format!("{TENANTS}/x/suspend");
+    refused(stranger.post(&unparsable, json!({"Version": "x"})).await, FORBIDDEN);
+    operator().post(&unparsable, json!({"Version": "x"})).await.expect_problem(404, "NOT_FOUND");
+    for list in ["search?Page=0", "lookup?Limit=0", "x", "lookup/x", "x/employees?Page=0"] {
+        refused(stranger.get(&format!("{TENANTS}/{list}")).await, FORBIDDEN);
+    }
+}
+
+/// INV-IDN-009 on every change: 400 before the actor is looked at, and 403 before anything that is kept; nothing is kept of it.
+#[tokio::test]
+async fn whoever_lost_the_role_changes_nothing_at_all() {
+    let (_, former) = former_admin("Platform").await;
+    let tenant = create_tenant("Agency").await;
+    let user = tenant.employee().await;
+    add_role(&tenant.partner(), user, 7).await.expect(204);
+    let (entries, before) = (tenant.entries().await, tenant.read().await);
+    for (tenant, user) in [(tenant.0, user), (guid(), guid()), (Uuid::nil(), Uuid::nil())] {
+        for change in changes(tenant, user) {
+            refused(call(&former, &change).await, FORBIDDEN);
+            if !change.2.is_null() {
+                let faulty = (change.0.clone(), change.1.clone(), json!({"Name": 1, "Version": "x"}));
+                refused(call(&former, &faulty).await, INVALID);
+            }
+        }
+    }
+    assert_eq!((tenant.entries().await, tenant.read().await), (entries, before));
+
+    let (own, former) = former_admin("Agency").await;
+    let user = own.employee().await;
+    let entries = own.entries().await;
+    for user in [user, guid()] {
+        for change in changes(own.0, user) {
+            refused(call(&former, &change).await, FORBIDDEN);
+        }
+    }
+    assert_eq!(own.entries().await, entries);
+}
+
+/// `POST T`: 400, actor, 409.
+#[tokio::test]
+async fn creating_a_tenant_is_refused_in_order() {
+    let (_, former) = former_admin("Platform").await;
+    let number = tax_number();
+    let taken = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});
+    operator().post(TENANTS, taken.clone()).await.expect(201);
+    refused(former.post(TENANTS, json!({"Name": "", "Type": "Agency", "TaxNumber": number})).await, INVALID);
+    refused(
+        operator().post(TENANTS, json!({"Name": "", "Type": "Agency", "TaxNumber": number})).await,
+        INVALID,
+    );
+    refused(former.post(TENANTS, taken.clone()).await, FORBIDDEN);
+    refused(operator().post(TENANTS, taken).await, NUMBER_TAKEN);
+}
+
+/// `PUT T`: 400, actor, 404, archived, 200 if nothing changes, conflict, tax number.
+#[tokio::test]
+async fn describing_a_tenant_is_refused_in_order() {
+    let (taken, operator) = (tax_number(), operator());
+    operator.post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": taken})).await.expect(201);
+    let stale = |mut body: Value| {
+        body["Version"] = json!(99);
+        body
+    };
+    refused(operator.put(&format!("{TENANTS}/{}", guid()), json!({"Name": ""})).await, INVALID);
+    refused(
+        operator.put(&format!("{TENANTS}/{}", guid()), stale(json!({"Name": "x", "TaxNumber": taken}))).await,
+        NO_TENANT,
+    );
+
+    let tenant = create_tenant("Agency").await;
+    let (path, same) = (tenant.path(""), description(&tenant.read().await));
+    let before = tenant.read().await;
+    assert_eq!(operator.put(&path, stale(same.clone())).await.expect(200), before);
+    refused(operator.put(&path, stale(json!({"Name": "x", "TaxNumber": taken}))).await, CONFLICT);
+    refused(operator.put(&path, json!({"Name": "x", "TaxNumber": taken})).await, NUMBER_TAKEN);
+    assert_eq!(tenant.read().await, before);
+
+    let archived = tenant.make("archive").await;
+    refused(operator.put(&path, same).await, ARCHIVED);
+    refused(operator.put(&path, stale(json!({"Name": "x", "TaxNumber": taken}))).await, ARCHIVED);
+    assert_eq!(tenant.read().await, archived);
+}
+
+/// Moves: 400, actor, 404, the own tenant, the table, conflict.
+#[tokio::test]
+async fn moving_a_tenant_is_refused_in_order() {
+    let stale = || json!({"Version": 99});
+    let tenant = create_tenant("Platform").await;
+    let own = service().caller(&holder(Some(tenant.0), &["identity.tenants.manage@platform"]));
+    let nowhere = guid();
+    let of_nowhere = service().caller(&holder(Some(nowhere), &["identity.tenants.manage@platform"]));
+    for to in ["suspend", "archive"] {
+        let missing = format!("{TENANTS}/{nowhere}/{to}");
+        refused(of_nowhere.post(&missing, json!({"Version": "x"})).await, INVALID);
+        refused(of_nowhere.post(&missing, stale()).await, NO_TENANT);
+        refused(own.post(&tenant.path(&format!("/{to}")), json!({"Reason": ""})).await, INVALID);
+        refused(own.post(&tenant.path(&format!("/{to}")), stale()).await, OWN_TENANT);
+    }
+    refused(own.post(&tenant.path("/activate"), stale()).await, NO_MOVE);
+    tenant.make("suspend").await;
+    refused(own.post(&tenant.path("/suspend"), stale()).await, OWN_TENANT);
+    refused(operator().post(&tenant.path("/suspend"), stale()).await, NO_MOVE);
+    for to in ["activate", "archive"] {
+        refused(operator().post(&tenant.path(&format!("/{to}")), stale()).await, CONFLICT);
+    }
+    own.post(&tenant.path("/activate"), json!({})).await.expect(200);
+    tenant.make("archive").await;
+    for to in ["suspend", "activate", "archive"] {
+        refused(operator().post(&tenant.path(&format!("/{to}")), stale()).await, ARCHIVED);
+    }
+    for to in ["suspend", "archive"] {
+        refused(own.post(&tenant.path(&format!("/{to}")), json!({})).await, OWN_TENANT);
+    }
+}
+
+/// `administrators`: 400, actor, 404, not active, escalation, employed already, e-mail.
+#[tokio::test]
+async fn giving_an_administrator_is_refused_in_order() {
+    let tenant = create_tenant("Agency").await;
+    let address = email();
+    let employed = operator()
+        .post(&tenant.path("/administrators"), json!({"Name": "x", "Email": address}))
+        .await
+        .expect(201);
+    let all_wrong = json!({"UserId": employed["Id"], "Name": "x", "Email": address});
+    let path = tenant.path("/administrators");
+    // Who holds the role's permissions for a company of their own covers nothing of another's.
+    let mut weak = holder(Some(tenant.0), &["identity.tenants.manage@platform"]);
+    for permission in [
+        "agent.cabinet.use",
+        "identity.employee-roles.manage",
+        "news.posts.create-company",
+        "news.posts.manage-own",
+    ] {
+        weak = weak.permission(permission);
+    }
+    let weak = service().caller(&weak);
+    refused(
+        weak.post(&format!("{TENANTS}/{}/administrators", guid()), json!({"UserId": "x"})).await,
+        INVALID,
+    );
+    refused(weak.post(&format!("{TENANTS}/{}/administrators", guid()), all_wrong.clone()).await, NO_TENANT);
+    let escalation = weak.post(&path, all_wrong.clone()).await.expect_problem(ESCALATION.0, ESCALATION.1);
+    for missing in [
+        "agent.cabinet.use",
+        "identity.employee-roles.manage",
+        "news.posts.create-company",
+        "news.posts.manage-own",
+    ] {
+        assert!(text(&escalation["detail"]).contains(missing), "{escalation}");
+    }
+    refused(operator().post(&path, all_wrong.clone()).await, EMPLOYED);
+    let elsewhere = create_tenant("Agency").await.employee().await;
+    refused(
+        operator().post(&path, json!({"UserId": elsewhere, "Name": "x", "Email": address})).await,
+        EMPLOYED,
+    );
+    refused(
+        operator().post(&path, json!({"UserId": guid(), "Name": "x", "Email": address.to_uppercase()})).await,
+        EMAIL_TAKEN,
+    );
+    for inactive in ["suspend", "archive"] {
+        tenant.make(inactive).await;
+        refused(weak.post(&path, all_wrong.clone()).await, NOT_ACTIVE);
+    }
+}
+
+/// `POST E`: 400, actor, 404 of the company, not active, e-mail.
+#[tokio::test]
+async fn employing_somebody_is_refused_in_order() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, address) = (tenant.partner(), email());
+    let taken = json!({"Name": "x", "Email": address});
+    partner.post(EMPLOYEES, taken.clone()).await.expect(201);
+    refused(Tenant(guid()).partner().post(EMPLOYEES, json!({"Name": ""})).await, INVALID);
+    refused(Tenant(guid()).partner().post(EMPLOYEES, taken.clone()).await, NO_TENANT);
+    let mut elsewhere = crate::claims_of(tenant.admin().await.id).await;
+    elsewhere.company_id = Some(guid());
+    refused(service().caller(&elsewhere).post(EMPLOYEES, taken.clone()).await, FORBIDDEN);
+    refused(partner.post(EMPLOYEES, taken.clone()).await, EMAIL_TAKEN);
+    for inactive in ["suspend", "archive"] {
+        tenant.make(inactive).await;
+        refused(partner.post(EMPLOYEES, taken.clone()).await, NOT_ACTIVE);
+        refused(partner.post(EMPLOYEES, json!({"Name": "x"})).await, INVALID);
+    }
+}
+
+/// `PUT E`: 400, actor, 404, not active, 200 if nothing changes, conflict, e-mail.
+#[tokio::test]
+async fn describing_an_employee_is_refused_in_order() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, address) = (tenant.partner(), email());
+    let taken = json!({"Name": "x", "Email": address, "Version": 99});
+    partner.post(EMPLOYEES, taken.clone()).await.expect(201);
+    let user = tenant.employee().await;
+    let path = employee_path(user);
+    let before = partner.get(&path).await.expect(200);
+    let same = json!({"Name": before["Name"], "Email": before["Email"], "Version": 99});
+    refused(partner.put(&employee_path(guid()), json!({"Name": "x"})).await, INVALID);
+    assert_eq!(partner.put(&path, same.clone()).await.expect(200), before);
+    refused(partner.put(&path, taken.clone()).await, CONFLICT);
+    refused(partner.put(&path, json!({"Name": "x", "Email": address})).await, EMAIL_TAKEN);
+    assert_eq!(partner.get(&path).await.expect(200), before);
+    for inactive in ["suspend", "archive"] {
+        tenant.make(inactive).await;
+        refused(partner.put(&employee_path(guid()), taken.clone()).await, NO_USER);
+        refused(partner.put(&path, same.clone()).await, NOT_ACTIVE);
+        refused(partner.put(&path, taken.clone()).await, NOT_ACTIVE);
+    }
+}
+
+/// Moves and removals of employees: 404, not active, a repeated move, conflict, the last administrator.
+#[tokio::test]
+async fn moving_an_employee_is_refused_in_order() {
+    let tenant = create_tenant("Agency").await;
+    let (admin, partner) = (tenant.admin().await, tenant.partner());
+    let path = employee_path(admin.id);
+    let (suspend, activate) = (format!("{path}/suspend"), format!("{path}/activate"));
+    let stale = || json!({"Version": 99});
+    refused(partner.post(&suspend, json!({"Version": []})).await, INVALID);
+    refused(partner.post(&activate, stale()).await, SAME_STATUS);
+    refused(partner.post(&suspend, stale()).await, CONFLICT);
+    refused(partner.post(&suspend, json!({"Version": 1})).await, LAST_ADMIN);
+    refused(partner.delete(&path).await, LAST_ADMIN);
+    let user = tenant.employee().await;
+    let suspended = partner.post(&format!("{}/suspend", employee_path(user)), json!({})).await.expect(200);
+    assert_eq!(suspended["Version"], 2);
+    refused(partner.post(&format!("{}/suspend", employee_path(user)), stale()).await, SAME_STATUS);
+    refused(
+        partner.post(&format!("{}/activate", employee_path(user)), json!({"Version": 1})).await,
+        CONFLICT,
+    );
+    for inactive in ["suspend", "archive"] {
+        tenant.make(inactive).await;
+        for to in ["suspend", "activate"] {
+            refused(partner.post(&format!("{}/{to}", employee_path(guid())), stale()).await, NO_USER);
+            refused(partner.post(&format!("{path}/{to}"), stale()).await, NOT_ACTIVE);
+        }
+        refused(partner.delete(&employee_path(guid())).await, NO_USER);
+        refused(partner.delete(&path).await, NOT_ACTIVE);
+    }
+}
+
+/// Roles, given: 404 of the user, 404 of the role, not active, 204 if assigned, escalation, not assignable.
+#[tokio::test]
+async fn giving_a_role_is_refused_in_order() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, user) = (tenant.partner(), tenant.employee().await);
+    let weak = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage"]));
+    refused(add_role(&weak, guid(), 99).await, NO_USER);
+    refused(add_role(&weak, user, 99).await, NO_ROLE);
+    add_role(&partner, user, 7).await.expect(204);
+    add_role(&weak, user, 7).await.expect(204);
+    for not_for_agencies in [1, 4, 10, 11] {
+        refused(add_role(&weak, user, not_for_agencies).await, ESCALATION);
+    }
+    add_role(&partner, user, 4).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
+    for inactive in ["suspend", "archive"] {
+        tenant.make(inactive).await;
+        refused(add_role(&weak, guid(), 7).await, NO_USER);
+        refused(add_role(&weak, user, 99).await, NO_ROLE);
+        for role in [7, 9, 10] {
+            refused(add_role(&weak, user, role).await, NOT_ACTIVE);
+        }
+    }
+}
+
+/// Roles, taken: 404 of the user, 404 of the role, 404 of the assignment, not active, the last administrator.
+#[tokio::test]
+async fn taking_a_role_is_refused_in_order() {
+    let tenant = create_tenant("Agency").await;
+    let (admin, partner) = (tenant.admin().await, tenant.partner());
+    refused(take_role(&partner, guid(), 99).await, NO_USER);
+    refused(take_role(&partner, admin.id, 99).await, NO_ROLE);
+    refused(take_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
+    refused(take_role(&partner, admin.id, 6).await, LAST_ADMIN);
+    for inactive in ["suspend", "archive"] {
+        tenant.make(inactive).await;
+        refused(take_role(&partner, guid(), 99).await, NO_USER);
+        refused(take_role(&partner, admin.id, 99).await, NO_ROLE);
+        refused(take_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
+        refused(take_role(&partner, admin.id, 6).await, NOT_ACTIVE);
+    }
+}
+
+/// The platform's removals: the same, in a tenant of any status, of its own employees alone.
+#[tokio::test]
+async fn the_platforms_removals_are_refused_in_order() {
+    let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let (admin, operator) = (tenant.admin().await, operator());
+    let of = |tenant: Tenant, user: Uuid, below: &str| tenant.path(&format!("/employees/{user}{below}"));
+    let roles = |number: u8| format!("/roles/{}", role(number));
+    for (tenant, user) in [(tenant, guid()), (other, admin.id), (Tenant(guid()), admin.id)] {
+        refused(operator.delete(&of(tenant, user, "")).await, NO_USER);
+        refused(operator.delete(&of(tenant, user, &roles(99))).await, NO_USER);
+        refused(operator.delete(&of(tenant, user, &roles(6))).await, NO_USER);
+    }
+    refused(operator.delete(&of(tenant, admin.id, &roles(99))).await, NO_ROLE);
+    refused(operator.delete(&of(tenant, admin.id, &roles(7))).await, NOT_ASSIGNED);
+    refused(operator.delete(&of(tenant, admin.id, &roles(6))).await, LAST_ADMIN);
+    refused(operator.delete(&of(tenant, admin.id, "")).await, LAST_ADMIN);
+    tenant.make("archive").await;
+    operator.delete(&of(tenant, admin.id, &roles(6))).await.expect(204);
+    refused(operator.delete(&of(tenant, admin.id, &roles(6))).await, NOT_ASSIGNED);
+    operator.delete(&of(tenant, admin.id, "")).await.expect(204);
+    refused(operator.delete(&of(tenant, admin.id, "")).await, NO_USER);
+    // Erased, they are employed elsewhere.
+    let body = json!({"UserId": admin.id, "Name": "x", "Email": email()});
+    operator.post(&other.path("/administrators"), body).await.expect(201);
+}

@@ -1,0 +1,183 @@
+//! INV-IDN-009: a token outlives what it was made from, and changes nothing that its holder may not change any more.
+
+use serde_json::{Value, json};
+use testkit::client::Client;
+
+use crate::{
+    EMPLOYEES, TENANTS, add_role, claims_of, create_tenant, email, employee_path, guid, holder, operator,
+    service, sign_in, take_role, text,
+};
+
+fn somebody() -> Value {
+    json!({"Name": "x", "Email": email()})
+}
+
+async fn may_employ(by: &Client) -> bool {
+    let answer = by.post(EMPLOYEES, somebody()).await;
+    if answer.status == 403 {
+        answer.expect_problem(403, "FORBIDDEN");
+        return false;
+    }
+    answer.expect(201);
+    true
+}
+
+/// The actor's own suspension, and its end.
+#[tokio::test]
+async fn a_suspended_actor_changes_nothing_until_activated() {
+    let tenant = create_tenant("Agency").await;
+    let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    let path = employee_path(admin.id);
+    tenant.partner().post(&format!("{path}/suspend"), json!({})).await.expect(200);
+    assert!(!may_employ(&admin.client).await);
+    admin.client.post(&format!("{path}/activate"), json!({})).await.expect_problem(403, "FORBIDDEN");
+    admin.client.get(&path).await.expect(200);
+    tenant.partner().post(&format!("{path}/activate"), json!({})).await.expect(200);
+    assert!(may_employ(&admin.client).await, "the same token, and the role is held again");
+}
+
+/// The company's suspension and its end; archived, it is for good.
+#[tokio::test]
+async fn the_company_of_the_actor_must_be_active() {
+    let tenant = create_tenant("Agency").await;
+    let admin = tenant.admin().await;
+    tenant.make("suspend").await;
+    assert!(!may_employ(&admin.client).await);
+    admin.client.delete(&employee_path(admin.id)).await.expect_problem(403, "FORBIDDEN");
+    tenant.make("activate").await;
+    assert!(may_employ(&admin.client).await);
+    tenant.make("archive").await;
+    assert!(!may_employ(&admin.client).await);
+
+    let platform = create_tenant("Platform").await;
+    let admin = platform.admin().await.client;
+    let other = create_tenant("Agency").await;
+    admin.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+    for inactive in ["suspend", "archive"] {
+        platform.make(inactive).await;
+        admin.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect_problem(403, "FORBIDDEN");
+        admin.post(&other.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
+        admin.get(&other.path("")).await.expect(200);
+    }
+}
+
+/// Moved to another company, the actor's old token names the wrong one, whatever they are there.
+#[tokio::test]
+async fn a_token_of_the_company_before_changes_nothing() {
+    let (before, after) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    let (_stays, moved) = (before.admin().await, before.admin().await);
+    before.partner().delete(&employee_path(moved.id)).await.expect(204);
+    let body = json!({"UserId": moved.id, "Name": "x", "Email": email()});
+    operator().post(&after.path("/administrators"), body).await.expect(201);
+    assert!(!may_employ(&moved.client).await);
+    moved.client.delete(&employee_path(moved.id)).await.expect_problem(403, "FORBIDDEN");
+    assert!(may_employ(&sign_in(moved.id).await.client).await);
+}
+
+/// Both must name the same company: a token of none, and of another, of an administrator.
+#[tokio::test]
+async fn the_token_names_the_company_that_is_kept() {
+    let (tenant, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
+    let kept = claims_of(tenant.admin().await.id).await;
+    let mut of_none = kept.clone();
+    of_none.company_id = None;
+    let mut of_another = kept.clone();
+    of_another.company_id = Some(other.0);
+    let mut of_nobodys = kept.clone();
+    of_nobodys.company_id = Some(guid());
+    for claims in [of_none, of_another, of_nobodys] {
+        let by = service().caller(&claims);
+        by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect_problem(403, "FORBIDDEN");
+        by.post(&create_tenant("Agency").await.path("/archive"), json!({}))
+            .await
+            .expect_problem(403, "FORBIDDEN");
+    }
+    service().caller(&kept).post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+}
+
+/// What the token does not say is not held, whatever is kept; what is not kept is not held, whatever the token says.
+#[tokio::test]
+async fn an_actor_holds_what_token_and_roles_both_give() {
+    let tenant = create_tenant("Developer").await;
+    let (admin, user) = (tenant.admin().await, tenant.employee().await);
+    let kept = claims_of(admin.id).await;
+    let only = |permissions: &[&str]| {
+        let mut claims = kept.clone();
+        claims.permissions = permissions.iter().map(|permission| (*permission).to_owned()).collect();
+        service().caller(&claims)
+    };
+    let narrow = only(&["identity.employee-roles.manage", "crm.deals.manage-own"]);
+    add_role(&narrow, user, 3).await.expect(204);
+    let refused = add_role(&narrow, user, 2).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    assert!(text(&refused["detail"]).contains("chessboard.developers.manage"));
+    // A role that is not theirs gives the token nothing, in no scope.
+    let wide = only(&[
+        "identity.employee-roles.manage@platform",
+        "identity.tenants.manage@platform",
+        "agent.cabinet.use@platform",
+    ]);
+    wide.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect_problem(403, "FORBIDDEN");
+    add_role(&wide, user, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    assert!(may_employ(&wide).await, "the platform scope covers the organization's, which is kept");
+    add_role(&only(&["crm.deals.manage-own"]), user, 3).await.expect_problem(403, "FORBIDDEN");
+    // What is kept has grown since the token was made: it does not count until there is another token.
+    let fresh = sign_in(user).await;
+    add_role(&admin.client, user, 1).await.expect(204);
+    assert!(fresh.client.post(EMPLOYEES, somebody()).await.status == 403);
+    assert!(may_employ(&sign_in(user).await.client).await);
+}
+
+/// Coverage: `P@platform` covers `P`; `P` never covers `P@platform`.
+#[tokio::test]
+async fn scopes_cover_downwards() {
+    let platform = create_tenant("Platform").await;
+    let user = platform.employee().await;
+    let by = |permissions: &[&str]| service().caller(&holder(Some(platform.0), permissions));
+    let organization = by(&["identity.employee-roles.manage", "news.posts.manage"]);
+    add_role(&organization, user, 14).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    let written_out = by(&["identity.employee-roles.manage@organization", "news.posts.manage@organization"]);
+    add_role(&written_out, user, 14).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    add_role(&by(&["identity.employee-roles.manage", "news.posts.manage@platform"]), user, 14)
+        .await
+        .expect(204);
+
+    let agency = create_tenant("Agency").await;
+    let user = agency.employee().await;
+    let wide = service().caller(&holder(
+        Some(agency.0),
+        &["identity.employee-roles.manage@platform", "agent.cabinet.use@platform"],
+    ));
+    add_role(&wide, user, 7).await.expect(204);
+    // In one's own company alone, whatever the scope.
+    let elsewhere = create_tenant("Agency").await.employee().await;
+    add_role(&wide, elsewhere, 7).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    // Taking a role away needs no cover.
+    let weak = service().caller(&holder(Some(agency.0), &["identity.employee-roles.manage"]));
+    take_role(&weak, user, 7).await.expect(204);
+}
+
+/// Nobody's employee is judged by the token alone; the company of the token need not be there.
+#[tokio::test]
+async fn nobodys_employee_needs_the_token_alone() {
+    for company in [None, Some(guid())] {
+        let by = service().caller(&holder(company, &["identity.tenants.manage@platform"]));
+        let tenant = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+        by.post(&format!("{TENANTS}/{}/archive", text(&tenant["Id"])), json!({})).await.expect(200);
+    }
+    let tenant = create_tenant("Agency").await;
+    assert!(may_employ(&tenant.partner()).await);
+    // Without a company there is nobody to administer.
+    let homeless = service().caller(&holder(None, &["identity.employee-roles.manage@platform"]));
+    homeless.post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
+    homeless.get(EMPLOYEES).await.expect_problem(403, "FORBIDDEN");
+}
+
+/// One who takes their own role, or leaves, has done the last thing by that token.
+#[tokio::test]
+async fn whoever_takes_their_own_role_has_lost_it() {
+    let tenant = create_tenant("Agency").await;
+    let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    take_role(&admin.client, admin.id, 6).await.expect(204);
+    add_role(&admin.client, admin.id, 6).await.expect_problem(403, "FORBIDDEN");
+    assert!(!may_employ(&admin.client).await);
+}

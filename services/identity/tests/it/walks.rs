@@ -1,0 +1,322 @@
+//! The audit log is walked: what stood when a walk began, each entry once, by cursors that were given out.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use futures_util::future::{join, join_all};
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::{eventually, text};
+use uuid::Uuid;
+
+use crate::{
+    ALL, AUDIT, COMPANY_AUDIT, EMPLOYEES, TENANTS, add_role, create_tenant, each, email, employee_path, guid,
+    holder, list, operator, service, take_role, tax_number,
+};
+
+const INVALID: &str = "VALIDATION_FAILED";
+
+/// An administrator of the platform by whom a test's own entries are found.
+fn actor() -> (Uuid, Client) {
+    let claims = holder(None, &ALL);
+    (claims.sub.parse().unwrap(), service().caller(&claims))
+}
+
+/// The rest of a walk.
+async fn walk(by: &Client, path: &str, first: Value) -> Vec<Value> {
+    let (mut met, mut page) = (Vec::new(), first);
+    loop {
+        met.extend(list(&page["Items"]).iter().cloned());
+        let Some(cursor) = page["NextCursor"].as_str() else { return met };
+        page = by.get(&format!("{path}&Cursor={cursor}")).await.expect(200);
+    }
+}
+
+fn ids(entries: &[Value]) -> Vec<&str> {
+    entries.iter().map(|entry| text(&entry["Id"])).collect()
+}
+
+/// Audit: what others write meanwhile, to any company, is not in a walk that has begun.
+#[tokio::test]
+async fn a_walk_is_steady_while_others_write() {
+    let tenant = create_tenant("Agency").await;
+    let partner = tenant.partner();
+    for _ in 0..10 {
+        tenant.employee().await;
+    }
+    for (by, path) in [
+        (operator(), format!("{AUDIT}?TenantId={}&PageSize=2", tenant.0)),
+        (partner.clone(), format!("{COMPANY_AUDIT}?PageSize=2")),
+    ] {
+        let before: Vec<_> = tenant.entries().await.into_iter().rev().collect();
+        let first = by.get(&path).await.expect(200);
+        let writers = join_all((0..6).map(|_| async {
+            partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
+        }));
+        let (met, _) = join(walk(&by, &path, first), writers).await;
+        assert_eq!(ids(&met), ids(&before), "{path}");
+    }
+}
+
+/// Audit: an entry whose change was under way when a walk began, and was committed later, did not stand then.
+#[tokio::test]
+async fn a_change_that_is_committed_later_is_not_in_a_walk_that_has_begun() {
+    let (id, by) = actor();
+    for name in ["one", "two"] {
+        by.post(TENANTS, json!({"Name": name, "Type": "Agency"})).await.expect(201);
+    }
+    let number = tax_number();
+    let sql = service().sql().await;
+    let holds = "insert into tenant (id, name, type, status, tax_number, created_at, updated_at, version, lower_name, search_text) \
+        values (gen_random_uuid(), 'x', 'Agency', 'Active', $1, now(), now(), 1, 'x', 'x')";
+    sql.batch_execute("begin").await.unwrap();
+    sql.execute(holds, &[&number]).await.unwrap();
+    let pid: i32 = sql.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+
+    let late = by.post(TENANTS, json!({"Name": "late", "Type": "Agency", "TaxNumber": number}));
+    let path = format!("{AUDIT}?ActorUserId={id}&PageSize=1");
+    let meanwhile = async {
+        let watch = service().sql().await;
+        eventually("the late one waits", async || {
+            let waits = "select 1 from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
+            watch.query_opt(waits, &[&pid]).await.unwrap()
+        })
+        .await;
+        let early = by.post(TENANTS, json!({"Name": "three", "Type": "Agency"})).await.expect(201);
+        let first = by.get(&path).await.expect(200);
+        assert_eq!(each(&first["Items"], "SubjectId"), [&early["Id"]]);
+        sql.batch_execute("rollback").await.unwrap();
+        first
+    };
+    let (late, first) = join(late, meanwhile).await;
+    let late = late.expect(201);
+
+    let met = walk(&by, &path, first).await;
+    assert_eq!(met.len(), 3, "{met:?}");
+    assert!(met.iter().all(|entry| entry["SubjectId"] != late["Id"]));
+    let again = walk(&by, &path, by.get(&path).await.expect(200)).await;
+    assert_eq!(again.len(), 4, "the next walk has it");
+}
+
+/// Audit: newest first by (`At`, `Id`), in pages of 20 unless asked otherwise, of 100 at most.
+#[tokio::test]
+async fn a_page_has_twenty_entries_unless_asked_otherwise() {
+    let tenant = create_tenant("Agency").await;
+    let insert = "insert into audit_entry (id, at, action, tenant_id, subject_id, actor_user_id, changed_fields) \
+        select gen_random_uuid(), '2001-01-01T00:00:00Z'::timestamptz + (n / 40) * interval '1 microsecond', 'TenantUpdated', id, id, id, '{Name}' \
+        from generate_series(1, 120) as n, (values ($1::text::uuid)) as tenant (id)";
+    service().sql().await.execute(insert, &[&tenant.0.to_string()]).await.unwrap();
+    let path = format!("{AUDIT}?TenantId={}", tenant.0);
+    for (size, expected) in [("", 20), ("&PageSize=1", 1), ("&PageSize=99", 99), ("&PageSize=100", 100)] {
+        let page = operator().get(&format!("{path}{size}")).await.expect(200);
+        assert_eq!(list(&page["Items"]).len(), expected, "{size}");
+    }
+    for size in [7, 40, 100] {
+        let path = format!("{path}&PageSize={size}");
+        let met = walk(&operator(), &path, operator().get(&path).await.expect(200)).await;
+        assert_eq!(met.len(), 121);
+        let keys: Vec<_> = met
+            .iter()
+            .map(|entry| {
+                (entry["At"].to_string().trim_end_matches("Z\"").to_owned(), entry["Id"].to_string())
+            })
+            .collect();
+        assert!(
+            keys[1..]
+                .is_sorted_by(|newer, older| (newer.0.as_str(), &newer.1) > (older.0.as_str(), &older.1)),
+            "{size}"
+        );
+    }
+    for size in ["0", "101", "-1", "", "x"] {
+        let refused = operator().get(&format!("{path}&PageSize={size}")).await;
+        refused.expect_refusal(INVALID, "/PageSize", "out_of_range");
+    }
+}
+
+/// Audit: a cursor that was not given out, or is empty, is 400.
+#[tokio::test]
+async fn a_cursor_that_was_not_given_out_is_refused() {
+    let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
+    tenant.employee().await;
+    other.employee().await;
+    let page = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1")).await.expect(200);
+    let given = text(&page["NextCursor"]);
+    let mut forged: Vec<String> =
+        ["", "x", "%00", "=", "bnVsbA", "e30", "W10", "MQ"].map(str::to_owned).into();
+    forged.push(format!("{given}="));
+    forged.push(format!("{given}{given}"));
+    forged.push(given[..given.len() - 3].to_owned());
+    forged.push("A".repeat(10_000));
+    // One of our own making: of an entry that never was, and of a moment that no entry has.
+    let ours: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(given).unwrap()).unwrap();
+    for (member, value) in [("id", json!(guid())), ("at", json!("2001-01-01T00:00:00Z"))] {
+        let mut other = ours.clone();
+        other[member] = value;
+        forged.push(BASE64_URL_SAFE_NO_PAD.encode(other.to_string()));
+    }
+    for cursor in &forged {
+        for (by, path) in [(operator(), AUDIT), (tenant.partner(), COMPANY_AUDIT)] {
+            let refused = by.get(&format!("{path}?PageSize=1&Cursor={cursor}")).await;
+            refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
+        }
+    }
+    // Nor is what another company was given.
+    let refused = other.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={given}")).await;
+    refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
+    let next = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={given}")).await.expect(200);
+    assert_eq!(each(&next["Items"], "Action"), [&json!("TenantCreated")]);
+}
+
+/// INV-IDN-010: the database itself refuses update, delete and truncate of entries, of one, of none and of all.
+#[tokio::test]
+async fn the_database_refuses_whatever_is_no_addition() {
+    let tenant = create_tenant("Agency").await;
+    let sql = service().sql().await;
+    for statement in [
+        "update audit_entry set reason = 'x' where tenant_id = $1::text::uuid".to_owned(),
+        "update audit_entry set at = at where tenant_id = $1::text::uuid and false".to_owned(),
+        "delete from audit_entry where tenant_id = $1::text::uuid".to_owned(),
+        "insert into audit_entry select * from audit_entry where tenant_id = $1::text::uuid on conflict (id) do update set reason = 'x'".to_owned(),
+    ] {
+        let refused = sql.execute(&statement, &[&tenant.0.to_string()]).await.unwrap_err();
+        let refused = refused.as_db_error().unwrap();
+        assert!(refused.message().contains("only added") || statement.contains("select *"), "{statement}: {refused}");
+    }
+    for statement in
+        ["truncate audit_entry", "truncate tenant cascade", "delete from audit_entry where false"]
+    {
+        sql.batch_execute(statement).await.unwrap_err();
+    }
+    assert_eq!(tenant.actions().await, ["TenantCreated"]);
+}
+
+/// No-ops and refusals leave no entry, but for a refused escalation, which has its own.
+#[tokio::test]
+async fn what_changes_nothing_leaves_no_entry() {
+    let tenant = create_tenant("Developer").await;
+    let (admin, user) = (tenant.admin().await, tenant.employee().await);
+    let before = tenant.entries().await;
+    let (own, by) = (tenant.read().await, &admin.client);
+    operator().put(&tenant.path(""), json!({"Name": own["Name"], "Version": 7})).await.expect(200);
+    operator()
+        .put(&tenant.path(""), json!({"Name": "y", "Version": 7}))
+        .await
+        .expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    operator()
+        .post(&tenant.path("/activate"), json!({}))
+        .await
+        .expect_problem(409, "IDENTITY_TENANT_INVALID_TRANSITION");
+    let card = by.get(&employee_path(user)).await.expect(200);
+    by.put(&employee_path(user), json!({"Name": card["Name"], "Email": card["Email"]})).await.expect(200);
+    by.post(&format!("{}/activate", employee_path(user)), json!({}))
+        .await
+        .expect_problem(409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
+    by.delete(&employee_path(admin.id)).await.expect_problem(409, "IDENTITY_LAST_ADMIN");
+    by.delete(&employee_path(guid())).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    add_role(by, admin.id, 1).await.expect(204);
+    take_role(by, user, 1).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+    let taken = json!({"UserId": user, "Name": "x", "Email": email()});
+    operator()
+        .post(&tenant.path("/administrators"), taken)
+        .await
+        .expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
+    assert_eq!(tenant.entries().await, before);
+
+    // Covered or not comes before assignable or not, which leaves no entry.
+    let escalation = add_role(by, user, 12).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    let detail = text(&escalation["detail"]);
+    assert!(
+        detail.contains("crm.deals.care@platform") && detail.contains("identity.tenants.read@platform"),
+        "{detail}"
+    );
+    add_role(by, user, 8).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
+    let weak = holder(None, &["identity.tenants.manage@platform"]);
+    let weak_id = weak.sub.clone();
+    let body = json!({"Name": "x", "Email": email()});
+    let refused = service().caller(&weak).post(&tenant.path("/administrators"), body).await;
+    refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    let entries = tenant.entries().await;
+    let told: Vec<_> = entries[before.len()..]
+        .iter()
+        .map(|entry| {
+            json!([
+                entry["Action"],
+                entry["SubjectId"],
+                entry["ActorUserId"],
+                entry["ActorCompanyId"],
+                entry["RoleCode"],
+                entry["From"],
+                entry["To"]
+            ])
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            json!(["RoleGrantRefused", user, admin.id, tenant.0, "care-service", null, null]),
+            json!(["RoleGrantRefused", tenant.0, weak_id, null, "developer-admin", null, null]),
+        ]
+    );
+}
+
+/// A query, and whether it finds an entry.
+type Filter<'f> = (String, Box<dyn Fn(&Value) -> bool + 'f>);
+
+/// Audit: every filter alone and with the others; unknown values of them are 400.
+#[tokio::test]
+async fn the_log_is_filtered_by_whatever_is_asked() {
+    let tenant = create_tenant("Agency").await;
+    let (admin, user) = (tenant.admin().await, tenant.employee().await);
+    add_role(&admin.client, user, 7).await.expect(204);
+    take_role(&admin.client, user, 7).await.expect(204);
+    let entries: Vec<_> = tenant.entries().await.into_iter().rev().collect();
+    let member = |entry: &Value, name: &str| text(&entry[name]).to_owned();
+    let own = format!("TenantId={}", tenant.0);
+    let at = |index: usize| member(&entries[index], "At");
+    let by_role = |entry: &Value| entry["Action"] == "RoleAssigned" || entry["Action"] == "RoleRemoved";
+    let filters: Vec<Filter> = vec![
+        (own.clone(), Box::new(|_| true)),
+        (format!("SubjectId={user}"), Box::new(move |entry| entry["SubjectId"] == json!(user))),
+        (format!("ActorUserId={}", admin.id), Box::new(|entry| entry["ActorUserId"] == json!(admin.id))),
+        (format!("{own}&Actions=RoleAssigned,RoleRemoved"), Box::new(by_role)),
+        (format!("{own}&From={}", at(1)), Box::new(|entry| entry == &entries[0] || entry == &entries[1])),
+        (format!("{own}&To={}", at(1)), Box::new(|entry| entry != &entries[0] && entry != &entries[1])),
+        (
+            format!(
+                "{own}&From={}&To={}&Actions=RoleAssigned&SubjectId={user}&ActorUserId={}",
+                at(1),
+                at(0),
+                admin.id
+            ),
+            Box::new(|entry| entry == &entries[1]),
+        ),
+        (format!("{own}&Actions=RoleGrantRefused"), Box::new(|_| false)),
+        (format!("{own}&SubjectId={}", guid()), Box::new(|_| false)),
+    ];
+    for (query, keeps) in &filters {
+        let found = operator().get(&format!("{AUDIT}?{query}&PageSize=100")).await.expect(200);
+        let expected: Vec<_> = entries.iter().filter(|entry| keeps(entry)).cloned().collect();
+        assert_eq!(found["Items"], json!(expected), "{query}");
+        let found = tenant.partner().get(&format!("{COMPANY_AUDIT}?{query}&PageSize=100")).await.expect(200);
+        assert_eq!(found["Items"], json!(expected), "{query}");
+    }
+    let nothing = operator().get(&format!("{AUDIT}?TenantId={}", guid())).await.expect(200);
+    assert_eq!(nothing, json!({"Items": [], "NextCursor": null}));
+    for (query, field) in [
+        ("Actions=", "/Actions"),
+        ("Actions=TenantCreated,", "/Actions"),
+        ("Actions=tenantCreated", "/Actions"),
+        ("Actions=X", "/Actions"),
+        ("SubjectId=", "/SubjectId"),
+        ("SubjectId=x", "/SubjectId"),
+        ("ActorUserId=x", "/ActorUserId"),
+        ("From=x", "/From"),
+        ("To=", "/To"),
+        ("From=2026-01-01T00:00:00Z&To=2026-01-01T00:00:00Z", "/To"),
+        ("From=2026-01-02T00:00:00Z&To=2026-01-01T00:00:00Z", "/To"),
+    ] {
+        for (by, path) in [(operator(), AUDIT), (tenant.partner(), COMPANY_AUDIT)] {
+            let problem = by.get(&format!("{path}?{query}")).await.expect_problem(400, INVALID);
+            assert_eq!(each(&problem["errors"], "field"), [&json!(field)], "{query}");
+        }
+    }
+}

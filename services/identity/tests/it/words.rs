@@ -1,0 +1,531 @@
+//! Tenants are searched and looked up: by words, filters and ranges, in order, in pages.
+
+use form_urlencoded::Serializer;
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use testkit::{guid, text};
+
+use crate::{TENANTS, Tenant, each, list, operator, service, tax_number};
+
+const INVALID: &str = "VALIDATION_FAILED";
+
+/// A word that is in the names of one test alone.
+fn word() -> String {
+    guid().simple().to_string()
+}
+
+async fn create(body: Value) -> Value {
+    operator().post(TENANTS, body).await.expect(201)
+}
+
+async fn named(names: &[String]) -> Vec<Value> {
+    let mut created = Vec::new();
+    for name in names {
+        created.push(create(json!({"Name": name, "Type": "Agency"})).await);
+    }
+    created
+}
+
+fn tenant(created: &Value) -> Tenant {
+    Tenant(text(&created["Id"]).parse().unwrap())
+}
+
+/// The answer to these parameters; their values are encoded here.
+async fn ask(route: &str, parameters: &[(&str, &str)]) -> Answer {
+    let query = Serializer::new(String::new()).extend_pairs(parameters).finish();
+    operator().get(&format!("{TENANTS}/{route}?{query}")).await
+}
+
+async fn search(parameters: &[(&str, &str)]) -> Value {
+    ask("search", parameters).await.expect(200)
+}
+
+async fn lookup(parameters: &[(&str, &str)]) -> Value {
+    ask("lookup", parameters).await.expect(200)
+}
+
+/// The names that are found, in order.
+fn names(found: &Value) -> Vec<&str> {
+    each(&found["Items"], "Name").into_iter().map(text).collect()
+}
+
+/// Search: three characters or more are found anywhere in a name, a legal name or a tax number.
+#[tokio::test]
+async fn three_characters_are_found_anywhere() {
+    let (name, legal_name, number) = (word(), word(), tax_number());
+    let created = create(json!({
+        "Name": format!("a {name} b"), "LegalName": format!("c {legal_name} d"), "Type": "Partner", "TaxNumber": number,
+    }))
+    .await;
+    for query in [&name, &name[3..], &legal_name, &legal_name[..30], &number, &number[1..]] {
+        for route in ["search", "lookup"] {
+            let found = ask(route, &[("Query", query), ("Types", "Partner")]).await.expect(200);
+            assert!(each(&found["Items"], "Id").contains(&&created["Id"]), "{route} {query}");
+        }
+    }
+    let three = &name[7..10];
+    let mine = text(&created["CreatedAt"]);
+    let found =
+        search(&[("Query", three), ("CreatedFrom", mine), ("Sort", "CreatedAt"), ("PageSize", "100")]).await;
+    assert!(each(&found["Items"], "Id").contains(&&created["Id"]), "{three} of {name}");
+    for elsewhere in
+        [format!("{name}x"), format!("{name} c"), format!("{name} b\u{a0}c"), format!("d{number}")]
+    {
+        assert_eq!(search(&[("Query", &elsewhere)]).await["TotalCount"], 0, "{elsewhere}");
+    }
+}
+
+/// Search: a shorter query is found where a name or a tax number begins, and nowhere else.
+#[tokio::test]
+async fn one_or_two_characters_are_found_where_a_name_or_a_tax_number_begins() {
+    let texts = ["ꙁꙃ", "Ꙁꙃ рис", "рис ꙁꙃ", "ꙃꙁꙃ", "ꙁ"].map(str::to_owned);
+    let created = named(&texts).await;
+    create(json!({"Name": "x", "LegalName": "ꙁꙃ", "Type": "Agency"})).await;
+    for (query, expected) in [
+        ("ꙁꙃ", vec!["ꙁꙃ", "Ꙁꙃ рис"]),
+        ("Ꙁ", vec!["ꙁ", "ꙁꙃ", "Ꙁꙃ рис"]),
+        (" ꙁ ", vec!["ꙁ", "ꙁꙃ", "Ꙁꙃ рис"]),
+        ("ꙃ", vec!["ꙃꙁꙃ"]),
+        ("ꙃꙃ", vec![]),
+    ] {
+        let found = search(&[("Query", query), ("Sort", "Name")]).await;
+        assert_eq!(names(&found), expected, "{query}");
+        assert_eq!(found["TotalCount"], expected.len());
+        assert_eq!(names(&lookup(&[("Query", query)]).await), expected, "{query}");
+    }
+    let three = search(&[("Query", "ꙁꙃ "), ("Sort", "Name")]).await;
+    assert_eq!(names(&three), ["ꙁꙃ", "Ꙁꙃ рис"], "white space at the ends is no third character");
+
+    let number = tax_number();
+    let path = tenant(&created[0]).path("");
+    operator().put(&path, json!({"Name": texts[0], "TaxNumber": number})).await.expect(200);
+    let from = text(&created[0]["CreatedAt"]);
+    for query in [&number[..1], &number[..2]] {
+        let found =
+            search(&[("Query", query), ("CreatedFrom", from), ("Sort", "CreatedAt"), ("PageSize", "100")])
+                .await;
+        assert!(each(&found["Items"], "Id").contains(&&created[0]["Id"]), "{query} of {number}");
+    }
+}
+
+/// Search: letter case does not count, in any script.
+#[tokio::test]
+async fn letter_case_does_not_count_in_any_script() {
+    for forms in [
+        &["Ромашка", "РОМАШКА", "ромашка", "рОМАШКА"][..],
+        &["Straße", "STRASSE", "straße", "STRAẞE", "straẞe", "strasse"],
+        &["ΟΔΟΣ", "οδος", "οδοσ", "Οδος"],
+        &["ΣΊΣΥΦΟΣ", "σίσυφος"],
+        &["İstanbul", "İSTANBUL", "i̇stanbul"],
+        &["Ñandú", "ÑANDÚ", "ñandú"],
+        &["ՀԱՅԱՍՏԱՆ", "հայաստան"],
+        &["ᲗᲑᲘᲚᲘᲡᲘ", "თბილისი"],
+        &["ᏣᎳᎩ", "ꮳꮃꭹ"],
+        &["𐐀𐐁𐐂", "𐐨𐐩𐐪"],
+        &["ǄǇǊ", "ǅǈǋ", "ǆǉǌ"],
+        &["ЇЖАК ҐАВА", "їжак ґава"],
+    ] {
+        for stored in forms {
+            let word = word();
+            let name = format!("{word} {stored}");
+            named(std::slice::from_ref(&name)).await;
+            for form in forms {
+                let query = format!("{} {form}", word.to_uppercase());
+                for route in ["search", "lookup"] {
+                    let found = ask(route, &[("Query", &query)]).await.expect(200);
+                    assert_eq!(names(&found), [name.as_str()], "{route}: {form} where {stored} stands");
+                }
+            }
+        }
+    }
+}
+
+/// Search: `%`, `_` and `\` stand for themselves.
+#[tokio::test]
+async fn wildcards_stand_for_themselves() {
+    let word = word();
+    let of = |tail: &str| format!("{word}{tail}");
+    let all = ["%b", "_b", "\\b", "xb", "\\%b", "*b", "'b", "\"b"].map(of);
+    named(&all).await;
+    for tail in ["%", "_", "\\", "%b", "_b", "\\b", "\\%", "*", "'", "\""] {
+        let query = of(tail);
+        let mut expected: Vec<_> =
+            all.iter().filter(|name| name.contains(&query)).map(String::as_str).collect();
+        expected.sort_unstable();
+        for route in ["search", "lookup"] {
+            let found = ask(route, &[("Query", &query)]).await.expect(200);
+            let mut found = names(&found);
+            found.sort_unstable();
+            assert_eq!(found, expected, "{route} {tail}");
+        }
+    }
+    for short in ["%", "_", "\\", "%%", "__", "\\\\", "_%"] {
+        let found = search(&[("Query", short), ("PageSize", "100")]).await;
+        assert!(names(&found).iter().all(|name| name.starts_with(short)), "{short}");
+    }
+}
+
+/// Search: a query has 100 characters at most, without the white space around it; blank, it does not filter.
+#[tokio::test]
+async fn a_query_has_a_hundred_characters_at_most() {
+    let name = "🏠".repeat(68) + &word();
+    named(&[name.clone() + "!"]).await;
+    for fits in [name.clone(), format!("  {name}\u{a0}\u{2003} ")] {
+        assert_eq!(search(&[("Query", &fits)]).await["TotalCount"], 1);
+        assert_eq!(list(&lookup(&[("Query", &fits)]).await["Items"]).len(), 1);
+    }
+    for route in ["search", "lookup"] {
+        let refused = ask(route, &[("Query", &(name.clone() + "!"))]).await;
+        refused.expect_refusal(INVALID, "/Query", "too_long");
+    }
+    for blank in ["", " ", "\u{a0}\u{2003}", &" ".repeat(200)] {
+        let found =
+            ask("search", &[("Query", blank), ("Sort", "CreatedAt"), ("PageSize", "1")]).await.expect(200);
+        let all = search(&[("Sort", "CreatedAt"), ("PageSize", "1")]).await;
+        assert_eq!(found["Items"], all["Items"], "{blank:?}");
+        assert_eq!(list(&lookup(&[("Query", blank), ("Limit", "1")]).await["Items"]).len(), 1);
+    }
+}
+
+/// A control character in any text is 400, in that of a query too.
+#[tokio::test]
+async fn a_control_character_in_a_query_is_refused() {
+    for query in ["a\0b", "\0", "abc\u{7f}d", "a\nb", "a\tb", "a\u{85}b", "\u{1b}[0m"] {
+        for route in ["search", "lookup"] {
+            let refused = ask(route, &[("Query", query)]).await;
+            refused.expect_refusal(INVALID, "/Query", "forbidden_character");
+        }
+    }
+    for harmless in ["\u{feff}\u{200b}\u{fffe}", "\u{10ffff}", "x\u{2028}\u{2029}y", "\u{202e}abc"] {
+        assert_eq!(search(&[("Query", harmless)]).await["TotalCount"], 0, "{harmless:?}");
+    }
+}
+
+/// Sorting by Name compares lower-case forms by code point.
+#[tokio::test]
+async fn names_are_sorted_by_their_lower_case_forms_by_code_point() {
+    let word = word();
+    // U+FF41 stands before U+1F600, which UTF-16 and most locales have otherwise.
+    let tails = ["B", "a", "Z", "_", "é", "Я", "я1", "ａ", "😀", "-", "10", "9", "É1", "c d", "C-d", "ё"];
+    named(&tails.map(|tail| format!("{word}{tail}"))).await;
+    let mut expected = tails.map(|tail| format!("{word}{tail}")).to_vec();
+    expected.sort_by_key(|name| name.to_lowercase());
+    let found = search(&[("Query", &word), ("Sort", "Name")]).await;
+    assert_eq!(names(&found), expected);
+    assert_eq!(names(&lookup(&[("Query", &word)]).await), expected);
+    expected.reverse();
+    assert_eq!(names(&search(&[("Query", &word), ("Sort", "-Name")]).await), expected);
+}
+
+/// Ties are broken by Id, and pages neither repeat nor skip.
+#[tokio::test]
+async fn equal_names_are_in_the_order_of_their_ids() {
+    let word = word();
+    let cases: Vec<_> =
+        [0, 1, 2, 3, 4].map(|at| if at % 2 == 0 { word.to_uppercase() } else { word.clone() }).into();
+    named(&cases).await;
+    for sort in ["Name", "-Name"] {
+        let mut ids = Vec::new();
+        for page in ["1", "2", "3"] {
+            let found = search(&[("Query", &word), ("Sort", sort), ("PageSize", "2"), ("Page", page)]).await;
+            assert_eq!(found["TotalCount"], 5);
+            ids.extend(each(&found["Items"], "Id").into_iter().map(|id| text(id).to_owned()));
+        }
+        let mut by_id = ids.clone();
+        by_id.sort_unstable();
+        by_id.dedup();
+        assert_eq!((ids.len(), &ids), (5, &by_id), "{sort}");
+    }
+}
+
+/// Search: `-CreatedAt` unless another order is asked for; nothing but the whitelist is one.
+#[tokio::test]
+async fn tenants_are_sorted_by_creation_or_name() {
+    let word = word();
+    named(&["c", "a", "b"].map(|tail| format!("{word} {tail}"))).await;
+    for (sort, expected) in [
+        (None, "bac"),
+        (Some("-CreatedAt"), "bac"),
+        (Some("CreatedAt"), "cab"),
+        (Some("Name"), "abc"),
+        (Some("-Name"), "cba"),
+    ] {
+        let mut parameters = vec![("Query", word.as_str())];
+        parameters.extend(sort.map(|sort| ("Sort", sort)));
+        let found = search(&parameters).await;
+        let tails: String = names(&found).iter().filter_map(|name| name.chars().last()).collect();
+        assert_eq!(tails, expected, "{sort:?}");
+    }
+    for sort in ["", "-", "name", "Id", "Status", "--Name", "Name,CreatedAt", "+Name", " Name", "UpdatedAt"] {
+        ask("search", &[("Sort", sort)]).await.expect_refusal(INVALID, "/Sort", "unknown_value");
+    }
+}
+
+/// Search: tenants of any status, unless types or statuses are asked for; a lookup leaves out archived ones.
+#[tokio::test]
+async fn tenants_are_filtered_by_type_and_status() {
+    let word = word();
+    for kind in ["Developer", "Agency", "Partner", "Platform"] {
+        for moved in ["", "suspend", "archive"] {
+            let name = format!("{word} {kind} {moved}");
+            let created = create(json!({"Name": name, "Type": kind})).await;
+            if !moved.is_empty() {
+                tenant(&created).make(moved).await;
+            }
+        }
+    }
+    for (types, statuses, expected) in [
+        (None, None, 12),
+        (Some("Developer"), None, 3),
+        (Some("Developer,Platform"), None, 6),
+        (Some("Platform,Developer,Agency,Partner"), None, 12),
+        (Some("Agency,Agency"), None, 3),
+        (None, Some("Active"), 4),
+        (None, Some("Suspended,Archived"), 8),
+        (Some("Partner"), Some("Archived"), 1),
+        (Some("Partner,Agency"), Some("Archived,Active"), 4),
+    ] {
+        let mut parameters = vec![("Query", word.as_str())];
+        parameters.extend(types.map(|types| ("Types", types)));
+        parameters.extend(statuses.map(|statuses| ("Statuses", statuses)));
+        let found = search(&parameters).await;
+        assert_eq!(
+            (&found["TotalCount"], list(&found["Items"]).len()),
+            (&json!(expected), expected),
+            "{parameters:?}"
+        );
+        let is_asked = |asked: Option<&str>, value: &Value| {
+            asked.is_none_or(|asked| asked.split(',').any(|one| value == one))
+        };
+        let right = |item: &Value| is_asked(types, &item["Type"]) && is_asked(statuses, &item["Status"]);
+        assert!(list(&found["Items"]).iter().all(right), "{parameters:?}");
+
+        let looked_up = lookup(&parameters).await;
+        let shown =
+            list(&found["Items"]).iter().filter(|item| statuses.is_some() || item["Status"] != "Archived");
+        assert_eq!(list(&looked_up["Items"]).len(), shown.count(), "{parameters:?}");
+        assert!(list(&looked_up["Items"]).iter().all(right), "{parameters:?}");
+    }
+}
+
+/// Lists of enum values are separated by commas; an unknown or empty one is 400.
+#[tokio::test]
+async fn an_unknown_or_empty_value_of_an_enum_is_refused() {
+    for (member, known) in [("Types", "Developer"), ("Statuses", "Active")] {
+        let wrong = [
+            String::new(),
+            " ".to_owned(),
+            ",".to_owned(),
+            format!("{known},"),
+            format!(",{known}"),
+            format!("{known},,{known}"),
+            known.to_lowercase(),
+            format!("{known} "),
+            format!("{known}, {known}"),
+            format!("{known};{known}"),
+            format!("{known},Draft"),
+            "1".to_owned(),
+            "null".to_owned(),
+            format!("{known}\0"),
+        ];
+        for value in wrong {
+            for route in ["search", "lookup"] {
+                let refused = ask(route, &[(member, &value)]).await;
+                refused.expect_refusal(INVALID, &format!("/{member}"), "unknown_value");
+            }
+        }
+        for route in ["search", "lookup"] {
+            let twice = ask(route, &[(member, known), (member, known)]).await;
+            twice.expect_refusal(INVALID, &format!("/{member}"), "duplicate");
+        }
+    }
+}
+
+/// Search: `CreatedFrom` is inclusive, `CreatedTo` exclusive; a range that ends where it begins, or before, is 400.
+#[tokio::test]
+async fn tenants_are_found_by_when_they_were_created() {
+    let word = word();
+    let created = named(&["a", "b", "c"].map(|tail| format!("{word}{tail}"))).await;
+    let at: Vec<_> = created.iter().map(|created| text(&created["CreatedAt"])).collect();
+    for (range, expected) in [
+        (vec![("CreatedFrom", at[1])], 2),
+        (vec![("CreatedTo", at[1])], 1),
+        (vec![("CreatedFrom", at[0]), ("CreatedTo", at[2])], 2),
+        (vec![("CreatedFrom", at[1]), ("CreatedTo", at[2])], 1),
+        (vec![("CreatedFrom", "2000-01-01T00:00:00Z"), ("CreatedTo", "2000-01-01T00:00:00.000001Z")], 0),
+        (vec![("CreatedFrom", "2000-01-01T02:59:59+03:00"), ("CreatedTo", "9999-12-31T23:59:59Z")], 3),
+    ] {
+        let parameters: Vec<_> = range.into_iter().chain([("Query", word.as_str())]).collect();
+        assert_eq!(search(&parameters).await["TotalCount"], expected, "{parameters:?}");
+    }
+    for (from, to) in [(at[0], at[0]), (at[1], at[0]), ("2026-01-01T03:00:00+03:00", "2026-01-01T00:00:00Z")]
+    {
+        let refused = ask("search", &[("CreatedFrom", from), ("CreatedTo", to)]).await;
+        refused.expect_refusal(INVALID, "/CreatedTo", "empty_range");
+    }
+    for member in ["CreatedFrom", "CreatedTo"] {
+        for wrong in [
+            "",
+            "x",
+            "2026-01-01",
+            "2026-01-01T00:00:00",
+            "2026-02-30T00:00:00Z",
+            "1",
+            "2026-01-01 00:00",
+            "infinity",
+        ] {
+            let refused = ask("search", &[(member, wrong)]).await;
+            refused.expect_refusal(INVALID, &format!("/{member}"), "invalid_type");
+        }
+    }
+}
+
+/// Paging: `PageSize` 1..100, `Page` from 1, and their product at most 10,000.
+#[tokio::test]
+async fn pages_beyond_ten_thousand_are_refused() {
+    for (page, size) in [("1", "1"), ("100", "100"), ("10000", "1"), ("5000", "2"), ("101", "99")] {
+        let found = search(&[("Page", page), ("PageSize", size)]).await;
+        assert_eq!(
+            (found["Page"].to_string(), found["PageSize"].to_string()),
+            (page.to_owned(), size.to_owned())
+        );
+    }
+    search(&[("Page", "500")]).await;
+    for (parameters, field) in [
+        (vec![("Page", "101"), ("PageSize", "100")], "/Page"),
+        (vec![("Page", "10001"), ("PageSize", "1")], "/Page"),
+        (vec![("Page", "501")], "/Page"),
+        (vec![("Page", "102"), ("PageSize", "99")], "/Page"),
+        (vec![("Page", "0")], "/Page"),
+        (vec![("Page", "-1")], "/Page"),
+        (vec![("Page", "")], "/Page"),
+        (vec![("Page", "18446744073709551617")], "/Page"),
+        (vec![("PageSize", "0")], "/PageSize"),
+        (vec![("PageSize", "101")], "/PageSize"),
+        (vec![("PageSize", "x")], "/PageSize"),
+        (vec![("PageSize", "1.0")], "/PageSize"),
+    ] {
+        ask("search", &parameters).await.expect_refusal(INVALID, field, "out_of_range");
+    }
+}
+
+/// Paging: `TotalCount` is exact up to 10,000, which stands for "or more".
+#[tokio::test]
+async fn a_count_is_exact_up_to_ten_thousand() {
+    let word = word();
+    let insert = "insert into tenant (id, name, type, status, created_at, updated_at, version, lower_name, search_text) \
+        select gen_random_uuid(), $1 || n, case n when 1 then 'Partner' when 2 then 'Developer' else 'Agency' end, \
+            'Active', '2001-01-01T00:00:00Z', '2001-01-01T00:00:00Z', 1, $1 || n, $1 || n \
+        from generate_series(1, 10001) as n";
+    service().sql().await.execute(insert, &[&word]).await.unwrap();
+    for (types, expected) in [
+        ("Agency", 9_999),
+        ("Agency,Partner", 10_000),
+        ("Agency,Partner,Developer", 10_000),
+        ("Developer", 1),
+    ] {
+        let found = search(&[("Query", &word), ("Types", types)]).await;
+        assert_eq!(found["TotalCount"], expected, "{types}");
+    }
+    let last = search(&[("Query", &word), ("Page", "100"), ("PageSize", "100"), ("Sort", "CreatedAt")]).await;
+    let ids: Vec<_> = each(&last["Items"], "Id").into_iter().map(text).collect();
+    assert_eq!((ids.len(), &last["TotalCount"]), (100, &json!(10_000)));
+    assert!(ids.is_sorted(), "created at the same moment, by id");
+}
+
+/// Search: nobody is found by words that nobody has; the page says so.
+#[tokio::test]
+async fn nothing_found_is_an_empty_page() {
+    let empty = json!({"Items": [], "Page": 2, "PageSize": 7, "TotalCount": 0});
+    assert_eq!(search(&[("Query", &word()), ("Page", "2"), ("PageSize", "7")]).await, empty);
+    assert_eq!(lookup(&[("Query", &word())]).await, json!({"Items": []}));
+}
+
+/// Lookup: names that begin with the query, then the others, each by name.
+#[tokio::test]
+async fn a_lookup_answers_beginnings_first() {
+    let word = word();
+    let all = ["b {}", "{} z", "A {}", "{} B", "ё {}", "{}"].map(|name| name.replace("{}", &word));
+    named(&all).await;
+    create(json!({"Name": "0 elsewhere", "LegalName": format!("{word} at first"), "Type": "Agency"})).await;
+    let expected =
+        ["{}", "{} B", "{} z", "0 elsewhere", "A {}", "b {}", "ё {}"].map(|name| name.replace("{}", &word));
+    for limit in 1..=8 {
+        let found = lookup(&[("Query", &word.to_uppercase()), ("Limit", &limit.to_string())]).await;
+        assert_eq!(names(&found), expected[..limit.min(7)], "{limit}");
+    }
+}
+
+/// Lookups: 20 unless asked otherwise, 50 at most.
+#[tokio::test]
+async fn a_lookup_has_fifty_answers_at_most() {
+    let word = word();
+    let insert = "insert into tenant (id, name, type, status, created_at, updated_at, version, lower_name, search_text) \
+        select gen_random_uuid(), $1 || n, 'Agency', 'Active', now(), now(), 1, $1 || n, $1 || n from generate_series(1, 60) as n";
+    service().sql().await.execute(insert, &[&word]).await.unwrap();
+    for (limit, expected) in [(None, 20), (Some("1"), 1), (Some("20"), 20), (Some("50"), 50)] {
+        let parameters: Vec<_> =
+            [("Query", word.as_str())].into_iter().chain(limit.map(|limit| ("Limit", limit))).collect();
+        assert_eq!(list(&lookup(&parameters).await["Items"]).len(), expected, "{limit:?}");
+    }
+    for limit in ["0", "51", "-1", "", "x", "1.5", "99999999999999999999"] {
+        ask("lookup", &[("Limit", limit)]).await.expect_refusal(INVALID, "/Limit", "out_of_range");
+    }
+}
+
+/// `TenantReference`: `Id, Name, Type, Status`, of any status by its id.
+#[tokio::test]
+async fn a_reference_has_four_members() {
+    let word = word();
+    let created =
+        create(json!({"Name": word, "LegalName": "x", "Type": "Partner", "TaxNumber": tax_number()})).await;
+    let reference =
+        |status: &str| json!({"Id": created["Id"], "Name": word, "Type": "Partner", "Status": status});
+    let path = format!("{TENANTS}/lookup/{}", text(&created["Id"]));
+    assert_eq!(lookup(&[("Query", &word)]).await["Items"], json!([reference("Active")]));
+    assert_eq!(operator().get(&path).await.expect(200), reference("Active"));
+    tenant(&created).make("archive").await;
+    assert_eq!(operator().get(&path).await.expect(200), reference("Archived"));
+    assert_eq!(search(&[("Query", &word)]).await["Items"], json!([tenant(&created).read().await]));
+}
+
+/// Search: what is found is what stands now.
+#[tokio::test]
+async fn a_tenant_is_found_by_what_it_is_called_now() {
+    let (old, new) = (word(), word());
+    let created =
+        create(json!({"Name": old, "Type": "Agency", "LegalName": old, "TaxNumber": tax_number()})).await;
+    operator().put(&tenant(&created).path(""), json!({"Name": new})).await.expect(200);
+    for (query, expected) in [(&old[..], 0), (&new, 1), (text(&created["TaxNumber"]), 0)] {
+        assert_eq!(search(&[("Query", query)]).await["TotalCount"], expected, "{query}");
+    }
+}
+
+/// All that is wrong with a query is told at once.
+#[tokio::test]
+async fn every_faulty_parameter_of_a_search_is_told() {
+    let long = "x".repeat(101);
+    let refused = ask(
+        "search",
+        &[
+            ("Query", &long),
+            ("Types", "x"),
+            ("Statuses", ""),
+            ("CreatedFrom", "x"),
+            ("CreatedTo", "y"),
+            ("Page", "0"),
+            ("PageSize", "0"),
+            ("Sort", "x"),
+        ],
+    )
+    .await;
+    let problem = refused.expect_problem(400, INVALID);
+    let mut fields: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+    fields.sort_unstable();
+    assert_eq!(
+        fields,
+        ["/CreatedFrom", "/CreatedTo", "/Page", "/PageSize", "/Query", "/Sort", "/Statuses", "/Types"]
+    );
+    let refused = ask("lookup", &[("Query", &long), ("Types", "x"), ("Statuses", ""), ("Limit", "0")]).await;
+    assert_eq!(list(&refused.expect_problem(400, INVALID)["errors"]).len(), 4);
+}
