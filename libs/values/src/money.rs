@@ -60,6 +60,10 @@ impl Money {
 #[serde(into = "String")]
 pub struct Currency([u8; 3]);
 
+impl Currency {
+    pub const RUB: Self = Self(*b"RUB");
+}
+
 impl FromStr for Currency {
     type Err = Invalid;
 

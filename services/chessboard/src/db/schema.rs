@@ -1,0 +1,206 @@
+//! The tables of `migrations/chessboard`.
+
+diesel::table! {
+    company (id) {
+        id -> Uuid,
+        #[sql_name = "type"]
+        type_ -> Text,
+        status -> Text,
+        name -> Text,
+        legal_name -> Nullable<Text>,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    outside_profile (outside_id) {
+        outside_id -> Uuid,
+        company_id -> Uuid,
+        version -> BigInt,
+        name -> Text,
+        legal_name -> Nullable<Text>,
+        logo_file_id -> Nullable<Uuid>,
+        founded_year -> Nullable<Integer>,
+        came -> BigInt,
+    }
+}
+
+diesel::table! {
+    developer (id) {
+        id -> Uuid,
+        name -> Text,
+        legal_name -> Nullable<Text>,
+        description -> Nullable<Text>,
+        logo_file_id -> Nullable<Uuid>,
+        website -> Nullable<Text>,
+        contact_phone -> Nullable<Text>,
+        contact_email -> Nullable<Text>,
+        founded_year -> Nullable<Integer>,
+        highlights -> Json,
+        status -> Text,
+        hidden_by_identity -> Bool,
+        sync_source -> Text,
+        external_chessboard_developer_id -> Nullable<Uuid>,
+        replica_version -> Nullable<BigInt>,
+        last_synced_at -> Nullable<Timestamptz>,
+        projects_published_count -> Integer,
+        created_at -> Timestamptz,
+        created_by_user_id -> Uuid,
+        updated_at -> Timestamptz,
+        updated_by_user_id -> Uuid,
+        deleted_at -> Nullable<Timestamptz>,
+        deleted_by_user_id -> Nullable<Uuid>,
+        version -> BigInt,
+        lower_name -> Text,
+        search_name -> Text,
+        search_text -> Text,
+    }
+}
+
+diesel::table! {
+    developer_log (id) {
+        id -> Uuid,
+        developer_id -> Uuid,
+        kind -> Text,
+        from_status -> Nullable<Text>,
+        to_status -> Nullable<Text>,
+        changed_fields -> Array<Text>,
+        sync_source -> Nullable<Text>,
+        actor_kind -> Text,
+        actor_user_id -> Uuid,
+        version -> BigInt,
+        occurred_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    project (id) {
+        id -> Uuid,
+        tenant_id -> Uuid,
+        name -> Text,
+        description -> Nullable<Text>,
+        class -> Text,
+        city -> Text,
+        address -> Text,
+        latitude -> Nullable<Double>,
+        longitude -> Nullable<Double>,
+        cover_file_id -> Nullable<Uuid>,
+        status -> Text,
+        published_at -> Nullable<Timestamptz>,
+        created_at -> Timestamptz,
+        created_by_user_id -> Uuid,
+        updated_at -> Timestamptz,
+        updated_by_user_id -> Uuid,
+        deleted_at -> Nullable<Timestamptz>,
+        version -> BigInt,
+        lower_name -> Text,
+        search_name -> Text,
+        search_city -> Text,
+    }
+}
+
+diesel::table! {
+    building (id) {
+        id -> Uuid,
+        project_id -> Uuid,
+        tenant_id -> Uuid,
+        name -> Text,
+        sections_count -> SmallInt,
+        floors_total -> SmallInt,
+        state -> Text,
+        ready_year -> Nullable<SmallInt>,
+        ready_quarter -> Nullable<SmallInt>,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+        deleted_at -> Nullable<Timestamptz>,
+        version -> BigInt,
+        ready_on -> Nullable<Date>,
+    }
+}
+
+diesel::table! {
+    property_object (id) {
+        id -> Uuid,
+        building_id -> Uuid,
+        project_id -> Uuid,
+        tenant_id -> Uuid,
+        number -> Text,
+        kind -> Text,
+        section -> SmallInt,
+        floor -> SmallInt,
+        position_on_floor -> SmallInt,
+        rooms -> Nullable<SmallInt>,
+        is_studio -> Bool,
+        area_total -> Numeric,
+        area_living -> Nullable<Numeric>,
+        area_kitchen -> Nullable<Numeric>,
+        finishing -> Text,
+        price -> BigInt,
+        currency -> Text,
+        layout_file_id -> Nullable<Uuid>,
+        status -> Text,
+        own_status -> Text,
+        hold_deal_id -> Nullable<Uuid>,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+        removed_at -> Nullable<Timestamptz>,
+        version -> BigInt,
+        rooms_asked -> Nullable<SmallInt>,
+    }
+}
+
+diesel::table! {
+    price_history (property_object_id, version) {
+        property_object_id -> Uuid,
+        version -> BigInt,
+        price -> BigInt,
+        currency -> Text,
+        changed_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    building_figures (building_id) {
+        building_id -> Uuid,
+        free_flat -> Integer,
+        free_apartment -> Integer,
+        free_parking -> Integer,
+        free_storage -> Integer,
+        free_commercial -> Integer,
+        price_from -> Nullable<BigInt>,
+        price_to -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    building_offer (building_id, rooms) {
+        building_id -> Uuid,
+        rooms -> SmallInt,
+        free_count -> Integer,
+        price_from -> BigInt,
+    }
+}
+
+diesel::table! {
+    deal_claim (deal_id) {
+        deal_id -> Uuid,
+        property_object_id -> Uuid,
+        claim -> Text,
+        row_version -> BigInt,
+        claimed_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    propagation (scope, scope_id) {
+        scope -> Text,
+        scope_id -> Uuid,
+        tenant_id -> Uuid,
+        hides -> Bool,
+        asked -> BigInt,
+        told_to -> Nullable<Uuid>,
+        turn -> BigInt,
+    }
+}
+
+diesel::allow_tables_to_appear_in_same_query!(company, outside_profile, developer, developer_log, project, building, property_object, price_history, building_figures, building_offer, deal_claim, propagation);

@@ -1,0 +1,1 @@
+//! What developers, projects, buildings and objects are and may do. No clock, no I/O.

@@ -1,0 +1,5 @@
+//! What this service tells.
+
+use messaging::Published;
+
+pub const ALL: &[Published] = &[];
