@@ -34,7 +34,8 @@ pub struct Contracts {
 /// # Errors
 /// A database that is away, or a migration that fails.
 pub async fn migrate<S: Service>(config: &Config<S>) -> anyhow::Result<()> {
-    db::migrate(&config.database, [messaging::MIGRATIONS, jobs::MIGRATIONS, S::MIGRATIONS]).await?;
+    let sources = [messaging::MIGRATIONS, jobs::MIGRATIONS, crate::list::MIGRATIONS, S::MIGRATIONS];
+    db::migrate(&config.database, sources).await?;
     config.messaging.make_topics(S::NAME, &topics::<S>()).await
 }
 

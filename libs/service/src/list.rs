@@ -12,7 +12,11 @@ use diesel::sql_types::{BigInt, Bool};
 use diesel::{BoxableExpression, Expression, ExpressionMethods, QueryResult};
 use diesel_async::RunQueryDsl;
 use diesel_async::methods::LoadQuery;
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use futures_util::future::try_join;
+
+/// The function by which texts are found by an index, for every service's schema.
+pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/search");
 
 /// An order of the rows of `T`.
 pub type Order<T> = Box<dyn BoxableExpression<T, Pg, SqlType = NotSelectable>>;

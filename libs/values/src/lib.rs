@@ -3,6 +3,7 @@
 
 mod checked;
 mod code;
+mod fold;
 mod list;
 mod money;
 mod private;
@@ -15,6 +16,7 @@ pub use {diesel, serde, strum, utoipa};
 
 pub use checked::{Checked, Email, EmailAddress, Line, Lines, Rule, Trimmed};
 pub use code::Code;
+pub use fold::{anywhere, beginning, fold};
 pub use list::List;
 pub use money::{BasisPoints, Currency, Money};
 pub use private::Private;

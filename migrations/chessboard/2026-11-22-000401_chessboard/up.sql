@@ -52,7 +52,6 @@ create table developer (
     version bigint not null check (version >= 1),
     -- What the service makes of the words, so that letter case is told by Unicode and not by the database's locale.
     lower_name text collate "C" not null,
-    search_name text collate "C" not null,
     search_text text collate "C" not null,
     check (not hidden_by_identity or status = 'Hidden'),
     check ((sync_source = 'ExternalChessboard') = (external_chessboard_developer_id is not null)),
@@ -60,6 +59,9 @@ create table developer (
     check ((deleted_at is null) = (deleted_by_user_id is null)),
     check (deleted_at is null or status <> 'Published')
 ) with (fillfactor = 85);
+create index developer_published on developer (lower_name, id) where status = 'Published';
+create index developer_projects on developer (projects_published_count, id) where status = 'Published';
+create index developer_trigrams on developer using gin (trigrams(search_text)) with (fastupdate = off);
 
 -- INV-LOG-1: names of fields, never values. Entries are only ever added.
 create table developer_log (
@@ -106,14 +108,16 @@ create table project (
     deleted_at timestamptz,
     version bigint not null check (version >= 1),
     lower_name text collate "C" not null,
-    search_name text collate "C" not null,
-    search_city text collate "C" not null,
+    lower_city text collate "C" not null,
     check ((latitude is null) = (longitude is null)),
     check (status = 'Draft' or published_at is not null)
 ) with (fillfactor = 85);
 create index project_tenant on project (tenant_id, created_at, id) where deleted_at is null;
 create index project_published on project (published_at, id) where deleted_at is null and status = 'Published';
-create index project_city on project (search_city, published_at, id) where deleted_at is null and status = 'Published';
+create index project_name on project (lower_name, id) where deleted_at is null and status = 'Published';
+create index project_city on project (lower_city, published_at, id) where deleted_at is null and status = 'Published';
+create index project_place on project (latitude, longitude) where deleted_at is null and status = 'Published';
+create index project_trigrams on project using gin (trigrams(lower_name)) with (fastupdate = off);
 
 create table building (
     id uuid primary key,
@@ -168,8 +172,8 @@ create table property_object (
     updated_at timestamptz not null,
     removed_at timestamptz,
     version bigint not null check (version >= 1),
-    -- As the filters and figures have it: 0 for studios, null where none are given.
-    rooms_asked smallint generated always as (case when is_studio then 0 else rooms end) stored,
+    -- As the filters and figures have it: 0 for studios, -1 where none are given.
+    rooms_asked smallint not null generated always as (case when is_studio then 0 else coalesce(rooms, -1) end) stored,
     -- INV-OBJ-1
     constraint property_object_number unique (building_id, number),
     check (not is_studio or kind in ('Flat', 'Apartment')),
@@ -178,8 +182,10 @@ create table property_object (
 ) with (fillfactor = 80);
 create index property_object_project on property_object (project_id, id) where removed_at is null;
 create index property_object_project_price on property_object (project_id, price, id) where removed_at is null;
+create index property_object_project_area on property_object (project_id, area_total, id) where removed_at is null;
 create index property_object_tenant on property_object (tenant_id, id) where removed_at is null;
 create index property_object_tenant_price on property_object (tenant_id, price, id) where removed_at is null;
+create index property_object_tenant_area on property_object (tenant_id, area_total, id) where removed_at is null;
 create index property_object_homes on property_object (project_id, rooms_asked, price)
     include (building_id) where removed_at is null and status = 'Available' and kind in ('Flat', 'Apartment');
 
@@ -201,8 +207,7 @@ $$;
 create trigger price_history_is_for_good before update or delete or truncate on price_history
     for each statement execute function price_history_is_for_good();
 
--- What a building shows of counts and prices: renewed by whoever changes its objects, in the same transaction, with
--- this row locked after the objects.
+-- What a building shows of the counts and prices of its Available objects.
 create table building_figures (
     building_id uuid primary key references building (id),
     free_flat integer not null default 0,
@@ -210,19 +215,44 @@ create table building_figures (
     free_parking integer not null default 0,
     free_storage integer not null default 0,
     free_commercial integer not null default 0,
-    -- Of Available flats and apartments.
+    -- Of flats and apartments.
     price_from bigint,
-    price_to bigint
+    price_to bigint,
+    -- The same by rooms, side by side: `rooms_asked`, how many, and the lowest price.
+    offer_rooms smallint[] not null default '{}',
+    offer_free integer[] not null default '{}',
+    offer_price_from bigint[] not null default '{}'
 ) with (fillfactor = 80);
 
--- The same of flats and apartments by rooms: 0 for studios, -1 where none are given.
-create table building_offer (
-    building_id uuid not null references building (id),
-    rooms smallint not null,
-    free_count integer not null check (free_count > 0),
-    price_from bigint not null,
-    primary key (building_id, rooms)
-) with (fillfactor = 80);
+-- Renews a building's figures. Whoever changes objects calls it in the same transaction, after they are written: it waits
+-- for whoever else does, and then sees what they have committed.
+create function renew_building_figures(renewed uuid) returns void language plpgsql as $$
+begin
+    insert into building_figures (building_id) values (renewed) on conflict do nothing;
+    perform from building_figures where building_id = renewed for no key update;
+    update building_figures set
+        (free_flat, free_apartment, free_parking, free_storage, free_commercial, price_from, price_to) = (
+            select count(*) filter (where kind = 'Flat'), count(*) filter (where kind = 'Apartment'),
+                count(*) filter (where kind = 'Parking'), count(*) filter (where kind = 'Storage'),
+                count(*) filter (where kind = 'Commercial'),
+                min(price) filter (where kind in ('Flat', 'Apartment')),
+                max(price) filter (where kind in ('Flat', 'Apartment'))
+            from property_object
+            where building_id = renewed and removed_at is null and status = 'Available'
+        ),
+        (offer_rooms, offer_free, offer_price_from) = (
+            select coalesce(array_agg(rooms), '{}'), coalesce(array_agg(free), '{}'), coalesce(array_agg(price_from), '{}')
+            from (
+                select rooms_asked as rooms, count(*)::integer as free, min(price) as price_from
+                from property_object
+                where building_id = renewed and removed_at is null and status = 'Available'
+                    and kind in ('Flat', 'Apartment')
+                group by rooms_asked
+            ) as offer
+        )
+    where building_id = renewed;
+end
+$$;
 
 -- A deal's claim on an object, by its newest event. Also of objects that are not known (yet).
 create table deal_claim (

@@ -52,7 +52,6 @@ diesel::table! {
         deleted_by_user_id -> Nullable<Uuid>,
         version -> BigInt,
         lower_name -> Text,
-        search_name -> Text,
         search_text -> Text,
     }
 }
@@ -94,8 +93,7 @@ diesel::table! {
         deleted_at -> Nullable<Timestamptz>,
         version -> BigInt,
         lower_name -> Text,
-        search_name -> Text,
-        search_city -> Text,
+        lower_city -> Text,
     }
 }
 
@@ -145,7 +143,7 @@ diesel::table! {
         updated_at -> Timestamptz,
         removed_at -> Nullable<Timestamptz>,
         version -> BigInt,
-        rooms_asked -> Nullable<SmallInt>,
+        rooms_asked -> SmallInt,
     }
 }
 
@@ -169,15 +167,9 @@ diesel::table! {
         free_commercial -> Integer,
         price_from -> Nullable<BigInt>,
         price_to -> Nullable<BigInt>,
-    }
-}
-
-diesel::table! {
-    building_offer (building_id, rooms) {
-        building_id -> Uuid,
-        rooms -> SmallInt,
-        free_count -> Integer,
-        price_from -> BigInt,
+        offer_rooms -> Array<SmallInt>,
+        offer_free -> Array<Integer>,
+        offer_price_from -> Array<BigInt>,
     }
 }
 
@@ -203,4 +195,16 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(company, outside_profile, developer, developer_log, project, building, property_object, price_history, building_figures, building_offer, deal_claim, propagation);
+diesel::allow_tables_to_appear_in_same_query!(
+    company,
+    outside_profile,
+    developer,
+    developer_log,
+    project,
+    building,
+    property_object,
+    price_history,
+    building_figures,
+    deal_claim,
+    propagation
+);

@@ -6,9 +6,9 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{Code, Email, Line, Private};
+use values::{Code, Email, Line, Private, fold};
 
-use super::{ChangedField, fold};
+use super::ChangedField;
 use crate::db::schema::employee_with_roles;
 use crate::error::EMPLOYEE_INVALID_TRANSITION;
 

@@ -14,7 +14,7 @@ pub use access::{
 pub use audit::{AuditAction, AuditEntry, By, ChangedField};
 pub use employee::{Employee, EmployeeStatus, PersonName, WorkEmail};
 pub use role::{Role, RoleAssignment};
-pub use search::{Fold, SearchText, fold};
+pub use search::{Fold, SearchText};
 pub use tenant::{
     LegalName, Reason, TaxNumber, Tenant, TenantName, TenantReference, TenantStatus, TenantType,
 };

@@ -7,9 +7,9 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::ObjectBuilder;
-use values::{Checked, Code, Invalid, Line, Lines, Private, Rule};
+use values::{Checked, Code, Invalid, Line, Lines, Private, Rule, fold};
 
-use super::{ChangedField, fold};
+use super::ChangedField;
 use crate::db::schema::tenant;
 use crate::error::{OWN_TENANT, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENANT_NOT_ACTIVE};
 
