@@ -14,16 +14,17 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 use values::Invalid;
 
-use crate::paging::{in_query, page_size, page_size_in_query};
+use crate::paging::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, in_query, number, page_size_in_query};
 use crate::query::FromQuery;
-use crate::{Fields, Problem, Query};
+use crate::{FieldError, Fields, Problem, Query};
 
 /// A longer text is no cursor of ours: names of 256 characters, each six bytes of JSON, and an id beside.
 const LONGEST: usize = 4096;
 
-/// Which part of a list is asked for: what comes after the item with the key `K`, by which the list is sorted.
+/// Which part of a list is asked for: what comes after the item with the key `K`, by which the list is sorted. A page has
+/// `SIZE` items unless the caller asks for another size, of `LARGEST` at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CursorPaging<K> {
+pub struct CursorPaging<K, const SIZE: u32 = DEFAULT_PAGE_SIZE, const LARGEST: u32 = MAX_PAGE_SIZE> {
     pub page_size: u32,
     pub after: Option<K>,
 }
@@ -37,7 +38,7 @@ pub struct CursorPage<T> {
     pub next_cursor: Option<String>,
 }
 
-impl<K: Serialize> CursorPaging<K> {
+impl<K: Serialize, const SIZE: u32, const LARGEST: u32> CursorPaging<K, SIZE, LARGEST> {
     /// How many to read: one more than are shown, which tells whether there is a next page.
     pub fn limit(&self) -> i64 {
         i64::from(self.page_size) + 1
@@ -62,13 +63,19 @@ struct Raw {
     cursor: Option<String>,
 }
 
-impl<K: DeserializeOwned> CursorPaging<K> {
+impl<K: DeserializeOwned, const SIZE: u32, const LARGEST: u32> CursorPaging<K, SIZE, LARGEST> {
     fn parse(raw: &Raw) -> Result<Self, Problem> {
         let mut fields = Fields::default();
-        let page_size = fields.check("/PageSize", page_size(raw.page_size.as_deref()));
+        let page_size = fields.check("/PageSize", number(raw.page_size.as_deref(), SIZE, LARGEST));
         let after = fields.check("/Cursor", raw.cursor.as_deref().map(key).transpose());
         fields.finish(page_size.zip(after).map(|(page_size, after)| Self { page_size, after }))
     }
+}
+
+/// The refusal of a cursor that was not given out for such a walk.
+pub fn unknown_cursor() -> Problem {
+    let invalid = Invalid::new("unknown_value");
+    Problem::validation_failed(vec![FieldError { field: "/Cursor".to_owned(), invalid }])
 }
 
 fn key<K: DeserializeOwned>(cursor: &str) -> Result<K, Invalid> {
@@ -77,13 +84,15 @@ fn key<K: DeserializeOwned>(cursor: &str) -> Result<K, Invalid> {
     key.ok_or_else(|| Invalid::new("unknown_value"))
 }
 
-impl<K: DeserializeOwned> FromQuery for CursorPaging<K> {
+impl<K: DeserializeOwned, const SIZE: u32, const LARGEST: u32> FromQuery for CursorPaging<K, SIZE, LARGEST> {
     fn from_query(query: &str) -> Result<Self, Problem> {
         Query::from_query(query).and_then(|Query(raw)| Self::parse(&raw))
     }
 }
 
-impl<K: DeserializeOwned> FromRequest for CursorPaging<K> {
+impl<K: DeserializeOwned, const SIZE: u32, const LARGEST: u32> FromRequest
+    for CursorPaging<K, SIZE, LARGEST>
+{
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
@@ -92,10 +101,10 @@ impl<K: DeserializeOwned> FromRequest for CursorPaging<K> {
     }
 }
 
-impl<K> IntoParams for CursorPaging<K> {
+impl<K, const SIZE: u32, const LARGEST: u32> IntoParams for CursorPaging<K, SIZE, LARGEST> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let cursor = ObjectBuilder::new().schema_type(Type::String).max_length(Some(LONGEST));
-        vec![page_size_in_query(), in_query("Cursor", cursor)]
+        vec![page_size_in_query(SIZE, LARGEST), in_query("Cursor", cursor)]
     }
 }
 

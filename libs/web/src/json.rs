@@ -275,6 +275,12 @@ impl Fields {
         self.check(field, if is_empty { Err(Invalid::new("empty_range")) } else { Ok(()) });
     }
 
+    /// Refuses a range of inclusive bounds whose end is before its start.
+    pub fn span<T: PartialOrd>(&mut self, field: &str, min: Option<&T>, max: Option<&T>) {
+        let is_empty = min.zip(max).is_some_and(|(min, max)| max < min);
+        self.check(field, if is_empty { Err(Invalid::new("empty_range")) } else { Ok(()) });
+    }
+
     /// # Errors
     /// `400 VALIDATION_FAILED` when anything was refused.
     pub fn finish<T>(self, command: Option<T>) -> Result<T, Problem> {

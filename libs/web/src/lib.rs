@@ -25,15 +25,15 @@ mod unread;
 pub use answer::reserve;
 pub use cacheable::cacheable;
 pub use config::Config;
-pub use cursor::{CursorPage, CursorPaging};
+pub use cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use document::{describe, to_yaml};
 pub use json::{Fields, Json, OptionalJson, decode_part};
 pub use messages::Messages;
-pub use paging::{COUNTED, Page, Paging, SortKey};
+pub use paging::{COUNTED, Page, Paging, SortKey, Sorting};
 pub use problem::{
     FORBIDDEN, FieldError, METHOD_NOT_ALLOWED, Problem, ProblemBody, SERVICE_UNAVAILABLE, UNAUTHORIZED,
 };
-pub use query::{Both, Check, Filter, FromQuery, Limit, Query, Several, time};
+pub use query::{Both, Check, Filter, FromQuery, Limit, Query, Several, date, time};
 pub use rate_limit::{ClientAddress, KnownCaller, RateLimit};
 pub use refusal::{Refuses, Refusing};
 pub use server::{Area, Callers, Listener, Routes, Server};

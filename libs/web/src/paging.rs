@@ -15,8 +15,8 @@ use values::Invalid;
 use crate::query::FromQuery;
 use crate::{Fields, Problem, Query};
 
-const MAX_PAGE_SIZE: u32 = 100;
-const DEFAULT_PAGE_SIZE: u32 = 20;
+pub(crate) const MAX_PAGE_SIZE: u32 = 100;
+pub(crate) const DEFAULT_PAGE_SIZE: u32 = 20;
 /// So many items of a list are shown, and counted: what stands for "or more".
 pub const COUNTED: i64 = 10_000;
 const DEEPEST: u32 = 10_000;
@@ -25,6 +25,21 @@ const DEEPEST: u32 = 10_000;
 pub trait SortKey: FromStr + VariantNames + Copy + 'static {
     /// The name used when the caller gives none, with `-` for descending.
     const DEFAULT: &'static str;
+}
+
+/// How a list is sorted: `?Sort=-CreatedAt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sorting<S> {
+    pub key: S,
+    pub descending: bool,
+}
+
+impl<S: SortKey> Sorting<S> {
+    fn parse(raw: Option<&str>) -> Result<Self, Invalid> {
+        let sort = raw.unwrap_or(S::DEFAULT);
+        let (name, descending) = sort.strip_prefix('-').map_or((sort, false), |name| (name, true));
+        name.parse().map(|key| Self { key, descending }).map_err(|_| Invalid::new("unknown_value"))
+    }
 }
 
 /// Which part of a list is asked for, and in which order. Ties are broken by id, in the query.
@@ -76,29 +91,43 @@ struct Raw {
 impl<S: SortKey> Paging<S> {
     fn parse(raw: &Raw) -> Result<Self, Problem> {
         let mut fields = Fields::default();
-        let page_size = page_size(raw.page_size.as_deref());
+        let page_size = number(raw.page_size.as_deref(), DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
         let pages = DEEPEST / page_size.as_ref().unwrap_or(&1);
         let page = fields.check("/Page", number(raw.page.as_deref(), 1, pages));
         let page_size = fields.check("/PageSize", page_size);
-        let sort = raw.sort.as_deref().unwrap_or(S::DEFAULT);
-        let (name, descending) = sort.strip_prefix('-').map_or((sort, false), |name| (name, true));
-        let sort = fields.check("/Sort", name.parse().map_err(|_| Invalid::new("unknown_value")));
-        let all = page.zip(page_size).zip(sort);
-        fields.finish(all.map(|((page, page_size), sort)| Self { page, page_size, sort, descending }))
+        let sorting = fields.check("/Sort", Sorting::parse(raw.sort.as_deref()));
+        let all = page.zip(page_size).zip(sorting);
+        fields.finish(all.map(|((page, page_size), Sorting { key, descending })| Self {
+            page,
+            page_size,
+            sort: key,
+            descending,
+        }))
     }
 }
 
-/// A `PageSize` as it is asked for.
-pub(crate) fn page_size(raw: Option<&str>) -> Result<u32, Invalid> {
-    number(raw, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
-}
-
-fn number(raw: Option<&str>, default: u32, max: u32) -> Result<u32, Invalid> {
+/// A number as it is asked for.
+pub(crate) fn number(raw: Option<&str>, default: u32, max: u32) -> Result<u32, Invalid> {
     let Some(raw) = raw else { return Ok(default) };
     raw.parse()
         .ok()
         .filter(|number| (1..=max).contains(number))
         .ok_or_else(|| Invalid::new("out_of_range").with("min", 1).with("max", max as usize))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawSorting {
+    sort: Option<String>,
+}
+
+impl<S: SortKey> FromQuery for Sorting<S> {
+    fn from_query(query: &str) -> Result<Self, Problem> {
+        let Query(RawSorting { sort }) = Query::from_query(query)?;
+        let mut fields = Fields::default();
+        let sorting = fields.check("/Sort", Self::parse(sort.as_deref()));
+        fields.finish(sorting)
+    }
 }
 
 impl<S: SortKey> FromQuery for Paging<S> {
@@ -118,17 +147,25 @@ impl<S: SortKey> FromRequest for Paging<S> {
 
 impl<S: SortKey> IntoParams for Paging<S> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let keys = S::VARIANTS.iter().flat_map(|name| [(*name).to_owned(), format!("-{name}")]);
-        let sort = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(keys))
-            .default(Some(S::DEFAULT.into()));
-        vec![in_query("Page", one_to(DEEPEST, 1)), page_size_in_query(), in_query("Sort", sort)]
+        let page_size = page_size_in_query(DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
+        vec![in_query("Page", one_to(DEEPEST, 1)), page_size, sort_in_query::<S>()]
     }
 }
 
-pub(crate) fn page_size_in_query() -> Parameter {
-    in_query("PageSize", one_to(MAX_PAGE_SIZE, DEFAULT_PAGE_SIZE))
+impl<S: SortKey> IntoParams for Sorting<S> {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![sort_in_query::<S>()]
+    }
+}
+
+fn sort_in_query<S: SortKey>() -> Parameter {
+    let keys = S::VARIANTS.iter().flat_map(|name| [(*name).to_owned(), format!("-{name}")]);
+    let sort = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(keys));
+    in_query("Sort", sort.default(Some(S::DEFAULT.into())))
+}
+
+pub(crate) fn page_size_in_query(default: u32, largest: u32) -> Parameter {
+    in_query("PageSize", one_to(largest, default))
 }
 
 pub(crate) fn in_query(name: &str, schema: ObjectBuilder) -> Parameter {

@@ -7,8 +7,9 @@ use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+use time::{Date, OffsetDateTime};
 use values::{Invalid, read_text};
 
 use crate::json::{blame, gather};
@@ -105,6 +106,17 @@ impl<A: FromQuery, B: FromQuery> FromRequest for Both<A, B> {
 pub fn time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDateTime>, D::Error> {
     let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).map_err(|_| Invalid::new("invalid_type"));
     read_text(time, |text| parse(text).map(Some), || None)
+}
+
+/// For a member that is a date, as in `2026-11-22`.
+///
+/// # Errors
+/// Those of reading.
+pub fn date<'de, D: Deserializer<'de>>(date: D) -> Result<Option<Date>, D::Error> {
+    let parse = |text: &str| Date::parse(text, format_description!("[year]-[month]-[day]")).ok();
+    // What databases know, too.
+    let parse = |text: &str| parse(text).filter(|date| date.year() >= 0);
+    read_text(date, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
 }
 
 /// How many a lookup for autocomplete answers: `?Limit=20`, of 50 at most.

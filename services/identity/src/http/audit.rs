@@ -1,13 +1,12 @@
 //! The audit log, whole and of one's own company.
 
-use ::web::{Both, Check, CursorPage, CursorPaging, FieldError, Fields, Filter, Problem, Several};
+use ::web::{Both, Check, CursorPage, CursorPaging, Fields, Filter, Several, unknown_cursor};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Permitted, UserId};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
-use values::Invalid;
 
 use crate::app::App;
 use crate::db;
@@ -75,10 +74,7 @@ async fn page(
     if let Some(after) = &paging.after
         && !db::audit::has(&conn, own, after).await?
     {
-        let invalid = Invalid::new("unknown_value");
-        return Err(
-            Problem::validation_failed(vec![FieldError { field: "/Cursor".to_owned(), invalid }]).into()
-        );
+        return Err(unknown_cursor().into());
     }
     Ok(web::Json(db::audit::list(&conn, filter, &paging).await?))
 }
