@@ -2,8 +2,14 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::io::Write;
 use std::str::FromStr;
 
+use diesel::deserialize::{self, FromSql, FromSqlRow};
+use diesel::expression::AsExpression;
+use diesel::pg::{Pg, PgValue};
+use diesel::serialize::{self, IsNull, Output, ToSql};
+use diesel::sql_types;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -56,8 +62,9 @@ impl Money {
 }
 
 /// An ISO 4217 code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(into = "String")]
+#[diesel(sql_type = sql_types::Text)]
 pub struct Currency([u8; 3]);
 
 impl Currency {
@@ -77,6 +84,20 @@ impl FromStr for Currency {
 impl<'de> Deserialize<'de> for Currency {
     fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
         reading::read(String::deserialize(text)?.parse(), || Self(*b"XXX"))
+    }
+}
+
+impl ToSql<sql_types::Text, Pg> for Currency {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        out.write_all(&self.0)?;
+        Ok(IsNull::No)
+    }
+}
+
+/// What the database holds was checked on its way in; it is not checked again.
+impl FromSql<sql_types::Text, Pg> for Currency {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        Ok(Self(value.as_bytes().try_into()?))
     }
 }
 

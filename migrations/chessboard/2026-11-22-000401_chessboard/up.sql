@@ -157,9 +157,10 @@ create table property_object (
     position_on_floor smallint not null check (position_on_floor between 1 and 1000),
     rooms smallint check (rooms between 1 and 20),
     is_studio boolean not null,
-    area_total numeric(9, 2) not null check (area_total between 0.01 and 1000000),
-    area_living numeric(9, 2) check (area_living between 0.01 and area_total),
-    area_kitchen numeric(9, 2) check (area_kitchen between 0.01 and area_total),
+    -- Areas are in hundredths of a square metre.
+    area_total integer not null check (area_total between 1 and 100000000),
+    area_living integer check (area_living between 1 and area_total),
+    area_kitchen integer check (area_kitchen between 1 and area_total),
     finishing text collate "C" not null check (finishing in ('None', 'PreFinish', 'Finished', 'Furnished')),
     price bigint not null check (price between 1 and 1000000000000000), -- minor units
     currency text collate "C" not null check (currency ~ '^[A-Z]{3}$'),
@@ -172,6 +173,11 @@ create table property_object (
     updated_at timestamptz not null,
     removed_at timestamptz,
     version bigint not null check (version >= 1),
+    -- What was told last of what is above it, and whether it was there: what tells of it compares.
+    told_project_name text not null,
+    told_building_name text not null,
+    told_is_live boolean not null,
+    told_is_public boolean not null,
     -- As the filters and figures have it: 0 for studios, -1 where none are given.
     rooms_asked smallint not null generated always as (case when is_studio then 0 else coalesce(rooms, -1) end) stored,
     -- INV-OBJ-1
@@ -260,7 +266,7 @@ create table deal_claim (
     property_object_id uuid not null,
     claim text collate "C" not null check (claim in ('Claims', 'GaveUp', 'Sells')),
     row_version bigint not null,
-    claimed_at timestamptz -- the booking's CreatedAt
+    claimed_at timestamptz -- the booking's CreatedAt, or the completion's CompletedAt
 ) with (fillfactor = 80);
 create index deal_claim_object on deal_claim (property_object_id);
 

@@ -129,9 +129,9 @@ diesel::table! {
         position_on_floor -> SmallInt,
         rooms -> Nullable<SmallInt>,
         is_studio -> Bool,
-        area_total -> Numeric,
-        area_living -> Nullable<Numeric>,
-        area_kitchen -> Nullable<Numeric>,
+        area_total -> Integer,
+        area_living -> Nullable<Integer>,
+        area_kitchen -> Nullable<Integer>,
         finishing -> Text,
         price -> BigInt,
         currency -> Text,
@@ -143,6 +143,10 @@ diesel::table! {
         updated_at -> Timestamptz,
         removed_at -> Nullable<Timestamptz>,
         version -> BigInt,
+        told_project_name -> Text,
+        told_building_name -> Text,
+        told_is_live -> Bool,
+        told_is_public -> Bool,
         rooms_asked -> SmallInt,
     }
 }
