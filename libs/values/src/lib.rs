@@ -6,6 +6,7 @@ mod code;
 mod fold;
 mod list;
 mod money;
+mod number;
 mod private;
 mod reading;
 mod text;
@@ -19,8 +20,9 @@ pub use code::Code;
 pub use fold::{anywhere, beginning, fold};
 pub use list::List;
 pub use money::{BasisPoints, Currency, Money};
+pub use number::{Decimal, Whole};
 pub use private::Private;
-pub use reading::{read, read_past, read_text};
+pub use reading::{Number, read, read_number, read_past, read_text};
 pub use text::Text;
 
 /// Why a value was refused: a stable code, and the numbers that its message needs.
@@ -29,7 +31,7 @@ pub struct Invalid {
     /// A lower-case word of the API, such as `too_long`; its message is found under the same name.
     pub code: &'static str,
     /// Arguments of the message, such as `("max", 200)`.
-    pub args: Vec<(&'static str, u64)>,
+    pub args: Vec<(&'static str, i64)>,
 }
 
 impl Invalid {
@@ -39,7 +41,7 @@ impl Invalid {
 
     #[must_use]
     pub fn with(mut self, name: &'static str, value: usize) -> Self {
-        self.args.push((name, value as u64));
+        self.args.push((name, i64::try_from(value).unwrap_or(i64::MAX)));
         self
     }
 }

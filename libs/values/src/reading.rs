@@ -73,6 +73,71 @@ pub fn read_text<'de, D: Deserializer<'de>, T>(
     read(text.deserialize_any(OnlyText(parse))?, none)
 }
 
+/// For `Deserialize` of a value that is made of a number: as [`read_text`].
+///
+/// # Errors
+/// The refusal.
+pub fn read_number<'de, D: Deserializer<'de>, T>(
+    number: D,
+    parse: impl FnOnce(Number) -> Result<T, Invalid>,
+    none: impl FnOnce() -> T,
+) -> Result<T, D::Error> {
+    read(number.deserialize_any(OnlyNumber(parse))?, none)
+}
+
+/// A number as JSON has it.
+#[derive(Clone, Copy, Debug)]
+pub enum Number {
+    Whole(i64),
+    Fraction(f64),
+}
+
+/// Takes whatever comes, and parses what is a number.
+struct OnlyNumber<P>(P);
+
+impl<'de, T, P: FnOnce(Number) -> Result<T, Invalid>> Visitor<'de> for OnlyNumber<P> {
+    type Value = Result<T, Invalid>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+        Ok((self.0)(Number::Whole(number)))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+        // Beyond the bounds of everything that has some.
+        self.visit_i64(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
+        Ok((self.0)(Number::Fraction(number)))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Err(Invalid::new("invalid_type")))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
+        self.visit_unit()
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
+        self.visit_unit()
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        self.visit_unit()
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        self.visit_unit()
+    }
+}
+
 /// Takes whatever comes, and parses what is a text.
 struct OnlyText<P>(P);
 

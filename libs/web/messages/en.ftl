@@ -31,6 +31,8 @@ too_long = { $max ->
 }
 forbidden_character = The text holds a character that cannot be stored
 out_of_range = The value must be from { $min } to { $max }
+out_of_bounds = The value is beyond its bounds
+too_precise = The value has too many decimal places
 unknown_value = The value is not one of those allowed
 empty_range = The end must be after the start
 too_few = { $min ->

@@ -63,12 +63,12 @@ impl Messages {
 /// What a message is made with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Args {
-    pub(crate) numbers: Vec<(String, u64)>,
+    pub(crate) numbers: Vec<(String, i64)>,
     pub(crate) texts: Vec<(String, String)>,
 }
 
 impl Args {
-    pub(crate) fn of_numbers(args: &[(&'static str, u64)]) -> Self {
+    pub(crate) fn of_numbers(args: &[(&'static str, i64)]) -> Self {
         Self {
             numbers: args.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             texts: Vec::new(),

@@ -40,7 +40,7 @@ pub struct Problem(Box<Details>);
 #[derive(Clone, Debug)]
 pub(crate) struct Details {
     pub(crate) code: Code,
-    pub(crate) args: Vec<(&'static str, u64)>,
+    pub(crate) args: Vec<(&'static str, i64)>,
     pub(crate) text: Option<(&'static str, String)>,
     pub(crate) errors: Vec<FieldError>,
     pub(crate) allow: Vec<Method>,
@@ -52,7 +52,8 @@ pub(crate) struct Details {
 /// Its title is in the message files under its id.
 impl From<Code> for Problem {
     fn from(code: Code) -> Self {
-        let args: Vec<_> = code.arg.into_iter().collect();
+        let number = |(name, value): (_, u64)| (name, i64::try_from(value).unwrap_or(i64::MAX));
+        let args: Vec<_> = code.arg.into_iter().map(number).collect();
         let error = |(field, wrong): (&str, _)| FieldError {
             field: field.to_owned(),
             invalid: Invalid { code: wrong, args: args.clone() },

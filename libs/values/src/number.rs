@@ -1,0 +1,287 @@
+//! Bounded numbers.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use diesel::deserialize::{self, FromSql, FromSqlRow};
+use diesel::expression::AsExpression;
+use diesel::pg::{Pg, PgValue};
+use diesel::serialize::{self, Output, ToSql};
+use diesel::sql_types::{BigInt, Integer, SmallInt};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+
+use crate::reading::{Number, read_number};
+use crate::Invalid;
+
+/// A whole number of `MIN..=MAX`.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, AsExpression, FromSqlRow,
+)]
+#[serde(transparent)]
+#[diesel(sql_type = SmallInt)]
+#[diesel(sql_type = Integer)]
+#[diesel(sql_type = BigInt)]
+pub struct Whole<const MIN: i64, const MAX: i64>(i64);
+
+impl<const MIN: i64, const MAX: i64> Whole<MIN, MAX> {
+    /// # Errors
+    /// `out_of_range` (with `min` and `max`)
+    pub fn parse(number: i64) -> Result<Self, Invalid> {
+        if (MIN..=MAX).contains(&number) {
+            return Ok(Self(number));
+        }
+        Err(Invalid { code: "out_of_range", args: vec![("min", MIN), ("max", MAX)] })
+    }
+
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
+        let parse = |number| match number {
+            Number::Whole(number) => Self::parse(number),
+            Number::Fraction(_) => Err(Invalid::new("invalid_type")),
+        };
+        read_number(number, parse, || Self(MIN))
+    }
+}
+
+/// As in a query.
+impl<const MIN: i64, const MAX: i64> FromStr for Whole<MIN, MAX> {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        text.parse().map_err(|_| Invalid::new("invalid_type")).and_then(Self::parse)
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> ToSql<SmallInt, Pg> for Whole<MIN, MAX> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        ToSql::<SmallInt, Pg>::to_sql(&i16::try_from(self.0)?, &mut out.reborrow())
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> ToSql<Integer, Pg> for Whole<MIN, MAX> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        ToSql::<Integer, Pg>::to_sql(&i32::try_from(self.0)?, &mut out.reborrow())
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> ToSql<BigInt, Pg> for Whole<MIN, MAX> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        ToSql::<BigInt, Pg>::to_sql(&self.0, out)
+    }
+}
+
+/// What the database holds was checked on its way in; it is not checked again.
+impl<const MIN: i64, const MAX: i64> FromSql<SmallInt, Pg> for Whole<MIN, MAX> {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        <i16 as FromSql<SmallInt, Pg>>::from_sql(value).map(|number| Self(number.into()))
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> FromSql<Integer, Pg> for Whole<MIN, MAX> {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        <i32 as FromSql<Integer, Pg>>::from_sql(value).map(|number| Self(number.into()))
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> FromSql<BigInt, Pg> for Whole<MIN, MAX> {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        <i64 as FromSql<BigInt, Pg>>::from_sql(value).map(Self)
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> utoipa::PartialSchema for Whole<MIN, MAX> {
+    fn schema() -> RefOr<Schema> {
+        let is_short = i32::try_from(MIN).is_ok() && i32::try_from(MAX).is_ok();
+        let format = if is_short { KnownFormat::Int32 } else { KnownFormat::Int64 };
+        ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(format)))
+            .minimum(Some(MIN))
+            .maximum(Some(MAX))
+            .into()
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> utoipa::ToSchema for Whole<MIN, MAX> {
+    fn name() -> Cow<'static, str> {
+        Cow::Owned(format!("Whole_{MIN}_{MAX}"))
+    }
+}
+
+/// A number of `PLACES` decimal places at most, never rounded: kept in units of the last place, `MIN..=MAX` of these. So
+/// `Decimal<2, 1, 10_000>` is 0.01 to 100. On the wire it is a JSON number, in the database its units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, AsExpression, FromSqlRow)]
+#[diesel(sql_type = Integer)]
+pub struct Decimal<const PLACES: u32, const MIN: i32, const MAX: i32>(i32);
+
+impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX> {
+    const UNITS: i32 = 10_i32.pow(PLACES);
+
+    /// So many units of the last place.
+    ///
+    /// # Errors
+    /// `out_of_bounds`
+    pub fn of_units(units: i64) -> Result<Self, Invalid> {
+        let within = i32::try_from(units).ok().filter(|units| (MIN..=MAX).contains(units));
+        within.map(Self).ok_or_else(|| Invalid::new("out_of_bounds"))
+    }
+
+    /// In units of the last place.
+    pub fn units(self) -> i32 {
+        self.0
+    }
+
+    /// # Errors
+    /// `out_of_bounds`, `too_precise`
+    pub fn parse(number: f64) -> Result<Self, Invalid> {
+        let units = (number * f64::from(Self::UNITS)).round();
+        if !(f64::from(MIN)..=f64::from(MAX)).contains(&units) {
+            return Err(Invalid::new("out_of_bounds"));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole, and between two that are kept")]
+        let kept = Self(units as i32);
+        // The float that is nearest to what was written is the one that is nearest to what is kept, or else something
+        // with further places was written.
+        #[expect(clippy::float_cmp, reason = "of one decimal there is one nearest float")]
+        let is_exact = kept.as_f64() == number;
+        if is_exact { Ok(kept) } else { Err(Invalid::new("too_precise")) }
+    }
+
+    fn as_f64(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::UNITS)
+    }
+}
+
+impl<'de, const PLACES: u32, const MIN: i32, const MAX: i32> Deserialize<'de> for Decimal<PLACES, MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
+        let parse = |number| match number {
+            Number::Whole(number) => Self::of_units(number.saturating_mul(Self::UNITS.into())),
+            Number::Fraction(number) => Self::parse(number),
+        };
+        read_number(number, parse, || Self(MIN))
+    }
+}
+
+/// As in a query.
+impl<const PLACES: u32, const MIN: i32, const MAX: i32> FromStr for Decimal<PLACES, MIN, MAX> {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        text.parse().map_err(|_| Invalid::new("invalid_type")).and_then(Self::parse)
+    }
+}
+
+impl<const PLACES: u32, const MIN: i32, const MAX: i32> Serialize for Decimal<PLACES, MIN, MAX> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        if self.0 % Self::UNITS == 0 {
+            to.serialize_i32(self.0 / Self::UNITS)
+        } else {
+            to.serialize_f64(self.as_f64())
+        }
+    }
+}
+
+impl<const PLACES: u32, const MIN: i32, const MAX: i32> ToSql<Integer, Pg> for Decimal<PLACES, MIN, MAX> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        ToSql::<Integer, Pg>::to_sql(&self.0, out)
+    }
+}
+
+/// What the database holds was checked on its way in; it is not checked again.
+impl<const PLACES: u32, const MIN: i32, const MAX: i32> FromSql<Integer, Pg> for Decimal<PLACES, MIN, MAX> {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        <i32 as FromSql<Integer, Pg>>::from_sql(value).map(Self)
+    }
+}
+
+impl<const PLACES: u32, const MIN: i32, const MAX: i32> utoipa::PartialSchema for Decimal<PLACES, MIN, MAX> {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .minimum(Some(Self(MIN).as_f64()))
+            .maximum(Some(Self(MAX).as_f64()))
+            .into()
+    }
+}
+
+impl<const PLACES: u32, const MIN: i32, const MAX: i32> utoipa::ToSchema for Decimal<PLACES, MIN, MAX> {
+    fn name() -> Cow<'static, str> {
+        Cow::Owned(format!("Decimal_{PLACES}_{MIN}_{MAX}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Decimal, Whole};
+
+    type Area = Decimal<2, 1, 100_000_000>;
+
+    fn refusal<T: serde::de::DeserializeOwned>(json: &str) -> String {
+        serde_json::from_str::<T>(json).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_whole_number_is_within_its_bounds() {
+        for number in [-10, 0, 200] {
+            let text = number.to_string();
+            assert_eq!(serde_json::from_str::<Whole<{ -10 }, 200>>(&text).unwrap().get(), number);
+            assert_eq!(text.parse::<Whole<{ -10 }, 200>>().unwrap().get(), number);
+        }
+        for number in ["-11", "201", "9223372036854775808", "-9223372036854775808"] {
+            assert!(refusal::<Whole<{ -10 }, 200>>(number).starts_with("out_of_range"), "{number}");
+        }
+        for number in ["1.0", "1.5", "\"1\"", "true", "null", "[1]", "{}"] {
+            assert!(refusal::<Whole<{ -10 }, 200>>(number).starts_with("invalid_type"), "{number}");
+        }
+    }
+
+    proptest! {
+        /// Decimals are compared by value, and come out as they went in.
+        #[test]
+        fn a_decimal_comes_out_as_it_went_in(units in 1_i64..=100_000_000, zeros in 0_usize..4) {
+            let area = Area::of_units(units).unwrap();
+            let json = serde_json::to_string(&area).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Area>(&json).unwrap(), area);
+            let written = format!("{}.{:02}{}", units / 100, units % 100, "0".repeat(zeros));
+            prop_assert_eq!(serde_json::from_str::<Area>(&written).unwrap(), area);
+            prop_assert_eq!(json.parse::<f64>(), written.parse::<f64>());
+        }
+
+        /// Decimals with more places are refused, never rounded.
+        #[test]
+        fn a_further_place_is_refused(units in 1_i64..100_000_000, zeros in 0_usize..4, last in 1..10) {
+            let finer = format!("{}.{:02}{}{last}", units / 100, units % 100, "0".repeat(zeros));
+            prop_assert!(refusal::<Area>(&finer).starts_with("too_precise"), "{}", finer);
+        }
+    }
+
+    #[test]
+    fn a_decimal_is_never_rounded() {
+        for (json, code) in [
+            ("9.555", "too_precise"),
+            ("0.011", "too_precise"),
+            ("0.001", "out_of_bounds"),
+            ("0", "out_of_bounds"),
+            ("-0.01", "out_of_bounds"),
+            ("1000000.01", "out_of_bounds"),
+            ("9223372036854775807", "out_of_bounds"),
+            ("1e300", "out_of_bounds"),
+            ("\"1\"", "invalid_type"),
+            ("null", "invalid_type"),
+        ] {
+            assert!(refusal::<Area>(json).starts_with(code), "{json}");
+        }
+        for (json, written) in [("10", "10"), ("10.0", "10"), ("1e1", "10"), ("9.50", "9.5"), ("0.07", "0.07")] {
+            assert_eq!(serde_json::to_string(&serde_json::from_str::<Area>(json).unwrap()).unwrap(), written);
+        }
+    }
+}
