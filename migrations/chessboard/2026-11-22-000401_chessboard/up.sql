@@ -227,7 +227,9 @@ create table building_figures (
     -- The same by rooms, side by side: `rooms_asked`, how many, and the lowest price.
     offer_rooms smallint[] not null default '{}',
     offer_free integer[] not null default '{}',
-    offer_price_from bigint[] not null default '{}'
+    offer_price_from bigint[] not null default '{}',
+    -- The rooms once more, a bit for each: 0 for studios, n for n, 21 where none are given.
+    offer_bits integer not null default 0
 ) with (fillfactor = 80);
 
 -- Renews a building's figures. Whoever changes objects calls it in the same transaction, after they are written: it waits
@@ -246,8 +248,9 @@ begin
             from property_object
             where building_id = renewed and removed_at is null and status = 'Available'
         ),
-        (offer_rooms, offer_free, offer_price_from) = (
-            select coalesce(array_agg(rooms), '{}'), coalesce(array_agg(free), '{}'), coalesce(array_agg(price_from), '{}')
+        (offer_rooms, offer_free, offer_price_from, offer_bits) = (
+            select coalesce(array_agg(rooms), '{}'), coalesce(array_agg(free), '{}'),
+                coalesce(array_agg(price_from), '{}'), coalesce(bit_or(1 << (rooms + 22) % 22), 0)
             from (
                 select rooms_asked as rooms, count(*)::integer as free, min(price) as price_from
                 from property_object

@@ -174,6 +174,7 @@ diesel::table! {
         offer_rooms -> Array<SmallInt>,
         offer_free -> Array<Integer>,
         offer_price_from -> Array<BigInt>,
+        offer_bits -> Integer,
     }
 }
 
