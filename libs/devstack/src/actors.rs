@@ -64,7 +64,7 @@ const PAVEL: Actor = Actor {
     rights: Rights::Role("deal-arbiter"),
 };
 
-const MARIA: Actor = Actor {
+pub(crate) const MARIA: Actor = Actor {
     name: "maria",
     about: "administers a developer, its people and its buildings",
     user: uuid!("01980000-0000-7000-8000-00000000a003"),

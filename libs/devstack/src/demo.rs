@@ -1,5 +1,6 @@
 //! A story over HTTP and Kafka, told step by step; a step that is not as promised fails it.
 
+mod chessboard;
 mod identity;
 mod news;
 mod scene;
@@ -27,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Play a story over HTTP and Kafka: against the running stack, or one that it starts and stops
 ///
 /// Identity: a company is founded, and what a role that is given, or a suspension, is to its people's next
-/// token. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
+/// token. Chessboard: a developer's profile, project and grid of flats, an outside system that takes fields over, and how
+/// soon a suspension empties the catalog. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
 /// with an embedded selection is published and read, its embed replaced, and all that once more while
 /// selections is away: the demo stops it and starts it again. What it made is deleted at the end, and the
 /// company archived. Exit code 1 if any step was not as promised.
@@ -67,7 +69,7 @@ impl Demo {
 
 /// Tells the whole story, and leaves the stack as it was, however far the story came.
 async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
-    let (mut story, mut scene) = (Story::begin()?, Scene::of(stack)?);
+    let (mut story, mut scene) = (Story::begin()?, Scene::of(stack).await?);
     let told = tokio::select! {
         told = chapters(&mut story, &mut scene) => told,
         () = signals.stop() => Err(interrupted()),
@@ -85,6 +87,7 @@ async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
 
 async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
     identity::play(story, scene).await?;
+    chessboard::play(story, scene).await?;
     selections::play(story, scene).await?;
     news::play(story, scene).await
 }

@@ -1,4 +1,4 @@
-//! The second chapter: a post that embeds a selection, and what becomes of it while selections is away.
+//! The fourth chapter: a post that embeds a selection, and what becomes of it while selections is away.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::story::{Story, promise};
 use super::{PATIENCE, heard};
 use crate::actors::ANNA;
 use crate::events::Follower;
-use crate::plant::flat;
+use crate::plant::building::Flats;
 
 const PUBLISHED: &str = "platform.news.post-published.v1";
 
@@ -27,7 +27,7 @@ struct Post {
 pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let bus = Follower::open(&scene.stack.brokers, vec![PUBLISHED.to_owned()], false)?;
     let post = write(story, scene).await?;
-    let first = publish(story, &post, bus).await?;
+    let first = publish(story, scene, &post, bus).await?;
     replace(story, scene, &post, &first).await?;
     outage(story, scene, &post).await
 }
@@ -40,7 +40,7 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
     let mut sources = [Uuid::nil(); 2];
     let chosen = [("Under the roof", [9, 10, 11]), ("On the ground", [1, 2, 4])];
     for (source, (title, flats)) in sources.iter_mut().zip(chosen) {
-        let items = json!(flats.map(|number| json!({ "PropertyObjectId": flat(number) })));
+        let items = json!(flats.map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
         let body = json!({ "Title": title, "Items": items });
         let made = story.post(&selections, Some(&anna), &body, promise(201)).await?;
         *source = scene.made(&selections, &made, &anna)?;
@@ -55,7 +55,12 @@ async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post>
 }
 
 /// From the first blocks to a reader; answers the snapshot that is in the post then.
-async fn publish(story: &mut Story, post: &Post, mut bus: Follower) -> anyhow::Result<String> {
+async fn publish(
+    story: &mut Story,
+    scene: &Scene<'_>,
+    post: &Post,
+    mut bus: Follower,
+) -> anyhow::Result<String> {
     story.tell(
         "She writes a text and embeds a selection: news takes an immutable copy of it from selections.",
     );
@@ -75,7 +80,7 @@ async fn publish(story: &mut Story, post: &Post, mut bus: Follower) -> anyhow::R
     let seen = story.get(&post.page, None, promise(200)).await?;
     story
         .check(seen["Blocks"][0]["PlainText"] == "Three flats, seen from the water.", "Anna's text is there");
-    story.check(shows(&seen["Blocks"][1], &[9, 10, 11]), &described(&seen["Blocks"][1]));
+    story.check(shows(&seen["Blocks"][1], &scene.flats, &[9, 10, 11]), &described(&seen["Blocks"][1]));
 
     story.tell("Kafka has the event, under the post's id.");
     let key = post.id.to_string();
@@ -103,7 +108,7 @@ async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str)
 
     story.tell("The guest reads the post as it is now.");
     let seen = story.get(&post.page, None, promise(200)).await?;
-    story.check(shows(&seen["Blocks"][1], &[1, 2, 4]), &described(&seen["Blocks"][1]));
+    story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     Ok(())
 }
 
@@ -122,7 +127,7 @@ async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow
 
     story.tell("The guest reads the post all the same, flats included; nothing of the edit was saved.");
     let seen = story.get(&post.page, None, promise(200)).await?;
-    story.check(shows(&seen["Blocks"][1], &[1, 2, 4]), &described(&seen["Blocks"][1]));
+    story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
     story.check(
         seen["Version"] == before["Version"] && seen["Blocks"] == before["Blocks"],
         &format!("Version is still {}, and so are the blocks", seen["Version"]),
@@ -136,8 +141,8 @@ async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow
 
     story.tell("The guest reads both.");
     let seen = story.get(&post.page, None, promise(200)).await?;
-    story.check(shows(&seen["Blocks"][1], &[1, 2, 4]), &described(&seen["Blocks"][1]));
-    story.check(shows(&seen["Blocks"][2], &[9, 10, 11]), &described(&seen["Blocks"][2]));
+    story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
+    story.check(shows(&seen["Blocks"][2], &scene.flats, &[9, 10, 11]), &described(&seen["Blocks"][2]));
     Ok(())
 }
 
@@ -172,11 +177,11 @@ impl Post {
 }
 
 /// Whether a block is an embed that shows these flats, each with what it was.
-fn shows(block: &Value, flats: &[u32]) -> bool {
+fn shows(block: &Value, flats: &Flats, numbers: &[u32]) -> bool {
     let items = block["Items"].as_array().map(Vec::as_slice).unwrap_or_default();
-    items.len() == flats.len()
-        && items.iter().zip(flats).all(|(item, number)| {
-            item["PropertyObjectId"] == json!(flat(*number))
+    items.len() == numbers.len()
+        && items.iter().zip(numbers).all(|(item, number)| {
+            item["PropertyObjectId"] == json!(flats.id(*number))
                 && item["Shown"]["Number"] == json!(number.to_string())
                 && item["Shown"]["Price"].is_object()
         })

@@ -12,11 +12,14 @@ use super::story::POLL;
 use crate::actors::{Actor, issuer};
 use crate::control::{self, Request};
 use crate::identity::Identity;
+use crate::plant::building::Flats;
 use crate::stack::{Stack, State};
 
 pub(super) struct Scene<'a> {
     pub(super) stack: &'a Stack,
     pub(super) identity: Identity,
+    /// Of the building that stands from the start.
+    pub(super) flats: Flats,
     /// How to undo what was done for the story, and by whose token.
     undoing: Vec<(Method, String, String)>,
     /// The area that the story has stopped.
@@ -24,12 +27,13 @@ pub(super) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    pub(super) fn of(stack: &'a Stack) -> anyhow::Result<Self> {
+    pub(super) async fn of(stack: &'a Stack) -> anyhow::Result<Self> {
         for (name, urls) in &stack.services {
             let runs = urls.state == State::Running;
             ensure!(runs, "{name} is stopped; `cargo dev start {name}` starts it");
         }
-        Ok(Self { stack, identity: Identity::of(stack)?, undoing: Vec::new(), stopped: None })
+        let (identity, flats) = (Identity::of(stack)?, Flats::of(stack).await?);
+        Ok(Self { stack, identity, flats, undoing: Vec::new(), stopped: None })
     }
 
     pub(super) fn token(&self, claims: &Claims) -> anyhow::Result<String> {

@@ -1,4 +1,4 @@
-//! The first chapter: a selection, from the first flat chosen to a snapshot that outlives it.
+//! The third chapter: a selection, from the first flat chosen to a snapshot that outlives it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,6 @@ use super::scene::Scene;
 use super::story::{Story, promise};
 use crate::actors::{ANNA, BORIS};
 use crate::events::{Follower, Record};
-use crate::plant::flat;
 
 const CREATED: &str = "platform.selections.selection-created.v1";
 const UPDATED: &str = "platform.selections.selection-updated.v1";
@@ -35,7 +34,7 @@ async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
     let (own, internal) = (scene.public("selections"), scene.internal("selections")?);
 
     story.tell("Anna puts three flats into a selection.");
-    let items = json!([1, 2, 3].map(|number| json!({ "PropertyObjectId": flat(number) })));
+    let items = json!([1, 2, 3].map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
     let body = json!({ "Title": "Flats to look at on Sunday", "Items": items });
     let made = story.post(&own, Some(&anna), &body, promise(201)).await?;
     let code = made["PublicCode"].as_str().unwrap_or_default().to_owned();
@@ -57,10 +56,10 @@ async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
         .await?;
 
     story.tell("Anna puts the third flat first.");
-    let items = json!([3, 1, 2].map(|number| json!({ "PropertyObjectId": flat(number) })));
+    let items = json!([3, 1, 2].map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
     let reordered = json!({ "Items": items });
     let after = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
-    story.check(after["Items"][0]["PropertyObjectId"] == json!(flat(3)), "it is first now");
+    story.check(after["Items"][0]["PropertyObjectId"] == json!(scene.flats.id(3)), "it is first now");
 
     story
         .tell("She sends the same again, as after a lost connection: nothing changes, nothing is published.");
@@ -100,8 +99,9 @@ async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
     let kept = story.get(&format!("{internal}/snapshots/{snapshot}"), Some(&news), promise(200)).await?;
     let first = &kept["Items"][0];
     let object = &first["Shown"];
-    let shown =
-        first["PropertyObjectId"] == json!(flat(3)) && object["Number"] == "3" && object["Price"].is_object();
+    let shown = first["PropertyObjectId"] == json!(scene.flats.id(3))
+        && object["Number"] == "3"
+        && object["Price"].is_object();
     story.check(shown, &format!("it has each flat as it was: {object}"));
     Ok(id)
 }

@@ -193,7 +193,7 @@ impl Story {
         line.extend(answer.body["code"].as_str().map(str::to_owned));
         line.extend(answer.retry_after.as_ref().map(|seconds| format!("Retry-After: {seconds}")));
         if !promise.patience.is_zero() {
-            line.push(format!("after {:.1} s", took.as_secs_f32()));
+            line.push(format!("after {} ms", took.as_millis()));
         }
         crate::say(&format!("    {}", line.join(" ")));
         if !kept {

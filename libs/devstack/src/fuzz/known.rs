@@ -8,7 +8,8 @@ use uuid::Uuid;
 use crate::actors::{self, ANNA, OLGA};
 use crate::http;
 use crate::identity::Identity;
-use crate::plant::{flat, people};
+use crate::plant::building::Flats;
+use crate::plant::people;
 use crate::stack::{self, Stack};
 
 /// Enough that some are left after many deletions.
@@ -43,6 +44,7 @@ async fn plant_companies(stack: &Stack) -> anyhow::Result<()> {
 
 async fn plant_selections(stack: &Stack) -> anyhow::Result<()> {
     let (client, identity) = (http::client()?, Identity::of(stack)?);
+    let flats = Flats::of(stack).await?;
     let anna = identity.token(&ANNA).await?;
     let news = actors::issuer(stack)?.token(&Claims::client("news"))?;
     let url = format!("{}/api/v1/selections", stack.base_url);
@@ -55,7 +57,7 @@ async fn plant_selections(stack: &Stack) -> anyhow::Result<()> {
     let internal = stack.services["selections"].internal_url.as_ref().context("no internal port")?;
     let (mut ids, mut codes, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..SELECTIONS {
-        let body = json!({"Title": "x", "Items": [{"PropertyObjectId": flat(1)}]});
+        let body = json!({"Title": "x", "Items": [{"PropertyObjectId": flats.id(1)}]});
         let selection = post(client.post(&url).bearer_auth(&anna).json(&body)).await?;
         let id = text(&selection["Id"])?;
         let body = json!({"PostId": Uuid::from_u128(rand::random()), "ActorUserId": ANNA.user});
