@@ -109,6 +109,39 @@ async fn a_caller_that_hangs_up_while_it_waits_for_a_row_lets_go_of_the_others()
     assert_eq!(other.tx(async |tx| lock(tx, 1).await).await.unwrap(), 1);
 }
 
+/// Outside a transaction, too: its answer would be taken for that of the next statement.
+#[tokio::test]
+async fn a_connection_that_owes_an_answer_is_closed() {
+    let (_, db, url) = things(60_000).await;
+    let server = database::connect(&url).await.unwrap();
+    let asleep = "select count(*) from pg_stat_activity where datname = current_database() \
+        and application_name = 'shop' and query = 'select pg_sleep(60)'";
+    let count = async || server.query_one(asleep, &[]).await.unwrap().get::<_, i64>(0);
+    let caller = async {
+        let mut conn = db.conn().await.unwrap();
+        diesel::sql_query("select pg_sleep(60)").execute(&mut conn).await
+    };
+    let asked = async {
+        while count().await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = caller => {}
+        () = asked => {}
+    }
+    for _ in 0..3 {
+        let mut conn = db.conn().await.unwrap();
+        assert_eq!(diesel::sql_query("select from thing").execute(&mut conn).await.unwrap(), 2);
+    }
+    let closed = async {
+        while count().await > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), closed).await.unwrap();
+}
+
 /// As behind a pooler that ignores the limit, or whose own connections are all taken.
 #[tokio::test]
 async fn a_statement_that_the_server_does_not_cut_off_is_given_up() {

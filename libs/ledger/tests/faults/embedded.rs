@@ -27,6 +27,28 @@ async fn a_slow_broker_gets_everything() {
     .await;
 }
 
+/// Released at once, it would let the next relay send what comes after before what this one has sent is written.
+#[tokio::test]
+async fn a_relay_to_which_the_broker_owes_answers_does_not_release_its_lease() {
+    let rig = Rig::new().await;
+    let worker = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    let embedded = rig.broker.embedded();
+    embedded.broker_round_trip_time(1, Duration::from_secs(10)).unwrap();
+    rig.step().await;
+    let (epoch, released) =
+        (rig.epoch().await, "select count(*) from outbox_lease where expires_at = '-infinity'");
+    let lock = rig.lock("outbox_lease").await;
+    eventually("the end of its tenure", async || worker.logged("the broker owes answers").is_some()).await;
+    lock.release().await;
+    assert_eq!(rig.number(released).await, 0);
+    embedded.broker_round_trip_time(1, Duration::ZERO).unwrap();
+    eventually("the next tenure", async || rig.epoch().await > epoch).await;
+    rig.settle().await;
+    assert_eq!(rig.miscounted().await, 0);
+}
+
 #[tokio::test]
 async fn partitions_move_between_nodes() {
     endure(3, async |rig| {

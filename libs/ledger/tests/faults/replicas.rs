@@ -37,3 +37,19 @@ async fn a_service_that_is_stopped_sends_what_it_has_written() {
     let _worker = rig.work().await;
     rig.clean().await;
 }
+
+/// Nobody else can take it then, but the relay cannot know: it stops, and asks again.
+#[tokio::test]
+async fn a_relay_that_cannot_renew_its_lease_in_time_stops_relaying() {
+    let rig = Rig::new().await;
+    let worker = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    let epoch = rig.epoch().await;
+    let lock = rig.lock("outbox_lease").await;
+    eventually("its giving up", async || worker.logged("the lease was not renewed in time").is_some()).await;
+    rig.step().await;
+    lock.release().await;
+    eventually("the next tenure", async || rig.epoch().await > epoch).await;
+    rig.clean().await;
+}
