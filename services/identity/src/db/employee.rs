@@ -108,18 +108,24 @@ pub async fn delete(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
 
 /// One page of a company's employees.
 pub async fn list(
-    conn: Lookup<'_>,
+    mut conn: Lookup<'_>,
     company: CompanyId,
     filter: &EmployeeFilter,
     paging: &Paging<EmployeeSort>,
 ) -> Result<Page<Employee>, ::db::Error> {
-    let order = match paging.sort {
+    let order = || match paging.sort {
         EmployeeSort::Name => list::by(paging, employee_with_roles::lower_name),
         EmployeeSort::CreatedAt => list::by(paging, employee_with_roles::created_at),
     };
-    let sorted = found(company, filter).select(Employee::as_select()).order((order, employee_with_roles::id));
     let counted = found(company, filter).select(employee_with_roles::id);
-    Ok(list::page(conn, paging, sorted, counted).await?)
+    let sorted =
+        found(company, filter).select(employee_with_roles::id).order((order(), employee_with_roles::id));
+    let Page { items, page, page_size, total_count } =
+        list::page::<_, UserId, _, _>(conn, paging, sorted, counted).await?;
+    // Roles are looked for of those that are shown, and not of all on the pages before.
+    let shown = employee_with_roles::table.filter(employee_with_roles::id.eq_any(items));
+    let shown = shown.select(Employee::as_select()).order((order(), employee_with_roles::id));
+    Ok(Page { items: shown.load(&mut conn).await?, page, page_size, total_count })
 }
 
 fn found(company: CompanyId, filter: &EmployeeFilter) -> employee_with_roles::BoxedQuery<'static, Pg> {
