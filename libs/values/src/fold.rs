@@ -1,8 +1,7 @@
-//! Words as they are found and sorted, whatever their letter case, in any script.
+//! Words as they are found, whatever their letter case, in any script.
 
-/// The lower-case form, by which words are found and lists are sorted: the same for all letter cases of a text. `Σ`, `σ`
-/// and `ς` are one letter, and `ß` and `ẞ` are `SS`: from the lower case, as `ẞ` is in upper case already and would stay
-/// apart.
+/// The form by which words are found: the same for all letter cases of a text. `Σ`, `σ` and `ς` are one letter, and `ß`
+/// and `ẞ` are `SS`: from the lower case, as `ẞ` is in upper case already and would stay apart.
 pub fn fold(text: &str) -> String {
     let lower = text.chars().flat_map(char::to_lowercase);
     lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()

@@ -13,8 +13,7 @@ create table tenant (
     created_at timestamptz not null,
     updated_at timestamptz not null,
     version bigint not null check (version >= 1),
-    -- What the service makes of the words, so that letter case is told by Unicode and not by the database's locale:
-    -- in them all letter cases of a text are one.
+    -- What the service makes of the words, so that letter case is told by Unicode and not by the database's locale.
     lower_name text collate "C" not null,
     search_text text collate "C" not null,
     check ((suspended_at is not null) = (status = 'Suspended')),

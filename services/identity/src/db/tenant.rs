@@ -158,7 +158,7 @@ pub async fn look_up_some(
     let Some(query) = &filter.query else {
         return Ok(select(narrowed(filter)).order(by_name).limit(limit).load(&mut conn).await?);
     };
-    let begins = || tenant::lower_name.like(query.beginning());
+    let begins = || begins_with(query);
     let mut items =
         select(narrowed(filter).filter(begins())).order(by_name).limit(limit).load(&mut conn).await?;
     let rest = limit - i64::try_from(items.len()).unwrap_or(limit);
@@ -216,11 +216,10 @@ fn found(filter: &TenantFilter, way: Way) -> tenant::BoxedQuery<'static, Pg> {
     let found = narrowed(filter);
     let Some(query) = &filter.query else { return found };
     if query.is_short() {
-        let begins = tenant::lower_name.like(query.beginning());
         return if query.is_number() {
-            found.filter(begins.or(tenant::tax_number.like(query.beginning())))
+            found.filter(begins_with(query).or(tenant::tax_number.like(query.beginning().0)))
         } else {
-            found.filter(begins)
+            found.filter(begins_with(query))
         };
     }
     let found = found.filter(tenant::search_text.like(query.anywhere()));
@@ -230,6 +229,16 @@ fn found(filter: &TenantFilter, way: Way) -> tenant::BoxedQuery<'static, Pg> {
             let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(");
             found.filter(trigrams.bind::<Text, _>(query.text().to_owned()).sql(")"))
         }
+    }
+}
+
+/// Names that begin with what is looked for.
+fn begins_with(query: &Fold) -> Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>> {
+    let (lower, folded) = query.beginning();
+    let begins = tenant::lower_name.like(lower);
+    match folded {
+        Some(folded) => Box::new(begins.or(tenant::lower_name.like(folded))),
+        None => Box::new(begins),
     }
 }
 

@@ -68,7 +68,7 @@ impl Employee {
 
     /// By which lists sort it.
     pub fn lower_name(&self) -> String {
-        fold(self.name.expose().as_str())
+        self.name.expose().as_str().to_lowercase()
     }
 
     /// By which it is one in its company (INV-IDN-005).

@@ -1,4 +1,4 @@
-//! Words as they are found and sorted, whatever their letter case, in any script.
+//! Words as they are found, whatever their letter case, in any script.
 
 use values::{Line, Private, fold};
 
@@ -8,6 +8,7 @@ pub type SearchText = Private<Line<0, 100>>;
 /// What is looked for, as it is compared.
 pub struct Fold {
     text: String,
+    lower: String,
     is_short: bool,
 }
 
@@ -18,8 +19,11 @@ impl Fold {
     /// `None`: nothing is looked for.
     pub fn of(query: Option<&SearchText>) -> Option<Self> {
         let query = query?.expose().as_str();
-        (!query.is_empty())
-            .then(|| Self { text: fold(query), is_short: query.chars().count() < Self::ANYWHERE })
+        (!query.is_empty()).then(|| Self {
+            text: fold(query),
+            lower: query.to_lowercase(),
+            is_short: query.chars().count() < Self::ANYWHERE,
+        })
     }
 
     pub fn text(&self) -> &str {
@@ -41,8 +45,10 @@ impl Fold {
         values::anywhere(&self.text)
     }
 
-    /// The pattern of `like` of what begins with it.
-    pub fn beginning(&self) -> String {
-        values::beginning(&self.text)
+    /// The pattern of `like` of what begins with it in lower case, and that for the same in the form in which it is found,
+    /// where these differ.
+    pub fn beginning(&self) -> (String, Option<String>) {
+        let folded = (self.text != self.lower).then(|| values::beginning(&self.text));
+        (values::beginning(&self.lower), folded)
     }
 }

@@ -125,7 +125,7 @@ impl Tenant {
 
     /// By which lists sort it.
     pub fn lower_name(&self) -> String {
-        fold(self.name.as_str())
+        self.name.as_str().to_lowercase()
     }
 
     /// In which it is found. What stands between the parts is in nobody's words.
