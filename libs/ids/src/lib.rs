@@ -3,6 +3,39 @@
 #[doc(hidden)]
 pub use {diesel, serde, utoipa, uuid, values};
 
+use serde::{Deserialize, Deserializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use uuid::Uuid;
+use values::{Invalid, read_text};
+
+/// An id in a request that refers to something: the empty one is refused (`empty_id`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference<T>(pub T);
+
+impl<'de, T: From<Uuid>> Deserialize<'de> for Reference<T> {
+    fn deserialize<D: Deserializer<'de>>(id: D) -> Result<Self, D::Error> {
+        let parse = |text: &str| match text.parse::<Uuid>() {
+            Ok(id) if id.is_nil() => Err(Invalid::new("empty_id")),
+            Ok(id) => Ok(Self(id.into())),
+            Err(_) => Err(Invalid::new("invalid_type")),
+        };
+        read_text(id, parse, || Self(Uuid::nil().into()))
+    }
+}
+
+impl<T: utoipa::PartialSchema> utoipa::PartialSchema for Reference<T> {
+    fn schema() -> RefOr<Schema> {
+        T::schema()
+    }
+}
+
+impl<T: utoipa::ToSchema> utoipa::ToSchema for Reference<T> {
+    fn name() -> std::borrow::Cow<'static, str> {
+        T::name()
+    }
+}
+
 /// Declares a typed id over [`uuid::Uuid`]: `typed_id!(/// A selection. SelectionId);`
 ///
 /// On the wire and in the database it is the bare Guid. `generate` makes a UUIDv7, which sorts by

@@ -7,10 +7,12 @@ mod fold;
 mod list;
 mod money;
 mod number;
+mod phone;
 mod private;
 mod reading;
 mod text;
 mod text_enum;
+mod web_address;
 
 #[doc(hidden)]
 pub use {diesel, serde, strum, utoipa};
@@ -21,9 +23,11 @@ pub use fold::{anywhere, beginning, fold};
 pub use list::List;
 pub use money::{BasisPoints, Currency, Money};
 pub use number::{Decimal, Whole};
+pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, has_international_number};
 pub use private::Private;
 pub use reading::{Number, read, read_number, read_past, read_text};
 pub use text::Text;
+pub use web_address::{HttpAddress, WebAddress};
 
 /// Why a value was refused: a stable code, and the numbers that its message needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,5 +47,12 @@ impl Invalid {
     pub fn with(mut self, name: &'static str, value: usize) -> Self {
         self.args.push((name, i64::try_from(value).unwrap_or(i64::MAX)));
         self
+    }
+}
+
+/// For whoever configures something.
+impl std::fmt::Display for Invalid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.code)
     }
 }

@@ -27,6 +27,10 @@ impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
         Ok(Self(items))
     }
 
+    pub fn as_slice(&self) -> &[T] {
+        &self.0
+    }
+
     pub fn into_inner(self) -> Vec<T> {
         self.0
     }

@@ -35,6 +35,12 @@ impl<const MIN: i64, const MAX: i64> Whole<MIN, MAX> {
         Err(Invalid { code: "out_of_range", args: vec![("min", MIN), ("max", MAX)] })
     }
 
+    /// One that is within the bounds, or it does not compile.
+    pub const fn known<const NUMBER: i64>() -> Self {
+        const { assert!(MIN <= NUMBER && NUMBER <= MAX) }
+        Self(NUMBER)
+    }
+
     pub fn get(self) -> i64 {
         self.0
     }
@@ -131,6 +137,12 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX
     pub fn of_units(units: i64) -> Result<Self, Invalid> {
         let within = i32::try_from(units).ok().filter(|units| (MIN..=MAX).contains(units));
         within.map(Self).ok_or_else(|| Invalid::new("out_of_bounds"))
+    }
+
+    /// One that is within the bounds, or it does not compile.
+    pub const fn known<const UNITS: i32>() -> Self {
+        const { assert!(MIN <= UNITS && UNITS <= MAX) }
+        Self(UNITS)
     }
 
     /// In units of the last place.

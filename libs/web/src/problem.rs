@@ -84,6 +84,13 @@ impl Problem {
         self
     }
 
+    /// The members that are to blame.
+    #[must_use]
+    pub fn blaming(mut self, errors: Vec<FieldError>) -> Self {
+        self.0.errors = errors;
+        self
+    }
+
     /// The text that its message is made with, where its code [names](Code::naming) one.
     #[must_use]
     pub fn naming(mut self, text: String) -> Self {
@@ -112,9 +119,7 @@ impl Problem {
 
     /// `400 VALIDATION_FAILED` with the members that were refused.
     pub fn validation_failed(errors: Vec<FieldError>) -> Self {
-        let mut problem = Self::from(Code::common(400, "VALIDATION_FAILED"));
-        problem.0.errors = errors;
-        problem
+        Self::from(Code::common(400, "VALIDATION_FAILED")).blaming(errors)
     }
 
     /// `401 UNAUTHORIZED`: no token, or one that does not hold.

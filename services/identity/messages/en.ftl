@@ -21,7 +21,6 @@ IDENTITY_ROLE_NOT_ASSIGNABLE = The role is not for companies of this type
 IDENTITY_CONCURRENCY_CONFLICT = It has changed meanwhile
     .detail = Read it again and repeat your change.
 
-bad_email = This is not an e-mail address
 bad_tax_number = A tax number has 10 or 12 digits
 
 role-developer-admin = Developer's administrator

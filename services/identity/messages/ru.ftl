@@ -21,7 +21,6 @@ IDENTITY_ROLE_NOT_ASSIGNABLE = Эта роль не для компаний та
 IDENTITY_CONCURRENCY_CONFLICT = Тем временем здесь что-то изменилось
     .detail = Перечитайте и повторите изменение.
 
-bad_email = Это не адрес электронной почты
 bad_tax_number = В ИНН 10 или 12 цифр
 
 role-developer-admin = Администратор застройщика

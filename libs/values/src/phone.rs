@@ -1,0 +1,232 @@
+//! Phone numbers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use diesel::deserialize::{self, FromSql, FromSqlRow};
+use diesel::expression::AsExpression;
+use diesel::pg::{Pg, PgValue};
+use diesel::serialize::{self, Output, ToSql};
+use diesel::sql_types;
+use phonenumber::{Mode, country};
+use serde::Serialize;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+
+use crate::{Checked, Invalid, Rule, Text};
+
+/// A phone number, in E.164: `+74951234567`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
+#[serde(transparent)]
+#[diesel(sql_type = sql_types::Text)]
+pub struct Phone(String);
+
+/// The region that numbers without a country are of, as ISO 3166 has it: `RU`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhoneRegion(country::Id);
+
+/// A phone number as somebody writes it, of `MAX` Unicode scalar values at most. Which number it is a region says.
+pub type Dialled<const MAX: usize> = Checked<DialledNumber<MAX>>;
+
+/// Digits, perhaps after a plus; what people put between them is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DialledNumber<const MAX: usize> {}
+
+/// No number has more digits, with the country's.
+const MOST_DIGITS: usize = 15;
+/// Nor is one that shows its country shorter.
+const FEWEST_DIGITS: usize = 7;
+
+impl PhoneRegion {
+    pub const RU: Self = Self(country::RU);
+}
+
+impl Phone {
+    /// The number that `dialled` is within `region`.
+    ///
+    /// # Errors
+    /// `bad_phone`
+    pub fn of<const MAX: usize>(dialled: &Dialled<MAX>, region: PhoneRegion) -> Result<Self, Invalid> {
+        Self::parse(Some(region.0), dialled.as_str()).ok_or_else(|| Invalid::new("bad_phone"))
+    }
+
+    /// `None`: nobody's. The library is given digits, perhaps after a plus, and nothing else.
+    fn parse(region: Option<country::Id>, digits: &str) -> Option<Self> {
+        let number = phonenumber::parse(region, digits).ok().filter(phonenumber::PhoneNumber::is_valid)?;
+        Some(Self(number.format().mode(Mode::E164).to_string()))
+    }
+}
+
+impl<const MAX: usize> Rule for DialledNumber<MAX> {
+    fn parse(raw: &str) -> Result<String, Invalid> {
+        Text::<1, MAX>::parse(raw)?;
+        let mut dialled = String::with_capacity(raw.len());
+        for c in raw.chars() {
+            match c {
+                '0'..='9' => dialled.push(c),
+                '+' if dialled.is_empty() => dialled.push(c),
+                c if is_between(c) => {}
+                _ => return Err(Invalid::new("bad_phone")),
+            }
+        }
+        let is_number = match dialled.strip_prefix('+') {
+            Some(_) => Phone::parse(None, &dialled).is_some(),
+            None => !dialled.is_empty(),
+        };
+        if is_number { Ok(dialled) } else { Err(Invalid::new("bad_phone")) }
+    }
+
+    fn name() -> String {
+        format!("Phone_{MAX}")
+    }
+
+    fn schema(text: ObjectBuilder) -> ObjectBuilder {
+        text.min_length(Some(1)).max_length(Some(MAX)).examples(["+7 495 123-45-67", "8 (495) 123-45-67"])
+    }
+}
+
+/// What people put between the digits of a number.
+fn is_between(c: char) -> bool {
+    matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '-' | '\u{2010}'..='\u{2015}' | '(' | ')' | '.' | '/')
+}
+
+/// Whether a phone number with its country (`+7 495 …`) stands somewhere in a text.
+pub fn has_international_number(text: &str) -> bool {
+    let after_plus = text.match_indices(['+', '＋']).map(|(at, plus)| &text[at + plus.len()..]);
+    after_plus.into_iter().any(|rest| {
+        let mut dialled = "+".to_owned();
+        let digits = rest.chars().take_while(|c| c.is_ascii_digit() || is_between(*c));
+        digits.filter(char::is_ascii_digit).take(MOST_DIGITS).any(|digit| {
+            dialled.push(digit);
+            dialled.len() > FEWEST_DIGITS && Phone::parse(None, &dialled).is_some()
+        })
+    })
+}
+
+impl FromStr for PhoneRegion {
+    type Err = NoRegion;
+
+    fn from_str(text: &str) -> Result<Self, NoRegion> {
+        text.parse().map(Self).map_err(|_| NoRegion)
+    }
+}
+
+impl fmt::Display for PhoneRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_ref())
+    }
+}
+
+/// A text that is no region.
+#[derive(Debug)]
+pub struct NoRegion;
+
+impl fmt::Display for NoRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no region, as in RU")
+    }
+}
+
+impl ToSql<sql_types::Text, Pg> for Phone {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        ToSql::<sql_types::Text, Pg>::to_sql(self.0.as_str(), out)
+    }
+}
+
+/// What the database holds was checked on its way in; it is not checked again.
+impl FromSql<sql_types::Text, Pg> for Phone {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        FromSql::<sql_types::Text, Pg>::from_sql(value).map(Self)
+    }
+}
+
+impl utoipa::PartialSchema for Phone {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        text.pattern(Some("^\\+[1-9][0-9]{1,14}$")).examples(["+74951234567"]).into()
+    }
+}
+
+impl utoipa::ToSchema for Phone {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Dialled, Phone, PhoneRegion, has_international_number};
+
+    fn number(region: &str, text: &str) -> Option<String> {
+        let region: PhoneRegion = region.parse().unwrap();
+        Phone::of(&Dialled::<32>::parse(text).ok()?, region).ok().map(|phone| phone.0)
+    }
+
+    #[test]
+    fn a_number_is_kept_in_e164() {
+        let moscow = Some("+74951234567".to_owned());
+        for text in [
+            "+74951234567",
+            "+7 (495) 123-45-67",
+            "8 (495) 123-45-67",
+            "84951234567",
+            "495.123.45.67",
+            "(+7) 495 123\u{2013}45\u{a0}67",
+        ] {
+            assert_eq!(number("RU", text), moscow, "{text}");
+        }
+        assert_eq!(number("US", "(202) 555-0123"), Some("+12025550123".to_owned()));
+        assert_eq!(number("US", "+7 495 123-45-67"), moscow);
+    }
+
+    #[test]
+    fn what_is_nobodys_number_is_refused() {
+        for text in [
+            "",
+            "+",
+            "-",
+            "12",
+            "+7",
+            "+7 495 123-45-6",
+            "+999 123 456 789",
+            "+7 495 123-45-67 ext. 5",
+            "1-800-FLOWERS",
+            "tel:+74951234567",
+            "+7+4951234567",
+            "+٧٤٩٥١٢٣٤٥٦٧",
+            "12345678901234567890123456789012",
+            "+7 495 123-45-67                 ",
+        ] {
+            assert_eq!(number("RU", text), None, "{text}");
+        }
+        assert!("XX".parse::<PhoneRegion>().is_err() && "ru".parse::<PhoneRegion>().is_err());
+    }
+
+    #[test]
+    fn an_international_number_is_found_in_a_text() {
+        for text in [
+            "+74951234567",
+            "Best of 2020 (call +7 495 123-45-67!)",
+            "звоните +7(495)123-45-67 2021",
+            "a+b, ＋1 202 555 0123",
+        ] {
+            assert!(has_international_number(text), "{text}");
+        }
+        for text in ["", "+", "Top 100+ 2020", "A+ 2019, 2020, 2021", "4951234567", "+100 500", "8 495 123-45-67"] {
+            assert!(!has_international_number(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Nothing that a client sends panics, and what comes out is E.164.
+        #[test]
+        fn whatever_is_dialled_is_a_number_or_refused(text in "\\PC{0,32}|[+0-9 ()./-]{0,32}") {
+            if let Some(number) = number("RU", &text) {
+                let digits = number.strip_prefix('+').unwrap();
+                prop_assert!(digits.len() <= 15 && digits.bytes().all(|digit| digit.is_ascii_digit()));
+                prop_assert_eq!(super::Phone::parse(None, &number).unwrap().0, number);
+            }
+            has_international_number(&text);
+        }
+    }
+}
