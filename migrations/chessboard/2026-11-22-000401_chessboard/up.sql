@@ -61,6 +61,10 @@ create table developer (
 ) with (fillfactor = 85);
 create index developer_published on developer (lower_name, id) where status = 'Published';
 create index developer_projects on developer (projects_published_count, id) where status = 'Published';
+-- For the platform, which lists all.
+create index developer_name on developer (lower_name, id);
+create index developer_created on developer (created_at, id);
+create index developer_updated on developer (updated_at, id);
 create index developer_trigrams on developer using gin (trigrams(search_text)) with (fastupdate = off);
 
 -- INV-LOG-1: names of fields, never values. Entries are only ever added.

@@ -23,3 +23,5 @@ CHESSBOARD_PROPERTY_OBJECT_HELD = A deal holds it
 CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN = Another object of the building has this number
 CHESSBOARD_CONCURRENCY_CONFLICT = It has changed meanwhile
     .detail = Read it again and repeat your change.
+
+read_only = Only the outside system changes this

@@ -23,3 +23,5 @@ CHESSBOARD_PROPERTY_OBJECT_HELD = Объект держит сделка
 CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN = Этот номер уже есть у другого объекта корпуса
 CHESSBOARD_CONCURRENCY_CONFLICT = Тем временем здесь что-то изменилось
     .detail = Перечитайте и повторите изменение.
+
+read_only = Это меняет только внешняя система

@@ -5,11 +5,12 @@ use ::jobs::Jobs;
 use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Published, Subscription};
-use runtime::Env;
+use messaging::{Published, Republished, Subscription};
+use runtime::{Env, Process};
+use service::Role;
 
 use crate::settings::Settings;
-use crate::{consumers, events, http, jobs};
+use crate::{consumers, events, http, jobs, waiting};
 
 /// Developers' profiles, their projects and buildings, and the grid of flats that guests see.
 pub struct Service;
@@ -21,6 +22,7 @@ impl service::Service for Service {
         &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [Published] = events::ALL;
+    const REPUBLISHED: &'static [Republished] = events::REPUBLISHED;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     type Settings = Settings;
     type App = App;
@@ -35,6 +37,13 @@ impl service::Service for Service {
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
         jobs::add(app.into_inner(), jobs)
+    }
+
+    fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
+        if role.works() {
+            waiting::watch(app.db.clone(), process);
+        }
+        Ok(())
     }
 }
 

@@ -10,5 +10,6 @@ mod http;
 mod jobs;
 mod ops;
 mod settings;
+mod waiting;
 
 pub use app::Service;

@@ -1,3 +1,7 @@
 //! Queries.
 
-mod schema;
+pub mod company;
+pub mod developer;
+pub mod log;
+pub mod outside_profile;
+pub mod schema;

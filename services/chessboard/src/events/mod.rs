@@ -1,5 +1,14 @@
 //! What this service tells.
 
-use messaging::Published;
+mod developer;
 
-pub const ALL: &[Published] = &[];
+use messaging::{Aggregate, Published, Republished};
+
+pub use developer::{DeveloperUpserted, Developers};
+
+const DEVELOPER: Aggregate = Aggregate { name: "Developer", table: "developer", key: "id" };
+
+pub const ALL: &[Published] = &[Published::of::<DeveloperUpserted>()];
+
+/// What can be told anew.
+pub const REPUBLISHED: &[Republished] = &[Republished::of::<Developers>()];

@@ -1,1 +1,5 @@
-//! Use cases: read, decide, write, tell, in a transaction that was handed in.
+//! Use cases.
+
+pub mod company;
+pub mod developer;
+pub mod outside_profile;

@@ -1,3 +1,208 @@
 //! Chessboard at its edges: HTTP and Kafka, against a real database and broker.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+
+mod dev_moves;
+mod dev_profile;
+mod documents;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use chessboard::Service;
+use serde_json::{Value, json};
+use testkit::bus::Published;
+use testkit::client::{Answer, Client};
+use testkit::issuer::Claims;
+use testkit::service::Running;
+use testkit::{eventually, guid, text};
+use uuid::Uuid;
+
+const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
+const COMPANY_SUSPENDED: &str = "platform.identity.company-suspended.v1";
+const OUTSIDE_UPSERTED: &str = "external.chessboard.developer-upserted.v1";
+const DEVELOPER_UPSERTED: &str = "platform.chessboard.developer-upserted.v1";
+
+const ADMIN: &str = "/api/v1/admin/developers";
+const ME: &str = "/api/v1/developers/me";
+
+const MANAGE: &str = "chessboard.developers.manage";
+const MANAGE_ALL: &str = "chessboard.developers.manage@platform";
+
+/// The service that most tests share: each has developers of its own.
+fn service() -> &'static Running {
+    static SERVICE: OnceLock<Running> = OnceLock::new();
+    SERVICE.get_or_init(|| Running::start::<Service>(&[]))
+}
+
+/// Whoever has these permissions, of this company or of none.
+fn holder(company: Option<Uuid>, permissions: &[&str]) -> Claims {
+    let claims = Claims { company_id: company, ..Claims::user(guid()) };
+    permissions.iter().fold(claims, |claims, permission| claims.permission(*permission))
+}
+
+/// An administrator of the platform.
+fn operator() -> Client {
+    service().caller(&holder(None, &[MANAGE_ALL]))
+}
+
+/// A manager of the developer `company`.
+fn manager(company: Uuid) -> Client {
+    service().caller(&holder(Some(company), &[MANAGE]))
+}
+
+/// A number that grows with each use: the sequence of an event.
+fn next() -> i64 {
+    static NEXT: AtomicI64 = AtomicI64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A company as identity tells of it.
+fn company(id: Uuid, status: &str, version: i64) -> Value {
+    json!({
+        "CompanyId": id, "Type": "Developer", "Status": status, "Name": "Ромашка", "LegalName": "ООО «Ромашка»",
+        "Version": version,
+    })
+}
+
+/// Has identity tell of a company.
+async fn tell_company(told: &Value) {
+    service().bus().publish(COMPANY_UPSERTED, id_of(&told["CompanyId"]), next(), told).await;
+}
+
+/// Has identity tell of a suspension, beside what it tells of the company.
+async fn tell_suspension(told: &Value) {
+    let told = with(with(told.clone(), "SuspendedAt", "2026-11-22T10:00:00Z"), "Reason", "debts");
+    service().bus().publish(COMPANY_SUSPENDED, id_of(&told["CompanyId"]), next(), &told).await;
+}
+
+/// A profile as the outside system tells of it.
+fn outside(id: Uuid, company: Uuid, version: i64) -> Value {
+    json!({
+        "ExternalChessboardDeveloperId": id, "CompanyId": company, "Version": version, "Name": "Внешняя",
+        "LegalName": "ООО «Внешняя»", "LogoFileId": guid(), "FoundedYear": 1999,
+    })
+}
+
+/// Has the outside system tell of a profile.
+async fn tell_outside(told: &Value) {
+    let key = text(&told["ExternalChessboardDeveloperId"]).to_owned();
+    let headers = [("ce_id", guid().to_string()), ("ce_source", "/outside".to_owned())];
+    let payload = told.to_string();
+    service().bus().publish_raw(OUTSIDE_UPSERTED, key.as_bytes(), &headers, payload.as_bytes()).await;
+}
+
+fn path(developer: Uuid, below: &str) -> String {
+    format!("{ADMIN}/{developer}{below}")
+}
+
+/// The developer as the platform sees them, if there is one.
+async fn look_up(developer: Uuid) -> Option<Value> {
+    let answer = operator().get(&path(developer, "")).await;
+    (answer.status == 200).then_some(answer.body)
+}
+
+async fn read(developer: Uuid) -> Value {
+    look_up(developer).await.expect("a developer")
+}
+
+/// Waits until a developer is as they should be.
+async fn read_when(developer: Uuid, what: &str, is_there: impl Fn(&Value) -> bool) -> Value {
+    eventually(what, async || look_up(developer).await.filter(&is_there)).await
+}
+
+/// A developer of an Active company, in Draft, as identity makes them.
+async fn create_developer() -> Uuid {
+    let id = guid();
+    tell_company(&company(id, "Active", 1)).await;
+    read_when(id, "the developer", |_| true).await;
+    id
+}
+
+/// A body that fills what a profile needs.
+fn profile() -> Value {
+    json!({
+        "Name": "Ромашка", "LegalName": "ООО «Ромашка»", "Description": "Строим дома", "LogoFileId": guid(),
+        "Website": "https://example.org/о-нас", "ContactPhone": "8 (495) 123-45-67",
+        "ContactEmail": "anna@example.org", "FoundedYear": 1999, "Highlights": highlights(),
+    })
+}
+
+fn highlights() -> Value {
+    json!({
+        "ContractVersion": 1, "ObjectsDeliveredCount": 12, "ObjectsInProgressCount": 0, "YearsOnMarket": null,
+        "ReliabilityValue": 9.5, "ReliabilityMax": 10, "AwardTitles": ["Лучший дом 2025"],
+    })
+}
+
+/// Has a developer filled and published.
+async fn publish(developer: Uuid) -> Value {
+    operator().put(&path(developer, ""), profile()).await.expect(200);
+    operator().post(&path(developer, "/publish"), json!({})).await.expect(200)
+}
+
+/// A published developer of an Active company.
+async fn create_published_developer() -> Uuid {
+    let id = create_developer().await;
+    publish(id).await;
+    id
+}
+
+/// What a log has, oldest first.
+async fn entries(developer: Uuid) -> Vec<Value> {
+    let page = operator().get(&path(developer, "/events?PageSize=100")).await.expect(200);
+    assert_eq!(page["NextCursor"], Value::Null);
+    list(&page["Items"]).iter().rev().cloned().collect()
+}
+
+/// What others have been told of a developer, once so many events have come.
+async fn told(developer: Uuid, count: usize) -> Vec<Published> {
+    let told = || {
+        let events = service().bus().events(&developer).into_iter();
+        events.filter(|event| event.topic == DEVELOPER_UPSERTED).collect::<Vec<_>>()
+    };
+    eventually("the events", async || (told().len() >= count).then_some(())).await;
+    told()
+}
+
+/// The versions that others have been told of.
+async fn told_versions(developer: Uuid, count: usize) -> Vec<i64> {
+    told(developer, count).await.iter().map(|event| event.payload["Version"].as_i64().unwrap()).collect()
+}
+
+/// Waits until a message of this key has been put aside, and answers why.
+async fn dead_letter(key: &str) -> String {
+    let sql = service().sql().await;
+    let ask = async || {
+        let row = sql.query_opt("select error from dead_letter where key = $1", &[&key]).await.unwrap();
+        row.map(|row| row.get::<_, String>(0))
+    };
+    eventually("the dead letter", ask).await
+}
+
+fn id_of(value: &Value) -> Uuid {
+    text(value).parse().expect("a Guid")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+/// This member of every object of a list.
+fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
+    list(objects).iter().map(|object| &object[member]).collect()
+}
+
+fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
+    object[member] = value.into();
+    object
+}
+
+fn without(mut object: Value, member: &str) -> Value {
+    object.as_object_mut().expect("an object").remove(member);
+    object
+}
+
+fn count(answers: &[Answer], status: u16) -> usize {
+    answers.iter().filter(|answer| answer.status == status).count()
+}

@@ -1,0 +1,53 @@
+//! The logs of profiles: entries are added and read.
+
+use ::db::{Lookup, Tx};
+use ::web::{CursorPage, CursorPaging};
+use auth::CompanyId;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::{Deserialize, Serialize};
+
+use super::schema::developer_log;
+use crate::domain::{LogEntry, LogEntryId};
+
+/// By which a log is sorted, newest first: versions of a profile follow the order of commits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LogKey {
+    pub version: i64,
+    pub id: LogEntryId,
+}
+
+/// Adds entries, in their order.
+pub async fn append(tx: &mut Tx, entries: &[LogEntry]) -> Result<(), ::db::Error> {
+    diesel::insert_into(developer_log::table).values(entries).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Whether an entry is in this log: only of these are cursors given out.
+pub async fn has(mut conn: Lookup<'_>, developer: CompanyId, key: &LogKey) -> Result<bool, ::db::Error> {
+    let entry = developer_log::table
+        .find(key.id)
+        .filter(developer_log::developer_id.eq(developer))
+        .filter(developer_log::version.eq(key.version));
+    Ok(diesel::select(diesel::dsl::exists(entry)).get_result(&mut conn).await?)
+}
+
+/// One page, newest first.
+pub async fn list(
+    mut conn: Lookup<'_>,
+    developer: CompanyId,
+    paging: &CursorPaging<LogKey>,
+) -> Result<CursorPage<LogEntry>, ::db::Error> {
+    let mut entries = developer_log::table
+        .filter(developer_log::developer_id.eq(developer))
+        .select(LogEntry::as_select())
+        .into_boxed();
+    if let Some(&LogKey { version, id }) = paging.after.as_ref() {
+        // The first is what an index is read by.
+        let is_older = developer_log::version.lt(version).or(developer_log::id.lt(id));
+        entries = entries.filter(developer_log::version.le(version)).filter(is_older);
+    }
+    let newest_first = (developer_log::version.desc(), developer_log::id.desc());
+    let found = entries.order(newest_first).limit(paging.limit()).load(&mut conn).await?;
+    Ok(paging.page(found, |last: &LogEntry| LogKey { version: last.version, id: last.id }))
+}

@@ -1,0 +1,97 @@
+//! The log of a profile: what was done, by whom. It has names of fields, never values (INV-LOG-1).
+
+use auth::{CompanyId, UserId};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use super::{Author, Developer, DeveloperField, DeveloperStatus, LogEntryId, SyncSource};
+use crate::db::schema::developer_log;
+
+values::text_enum! {
+    /// What was done.
+    pub enum LogKind {
+        Created,
+        StatusChanged,
+        FieldsChanged,
+        Deleted,
+        Restored,
+    }
+}
+
+values::text_enum! {
+    /// Who did it.
+    pub enum ActorKind {
+        User,
+        /// The company's status or names, as identity tells of them.
+        Identity,
+        /// The outside system.
+        ExternalChessboard,
+    }
+}
+
+/// An entry. Nothing changes it.
+#[derive(Clone, Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
+#[diesel(table_name = developer_log, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct LogEntry {
+    pub id: LogEntryId,
+    #[serde(skip)]
+    pub developer_id: CompanyId,
+    pub kind: LogKind,
+    #[serde(rename = "From")]
+    #[diesel(column_name = from_status)]
+    pub from: Option<DeveloperStatus>,
+    #[serde(rename = "To")]
+    #[diesel(column_name = to_status)]
+    pub to: Option<DeveloperStatus>,
+    /// Sorted; empty but for `FieldsChanged`.
+    pub changed_fields: Vec<DeveloperField>,
+    /// Of what was created or restored.
+    pub sync_source: Option<SyncSource>,
+    pub actor_kind: ActorKind,
+    pub actor_user_id: UserId,
+    /// The developer's, with this change.
+    pub version: i64,
+    #[serde(with = "time::serde::rfc3339")]
+    pub occurred_at: OffsetDateTime,
+}
+
+impl LogEntry {
+    /// What happened to a developer who is `after` it as they are, in order.
+    pub fn of(before: Option<&Developer>, after: &Developer, by: Author) -> Vec<Self> {
+        let entry = |kind| Self {
+            id: LogEntryId::generate(),
+            developer_id: after.id,
+            kind,
+            from: None,
+            to: None,
+            changed_fields: Vec::new(),
+            sync_source: None,
+            actor_kind: by.kind,
+            actor_user_id: by.user_id,
+            version: after.version,
+            occurred_at: after.updated_at,
+        };
+        let sync_source = Some(after.sync_source);
+        let Some(before) = before else { return vec![Self { sync_source, ..entry(LogKind::Created) }] };
+        if before.is_deleted() {
+            return vec![Self { sync_source, ..entry(LogKind::Restored) }];
+        }
+        let mut entries = Vec::new();
+        let changed_fields = after.fields_changed_since(before);
+        if !changed_fields.is_empty() {
+            entries.push(Self { changed_fields, ..entry(LogKind::FieldsChanged) });
+        }
+        if before.status != after.status {
+            let (from, to) = (Some(before.status), Some(after.status));
+            entries.push(Self { from, to, ..entry(LogKind::StatusChanged) });
+        }
+        if after.is_deleted() {
+            entries.push(entry(LogKind::Deleted));
+        }
+        entries
+    }
+}

@@ -1,0 +1,65 @@
+//! The event of a developer.
+
+use ::db::Tx;
+use auth::CompanyId;
+use messaging::{Aggregate, Event, Republish, outbox};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::DEVELOPER;
+use crate::db;
+use crate::domain::{Developer, DeveloperName, DeveloperStatus, FileId, FoundedYear, Highlights, LegalName};
+
+/// A developer as others show them, told when the profile is made or comes back, and when its name, status, logo or
+/// highlights change. Of anything else the next one tells.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct DeveloperUpserted {
+    id: CompanyId,
+    status: DeveloperStatus,
+    name: DeveloperName,
+    legal_name: Option<LegalName>,
+    logo_file_id: Option<FileId>,
+    founded_year: Option<FoundedYear>,
+    highlights: Highlights,
+    version: i64,
+}
+
+impl DeveloperUpserted {
+    pub fn of(developer: &Developer) -> Self {
+        Self {
+            id: developer.id,
+            status: developer.status,
+            name: developer.name.clone(),
+            legal_name: developer.legal_name.clone(),
+            logo_file_id: developer.logo_file_id,
+            founded_year: developer.founded_year,
+            highlights: developer.highlights.0.clone(),
+            version: developer.version,
+        }
+    }
+}
+
+impl Event for DeveloperUpserted {
+    const TOPIC: &'static str = "platform.chessboard.developer-upserted.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = DEVELOPER;
+
+    fn key(&self) -> Uuid {
+        self.id.into()
+    }
+}
+
+/// Tells anew what each developer is.
+pub enum Developers {}
+
+impl Republish for Developers {
+    const AGGREGATE: Aggregate = DEVELOPER;
+
+    async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
+        let developers = db::developer::all_of(tx, keys).await?;
+        let told: Vec<_> = developers.iter().map(DeveloperUpserted::of).collect();
+        outbox::append_all(tx, &told).await
+    }
+}
