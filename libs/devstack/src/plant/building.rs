@@ -38,7 +38,8 @@ impl Flats {
         };
         let found = get(format!("?Query={PROJECT}&Sort=PublishedAt")).await?;
         let project = text(&found["Items"][0]["Id"]).with_context(|| format!("{PROJECT} is not shown"))?;
-        let building = text(&get(format!("/{project}")).await?["Buildings"][0]["Id"])?;
+        let shown = get(format!("/{project}")).await?;
+        let building = text(&shown["Buildings"][0]["Id"])?;
         let building = get(format!("/{project}/buildings/{building}")).await?;
         let floors = building["Grid"][0]["Floors"].as_array().context("a building without floors")?;
         let objects = floors.iter().flat_map(|floor| floor["Objects"].as_array().into_iter().flatten());
