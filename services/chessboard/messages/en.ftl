@@ -25,3 +25,6 @@ CHESSBOARD_CONCURRENCY_CONFLICT = It has changed meanwhile
     .detail = Read it again and repeat your change.
 
 read_only = Only the outside system changes this
+given_by_deals = Deals alone give this status
+cuts_off = Objects stand beyond it
+not_a_home = Only flats and apartments are studios

@@ -12,6 +12,8 @@ pub struct Settings {
     /// Of phone numbers without a country.
     pub phone_region: PhoneRegion,
     pub project_recount_interval: Duration,
+    pub propagation_interval: Duration,
+    pub propagation_batch: NonZeroU32,
 }
 
 impl Settings {
@@ -27,10 +29,22 @@ impl Settings {
             const { NonZeroU32::new(3600).unwrap() },
             "published projects are counted anew every so many seconds, beside what their events tell",
         );
+        let interval = env.or(
+            "OBJECT_PROPAGATION_INTERVAL_MS",
+            const { NonZeroU32::new(1_000).unwrap() },
+            "how long nobody looks for what is to be told of objects after there was nothing, in milliseconds",
+        );
+        let batch = env.or(
+            "OBJECT_PROPAGATION_BATCH",
+            const { NonZeroU32::new(500).unwrap() },
+            "objects that are told together of what changed above them",
+        );
         Some(Self {
             currency: currency?,
             phone_region: phone_region?,
             project_recount_interval: Duration::from_secs(project_recount_interval?.get().into()),
+            propagation_interval: Duration::from_millis(interval?.get().into()),
+            propagation_batch: batch?,
         })
     }
 }

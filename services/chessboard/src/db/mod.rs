@@ -1,7 +1,13 @@
 //! Queries.
 
+pub mod above;
+pub mod building;
+pub mod claim;
 pub mod company;
 pub mod developer;
 pub mod log;
 pub mod outside_profile;
+pub mod project;
+pub mod propagation;
+pub mod property_object;
 pub mod schema;

@@ -1,14 +1,25 @@
 //! What this service tells.
 
 mod developer;
+mod project;
+mod property_object;
 
 use messaging::{Aggregate, Published, Republished};
 
 pub use developer::{DeveloperUpserted, Developers};
+pub use project::ProjectStatusChanged;
+pub use property_object::{PropertyObjectUpserted, PropertyObjects};
 
 const DEVELOPER: Aggregate = Aggregate { name: "Developer", table: "developer", key: "id" };
+const PROJECT: Aggregate = Aggregate { name: "Project", table: "project", key: "id" };
+const PROPERTY_OBJECT: Aggregate = Aggregate { name: "PropertyObject", table: "property_object", key: "id" };
 
-pub const ALL: &[Published] = &[Published::of::<DeveloperUpserted>()];
+pub const ALL: &[Published] = &[
+    Published::of::<DeveloperUpserted>(),
+    Published::of::<ProjectStatusChanged>(),
+    Published::of::<PropertyObjectUpserted>(),
+];
 
 /// What can be told anew.
-pub const REPUBLISHED: &[Republished] = &[Republished::of::<Developers>()];
+pub const REPUBLISHED: &[Republished] =
+    &[Republished::of::<Developers>(), Republished::of::<PropertyObjects>()];

@@ -1,7 +1,10 @@
 //! The HTTP edge: the routes of the public port.
 
 mod admin_developer;
+mod building;
 mod developer;
+mod project;
+mod property_object;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
@@ -10,10 +13,14 @@ use utoipa::ToSchema;
 use utoipa_actix_web::scope;
 use values::Code;
 
+use self::property_object::LARGEST_GRID;
 use crate::error::{
-    CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND,
-    DEVELOPER_FIELD_SYNC_MANAGED, DEVELOPER_HAS_LIVE_PROJECTS, DEVELOPER_INVALID_TRANSITION,
-    DEVELOPER_NOT_FOUND, DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, FORBIDDEN,
+    BUILDING_NOT_FOUND, BUILDINGS_LIMIT_EXCEEDED, CONFLICT, DEVELOPER_ALREADY_EXISTS,
+    DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND, DEVELOPER_FIELD_SYNC_MANAGED,
+    DEVELOPER_HAS_LIVE_PROJECTS, DEVELOPER_INVALID_TRANSITION, DEVELOPER_NOT_FOUND,
+    DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, FORBIDDEN, PROJECT_DEVELOPER_NOT_PUBLISHED,
+    PROJECT_INVALID_TRANSITION, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NOT_FOUND,
+    PROPERTY_OBJECT_NUMBER_TAKEN,
 };
 
 /// What developers' managers and administrators do, and what guests see.
@@ -42,6 +49,14 @@ const READING: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
 
 /// What whoever changes a developer may meet.
 const CHANGING: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
+
+const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with("max", LARGEST_GRID as u64);
+
+/// What whoever reads or deletes something of a project may meet.
+const IN_PROJECT: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];
+
+/// The same of a building.
+const IN_BUILDING: [Code; 3] = [FORBIDDEN, PROJECT_NOT_FOUND, BUILDING_NOT_FOUND];
 
 fn public(routes: &mut Routes<'_>) {
     let publishing =
@@ -80,6 +95,37 @@ fn public(routes: &mut Routes<'_>) {
                 admin_developer::withdraw_developer.refuses(CHANGING).refuses([DEVELOPER_INVALID_TRANSITION]),
             )
             .service(admin_developer::release_developer.refuses(CHANGING))
-            .service(admin_developer::list_developer_events.refuses(READING)),
+            .service(admin_developer::list_developer_events.refuses(READING))
+            .service(project::list_projects.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
+            .service(project::create_project.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
+            .service(project::get_project.refuses(IN_PROJECT))
+            .service(project::update_project.refuses(IN_PROJECT).refuses([CONFLICT]))
+            .service(project::publish_project.refuses(IN_PROJECT).refuses([
+                CONFLICT,
+                PROJECT_INVALID_TRANSITION,
+                PROJECT_DEVELOPER_NOT_PUBLISHED,
+            ]))
+            .service(project::hide_project.refuses(IN_PROJECT).refuses([CONFLICT, PROJECT_INVALID_TRANSITION]))
+            .service(project::delete_project.refuses(IN_PROJECT).refuses([PROPERTY_OBJECT_HELD]))
+            .service(
+                project::delete_developers_project
+                    .refuses(IN_PROJECT)
+                    .refuses([DEVELOPER_NOT_FOUND, PROPERTY_OBJECT_HELD]),
+            )
+            .service(building::create_building.refuses(IN_PROJECT).refuses([BUILDINGS_LIMIT_EXCEEDED]))
+            .service(building::get_building.refuses(IN_BUILDING))
+            .service(building::update_building.refuses(IN_BUILDING).refuses([CONFLICT]))
+            .service(building::delete_building.refuses(IN_BUILDING).refuses([PROPERTY_OBJECT_HELD]))
+            .service(
+                property_object::replace_property_objects
+                    .refuses(IN_BUILDING)
+                    .refuses([CONFLICT, GRID_TOO_LARGE]),
+            )
+            .service(property_object::update_property_object.refuses(IN_BUILDING).refuses([
+                PROPERTY_OBJECT_NOT_FOUND,
+                CONFLICT,
+                PROPERTY_OBJECT_HELD,
+                PROPERTY_OBJECT_NUMBER_TAKEN,
+            ])),
     );
 }

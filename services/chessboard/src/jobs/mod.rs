@@ -1,5 +1,6 @@
 //! What this service does by itself.
 
+mod object_propagation;
 mod project_recount;
 
 use std::sync::Arc;
@@ -9,5 +10,5 @@ use ::jobs::Jobs;
 use crate::app::App;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    project_recount::add(app, jobs)
+    object_propagation::add(app.clone(), project_recount::add(app, jobs))
 }

@@ -1,0 +1,60 @@
+//! CRM's deals, which hold objects and let them go.
+
+use ::db::Tx;
+use messaging::{Failure, Handler, Message, Thing};
+use runtime::clock;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use values::Whole;
+
+use crate::domain::{Claim, ClaimKind, DealId, PropertyObjectId};
+use crate::ops;
+
+const BOOKED: &str = "platform.crm.booking-created.v1";
+const EXPIRED: &str = "platform.crm.booking-expired.v1";
+const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
+const COMPLETED: &str = "platform.crm.deal-completed.v1";
+
+pub struct Deals;
+
+/// The fields that all of them have.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct DealEvent {
+    deal_id: DealId,
+    property_object_id: PropertyObjectId,
+    row_version: Whole<0, { u32::MAX as i64 }>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct BookingCreated {
+    #[serde(with = "time::serde::rfc3339")]
+    created_at: OffsetDateTime,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct DealCompleted {
+    #[serde(with = "time::serde::rfc3339")]
+    completed_at: OffsetDateTime,
+}
+
+impl Handler for Deals {
+    const GROUP: &'static str = "chessboard.crm";
+    const TOPICS: &'static [&'static str] = &[BOOKED, EXPIRED, CANCELLED, COMPLETED];
+
+    async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
+        let DealEvent { deal_id, property_object_id, row_version } = message.decode()?;
+        let (claim, claimed_at) = match &*message.topic {
+            BOOKED => (ClaimKind::Claims, Some(message.decode::<BookingCreated>()?.created_at)),
+            COMPLETED => (ClaimKind::Sells, Some(message.decode::<DealCompleted>()?.completed_at)),
+            _ => (ClaimKind::GaveUp, None),
+        };
+        let row_version = row_version.get();
+        let claim = Claim { deal_id, property_object_id, claim, row_version, claimed_at };
+        Thing::lock(tx, Self::GROUP, deal_id).await?;
+        ops::claim::take_claim(tx, &claim, clock::now()).await?;
+        Ok(())
+    }
+}

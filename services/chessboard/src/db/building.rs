@@ -1,0 +1,104 @@
+//! Buildings as they are stored, locked and found.
+
+use ::db::{Cached, Conn, Lookup, Tx};
+use diesel::dsl::{exists, max};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, Text, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use super::schema::{building, property_object};
+use crate::domain::{Building, BuildingId, Floor, ProjectId, Section};
+use crate::error::{CONFLICT, Error};
+
+pub async fn insert(tx: &mut Tx, new: &Building) -> Result<(), ::db::Error> {
+    Cached(diesel::insert_into(building::table).values(new)).execute(tx.conn()).await?;
+    renew_figures(tx, vec![new.id]).await
+}
+
+/// Renews what these buildings show of their objects, after those were written.
+pub async fn renew_figures(tx: &mut Tx, ids: Vec<BuildingId>) -> Result<(), ::db::Error> {
+    let renew = diesel::sql_query("select renew_building_figures(id) from unnest($1) as id");
+    Cached(renew.bind::<Array<SqlUuid>, _>(ids)).execute(tx.conn()).await?;
+    Ok(())
+}
+
+pub async fn look_up(
+    mut conn: Lookup<'_>,
+    project: ProjectId,
+    id: BuildingId,
+) -> QueryResult<Option<Building>> {
+    live(project, id).select(Building::as_select()).first(&mut conn).await.optional()
+}
+
+/// Those of a project, by name.
+pub async fn of_project(mut conn: Lookup<'_>, project: ProjectId) -> QueryResult<Vec<Building>> {
+    building::table
+        .filter(building::project_id.eq(project))
+        .filter(building::deleted_at.is_null())
+        .order((diesel::dsl::sql::<Text>("name collate \"C\""), building::id))
+        .select(Building::as_select())
+        .load(&mut conn)
+        .await
+}
+
+/// How many a project has.
+pub async fn count(tx: &mut Tx, project: ProjectId) -> Result<i64, ::db::Error> {
+    let rows = building::table.filter(building::project_id.eq(project)).filter(building::deleted_at.is_null());
+    Ok(rows.count().get_result(tx.conn()).await?)
+}
+
+/// The version alone, as it is before whoever changes it now has committed.
+pub async fn version(
+    conn: &mut Conn,
+    project: ProjectId,
+    id: BuildingId,
+) -> Result<Option<i64>, ::db::Error> {
+    Ok(live(project, id).select(building::version).first(conn).await.optional()?)
+}
+
+/// The building, which is this transaction's to change until it ends.
+pub async fn lock(tx: &mut Tx, project: ProjectId, id: BuildingId) -> Result<Option<Building>, ::db::Error> {
+    Ok(live(project, id).select(Building::as_select()).for_no_key_update().first(tx.conn()).await.optional()?)
+}
+
+/// Up to where its objects stand.
+pub async fn top(tx: &mut Tx, id: BuildingId) -> Result<Option<(Section, Floor)>, ::db::Error> {
+    let objects = property_object::table
+        .filter(property_object::building_id.eq(id))
+        .filter(property_object::removed_at.is_null())
+        .select((max(property_object::section), max(property_object::floor)));
+    let (section, floor): (Option<Section>, Option<Floor>) = objects.get_result(tx.conn()).await?;
+    Ok(section.zip(floor))
+}
+
+/// Whether a deal holds an object in it.
+pub async fn has_held(tx: &mut Tx, id: BuildingId) -> Result<bool, ::db::Error> {
+    let held = property_object::table
+        .filter(property_object::building_id.eq(id))
+        .filter(property_object::hold_deal_id.is_not_null());
+    Ok(diesel::select(exists(held)).get_result(tx.conn()).await?)
+}
+
+/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one.
+///
+/// # Errors
+/// [`CONFLICT`]
+pub async fn save(tx: &mut Tx, changed: &mut Building) -> Result<(), Error> {
+    let row = building::table.find(changed.id).filter(building::version.eq(changed.version));
+    let save = diesel::update(row).set((
+        &changed.facts,
+        building::updated_at.eq(changed.updated_at),
+        building::deleted_at.eq(changed.deleted_at),
+        building::version.eq(changed.version + 1),
+    ));
+    if Cached(save).execute(tx.conn()).await? == 0 {
+        return Err(CONFLICT.into());
+    }
+    changed.version += 1;
+    Ok(())
+}
+
+#[diesel::dsl::auto_type(no_type_alias)]
+fn live(project: ProjectId, id: BuildingId) -> _ {
+    building::table.find(id).filter(building::project_id.eq(project)).filter(building::deleted_at.is_null())
+}

@@ -1,0 +1,149 @@
+//! Projects as they are stored, locked and found.
+
+use ::db::{Cached, Conn, Lookup, Tx};
+use ::web::{Page, Paging, SortKey};
+use auth::CompanyId;
+use diesel::dsl::exists;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use service::list;
+use strum::{EnumString, VariantNames};
+use time::OffsetDateTime;
+use values::{anywhere, fold};
+
+use super::schema::{building, project, property_object};
+use crate::domain::{Project, ProjectId, ProjectStatus};
+use crate::error::{CONFLICT, Error};
+
+/// What a list may be sorted by.
+#[derive(Clone, Copy, Debug, EnumString, VariantNames)]
+pub enum ProjectSort {
+    CreatedAt,
+    Name,
+    UpdatedAt,
+}
+
+impl SortKey for ProjectSort {
+    const DEFAULT: &'static str = "-CreatedAt";
+}
+
+/// Which projects of a developer are asked for.
+pub struct ProjectFilter {
+    pub query: Option<String>,
+    pub statuses: Option<Vec<ProjectStatus>>,
+}
+
+pub async fn insert(tx: &mut Tx, new: &Project) -> Result<(), ::db::Error> {
+    let words = (project::lower_name.eq(new.lower_name()), project::lower_city.eq(new.lower_city()));
+    Cached(diesel::insert_into(project::table).values((new, words))).execute(tx.conn()).await?;
+    Ok(())
+}
+
+pub async fn look_up(
+    mut conn: Lookup<'_>,
+    tenant: CompanyId,
+    id: ProjectId,
+) -> QueryResult<Option<Project>> {
+    live(tenant, id).select(Project::as_select()).first(&mut conn).await.optional()
+}
+
+/// The version alone, as it is before whoever changes it now has committed.
+pub async fn version(
+    conn: &mut Conn,
+    tenant: CompanyId,
+    id: ProjectId,
+) -> Result<Option<i64>, ::db::Error> {
+    Ok(live(tenant, id).select(project::version).first(conn).await.optional()?)
+}
+
+/// The project, which nobody changes until the transaction ends.
+pub async fn lock_for_reading(
+    tx: &mut Tx,
+    tenant: CompanyId,
+    id: ProjectId,
+) -> Result<Option<Project>, ::db::Error> {
+    Ok(live(tenant, id).select(Project::as_select()).for_share().first(tx.conn()).await.optional()?)
+}
+
+/// The project, which is this transaction's to change until it ends.
+pub async fn lock(tx: &mut Tx, tenant: CompanyId, id: ProjectId) -> Result<Option<Project>, ::db::Error> {
+    Ok(live(tenant, id).select(Project::as_select()).for_no_key_update().first(tx.conn()).await.optional()?)
+}
+
+/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one.
+///
+/// # Errors
+/// [`CONFLICT`]
+pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
+    let row = project::table.find(changed.id).filter(project::version.eq(changed.version));
+    let save = diesel::update(row).set((
+        &changed.facts,
+        project::status.eq(changed.status),
+        project::published_at.eq(changed.published_at),
+        project::updated_at.eq(changed.updated_at),
+        project::updated_by_user_id.eq(changed.updated_by_user_id),
+        project::deleted_at.eq(changed.deleted_at),
+        project::version.eq(changed.version + 1),
+        project::lower_name.eq(changed.lower_name()),
+        project::lower_city.eq(changed.lower_city()),
+    ));
+    if Cached(save).execute(tx.conn()).await? == 0 {
+        return Err(CONFLICT.into());
+    }
+    changed.version += 1;
+    Ok(())
+}
+
+/// Whether a deal holds an object in it.
+pub async fn has_held(tx: &mut Tx, id: ProjectId) -> Result<bool, ::db::Error> {
+    let held = property_object::table
+        .filter(property_object::project_id.eq(id))
+        .filter(property_object::hold_deal_id.is_not_null());
+    Ok(diesel::select(exists(held)).get_result(tx.conn()).await?)
+}
+
+/// Takes its buildings along when it is deleted.
+pub async fn delete_buildings(tx: &mut Tx, id: ProjectId, now: OffsetDateTime) -> Result<(), ::db::Error> {
+    let rows = building::table.filter(building::project_id.eq(id)).filter(building::deleted_at.is_null());
+    let delete = diesel::update(rows).set((
+        building::deleted_at.eq(now),
+        building::updated_at.eq(now),
+        building::version.eq(building::version + 1),
+    ));
+    Cached(delete).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// One page of a developer's projects.
+pub async fn list(
+    conn: Lookup<'_>,
+    tenant: CompanyId,
+    filter: &ProjectFilter,
+    paging: &Paging<ProjectSort>,
+) -> QueryResult<Page<Project>> {
+    let order = match paging.sort {
+        ProjectSort::CreatedAt => list::by(paging, project::created_at),
+        ProjectSort::Name => list::by(paging, project::lower_name),
+        ProjectSort::UpdatedAt => list::by(paging, project::updated_at),
+    };
+    let sorted = found(tenant, filter).select(Project::as_select()).order((order, project::id));
+    list::page(conn, paging, sorted, found(tenant, filter).select(project::id)).await
+}
+
+fn found(tenant: CompanyId, filter: &ProjectFilter) -> project::BoxedQuery<'static, Pg> {
+    let own = project::table.filter(project::tenant_id.eq(tenant)).filter(project::deleted_at.is_null());
+    let mut found = own.into_boxed();
+    if let Some(query) = &filter.query {
+        found = found.filter(project::lower_name.like(anywhere(&fold(query))));
+    }
+    if let Some(statuses) = &filter.statuses {
+        found = found.filter(project::status.eq_any(statuses.clone()));
+    }
+    found
+}
+
+#[diesel::dsl::auto_type(no_type_alias)]
+fn live(tenant: CompanyId, id: ProjectId) -> _ {
+    project::table.find(id).filter(project::tenant_id.eq(tenant)).filter(project::deleted_at.is_null())
+}

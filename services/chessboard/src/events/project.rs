@@ -1,0 +1,48 @@
+//! Events of a project.
+
+use auth::CompanyId;
+use messaging::{Aggregate, Event};
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::PROJECT;
+use crate::domain::{Project, ProjectId, ProjectStatus};
+
+/// A project was made (`From` is null), moved, or deleted (`To` is null).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ProjectStatusChanged {
+    project_id: ProjectId,
+    tenant_id: CompanyId,
+    from: Option<ProjectStatus>,
+    to: Option<ProjectStatus>,
+    version: i64,
+    #[serde(with = "time::serde::rfc3339")]
+    changed_at: OffsetDateTime,
+}
+
+impl ProjectStatusChanged {
+    /// Of a project as it is after the change.
+    pub fn of(project: &Project, from: Option<ProjectStatus>) -> Self {
+        Self {
+            project_id: project.id,
+            tenant_id: project.tenant_id,
+            from,
+            to: project.deleted_at.is_none().then_some(project.status),
+            version: project.version,
+            changed_at: project.updated_at,
+        }
+    }
+}
+
+impl Event for ProjectStatusChanged {
+    const TOPIC: &'static str = "platform.chessboard.project-status-changed.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = PROJECT;
+
+    fn key(&self) -> Uuid {
+        self.project_id.into()
+    }
+}

@@ -1,0 +1,168 @@
+//! Buildings of a project, for managers of their developer.
+
+use ::db::Lookups;
+use ::web::{Fields, Json, reserve};
+use actix_web::web::{Data, Path};
+use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
+use auth::Permitted;
+use runtime::clock;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use values::{Invalid, Whole};
+
+use crate::app::App;
+use crate::db;
+use crate::domain::{
+    Building, BuildingFacts, BuildingId, BuildingName, BuildingState, GridSection, ManageOwnDeveloper,
+    ProjectId, PropertyObject, grid,
+};
+use crate::error::{BUILDING_NOT_FOUND, Error, PROJECT_NOT_FOUND};
+use crate::ops;
+
+/// An object takes so many bytes of an answer, where its texts are long.
+const BYTES_OF_OBJECT: usize = 1024;
+
+/// A building with its objects.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct BuildingView {
+    #[serde(flatten)]
+    building: Building,
+    /// By section.
+    grid: Vec<GridSection<PropertyObject>>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CreateBuilding {
+    name: BuildingName,
+    sections_count: Whole<1, 100>,
+    floors_total: Whole<1, 200>,
+    state: BuildingState,
+    ready_year: Option<Whole<1900, 2100>>,
+    /// Only with a year.
+    ready_quarter: Option<Whole<1, 4>>,
+}
+
+impl CreateBuilding {
+    /// # Errors
+    /// `VALIDATION_FAILED`
+    fn facts(self) -> Result<BuildingFacts, Error> {
+        let mut fields = Fields::default();
+        if self.ready_quarter.is_some() && self.ready_year.is_none() {
+            fields.check::<()>("/ReadyYear", Err(Invalid::new("required")));
+        }
+        let Self { name, sections_count, floors_total, state, ready_year, ready_quarter } = self;
+        let facts = BuildingFacts { name, sections_count, floors_total, state, ready_year, ready_quarter };
+        Ok(fields.finish(Some(facts))?)
+    }
+}
+
+/// Add a building to a project.
+///
+/// There are at most 200 in a project; a repeat makes another one.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path)),
+    request_body(content = CreateBuilding, description = "At most 256 KiB."),
+    responses((status = 201, description = "Created", body = Building))
+)]
+#[post("/api/v1/developers/projects/{project_id}/buildings")]
+pub async fn create_building(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    project: Path<ProjectId>,
+    body: Json<CreateBuilding>,
+) -> Result<HttpResponse, Error> {
+    let (facts, now) = (body.0.facts()?, clock::now());
+    let create = async |tx: &mut _| {
+        ops::building::create_building(tx, permitted.granted, *project, facts, now).await
+    };
+    Ok(HttpResponse::Created().json(app.db.tx(create).await?))
+}
+
+/// Read a building with its objects.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
+    responses((status = 200, description = "The building", body = BuildingView))
+)]
+#[get("/api/v1/developers/projects/{project_id}/buildings/{building_id}")]
+pub async fn get_building(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    ids: Path<(ProjectId, BuildingId)>,
+    lookups: Data<Lookups>,
+    request: HttpRequest,
+) -> Result<impl Responder, Error> {
+    let (project, id) = *ids;
+    let found = lookups.run(async |conn| {
+        let project_found = db::project::look_up(conn, permitted.granted, project).await?;
+        let building = db::building::look_up(conn, project, id).await?;
+        Ok((project_found, building, db::property_object::count(conn, id).await?))
+    });
+    let (project, building, objects) = found.await?;
+    project.ok_or(PROJECT_NOT_FOUND)?;
+    let building = building.ok_or(BUILDING_NOT_FOUND)?;
+    reserve(&request, usize::try_from(objects).unwrap_or_default() * BYTES_OF_OBJECT).await?;
+    let objects = db::property_object::of_building(&*app.db.conn().await?, id).await?;
+    Ok(web::Json(BuildingView { building, grid: grid(objects) }))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct UpdateBuilding {
+    name: BuildingName,
+    /// Not fewer than its objects need.
+    sections_count: Whole<1, 100>,
+    /// Not fewer than its objects need.
+    floors_total: Whole<1, 200>,
+    state: BuildingState,
+    ready_year: Option<Whole<1900, 2100>>,
+    /// Only with a year.
+    ready_quarter: Option<Whole<1, 4>>,
+    /// The version that the caller has seen; another one is a conflict.
+    version: Option<i64>,
+}
+
+/// Replace what a building is described by.
+///
+/// What is the same already changes nothing, not even the version.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
+    request_body(content = UpdateBuilding, description = "At most 256 KiB."),
+    responses((status = 200, description = "As it is now", body = Building))
+)]
+#[put("/api/v1/developers/projects/{project_id}/buildings/{building_id}")]
+pub async fn update_building(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    ids: Path<(ProjectId, BuildingId)>,
+    body: Json<UpdateBuilding>,
+) -> Result<impl Responder, Error> {
+    let UpdateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter, version } = body.0;
+    let described = CreateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter };
+    let ((project, id), facts, now) = (ids.into_inner(), described.facts()?, clock::now());
+    let update = async |tx: &mut _| {
+        ops::building::update_building(tx, permitted.granted, project, id, version, facts, now).await
+    };
+    Ok(web::Json(app.db.tx(update).await?))
+}
+
+/// Delete a building.
+///
+/// Its objects go with it, unless a deal holds one of them.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
+    responses((status = 204, description = "Deleted"))
+)]
+#[delete("/api/v1/developers/projects/{project_id}/buildings/{building_id}")]
+pub async fn delete_building(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    ids: Path<(ProjectId, BuildingId)>,
+) -> Result<HttpResponse, Error> {
+    let ((project, id), now) = (ids.into_inner(), clock::now());
+    app.db
+        .tx(async |tx| ops::building::delete_building(tx, permitted.granted, project, id, now).await)
+        .await?;
+    Ok(HttpResponse::NoContent().finish())
+}

@@ -1,0 +1,271 @@
+//! Projects, for managers of their developer.
+
+use ::db::Lookups;
+use ::web::{Both, Fields, Json, OptionalJson, Page, Paging, Query, Several};
+use actix_web::web::{Data, Path};
+use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
+use auth::{CompanyId, Permitted};
+use runtime::clock;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use values::{Invalid, Text};
+
+use super::Seen;
+use crate::app::App;
+use crate::db;
+use crate::db::project::{ProjectFilter, ProjectSort};
+use crate::domain::{
+    Address, Building, City, FileReference, Latitude, Longitude, ManageDevelopers, ManageOwnDeveloper, Project,
+    ProjectClass, ProjectDescription, ProjectFacts, ProjectId, ProjectName, ProjectStatus,
+};
+use crate::error::{DEVELOPER_NOT_FOUND, Error, PROJECT_NOT_FOUND};
+use crate::ops;
+
+/// A project with its buildings.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ProjectView {
+    #[serde(flatten)]
+    project: Project,
+    /// By name.
+    #[schema(max_items = 200)]
+    buildings: Vec<Building>,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct ListProjects {
+    /// Found anywhere in a name; letter case does not count.
+    #[param(inline)]
+    query: Option<Text<0, 200>>,
+    /// Separated by commas.
+    #[param(value_type = Option<Vec<ProjectStatus>>, inline, min_items = 1, style = Form, explode = false)]
+    status: Option<Several<ProjectStatus>>,
+}
+
+/// List the projects of my developer.
+///
+/// Of any status.
+#[utoipa::path(
+    tag = "Projects", params(ListProjects, Paging<ProjectSort>),
+    responses((status = 200, description = "One page", body = Page<Project>))
+)]
+#[get("/api/v1/developers/projects")]
+pub async fn list_projects(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    Both(Query(asked), paging): Both<Query<ListProjects>, Paging<ProjectSort>>,
+) -> Result<impl Responder, Error> {
+    let filter = ProjectFilter {
+        query: asked.query.map(|query| query.as_str().to_owned()),
+        statuses: asked.status.map(|statuses| statuses.0),
+    };
+    let conn = app.db.conn().await?;
+    if !db::above::has_developer(&conn, permitted.granted).await? {
+        return Err(DEVELOPER_NOT_FOUND.into());
+    }
+    Ok(web::Json(db::project::list(&conn, permitted.granted, &filter, &paging).await?))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CreateProject {
+    name: ProjectName,
+    description: Option<ProjectDescription>,
+    class: ProjectClass,
+    city: City,
+    address: Address,
+    /// Together with `Longitude`, or neither.
+    latitude: Option<Latitude>,
+    longitude: Option<Longitude>,
+    cover_file_id: Option<FileReference>,
+}
+
+impl CreateProject {
+    /// # Errors
+    /// `VALIDATION_FAILED`
+    fn facts(self) -> Result<ProjectFacts, Error> {
+        let mut fields = Fields::default();
+        let half = match (self.latitude, self.longitude) {
+            (Some(_), None) => Some("/Longitude"),
+            (None, Some(_)) => Some("/Latitude"),
+            _ => None,
+        };
+        if let Some(missing) = half {
+            fields.check::<()>(missing, Err(Invalid::new("required")));
+        }
+        let Self { name, description, class, city, address, latitude, longitude, cover_file_id } = self;
+        let cover_file_id = cover_file_id.map(|file| file.0);
+        let facts = ProjectFacts { name, description, class, city, address, latitude, longitude, cover_file_id };
+        Ok(fields.finish(Some(facts))?)
+    }
+}
+
+/// Create a project.
+///
+/// It is a draft, whatever the status of its developer; a repeat makes another one.
+#[utoipa::path(
+    tag = "Projects", request_body(content = CreateProject, description = "At most 256 KiB."),
+    responses((status = 201, description = "Created", body = Project))
+)]
+#[post("/api/v1/developers/projects")]
+pub async fn create_project(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    body: Json<CreateProject>,
+) -> Result<HttpResponse, Error> {
+    let (facts, by, now) = (body.0.facts()?, permitted.actor.user_id, clock::now());
+    let create = async |tx: &mut _| ops::project::create_project(tx, permitted.granted, by, facts, now).await;
+    Ok(HttpResponse::Created().json(app.db.tx(create).await?))
+}
+
+/// Read a project with its buildings.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path)),
+    responses((status = 200, description = "The project", body = ProjectView))
+)]
+#[get("/api/v1/developers/projects/{project_id}")]
+pub async fn get_project(
+    permitted: Permitted<ManageOwnDeveloper>,
+    id: Path<ProjectId>,
+    lookups: Data<Lookups>,
+) -> Result<impl Responder, Error> {
+    let found = lookups.run(async |conn| {
+        let project = db::project::look_up(conn, permitted.granted, *id).await?;
+        Ok((project, db::building::of_project(conn, *id).await?))
+    });
+    let (project, buildings) = found.await?;
+    Ok(web::Json(ProjectView { project: project.ok_or(PROJECT_NOT_FOUND)?, buildings }))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct UpdateProject {
+    name: ProjectName,
+    /// `null`, or nothing, removes it; so it is with all that may be left out.
+    description: Option<ProjectDescription>,
+    class: ProjectClass,
+    city: City,
+    address: Address,
+    /// Together with `Longitude`, or neither.
+    latitude: Option<Latitude>,
+    longitude: Option<Longitude>,
+    cover_file_id: Option<FileReference>,
+    /// The version that the caller has seen; another one is a conflict.
+    version: Option<i64>,
+}
+
+/// Replace what a project is described by.
+///
+/// What is the same already changes nothing, not even the version.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path)),
+    request_body(content = UpdateProject, description = "At most 256 KiB."),
+    responses((status = 200, description = "As it is now", body = Project))
+)]
+#[put("/api/v1/developers/projects/{project_id}")]
+pub async fn update_project(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    id: Path<ProjectId>,
+    body: Json<UpdateProject>,
+) -> Result<impl Responder, Error> {
+    let UpdateProject {
+        name,
+        description,
+        class,
+        city,
+        address,
+        latitude,
+        longitude,
+        cover_file_id,
+        version,
+    } = body.0;
+    let described =
+        CreateProject { name, description, class, city, address, latitude, longitude, cover_file_id };
+    let (facts, by, now) = (described.facts()?, permitted.actor.user_id, clock::now());
+    let update = async |tx: &mut _| {
+        ops::project::update_project(tx, permitted.granted, by, *id, version, facts, now).await
+    };
+    Ok(web::Json(app.db.tx(update).await?))
+}
+
+/// Publish a project.
+///
+/// Its developer has to be Published.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path)), request_body = Option<Seen>,
+    responses((status = 200, description = "As it is now", body = Project))
+)]
+#[post("/api/v1/developers/projects/{project_id}/publish")]
+pub async fn publish_project(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    id: Path<ProjectId>,
+    body: OptionalJson<Seen>,
+) -> Result<impl Responder, Error> {
+    let (by, version, now) = (permitted.actor.user_id, body.0.version, clock::now());
+    let publish = async |tx: &mut _| {
+        ops::project::publish_project(tx, permitted.granted, by, *id, version, now).await
+    };
+    Ok(web::Json(app.db.tx(publish).await?))
+}
+
+/// Hide a published project.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path)), request_body = Option<Seen>,
+    responses((status = 200, description = "As it is now", body = Project))
+)]
+#[post("/api/v1/developers/projects/{project_id}/hide")]
+pub async fn hide_project(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    id: Path<ProjectId>,
+    body: OptionalJson<Seen>,
+) -> Result<impl Responder, Error> {
+    let (by, version, now) = (permitted.actor.user_id, body.0.version, clock::now());
+    let hide =
+        async |tx: &mut _| ops::project::hide_project(tx, permitted.granted, by, *id, version, now).await;
+    Ok(web::Json(app.db.tx(hide).await?))
+}
+
+/// Delete a project.
+///
+/// Its buildings and objects go with it, unless a deal holds one of them.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path)),
+    responses((status = 204, description = "Deleted"))
+)]
+#[delete("/api/v1/developers/projects/{project_id}")]
+pub async fn delete_project(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    id: Path<ProjectId>,
+) -> Result<HttpResponse, Error> {
+    let (by, now) = (permitted.actor.user_id, clock::now());
+    app.db
+        .tx(async |tx| ops::project::delete_project(tx, permitted.granted, by, *id, now).await)
+        .await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Delete a project of any developer.
+///
+/// As its manager would, who may not be able to any more.
+#[utoipa::path(
+    tag = "Administration", params(("developer_id" = CompanyId, Path), ("project_id" = ProjectId, Path)),
+    responses((status = 204, description = "Deleted"))
+)]
+#[delete("/api/v1/admin/developers/{developer_id}/projects/{project_id}")]
+pub async fn delete_developers_project(
+    app: Data<App>,
+    permitted: Permitted<ManageDevelopers>,
+    ids: Path<(CompanyId, ProjectId)>,
+) -> Result<HttpResponse, Error> {
+    let ((developer, id), by, now) = (ids.into_inner(), permitted.actor.user_id, clock::now());
+    app.db
+        .tx(async |tx| ops::project::delete_developers_project(tx, developer, by, id, now).await)
+        .await?;
+    Ok(HttpResponse::NoContent().finish())
+}

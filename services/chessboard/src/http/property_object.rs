@@ -1,0 +1,249 @@
+//! Property objects of a building, whole grids of them or one, for managers of their developer.
+
+use std::collections::HashSet;
+
+use ::web::{Fields, Json};
+use actix_web::web::{Data, Path};
+use actix_web::{Responder, put, web};
+use auth::Permitted;
+use runtime::clock;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use values::{Currency, Invalid, List};
+
+use crate::app::App;
+use crate::domain::{
+    Area, BuildingId, Entry, FileReference, Finishing, Floor, ManageOwnDeveloper, ObjectFacts, ObjectKind,
+    ObjectNumber, ObjectStatus, Position, Price, ProjectId, PropertyObject, PropertyObjectId, Rooms, Section,
+};
+use crate::error::Error;
+use crate::ops;
+use crate::ops::property_object::ObjectPath;
+
+/// A grid has so many bytes at most.
+pub const LARGEST_GRID: usize = 8 * 1024 * 1024;
+
+/// An object as a grid lists it.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ListedObject {
+    /// By which it is known in its building.
+    number: ObjectNumber,
+    kind: ObjectKind,
+    /// One that the building has.
+    section: Section,
+    /// One that the building has.
+    floor: Floor,
+    position_on_floor: Position,
+    rooms: Option<Rooms>,
+    /// True for flats and apartments alone.
+    #[serde(default)]
+    is_studio: bool,
+    area_total: Area,
+    /// At most `AreaTotal`.
+    area_living: Option<Area>,
+    /// At most `AreaTotal`.
+    area_kitchen: Option<Area>,
+    finishing: Finishing,
+    /// In the currency of the catalog.
+    price: Price,
+    layout_file_id: Option<FileReference>,
+    /// Left out it stays as it is, and is Available where the object is new. Booked is given by deals alone.
+    status: Option<ObjectStatus>,
+}
+
+impl ListedObject {
+    /// The object, whose members that do not go together are refused below `prefix`.
+    fn entry(self, fields: &mut Fields, prefix: &str, currency: Currency) -> Entry {
+        let Self {
+            number,
+            kind,
+            section,
+            floor,
+            position_on_floor,
+            rooms,
+            is_studio,
+            area_total,
+            area_living,
+            area_kitchen,
+            finishing,
+            price,
+            layout_file_id,
+            status,
+        } = self;
+        let layout_file_id = layout_file_id.map(|file| file.0);
+        let facts = ObjectFacts {
+            number,
+            kind,
+            section,
+            floor,
+            position_on_floor,
+            rooms,
+            is_studio,
+            area_total,
+            area_living,
+            area_kitchen,
+            finishing,
+            price,
+            layout_file_id,
+        };
+        for (member, invalid) in facts.contradictions(currency) {
+            fields.check::<()>(&format!("{prefix}/{member}"), Err(invalid));
+        }
+        Entry { facts, status }
+    }
+}
+
+type ListedObjects = List<ListedObject, 0, 5000>;
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ReplaceGrid {
+    /// Each number is there once.
+    objects: ListedObjects,
+    /// The version of the building that the caller has seen; another one is a conflict.
+    version: Option<i64>,
+}
+
+/// What a grid has done.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct GridReplaced {
+    building_id: BuildingId,
+    /// The building's.
+    version: i64,
+    /// How many were not there before.
+    created: usize,
+    updated: usize,
+    unchanged: usize,
+    /// How many were there and are not listed.
+    removed: usize,
+    /// The numbers of those that deals hold: they are left as they are, listed or not.
+    kept: Vec<ObjectNumber>,
+}
+
+/// Replace a building's grid.
+///
+/// All of it or nothing. Objects are known by their numbers: what is listed is made, changed or comes back; what is not is
+/// removed. The same grid again changes nothing.
+#[utoipa::path(
+    tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
+    request_body(content = ReplaceGrid, description = "At most 8 MiB."),
+    responses((status = 200, description = "What was done", body = GridReplaced))
+)]
+#[put("/api/v1/developers/projects/{project_id}/buildings/{building_id}/property-objects")]
+pub async fn replace_property_objects(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    ids: Path<(ProjectId, BuildingId)>,
+    body: Json<ReplaceGrid, LARGEST_GRID>,
+) -> Result<impl Responder, Error> {
+    let Json(ReplaceGrid { objects, version }) = body;
+    let (mut fields, mut numbers) = (Fields::default(), HashSet::new());
+    let listed = objects.into_inner().into_iter().enumerate();
+    let entries: Vec<Entry> = listed
+        .map(|(at, object)| {
+            if !numbers.insert(object.number.clone()) {
+                fields.check::<()>(&format!("/Objects/{at}/Number"), Err(Invalid::new("duplicate")));
+            }
+            object.entry(&mut fields, &format!("/Objects/{at}"), app.settings.currency)
+        })
+        .collect();
+    let entries = fields.finish(Some(entries))?;
+    let ((project, building), now) = (ids.into_inner(), clock::now());
+    let replace = async |tx: &mut _| {
+        let tenant = permitted.granted;
+        ops::grid::replace_property_objects(tx, tenant, project, building, version, entries, now).await
+    };
+    let (building, replaced) = app.db.tx(replace).await?;
+    Ok(web::Json(GridReplaced {
+        building_id: building.id,
+        version: building.version,
+        created: replaced.created,
+        updated: replaced.updated,
+        unchanged: replaced.unchanged,
+        removed: replaced.removed,
+        kept: replaced.kept,
+    }))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct UpdatePropertyObject {
+    /// Of no other object of the building.
+    number: ObjectNumber,
+    kind: ObjectKind,
+    /// One that the building has.
+    section: Section,
+    /// One that the building has.
+    floor: Floor,
+    position_on_floor: Position,
+    rooms: Option<Rooms>,
+    /// True for flats and apartments alone.
+    #[serde(default)]
+    is_studio: bool,
+    area_total: Area,
+    /// At most `AreaTotal`.
+    area_living: Option<Area>,
+    /// At most `AreaTotal`.
+    area_kitchen: Option<Area>,
+    finishing: Finishing,
+    /// In the currency of the catalog.
+    price: Price,
+    layout_file_id: Option<FileReference>,
+    /// Left out it stays as it is; so it does while a deal holds the object.
+    status: Option<ObjectStatus>,
+    /// The version that the caller has seen; another one is a conflict.
+    version: Option<i64>,
+}
+
+/// Replace what an object is described by.
+///
+/// What is the same already changes nothing, not even the version.
+#[utoipa::path(
+    tag = "Projects",
+    params(
+        ("project_id" = ProjectId, Path),
+        ("building_id" = BuildingId, Path),
+        ("property_object_id" = PropertyObjectId, Path),
+    ),
+    request_body(content = UpdatePropertyObject, description = "At most 256 KiB."),
+    responses((status = 200, description = "As it is now", body = PropertyObject))
+)]
+#[put(
+    "/api/v1/developers/projects/{project_id}/buildings/{building_id}/property-objects/{property_object_id}"
+)]
+pub async fn update_property_object(
+    app: Data<App>,
+    permitted: Permitted<ManageOwnDeveloper>,
+    ids: Path<(ProjectId, BuildingId, PropertyObjectId)>,
+    body: Json<UpdatePropertyObject>,
+) -> Result<impl Responder, Error> {
+    let Json(sent) = body;
+    let version = sent.version;
+    let listed = ListedObject {
+        number: sent.number,
+        kind: sent.kind,
+        section: sent.section,
+        floor: sent.floor,
+        position_on_floor: sent.position_on_floor,
+        rooms: sent.rooms,
+        is_studio: sent.is_studio,
+        area_total: sent.area_total,
+        area_living: sent.area_living,
+        area_kitchen: sent.area_kitchen,
+        finishing: sent.finishing,
+        price: sent.price,
+        layout_file_id: sent.layout_file_id,
+        status: sent.status,
+    };
+    let mut fields = Fields::default();
+    let entry = listed.entry(&mut fields, "", app.settings.currency);
+    let entry = fields.finish(Some(entry))?;
+    let ((project, building, object), now) = (ids.into_inner(), clock::now());
+    let path = ObjectPath { tenant: permitted.granted, project, building, object };
+    let update = async |tx: &mut _| {
+        ops::property_object::update_property_object(tx, path, version, entry, now).await
+    };
+    Ok(web::Json(app.db.tx(update).await?))
+}
