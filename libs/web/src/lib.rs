@@ -33,7 +33,7 @@ pub use paging::{COUNTED, Page, Paging, SortKey, Sorting};
 pub use problem::{
     FORBIDDEN, FieldError, METHOD_NOT_ALLOWED, Problem, ProblemBody, SERVICE_UNAVAILABLE, UNAUTHORIZED,
 };
-pub use query::{Both, Check, Filter, FromQuery, Limit, Query, Several, date, time};
+pub use query::{Both, Check, Filter, FromQuery, Limit, Query, Several, date, parsed, time};
 pub use rate_limit::{ClientAddress, KnownCaller, RateLimit};
 pub use refusal::{Refuses, Refusing};
 pub use server::{Area, Callers, Listener, Routes, Server};

@@ -99,6 +99,14 @@ impl<A: FromQuery, B: FromQuery> FromRequest for Both<A, B> {
     }
 }
 
+/// For a member that is made of a text.
+///
+/// # Errors
+/// Those of reading.
+pub fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(text: D) -> Result<Option<T>, D::Error> {
+    read_text(text, |text| text.parse().map(Some), || None)
+}
+
 /// For a member that is a time, as in `2026-11-22T07:30:00Z`.
 ///
 /// # Errors

@@ -2,8 +2,9 @@
 
 use ::db::Db;
 use ::jobs::Jobs;
-use ::web::Listener;
+use ::web::{ClientAddress, Listener, Problem, RateLimit};
 use actix_web::web::Data;
+use auth::Guest;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use messaging::{Published, Republished, Subscription};
 use runtime::{Env, Process};
@@ -32,7 +33,8 @@ impl service::Service for Service {
     }
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App { db, settings })
+        let guest_reads = RateLimit::per_minute(settings.guest_reads_per_minute);
+        Ok(App { db, settings, guest_reads })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
@@ -51,4 +53,15 @@ impl service::Service for Service {
 pub struct App {
     pub db: Db,
     pub settings: Settings,
+    guest_reads: RateLimit,
+}
+
+impl App {
+    /// Lets somebody read what is for anybody, at a guest's pace.
+    ///
+    /// # Errors
+    /// `429` to a guest who has read too much.
+    pub fn admit(&self, reader: &Guest, address: ClientAddress) -> Result<(), Problem> {
+        if reader.actor.is_some() { Ok(()) } else { self.guest_reads.check(address) }
+    }
 }

@@ -14,11 +14,13 @@ pub struct Settings {
     pub project_recount_interval: Duration,
     pub propagation_interval: Duration,
     pub propagation_batch: NonZeroU32,
+    pub guest_reads_per_minute: u32,
 }
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let currency = env.or("CATALOG_CURRENCY", Currency::RUB, "the currency of all prices, as ISO 4217 has it");
+        let currency =
+            env.or("CATALOG_CURRENCY", Currency::RUB, "the currency of all prices, as ISO 4217 has it");
         let phone_region = env.or(
             "PHONE_DEFAULT_REGION",
             PhoneRegion::RU,
@@ -39,12 +41,15 @@ impl Settings {
             const { NonZeroU32::new(500).unwrap() },
             "objects that are told together of what changed above them",
         );
+        let guest_reads_per_minute =
+            env.or("GUEST_READS_PER_MINUTE", 120, "reads for each guest address; 0 for no limit");
         Some(Self {
             currency: currency?,
             phone_region: phone_region?,
             project_recount_interval: Duration::from_secs(project_recount_interval?.get().into()),
             propagation_interval: Duration::from_millis(interval?.get().into()),
             propagation_batch: batch?,
+            guest_reads_per_minute: guest_reads_per_minute?,
         })
     }
 }

@@ -2,6 +2,10 @@
 
 pub mod above;
 pub mod building;
+pub mod catalog_building;
+pub mod catalog_developer;
+pub mod catalog_object;
+pub mod catalog_project;
 pub mod claim;
 pub mod company;
 pub mod developer;

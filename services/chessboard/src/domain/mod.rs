@@ -2,6 +2,7 @@
 
 mod access;
 mod building;
+mod catalog;
 mod catalog_grid;
 mod claim;
 mod company;
@@ -16,6 +17,7 @@ use ids::Reference;
 
 pub use access::{ManageDevelopers, ManageOwnDeveloper};
 pub use building::{Building, BuildingFacts, BuildingName, BuildingState};
+pub use catalog::{AreaBound, BoundingBox, CatalogQuery, FloorBound, PriceBound, RoomsAsked};
 pub use catalog_grid::{GridSection, Placed, grid};
 pub use claim::{Claim, ClaimKind, Hold};
 pub use company::{Company, CompanyStatus, CompanyType};
@@ -26,8 +28,8 @@ pub use developer::{
 pub use highlights::Highlights;
 pub use log::{ActorKind, LogEntry};
 pub use project::{
-    Address, City, Latitude, Longitude, Project, ProjectClass, ProjectDescription, ProjectFacts,
-    ProjectName, ProjectStatus,
+    Address, City, Latitude, Longitude, Project, ProjectClass, ProjectDescription, ProjectFacts, ProjectName,
+    ProjectStatus,
 };
 pub use property_object::{
     Above, Area, Change, Finishing, Floor, ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position,

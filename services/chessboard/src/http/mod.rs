@@ -2,6 +2,10 @@
 
 mod admin_developer;
 mod building;
+mod catalog_building;
+mod catalog_developer;
+mod catalog_object;
+mod catalog_project;
 mod developer;
 mod project;
 mod property_object;
@@ -64,6 +68,15 @@ fn public(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
+            .service(catalog_developer::list_catalog_developers)
+            .service(catalog_developer::get_catalog_developer.refuses([DEVELOPER_NOT_FOUND]))
+            .service(catalog_project::list_catalog_projects)
+            .service(catalog_project::get_catalog_facets)
+            .service(catalog_project::get_catalog_project.refuses([PROJECT_NOT_FOUND]))
+            .service(catalog_building::get_catalog_building.refuses([BUILDING_NOT_FOUND]))
+            .service(catalog_object::search_catalog_objects)
+            .service(catalog_object::get_catalog_object.refuses([PROPERTY_OBJECT_NOT_FOUND]))
+            .service(catalog_object::get_catalog_price_history.refuses([PROPERTY_OBJECT_NOT_FOUND]))
             .service(developer::get_my_developer.refuses(READING))
             .service(developer::update_my_developer.refuses(CHANGING).refuses([DEVELOPER_FIELD_SYNC_MANAGED]))
             .service(developer::publish_my_developer.refuses(CHANGING).refuses(publishing))
@@ -105,7 +118,9 @@ fn public(routes: &mut Routes<'_>) {
                 PROJECT_INVALID_TRANSITION,
                 PROJECT_DEVELOPER_NOT_PUBLISHED,
             ]))
-            .service(project::hide_project.refuses(IN_PROJECT).refuses([CONFLICT, PROJECT_INVALID_TRANSITION]))
+            .service(
+                project::hide_project.refuses(IN_PROJECT).refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
+            )
             .service(project::delete_project.refuses(IN_PROJECT).refuses([PROPERTY_OBJECT_HELD]))
             .service(
                 project::delete_developers_project

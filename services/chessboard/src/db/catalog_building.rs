@@ -1,0 +1,98 @@
+//! Buildings as guests find them.
+
+use ::db::Lookup;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use futures_util::future::try_join;
+use serde::Serialize;
+use utoipa::ToSchema;
+use values::{Currency, Money};
+
+use super::schema::{building, building_figures, developer, project, property_object};
+use crate::domain::{BuildingFacts, BuildingId, DeveloperStatus, ProjectId, ProjectStatus};
+
+/// A building of a project.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CatalogBuilding {
+    pub id: BuildingId,
+    #[serde(flatten)]
+    pub facts: BuildingFacts,
+    /// The lowest price of an available flat or apartment.
+    pub price_from: Option<Money>,
+    /// Available flats and apartments.
+    pub free_count: i32,
+}
+
+/// With the figures, which are missing where there never was an object.
+type Row = (BuildingId, BuildingFacts, Option<i64>, Option<i32>);
+
+fn shown((id, facts, price_from, free_count): Row, currency: Currency) -> CatalogBuilding {
+    let price_from = price_from.map(|amount_minor| Money { amount_minor, currency });
+    CatalogBuilding { id, facts, price_from, free_count: free_count.unwrap_or_default() }
+}
+
+/// Those of a project, by name.
+pub async fn of_project(
+    mut conn: Lookup<'_>,
+    of: ProjectId,
+    currency: Currency,
+) -> QueryResult<Vec<CatalogBuilding>> {
+    let free = building_figures::free_flat + building_figures::free_apartment;
+    let rows: Vec<Row> = building::table
+        .left_join(building_figures::table.on(building_figures::building_id.eq(building::id)))
+        .filter(building::project_id.eq(of))
+        .filter(building::deleted_at.is_null())
+        .select((
+            building::id,
+            BuildingFacts::as_select(),
+            building_figures::price_from.nullable(),
+            free.nullable(),
+        ))
+        .load(&mut conn)
+        .await?;
+    let mut buildings: Vec<_> = rows.into_iter().map(|row| shown(row, currency)).collect();
+    // By code point, as the database sorts names, too.
+    buildings.sort_by(|one, other| {
+        let key = |building: &CatalogBuilding| (building.facts.name.as_str().to_owned(), building.id);
+        key(one).cmp(&key(other))
+    });
+    Ok(buildings)
+}
+
+/// A building of a project that is shown, and how many objects it has.
+pub async fn look_up(
+    conn: Lookup<'_>,
+    of: ProjectId,
+    id: BuildingId,
+    currency: Currency,
+) -> QueryResult<Option<(CatalogBuilding, i64)>> {
+    let (mut first, mut second) = (conn, conn);
+    let free = building_figures::free_flat + building_figures::free_apartment;
+    let row = building::table
+        .inner_join(project::table.on(project::id.eq(building::project_id)))
+        .inner_join(developer::table.on(developer::id.eq(project::tenant_id)))
+        .left_join(building_figures::table.on(building_figures::building_id.eq(building::id)))
+        .filter(building::id.eq(id))
+        .filter(building::project_id.eq(of))
+        .filter(building::deleted_at.is_null())
+        .filter(project::deleted_at.is_null())
+        .filter(project::status.eq(ProjectStatus::Published))
+        .filter(developer::deleted_at.is_null())
+        .filter(developer::status.eq(DeveloperStatus::Published))
+        .select((
+            building::id,
+            BuildingFacts::as_select(),
+            building_figures::price_from.nullable(),
+            free.nullable(),
+        ))
+        .first::<Row>(&mut first);
+    let objects = property_object::table
+        .filter(property_object::building_id.eq(id))
+        .filter(property_object::removed_at.is_null())
+        .count()
+        .get_result::<i64>(&mut second);
+    let row = async { row.await.optional() };
+    let (row, objects) = try_join(row, objects).await?;
+    Ok(row.map(|row| (shown(row, currency), objects)))
+}

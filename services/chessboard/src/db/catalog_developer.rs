@@ -1,0 +1,90 @@
+//! Developers as guests find them.
+
+use ::db::{Json, Lookup};
+use ::web::{Page, Paging, SortKey};
+use auth::CompanyId;
+use diesel::dsl::sql;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text};
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use service::list;
+use strum::{EnumString, VariantNames};
+use utoipa::ToSchema;
+use values::{anywhere, fold};
+
+use super::schema::developer;
+use crate::domain::{
+    ContactEmail, ContactPhone, Description, DeveloperName, DeveloperStatus, FileId, FoundedYear, Highlights,
+    LegalName, Website,
+};
+
+/// A developer as anybody sees it.
+#[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = developer, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct CatalogDeveloper {
+    pub id: CompanyId,
+    pub name: DeveloperName,
+    pub legal_name: Option<LegalName>,
+    pub description: Option<Description>,
+    pub logo_file_id: Option<FileId>,
+    pub website: Option<Website>,
+    pub contact_phone: Option<ContactPhone>,
+    pub contact_email: Option<ContactEmail>,
+    pub founded_year: Option<FoundedYear>,
+    // As they are stored: what is only passed on need not be taken apart.
+    #[schema(value_type = Highlights)]
+    pub highlights: Json<Box<RawValue>>,
+    pub projects_published_count: i32,
+}
+
+/// What the list of developers may be sorted by.
+#[derive(Clone, Copy, Debug, EnumString, VariantNames)]
+pub enum CatalogDeveloperSort {
+    Name,
+    ProjectsPublishedCount,
+}
+
+impl SortKey for CatalogDeveloperSort {
+    const DEFAULT: &'static str = "Name";
+}
+
+/// Those that are shown, and have `query` in their names.
+fn shown(query: Option<&str>) -> developer::BoxedQuery<'static, Pg> {
+    let shown = developer::table
+        .filter(list::planned_anew())
+        .filter(developer::status.eq(DeveloperStatus::Published))
+        .filter(developer::deleted_at.is_null())
+        .into_boxed();
+    let Some(query) = query.filter(|query| !query.is_empty()).map(fold) else { return shown };
+    let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(").bind::<Text, _>(query.clone()).sql(")");
+    shown.filter(developer::lower_name.like(anywhere(&query))).filter(trigrams)
+}
+
+/// One page of a search.
+pub async fn search(
+    conn: Lookup<'_>,
+    query: Option<&str>,
+    paging: &Paging<CatalogDeveloperSort>,
+) -> Result<Page<CatalogDeveloper>, ::db::Error> {
+    let order = match paging.sort {
+        CatalogDeveloperSort::Name => list::by(paging, developer::lower_name),
+        CatalogDeveloperSort::ProjectsPublishedCount => list::by(paging, developer::projects_published_count),
+    };
+    let sorted = shown(query).select(CatalogDeveloper::as_select()).order((order, developer::id));
+    Ok(list::page(conn, paging, sorted, shown(query).select(developer::id)).await?)
+}
+
+pub async fn look_up(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<CatalogDeveloper>> {
+    developer::table
+        .find(id)
+        .filter(developer::status.eq(DeveloperStatus::Published))
+        .filter(developer::deleted_at.is_null())
+        .select(CatalogDeveloper::as_select())
+        .first(&mut conn)
+        .await
+        .optional()
+}

@@ -1,0 +1,457 @@
+//! Projects as guests find them: lists, facets, cards.
+
+use ::db::{Json, Lookup};
+use ::web::{COUNTED, Page, Paging, SortKey};
+use auth::CompanyId;
+use diesel::QueryResult;
+use diesel::QueryableByName;
+use diesel::pg::Pg;
+use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
+use diesel::sql_types::{
+    Array, BigInt, Date as SqlDate, Double, Json as SqlJson, Nullable, SmallInt, Text, Timestamptz,
+    Uuid as SqlUuid,
+};
+use diesel_async::RunQueryDsl;
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, VariantNames};
+use time::{Date, OffsetDateTime};
+use utoipa::ToSchema;
+use values::{Currency, Money, anywhere};
+
+use crate::domain::{
+    Address, BoundingBox, City, DeveloperName, FileId, Latitude, Longitude, PriceBound, ProjectClass,
+    ProjectDescription, ProjectId, ProjectName, RoomsAsked,
+};
+
+/// Which projects are asked for.
+#[derive(Default)]
+pub struct ProjectFilter {
+    /// As it is compared.
+    pub city: Option<String>,
+    pub developer_id: Option<CompanyId>,
+    pub classes: Option<Vec<ProjectClass>>,
+    pub rooms: Option<Vec<RoomsAsked>>,
+    pub price_from: Option<PriceBound>,
+    /// Exclusive.
+    pub price_to: Option<PriceBound>,
+    pub ready_before: Option<Date>,
+    pub within: Option<BoundingBox>,
+    /// As it is compared.
+    pub query: Option<String>,
+}
+
+/// What the list of projects may be sorted by.
+#[derive(Clone, Copy, Debug, EnumString, VariantNames)]
+pub enum CatalogProjectSort {
+    PublishedAt,
+    Name,
+    PriceFrom,
+}
+
+impl SortKey for CatalogProjectSort {
+    const DEFAULT: &'static str = "-PublishedAt";
+}
+
+/// A project in a list. What it tells of its objects is of the whole project, whatever was asked for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CatalogProject {
+    pub id: ProjectId,
+    pub developer_id: CompanyId,
+    pub developer_name: DeveloperName,
+    pub name: ProjectName,
+    pub class: ProjectClass,
+    pub city: City,
+    pub address: Address,
+    pub latitude: Option<Latitude>,
+    pub longitude: Option<Longitude>,
+    pub cover_file_id: Option<FileId>,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub published_at: Option<OffsetDateTime>,
+    /// The lowest price of an available flat or apartment.
+    pub price_from: Option<Money>,
+    /// Available flats and apartments.
+    pub free_count: i64,
+    pub free_by_kind: FreeByKind,
+    /// Available flats and apartments by rooms; those without a number last.
+    pub offers: Vec<Offer>,
+}
+
+/// How many objects of each kind are available.
+#[derive(Clone, Copy, Debug, QueryableByName, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct FreeByKind {
+    #[diesel(sql_type = BigInt)]
+    pub flat: i64,
+    #[diesel(sql_type = BigInt)]
+    pub apartment: i64,
+    #[diesel(sql_type = BigInt)]
+    pub parking: i64,
+    #[diesel(sql_type = BigInt)]
+    pub storage: i64,
+    #[diesel(sql_type = BigInt)]
+    pub commercial: i64,
+}
+
+/// Available flats and apartments of so many rooms.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Offer {
+    /// 0 for studios, `null` where none are given.
+    pub rooms: Option<i16>,
+    pub free_count: i64,
+    pub price_from: Money,
+}
+
+/// What a search could be narrowed down to. Each list leaves out the filter of its own kind.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Facets {
+    /// Of projects found; 10,000 stands for "or more".
+    #[schema(maximum = 10000)]
+    pub total_count: i64,
+    /// The lowest and the highest price of an available flat or apartment of these.
+    pub price_min: Option<Money>,
+    pub price_max: Option<Money>,
+    /// Those with most projects.
+    #[schema(max_items = 100)]
+    pub cities: Vec<CityFacet>,
+    pub classes: Vec<ClassFacet>,
+    pub rooms: Vec<RoomsFacet>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct CityFacet {
+    /// As most of its projects write it.
+    pub city: String,
+    pub projects_count: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ClassFacet {
+    pub class: ProjectClass,
+    pub projects_count: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct RoomsFacet {
+    /// 0 for studios.
+    pub rooms: i16,
+    pub projects_count: i64,
+}
+
+/// What is shown: live and published, of a live and published developer.
+const SHOWN: &str = "project.deleted_at is null and project.status = 'Published' \
+    and developer.deleted_at is null and developer.status = 'Published'";
+
+/// The filters of which no facet is made. What is not asked for is null, and folded away by the planner.
+const NARROWED: &str = "($1::uuid is null or project.tenant_id = $1) \
+    and ($2::float8 is null or project.latitude between $2 and $3 and project.longitude between $4 and $5) \
+    and ($6::text is null or project.lower_name like $6 and trigrams(project.lower_name) @> trigrams($7))";
+
+/// The filters by city and by class.
+const IN_CITY: &str = "($8::text is null or project.lower_city = $8)";
+const OF_CLASS: &str = "($9::text[] is null or project.class = any ($9))";
+
+/// Whether a project has a home with so many rooms that fits. All numbers of rooms are named, where none are asked
+/// for: so each is looked up in the index by its prices, where else all prices of a project were gone through.
+const FITTING: &str = "exists (select from property_object as home join building on building.id = home.building_id \
+    where home.project_id = project.id and home.removed_at is null and home.status = 'Available' \
+    and home.kind in ('Flat', 'Apartment') and home.price >= coalesce($11, 0) \
+    and home.price < coalesce($12, 9223372036854775807) \
+    and building.deleted_at is null and ($13::date is null or building.ready_on < $13)";
+
+/// Whether a project has a building that is ready in time.
+const READY: &str = "exists (select from building where building.project_id = project.id \
+    and building.deleted_at is null and building.ready_on < $13)";
+
+/// The figures of a project's live buildings.
+const FIGURES: &str = "building join building_figures as figures on figures.building_id = building.id";
+
+/// The numbers of rooms that are asked for, or all as they are kept: -1 where none are given.
+const ROOMS: &str = "coalesce($10::smallint[], '{-1,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20}')";
+
+impl ProjectFilter {
+    /// Whether homes are looked at.
+    fn is_of_homes(&self) -> bool {
+        self.rooms.is_some() || self.is_of_prices()
+    }
+
+    fn is_of_prices(&self) -> bool {
+        self.price_from.is_some() || self.price_to.is_some()
+    }
+
+    /// A statement with the filters as its first parameters.
+    fn bind(&self, sql: String) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
+        let within = |side: fn(&BoundingBox) -> f64| self.within.as_ref().map(side);
+        diesel::sql_query(sql)
+            .into_boxed()
+            .bind::<Nullable<SqlUuid>, _>(self.developer_id)
+            .bind::<Nullable<Double>, _>(within(|within| within.south))
+            .bind::<Nullable<Double>, _>(within(|within| within.north))
+            .bind::<Nullable<Double>, _>(within(|within| within.west))
+            .bind::<Nullable<Double>, _>(within(|within| within.east))
+            .bind::<Nullable<Text>, _>(self.query.as_deref().map(anywhere))
+            .bind::<Nullable<Text>, _>(self.query.as_deref())
+            .bind::<Nullable<Text>, _>(self.city.as_deref())
+            .bind::<Nullable<Array<Text>>, _>(self.classes.as_ref())
+            .bind::<Nullable<Array<SmallInt>>, _>(self.rooms.as_ref())
+            .bind::<Nullable<BigInt>, _>(self.price_from)
+            .bind::<Nullable<BigInt>, _>(self.price_to)
+            .bind::<Nullable<SqlDate>, _>(self.ready_before)
+    }
+}
+
+/// Which projects a page shows, and how many there are.
+#[derive(QueryableByName)]
+struct Found {
+    #[diesel(sql_type = BigInt)]
+    total_count: i64,
+    #[diesel(sql_type = Array<SqlUuid>)]
+    ids: Vec<ProjectId>,
+}
+
+/// One page of a search: which projects, then these.
+pub async fn search(
+    mut conn: Lookup<'_>,
+    filter: &ProjectFilter,
+    paging: &Paging<CatalogProjectSort>,
+    currency: Currency,
+) -> Result<Page<CatalogProject>, ::db::Error> {
+    let direction = if paging.descending { "desc" } else { "asc" };
+    let (key, prices) = match paging.sort {
+        CatalogProjectSort::PublishedAt => ("project.published_at", String::new()),
+        CatalogProjectSort::Name => ("project.lower_name", String::new()),
+        CatalogProjectSort::PriceFrom => (
+            "prices.price_from",
+            format!(
+                "left join (select building.project_id, min(figures.price_from) as price_from from {FIGURES} \
+             where building.deleted_at is null group by building.project_id) as prices on prices.project_id = project.id"
+            ),
+        ),
+    };
+    let homes = match (filter.is_of_homes(), filter.ready_before) {
+        (true, _) => format!("{FITTING} and home.rooms_asked = any ({ROOMS}))"),
+        (false, Some(_)) => READY.to_owned(),
+        (false, None) => "true".to_owned(),
+    };
+    // What takes long to find is found once, for the page and the count; else both stop when they have enough.
+    let is_slow =
+        filter.is_of_homes() || filter.ready_before.is_some() || filter.query.is_some() || !prices.is_empty();
+    let materialized = if is_slow { "materialized" } else { "not materialized" };
+    let sql = format!(
+        "with found as {materialized} ( \
+            select project.id, {key} as key from project join developer on developer.id = project.tenant_id {prices} \
+            where {SHOWN} and {NARROWED} and {IN_CITY} and {OF_CLASS} and {homes} \
+        ) \
+        select (select count(*) from (select from found limit $14) as counted) as total_count, \
+            array(select id from found order by key {direction} nulls last, id limit $15 offset $16) as ids"
+    );
+    let found = filter.bind(sql).bind::<BigInt, _>(COUNTED);
+    let found = found.bind::<BigInt, _>(paging.limit()).bind::<BigInt, _>(paging.offset());
+    let Found { total_count, ids } = found.get_result(&mut conn).await?;
+    let rows = rows(conn, &ids).await?;
+    Ok(paging.page(rows.into_iter().map(|row| row.shown(currency)).collect(), total_count))
+}
+
+/// A project with what its buildings show.
+#[derive(QueryableByName)]
+struct ProjectRow {
+    #[diesel(sql_type = SqlUuid)]
+    id: ProjectId,
+    #[diesel(sql_type = SqlUuid)]
+    developer_id: CompanyId,
+    #[diesel(sql_type = Text)]
+    developer_name: DeveloperName,
+    #[diesel(sql_type = Text)]
+    name: ProjectName,
+    #[diesel(sql_type = Text)]
+    class: ProjectClass,
+    #[diesel(sql_type = Text)]
+    city: City,
+    #[diesel(sql_type = Text)]
+    address: Address,
+    #[diesel(sql_type = Nullable<Double>)]
+    latitude: Option<Latitude>,
+    #[diesel(sql_type = Nullable<Double>)]
+    longitude: Option<Longitude>,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    cover_file_id: Option<FileId>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    published_at: Option<OffsetDateTime>,
+    #[diesel(sql_type = Nullable<Text>)]
+    description: Option<ProjectDescription>,
+    #[diesel(embed)]
+    free_by_kind: FreeByKind,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    price_from: Option<i64>,
+    /// Side by side; -1 rooms where none are given.
+    #[diesel(sql_type = Array<SmallInt>)]
+    offer_rooms: Vec<i16>,
+    #[diesel(sql_type = Array<BigInt>)]
+    offer_free: Vec<i64>,
+    #[diesel(sql_type = Array<BigInt>)]
+    offer_price_from: Vec<i64>,
+}
+
+/// The projects among `ids` that are shown, in that order.
+async fn rows(mut conn: Lookup<'_>, ids: &[ProjectId]) -> QueryResult<Vec<ProjectRow>> {
+    let sql = format!(
+        "select project.id, project.tenant_id as developer_id, developer.name as developer_name, project.name, \
+            project.class, project.city, project.address, project.latitude, project.longitude, \
+            project.cover_file_id, project.published_at, project.description, free.*, offers.* \
+        from unnest($1) with ordinality as asked (id, place) \
+            join project on project.id = asked.id \
+            join developer on developer.id = project.tenant_id \
+            cross join lateral ( \
+                select coalesce(sum(free_flat), 0) as flat, coalesce(sum(free_apartment), 0) as apartment, \
+                    coalesce(sum(free_parking), 0) as parking, coalesce(sum(free_storage), 0) as storage, \
+                    coalesce(sum(free_commercial), 0) as commercial, min(price_from) as price_from \
+                from {FIGURES} where building.project_id = project.id and building.deleted_at is null \
+            ) as free \
+            cross join lateral ( \
+                select coalesce(array_agg(rooms order by rooms < 0, rooms), '{{}}') as offer_rooms, \
+                    coalesce(array_agg(free order by rooms < 0, rooms), '{{}}') as offer_free, \
+                    coalesce(array_agg(price order by rooms < 0, rooms), '{{}}') as offer_price_from \
+                from ( \
+                    select rooms, sum(free) as free, min(price) as price from {FIGURES} \
+                        cross join unnest(offer_rooms, offer_free, offer_price_from) as offer (rooms, free, price) \
+                    where building.project_id = project.id and building.deleted_at is null \
+                    group by rooms \
+                ) as offer \
+            ) as offers \
+        where {SHOWN} order by asked.place"
+    );
+    ::db::Cached(diesel::sql_query(sql).bind::<Array<SqlUuid>, _>(ids)).load(&mut conn).await
+}
+
+impl ProjectRow {
+    fn shown(self, currency: Currency) -> CatalogProject {
+        let money = |amount_minor| Money { amount_minor, currency };
+        let offers = self.offer_rooms.iter().zip(&self.offer_free).zip(&self.offer_price_from);
+        let offers = offers.map(|((&rooms, &free_count), &price_from)| Offer {
+            rooms: (rooms >= 0).then_some(rooms),
+            free_count,
+            price_from: money(price_from),
+        });
+        CatalogProject {
+            id: self.id,
+            developer_id: self.developer_id,
+            developer_name: self.developer_name,
+            name: self.name,
+            class: self.class,
+            city: self.city,
+            address: self.address,
+            latitude: self.latitude,
+            longitude: self.longitude,
+            cover_file_id: self.cover_file_id,
+            published_at: self.published_at,
+            price_from: self.price_from.map(money),
+            free_count: self.free_by_kind.flat + self.free_by_kind.apartment,
+            free_by_kind: self.free_by_kind,
+            offers: offers.collect(),
+        }
+    }
+}
+
+/// A project and what it says of itself.
+pub async fn look_up(
+    conn: Lookup<'_>,
+    id: ProjectId,
+    currency: Currency,
+) -> QueryResult<Option<(CatalogProject, Option<ProjectDescription>)>> {
+    let found = rows(conn, &[id]).await?.pop();
+    Ok(found.map(|mut row| {
+        let description = row.description.take();
+        (row.shown(currency), description)
+    }))
+}
+
+#[derive(QueryableByName)]
+struct FacetsRow {
+    #[diesel(sql_type = BigInt)]
+    total_count: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    price_min: Option<i64>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    price_max: Option<i64>,
+    #[diesel(sql_type = SqlJson)]
+    cities: Json<Vec<CityFacet>>,
+    #[diesel(sql_type = SqlJson)]
+    classes: Json<Vec<ClassFacet>>,
+    #[diesel(sql_type = SqlJson)]
+    rooms: Json<Vec<RoomsFacet>>,
+}
+
+/// What a search could be narrowed down to, in one statement: each building is looked at once, and homes only where
+/// prices are asked for.
+pub async fn facets(
+    mut conn: Lookup<'_>,
+    filter: &ProjectFilter,
+    currency: Currency,
+) -> Result<Facets, ::db::Error> {
+    let fitting = if filter.is_of_prices() {
+        format!("{FITTING} and home.rooms_asked = offered.rooms)")
+    } else {
+        "true".to_owned()
+    };
+    let is_found = match (filter.is_of_homes(), filter.ready_before) {
+        (true, _) => format!("project.id in (select id from fitting where rooms = any ({ROOMS}))"),
+        (false, Some(_)) => "coalesce(project.is_ready, false)".to_owned(),
+        (false, None) => "true".to_owned(),
+    };
+    let sql = format!(
+        "with candidate as materialized ( \
+            select project.id, project.city, project.lower_city, project.class, \
+                {IN_CITY} as in_city, {OF_CLASS} as of_class, figures.* \
+            from project join developer on developer.id = project.tenant_id \
+                left join ( \
+                    select building.project_id, min(price_from) as price_from, max(price_to) as price_to, \
+                        bool_or(building.ready_on < $13) as is_ready, \
+                        bit_or(offer_bits) filter (where $13::date is null or building.ready_on < $13) as offer_bits \
+                    from building left join building_figures as figures on figures.building_id = building.id \
+                    where building.deleted_at is null group by building.project_id \
+                ) as figures on figures.project_id = project.id \
+            where {SHOWN} and {NARROWED} \
+        ), offered as ( \
+            select project.id, rooms.rooms from candidate as project, generate_series(-1, 20) as rooms (rooms) \
+            where project.offer_bits & 1 << (rooms.rooms + 22) % 22 <> 0 \
+        ), fitting as materialized ( \
+            select project.id, offered.rooms from offered join candidate as project on project.id = offered.id where {fitting} \
+        ), found as materialized ( \
+            select project.*, {is_found} as is_found from candidate as project \
+        ) \
+        select least((select count(*) from found where in_city and of_class and is_found), {COUNTED}) as total_count, \
+            (select min(price_from) from found where in_city and of_class and is_found) as price_min, \
+            (select max(price_to) from found where in_city and of_class and is_found) as price_max, \
+            (select coalesce(json_agg(json_build_object('City', city, 'ProjectsCount', count) \
+                    order by count desc, lower_city), '[]') \
+                from ( \
+                    select mode() within group (order by city collate \"C\") as city, lower_city, count(*) as count \
+                    from found where of_class and is_found group by lower_city order by count desc, lower_city limit 100 \
+                ) as city) as cities, \
+            (select coalesce(json_agg(json_build_object('Class', class, 'ProjectsCount', count) \
+                    order by array_position('{{Economy,Comfort,Business,Elite}}'::text[], class)), '[]') \
+                from (select class, count(*) as count from found where in_city and is_found group by class) as class \
+            ) as classes, \
+            (select coalesce(json_agg(json_build_object('Rooms', rooms, 'ProjectsCount', count) order by rooms), '[]') \
+                from ( \
+                    select rooms, count(*) as count from fitting join found using (id) \
+                    where in_city and of_class and rooms >= 0 group by rooms \
+                ) as rooms) as rooms"
+    );
+    let FacetsRow { total_count, price_min, price_max, cities, classes, rooms } =
+        filter.bind(sql).get_result(&mut conn).await?;
+    let money = |amount_minor| Money { amount_minor, currency };
+    Ok(Facets {
+        total_count,
+        price_min: price_min.map(money),
+        price_max: price_max.map(money),
+        cities: cities.0,
+        classes: classes.0,
+        rooms: rooms.0,
+    })
+}

@@ -1,0 +1,72 @@
+//! Developers, for anybody.
+
+use ::db::Lookups;
+use ::web::{Both, ClientAddress, Page, Paging, Query};
+use actix_web::middleware::from_fn;
+use actix_web::web::{Data, Path};
+use actix_web::{Responder, get, web};
+use auth::{CompanyId, Guest};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use values::Text;
+
+use crate::app::App;
+use crate::db;
+use crate::db::catalog_developer::{CatalogDeveloper, CatalogDeveloperSort};
+use crate::domain::CatalogQuery;
+use crate::error::{DEVELOPER_NOT_FOUND, Error};
+
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct ListCatalogDevelopers {
+    /// Found anywhere in a name, as it is written; letter case does not count.
+    #[param(inline)]
+    query: Option<CatalogQuery>,
+}
+
+/// List developers.
+///
+/// Those that are published.
+#[utoipa::path(
+    tag = "Catalog", security(()), params(ListCatalogDevelopers, Paging<CatalogDeveloperSort>),
+    responses(
+        (status = 200, description = "One page", body = Page<CatalogDeveloper>),
+        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+    )
+)]
+#[get("/api/v1/public/developers", wrap = "from_fn(::web::cacheable)")]
+pub async fn list_catalog_developers(
+    app: Data<App>,
+    guest: Guest,
+    address: ClientAddress,
+    Both(Query(asked), paging): Both<Query<ListCatalogDevelopers>, Paging<CatalogDeveloperSort>>,
+) -> Result<impl Responder, Error> {
+    app.admit(&guest, address)?;
+    let conn = app.db.conn().await?;
+    let query = asked.query.as_ref().map(Text::as_str);
+    Ok(web::Json(db::catalog_developer::search(&conn, query, &paging).await?))
+}
+
+/// Read a developer.
+///
+/// One that is published.
+#[utoipa::path(
+    tag = "Catalog", security(()), params(("developer_id" = CompanyId, Path)),
+    responses(
+        (status = 200, description = "The developer", body = CatalogDeveloper),
+        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+    )
+)]
+#[get("/api/v1/public/developers/{developer_id}", wrap = "from_fn(::web::cacheable)")]
+pub async fn get_catalog_developer(
+    app: Data<App>,
+    guest: Guest,
+    address: ClientAddress,
+    id: Path<CompanyId>,
+    lookups: Data<Lookups>,
+) -> Result<impl Responder, Error> {
+    app.admit(&guest, address)?;
+    let found = lookups.run(async |conn| db::catalog_developer::look_up(conn, *id).await).await?;
+    Ok(web::Json(found.ok_or(DEVELOPER_NOT_FOUND)?))
+}
