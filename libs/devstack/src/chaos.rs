@@ -15,7 +15,6 @@ use console::style;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use testkit::history::{Fault, History, Log, Recorder, Verdict};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -37,10 +36,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Kill, freeze and restart everything under load, then check that no event was lost or out of order
 ///
 /// Each service runs as three processes with a database of their own. At random, processes are killed
-/// and frozen, connections cut, the database and nodes of the broker crashed, while people write and
-/// chessboard publishes. The end is a verdict: every committed event delivered, none that was not, each key
-/// in order, each consumer's receipts complete and in order, every outbox empty, nothing parked or put aside.
-/// Exits with 1 otherwise.
+/// and frozen, connections cut, the database and nodes of the broker crashed, while people write. The end is a
+/// verdict: every committed event delivered, none that was not, each key in order, each consumer's receipts
+/// complete and in order, every outbox empty, nothing parked or put aside. Exits with 1 otherwise.
 #[derive(Args)]
 pub(crate) struct Chaos {
     /// How long things break
@@ -105,16 +103,14 @@ impl Chaos {
         let topics = crate::areas::topics(&platform.areas);
         let log = Log::follow(&platform.brokers()?, &topics)?;
         let (ending, requests) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
-        let (published, mut by_chessboard) = mpsc::unbounded_channel();
         let mut writers = JoinSet::new();
         for _ in 0..WRITERS {
             let writer = |area| Writer::new(&platform.issuer, platform.base(area)?, Arc::clone(&requests));
             writers.spawn(writer("selections")?.select(ending.clone()));
             writers.spawn(writer("news")?.post(ending.clone()));
             writers.spawn(writer("identity")?.administer(ending.clone()));
+            writers.spawn(writer("identity")?.build(platform.base("chessboard")?, ending.clone()));
         }
-        let chessboard = writers::chessboard(&platform.brokers()?)?;
-        writers.spawn(writers::publish_objects(chessboard, published, ending.clone()));
 
         crate::say(&style(format!("{} s of trouble, seed {seed}", self.seconds)).bold().to_string());
         let (troubles, longest_gap) = self.break_things(platform, &log, seed).await?;
@@ -122,11 +118,7 @@ impl Chaos {
         ending.cancel();
         writers.join_all().await;
 
-        let mut history = History::default();
-        while let Some((stream, sequence)) = by_chessboard.recv().await {
-            history.committed.entry(stream).or_default().insert(sequence);
-        }
-        let verdict = settle(&recorders, &log, history).await?;
+        let verdict = settle(&recorders, &log).await?;
         let server = postgres::connect(&platform.database_url()).await?;
         let mut takeovers = 0;
         for area in &platform.areas {
@@ -184,10 +176,10 @@ impl Chaos {
 }
 
 /// Waits until all that was committed has arrived, and judges.
-async fn settle(recorders: &[Recorder], log: &Log, published: History) -> anyhow::Result<Verdict> {
+async fn settle(recorders: &[Recorder], log: &Log) -> anyhow::Result<Verdict> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let mut history = History { committed: published.committed.clone(), ..History::default() };
+        let mut history = History::default();
         for recorder in recorders {
             recorder.read(&mut history).await.context("the books cannot be read")?;
         }

@@ -1,22 +1,15 @@
-//! Load while everything breaks: people at the services, and chessboard at the bus. Refusals and broken
-//! connections are part of it; what counts is what the databases and the broker have kept.
+//! Load while everything breaks: people at the services. Refusals and broken connections are part of it; what counts is
+//! what the databases and the broker have kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rdkafka::ClientConfig;
-use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{FutureProducer, FutureRecord};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
-use testkit::history::Stream;
 use testkit::issuer::{Claims, Issuer};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-
-pub(super) const OBJECT_UPSERTED: &str = "platform.chessboard.property-object-upserted.v1";
 
 /// Roles that every company of the type that is founded here may give: by identity's migration the same everywhere.
 const AGENT: &str = "0198f000-0000-7000-8000-000000000007";
@@ -88,6 +81,60 @@ impl Writer {
         self.send(Method::DELETE, &employee, Value::Null).await;
     }
 
+    /// Somebody who manages this developer, at chessboard.
+    fn manager(&self, developer: Uuid, chessboard: &str) -> Option<Self> {
+        let claims = Claims::user(guid()).company(developer).permission("chessboard.developers.manage");
+        Some(Self { token: self.issuer.token(&claims).ok()?, base: chessboard.to_owned(), ..self.clone() })
+    }
+
+    /// Founds a developer, whose profile is published and hidden, by people and by suspensions, while its grid and prices
+    /// change; and again until `ending`.
+    pub(super) async fn build(self, chessboard: String, ending: CancellationToken) {
+        let tenants = "identity/admin/tenants";
+        while !ending.is_cancelled() {
+            let company = self.make(tenants, json!({"Name": "chaos", "Type": "Developer"})).await;
+            let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
+            let Some(manager) = self.manager(developer, &chessboard) else { return };
+            let tenant = format!("{tenants}/{developer}");
+            let me = "v1/developers/me";
+            // Chessboard hears of the company by Kafka.
+            while !ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
+            let mut profile = json!({
+                "Name": "chaos",
+                "Description": "Whatever happens.",
+                "LogoFileId": guid(),
+                "Highlights": {"ContractVersion": 1, "AwardTitles": []},
+            });
+            manager.send(Method::PUT, me, profile.clone()).await;
+            manager.send(Method::POST, &format!("{me}/publish"), Value::Null).await;
+            if let Some((project, grid)) = manager.project().await {
+                for round in 0..6 {
+                    manager.send(Method::PUT, &grid, flats(round)).await;
+                    manager.send(Method::POST, &format!("{me}/hide"), Value::Null).await;
+                    profile["Name"] = json!(format!("chaos {round}"));
+                    manager.send(Method::PUT, me, profile.clone()).await;
+                    manager.send(Method::POST, &format!("{me}/publish"), Value::Null).await;
+                    self.send(Method::POST, &format!("{tenant}/suspend"), Value::Null).await;
+                    self.send(Method::POST, &format!("{tenant}/activate"), Value::Null).await;
+                }
+                manager.send(Method::DELETE, &project, Value::Null).await;
+            }
+            self.send(Method::POST, &format!("{tenant}/archive"), Value::Null).await;
+        }
+    }
+
+    /// A published project with a building; answers where it and the building's grid are.
+    async fn project(&self) -> Option<(String, String)> {
+        let projects = "v1/developers/projects";
+        let body = json!({"Name": "chaos", "Class": "Comfort", "City": "Moscow", "Address": "1"});
+        let project = format!("{projects}/{}", self.make(projects, body).await?);
+        let body = json!({"Name": "1", "SectionsCount": 1, "FloorsTotal": 5, "State": "Planned"});
+        let building = self.make(&format!("{project}/buildings"), body).await?;
+        self.send(Method::POST, &format!("{project}/publish"), Value::Null).await;
+        let grid = format!("{project}/buildings/{building}/property-objects");
+        Some((project, grid))
+    }
+
     /// Makes a selection, changes it a few times, deletes it; and again until `ending`.
     pub(super) async fn select(self, ending: CancellationToken) {
         while !ending.is_cancelled() {
@@ -154,40 +201,19 @@ fn objects(count: usize) -> Vec<Value> {
     (0..count).map(|_| json!({"PropertyObjectId": guid()})).collect()
 }
 
-/// A producer as chessboard has one.
-pub(super) fn chessboard(brokers: &str) -> anyhow::Result<FutureProducer> {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", brokers).set("enable.idempotence", "true").set("message.timeout.ms", "0");
-    Ok(config.create()?)
-}
-
-/// Publishes property objects as chessboard would, version after version, until `ending`. What the
-/// broker has acknowledged goes to `published`.
-pub(super) async fn publish_objects(
-    producer: FutureProducer,
-    published: mpsc::UnboundedSender<(Stream, i64)>,
-    ending: CancellationToken,
-) {
-    let keys: Vec<Uuid> = (0..20).map(|_| guid()).collect();
-    for sequence in 1_i64.. {
-        for key in &keys {
-            if ending.is_cancelled() {
-                return;
-            }
-            let payload = json!({"Id": key, "Version": sequence, "Number": sequence.to_string()}).to_string();
-            let (id, text) = (guid().to_string(), sequence.to_string());
-            let headers =
-                [("ce_id", id.as_str()), ("ce_source", "/chessboard"), ("ce_sequence", text.as_str())];
-            let headers = headers.into_iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
-                headers.insert(Header { key, value: Some(value) })
-            });
-            let key = key.to_string();
-            let record = FutureRecord::to(OBJECT_UPSERTED).key(&key).payload(&payload).headers(headers);
-            // Acknowledged before the key's next: order is this producer's, whatever the broker goes through.
-            if producer.send(record, None::<Duration>).await.is_ok() {
-                let _ = published.send(((OBJECT_UPSERTED.to_owned(), key), sequence));
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+/// A grid of flats, of which some go and come, and all become dearer, from round to round.
+fn flats(round: u32) -> Value {
+    let flat = |number: u32| {
+        json!({
+            "Number": number.to_string(),
+            "Kind": "Flat",
+            "Section": 1,
+            "Floor": number / 4 + 1,
+            "PositionOnFloor": number % 4 + 1,
+            "AreaTotal": 40.5,
+            "Finishing": "None",
+            "Price": {"AmountMinor": 1_000_000 * (round + 1), "Currency": "RUB"},
+        })
+    };
+    json!({"Objects": (0..20 - round % 3).map(flat).collect::<Vec<_>>()})
 }
