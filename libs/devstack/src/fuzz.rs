@@ -11,7 +11,7 @@ use clap::Args;
 use testkit::issuer::{CLIENTS, Claims};
 use tokio::process::Command;
 
-use crate::actors::{self, ANNA, OLGA};
+use crate::actors::{self, ANNA, Actor, MARIA, OLGA};
 use crate::bus::Kind;
 use crate::children::Child;
 use crate::identity::Identity;
@@ -129,8 +129,14 @@ async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
             runs.push(Run { name: format!("{area} as {caller}"), url: format!("{url}/docs/{area}"), token });
         };
         // Who may do most there.
-        let person = if area == "identity" { &OLGA } else { &ANNA };
-        run(person.name, &urls.public_url, identity.token(person).await?);
+        let people: &[Actor] = match area.as_str() {
+            "identity" => &[OLGA],
+            "chessboard" => &[MARIA, OLGA],
+            _ => &[ANNA],
+        };
+        for person in people {
+            run(person.name, &urls.public_url, identity.token(person).await?);
+        }
         for (client, _) in CLIENTS {
             if let Some(url) = &urls.internal_url {
                 run(client, url, issuer.token(&Claims::client(client))?);

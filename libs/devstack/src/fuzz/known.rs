@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
-use crate::actors::{self, ANNA, OLGA};
+use crate::actors::{self, ANNA, MARIA, OLGA};
 use crate::http;
 use crate::identity::Identity;
 use crate::plant::building::Flats;
@@ -15,11 +15,48 @@ use crate::stack::{self, Stack};
 /// Enough that some are left after many deletions.
 const SELECTIONS: usize = 60;
 const COMPANIES: usize = 30;
+const PROJECTS: usize = 6;
+const BUILDINGS: usize = 3;
 
 /// Makes what can be asked for, and writes it down as `schemathesis.toml` names it.
 pub(super) async fn plant(stack: &Stack) -> anyhow::Result<()> {
     plant_selections(stack).await?;
-    plant_companies(stack).await
+    plant_companies(stack).await?;
+    plant_buildings(stack).await
+}
+
+/// Projects of the demo's developer, each with buildings, whose ids are all in one list: what goes together meets seldom.
+async fn plant_buildings(stack: &Stack) -> anyhow::Result<()> {
+    let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
+    let url = format!("{}/api/v1/developers/projects", stack.base_url);
+    let (mut projects, mut buildings, mut objects) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..PROJECTS {
+        let body = json!({"Name": "x", "Class": "Elite", "City": "x", "Address": "x"});
+        let project = text(&ask(client.post(&url).bearer_auth(&maria).json(&body)).await?["Id"])?;
+        for _ in 0..BUILDINGS {
+            let body = json!({"Name": "x", "SectionsCount": 9, "FloorsTotal": 99, "State": "Planned"});
+            let of_project = format!("{url}/{project}/buildings");
+            let building = text(&ask(client.post(&of_project).bearer_auth(&maria).json(&body)).await?["Id"])?;
+            let object = json!({
+                "Number": "x",
+                "Kind": "Flat",
+                "Section": 1,
+                "Floor": 1,
+                "PositionOnFloor": 1,
+                "AreaTotal": 1,
+                "Finishing": "None",
+                "Price": {"AmountMinor": 1, "Currency": "RUB"},
+            });
+            let grid = client.put(format!("{of_project}/{building}/property-objects"));
+            ask(grid.bearer_auth(&maria).json(&json!({"Objects": [object]}))).await?;
+            let whole = client.get(format!("{of_project}/{building}")).bearer_auth(&maria);
+            objects.push(text(&ask(whole).await?["Grid"][0]["Floors"][0]["Objects"][0]["Id"])?);
+            buildings.push(building);
+        }
+        ask(client.post(format!("{url}/{project}/publish")).bearer_auth(&maria)).await?;
+        projects.push(project);
+    }
+    write_down([("projects", projects), ("buildings", buildings), ("property-objects", objects)])
 }
 
 /// Companies, and employees of the operator's, whose administrator it is that asks.
@@ -30,10 +67,10 @@ async fn plant_companies(stack: &Stack) -> anyhow::Result<()> {
     for number in 0..COMPANIES {
         let kind = ["Developer", "Agency", "Partner"][number % 3];
         let body = json!({"Name": "x", "Type": kind});
-        let tenant = post(client.post(url("admin/tenants")).bearer_auth(&olga).json(&body)).await?;
+        let tenant = ask(client.post(url("admin/tenants")).bearer_auth(&olga).json(&body)).await?;
         tenants.push(text(&tenant["Id"])?);
         let body = json!({"Name": "x", "Email": format!("{}@example.com", crate::random_hex())});
-        let employee = post(client.post(url("employees")).bearer_auth(&olga).json(&body)).await?;
+        let employee = ask(client.post(url("employees")).bearer_auth(&olga).json(&body)).await?;
         employees.push(text(&employee["Id"])?);
     }
     let roles = ["platform-admin", "deal-arbiter", "care-service", "agent"];
@@ -58,11 +95,11 @@ async fn plant_selections(stack: &Stack) -> anyhow::Result<()> {
     let (mut ids, mut codes, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..SELECTIONS {
         let body = json!({"Title": "x", "Items": [{"PropertyObjectId": flats.id(1)}]});
-        let selection = post(client.post(&url).bearer_auth(&anna).json(&body)).await?;
+        let selection = ask(client.post(&url).bearer_auth(&anna).json(&body)).await?;
         let id = text(&selection["Id"])?;
         let body = json!({"PostId": Uuid::from_u128(rand::random()), "ActorUserId": ANNA.user});
         let taking = format!("{internal}/api/v1/internal/selections/{id}/snapshots");
-        let snapshot = post(client.post(taking).bearer_auth(&news).json(&body)).await?;
+        let snapshot = ask(client.post(taking).bearer_auth(&news).json(&body)).await?;
         snapshots.push(text(&snapshot["SnapshotId"])?);
         codes.push(text(&selection["PublicCode"])?);
         ids.push(id);
@@ -78,7 +115,7 @@ fn write_down<const N: usize>(lists: [(&str, Vec<String>); N]) -> anyhow::Result
     Ok(())
 }
 
-async fn post(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+async fn ask(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
     Ok(request.send().await?.error_for_status()?.json().await?)
 }
 
