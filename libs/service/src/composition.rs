@@ -117,13 +117,16 @@ pub(crate) async fn execute_own<S: Service>(
     (command.execute)(Db::new(&config.database)?, arguments).await
 }
 
-/// Every topic that `S` publishes to, consumes, or puts dead letters into.
+/// Every topic that `S` publishes to, consumes, or puts dead letters into, once: it may consume its own.
 pub fn topics<S: Service>() -> Vec<String> {
     let published = S::EVENTS.iter().map(|event| event.topic.to_owned());
     let consumed = S::CONSUMERS.iter().flat_map(|consumer| consumer.topics);
     let consumed =
         consumed.flat_map(|topic| [(*topic).to_owned(), messaging::topics::dead_letters(topic, S::NAME)]);
-    published.chain(consumed).collect()
+    let mut topics: Vec<_> = published.chain(consumed).collect();
+    topics.sort_unstable();
+    topics.dedup();
+    topics
 }
 
 /// The documents that `contracts/` holds.
