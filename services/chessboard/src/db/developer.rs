@@ -14,7 +14,7 @@ use uuid::Uuid;
 use values::Private;
 
 use super::schema::{developer, project};
-use crate::domain::{Developer, DeveloperStatus, OutsideId, SyncSource};
+use crate::domain::{Developer, DeveloperStatus, OutsideId, ProjectStatus, SyncSource};
 use crate::error::{CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_TALENT_DUPLICATE, Error};
 
 /// What the list of all developers may be sorted by.
@@ -176,7 +176,7 @@ pub async fn recount_projects(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Er
     let published = project::table
         .filter(project::tenant_id.eq(id))
         .filter(project::deleted_at.is_null())
-        .filter(project::status.eq(DeveloperStatus::Published));
+        .filter(project::status.eq(ProjectStatus::Published));
     let count: i64 = published.select(count_star()).first(tx.conn()).await?;
     let count = i32::try_from(count).unwrap_or(i32::MAX);
     let differs = developer::table.find(id).filter(developer::projects_published_count.ne(count));

@@ -412,3 +412,89 @@ impl Developer {
         self.status != before.status || self.fields_changed_since(before).iter().any(told)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use time::OffsetDateTime;
+
+    use super::{Author, Details, Developer, DeveloperStatus, Move, Profile};
+    use crate::domain::{Company, CompanyStatus, CompanyType, FileId};
+
+    /// What may happen to a profile that is filled, or not.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Company(CompanyStatus),
+        Person(Move),
+        Fills(bool),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        use CompanyStatus::{Active, Archived, Suspended};
+        let company = prop::sample::select(vec![Active, Suspended, Archived]).prop_map(Step::Company);
+        let person = prop::sample::select(vec![Move::Publish, Move::Hide, Move::Withdraw]).prop_map(Step::Person);
+        prop::collection::vec(prop_oneof![company, person, any::<bool>().prop_map(Step::Fills)], 0..30)
+    }
+
+    fn company(status: CompanyStatus) -> Company {
+        Company {
+            id: uuid::Uuid::nil().into(),
+            kind: CompanyType::Developer,
+            status,
+            name: super::DeveloperName::parse("Ромашка").unwrap(),
+            legal_name: None,
+            version: 1,
+        }
+    }
+
+    proptest! {
+        /// Section 4: nobody but people publishes a Draft, identity publishes only what it hid last, and nothing is Published
+        /// while its company is not Active.
+        #[test]
+        fn identity_follows_the_company_and_people_decide(steps in steps()) {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let mut told = company(CompanyStatus::Active);
+            let profile = Profile { name: told.name.clone(), legal_name: None, details: Details::default() };
+            let mut developer = Developer::new(told.id, profile, Author::identity(), now);
+            let mut hidden_by_identity = false;
+            for step in steps {
+                let before = developer.status;
+                match step {
+                    Step::Company(status) => {
+                        let known = std::mem::replace(&mut told, company(status));
+                        developer.follow(Some(&known), &told);
+                        match (before, developer.status) {
+                            (DeveloperStatus::Published, DeveloperStatus::Hidden) => {
+                                prop_assert!(!told.is_active());
+                                hidden_by_identity = true;
+                            }
+                            (DeveloperStatus::Hidden, DeveloperStatus::Published) => {
+                                prop_assert!(told.is_active() && hidden_by_identity);
+                                hidden_by_identity = false;
+                            }
+                            (from, to) => {
+                                prop_assert_eq!(from, to);
+                                hidden_by_identity &= !told.is_active();
+                            }
+                        }
+                    }
+                    Step::Person(made) => {
+                        let mut moved = developer.clone();
+                        let may = made != Move::Publish || told.is_active() && developer.lacks().is_empty();
+                        if may && moved.make(made).is_ok() {
+                            developer = moved;
+                            hidden_by_identity = false;
+                        }
+                    }
+                    Step::Fills(is_filled) => {
+                        developer.logo_file_id = is_filled.then(|| FileId::from(uuid::Uuid::from_u128(7)));
+                        developer.description =
+                            is_filled.then(|| super::Description::parse("x").unwrap());
+                    }
+                }
+                prop_assert!(!developer.is_published() || told.is_active());
+                prop_assert_eq!(developer.hidden_by_identity, hidden_by_identity);
+            }
+        }
+    }
+}

@@ -10,6 +10,7 @@ use values::{Code, Invalid};
 use super::company::take_turn;
 use super::outside_profile;
 use crate::db;
+use crate::db::propagation::Scope;
 use crate::domain::{
     Author, Company, Details, Developer, DeveloperField, DeveloperName, LegalName, LogEntry, Move,
     OutsideId, Profile,
@@ -227,6 +228,11 @@ pub(super) async fn keep(
         after.updated_by_user_id = by.user_id;
         let is_synced = after.is_synced_otherwise_than(before);
         db::developer::save(tx, after, is_synced).await?;
+        if after.is_published() != before.is_published() {
+            // What is below is shown or not, and whoever has replicas of it is told so.
+            let hides = !after.is_published();
+            db::propagation::ask(tx, Scope::Developer, after.id.into(), after.id, hides).await?;
+        }
         return tell(tx, Some(before), after, by).await;
     }
     if after.has_other_books_than(before) {
