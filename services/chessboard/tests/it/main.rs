@@ -2,8 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
+mod access;
+mod dev_log;
 mod dev_moves;
+mod dev_orders;
 mod dev_profile;
+mod dev_races;
+mod dev_refusals;
+mod dev_sync;
 mod documents;
 
 use std::sync::OnceLock;

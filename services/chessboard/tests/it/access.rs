@@ -1,0 +1,80 @@
+//! Who may come in: every operation, as everybody.
+
+use serde_json::{Value, json};
+use testkit::access::{self, Case};
+use testkit::issuer::Claims;
+
+use crate::{
+    MANAGE, MANAGE_ALL, company, create_developer, create_published_developer, guid, holder, operator, path, profile,
+    read_when, service, tell_company,
+};
+
+/// Each operation, and what it answers to whom. The organization scope gives nothing on the routes of the platform, the
+/// platform scope reaches no further than the own company on the routes of managers.
+const TABLE: &str = "
+    operation                 | platform | manager | elsewhere | colleague | nobody | guest | forged | news | crm | issuer | other machines
+    get_my_developer          |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    update_my_developer       |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    publish_my_developer      |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    hide_my_developer         |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    withdraw_my_developer     |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_my_developer_events  |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_developers           |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    create_developer          |   201    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_developer             |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    update_developer          |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    delete_developer          |   204    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    publish_developer         |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    hide_developer            |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    withdraw_developer        |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    release_developer         |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_developer_events     |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+";
+
+/// A developer, and a request that concerns them.
+async fn prepare(operation: &str) -> Case {
+    let made = operation.split('_').next().unwrap_or_default();
+    let developer = match (operation, made) {
+        (_, "hide" | "withdraw") => create_published_developer().await,
+        (_, "publish") => {
+            let id = create_developer().await;
+            operator().put(&path(id, ""), profile()).await.expect(200);
+            id
+        }
+        ("create_developer", _) => {
+            // One that waits for the platform to bring it back.
+            let id = guid();
+            tell_company(&company(id, "Active", 1)).await;
+            read_when(id, "the developer", |_| true).await;
+            operator().delete(&path(id, "")).await.expect(204);
+            id
+        }
+        _ => create_developer().await,
+    };
+    let own = Some(developer);
+    let (elsewhere, without): (Vec<Claims>, Vec<Claims>) = (
+        vec![holder(Some(guid()), &[MANAGE]), holder(Some(guid()), &["chessboard.developers.manage@organization"])],
+        vec![holder(own, &[]), holder(own, &["chessboard.developers.manage@elsewhere", "chessboard.developers"])],
+    );
+    Case {
+        parameters: vec![("developer_id", developer.to_string())],
+        body: match operation {
+            "create_developer" => json!({"CompanyId": developer}),
+            _ if made == "update" => profile(),
+            _ => Value::Null,
+        },
+        people: vec![
+            ("platform", vec![holder(None, &[MANAGE_ALL])]),
+            ("manager", vec![holder(own, &[MANAGE])]),
+            ("elsewhere", elsewhere),
+            ("colleague", without),
+            ("nobody", vec![holder(None, &[MANAGE]), Claims::user(guid())]),
+        ],
+    }
+}
+
+/// Authentication, Check order, Token, section 2: the table above, which leaves out no operation and no flaw of a token.
+#[tokio::test]
+async fn every_operation_answers_each_caller_as_the_table_says() {
+    access::check(service(), TABLE, prepare).await;
+}

@@ -1,0 +1,140 @@
+//! The log of a profile: what was done, by whom, in the transaction of what was done (INV-LOG-1).
+
+use serde_json::{Value, json};
+
+use crate::{
+    ADMIN, ME, company, create_developer, create_published_developer, each, entries, guid, holder, highlights, list,
+    manager, operator, outside, path, profile, read, read_when, service, tell_company, tell_outside, text, with,
+};
+
+const IDENTITY: &str = "00000000-0000-7000-8000-000000000001";
+const SYNC: &str = "00000000-0000-7000-8000-000000000002";
+
+/// Section 8: each change has its entry, whole: names of fields, never values.
+#[tokio::test]
+async fn each_change_has_its_entry() {
+    let (id, outside_id) = (create_developer().await, guid());
+    let claims = holder(Some(id), &[crate::MANAGE]);
+    let (by, user) = (service().caller(&claims), claims.sub.clone());
+    by.put(ME, profile()).await.expect(200);
+    by.post(&format!("{ME}/publish"), json!({})).await.expect(200);
+    let seen = read(id).await;
+    tell_company(&with(company(id, "Suspended", 2), "Name", "Лютик")).await;
+    read_when(id, "the cascade", |found| found["Status"] == "Hidden").await;
+    let replica = outside(outside_id, id, 1);
+    tell_outside(&replica).await;
+    read_when(id, "the link", |found| found["ReplicaVersion"] == 1).await;
+    operator().delete(&path(id, "")).await.expect(204);
+    operator().post(ADMIN, json!({"CompanyId": id})).await.expect(201);
+    let all = entries(id).await;
+    let every = json!([
+        "ContactEmail", "ContactPhone", "Description", "FoundedYear", "Highlights", "LogoFileId", "Website",
+    ]);
+    let taken = json!(["ExternalChessboardDeveloperId", "LegalName", "LogoFileId", "Name", "SyncSource"]);
+    let expected = [
+        ("Created", json!(null), json!(null), json!([]), json!("Platform"), "Identity", 1),
+        ("FieldsChanged", json!(null), json!(null), every, json!(null), "User", 2),
+        ("StatusChanged", json!("Draft"), json!("Published"), json!([]), json!(null), "User", 3),
+        ("FieldsChanged", json!(null), json!(null), json!(["Name"]), json!(null), "Identity", 4),
+        ("StatusChanged", json!("Published"), json!("Hidden"), json!([]), json!(null), "Identity", 4),
+        ("FieldsChanged", json!(null), json!(null), taken, json!(null), "ExternalChessboard", 5),
+        ("Deleted", json!(null), json!(null), json!([]), json!(null), "User", 6),
+        ("Restored", json!(null), json!(null), json!([]), json!("ExternalChessboard"), "User", 7),
+    ];
+    assert_eq!(all.len(), expected.len(), "{all:?}");
+    for (entry, (kind, from, to, fields, source, actor, version)) in all.iter().zip(expected) {
+        assert_eq!(text(&entry["Kind"]), kind);
+        assert_eq!((&entry["From"], &entry["To"]), (&from, &to), "{kind}");
+        assert_eq!((&entry["ChangedFields"], &entry["SyncSource"]), (&fields, &source), "{kind}");
+        assert_eq!((text(&entry["ActorKind"]), &entry["Version"]), (actor, &json!(version)), "{kind}");
+        let whom = match actor {
+            "Identity" => IDENTITY,
+            "ExternalChessboard" => SYNC,
+            _ if version < 4 => &user,
+            _ => text(&entry["ActorUserId"]),
+        };
+        assert_eq!(text(&entry["ActorUserId"]), whom, "{kind}");
+        assert_eq!(entry.as_object().unwrap().len(), 10);
+    }
+    assert_eq!(all[2]["OccurredAt"], seen["UpdatedAt"]);
+}
+
+/// Section 8: the delete of a Published profile is `StatusChanged`, then `Deleted`; a release tells the link's names.
+#[tokio::test]
+async fn a_published_profile_is_hidden_then_deleted() {
+    let id = create_published_developer().await;
+    operator().delete(&path(id, "")).await.expect(204);
+    let all = entries(id).await;
+    let [status, deleted] = all.last_chunk().unwrap();
+    assert_eq!((&status["From"], &status["To"]), (&json!("Published"), &json!("Hidden")));
+    assert_eq!((&status["Kind"], &deleted["Kind"]), (&json!("StatusChanged"), &json!("Deleted")));
+    assert_eq!((&status["Version"], &deleted["Version"]), (&json!(4), &json!(4)));
+    let other = create_developer().await;
+    tell_outside(&outside(guid(), other, 1)).await;
+    read_when(other, "the link", |found| found["ReplicaVersion"] == 1).await;
+    operator().post(&path(other, "/release"), json!({})).await.expect(200);
+    let last = entries(other).await.pop().unwrap();
+    assert_eq!(last["ChangedFields"], json!(["ExternalChessboardDeveloperId", "SyncSource"]));
+    assert_eq!(last["ActorKind"], "User");
+}
+
+/// Section 2: newest first; who follows the cursors meets each entry once, whatever is written meanwhile.
+#[tokio::test]
+async fn the_log_is_walked() {
+    let id = create_developer().await;
+    let edit = async |years: i64| {
+        let body = with(profile(), "Highlights", with(highlights(), "YearsOnMarket", years));
+        manager(id).put(ME, body).await.expect(200);
+    };
+    for years in 0..7 {
+        edit(years).await;
+    }
+    let before: Vec<Value> = entries(id).await.into_iter().rev().collect();
+    let (mut met, mut cursor, mut years) = (Vec::new(), String::new(), 10);
+    loop {
+        let page = manager(id).get(&format!("{ME}/events?PageSize=3{cursor}")).await.expect(200);
+        met.extend(list(&page["Items"]).iter().cloned());
+        years += 1;
+        edit(years).await;
+        let Some(next) = page["NextCursor"].as_str() else { break };
+        cursor = format!("&Cursor={next}");
+    }
+    assert_eq!(met, before);
+    let page = operator().get(&path(id, "/events")).await.expect(200);
+    assert_eq!(list(&page["Items"]).len(), 11);
+    let versions: Vec<_> = each(&page["Items"], "Version").into_iter().map(|v| v.as_i64().unwrap()).collect();
+    assert_eq!(versions, (1..=11).rev().collect::<Vec<_>>());
+}
+
+/// A cursor that was not given out for this log is refused, and a page is of 1 to 100.
+#[tokio::test]
+async fn a_cursor_of_another_log_is_refused() {
+    let (one, other) = (create_published_developer().await, create_published_developer().await);
+    let page = manager(one).get(&format!("{ME}/events?PageSize=1")).await.expect(200);
+    let cursor = text(&page["NextCursor"]);
+    manager(one).get(&format!("{ME}/events?Cursor={cursor}")).await.expect(200);
+    for cursor in [cursor, "", "e30", "%00"] {
+        let refused = manager(other).get(&format!("{ME}/events?Cursor={cursor}")).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+    }
+    for size in ["0", "101", "x"] {
+        let refused = manager(one).get(&format!("{ME}/events?PageSize={size}")).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/PageSize", "out_of_range");
+    }
+}
+
+/// INV-LOG-1: the database itself refuses to change or remove entries.
+#[tokio::test]
+async fn the_database_refuses_to_change_the_log() {
+    create_developer().await;
+    let sql = service().sql().await;
+    for change in [
+        "update developer_log set kind = 'Deleted'",
+        "update developer_log set kind = 'Deleted' where false",
+        "delete from developer_log",
+        "truncate developer_log",
+    ] {
+        let refused = sql.batch_execute(change).await.unwrap_err();
+        assert_eq!(refused.code().map(tokio_postgres::error::SqlState::code), Some("23001"), "{change}");
+    }
+}
