@@ -8,7 +8,7 @@ use diesel::expression::AsExpression;
 use diesel::pg::{Pg, PgValue};
 use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types;
-use phonenumber::{Mode, country};
+use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumber, Region};
 use serde::Serialize;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -23,7 +23,7 @@ pub struct Phone(String);
 
 /// The region that numbers without a country are of, as ISO 3166 has it: `RU`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PhoneRegion(country::Id);
+pub struct PhoneRegion(Region);
 
 /// A phone number as somebody writes it, of `MAX` Unicode scalar values at most. Which number it is a region says.
 pub type Dialled<const MAX: usize> = Checked<DialledNumber<MAX>>;
@@ -38,7 +38,7 @@ const MOST_DIGITS: usize = 15;
 const FEWEST_DIGITS: usize = 7;
 
 impl PhoneRegion {
-    pub const RU: Self = Self(country::RU);
+    pub const RU: Self = Self(Region::RU);
 }
 
 impl Phone {
@@ -51,9 +51,9 @@ impl Phone {
     }
 
     /// `None`: nobody's. The library is given digits, perhaps after a plus, and nothing else.
-    fn parse(region: Option<country::Id>, digits: &str) -> Option<Self> {
-        let number = phonenumber::parse(region, digits).ok().filter(phonenumber::PhoneNumber::is_valid)?;
-        Some(Self(number.format().mode(Mode::E164).to_string()))
+    fn parse(region: Option<Region>, digits: &str) -> Option<Self> {
+        let number = PhoneNumber::parse(digits, region).ok().filter(PhoneNumber::is_valid)?;
+        Some(Self(number.to_string()))
     }
 }
 
@@ -107,13 +107,18 @@ impl FromStr for PhoneRegion {
     type Err = NoRegion;
 
     fn from_str(text: &str) -> Result<Self, NoRegion> {
-        text.parse().map(Self).map_err(|_| NoRegion)
+        let is_code = text.bytes().all(|byte| byte.is_ascii_uppercase());
+        let region = text.parse::<Region>().ok().filter(|_| is_code);
+        region
+            .filter(|region| PHONE_NUMBER_UTIL.get_country_code_for_region(*region).is_some())
+            .map(Self)
+            .ok_or(NoRegion)
     }
 }
 
 impl fmt::Display for PhoneRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_ref())
+        self.0.fmt(f)
     }
 }
 
@@ -173,6 +178,15 @@ mod tests {
         ] {
             assert_eq!(number("RU", text), moscow, "{text}");
         }
+        // What begins with the national prefix is no prefix alone.
+        for (text, petersburg_and_toll_free) in [
+            ("8 (812) 312-34-56", "+78123123456"),
+            ("+7 812 312-34-56", "+78123123456"),
+            ("812 312-34-56", "+78123123456"),
+            ("8 800 555-35-35", "+78005553535"),
+        ] {
+            assert_eq!(number("RU", text).as_deref(), Some(petersburg_and_toll_free), "{text}");
+        }
         assert_eq!(number("US", "(202) 555-0123"), Some("+12025550123".to_owned()));
         assert_eq!(number("US", "+7 495 123-45-67"), moscow);
     }
@@ -210,7 +224,9 @@ mod tests {
         ] {
             assert!(has_international_number(text), "{text}");
         }
-        for text in ["", "+", "Top 100+ 2020", "A+ 2019, 2020, 2021", "4951234567", "+100 500", "8 495 123-45-67"] {
+        for text in
+            ["", "+", "Top 100+ 2020", "A+ 2019, 2020, 2021", "4951234567", "+100 500", "8 495 123-45-67"]
+        {
             assert!(!has_international_number(text), "{text}");
         }
     }
