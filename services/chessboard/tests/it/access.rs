@@ -5,8 +5,8 @@ use testkit::access::{self, Case};
 use testkit::issuer::Claims;
 
 use crate::{
-    MANAGE, MANAGE_ALL, company, create_developer, create_published_developer, guid, holder, operator, path, profile,
-    read_when, service, tell_company,
+    MANAGE, MANAGE_ALL, company, create_developer, create_published_developer, guid, holder, operator, path,
+    profile, read_when, service, tell_company,
 };
 
 /// Each operation, and what it answers to whom. The organization scope gives nothing on the routes of the platform, the
@@ -53,8 +53,14 @@ async fn prepare(operation: &str) -> Case {
     };
     let own = Some(developer);
     let (elsewhere, without): (Vec<Claims>, Vec<Claims>) = (
-        vec![holder(Some(guid()), &[MANAGE]), holder(Some(guid()), &["chessboard.developers.manage@organization"])],
-        vec![holder(own, &[]), holder(own, &["chessboard.developers.manage@elsewhere", "chessboard.developers"])],
+        vec![
+            holder(Some(guid()), &[MANAGE]),
+            holder(Some(guid()), &["chessboard.developers.manage@organization"]),
+        ],
+        vec![
+            holder(own, &[]),
+            holder(own, &["chessboard.developers.manage@elsewhere", "chessboard.developers"]),
+        ],
     );
     Case {
         parameters: vec![("developer_id", developer.to_string())],

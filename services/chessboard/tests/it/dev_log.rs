@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{
-    ADMIN, ME, company, create_developer, create_published_developer, each, entries, guid, holder, highlights, list,
-    manager, operator, outside, path, profile, read, read_when, service, tell_company, tell_outside, text, with,
+    ADMIN, ME, company, create_developer, create_published_developer, each, entries, guid, highlights,
+    holder, list, manager, operator, outside, path, profile, read, read_when, service, tell_company,
+    tell_outside, text, with,
 };
 
 const IDENTITY: &str = "00000000-0000-7000-8000-000000000001";
@@ -28,7 +29,13 @@ async fn each_change_has_its_entry() {
     operator().post(ADMIN, json!({"CompanyId": id})).await.expect(201);
     let all = entries(id).await;
     let every = json!([
-        "ContactEmail", "ContactPhone", "Description", "FoundedYear", "Highlights", "LogoFileId", "Website",
+        "ContactEmail",
+        "ContactPhone",
+        "Description",
+        "FoundedYear",
+        "Highlights",
+        "LogoFileId",
+        "Website",
     ]);
     let taken = json!(["ExternalChessboardDeveloperId", "LegalName", "LogoFileId", "Name", "SyncSource"]);
     let expected = [

@@ -1,15 +1,18 @@
 //! Moves of a profile: by people, and by what becomes of its company.
 
+use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::client::send;
 use uuid::Uuid;
 
 use crate::{
-    ADMIN, ME, company, create_developer, create_published_developer, each, guid, manager, operator, path, profile,
-    publish, read, read_when, tell_company, tell_suspension, text, told, with,
+    ADMIN, ME, company, create_developer, create_published_developer, each, guid, manager, operator, path,
+    profile, publish, read, read_when, tell_company, tell_suspension, text, told, with,
 };
 
+/// Without a body, which a move may do.
 async fn make(developer: Uuid, made: &str) -> Value {
-    operator().post(&path(developer, made), Value::Null).await.expect(200)
+    send(operator().request(Method::POST, &path(developer, made))).await.expect(200)
 }
 
 /// Section 4: the table of moves, whole, with what each tells.
@@ -42,9 +45,16 @@ async fn a_profile_moves_as_the_table_says() {
         match to {
             Some(to) => {
                 let after = answer.expect(200);
-                assert_eq!((&after["Status"], &after["Version"]), (&json!(to), &json!(way.len() + 3)), "{from} {made}");
+                assert_eq!(
+                    (&after["Status"], &after["Version"]),
+                    (&json!(to), &json!(way.len() + 3)),
+                    "{from} {made}"
+                );
                 let last = told(id, way.len() + 3).await.pop().unwrap();
-                assert_eq!((&last.payload["Status"], &last.payload["Version"]), (&after["Status"], &after["Version"]));
+                assert_eq!(
+                    (&last.payload["Status"], &last.payload["Version"]),
+                    (&after["Status"], &after["Version"])
+                );
             }
             None => {
                 answer.expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
@@ -62,7 +72,10 @@ async fn an_incomplete_profile_is_not_published() {
         (json!({"Name": " \u{a0}\t"}), vec!["/Name"]),
         (json!({"LogoFileId": null}), vec!["/LogoFileId"]),
         (json!({"Description": "\n "}), vec!["/Description"]),
-        (json!({"Name": " ", "LogoFileId": null, "Description": null}), vec!["/Name", "/LogoFileId", "/Description"]),
+        (
+            json!({"Name": " ", "LogoFileId": null, "Description": null}),
+            vec!["/Name", "/LogoFileId", "/Description"],
+        ),
     ] {
         let mut body = profile();
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -115,7 +128,8 @@ async fn identity_hides_and_publishes_again() {
         tell_company(&company(id, "Active", 3)).await;
         let shown = read_when(id, "the reactivation", |developer| developer["Status"] == "Published").await;
         assert_eq!(shown["Version"], 5);
-        let statuses: Vec<_> = told(id, 5).await.into_iter().map(|event| event.payload["Status"].clone()).collect();
+        let statuses: Vec<_> =
+            told(id, 5).await.into_iter().map(|event| event.payload["Status"].clone()).collect();
         assert_eq!(statuses, ["Draft", "Draft", "Published", "Hidden", "Published"]);
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    COMPANY_SUSPENDED, COMPANY_UPSERTED, OUTSIDE_UPSERTED, company, create_published_developer, eventually, guid, next,
-    outside, read, service, with,
+    COMPANY_SUSPENDED, COMPANY_UPSERTED, OUTSIDE_UPSERTED, company, create_published_developer, eventually,
+    guid, next, outside, read, service, with,
 };
 
 /// What is published, but for whom: of a company, of its suspension, of an outside profile.
@@ -40,7 +40,8 @@ fn history(begins_published: bool, companies: Vec<(usize, u8)>, outsides: Vec<u8
     let count = companies.len();
     for (at, (next_status, renamed)) in companies.into_iter().enumerate() {
         let is_last = at + 1 == count;
-        let now = if is_last && ends_active { "Active" } else { ["Active", "Suspended", "Archived"][next_status] };
+        let now =
+            if is_last && ends_active { "Active" } else { ["Active", "Suspended", "Archived"][next_status] };
         if renamed > 0 {
             name = format!("имя {renamed}");
         }
@@ -56,7 +57,12 @@ fn history(begins_published: bool, companies: Vec<(usize, u8)>, outsides: Vec<u8
         .into_iter()
         .scan(0, |version, step| {
             *version += i64::from(step);
-            Some(Told { topic: OUTSIDE_UPSERTED, version: *version, status: "", name: format!("внешнее {version}") })
+            Some(Told {
+                topic: OUTSIDE_UPSERTED,
+                version: *version,
+                status: "",
+                name: format!("внешнее {version}"),
+            })
         })
         .collect();
     let last = outside.last();
@@ -165,8 +171,7 @@ async fn each_order_of_a_short_history_ends_alike() {
         let history = history(begins_published, vec![(1, 1), (0, 2)], vec![1]);
         let orders = orders(&history.topics);
         assert_eq!(orders.len(), 12);
-        for (order, end) in
-            orders.iter().zip(join_all(orders.iter().map(|order| end(&history, order))).await)
+        for (order, end) in orders.iter().zip(join_all(orders.iter().map(|order| end(&history, order))).await)
         {
             assert_eq!(end, expected(&history), "{order:?}");
         }

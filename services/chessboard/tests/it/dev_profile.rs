@@ -73,7 +73,9 @@ async fn a_profile_is_replaced_whole() {
     let least = json!({"Name": " x ", "Highlights": {"ContractVersion": 1, "AwardTitles": []}});
     let emptied = manager(id).put(ME, least).await.expect(200);
     assert_eq!(emptied["Name"], " x ", "texts are kept as sent");
-    for member in ["LegalName", "Description", "LogoFileId", "Website", "ContactPhone", "ContactEmail", "FoundedYear"] {
+    for member in
+        ["LegalName", "Description", "LogoFileId", "Website", "ContactPhone", "ContactEmail", "FoundedYear"]
+    {
         assert_eq!(emptied[member], Value::Null, "{member}");
     }
     assert_eq!(emptied["Highlights"], default_highlights());
@@ -120,7 +122,10 @@ async fn others_are_told_of_what_matters_to_them() {
     assert_eq!((&renamed["LegalName"], &renamed["FoundedYear"]), (&json!("иное"), &json!(2001)));
     for event in &events {
         let payload = event.payload.to_string();
-        assert!(!payload.contains("example.org") && !payload.contains("+7495"), "contacts are in answers alone");
+        assert!(
+            !payload.contains("example.org") && !payload.contains("+7495"),
+            "contacts are in answers alone"
+        );
     }
 }
 
@@ -129,7 +134,8 @@ async fn others_are_told_of_what_matters_to_them() {
 async fn the_platform_makes_a_profile() {
     let (id, outside) = (guid(), guid());
     tell_company(&company(id, "Suspended", 1)).await;
-    let body = json!({"CompanyId": id, "ExternalChessboardDeveloperId": outside, "Website": "http://example.org"});
+    let body =
+        json!({"CompanyId": id, "ExternalChessboardDeveloperId": outside, "Website": "http://example.org"});
     let made = crate::eventually("the company", async || {
         let answer = operator().post(ADMIN, body.clone()).await;
         (answer.status == 201).then_some(answer.body)
@@ -228,10 +234,14 @@ async fn the_platform_lists_all_developers() {
     publish(made[0]).await;
     operator().delete(&path(made[1], "")).await.expect(204);
     assert_eq!(names(format!("Query={tag}&Status=Draft")).await, ["Гамма"]);
-    assert_eq!(names(format!("Query={tag}&IncludeDeleted=true&SyncSource=Platform")).await, ["Гамма", "альфа"]);
+    assert_eq!(
+        names(format!("Query={tag}&IncludeDeleted=true&SyncSource=Platform")).await,
+        ["Гамма", "альфа"]
+    );
     assert_eq!(names(format!("Query={tag}&SyncSource=ExternalChessboard")).await, [""; 0]);
     assert_eq!(names(format!("Query={tag}&Sort=-UpdatedAt&IncludeDeleted=true")).await, ["альфа", "Гамма"]);
-    let page = operator().get(&format!("{ADMIN}?Query={tag}&PageSize=1&IncludeDeleted=true")).await.expect(200);
+    let page =
+        operator().get(&format!("{ADMIN}?Query={tag}&PageSize=1&IncludeDeleted=true")).await.expect(200);
     assert_eq!((&page["TotalCount"], &page["PageSize"]), (&json!(2), &json!(1)));
     let shown = operator().get(&format!("{ADMIN}?Query={tag}")).await.expect(200);
     assert_eq!(list(&shown["Items"])[0], read(made[2]).await);

@@ -4,9 +4,9 @@ use futures_util::future::{join, join_all};
 use serde_json::json;
 
 use crate::{
-    ADMIN, ME, company, count, create_developer, create_published_developer, entries, eventually, guid, highlights,
-    manager, operator, outside, path, profile, read, read_when, service, tell_company, tell_outside, told,
-    told_versions, with,
+    ADMIN, ME, company, count, create_developer, create_published_developer, entries, eventually, guid,
+    highlights, manager, operator, outside, path, profile, read, read_when, service, tell_company,
+    tell_outside, told, told_versions, with,
 };
 
 /// Rounds of a race whose outcome hangs on who is first.
@@ -81,7 +81,9 @@ async fn each_version_is_told_once_whatever_races() {
 async fn of_parallel_equal_moves_one_happens() {
     let id = create_developer().await;
     manager(id).put(ME, profile()).await.expect(200);
-    for (made, status) in [("publish", "Published"), ("hide", "Hidden"), ("publish", "Published"), ("withdraw", "Draft")] {
+    for (made, status) in
+        [("publish", "Published"), ("hide", "Hidden"), ("publish", "Published"), ("withdraw", "Draft")]
+    {
         let callers: [_; 10] = std::array::from_fn(|_| manager(id));
         let move_path = format!("{ME}/{made}");
         let answers = join_all(callers.iter().map(|caller| caller.post(&move_path, json!({})))).await;
@@ -150,7 +152,10 @@ async fn a_company_and_its_outside_profile_do_not_miss_each_other() {
         races.push(async move {
             let (told_outside, told_company) = (outside(outside_id, id, 1), company(id, "Active", 1));
             join(tell_outside(&told_outside), tell_company(&told_company)).await;
-            let found = read_when(id, "the link", |found| found["ExternalChessboardDeveloperId"] == json!(outside_id)).await;
+            let found = read_when(id, "the link", |found| {
+                found["ExternalChessboardDeveloperId"] == json!(outside_id)
+            })
+            .await;
             assert_eq!((&found["Name"], &found["ReplicaVersion"]), (&json!("Внешняя"), &json!(1)));
         });
     }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    ADMIN, ME, MANAGE, MANAGE_ALL, create_developer, create_published_developer, each, guid, highlights, holder,
-    manager, operator, path, profile, read, service, text, with, without,
+    ADMIN, MANAGE, MANAGE_ALL, ME, create_developer, create_published_developer, each, guid, highlights,
+    holder, manager, operator, path, profile, read, service, text, with, without,
 };
 
 /// Section 1: each member within its bounds, on `PUT` of the manager, of the platform, and on `POST A`.
@@ -83,11 +83,19 @@ async fn highlights_are_within_their_bounds() {
     }
     for member in ["ContractVersion", "AwardTitles"] {
         let body = with(profile(), "Highlights", without(highlights(), member));
-        manager(id).put(ME, body).await.expect_refusal("VALIDATION_FAILED", &format!("/Highlights/{member}"), "required");
+        manager(id).put(ME, body).await.expect_refusal(
+            "VALIDATION_FAILED",
+            &format!("/Highlights/{member}"),
+            "required",
+        );
     }
     for member in ["Highlights", "Name"] {
         let body = without(profile(), member);
-        manager(id).put(ME, body).await.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "required");
+        manager(id).put(ME, body).await.expect_refusal(
+            "VALIDATION_FAILED",
+            &format!("/{member}"),
+            "required",
+        );
     }
     let most = json!({
         "ContractVersion": 1, "ObjectsDeliveredCount": 2_147_483_647, "ObjectsInProgressCount": null,
@@ -148,10 +156,11 @@ async fn refusals_come_in_their_order() {
     for made in ["/publish", "/hide", "/withdraw", "/release"] {
         let stale = operator().post(&path(id, made), json!({"Version": 1})).await;
         stale.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
-        operator()
-            .post(&path(id, made), json!({"Version": "1"}))
-            .await
-            .expect_refusal("VALIDATION_FAILED", "/Version", "invalid_type");
+        operator().post(&path(id, made), json!({"Version": "1"})).await.expect_refusal(
+            "VALIDATION_FAILED",
+            "/Version",
+            "invalid_type",
+        );
     }
     let stale = with(profile(), "Version", 1);
     operator().put(&path(id, ""), stale).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
@@ -209,7 +218,11 @@ async fn faulty_queries_are_refused() {
     told.sort_unstable();
     assert_eq!(told, ["/IncludeDeleted", "/Page", "/PageSize", "/Sort", "/Status", "/SyncSource"]);
     let long = "a".repeat(201);
-    operator().get(&format!("{ADMIN}?Query={long}")).await.expect_refusal("VALIDATION_FAILED", "/Query", "too_long");
+    operator().get(&format!("{ADMIN}?Query={long}")).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Query",
+        "too_long",
+    );
 }
 
 /// Contact data is in answers alone.

@@ -5,9 +5,9 @@ use testkit::client::Client;
 use uuid::Uuid;
 
 use crate::{
-    ADMIN, ME, OUTSIDE_UPSERTED, company, create_developer, create_published_developer, dead_letter, each, eventually,
-    guid, manager, operator, outside, path, profile, read, read_when, service, tell_company, tell_outside, text, told,
-    told_versions, with,
+    ADMIN, ME, OUTSIDE_UPSERTED, company, create_developer, create_published_developer, dead_letter, each,
+    eventually, guid, manager, operator, outside, path, profile, read, read_when, service, tell_company,
+    tell_outside, text, told, told_versions, with,
 };
 
 const SYNC: &str = "00000000-0000-7000-8000-000000000002";
@@ -87,7 +87,9 @@ async fn a_profile_of_the_platform_is_taken_over() {
         assert_eq!(after[member], Value::Null, "{member}");
     }
     assert_eq!((&after["Name"], &after["ReplicaVersion"]), (&profile["Name"], &json!(0)));
-    for member in ["Description", "Highlights", "Website", "ContactPhone", "ContactEmail", "Status", "CreatedAt"] {
+    for member in
+        ["Description", "Highlights", "Website", "ContactPhone", "ContactEmail", "Status", "CreatedAt"]
+    {
         assert_eq!(after[member], before[member], "{member}");
     }
     assert_eq!(after["Version"], before["Version"].as_i64().unwrap() + 1);
@@ -238,7 +240,10 @@ async fn of_several_that_wait_the_first_that_came_is_applied() {
     assert!(waiting_now.is_some(), "{}", metrics.text);
     let released = operator().post(&path(id, "/release"), json!({})).await.expect(200);
     assert_eq!(released, read(id).await);
-    assert_eq!((&released["ExternalChessboardDeveloperId"], &released["ReplicaVersion"]), (&json!(second), &json!(5)));
+    assert_eq!(
+        (&released["ExternalChessboardDeveloperId"], &released["ReplicaVersion"]),
+        (&json!(second), &json!(5))
+    );
     operator().post(&path(id, "/release"), json!({})).await.expect(200);
     assert_eq!(read(id).await["ExternalChessboardDeveloperId"], json!(third));
     assert_eq!((waiting(second).await, waiting(third).await), (None, None));
@@ -277,7 +282,7 @@ async fn a_profile_is_released() {
     );
     assert_eq!(released["Version"], before["Version"].as_i64().unwrap() + 1);
     assert_eq!(released["Name"], before["Name"]);
-    assert_eq!(operator().post(&path(id, "/release"), Value::Null).await.expect(200), released);
+    assert_eq!(operator().post(&path(id, "/release"), json!({})).await.expect(200), released);
     manager(id).put(ME, profile()).await.expect(200);
     let other = create_developer().await;
     tell_outside(&outside(outside_id, other, 1)).await;
@@ -302,8 +307,12 @@ async fn what_is_told_of_a_deleted_profile_waits() {
     tell_outside(&outside(stranger, id, 4)).await;
     assert!(dead_letter(&stranger.to_string()).await.contains("TALENT_DUPLICATE"));
     assert_eq!(read(id).await, deleted);
-    let back = operator().post(ADMIN, json!({"CompanyId": id, "Name": "Имя", "Description": "x"})).await.expect(201);
-    assert_eq!((&back["Name"], &back["ReplicaVersion"], &back["Description"]), (&json!("Позже"), &json!(4), &json!("x")));
+    let back =
+        operator().post(ADMIN, json!({"CompanyId": id, "Name": "Имя", "Description": "x"})).await.expect(201);
+    assert_eq!(
+        (&back["Name"], &back["ReplicaVersion"], &back["Description"]),
+        (&json!("Позже"), &json!(4), &json!("x"))
+    );
     assert_eq!(back["Version"], deleted["Version"].as_i64().unwrap() + 1, "it is one write");
     assert_eq!(waiting(outside_id).await, None);
     let events = told_versions(id, 3).await;
@@ -342,7 +351,12 @@ async fn what_breaks_a_bound_is_put_aside() {
             let company_id = guid();
             service()
                 .bus()
-                .publish(crate::COMPANY_UPSERTED, company_id, 1, &with(company(company_id, "Active", 1), member, value))
+                .publish(
+                    crate::COMPANY_UPSERTED,
+                    company_id,
+                    1,
+                    &with(company(company_id, "Active", 1), member, value),
+                )
                 .await;
             dead_letter(&company_id.to_string()).await;
             assert_eq!(crate::look_up(company_id).await, None);

@@ -7,6 +7,7 @@ mod dev_log;
 mod dev_moves;
 mod dev_orders;
 mod dev_profile;
+mod dev_projects;
 mod dev_races;
 mod dev_refusals;
 mod dev_sync;
