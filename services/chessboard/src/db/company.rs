@@ -21,8 +21,7 @@ pub async fn lock_for_reading(tx: &mut Tx, id: CompanyId) -> Result<Option<Compa
 
 /// Keeps what is told of a company.
 pub async fn upsert(tx: &mut Tx, told: &Company) -> Result<(), ::db::Error> {
-    let put =
-        diesel::insert_into(company::table).values(told).on_conflict(company::id).do_update().set(told);
+    let put = diesel::insert_into(company::table).values(told).on_conflict(company::id).do_update().set(told);
     Cached(put).execute(tx.conn()).await?;
     Ok(())
 }

@@ -37,7 +37,12 @@ pub async fn first_for(
         .filter(developer::id.ne(company));
     let waiting = outside_profile::table
         .filter(outside_profile::company_id.eq(company))
-        .filter(outside_profile::outside_id.nullable().eq(linked).or(linked.is_none().into_sql::<diesel::sql_types::Bool>()))
+        .filter(
+            outside_profile::outside_id
+                .nullable()
+                .eq(linked)
+                .or(linked.is_none().into_sql::<diesel::sql_types::Bool>()),
+        )
         .filter(diesel::dsl::not(diesel::dsl::exists(others)));
     let first = waiting.order(outside_profile::came).select(OutsideProfile::as_select());
     Ok(first.first(tx.conn()).await.optional()?)

@@ -432,7 +432,8 @@ mod tests {
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         use CompanyStatus::{Active, Archived, Suspended};
         let company = prop::sample::select(vec![Active, Suspended, Archived]).prop_map(Step::Company);
-        let person = prop::sample::select(vec![Move::Publish, Move::Hide, Move::Withdraw]).prop_map(Step::Person);
+        let person =
+            prop::sample::select(vec![Move::Publish, Move::Hide, Move::Withdraw]).prop_map(Step::Person);
         prop::collection::vec(prop_oneof![company, person, any::<bool>().prop_map(Step::Fills)], 0..30)
     }
 

@@ -83,7 +83,10 @@ mod tests {
     fn reliability_is_measured_by_its_own_maximum() {
         assert_eq!(faults(json!({"ReliabilityValue": 10})), [""; 0]);
         assert_eq!(faults(json!({"ReliabilityValue": 10.1})), ["/ReliabilityValue out_of_bounds"]);
-        assert_eq!(faults(json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})), ["/ReliabilityValue out_of_bounds"]);
+        assert_eq!(
+            faults(json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})),
+            ["/ReliabilityValue out_of_bounds"]
+        );
         assert_eq!(faults(json!({"ReliabilityValue": 1000, "ReliabilityMax": 1000})), [""; 0]);
     }
 

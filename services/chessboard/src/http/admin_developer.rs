@@ -17,8 +17,8 @@ use crate::db;
 use crate::db::developer::{DeveloperFilter, DeveloperSort};
 use crate::db::log::LogKey;
 use crate::domain::{
-    ContactEmail, Description, Details, Developer, DeveloperName, DeveloperStatus, FileReference, FoundedYear,
-    Highlights, LegalName, LogEntry, ManageDevelopers, Move, OutsideId, SyncSource, Website,
+    ContactEmail, Description, Details, Developer, DeveloperName, DeveloperStatus, FileReference,
+    FoundedYear, Highlights, LegalName, LogEntry, ManageDevelopers, Move, OutsideId, SyncSource, Website,
 };
 use crate::error::{DEVELOPER_NOT_FOUND, Error};
 use crate::ops;
@@ -129,8 +129,7 @@ pub async fn create_developer(
 ) -> Result<HttpResponse, Error> {
     let (creation, by) = (body.into_creation(app.settings.phone_region)?, permitted.actor.user_id);
     let now = runtime::clock::now();
-    let created =
-        app.db.tx(async |tx| ops::developer::create_developer(tx, by, creation, now).await).await?;
+    let created = app.db.tx(async |tx| ops::developer::create_developer(tx, by, creation, now).await).await?;
     Ok(HttpResponse::Created().json(created))
 }
 

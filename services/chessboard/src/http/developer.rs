@@ -14,8 +14,8 @@ use crate::app::App;
 use crate::db;
 use crate::db::log::LogKey;
 use crate::domain::{
-    ContactEmail, ContactPhone, Description, Details, Developer, DeveloperName, FileReference, FoundedYear, Highlights,
-    LegalName, LogEntry, ManageOwnDeveloper, Move, Profile, Website,
+    ContactEmail, ContactPhone, Description, Details, Developer, DeveloperName, FileReference, FoundedYear,
+    Highlights, LegalName, LogEntry, ManageOwnDeveloper, Move, Profile, Website,
 };
 use crate::error::{DEVELOPER_NOT_FOUND, Error};
 use crate::ops;

@@ -36,7 +36,8 @@ pub async fn hear(tx: &mut Tx, told: Company) -> Result<(), Error> {
             return Ok(());
         }
         let profile = Profile { name: told.name, legal_name: told.legal_name, details: Details::default() };
-        return make(tx, &Developer::new(told.id, profile, Author::identity(), now), Author::identity()).await;
+        return make(tx, &Developer::new(told.id, profile, Author::identity(), now), Author::identity())
+            .await;
     };
     if before.is_deleted() {
         return Ok(());

@@ -12,8 +12,8 @@ use super::outside_profile;
 use crate::db;
 use crate::db::propagation::Scope;
 use crate::domain::{
-    Author, Company, Details, Developer, DeveloperField, DeveloperName, LegalName, LogEntry, Move,
-    OutsideId, Profile,
+    Author, Company, Details, Developer, DeveloperField, DeveloperName, LegalName, LogEntry, Move, OutsideId,
+    Profile,
 };
 use crate::error::{
     CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND,

@@ -65,8 +65,7 @@ async fn apply(tx: &mut Tx, developer: Option<Developer>, told: OutsideProfile) 
     let now = runtime::clock::now();
     db::outside_profile::forget(tx, told.outside_id).await?;
     let Some(before) = developer else {
-        let profile =
-            Profile { name: told.name.clone(), legal_name: None, details: Details::default() };
+        let profile = Profile { name: told.name.clone(), legal_name: None, details: Details::default() };
         let mut new = Developer::new(told.company_id, profile, Author::sync(), now);
         new.replicate(told, now);
         return make(tx, &new, Author::sync()).await;
