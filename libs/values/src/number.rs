@@ -12,13 +12,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 
-use crate::reading::{Number, read_number};
 use crate::Invalid;
+use crate::reading::{Number, read_number};
 
 /// A whole number of `MIN..=MAX`.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, AsExpression, FromSqlRow,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(transparent)]
 #[diesel(sql_type = SmallInt)]
 #[diesel(sql_type = Integer)]
@@ -292,7 +290,9 @@ mod tests {
         ] {
             assert!(refusal::<Area>(json).starts_with(code), "{json}");
         }
-        for (json, written) in [("10", "10"), ("10.0", "10"), ("1e1", "10"), ("9.50", "9.5"), ("0.07", "0.07")] {
+        for (json, written) in
+            [("10", "10"), ("10.0", "10"), ("1e1", "10"), ("9.50", "9.5"), ("0.07", "0.07")]
+        {
             assert_eq!(serde_json::to_string(&serde_json::from_str::<Area>(json).unwrap()).unwrap(), written);
         }
     }

@@ -36,11 +36,6 @@ pub async fn has_developer(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<b
     diesel::select(exists(row)).get_result(&mut conn).await
 }
 
-/// Whether a developer is there, and Published; locked for reading.
-pub async fn lock_developer(tx: &mut Tx, id: CompanyId) -> Result<Option<bool>, ::db::Error> {
-    Ok(lock_developers(tx, &[id]).await?.remove(&id))
-}
-
 /// What is above objects that stand there, by building.
 pub async fn lock(
     tx: &mut Tx,
@@ -70,10 +65,7 @@ pub async fn lock(
     Ok(above.collect())
 }
 
-async fn lock_developers(
-    tx: &mut Tx,
-    ids: &[CompanyId],
-) -> Result<HashMap<CompanyId, bool>, ::db::Error> {
+async fn lock_developers(tx: &mut Tx, ids: &[CompanyId]) -> Result<HashMap<CompanyId, bool>, ::db::Error> {
     let rows = developer::table
         .filter(developer::id.eq_any(ids))
         .filter(developer::deleted_at.is_null())

@@ -43,7 +43,8 @@ pub async fn of_project(mut conn: Lookup<'_>, project: ProjectId) -> QueryResult
 
 /// How many a project has.
 pub async fn count(tx: &mut Tx, project: ProjectId) -> Result<i64, ::db::Error> {
-    let rows = building::table.filter(building::project_id.eq(project)).filter(building::deleted_at.is_null());
+    let rows =
+        building::table.filter(building::project_id.eq(project)).filter(building::deleted_at.is_null());
     Ok(rows.count().get_result(tx.conn()).await?)
 }
 
@@ -58,7 +59,12 @@ pub async fn version(
 
 /// The building, which is this transaction's to change until it ends.
 pub async fn lock(tx: &mut Tx, project: ProjectId, id: BuildingId) -> Result<Option<Building>, ::db::Error> {
-    Ok(live(project, id).select(Building::as_select()).for_no_key_update().first(tx.conn()).await.optional()?)
+    Ok(live(project, id)
+        .select(Building::as_select())
+        .for_no_key_update()
+        .first(tx.conn())
+        .await
+        .optional()?)
 }
 
 /// Up to where its objects stand.

@@ -40,20 +40,12 @@ pub async fn insert(tx: &mut Tx, new: &Project) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-pub async fn look_up(
-    mut conn: Lookup<'_>,
-    tenant: CompanyId,
-    id: ProjectId,
-) -> QueryResult<Option<Project>> {
+pub async fn look_up(mut conn: Lookup<'_>, tenant: CompanyId, id: ProjectId) -> QueryResult<Option<Project>> {
     live(tenant, id).select(Project::as_select()).first(&mut conn).await.optional()
 }
 
 /// The version alone, as it is before whoever changes it now has committed.
-pub async fn version(
-    conn: &mut Conn,
-    tenant: CompanyId,
-    id: ProjectId,
-) -> Result<Option<i64>, ::db::Error> {
+pub async fn version(conn: &mut Conn, tenant: CompanyId, id: ProjectId) -> Result<Option<i64>, ::db::Error> {
     Ok(live(tenant, id).select(project::version).first(conn).await.optional()?)
 }
 

@@ -60,15 +60,10 @@ pub async fn next(tx: &mut Tx) -> Result<Option<Propagation>, ::db::Error> {
 
 /// Notes how far it has come, `None` for all of it, unless it was asked for anew meanwhile; then it is the turn of other
 /// developers.
-pub async fn advance(
-    tx: &mut Tx,
-    told: &Propagation,
-    told_to: Option<Uuid>,
-) -> Result<(), ::db::Error> {
+pub async fn advance(tx: &mut Tx, told: &Propagation, told_to: Option<Uuid>) -> Result<(), ::db::Error> {
     if told_to.is_none() {
-        let row = propagation::table
-            .find((told.scope, told.scope_id))
-            .filter(propagation::asked.eq(told.asked));
+        let row =
+            propagation::table.find((told.scope, told.scope_id)).filter(propagation::asked.eq(told.asked));
         Cached(diesel::delete(row)).execute(tx.conn()).await?;
     }
     let turn = diesel::sql_query(

@@ -105,7 +105,9 @@ const PLACE: (
     property_object::id,
 );
 
-fn place((tenant_id, project_id, building_id, id): (auth::CompanyId, ProjectId, BuildingId, PropertyObjectId)) -> Place {
+fn place(
+    (tenant_id, project_id, building_id, id): (auth::CompanyId, ProjectId, BuildingId, PropertyObjectId),
+) -> Place {
     Place { tenant_id, project_id, building_id, id }
 }
 
@@ -218,7 +220,11 @@ pub async fn write<'o>(
         "insert into property_object ({KEPT}, {CHANGED}) \
          select {KEPT}, {CHANGED} from json_populate_recordset(null::property_object, $1) order by id \
          on conflict (id) do update set ({CHANGED}) = row({})",
-        CHANGED.split(", ").map(|column| format!("excluded.{}", column.trim())).collect::<Vec<_>>().join(", ")
+        CHANGED
+            .split(", ")
+            .map(|column| format!("excluded.{}", column.trim()))
+            .collect::<Vec<_>>()
+            .join(", ")
     ));
     let written = Cached(write.bind::<SqlJson, _>(Json(rows))).execute(tx.conn()).await;
     written.map_err(::db::Error::from).map_err(number_taken)?;
@@ -239,7 +245,8 @@ pub async fn record_prices<'o>(
     objects: impl IntoIterator<Item = &'o PropertyObject>,
     now: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
-    let (mut ids, mut versions, mut prices, mut currencies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut ids, mut versions, mut prices, mut currencies) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for object in objects {
         ids.push(object.id);
         versions.push(object.version);

@@ -23,9 +23,7 @@ values::text_enum! {
 }
 
 /// What a building is described by.
-#[derive(
-    Clone, Debug, PartialEq, Queryable, Selectable, Insertable, AsChangeset, Serialize, ToSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Queryable, Selectable, Insertable, AsChangeset, Serialize, ToSchema)]
 #[diesel(table_name = building, check_for_backend(Pg))]
 #[diesel(treat_none_as_null = true, treat_none_as_default_value = false)]
 #[serde(rename_all = "PascalCase")]

@@ -194,12 +194,18 @@ impl PropertyObject {
 
     /// Whether a person may send this status for it: Booked where it is Booked, and any other.
     pub fn may_be_sent(object: Option<&Self>, status: Option<ObjectStatus>) -> bool {
-        let is_booked = object.is_some_and(|object| object.is_live() && object.status == ObjectStatus::Booked);
+        let is_booked =
+            object.is_some_and(|object| object.is_live() && object.status == ObjectStatus::Booked);
         is_booked || status != Some(ObjectStatus::Booked)
     }
 
     /// Replaces what it is described by; without a status it stays in its own. `false`: that changed nothing.
-    pub fn describe(&mut self, facts: ObjectFacts, status: Option<ObjectStatus>, now: OffsetDateTime) -> bool {
+    pub fn describe(
+        &mut self,
+        facts: ObjectFacts,
+        status: Option<ObjectStatus>,
+        now: OffsetDateTime,
+    ) -> bool {
         let status = status.unwrap_or(self.status);
         if self.facts == facts && self.status == status {
             return false;
@@ -329,7 +335,9 @@ pub mod tests {
     use time::{Duration, OffsetDateTime};
     use values::{Currency, Text, Whole};
 
-    use super::{Above, Area, Change, Finishing, ObjectFacts, ObjectKind, ObjectStatus, Price, PropertyObject};
+    use super::{
+        Above, Area, Change, Finishing, ObjectFacts, ObjectKind, ObjectStatus, Price, PropertyObject,
+    };
     use crate::domain::{BuildingId, DealId, Hold, ProjectId};
 
     pub const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
@@ -421,9 +429,18 @@ pub mod tests {
         assert!(told(|_| {}).is_empty());
         assert!(told(|facts| (facts.kind, facts.is_studio) = (ObjectKind::Apartment, true)).is_empty());
         assert!(told(|facts| facts.area_living = Some(facts.area_total)).is_empty());
-        assert_eq!(told(|facts| (facts.kind, facts.is_studio) = (ObjectKind::Parking, true)), ["IsStudio not_a_home"]);
-        assert_eq!(told(|facts| facts.area_kitchen = Area::of_units(4_501).ok()), ["AreaKitchen out_of_bounds"]);
-        assert_eq!(told(|facts| facts.price.currency = "USD".parse().unwrap()), ["Price/Currency unknown_value"]);
+        assert_eq!(
+            told(|facts| (facts.kind, facts.is_studio) = (ObjectKind::Parking, true)),
+            ["IsStudio not_a_home"]
+        );
+        assert_eq!(
+            told(|facts| facts.area_kitchen = Area::of_units(4_501).ok()),
+            ["AreaKitchen out_of_bounds"]
+        );
+        assert_eq!(
+            told(|facts| facts.price.currency = "USD".parse().unwrap()),
+            ["Price/Currency unknown_value"]
+        );
     }
 
     /// Events: what tells is any change of the payload; every other raises the version alone.
@@ -458,19 +475,26 @@ pub mod tests {
         assert!(Change::above(object.clone(), &old).is_none());
         let gone = Above { is_live: false, ..old.clone() };
         let told = Change::above(object.clone(), &gone).unwrap().after;
-        assert_eq!((told.version, told.told_status(), told.told.is_public), (2, ObjectStatus::Unavailable, false));
+        assert_eq!(
+            (told.version, told.told_status(), told.told.is_public),
+            (2, ObjectStatus::Unavailable, false)
+        );
         let renamed = Above { project_name: Text::parse("Ели").unwrap(), ..gone };
         assert!(Change::above(told, &renamed).is_none(), "what is gone has nothing above it");
         let hidden = Above { is_published: false, ..old };
         let told = Change::above(object, &hidden).unwrap().after;
-        assert_eq!((told.version, told.told_status(), told.told.is_public), (2, ObjectStatus::Available, false));
+        assert_eq!(
+            (told.version, told.told_status(), told.told.is_public),
+            (2, ObjectStatus::Available, false)
+        );
         assert_eq!(told.updated_at, NOW, "the object itself did not change");
     }
 
     #[test]
     fn booked_is_sent_for_what_is_booked_alone() {
         let mut object = PropertyObject::new(&above(), facts("1", 1), None, NOW);
-        let sent = |object: Option<&PropertyObject>, status| PropertyObject::may_be_sent(object, Some(status));
+        let sent =
+            |object: Option<&PropertyObject>, status| PropertyObject::may_be_sent(object, Some(status));
         assert!(!sent(None, ObjectStatus::Booked) && !sent(Some(&object), ObjectStatus::Booked));
         assert!(sent(None, ObjectStatus::Sold) && PropertyObject::may_be_sent(None, None));
         object.follow(Some(Hold { deal_id: DealId::generate(), status: ObjectStatus::Booked }), NOW);

@@ -91,7 +91,10 @@ mod tests {
         let entry = (1_i64..4, proptest::option::of(statuses()));
         let entries = prop::collection::btree_map(0_u8..6, entry, 0..6);
         entries.prop_map(|entries| {
-            let entry = |(number, (price, status)): (u8, _)| Entry { facts: facts(&number.to_string(), price), status };
+            let entry = |(number, (price, status)): (u8, _)| Entry {
+                facts: facts(&number.to_string(), price),
+                status,
+            };
             entries.into_iter().map(entry).collect()
         })
     }
@@ -110,10 +113,13 @@ mod tests {
             known.insert(change.after.facts.number.as_str().to_owned(), change.after);
         }
         assert_eq!(live(known), before + replaced.created - replaced.removed);
-        let listed_and_held = grid.iter().filter(|entry| {
-            known.get(entry.facts.number.as_str()).is_some_and(PropertyObject::is_held)
-        });
-        assert_eq!(replaced.created + replaced.updated + replaced.unchanged + listed_and_held.count(), grid.len());
+        let listed_and_held = grid
+            .iter()
+            .filter(|entry| known.get(entry.facts.number.as_str()).is_some_and(PropertyObject::is_held));
+        assert_eq!(
+            replaced.created + replaced.updated + replaced.unchanged + listed_and_held.count(),
+            grid.len()
+        );
         changed
     }
 

@@ -74,9 +74,8 @@ pub async fn create_building(
     body: Json<CreateBuilding>,
 ) -> Result<HttpResponse, Error> {
     let (facts, now) = (body.0.facts()?, clock::now());
-    let create = async |tx: &mut _| {
-        ops::building::create_building(tx, permitted.granted, *project, facts, now).await
-    };
+    let create =
+        async |tx: &mut _| ops::building::create_building(tx, permitted.granted, *project, facts, now).await;
     Ok(HttpResponse::Created().json(app.db.tx(create).await?))
 }
 
@@ -138,7 +137,8 @@ pub async fn update_building(
     ids: Path<(ProjectId, BuildingId)>,
     body: Json<UpdateBuilding>,
 ) -> Result<impl Responder, Error> {
-    let UpdateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter, version } = body.0;
+    let UpdateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter, version } =
+        body.0;
     let described = CreateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter };
     let ((project, id), facts, now) = (ids.into_inner(), described.facts()?, clock::now());
     let update = async |tx: &mut _| {

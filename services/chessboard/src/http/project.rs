@@ -15,8 +15,8 @@ use crate::app::App;
 use crate::db;
 use crate::db::project::{ProjectFilter, ProjectSort};
 use crate::domain::{
-    Address, Building, City, FileReference, Latitude, Longitude, ManageDevelopers, ManageOwnDeveloper, Project,
-    ProjectClass, ProjectDescription, ProjectFacts, ProjectId, ProjectName, ProjectStatus,
+    Address, Building, City, FileReference, Latitude, Longitude, ManageDevelopers, ManageOwnDeveloper,
+    Project, ProjectClass, ProjectDescription, ProjectFacts, ProjectId, ProjectName, ProjectStatus,
 };
 use crate::error::{DEVELOPER_NOT_FOUND, Error, PROJECT_NOT_FOUND};
 use crate::ops;
@@ -97,7 +97,8 @@ impl CreateProject {
         }
         let Self { name, description, class, city, address, latitude, longitude, cover_file_id } = self;
         let cover_file_id = cover_file_id.map(|file| file.0);
-        let facts = ProjectFacts { name, description, class, city, address, latitude, longitude, cover_file_id };
+        let facts =
+            ProjectFacts { name, description, class, city, address, latitude, longitude, cover_file_id };
         Ok(fields.finish(Some(facts))?)
     }
 }
@@ -206,9 +207,8 @@ pub async fn publish_project(
     body: OptionalJson<Seen>,
 ) -> Result<impl Responder, Error> {
     let (by, version, now) = (permitted.actor.user_id, body.0.version, clock::now());
-    let publish = async |tx: &mut _| {
-        ops::project::publish_project(tx, permitted.granted, by, *id, version, now).await
-    };
+    let publish =
+        async |tx: &mut _| ops::project::publish_project(tx, permitted.granted, by, *id, version, now).await;
     Ok(web::Json(app.db.tx(publish).await?))
 }
 
@@ -244,9 +244,7 @@ pub async fn delete_project(
     id: Path<ProjectId>,
 ) -> Result<HttpResponse, Error> {
     let (by, now) = (permitted.actor.user_id, clock::now());
-    app.db
-        .tx(async |tx| ops::project::delete_project(tx, permitted.granted, by, *id, now).await)
-        .await?;
+    app.db.tx(async |tx| ops::project::delete_project(tx, permitted.granted, by, *id, now).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -264,8 +262,6 @@ pub async fn delete_developers_project(
     ids: Path<(CompanyId, ProjectId)>,
 ) -> Result<HttpResponse, Error> {
     let ((developer, id), by, now) = (ids.into_inner(), permitted.actor.user_id, clock::now());
-    app.db
-        .tx(async |tx| ops::project::delete_developers_project(tx, developer, by, id, now).await)
-        .await?;
+    app.db.tx(async |tx| ops::project::delete_developers_project(tx, developer, by, id, now).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -242,8 +242,7 @@ pub async fn update_property_object(
     let entry = fields.finish(Some(entry))?;
     let ((project, building, object), now) = (ids.into_inner(), clock::now());
     let path = ObjectPath { tenant: permitted.granted, project, building, object };
-    let update = async |tx: &mut _| {
-        ops::property_object::update_property_object(tx, path, version, entry, now).await
-    };
+    let update =
+        async |tx: &mut _| ops::property_object::update_property_object(tx, path, version, entry, now).await;
     Ok(web::Json(app.db.tx(update).await?))
 }

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use values::Invalid;
 use web::{FieldError, Problem};
 
-use super::project::refuse_unseen;
+use super::project::{lock_developer, refuse_unseen};
 use crate::db;
 use crate::db::propagation::Scope;
 use crate::domain::{Above, Building, BuildingFacts, BuildingId, ProjectId, ProjectStatus};
@@ -85,12 +85,7 @@ pub async fn delete_building(
 }
 
 /// A building that is this transaction's to change, of a project that is locked for reading.
-async fn lock(
-    tx: &mut Tx,
-    tenant: CompanyId,
-    project: ProjectId,
-    id: BuildingId,
-) -> Result<Building, Error> {
+async fn lock(tx: &mut Tx, tenant: CompanyId, project: ProjectId, id: BuildingId) -> Result<Building, Error> {
     db::project::lock_for_reading(tx, tenant, project).await?.ok_or(PROJECT_NOT_FOUND)?;
     Ok(db::building::lock(tx, project, id).await?.ok_or(BUILDING_NOT_FOUND)?)
 }
@@ -105,7 +100,7 @@ pub async fn lock_with_objects(
     project: ProjectId,
     id: BuildingId,
 ) -> Result<(Building, Above), Error> {
-    let developer = db::above::lock_developer(tx, tenant).await?;
+    let developer = lock_developer(tx, tenant).await?;
     let project = db::project::lock_for_reading(tx, tenant, project).await?.ok_or(PROJECT_NOT_FOUND)?;
     let building = db::building::lock(tx, project.id, id).await?.ok_or(BUILDING_NOT_FOUND)?;
     let above = Above {
@@ -115,7 +110,8 @@ pub async fn lock_with_objects(
         building_id: id,
         building_name: building.facts.name.clone(),
         is_live: true,
-        is_published: developer == Some(true) && project.status == ProjectStatus::Published,
+        is_published: developer.is_some_and(|developer| developer.is_published())
+            && project.status == ProjectStatus::Published,
     };
     Ok((building, above))
 }

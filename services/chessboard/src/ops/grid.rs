@@ -51,7 +51,11 @@ pub async fn replace_property_objects(
 
 /// # Errors
 /// `VALIDATION_FAILED` of what only the stored building and its objects show.
-fn refuse_misplaced(building: &Building, standing: &[PropertyObject], entries: &[Entry]) -> Result<(), Error> {
+fn refuse_misplaced(
+    building: &Building,
+    standing: &[PropertyObject],
+    entries: &[Entry],
+) -> Result<(), Error> {
     let by_number: HashMap<&ObjectNumber, &PropertyObject> =
         standing.iter().map(|object| (&object.facts.number, object)).collect();
     let errors = entries.iter().enumerate().flat_map(|(at, Entry { facts, status })| {
@@ -59,9 +63,9 @@ fn refuse_misplaced(building: &Building, standing: &[PropertyObject], entries: &
         if !PropertyObject::may_be_sent(by_number.get(&facts.number).copied(), *status) {
             wrong.push(("Status", Invalid::new("given_by_deals")));
         }
-        wrong.into_iter().map(move |(member, invalid)| {
-            FieldError { field: format!("/Objects/{at}/{member}"), invalid }
-        })
+        wrong
+            .into_iter()
+            .map(move |(member, invalid)| FieldError { field: format!("/Objects/{at}/{member}"), invalid })
     });
     // More than that nobody reads.
     let errors: Vec<_> = errors.take(16).collect();

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use crate::db;
 use crate::db::propagation::Scope;
-use crate::domain::{Project, ProjectFacts, ProjectId, ProjectStatus};
+use crate::domain::{Developer, Project, ProjectFacts, ProjectId, ProjectStatus};
 use crate::error::{CONFLICT, DEVELOPER_NOT_FOUND, Error, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD};
 use crate::events::ProjectStatusChanged;
 
@@ -20,7 +20,7 @@ pub async fn create_project(
     facts: ProjectFacts,
     now: OffsetDateTime,
 ) -> Result<Project, Error> {
-    db::above::lock_developer(tx, tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
+    lock_developer(tx, tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
     let project = Project::new(tenant, facts, by, now);
     db::project::insert(tx, &project).await?;
     outbox::append(tx, &ProjectStatusChanged::of(&project, None)).await?;
@@ -66,7 +66,7 @@ pub async fn publish_project(
     now: OffsetDateTime,
 ) -> Result<Project, Error> {
     // INV-PRJ-1: the developer stays as it is until the project is Published.
-    let is_published = db::above::lock_developer(tx, tenant).await? == Some(true);
+    let is_published = lock_developer(tx, tenant).await?.is_some_and(|developer| developer.is_published());
     let mut project = db::project::lock(tx, tenant, id).await?.ok_or(PROJECT_NOT_FOUND)?;
     refuse_unseen(version, project.version)?;
     let from = project.status;
@@ -125,8 +125,14 @@ pub async fn delete_developers_project(
     id: ProjectId,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
-    db::above::lock_developer(tx, developer).await?.ok_or(DEVELOPER_NOT_FOUND)?;
+    lock_developer(tx, developer).await?.ok_or(DEVELOPER_NOT_FOUND)?;
     delete_project(tx, developer, by, id, now).await
+}
+
+/// A developer who is there, and whom nobody changes until the transaction ends.
+pub async fn lock_developer(tx: &mut Tx, id: CompanyId) -> Result<Option<Developer>, Error> {
+    let developer = db::developer::lock_for_reading(tx, id).await?;
+    Ok(developer.filter(|developer| !developer.is_deleted()))
 }
 
 /// Writes a project that was moved or deleted, and tells of it.

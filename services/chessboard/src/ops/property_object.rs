@@ -12,9 +12,7 @@ use super::building::{blame, lock_with_objects};
 use super::project::refuse_unseen;
 use crate::db;
 use crate::db::above::Purpose;
-use crate::domain::{
-    BuildingId, Change, Entry, ProjectId, PropertyObject, PropertyObjectId,
-};
+use crate::domain::{BuildingId, Change, Entry, ProjectId, PropertyObject, PropertyObjectId};
 use crate::error::{Error, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NOT_FOUND};
 use crate::events::PropertyObjectUpserted;
 

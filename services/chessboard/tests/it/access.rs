@@ -5,8 +5,8 @@ use testkit::access::{self, Case};
 use testkit::issuer::Claims;
 
 use crate::{
-    MANAGE, MANAGE_ALL, company, create_developer, create_published_developer, guid, holder, operator, path,
-    profile, read_when, service, tell_company,
+    MANAGE, MANAGE_ALL, company, create_developer, create_published_developer, guid, holder, objects,
+    operator, path, profile, read_when, service, tell_company,
 };
 
 /// Each operation, and what it answers to whom. The organization scope gives nothing on the routes of the platform, the
@@ -29,12 +29,28 @@ const TABLE: &str = "
     withdraw_developer        |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     release_developer         |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_developer_events     |   200    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_projects             |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    create_project            |   403    |   201   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_project               |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    update_project            |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    publish_project           |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    hide_project              |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    delete_project            |   403    |   204   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    delete_developers_project |   204    |   403   |    403    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    create_building           |   403    |   201   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_building              |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    update_building           |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    delete_building           |   403    |   204   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    replace_property_objects  |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    update_property_object    |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
 ";
 
 /// A developer, and a request that concerns them.
 async fn prepare(operation: &str) -> Case {
     let made = operation.split('_').next().unwrap_or_default();
+    let is_below = ["project", "building", "object"].iter().any(|below| operation.contains(below));
     let developer = match (operation, made) {
+        _ if is_below => create_published_developer().await,
         (_, "hide" | "withdraw") => create_published_developer().await,
         (_, "publish") => {
             let id = create_developer().await;
@@ -62,13 +78,20 @@ async fn prepare(operation: &str) -> Case {
             holder(own, &["chessboard.developers.manage@elsewhere", "chessboard.developers"]),
         ],
     );
+    let mut parameters = vec![("developer_id", developer.to_string())];
+    let mut body = match operation {
+        "create_developer" => json!({"CompanyId": developer}),
+        _ if made == "update" => profile(),
+        _ => Value::Null,
+    };
+    if is_below {
+        let (below, sent) = objects::concerned(operation, developer).await;
+        parameters.extend(below);
+        body = sent;
+    }
     Case {
-        parameters: vec![("developer_id", developer.to_string())],
-        body: match operation {
-            "create_developer" => json!({"CompanyId": developer}),
-            _ if made == "update" => profile(),
-            _ => Value::Null,
-        },
+        parameters,
+        body,
         people: vec![
             ("platform", vec![holder(None, &[MANAGE_ALL])]),
             ("manager", vec![holder(own, &[MANAGE])]),

@@ -12,6 +12,16 @@ mod dev_races;
 mod dev_refusals;
 mod dev_sync;
 mod documents;
+mod obj_buildings;
+mod obj_events;
+mod obj_grid;
+mod obj_holds;
+mod obj_projects;
+mod obj_propagation;
+mod obj_races;
+mod obj_refusals;
+mod obj_single;
+mod objects;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,0 +1,231 @@
+//! A whole grid in one request.
+
+use serde_json::{Value, json};
+use testkit::{guid, text};
+
+use crate::objects::{book, draft_house, flat, flats, house, told};
+use crate::{each, list, service, with, without};
+
+/// Grid: upsert by number; what is not listed is removed and comes back under its Id; the same again changes nothing.
+#[tokio::test]
+async fn a_grid_is_what_was_listed_last() {
+    let house = house().await;
+    let (one, two, three) = (flat("1"), flat("2"), flat("3"));
+    assert_eq!(house.grid(&[one.clone(), two.clone()]).await, (2, 0, 0, 0, vec![]));
+    assert_eq!(house.read().await["Version"], 2);
+    let made = house.object("1").await;
+    for (member, value) in one.as_object().unwrap() {
+        assert_eq!(&made[member], value, "{member}");
+    }
+    assert_eq!(
+        (&made["Status"], &made["Version"], &made["HoldDealId"], &made["BuildingId"], &made["TenantId"]),
+        (&json!("Available"), &json!(1), &Value::Null, &json!(house.building), &json!(house.developer))
+    );
+
+    assert_eq!(house.grid(&[one.clone(), two.clone()]).await, (0, 0, 2, 0, vec![]));
+    assert_eq!((house.read().await["Version"].clone(), house.object("1").await), (json!(2), made.clone()));
+
+    let dearer = with(one.clone(), "Price", json!({"AmountMinor": 2, "Currency": "RUB"}));
+    let changed = house.grid(&[with(dearer.clone(), "Status", "Reserved"), three.clone()]).await;
+    assert_eq!(changed, (1, 1, 0, 1, vec![]));
+    let object = house.object("1").await;
+    assert_eq!(
+        (&object["Id"], &object["Version"], &object["Status"]),
+        (&made["Id"], &json!(2), &json!("Reserved"))
+    );
+    assert_eq!(house.objects().await.len(), 2);
+    // A status that is not sent stays.
+    assert_eq!(house.grid(&[dearer, three.clone()]).await, (0, 0, 2, 0, vec![]));
+
+    house.grid(&[three.clone()]).await;
+    assert_eq!(house.grid(&[one, three]).await, (1, 0, 1, 0, vec![]));
+    let back = house.object("1").await;
+    assert_eq!(
+        (&back["Id"], &back["Version"], &back["Status"]),
+        (&made["Id"], &json!(4), &json!("Available"))
+    );
+    assert_eq!((&back["CreatedAt"], &back["Price"]), (&made["CreatedAt"], &made["Price"]));
+
+    assert_eq!(house.grid(&[]).await, (0, 0, 0, 2, vec![]));
+    assert_eq!(house.read().await["Grid"], json!([]));
+}
+
+/// Grid: what a deal holds is left exactly as it is, listed or not; `Kept` are its numbers.
+#[tokio::test]
+async fn what_a_deal_holds_is_kept_as_it_is() {
+    let house = house().await;
+    house.grid(&flats(3)).await;
+    let deal = book(&house, "2").await;
+    let held = house.object("2").await;
+    assert_eq!((&held["Status"], &held["HoldDealId"]), (&json!("Booked"), &json!(deal)));
+    let cheaper = with(flat("2"), "Status", "Available");
+    assert_eq!(house.grid(&[cheaper, flat("1")]).await, (0, 1, 0, 1, vec!["2".to_owned()]));
+    assert_eq!(house.object("2").await, held);
+    assert_eq!(house.grid(&[]).await, (0, 0, 0, 1, vec!["2".to_owned()]));
+    assert_eq!(house.object("2").await, held);
+    // Booked may be sent for what is Booked.
+    assert_eq!(house.grid(&[with(flat("2"), "Status", "Booked")]).await, (0, 0, 0, 0, vec!["2".to_owned()]));
+}
+
+/// The read: sections upwards, floors downwards, by position and then number; no section and no floor without objects.
+#[tokio::test]
+async fn a_grid_is_read_as_it_stands() {
+    let house = draft_house().await;
+    let at = |number: &str, section: i64, floor: i64, position: i64| {
+        with(with(with(flat(number), "Section", section), "Floor", floor), "PositionOnFloor", position)
+    };
+    let listed = [
+        at("b", 1, 2, 1),
+        at("a", 1, 2, 1),
+        at("Z", 1, 2, 2),
+        at("p", 3, -2, 1),
+        at("q", 3, 10, 1000),
+        at("c", 1, 1, 1),
+    ];
+    house.grid(&listed).await;
+    let read = house.read().await;
+    let told: Vec<_> = list(&read["Grid"])
+        .iter()
+        .flat_map(|section| list(&section["Floors"]).iter().map(|floor| (section["Section"].clone(), floor)))
+        .map(|(section, floor)| {
+            let numbers: Vec<_> =
+                each(&floor["Objects"], "Number").iter().map(|number| text(number)).collect();
+            format!("{section} {} {}", floor["Floor"], numbers.join(","))
+        })
+        .collect();
+    assert_eq!(told, ["1 2 a,b,Z", "1 1 c", "3 10 q", "3 -2 p"]);
+}
+
+/// Refusals: what is wrong with one object is told with its place, and nothing of the grid is kept.
+#[tokio::test]
+async fn all_or_nothing_of_a_grid_is_kept() {
+    let house = draft_house().await;
+    house.grid(&flats(2)).await;
+    let before = house.read().await;
+    for (member, value, field, code) in [
+        ("Number", json!(""), "Number", "too_short"),
+        ("Number", json!("x".repeat(33)), "Number", "too_long"),
+        ("Number", json!("1"), "Number", "duplicate"),
+        ("Kind", json!("House"), "Kind", "unknown_value"),
+        ("Section", json!(101), "Section", "out_of_range"),
+        ("Section", json!(4), "Section", "out_of_range"),
+        ("Floor", json!(11), "Floor", "out_of_range"),
+        ("Floor", json!(-11), "Floor", "out_of_range"),
+        ("PositionOnFloor", json!(1001), "PositionOnFloor", "out_of_range"),
+        ("Rooms", json!(0), "Rooms", "out_of_range"),
+        ("Rooms", json!(21), "Rooms", "out_of_range"),
+        ("AreaTotal", json!(0), "AreaTotal", "out_of_bounds"),
+        ("AreaTotal", json!(54.255), "AreaTotal", "too_precise"),
+        ("AreaTotal", json!(1_000_000.01), "AreaTotal", "out_of_bounds"),
+        ("AreaLiving", json!(54.26), "AreaLiving", "out_of_bounds"),
+        ("AreaKitchen", json!(54.26), "AreaKitchen", "out_of_bounds"),
+        ("Finishing", json!(null), "Finishing", "invalid_type"),
+        ("Price", json!({"AmountMinor": 0, "Currency": "RUB"}), "Price/AmountMinor", "out_of_range"),
+        (
+            "Price",
+            json!({"AmountMinor": 1_000_000_000_000_001_i64, "Currency": "RUB"}),
+            "Price/AmountMinor",
+            "out_of_range",
+        ),
+        ("Price", json!({"AmountMinor": 1, "Currency": "USD"}), "Price/Currency", "unknown_value"),
+        ("LayoutFileId", json!("00000000-0000-0000-0000-000000000000"), "LayoutFileId", "empty_id"),
+        ("Status", json!("Booked"), "Status", "given_by_deals"),
+        ("Status", json!("booked"), "Status", "unknown_value"),
+        ("IsStudio", json!(null), "IsStudio", "invalid_type"),
+    ] {
+        let answer = house.send_grid(&[flat("1"), with(flat("9"), member, value)], None).await;
+        answer.expect_refusal("VALIDATION_FAILED", &format!("/Objects/1/{field}"), code);
+    }
+    let parking = with(with(flat("9"), "Kind", "Parking"), "IsStudio", true);
+    let answer = house.send_grid(&[parking], None).await;
+    answer.expect_refusal("VALIDATION_FAILED", "/Objects/0/IsStudio", "not_a_home");
+    for missing in
+        ["Number", "Kind", "Section", "Floor", "PositionOnFloor", "AreaTotal", "Finishing", "Price"]
+    {
+        let answer = house.send_grid(&[without(flat("9"), missing)], None).await;
+        answer.expect_refusal("VALIDATION_FAILED", &format!("/Objects/0/{missing}"), "required");
+    }
+    assert_eq!(house.read().await, before);
+}
+
+/// Fields: what may be left out is null or takes its default; bounds are inclusive.
+#[tokio::test]
+async fn the_least_and_the_most_of_an_object_are_kept() {
+    let house = draft_house().await;
+    let least = json!({
+        "Number": " a ", "Kind": "Parking", "Section": 3, "Floor": -10, "PositionOnFloor": 1000, "AreaTotal": 0.01,
+        "Finishing": "None", "Price": {"AmountMinor": 1_000_000_000_000_000_i64, "Currency": "RUB"},
+    });
+    let most =
+        with(with(with(flat("x"), "AreaTotal", 1_000_000), "AreaLiving", 1_000_000.0), "IsStudio", true);
+    house.grid(&[least, with(most, "Status", "Sold")]).await;
+    let least = house.object(" a ").await;
+    for member in ["Rooms", "AreaLiving", "AreaKitchen", "LayoutFileId", "HoldDealId"] {
+        assert_eq!(least[member], Value::Null, "{member}");
+    }
+    assert_eq!((&least["IsStudio"], &least["AreaTotal"]), (&json!(false), &json!(0.01)));
+    let most = house.object("x").await;
+    assert_eq!((most["AreaLiving"].as_f64(), &most["Status"]), (Some(1_000_000.0), &json!("Sold")));
+}
+
+/// Size: 5,000 objects go in one request, and one more does not; what is above 8 MiB is refused unread.
+#[tokio::test]
+async fn five_thousand_objects_go_in_one_request() {
+    let house = house().await;
+    let all = flats(5000);
+    assert_eq!(house.grid(&all).await, (5000, 0, 0, 0, vec![]));
+    assert_eq!(house.grid(&all).await, (0, 0, 5000, 0, vec![]));
+    let dearer = |object: &Value| with(object.clone(), "Price", json!({"AmountMinor": 7, "Currency": "RUB"}));
+    let changed: Vec<_> = all.iter().map(dearer).collect();
+    let began = std::time::Instant::now();
+    assert_eq!(house.grid(&changed).await, (0, 5000, 0, 0, vec![]));
+    println!("5,000 objects were changed in {:?}", began.elapsed());
+    assert_eq!(house.objects().await.len(), 5000);
+    let answer = house.send_grid(&flats(5001), None).await;
+    answer.expect_refusal("VALIDATION_FAILED", "/Objects", "too_many");
+    let long = json!({"Objects": [], "x": "x".repeat(8 * 1024 * 1024)});
+    house.manager.put(&house.path("/property-objects"), long).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
+    let some = house.id_of("4321").await;
+    let told = told(some, 2).await;
+    assert_eq!(told.iter().map(|told| told["Version"].as_i64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// INV-OBJ-3: each price has its row in the history, in the same write, and rows are never changed.
+#[tokio::test]
+async fn each_price_has_one_row_in_the_history() {
+    let house = house().await;
+    let sql = service().sql().await;
+    let prices = format!(
+        "select count(*) from price_history join property_object on id = property_object_id \
+         where building_id = '{}'",
+        house.building
+    );
+    let count = async || sql.query_one(&prices, &[]).await.unwrap().get::<_, i64>(0);
+    house.grid(&flats(300)).await;
+    assert_eq!(count().await, 300);
+    let mut changed = flats(300);
+    changed[7]["Price"]["AmountMinor"] = json!(3);
+    house.grid(&changed).await;
+    assert_eq!(count().await, 301, "a price that did not change has no row");
+    house.grid(&[]).await;
+    house.grid(&changed).await;
+    assert_eq!(count().await, 301, "what comes back at its price has none either");
+    let refused = sql.batch_execute("update price_history set price = 1").await;
+    assert!(refused.is_err(), "rows are never changed");
+}
+
+/// `Version` of a grid is the building's.
+#[tokio::test]
+async fn a_grid_of_a_version_that_is_gone_is_a_conflict() {
+    let house = draft_house().await;
+    let done = house.send_grid(&flats(1), Some(1)).await.expect(200);
+    assert_eq!((&done["Version"], &done["BuildingId"]), (&json!(2), &json!(house.building)));
+    // The same again, whatever the version.
+    house.send_grid(&flats(0), Some(1)).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
+    let same: Vec<_> = house.objects().await.iter().map(crate::objects::put_of).collect();
+    let done = house.send_grid(&same, Some(1)).await.expect(200);
+    assert_eq!((&done["Unchanged"], &done["Version"]), (&json!(1), &json!(2)));
+    let nowhere = house.project_path(&format!("/buildings/{}/property-objects", guid()));
+    let answer = house.manager.put(&nowhere, json!({"Objects": []})).await;
+    answer.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
+}

@@ -1,0 +1,130 @@
+//! What changes above objects is told of each of them.
+
+use std::process::Stdio;
+
+use serde_json::json;
+use testkit::client::Client;
+use testkit::service::{Running, issuer};
+use testkit::{eventually, guid, text};
+use tokio::process::Command;
+
+use crate::objects::{PROJECTS, building, draft_house, flats, house, project, put_of, told, told_when};
+use crate::{
+    COMPANY_UPSERTED, MANAGE, ME, company, holder, id_of, next, operator, path, publish, service, with,
+};
+
+/// Events: names and statuses above an object are told of it, each with a higher version, and once.
+#[tokio::test]
+async fn what_changed_above_is_told_of_each_object() {
+    let house = draft_house().await;
+    house.grid(&flats(2)).await;
+    let object = house.id_of("1").await;
+    let first = told(object, 1).await[0].clone();
+    assert_eq!(
+        (&first["IsPublic"], &first["ProjectName"], &first["BuildingName"], &first["Status"]),
+        (&json!(false), &json!("Сосны"), &json!("Корпус 1"), &json!("Available"))
+    );
+    publish(house.developer).await;
+    house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
+    told_when(object, "that it is public", |told| told["IsPublic"] == true).await;
+    house.manager.put(&house.project_path(""), with(project(), "Name", "Ели")).await.expect(200);
+    told_when(object, "the project's name", |told| told["ProjectName"] == "Ели").await;
+    house.manager.put(&house.path(""), with(building(), "Name", "Б")).await.expect(200);
+    told_when(object, "the building's name", |told| told["BuildingName"] == "Б").await;
+    operator().post(&path(house.developer, "/hide"), json!({})).await.expect(200);
+    told_when(object, "that it is not public", |told| told["IsPublic"] == false).await;
+    operator().post(&path(house.developer, "/publish"), json!({})).await.expect(200);
+    told_when(object, "that it is public again", |told| told["IsPublic"] == true).await;
+    house.manager.delete(&house.project_path("")).await.expect(204);
+    told_when(object, "that it is gone", |told| told["Status"] == "Unavailable").await;
+    let versions: Vec<_> =
+        told(object, 7).await.iter().map(|told| told["Version"].as_i64().unwrap()).collect();
+    assert_eq!(versions, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+/// Events: what an object tells itself has what is above it by then, and the job adds nothing.
+#[tokio::test]
+async fn what_an_object_told_itself_is_not_told_again() {
+    let house = house().await;
+    house.grid(&flats(2)).await;
+    let (one, two) = (house.object("1").await, house.id_of("2").await);
+    let object = house.id_of("1").await;
+    let sql = service().sql().await;
+    house.manager.put(&house.project_path(""), with(project(), "Name", "Ели")).await.expect(200);
+    let path = house.object_path(object);
+    house.manager.put(&path, with(put_of(&one), "Rooms", 7)).await.expect(200);
+    told_when(two, "the project's name", |told| told["ProjectName"] == "Ели").await;
+    let pending = format!("select 1 from propagation where tenant_id = '{}'", house.developer);
+    eventually("the end of the job", async || {
+        sql.query_opt(&pending, &[]).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    let events = told(object, 2).await;
+    let last = events.last().unwrap();
+    assert_eq!((&last["ProjectName"], &last["Rooms"]), (&json!("Ели"), &json!(7)));
+    assert!(events.len() <= 3, "the rename and the rooms, together or apart: {events:?}");
+}
+
+/// Propagation: more objects than a batch has, of several buildings; a change that was taken back is not told.
+#[tokio::test]
+async fn more_than_a_batch_is_told_and_nothing_twice() {
+    let own = Running::start::<chessboard::Service>(&[
+        ("OBJECT_PROPAGATION_BATCH", "7"),
+        ("OBJECT_PROPAGATION_INTERVAL_MS", "100"),
+    ]);
+    let sql = own.sql().await;
+    let (by, base) = project_of(&own).await;
+    for _ in 0..3 {
+        let made = by.post(&format!("{base}/buildings"), building()).await.expect(201);
+        let path = format!("{base}/buildings/{}/property-objects", text(&made["Id"]));
+        by.put(&path, json!({"Objects": flats(10)})).await.expect(200);
+    }
+    by.put(&base, with(project(), "Name", "Ели")).await.expect(200);
+    let count = async |condition: &str| {
+        let asked = format!("select count(*) from property_object where {condition}");
+        sql.query_one(&asked, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    eventually("all objects", async || {
+        (count("told_project_name = 'Ели' and version = 2").await == 30).then_some(())
+    })
+    .await;
+    eventually("the end of the job", async || {
+        let left = sql.query_one("select count(*) from propagation", &[]).await.unwrap();
+        (left.get::<_, i64>(0) == 0).then_some(())
+    })
+    .await;
+    assert_eq!(count("version = 2").await, 30);
+}
+
+/// A project of a developer's in a service of a test's own: its manager, and its path.
+async fn project_of(own: &Running) -> (Client, String) {
+    let developer = guid();
+    let told = company(developer, "Active", 1);
+    own.bus().publish(COMPANY_UPSERTED, developer, next(), &told).await;
+    let by = own.caller(&holder(Some(developer), &[MANAGE]));
+    eventually("the developer", async || (by.get(ME).await.status == 200).then_some(())).await;
+    let made = by.post(PROJECTS, project()).await.expect(201);
+    (by, format!("{PROJECTS}/{}", text(&made["Id"])))
+}
+
+/// `republish PropertyObject`: each object is told anew as it was told last, under its version, whatever has changed above
+/// it since.
+#[tokio::test]
+async fn objects_are_told_anew_as_they_were_told_last() {
+    let own = Running::start::<chessboard::Service>(&[("OBJECT_PROPAGATION_INTERVAL_MS", "3600000")]);
+    let (by, base) = project_of(&own).await;
+    let made = by.post(&format!("{base}/buildings"), building()).await.expect(201);
+    let building = format!("{base}/buildings/{}", text(&made["Id"]));
+    by.put(&format!("{building}/property-objects"), json!({"Objects": flats(1)})).await.expect(200);
+    let read = by.get(&building).await.expect(200);
+    let object = id_of(&read["Grid"][0]["Floors"][0]["Objects"][0]["Id"]);
+    let first = told(object, 1).await;
+    by.put(&base, with(project(), "Name", "Ели")).await.expect(200);
+    let mut republish = Command::new(env!("CARGO_BIN_EXE_chessboard"));
+    republish.args(["republish", "PropertyObject"]).env("DATABASE_URL", &own.database_url).env("LOG", "off");
+    republish.env("KAFKA_BROKERS", testkit::required("KAFKA_BROKERS").unwrap());
+    republish.env("AUTH_ISSUER", issuer().url());
+    let output = republish.stdin(Stdio::null()).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(told(object, 2).await[1], first[0]);
+}

@@ -1,0 +1,203 @@
+//! What tests of projects, buildings and objects share.
+
+use serde_json::{Value, json};
+use testkit::bus::Published;
+use testkit::client::{Answer, Client};
+use testkit::{eventually, guid, text};
+use uuid::Uuid;
+
+use crate::{create_developer, create_published_developer, id_of, list, manager, next, service, with};
+
+pub const PROJECTS: &str = "/api/v1/developers/projects";
+pub const PROJECT_CHANGED: &str = "platform.chessboard.project-status-changed.v1";
+pub const OBJECT_UPSERTED: &str = "platform.chessboard.property-object-upserted.v1";
+
+pub const BOOKED: &str = "platform.crm.booking-created.v1";
+pub const EXPIRED: &str = "platform.crm.booking-expired.v1";
+pub const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
+pub const COMPLETED: &str = "platform.crm.deal-completed.v1";
+
+/// A body that describes a project.
+pub fn project() -> Value {
+    json!({
+        "Name": "Сосны", "Description": "У леса", "Class": "Comfort", "City": "Казань", "Address": "ул. Мира, 1",
+        "Latitude": 55.796127, "Longitude": 49.106414, "CoverFileId": guid(),
+    })
+}
+
+/// A body that describes a building of three sections and ten floors.
+pub fn building() -> Value {
+    json!({
+        "Name": "Корпус 1", "SectionsCount": 3, "FloorsTotal": 10, "State": "UnderConstruction", "ReadyYear": 2027,
+        "ReadyQuarter": 2,
+    })
+}
+
+/// A flat as a grid lists it.
+pub fn flat(number: &str) -> Value {
+    json!({
+        "Number": number, "Kind": "Flat", "Section": 1, "Floor": 1, "PositionOnFloor": 1, "Rooms": 2,
+        "IsStudio": false, "AreaTotal": 54.25, "AreaLiving": 30.5, "AreaKitchen": 10, "Finishing": "PreFinish",
+        "Price": {"AmountMinor": 1_250_000_000, "Currency": "RUB"}, "LayoutFileId": guid(),
+    })
+}
+
+/// So many flats, numbered from 1.
+pub fn flats(count: usize) -> Vec<Value> {
+    (1..=count).map(|number| flat(&number.to_string())).collect()
+}
+
+/// A building of a developer.
+#[derive(Clone)]
+pub struct House {
+    pub developer: Uuid,
+    pub manager: Client,
+    pub project: Uuid,
+    pub building: Uuid,
+}
+
+/// A building in a Published project of a Published developer.
+pub async fn house() -> House {
+    let house = hidden_house(create_published_developer().await).await;
+    house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
+    house
+}
+
+/// One in a project that is not published, of a developer who is not.
+pub async fn draft_house() -> House {
+    hidden_house(create_developer().await).await
+}
+
+async fn hidden_house(developer: Uuid) -> House {
+    let manager = manager(developer);
+    let project = id_of(&manager.post(PROJECTS, project()).await.expect(201)["Id"]);
+    let path = format!("{PROJECTS}/{project}/buildings");
+    let building = id_of(&manager.post(&path, building()).await.expect(201)["Id"]);
+    House { developer, manager, project, building }
+}
+
+/// What an operation on a house of this developer, of one object, is asked with: ids for its path, and a body.
+pub async fn concerned(operation: &str, developer: Uuid) -> (Vec<(&'static str, String)>, Value) {
+    let house = hidden_house(developer).await;
+    if operation == "hide_project" {
+        house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
+    }
+    house.grid(&flats(1)).await;
+    let ids = vec![
+        ("project_id", house.project.to_string()),
+        ("building_id", house.building.to_string()),
+        ("property_object_id", house.id_of("1").await.to_string()),
+    ];
+    let body = match operation {
+        "create_project" | "update_project" => project(),
+        "create_building" | "update_building" => building(),
+        "replace_property_objects" => json!({"Objects": flats(2)}),
+        "update_property_object" => flat("1"),
+        _ => Value::Null,
+    };
+    (ids, body)
+}
+
+impl House {
+    pub fn project_path(&self, below: &str) -> String {
+        format!("{PROJECTS}/{}{below}", self.project)
+    }
+
+    pub fn path(&self, below: &str) -> String {
+        self.project_path(&format!("/buildings/{}{below}", self.building))
+    }
+
+    pub fn object_path(&self, object: Uuid) -> String {
+        self.path(&format!("/property-objects/{object}"))
+    }
+
+    pub async fn send_grid(&self, objects: &[Value], version: Option<i64>) -> Answer {
+        let body = json!({"Objects": objects, "Version": version});
+        self.manager.put(&self.path("/property-objects"), body).await
+    }
+
+    /// Replaces the grid, and answers what that did: created, updated, unchanged, removed, and the numbers kept.
+    pub async fn grid(&self, objects: &[Value]) -> (i64, i64, i64, i64, Vec<String>) {
+        let done = self.send_grid(objects, None).await.expect(200);
+        let count = |member: &str| done[member].as_i64().unwrap();
+        let kept = list(&done["Kept"]).iter().map(|number| text(number).to_owned()).collect();
+        (count("Created"), count("Updated"), count("Unchanged"), count("Removed"), kept)
+    }
+
+    pub async fn read(&self) -> Value {
+        self.manager.get(&self.path("")).await.expect(200)
+    }
+
+    /// Its live objects, as they stand.
+    pub async fn objects(&self) -> Vec<Value> {
+        let read = self.read().await;
+        let sections = list(&read["Grid"]).iter().flat_map(|section| list(&section["Floors"]));
+        sections.flat_map(|floor| list(&floor["Objects"]).to_vec()).collect()
+    }
+
+    /// The live object of this number.
+    pub async fn object(&self, number: &str) -> Value {
+        let objects = self.objects().await;
+        objects.into_iter().find(|object| object["Number"] == number).expect("an object")
+    }
+
+    pub async fn id_of(&self, number: &str) -> Uuid {
+        id_of(&self.object(number).await["Id"])
+    }
+}
+
+/// A body that puts an object as it is.
+pub fn put_of(object: &Value) -> Value {
+    with(object.clone(), "Version", Value::Null)
+}
+
+/// Has CRM tell of a deal.
+pub async fn tell_deal(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) -> i64 {
+    let told = json!({
+        "BookingId": guid(), "DealId": deal, "TenantId": guid(), "PropertyObjectId": object, "ClientUserId": guid(),
+        "ExpiresAt": at, "CreatedAt": at, "ExpiredAt": at, "CancelledByUserId": guid(), "CancelReason": "x",
+        "CancelledAt": at, "AgentUserId": null, "Amount": {"AmountMinor": 1, "Currency": "RUB"},
+        "CompletedAt": at, "RowVersion": row_version,
+    });
+    let sequence = next();
+    service().bus().publish(topic, deal, sequence, &told).await;
+    sequence
+}
+
+/// The same, and waits until it has been taken, whatever that changed.
+pub async fn have_taken(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) {
+    let (sequence, key) = (tell_deal(topic, deal, object, row_version, at).await, deal.to_string());
+    let sql = service().sql().await;
+    eventually("the message", async || {
+        let seen = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
+        sql.query_opt(seen, &[&topic, &key, &sequence]).await.unwrap().map(drop)
+    })
+    .await;
+}
+
+/// Has a deal book an object.
+pub async fn book(house: &House, number: &str) -> Uuid {
+    let (deal, object) = (guid(), house.id_of(number).await);
+    have_taken(BOOKED, deal, object, 1, "2026-11-22T10:00:00Z").await;
+    deal
+}
+
+/// What others have been told of an object, in order, once so many events have come.
+pub async fn told(object: Uuid, count: usize) -> Vec<Value> {
+    let events = || -> Vec<Published> {
+        let events = service().bus().events(&object).into_iter();
+        events.filter(|event| event.topic == OBJECT_UPSERTED).collect()
+    };
+    eventually("the events", async || (events().len() >= count).then_some(())).await;
+    events().into_iter().map(|event| event.payload).collect()
+}
+
+/// What was told of an object last, once it is as it should be.
+pub async fn told_when(object: Uuid, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    eventually(what, async || {
+        let events = service().bus().events(&object).into_iter();
+        let last = events.filter(|event| event.topic == OBJECT_UPSERTED).last()?;
+        Some(last.payload).filter(|payload| is_so(payload))
+    })
+    .await
+}
