@@ -1,9 +1,16 @@
 //! Deals hold objects and let them go, in whatever order Kafka delivers what CRM tells.
 
-use serde_json::{Value, json};
-use testkit::guid;
+use std::collections::BTreeMap;
 
-use crate::objects::{BOOKED, CANCELLED, COMPLETED, EXPIRED, book, flats, have_taken, house, put_of, told};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use testkit::{eventually, guid};
+
+use crate::objects::{
+    BOOKED, CANCELLED, COMPLETED, EXPIRED, book, flats, have_taken, house, put_of, tell_deal, told,
+};
 use crate::{dead_letter, next, service, with};
 
 /// What a deal may tell, by row version: `created_at` of hour `h` where it books.
@@ -132,4 +139,50 @@ async fn a_put_of_a_held_object_gives_it_no_status() {
     house.manager.put(&path, with(put_of(&held), "Rooms", 4)).await.expect(200);
     have_taken(CANCELLED, deal, house.id_of("1").await, 2, "2026-11-22T10:00:00Z").await;
     assert_eq!(house.object("1").await["Status"], "Unavailable");
+}
+
+/// Deals, of any history that Kafka may deliver side by side: each deal has the claim of its newest event, and the object
+/// follows from the claims.
+#[tokio::test]
+async fn an_object_is_what_the_newest_events_of_its_deals_say() {
+    const TOPICS: [(&str, u8); 4] = [(BOOKED, 0), (EXPIRED, 1), (CANCELLED, 1), (COMPLETED, 2)];
+    let histories = prop::collection::vec((0_usize..3, 0_usize..4, 1_i64..5, 0_u8..24), 1..9);
+    let mut runner = TestRunner::default();
+    let house = house().await;
+    house.grid(&flats(20)).await;
+    let sql = service().sql().await;
+    for number in 1..=20 {
+        let history = histories.new_tree(&mut runner).unwrap().current();
+        let (number, deals) = (number.to_string(), [guid(), guid(), guid()]);
+        let object = house.id_of(&number).await;
+        let mut newest = BTreeMap::new();
+        let mut sent = Vec::new();
+        for &(deal, topic, row_version, hour) in &history {
+            let (topic, rank) = TOPICS[topic];
+            // Of one deal and version an event of a kind is there once.
+            if newest.contains_key(&(deal, row_version, rank)) {
+                continue;
+            }
+            newest.insert((deal, row_version, rank), hour);
+            let at = format!("2026-11-22T{hour:02}:00:00Z");
+            let sequence = tell_deal(topic, deals[deal], object, row_version, &at).await;
+            sent.push((topic, deals[deal].to_string(), sequence));
+        }
+        eventually("all that was told", async || {
+            for (topic, key, sequence) in &sent {
+                let seen = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
+                sql.query_opt(seen, &[topic, key, sequence]).await.unwrap()?;
+            }
+            Some(())
+        })
+        .await;
+        let of_deal = |deal| newest.range((deal, 0, 0)..(deal + 1, 0, 0)).next_back();
+        let claims = (0..3).filter_map(of_deal).filter(|((.., rank), _)| *rank != 1);
+        let holder = claims.max_by_key(|((deal, _, rank), hour)| (*rank, **hour, deals[*deal]));
+        let expected = holder.map_or((json!("Available"), Value::Null), |((deal, _, rank), _)| {
+            (json!(if *rank == 2 { "Sold" } else { "Booked" }), json!(deals[*deal]))
+        });
+        let object = house.object(&number).await;
+        assert_eq!((object["Status"].clone(), object["HoldDealId"].clone()), expected, "{history:?}");
+    }
 }

@@ -65,11 +65,11 @@ async fn what_an_object_told_itself_is_not_told_again() {
     assert!(events.len() <= 3, "the rename and the rooms, together or apart: {events:?}");
 }
 
-/// Propagation: more objects than a batch has, of several buildings; a change that was taken back is not told.
+/// Propagation: more objects than a batch has, and more than a run of the job has time for, of several buildings.
 #[tokio::test]
 async fn more_than_a_batch_is_told_and_nothing_twice() {
     let own = Running::start::<chessboard::Service>(&[
-        ("OBJECT_PROPAGATION_BATCH", "7"),
+        ("OBJECT_PROPAGATION_BATCH", "2"),
         ("OBJECT_PROPAGATION_INTERVAL_MS", "100"),
     ]);
     let sql = own.sql().await;
@@ -77,7 +77,7 @@ async fn more_than_a_batch_is_told_and_nothing_twice() {
     for _ in 0..3 {
         let made = by.post(&format!("{base}/buildings"), building()).await.expect(201);
         let path = format!("{base}/buildings/{}/property-objects", text(&made["Id"]));
-        by.put(&path, json!({"Objects": flats(10)})).await.expect(200);
+        by.put(&path, json!({"Objects": flats(200)})).await.expect(200);
     }
     by.put(&base, with(project(), "Name", "Ели")).await.expect(200);
     let count = async |condition: &str| {
@@ -85,7 +85,7 @@ async fn more_than_a_batch_is_told_and_nothing_twice() {
         sql.query_one(&asked, &[]).await.unwrap().get::<_, i64>(0)
     };
     eventually("all objects", async || {
-        (count("told_project_name = 'Ели' and version = 2").await == 30).then_some(())
+        (count("told_project_name = 'Ели' and version = 2").await == 600).then_some(())
     })
     .await;
     eventually("the end of the job", async || {
@@ -93,7 +93,7 @@ async fn more_than_a_batch_is_told_and_nothing_twice() {
         (left.get::<_, i64>(0) == 0).then_some(())
     })
     .await;
-    assert_eq!(count("version = 2").await, 30);
+    assert_eq!(count("version = 2").await, 600);
 }
 
 /// A project of a developer's in a service of a test's own: its manager, and its path.
