@@ -13,7 +13,7 @@ use super::above::Place;
 use super::propagation::{Propagation, Scope};
 use super::schema::property_object;
 use crate::domain::{
-    BuildingId, BuildingName, DealId, FileId, Finishing, Floor, ObjectKind, ObjectNumber, ObjectStatus,
+    Area, BuildingId, BuildingName, DealId, FileId, Finishing, Floor, ObjectKind, ObjectNumber, ObjectStatus,
     Position, ProjectId, ProjectName, PropertyObject, PropertyObjectId, Rooms, Section,
 };
 use crate::error::{Error, PROPERTY_OBJECT_NUMBER_TAKEN};
@@ -186,8 +186,8 @@ impl<'o> Row<'o> {
             rooms: facts.rooms,
             is_studio: facts.is_studio,
             area_total: facts.area_total.units(),
-            area_living: facts.area_living.map(|area| area.units()),
-            area_kitchen: facts.area_kitchen.map(|area| area.units()),
+            area_living: facts.area_living.map(Area::units),
+            area_kitchen: facts.area_kitchen.map(Area::units),
             finishing: facts.finishing,
             price: facts.price.amount_minor.get(),
             currency: facts.price.currency,

@@ -174,9 +174,9 @@ mod tests {
             let after = replaced.changes[0].after.clone();
             (after.status, after.hold_deal_id, after.own_status)
         };
-        let (none, held) = (HashMap::new(), HashMap::from([(object.id, hold)]));
-        assert_eq!(back(None, &none), (ObjectStatus::Available, None, ObjectStatus::Available));
-        assert_eq!(back(Some(ObjectStatus::Sold), &none), (ObjectStatus::Sold, None, ObjectStatus::Sold));
+        let (free, held) = (HashMap::new(), HashMap::from([(object.id, hold)]));
+        assert_eq!(back(None, &free), (ObjectStatus::Available, None, ObjectStatus::Available));
+        assert_eq!(back(Some(ObjectStatus::Sold), &free), (ObjectStatus::Sold, None, ObjectStatus::Sold));
         assert_eq!(
             back(Some(ObjectStatus::Reserved), &held),
             (ObjectStatus::Sold, Some(hold.deal_id), ObjectStatus::Reserved)

@@ -80,13 +80,13 @@ async fn a_project_moves_as_the_table_says_and_tells_of_it() {
     eventually("the events", async || (told().len() >= 5).then_some(())).await;
     let events = told();
     let moves: Vec<_> = events.iter().map(|event| (event.topic.as_str(), &event.payload)).collect();
-    let moved = |from: Value, to: Value, version: i64, at: &Value| json!({"ProjectId": id, "TenantId": developer, "From": from, "To": to, "Version": version, "ChangedAt": at});
+    let change = |from: Value, to: Value, version: i64, at: &Value| json!({"ProjectId": id, "TenantId": developer, "From": from, "To": to, "Version": version, "ChangedAt": at});
     assert_eq!(moves.len(), 5);
     assert!(moves.iter().all(|(topic, _)| *topic == PROJECT_CHANGED));
     assert_eq!(moves[0].1["From"], Value::Null);
-    assert_eq!(*moves[1].1, moved(json!("Draft"), json!("Published"), 2, &first["UpdatedAt"]));
-    assert_eq!(*moves[2].1, moved(json!("Published"), json!("Hidden"), 3, &hidden["UpdatedAt"]));
-    assert_eq!(*moves[4].1, moved(json!("Published"), Value::Null, 5, &moves[4].1["ChangedAt"]));
+    assert_eq!(*moves[1].1, change(json!("Draft"), json!("Published"), 2, &first["UpdatedAt"]));
+    assert_eq!(*moves[2].1, change(json!("Published"), json!("Hidden"), 3, &hidden["UpdatedAt"]));
+    assert_eq!(*moves[4].1, change(json!("Published"), Value::Null, 5, &moves[4].1["ChangedAt"]));
 }
 
 /// Deleting takes buildings and objects along, and no object that a deal holds.

@@ -21,7 +21,7 @@ pub const COMPLETED: &str = "platform.crm.deal-completed.v1";
 pub fn project() -> Value {
     json!({
         "Name": "Сосны", "Description": "У леса", "Class": "Comfort", "City": "Казань", "Address": "ул. Мира, 1",
-        "Latitude": 55.796127, "Longitude": 49.106414, "CoverFileId": guid(),
+        "Latitude": 55.796_127, "Longitude": 49.106_414, "CoverFileId": guid(),
     })
 }
 
