@@ -157,8 +157,9 @@ const IN_CITY: &str = "($8::text is null or project.lower_city = $8)";
 const OF_CLASS: &str = "($9::text[] is null or project.class = any ($9))";
 
 /// Whether a project has a home with so many rooms that fits. All numbers of rooms are named, where none are asked
-/// for: so each is looked up in the index by its prices, where else all prices of a project were gone through.
-const FITTING: &str = "exists (select from property_object as home join building on building.id = home.building_id \
+/// for: so each is looked up in the index by its prices, where else all prices of a project were gone through. A value and not
+/// an `exists`, which the planner would make a join with all homes of.
+const FITTING: &str = "(select true from property_object as home join building on building.id = home.building_id \
     where home.project_id = project.id and home.removed_at is null and home.status = 'Available' \
     and home.kind in ('Flat', 'Apartment') and home.price >= coalesce($11, 0) \
     and home.price < coalesce($12, 9223372036854775807) \
@@ -234,7 +235,7 @@ pub async fn search(
         ),
     };
     let homes = match (filter.is_of_homes(), filter.ready_before) {
-        (true, _) => format!("{FITTING} and home.rooms_asked = any ({ROOMS}))"),
+        (true, _) => format!("{FITTING} and home.rooms_asked = any ({ROOMS}) limit 1)"),
         (false, Some(_)) => READY.to_owned(),
         (false, None) => "true".to_owned(),
     };
@@ -394,7 +395,7 @@ pub async fn facets(
     currency: Currency,
 ) -> Result<Facets, ::db::Error> {
     let fitting = if filter.is_of_prices() {
-        format!("{FITTING} and home.rooms_asked = offered.rooms)")
+        format!("{FITTING} and home.rooms_asked = project.rooms limit 1)")
     } else {
         "true".to_owned()
     };
@@ -416,11 +417,11 @@ pub async fn facets(
                     where building.deleted_at is null group by building.project_id \
                 ) as figures on figures.project_id = project.id \
             where {SHOWN} and {NARROWED} \
-        ), offered as ( \
+        ), offered as materialized ( \
             select project.id, rooms.rooms from candidate as project, generate_series(-1, 20) as rooms (rooms) \
-            where project.offer_bits & 1 << (rooms.rooms + 22) % 22 <> 0 \
+            where project.offer_bits & (1 << (rooms.rooms + 22) % 22) <> 0 \
         ), fitting as materialized ( \
-            select project.id, offered.rooms from offered join candidate as project on project.id = offered.id where {fitting} \
+            select project.id, project.rooms from offered as project where {fitting} \
         ), found as materialized ( \
             select project.*, {is_found} as is_found from candidate as project \
         ) \
