@@ -13,7 +13,7 @@ use crate::service::{Running, issuer};
 
 /// A request that succeeds when the right one makes it, and the people who make it.
 pub struct Case {
-    /// What stands in the path, by the document's names.
+    /// What stands in the path, by the document's names, and in the query, whose members begin with a capital.
     pub parameters: Vec<(&'static str, String)>,
     /// `null` for none.
     pub body: Value,
@@ -124,11 +124,14 @@ impl Operation {
             (false, Some(token)) => service.bearer(token),
             (false, None) => service.guest(),
         };
-        let values = case.parameters.iter();
-        let path =
-            values.fold(self.path.clone(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
+        let (query, values): (Vec<_>, Vec<_>) =
+            case.parameters.iter().partition(|(name, _)| name.starts_with(char::is_uppercase));
+        let path = values
+            .iter()
+            .fold(self.path.clone(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
         assert!(!path.contains('{'), "{}: the case lacks a parameter of {path}", self.id);
-        caller.request(self.method.clone(), &path)
+        let query: Vec<_> = query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        caller.request(self.method.clone(), &format!("{path}?{}", query.join("&")))
     }
 
     async fn call(&self, service: &Running, token: Option<&str>, case: &Case) -> Answer {

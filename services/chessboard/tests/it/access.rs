@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use testkit::access::{self, Case};
 use testkit::issuer::Claims;
 
+use crate::catalog_fill;
 use crate::{
     MANAGE, MANAGE_ALL, company, create_developer, create_published_developer, guid, holder, objects,
     operator, path, profile, read_when, service, tell_company,
@@ -43,12 +44,23 @@ const TABLE: &str = "
     delete_building           |   403    |   204   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     replace_property_objects  |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     update_property_object    |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_catalog_developers   |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    get_catalog_developer     |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    list_catalog_projects     |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    get_catalog_facets        |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    get_catalog_project       |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    get_catalog_building      |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    search_catalog_objects    |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    get_catalog_object        |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
+    get_catalog_price_history |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
 ";
 
 /// A developer, and a request that concerns them.
 async fn prepare(operation: &str) -> Case {
     let made = operation.split('_').next().unwrap_or_default();
-    let is_below = ["project", "building", "object"].iter().any(|below| operation.contains(below));
+    let is_catalog = operation.contains("catalog");
+    let is_below =
+        !is_catalog && ["project", "building", "object"].iter().any(|below| operation.contains(below));
     let developer = match (operation, made) {
         _ if is_below => create_published_developer().await,
         (_, "hide" | "withdraw") => create_published_developer().await,
@@ -88,6 +100,17 @@ async fn prepare(operation: &str) -> Case {
         let (below, sent) = objects::concerned(operation, developer).await;
         parameters.extend(below);
         body = sent;
+    }
+    if is_catalog {
+        let shown = catalog_fill::one_with_an_object();
+        shown.fill(service()).await;
+        parameters = vec![
+            ("developer_id", shown.developers[0].id.to_string()),
+            ("project_id", shown.projects[0].id.to_string()),
+            ("building_id", shown.buildings[0].id.to_string()),
+            ("property_object_id", shown.objects[0].id.to_string()),
+            ("ProjectId", shown.projects[0].id.to_string()),
+        ];
     }
     Case {
         parameters,

@@ -3,6 +3,18 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
 mod access;
+mod cat_cards;
+mod cat_facets;
+mod cat_filters;
+mod cat_grid;
+mod cat_guests;
+mod cat_history;
+mod cat_lists;
+mod cat_model;
+mod cat_privacy;
+mod cat_search;
+mod cat_withheld;
+mod catalog_fill;
 mod dev_log;
 mod dev_moves;
 mod dev_orders;

@@ -1,0 +1,104 @@
+//! The facets of a search of projects.
+
+use serde_json::{Value, json};
+
+use crate::cat_lists::{PROJECTS, encoded};
+use crate::catalog_fill::{Building, Catalog, Object, Project, one};
+use crate::{list, service, text};
+
+async fn facets(catalog: &Catalog, filter: &str) -> Value {
+    let developer = catalog.developers[0].id;
+    let path = format!("{PROJECTS}/facets?DeveloperId={developer}&{filter}");
+    service().guest().get(&path).await.expect(200)
+}
+
+/// `name count, …` of a list of facets.
+fn counts(list_of: &Value, member: &str) -> String {
+    let one =
+        |facet: &Value| format!("{} {}", facet[member].to_string().trim_matches('"'), facet["ProjectsCount"]);
+    list(list_of).iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn catalog() -> Catalog {
+    let mut catalog = one();
+    catalog.projects.clear();
+    catalog.buildings.clear();
+    for (name, city, class, homes) in [
+        ("a", "Казань", "Elite", vec![(Some(1), 100), (Some(0), 300)]),
+        ("b", "казань", "Comfort", vec![(Some(2), 200), (None, 50)]),
+        ("c", "Казань", "Comfort", vec![]),
+        ("d", "Пермь", "Elite", vec![(Some(1), 900)]),
+    ] {
+        let project = Project { city: city.to_owned(), class, ..Project::new(&catalog.developers[0], name) };
+        let building = Building {
+            state: if name == "d" { "Commissioned" } else { "Planned" },
+            ..Building::new(&project, "1")
+        };
+        for (number, (rooms, price)) in homes.into_iter().enumerate() {
+            catalog.objects.push(Object {
+                rooms: rooms.filter(|rooms| *rooms > 0),
+                is_studio: rooms == Some(0),
+                ..Object::new(&building, &number.to_string()).at(price)
+            });
+        }
+        catalog.objects.push(Object { kind: "Parking", rooms: None, ..Object::new(&building, "P").at(1) });
+        catalog.projects.push(project);
+        catalog.buildings.push(building);
+    }
+    catalog
+}
+
+/// Facets: each list leaves its own filter out, so that a choice can be widened; the count and the prices do not.
+#[tokio::test]
+async fn each_list_leaves_its_own_filter_out() {
+    let catalog = catalog();
+    catalog.fill(service()).await;
+    let kazan = format!("City={}", encoded("КАЗАНЬ"));
+    for (filter, total, prices, cities, classes, rooms) in [
+        ("", 4, (50, 900), "Казань 3, Пермь 1", "Comfort 2, Elite 2", "0 1, 1 2, 2 1"),
+        (kazan.as_str(), 3, (50, 300), "Казань 3, Пермь 1", "Comfort 2, Elite 1", "0 1, 1 1, 2 1"),
+        ("Class=Elite", 2, (100, 900), "Казань 1, Пермь 1", "Comfort 2, Elite 2", "0 1, 1 2"),
+        ("Rooms=1", 2, (100, 900), "Казань 1, Пермь 1", "Elite 2", "0 1, 1 2, 2 1"),
+        ("Rooms=1&PriceTo=500", 1, (100, 300), "Казань 1", "Elite 1", "0 1, 1 1, 2 1"),
+        ("PriceFrom=200", 3, (50, 900), "Казань 2, Пермь 1", "Comfort 1, Elite 2", "0 1, 1 1, 2 1"),
+        ("PriceTo=60", 1, (50, 200), "казань 1", "Comfort 1", ""),
+        ("ReadyBefore=2020-01-01", 1, (900, 900), "Пермь 1", "Elite 1", "1 1"),
+        ("ReadyBefore=2020-01-01&Rooms=0", 0, (0, 0), "", "", "1 1"),
+        ("Query=d", 1, (900, 900), "Пермь 1", "Elite 1", "1 1"),
+        ("Class=Business", 0, (0, 0), "", "Comfort 2, Elite 2", ""),
+    ] {
+        let facets = facets(&catalog, filter).await;
+        let price = |member: &str| facets[member]["AmountMinor"].as_i64().unwrap_or_default();
+        assert_eq!(facets["TotalCount"], total, "{filter}");
+        assert_eq!((price("PriceMin"), price("PriceMax")), prices, "{filter}");
+        assert_eq!(counts(&facets["Cities"], "City"), cities, "{filter}");
+        assert_eq!(counts(&facets["Classes"], "Class"), classes, "{filter}");
+        assert_eq!(counts(&facets["Rooms"], "Rooms"), rooms, "{filter}");
+    }
+    let none = facets(&catalog, "Query=nothing").await;
+    let empty = json!({"TotalCount": 0, "PriceMin": null, "PriceMax": null, "Cities": [], "Classes": [], "Rooms": []});
+    assert_eq!(none, empty);
+}
+
+/// Facets: the hundred cities with most projects.
+#[tokio::test]
+async fn a_hundred_cities_are_told() {
+    let mut catalog = one();
+    let developer = catalog.developers[0].clone();
+    catalog.buildings.clear();
+    catalog.projects = (0..105)
+        .flat_map(|city| {
+            let project = Project { city: format!("City {city:03}"), ..Project::new(&developer, "x") };
+            let times = if city >= 90 { 2 } else { 1 };
+            (0..times).map(move |_| Project { id: testkit::guid(), ..project.clone() })
+        })
+        .collect();
+    catalog.fill(service()).await;
+    let facets = facets(&catalog, "").await;
+    let cities: Vec<_> = list(&facets["Cities"]).iter().map(|city| text(&city["City"])).collect();
+    assert_eq!(
+        (cities.len(), cities[0], cities[14], cities[15], cities[99]),
+        (100, "City 090", "City 104", "City 000", "City 084")
+    );
+    assert_eq!(facets["TotalCount"], 120);
+}

@@ -1,0 +1,257 @@
+//! The search of objects: within one project or developer, walked by cursors.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use testkit::client::Client;
+use uuid::Uuid;
+
+use crate::cat_lists::OBJECTS;
+use crate::catalog_fill::{Building, Catalog, Object, Project, change, one};
+use crate::{each, list, service, text};
+
+async fn numbers(guest: &Client, query: &str) -> Vec<String> {
+    let page = guest.get(&format!("{OBJECTS}?{query}")).await.expect(200);
+    assert_eq!(page["NextCursor"], json!(null), "{query}");
+    let mut numbers: Vec<_> =
+        each(&page["Items"], "Number").into_iter().map(|number| text(number).to_owned()).collect();
+    numbers.sort();
+    numbers
+}
+
+/// Every filter, alone and together; Available unless said otherwise; bounds as they are told.
+#[tokio::test]
+async fn objects_are_filtered() {
+    let mut catalog = one();
+    let second = Building::new(&catalog.projects[0], "Корпус 2");
+    let object = |number: &str| Object::new(&catalog.buildings[0], number);
+    let objects = vec![
+        Object { area: 4_000, floor: 1, ..object("a").at(100) },
+        Object {
+            rooms: Some(2),
+            area: 5_050,
+            floor: 5,
+            finishing: "Finished",
+            kind: "Apartment",
+            ..object("b").at(200)
+        },
+        Object { rooms: Some(2), is_studio: true, area: 6_000, floor: 9, ..object("c").at(300) },
+        Object { status: "Sold", ..object("d").at(400) },
+        Object { status: "Reserved", kind: "Parking", rooms: None, ..object("e").at(500) },
+        Object { number: "f".to_owned(), floor: -1, ..Object::new(&second, "f").at(600) },
+        Object { is_removed: true, ..object("g") },
+    ];
+    catalog.objects = objects;
+    catalog.buildings.push(second);
+    catalog.fill(service()).await;
+    let (project, developer) = (catalog.projects[0].id, catalog.developers[0].id);
+    let guest = service().guest();
+    for (filter, found) in [
+        ("", vec!["a", "b", "c", "f"]),
+        ("Status=Sold", vec!["d"]),
+        ("Status=Sold,Reserved,Available", vec!["a", "b", "c", "d", "e", "f"]),
+        ("Kind=Apartment", vec!["b"]),
+        ("Kind=Flat,Parking", vec!["a", "c", "f"]),
+        ("Rooms=0", vec!["c"]),
+        ("Rooms=1,2", vec!["a", "b", "f"]),
+        ("Finishing=Finished,Furnished", vec!["b"]),
+        ("PriceFrom=200&PriceTo=300", vec!["b"]),
+        ("PriceFrom=300", vec!["c", "f"]),
+        ("AreaMin=50.5&AreaMax=60", vec!["b", "c"]),
+        ("AreaMax=40.00", vec!["a"]),
+        ("AreaMin=50.51&AreaMax=50.51", vec![]),
+        ("FloorMin=5&FloorMax=9", vec!["b", "c"]),
+        ("FloorMax=-1", vec!["f"]),
+        ("Kind=Flat&Rooms=0&Finishing=None&PriceFrom=300&AreaMin=60&FloorMin=9", vec!["c"]),
+    ] {
+        for within in [
+            format!("ProjectId={project}"),
+            format!("DeveloperId={developer}"),
+            format!("ProjectId={project}&DeveloperId={developer}"),
+        ] {
+            let found_there = numbers(&guest, &format!("{within}&{filter}")).await;
+            assert_eq!(found_there, found, "{within}&{filter}");
+        }
+    }
+    let second = catalog.buildings[1].id;
+    assert_eq!(numbers(&guest, &format!("ProjectId={project}&BuildingId={second}")).await, ["f"]);
+    for none in [
+        format!("ProjectId={}", testkit::guid()),
+        format!("ProjectId={project}&DeveloperId={}", testkit::guid()),
+        format!("DeveloperId={developer}&BuildingId={}", testkit::guid()),
+    ] {
+        assert_eq!(numbers(&guest, &none).await, [""; 0], "{none}");
+    }
+}
+
+#[tokio::test]
+async fn faulty_searches_are_refused() {
+    let guest = service().guest();
+    let project = testkit::guid();
+    for query in ["", "BuildingId=0198f000-0000-7000-8000-000000000001", "Status=Sold"] {
+        guest.get(&format!("{OBJECTS}?{query}")).await.expect_refusal(
+            "VALIDATION_FAILED",
+            "/ProjectId",
+            "required",
+        );
+    }
+    for (query, field, code) in [
+        ("Kind=flat", "/Kind", "unknown_value"),
+        ("Status=", "/Status", "unknown_value"),
+        ("Rooms=21", "/Rooms", "unknown_value"),
+        ("Finishing=None,", "/Finishing", "unknown_value"),
+        ("PriceFrom=2&PriceTo=2", "/PriceTo", "empty_range"),
+        ("AreaMin=2&AreaMax=1.99", "/AreaMax", "empty_range"),
+        ("AreaMin=1.001", "/AreaMin", "too_precise"),
+        ("AreaMin=x", "/AreaMin", "invalid_type"),
+        ("FloorMin=3&FloorMax=2", "/FloorMax", "empty_range"),
+        ("FloorMin=1.5", "/FloorMin", "invalid_type"),
+        ("PageSize=501", "/PageSize", "out_of_range"),
+        ("PageSize=0", "/PageSize", "out_of_range"),
+        ("Sort=Number", "/Sort", "unknown_value"),
+        ("Cursor=x", "/Cursor", "unknown_value"),
+        ("Cursor=", "/Cursor", "unknown_value"),
+        ("Cursor=bnVsbA", "/Cursor", "unknown_value"),
+        ("BuildingId=x", "/BuildingId", "invalid_type"),
+    ] {
+        let refused = guest.get(&format!("{OBJECTS}?ProjectId={project}&{query}")).await;
+        refused.expect_refusal("VALIDATION_FAILED", field, code);
+    }
+    for query in ["AreaMin=2&AreaMax=2", "FloorMin=2&FloorMax=2", "PageSize=500", "AreaMin=0"] {
+        guest.get(&format!("{OBJECTS}?ProjectId={project}&{query}")).await.expect(200);
+    }
+}
+
+fn many() -> Catalog {
+    let mut catalog = one();
+    let building = catalog.buildings[0].clone();
+    catalog.objects = (0..23_i32)
+        .map(|n| Object {
+            area: 1_000 + n % 4,
+            ..Object::new(&building, &n.to_string()).at(i64::from(100 + n % 3))
+        })
+        .collect();
+    catalog
+}
+
+/// Follows the cursors; the ids in the order in which they come.
+async fn walk(guest: &Client, query: &str, mut at: impl AsyncFnMut(usize)) -> Vec<Uuid> {
+    let (mut met, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let page = guest.get(&format!("{OBJECTS}?{query}{cursor}")).await.expect(200);
+        met.extend(each(&page["Items"], "Id").into_iter().map(|id| text(id).parse::<Uuid>().unwrap()));
+        pages += 1;
+        at(pages).await;
+        let Some(next) = page["NextCursor"].as_str() else { return met };
+        cursor = format!("&Cursor={next}");
+    }
+}
+
+/// Sorts: `Id` by default, `Price`, `AreaTotal`, both ways, ties by id; who follows the cursors sees each object once.
+#[tokio::test]
+async fn a_walk_meets_each_object_once_in_order() {
+    let catalog = many();
+    catalog.fill(service()).await;
+    let (project, developer) = (catalog.projects[0].id, catalog.developers[0].id);
+    for sort in ["", "Id", "-Id", "Price", "-Price", "AreaTotal", "-AreaTotal"] {
+        let mut sorted = catalog.objects.clone();
+        sorted.sort_by_key(|object| {
+            let value = match sort.trim_start_matches('-') {
+                "Price" => object.price,
+                "AreaTotal" => object.area.into(),
+                _ => 0,
+            };
+            (value, object.id)
+        });
+        if sort.starts_with('-') {
+            sorted.reverse();
+        }
+        let sorted: Vec<_> = sorted.into_iter().map(|object| object.id).collect();
+        let query = if sort.is_empty() { String::new() } else { format!("&Sort={sort}") };
+        for (within, size) in [
+            (format!("ProjectId={project}"), 5),
+            (format!("DeveloperId={developer}"), 1),
+            (format!("ProjectId={project}"), 23),
+        ] {
+            let met =
+                walk(&service().guest(), &format!("{within}&PageSize={size}{query}"), async |_| {}).await;
+            assert_eq!(met, sorted, "{within} {size} {sort}");
+        }
+    }
+    let page = service().guest().get(&format!("{OBJECTS}?ProjectId={project}")).await.expect(200);
+    assert_eq!(list(&page["Items"]).len(), 23, "a page has fifty");
+}
+
+/// Each object that is there and unchanged all the time is seen exactly once, whatever becomes of the others.
+#[tokio::test]
+async fn a_walk_is_not_disturbed_by_changes() {
+    let catalog = many();
+    catalog.fill(service()).await;
+    let project = catalog.projects[0].id;
+    let changing: BTreeSet<_> = catalog.objects.iter().step_by(3).map(|object| object.id).collect();
+    let ids = changing.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(",");
+    for sort in ["Id", "-Price", "AreaTotal"] {
+        let met =
+            walk(&service().guest(), &format!("ProjectId={project}&PageSize=4&Sort={sort}"), async |page| {
+                let what = match page % 3 {
+                    0 => "price = price + 1, area_total = area_total + 1",
+                    1 => "removed_at = now()",
+                    _ => "removed_at = null, price = price - 1",
+                };
+                change(service(), &format!("update property_object set {what} where id in ({ids})")).await;
+            })
+            .await;
+        let mut still: Vec<_> = met.into_iter().filter(|id| !changing.contains(id)).collect();
+        still.sort_unstable();
+        let mut unchanged: Vec<_> =
+            catalog.objects.iter().map(|object| object.id).filter(|id| !changing.contains(id)).collect();
+        unchanged.sort_unstable();
+        assert_eq!(still, unchanged, "{sort}");
+    }
+}
+
+/// A cursor that is none, or of another sort, is refused.
+#[tokio::test]
+async fn a_cursor_is_of_its_own_sort() {
+    let catalog = many();
+    catalog.fill(service()).await;
+    let within = format!("{OBJECTS}?ProjectId={}&PageSize=5", catalog.projects[0].id);
+    let guest = service().guest();
+    let sorts = ["Id", "-Id", "Price", "-Price", "AreaTotal", "-AreaTotal"];
+    for given in sorts {
+        let page = guest.get(&format!("{within}&Sort={given}")).await.expect(200);
+        let cursor = text(&page["NextCursor"]).to_owned();
+        for asked in sorts {
+            let answer = guest.get(&format!("{within}&Sort={asked}&Cursor={cursor}")).await;
+            if asked == given {
+                answer.expect(200);
+            } else {
+                answer.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+            }
+        }
+        let broken = guest.get(&format!("{within}&Sort={given}&Cursor={}", &cursor[1..])).await;
+        broken.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+    }
+}
+
+/// Two projects of one developer, in one walk; another's objects in none.
+#[tokio::test]
+async fn a_developers_objects_are_walked_over_projects() {
+    let mut catalog = one();
+    let project = Project::new(&catalog.developers[0], "Второй");
+    let building = Building::new(&project, "1");
+    catalog.objects = vec![Object::new(&catalog.buildings[0], "1"), Object::new(&building, "1")];
+    catalog.projects.push(project);
+    catalog.buildings.push(building);
+    catalog.fill(service()).await;
+    one().fill(service()).await;
+    let met = walk(
+        &service().guest(),
+        &format!("DeveloperId={}&PageSize=1", catalog.developers[0].id),
+        async |_| {},
+    )
+    .await;
+    let mut all: Vec<_> = catalog.objects.iter().map(|object| object.id).collect();
+    all.sort_unstable();
+    assert_eq!(met, all);
+}

@@ -1,0 +1,110 @@
+//! What is not live, or not published, is shown nowhere.
+
+use serde_json::Value;
+
+use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
+use crate::catalog_fill::{Catalog, change, one_with_an_object};
+use crate::{list, service};
+
+async fn status(path: &str) -> (u16, Value) {
+    let answer = service().guest().get(path).await;
+    (answer.status, answer.body)
+}
+
+/// What guests see: the developer, the project, the building, the object; each by itself and where it is listed.
+async fn seen(catalog: &Catalog) -> [bool; 4] {
+    let (developer, project, building, object) =
+        (catalog.developers[0].id, catalog.projects[0].id, catalog.buildings[0].id, catalog.objects[0].id);
+    let card = async |path: String, code: &str| {
+        let (status, body) = status(&path).await;
+        assert!(status == 200 || status == 404 && body["code"] == code, "{path}: {status} {body}");
+        status == 200
+    };
+    let listed = async |path: String| !list(&status(&path).await.1["Items"]).is_empty();
+    let developers = card(format!("{DEVELOPERS}/{developer}"), "CHESSBOARD_DEVELOPER_NOT_FOUND").await;
+    let projects = card(format!("{PROJECTS}/{project}"), "CHESSBOARD_PROJECT_NOT_FOUND").await;
+    let buildings =
+        card(format!("{PROJECTS}/{project}/buildings/{building}"), "CHESSBOARD_BUILDING_NOT_FOUND").await;
+    let objects = card(format!("{OBJECTS}/{object}"), "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND").await;
+    let history =
+        card(format!("{OBJECTS}/{object}/price-history"), "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND").await;
+    assert_eq!(history, objects);
+    let name = crate::cat_lists::encoded(&catalog.developers[0].name);
+    assert_eq!(listed(format!("{DEVELOPERS}?Query={name}")).await, developers);
+    assert_eq!(listed(format!("{PROJECTS}?DeveloperId={developer}")).await, projects);
+    assert_eq!(listed(format!("{PROJECTS}?DeveloperId={developer}&Rooms=1")).await, objects);
+    for within in [format!("DeveloperId={developer}"), format!("ProjectId={project}")] {
+        assert_eq!(listed(format!("{OBJECTS}?{within}")).await, objects, "{within}");
+    }
+    let facets = status(&format!("{PROJECTS}/facets?DeveloperId={developer}")).await.1;
+    assert_eq!(facets["TotalCount"], i32::from(projects));
+    assert_eq!(list(&facets["Rooms"]).is_empty(), !objects);
+    if projects {
+        let card = status(&format!("{PROJECTS}/{project}")).await.1;
+        assert_eq!(list(&card["Buildings"]).is_empty(), !buildings);
+    }
+    [developers, projects, buildings, objects]
+}
+
+/// Shown is what is live, in a Published project of a Published developer; anything else is 404 with the code of what was
+/// asked for, and in no list and no number.
+#[tokio::test]
+async fn what_is_withheld_is_shown_nowhere() {
+    for (withheld, what) in [
+        ("select", [true; 4]),
+        ("update developer set status = 'Draft'", [false; 4]),
+        ("update developer set status = 'Hidden'", [false; 4]),
+        ("update developer set status = 'Hidden', deleted_at = now(), deleted_by_user_id = id", [false; 4]),
+        ("update project set status = 'Draft'", [true, false, false, false]),
+        ("update project set status = 'Hidden'", [true, false, false, false]),
+        ("update project set deleted_at = now()", [true, false, false, false]),
+        ("update building set deleted_at = now()", [true, true, false, false]),
+        ("update property_object set removed_at = now()", [true, true, true, false]),
+    ] {
+        let mut catalog = one_with_an_object();
+        catalog.developers[0].name = format!("Withheld {}", catalog.developers[0].id);
+        catalog.fill(service()).await;
+        assert_eq!(seen(&catalog).await, [true; 4]);
+        let id = match withheld.split(' ').nth(1) {
+            Some("developer") => catalog.developers[0].id,
+            Some("project") => catalog.projects[0].id,
+            Some("building") => catalog.buildings[0].id,
+            Some(_) => catalog.objects[0].id,
+            None => continue,
+        };
+        let figures = format!("select renew_building_figures('{}')", catalog.buildings[0].id);
+        change(service(), &format!("begin; {withheld} where id = '{id}'; {figures}; commit")).await;
+        assert_eq!(seen(&catalog).await, what, "{withheld}");
+    }
+}
+
+/// From the moment of commit: whoever hides, deletes or removes something and then looks does not find it.
+#[tokio::test]
+async fn what_was_hidden_is_withheld_at_once() {
+    let developer = crate::create_published_developer().await;
+    let (manager, guest) = (crate::manager(developer), service().guest());
+    let projects = "/api/v1/developers/projects";
+    let project =
+        serde_json::json!({"Name": "Сосны", "Class": "Elite", "City": "Казань", "Address": "ул. Мира, 1"});
+    let project = crate::id_of(&manager.post(projects, project).await.expect(201)["Id"]);
+    let shown = format!("{PROJECTS}/{project}");
+    guest.get(&shown).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
+    let nothing = serde_json::json!({});
+    for _ in 0..5 {
+        manager.post(&format!("{projects}/{project}/publish"), nothing.clone()).await.expect(200);
+        guest.get(&shown).await.expect(200);
+        manager.post(&format!("{projects}/{project}/hide"), nothing.clone()).await.expect(200);
+        guest.get(&shown).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
+    }
+    manager.post(&format!("{projects}/{project}/publish"), nothing.clone()).await.expect(200);
+    manager.post(&format!("{}/hide", crate::ME), nothing.clone()).await.expect(200);
+    guest.get(&shown).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
+    guest
+        .get(&format!("{DEVELOPERS}/{developer}"))
+        .await
+        .expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
+    manager.post(&format!("{}/publish", crate::ME), nothing).await.expect(200);
+    guest.get(&shown).await.expect(200);
+    manager.delete(&format!("{projects}/{project}")).await.expect(204);
+    guest.get(&shown).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
+}
