@@ -1,5 +1,6 @@
 //! `cargo dev seed`: so many companies that one sees how it is among many.
 
+mod catalog;
 mod rows;
 
 use std::fmt::Display;
@@ -17,7 +18,7 @@ use crate::stack::Stack;
 /// So many rows travel together.
 const BATCH: u64 = 10_000;
 
-/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries
+/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries; or chessboard
 ///
 /// Rows are copied into the database and tell nobody: no events are appended for them. What is there already counts, and
 /// stays. Half of the names have `group` in them, one in ten thousand has `zephyr`. Meanwhile identity waits, and
@@ -33,14 +34,26 @@ pub(crate) struct Seed {
     /// Entries of the log, at least; half of them are about the first company
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     entries: u64,
+    /// Projects of chessboard's catalog, at least, of twenty buildings each; identity is left alone then
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    projects: Option<u64>,
+    /// Objects in all of these together, at least
+    #[arg(long, default_value_t = 2_000_000, requires = "projects", value_parser = clap::value_parser!(u64).range(..=100_000_000))]
+    objects: u64,
 }
 
 impl Seed {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let stack = Stack::running()?;
-        let url = format!("{}?options=-csearch_path%3Didentity", stack.database_url);
+        let area = if self.projects.is_some() { "chessboard" } else { "identity" };
+        let url = format!("{}?options=-csearch_path%3D{area}", stack.database_url);
         let server = postgres::connect(&url).await?;
         let step = Step::start("seed");
+        if let Some(projects) = self.projects {
+            catalog::fill(&server.client, projects, self.objects, &step).await?;
+            step.done(format!("{projects} projects, {} objects", self.objects));
+            return Ok(());
+        }
         let counts = Counts { tenants: self.tenants, employees: self.employees, entries: self.entries };
         fill(&server.client, &counts, &step).await?;
         let Counts { tenants, employees, entries } = counts;
@@ -89,7 +102,7 @@ pub(crate) async fn fill(client: &Client, counts: &Counts, step: &Step) -> anyho
 }
 
 async fn fill_within(client: &Client, counts: &Counts, step: &Step) -> anyhow::Result<()> {
-    let indexes = drop_indexes(client).await?;
+    let indexes = drop_indexes(client, &TABLES.map(|table| table.name)).await?;
     for table in &TABLES {
         let count = match table.name {
             "tenant" => counts.tenants,
@@ -109,17 +122,16 @@ async fn fill_within(client: &Client, counts: &Counts, step: &Step) -> anyhow::R
 }
 
 /// Drops the indexes that are no constraints, since it is faster to make them afterwards; answers how they are made.
-async fn drop_indexes(client: &Client) -> anyhow::Result<Vec<String>> {
-    let names: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+async fn drop_indexes(client: &Client, tables: &[&str]) -> anyhow::Result<Vec<String>> {
     let select = "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index \
         where indrelid = any (select unnest($1::text[])::regclass) \
         and not exists (select from pg_constraint where conindid = indexrelid)";
     let mut definitions = Vec::new();
-    for row in client.query(select, &[&names]).await? {
+    for row in client.query(select, &[&tables]).await? {
         client.batch_execute(&format!("drop index {}", row.get::<_, String>(0))).await?;
         definitions.push(row.get(1));
     }
-    ensure!(!definitions.is_empty(), "identity's tables have no indexes");
+    ensure!(!definitions.is_empty(), "the tables have no indexes");
     Ok(definitions)
 }
 
@@ -149,13 +161,12 @@ fn share(part: u64, whole: u64) -> impl Display {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, fill};
+    use super::{Counts, catalog, fill};
     use crate::areas::{self, Settings};
     use crate::postgres;
     use crate::progress::Step;
 
-    #[tokio::test]
-    async fn what_is_missing_is_added_and_the_indexes_are_as_they_were() {
+    async fn server_of(area: &str) -> postgres::Connection {
         let url = testkit::database::create().await.unwrap();
         let settings = Settings::from([
             ("DATABASE_URL", url.clone()),
@@ -163,14 +174,39 @@ mod tests {
             ("KAFKA_TOPICS", "elsewhere".to_owned()),
             ("AUTH_ISSUER", "http://issuer".to_owned()),
         ]);
-        (areas::find("identity").unwrap().migrate)(settings).await.unwrap();
-        let server = postgres::connect(&format!("{url}?options=-csearch_path%3Didentity")).await.unwrap();
-        let indexes = async || {
-            let select =
-                "select array_agg(indexdef order by indexdef) from pg_indexes where schemaname = 'identity'";
-            server.client.query_one(select, &[]).await.unwrap().get::<_, Vec<String>>(0)
-        };
-        let before = indexes().await;
+        (areas::find(area).unwrap().migrate)(settings).await.unwrap();
+        postgres::connect(&format!("{url}?options=-csearch_path%3D{area}")).await.unwrap()
+    }
+
+    /// Of the area's tables, as they are made.
+    async fn indexes(server: &postgres::Connection, area: &str) -> Vec<String> {
+        let select = "select array_agg(indexdef order by indexdef) from pg_indexes where schemaname = $1";
+        server.client.query_one(select, &[&area]).await.unwrap().get(0)
+    }
+
+    #[tokio::test]
+    async fn a_catalog_grows_to_what_is_asked_for() {
+        let server = server_of("chessboard").await;
+        let before = indexes(&server, "chessboard").await;
+        for (projects, objects) in [(3, 120), (12, 960)] {
+            catalog::fill(&server.client, projects, objects, &Step::start("seed")).await.unwrap();
+            let select = "select (select count(*) from project), (select count(*) from building), \
+                (select count(*) from property_object), (select count(*) from price_history), \
+                (select sum(free_flat + free_apartment + free_parking + free_storage + free_commercial) from building_figures), \
+                (select count(*) from property_object where status = 'Available')";
+            let row = server.client.query_one(select, &[]).await.unwrap();
+            let there: Vec<i64> = (0..6).map(|column| row.get(column)).collect();
+            let [projects, objects] = [projects, objects].map(|count| i64::try_from(count).unwrap());
+            assert_eq!(there[..4], [projects, projects * 20, objects, objects]);
+            assert_eq!(there[4], there[5]);
+        }
+        assert_eq!(indexes(&server, "chessboard").await, before);
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_added_and_the_indexes_are_as_they_were() {
+        let server = server_of("identity").await;
+        let before = indexes(&server, "identity").await;
         for tenants in [30, 70] {
             let counts = Counts { tenants, employees: 20, entries: 40 };
             fill(&server.client, &counts, &Step::start("seed")).await.unwrap();
@@ -181,6 +217,6 @@ mod tests {
             let there: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
             assert_eq!(there, [i64::try_from(tenants).unwrap(), 20, 20, 40, 20]);
         }
-        assert_eq!(indexes().await, before);
+        assert_eq!(indexes(&server, "identity").await, before);
     }
 }
