@@ -72,7 +72,7 @@ mod tests {
 
     use super::{Highlights, is_personal};
 
-    fn faults(members: serde_json::Value) -> Vec<String> {
+    fn faults(members: &serde_json::Value) -> Vec<String> {
         let mut all = json!({"ContractVersion": 1, "AwardTitles": []});
         all.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         let highlights: Highlights = serde_json::from_value(all).unwrap();
@@ -81,20 +81,20 @@ mod tests {
 
     #[test]
     fn reliability_is_measured_by_its_own_maximum() {
-        assert_eq!(faults(json!({"ReliabilityValue": 10})), [""; 0]);
-        assert_eq!(faults(json!({"ReliabilityValue": 10.1})), ["/ReliabilityValue out_of_bounds"]);
+        assert_eq!(faults(&json!({"ReliabilityValue": 10})), [""; 0]);
+        assert_eq!(faults(&json!({"ReliabilityValue": 10.1})), ["/ReliabilityValue out_of_bounds"]);
         assert_eq!(
-            faults(json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})),
+            faults(&json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})),
             ["/ReliabilityValue out_of_bounds"]
         );
-        assert_eq!(faults(json!({"ReliabilityValue": 1000, "ReliabilityMax": 1000})), [""; 0]);
+        assert_eq!(faults(&json!({"ReliabilityValue": 1000, "ReliabilityMax": 1000})), [""; 0]);
     }
 
     #[test]
     fn an_award_tells_of_no_person() {
         let titles = ["Best of 2020", "a@b", "write to anna@example.org!", "+7 495 123-45-67"];
         assert_eq!(
-            faults(json!({"AwardTitles": titles})),
+            faults(&json!({"AwardTitles": titles})),
             ["/AwardTitles/2 personal_data", "/AwardTitles/3 personal_data"]
         );
     }

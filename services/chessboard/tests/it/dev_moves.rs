@@ -42,29 +42,22 @@ async fn a_profile_moves_as_the_table_says() {
         let before = read(id).await;
         assert_eq!(before["Status"], from);
         let answer = manager(id).post(&format!("{ME}{made}"), json!({})).await;
-        match to {
-            Some(to) => {
-                let after = answer.expect(200);
-                assert_eq!(
-                    (&after["Status"], &after["Version"]),
-                    (&json!(to), &json!(way.len() + 3)),
-                    "{from} {made}"
-                );
-                let last = told(id, way.len() + 3).await.pop().unwrap();
-                assert_eq!(
-                    (&last.payload["Status"], &last.payload["Version"]),
-                    (&after["Status"], &after["Version"])
-                );
-            }
-            None => {
-                answer.expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
-                assert_eq!(read(id).await, before, "{from} {made}");
-            }
-        }
+        let Some(to) = to else {
+            answer.expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
+            assert_eq!(read(id).await, before, "{from} {made}");
+            continue;
+        };
+        let (after, moves) = (answer.expect(200), way.len() + 3);
+        assert_eq!((&after["Status"], &after["Version"]), (&json!(to), &json!(moves)), "{from} {made}");
+        let last = told(id, moves).await.pop().unwrap();
+        assert_eq!(
+            (&last.payload["Status"], &last.payload["Version"]),
+            (&after["Status"], &after["Version"])
+        );
     }
 }
 
-/// INV-DEV-5: publishing needs Name, LogoFileId and Description; white space fills nothing. The members are named.
+/// INV-DEV-5: publishing needs `Name`, `LogoFileId` and `Description`; white space fills nothing. The members are named.
 #[tokio::test]
 async fn an_incomplete_profile_is_not_published() {
     let id = create_developer().await;

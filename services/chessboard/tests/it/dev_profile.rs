@@ -94,7 +94,7 @@ async fn what_changes_nothing_is_nothing() {
     assert_eq!(told_versions(id, 2).await, [1, 2]);
 }
 
-/// Section 8: one change, one event, of Name, Status, LogoFileId or Highlights; any other is told with the next.
+/// Section 8: one change, one event, of Name, Status, `LogoFileId` or Highlights; any other is told with the next.
 #[tokio::test]
 async fn others_are_told_of_what_matters_to_them() {
     let id = create_published_developer().await;

@@ -43,7 +43,7 @@ async fn create_replica() -> (Uuid, Uuid) {
     (id, outside_id)
 }
 
-/// Section 9: no profile: it is made, Draft, ExternalChessboard; the company may have any status.
+/// Section 9: no profile: it is made, Draft, `ExternalChessboard`; the company may have any status.
 #[tokio::test]
 async fn the_outside_system_makes_a_profile() {
     let (id, outside_id) = (guid(), guid());
@@ -72,7 +72,7 @@ async fn the_outside_system_makes_a_profile() {
     assert_eq!(told_versions(id, 2).await, [1, 2]);
 }
 
-/// Section 9: a profile of SyncSource Platform is taken over: replica fields overwritten, null too; the rest stays.
+/// Section 9: a profile of `SyncSource` Platform is taken over: replica fields overwritten, null too; the rest stays.
 #[tokio::test]
 async fn a_profile_of_the_platform_is_taken_over() {
     let (id, outside_id) = (create_published_developer().await, guid());
@@ -97,7 +97,7 @@ async fn a_profile_of_the_platform_is_taken_over() {
     assert_eq!((&last.payload["Name"], &last.payload["LogoFileId"]), (&profile["Name"], &Value::Null));
 }
 
-/// INV-DEV-4: skipped at or below ReplicaVersion; what changes nothing raises no Version and is told to nobody.
+/// INV-DEV-4: skipped at or below `ReplicaVersion`; what changes nothing raises no Version and is told to nobody.
 #[tokio::test]
 async fn only_what_is_newer_is_applied() {
     let (id, outside_id) = (guid(), guid());
@@ -174,7 +174,7 @@ async fn replica_fields_are_the_outside_systems() {
     assert_eq!(read(id).await, after);
 }
 
-/// Section 5: identity's names are for SyncSource Platform alone, and only what changed in the company itself.
+/// Section 5: identity's names are for `SyncSource` Platform alone, and only what changed in the company itself.
 #[tokio::test]
 async fn identity_renames_what_the_platform_is_the_master_of() {
     let (replica, _) = create_replica().await;
@@ -266,7 +266,7 @@ async fn an_outside_id_is_one_companys_and_a_company_has_one() {
     assert_eq!((waiting(of_one).await, waiting(stranger).await), (None, None));
 }
 
-/// Section 2, release: SyncSource becomes Platform, outside id and ReplicaVersion null; already Platform: nothing changes.
+/// Section 2, release: `SyncSource` becomes Platform, outside id and `ReplicaVersion` null; already Platform: nothing changes.
 /// A later outside event takes the profile over again.
 #[tokio::test]
 async fn a_profile_is_released() {

@@ -18,6 +18,7 @@ mod catalog_fill;
 mod dev_log;
 mod dev_moves;
 mod dev_orders;
+mod dev_own;
 mod dev_profile;
 mod dev_projects;
 mod dev_races;
