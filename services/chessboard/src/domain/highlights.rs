@@ -1,9 +1,8 @@
 //! What a developer boasts of. No secrets and no personal data are in it.
 
-use linkify::{LinkFinder, LinkKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use values::{Decimal, Invalid, List, Text, Whole, has_international_number};
+use values::{Decimal, Email, Invalid, List, Text, Whole, has_international_number};
 
 /// As many as a profile counts.
 type Count = Whole<0, 2_147_483_647>;
@@ -60,9 +59,15 @@ fn ten() -> Decimal<1, 1, 10_000> {
 
 /// Whether a person can be reached by what stands in a text.
 fn is_personal(text: &str) -> bool {
-    let mut finder = LinkFinder::new();
-    finder.kinds(&[LinkKind::Email]);
-    finder.links(text).next().is_some() || has_international_number(text)
+    text.match_indices('@').any(|(at, _)| is_address_at(text, at)) || has_international_number(text)
+}
+
+/// Whether the `@` that is `at` this place is an e-mail address's: something stands before it, and a domain after it.
+fn is_address_at(text: &str, at: usize) -> bool {
+    let is_of_name = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~\"".contains(c);
+    let domain = text[at + 1..].split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '.')).next();
+    let domain = domain.unwrap_or_default().trim_end_matches(['-', '.']);
+    text[..at].ends_with(is_of_name) && Email::<256>::parse(&format!("x@{domain}")).is_ok()
 }
 
 #[cfg(test)]
