@@ -16,7 +16,7 @@ const TABLES: [&str; 6] =
     ["developer", "project", "building", "property_object", "price_history", "building_figures"];
 
 /// A number's id in a table.
-const ID: &str = "create function pg_temp.seeded(kind text, number bigint) returns uuid language sql immutable as \
+const ID: &str = "create or replace function pg_temp.seeded(kind text, number bigint) returns uuid language sql immutable as \
     $$ select ('5eed' || kind || '-0000-4000-8000-' || lpad(to_hex(number), 12, '0'))::uuid $$";
 
 /// A developer for every ten projects.
