@@ -175,8 +175,8 @@ async fn take_over(story: &mut Story, scene: &Scene<'_>, subject: &Subject) -> a
     let (key, payload) = (outside.to_string(), payload.to_string());
     let record = FutureRecord::to(OUTSIDE).key(&key).payload(&payload);
     producer.send(record, PATIENCE).await.map_err(|(error, _)| error).context(OUTSIDE)?;
-    let taken = |body: &Value| body["SyncSource"] == "ExternalChessboard";
-    let profile = story.get(&me, Some(&token), promise(200).within(PATIENCE).showing(taken)).await?;
+    let synced = |body: &Value| body["SyncSource"] == "ExternalChessboard";
+    let profile = story.get(&me, Some(&token), promise(200).within(PATIENCE).showing(synced)).await?;
     story.check(profile["FoundedYear"] == 2003, &format!("it was founded in {}", profile["FoundedYear"]));
 
     story.tell("From now on the name is that system's: Lev cannot change it, but what people read of the house he can.");
