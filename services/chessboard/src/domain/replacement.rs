@@ -174,11 +174,11 @@ mod tests {
             let after = replaced.changes[0].after.clone();
             (after.status, after.hold_deal_id, after.own_status)
         };
-        let (free, held) = (HashMap::new(), HashMap::from([(object.id, hold)]));
+        let (free, claimed) = (HashMap::new(), HashMap::from([(object.id, hold)]));
         assert_eq!(back(None, &free), (ObjectStatus::Available, None, ObjectStatus::Available));
         assert_eq!(back(Some(ObjectStatus::Sold), &free), (ObjectStatus::Sold, None, ObjectStatus::Sold));
         assert_eq!(
-            back(Some(ObjectStatus::Reserved), &held),
+            back(Some(ObjectStatus::Reserved), &claimed),
             (ObjectStatus::Sold, Some(hold.deal_id), ObjectStatus::Reserved)
         );
     }

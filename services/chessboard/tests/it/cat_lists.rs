@@ -20,7 +20,7 @@ pub async fn service_of(catalog: &Catalog) -> Running {
 }
 
 pub fn encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 pub async fn names(guest: &Client, path: &str) -> Vec<String> {

@@ -298,8 +298,8 @@ impl<'c> Model<'c> {
             *cities.entry(values::fold(&project.city)).or_default().entry(&project.city).or_default() += 1;
         }
         let mut cities: Vec<_> = cities
-            .into_iter()
-            .map(|(_, spellings)| {
+            .into_values()
+            .map(|spellings| {
                 let most = spellings.values().max().unwrap();
                 let first = spellings.iter().find(|(_, count)| *count == most).unwrap().0.to_string();
                 (spellings.values().sum::<usize>(), first)

@@ -118,7 +118,7 @@ impl Object {
             is_studio: false,
             area: 4_550,
             finishing: "None",
-            price: 1_000_000_00,
+            price: 100_000_000,
             status: "Available",
             is_removed: false,
         }

@@ -11,7 +11,7 @@ use crate::{id_of, list, service, with};
 async fn an_object_is_told_whole_and_never_who_holds_it() {
     let house = house().await;
     let sent = flat("12а");
-    house.grid(&[sent.clone()]).await;
+    house.grid(std::slice::from_ref(&sent)).await;
     let object = house.id_of("12а").await;
     let deal = book(&house, "12а").await;
     let events = told(object, 2).await;

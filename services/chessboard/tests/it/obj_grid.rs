@@ -37,7 +37,7 @@ async fn a_grid_is_what_was_listed_last() {
     // A status that is not sent stays.
     assert_eq!(house.grid(&[dearer, three.clone()]).await, (0, 0, 2, 0, vec![]));
 
-    house.grid(&[three.clone()]).await;
+    house.grid(std::slice::from_ref(&three)).await;
     assert_eq!(house.grid(&[one, three]).await, (1, 0, 1, 0, vec![]));
     let back = house.object("1").await;
     assert_eq!(

@@ -195,8 +195,8 @@ pub async fn told(object: Uuid, count: usize) -> Vec<Value> {
 /// What was told of an object last, once it is as it should be.
 pub async fn told_when(object: Uuid, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     eventually(what, async || {
-        let events = service().bus().events(&object).into_iter();
-        let last = events.filter(|event| event.topic == OBJECT_UPSERTED).last()?;
+        let mut events = service().bus().events(&object).into_iter();
+        let last = events.rfind(|event| event.topic == OBJECT_UPSERTED)?;
         Some(last.payload).filter(|payload| is_so(payload))
     })
     .await
