@@ -79,7 +79,9 @@ pub async fn create_building(
     Ok(HttpResponse::Created().json(app.db.tx(create).await?))
 }
 
-/// Read a building with its objects.
+/// Read a building.
+///
+/// With its objects as a grid: sections upwards, floors downwards.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
     responses((status = 200, description = "The building", body = BuildingView))

@@ -121,7 +121,9 @@ pub async fn create_project(
     Ok(HttpResponse::Created().json(app.db.tx(create).await?))
 }
 
-/// Read a project with its buildings.
+/// Read a project.
+///
+/// With its buildings, by name.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
     responses((status = 200, description = "The project", body = ProjectView))
@@ -213,6 +215,8 @@ pub async fn publish_project(
 }
 
 /// Hide a published project.
+///
+/// Its buildings and objects are kept, and guests see nothing of them.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)), request_body = Option<Seen>,
     responses((status = 200, description = "As it is now", body = Project))
