@@ -207,8 +207,8 @@ async fn names_are_sorted_by_their_lower_case_forms_by_code_point() {
     let word = word();
     // U+FF41 stands before U+1F600, which UTF-16 and most locales have otherwise.
     let tails = [
-        "B", "a", "Z", "_", "é", "Я", "я1", "ａ", "😀", "-", "10", "9", "É1", "c d", "C-d", "ё", "ß", "ẞa",
-        "ﬀ", "Σ", "ΑΣ",
+        "B", "a", "Z", "_", "é", "Я", "я1", "ａ", "😀", "-", "9", "É1", "c d", "C-d", "ё", "ß", "ẞa", "ﬀ",
+        "Σ", "ΑΣ",
     ];
     named(&tails.map(|tail| format!("{word}{tail}"))).await;
     let mut expected = tails.map(|tail| format!("{word}{tail}")).to_vec();
