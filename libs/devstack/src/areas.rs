@@ -50,6 +50,11 @@ pub(crate) fn all() -> Vec<Area> {
             &["/api/v1/selections", "/api/v1/favorites", "/docs/selections"],
             Some("SELECTIONS_URL"),
         ),
+        Area::of::<crm::Service>(
+            "deals, their board and the override of their status",
+            &["/api/platform-manager/crm", "/api/v1/crm", "/docs/crm"],
+            None,
+        ),
         Area::of::<news::Service>(
             "posts made of blocks, with selections embedded",
             &["/api/v1/posts", "/docs/news"],

@@ -1,0 +1,60 @@
+//! Events of a deal's booking.
+
+use auth::{CompanyId, UserId};
+use messaging::{Aggregate, Event};
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::DEAL;
+use crate::domain::{BookingId, DealId, PropertyObjectId};
+
+/// A deal has booked its object.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct BookingCreated {
+    pub booking_id: BookingId,
+    pub deal_id: DealId,
+    pub tenant_id: CompanyId,
+    pub property_object_id: PropertyObjectId,
+    pub client_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    pub row_version: i64,
+}
+
+impl Event for BookingCreated {
+    const TOPIC: &'static str = "platform.crm.booking-created.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = DEAL;
+
+    fn key(&self) -> Uuid {
+        self.deal_id.into()
+    }
+}
+
+/// A booking's time was over; its deal stays where it is.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct BookingExpired {
+    pub booking_id: BookingId,
+    pub deal_id: DealId,
+    pub tenant_id: CompanyId,
+    pub property_object_id: PropertyObjectId,
+    #[serde(with = "time::serde::rfc3339")]
+    pub expired_at: OffsetDateTime,
+    pub row_version: i64,
+}
+
+impl Event for BookingExpired {
+    const TOPIC: &'static str = "platform.crm.booking-expired.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = DEAL;
+
+    fn key(&self) -> Uuid {
+        self.deal_id.into()
+    }
+}

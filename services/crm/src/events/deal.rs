@@ -1,0 +1,119 @@
+//! Events of a deal. Neither contract data nor what people write are in them, save the reason of a cancellation.
+
+use auth::{CompanyId, UserId};
+use messaging::{Aggregate, Event};
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use values::Money;
+
+use super::DEAL;
+use crate::domain::{CancelReason, DealId, DealStatus, PropertyObjectId, StepGroup, StepId};
+
+/// A deal was made.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct DealCreated {
+    pub deal_id: DealId,
+    pub tenant_id: CompanyId,
+    pub property_object_id: PropertyObjectId,
+    pub client_user_id: UserId,
+    pub agent_user_id: Option<UserId>,
+    pub amount: Money,
+    pub created_by_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    pub row_version: i64,
+}
+
+impl Event for DealCreated {
+    const TOPIC: &'static str = "platform.crm.deal-created.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = DEAL;
+
+    fn key(&self) -> Uuid {
+        self.deal_id.into()
+    }
+}
+
+/// Step, status or agent of a deal has changed; agent and amount are as they are after it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct DealStageChanged {
+    pub deal_id: DealId,
+    pub tenant_id: CompanyId,
+    pub from_step_id: StepId,
+    pub to_step_id: StepId,
+    pub from_step_group: StepGroup,
+    pub to_step_group: StepGroup,
+    pub from_status: DealStatus,
+    pub to_status: DealStatus,
+    pub changed_by_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    pub changed_at: OffsetDateTime,
+    pub property_object_id: PropertyObjectId,
+    pub client_user_id: UserId,
+    pub agent_user_id: Option<UserId>,
+    pub created_by_user_id: UserId,
+    pub amount: Money,
+    pub row_version: i64,
+}
+
+impl Event for DealStageChanged {
+    const TOPIC: &'static str = "platform.crm.deal-stage-changed.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = DEAL;
+
+    fn key(&self) -> Uuid {
+        self.deal_id.into()
+    }
+}
+
+/// A deal was cancelled; its booking, if it had one, has ended with it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct DealCancelled {
+    pub deal_id: DealId,
+    pub tenant_id: CompanyId,
+    pub property_object_id: PropertyObjectId,
+    pub cancelled_by_user_id: UserId,
+    pub cancel_reason: CancelReason,
+    #[serde(with = "time::serde::rfc3339")]
+    pub cancelled_at: OffsetDateTime,
+    pub row_version: i64,
+}
+
+impl Event for DealCancelled {
+    const TOPIC: &'static str = "platform.crm.deal-cancelled.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = DEAL;
+
+    fn key(&self) -> Uuid {
+        self.deal_id.into()
+    }
+}
+
+/// A deal has reached its end: the state's registry has it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct DealCompleted {
+    pub deal_id: DealId,
+    pub tenant_id: CompanyId,
+    pub property_object_id: PropertyObjectId,
+    pub agent_user_id: Option<UserId>,
+    pub amount: Money,
+    #[serde(with = "time::serde::rfc3339")]
+    pub completed_at: OffsetDateTime,
+    pub row_version: i64,
+}
+
+impl Event for DealCompleted {
+    const TOPIC: &'static str = "platform.crm.deal-completed.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = DEAL;
+
+    fn key(&self) -> Uuid {
+        self.deal_id.into()
+    }
+}
