@@ -13,6 +13,7 @@ mod middleware;
 mod overload;
 mod page;
 mod paging;
+mod path;
 mod problem;
 mod query;
 mod rate_limit;
@@ -30,6 +31,7 @@ pub use document::{describe, to_yaml};
 pub use json::{Fields, Json, OptionalJson, decode_part};
 pub use messages::Messages;
 pub use paging::{COUNTED, Page, Paging, SortKey, Sorting};
+pub use path::{EMPTY_ID, PathReference};
 pub use problem::{
     FORBIDDEN, FieldError, METHOD_NOT_ALLOWED, Problem, ProblemBody, SERVICE_UNAVAILABLE, UNAUTHORIZED,
 };

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
-use time::{Date, OffsetDateTime};
+use time::{Date, OffsetDateTime, UtcOffset};
 use values::{Invalid, read_text};
 
 use crate::json::{blame, gather};
@@ -107,13 +107,13 @@ pub fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(text: D) -> 
     read_text(text, |text| text.parse().map(Some), || None)
 }
 
-/// For a member that is a time, as in `2026-11-22T07:30:00Z`.
+/// For a member that is a time, as in `2026-11-22T07:30:00Z`; in UTC, which has no year 10000.
 ///
 /// # Errors
 /// Those of reading.
 pub fn time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDateTime>, D::Error> {
-    let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).map_err(|_| Invalid::new("invalid_type"));
-    read_text(time, |text| parse(text).map(Some), || None)
+    let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC);
+    read_text(time, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
 }
 
 /// For a member that is a date, as in `2026-11-22`.
@@ -174,6 +174,9 @@ impl<'de, T: FromStr> Deserialize<'de> for Several<T> {
 mod tests {
     use serde::Deserialize;
 
+    use time::OffsetDateTime;
+    use time::macros::datetime;
+
     use super::{FromQuery, Query, Several};
 
     #[derive(Debug, PartialEq, Deserialize)]
@@ -190,6 +193,22 @@ mod tests {
         let Query(filter) =
             Query::<Filter>::from_query("Limit=3&x=1&Mine=true&x=2&Query=a%20b+%D1%8F").unwrap();
         assert_eq!(filter, Filter { query: Some("a b я".to_owned()), mine: true, limit: 3 });
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Since {
+        #[serde(default, deserialize_with = "super::time")]
+        since: Option<OffsetDateTime>,
+    }
+
+    #[test]
+    fn a_time_is_one_that_utc_has() {
+        let read = |time: &str| Query::<Since>::from_query(&format!("since={time}")).map(|Query(read)| read.since);
+        assert_eq!(read("2026-11-22T07:30:00%2B03:00").unwrap(), Some(datetime!(2026-11-22 04:30 UTC)));
+        assert!(read("9999-12-31T23:59:59Z").is_ok());
+        for none in ["9999-12-31T23:59:59-00:01", "2026-11-22", ""] {
+            assert!(read(none).is_err(), "{none}");
+        }
     }
 
     #[derive(Debug, PartialEq, Eq, strum::EnumString)]

@@ -1,0 +1,63 @@
+//! Ids in a path that refer to something.
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::web::Path;
+use actix_web::{FromRequest, HttpRequest};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+use values::Code;
+
+use crate::Problem;
+
+/// `400`: the empty id, of nothing. For operations that have neither query nor body, which name it themselves.
+pub const EMPTY_ID: Code = Code::common(400, "VALIDATION_FAILED").at("/Id", "empty_id");
+
+/// The id of a path that has one, where the empty one is refused: in a body it is `ids::Reference`.
+///
+/// # Errors
+/// `404 NOT_FOUND` where it does not parse, `400 VALIDATION_FAILED` where it is empty.
+#[derive(Clone, Copy, Debug)]
+pub struct PathReference<T>(pub T);
+
+impl<T: DeserializeOwned + Copy + Into<Uuid>> FromRequest for PathReference<T> {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let id = Path::<T>::from_request(request, payload).into_inner();
+        ready(match id.map(Path::into_inner) {
+            Ok(id) if id.into().is_nil() => Err(EMPTY_ID.into()),
+            Ok(id) => Ok(Self(id)),
+            Err(_) => Err(Problem::not_found()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::FromRequest;
+    use actix_web::dev::Payload;
+    use actix_web::test::TestRequest;
+    use uuid::Uuid;
+
+    use super::PathReference;
+
+    fn read(id: &'static str) -> Result<Uuid, u16> {
+        let request = TestRequest::default().param("deal_id", id).to_http_request();
+        let read = PathReference::<Uuid>::from_request(&request, &mut Payload::None).into_inner();
+        read.map(|id| id.0).map_err(|problem| problem.code().status)
+    }
+
+    #[test]
+    fn the_empty_id_is_refused_and_what_is_none_is_not_found() {
+        let id = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
+        assert_eq!(read(id), Ok(id.parse().unwrap()));
+        assert_eq!(read("00000000-0000-0000-0000-000000000000"), Err(400));
+        assert_eq!(read("00000000000000000000000000000000"), Err(400));
+        for none in ["x", "", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e"] {
+            assert_eq!(read(none), Err(404), "{none}");
+        }
+    }
+}
