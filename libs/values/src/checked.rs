@@ -43,6 +43,9 @@ pub type Line<const MIN: usize, const MAX: usize> = Checked<Trimmed<MIN, MAX, fa
 /// Without the white space around it; line breaks and tabs may be in it, and no other control character.
 pub type Lines<const MIN: usize, const MAX: usize> = Checked<Trimmed<MIN, MAX, true>>;
 
+/// Without the white space around it; any character but NUL may be in it.
+pub type Prose<const MIN: usize, const MAX: usize> = Checked<Stripped<MIN, MAX>>;
+
 impl<R: Rule> Checked<R> {
     /// # Errors
     /// Those of the rule.
@@ -111,6 +114,26 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Rule for Trimmed<MIN
     }
 }
 
+/// The same, whatever the characters are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Stripped<const MIN: usize, const MAX: usize> {}
+
+impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
+    fn parse(raw: &str) -> Result<String, Invalid> {
+        let text = raw.trim();
+        Text::<MIN, MAX>::parse(text)?;
+        Ok(text.to_owned())
+    }
+
+    fn name() -> String {
+        format!("Prose_{MIN}_{MAX}")
+    }
+
+    fn schema(text: ObjectBuilder) -> ObjectBuilder {
+        text.min_length((MIN > 0).then_some(MIN)).max_length(Some(MAX))
+    }
+}
+
 /// An address as it is written, of `MAX` Unicode scalar values at most, without white space around it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EmailAddress<const MAX: usize> {}
@@ -146,7 +169,7 @@ impl<const MAX: usize> Rule for EmailAddress<MAX> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Email, Line, Lines};
+    use super::{Email, Line, Lines, Prose};
 
     #[test]
     fn white_space_around_a_line_is_left_out_before_it_is_counted() {
@@ -164,6 +187,15 @@ mod tests {
         for text in ["a\0b", "a\u{b}b", "a\u{1b}b"] {
             assert_eq!(Lines::<1, 9>::parse(text).unwrap_err().code, "forbidden_character", "{text:?}");
         }
+    }
+
+    #[test]
+    fn prose_is_trimmed_before_it_is_counted_and_may_hold_anything_but_nul() {
+        assert_eq!(Prose::<1, 4>::parse(" \u{2003}ё\u{1b}\u{85}и\n").unwrap().as_str(), "ё\u{1b}\u{85}и");
+        assert_eq!(Prose::<1, 4>::parse(" \u{a0}\n ").unwrap_err().code, "too_short");
+        assert_eq!(Prose::<0, 4>::parse(" ").unwrap().as_str(), "");
+        assert_eq!(Prose::<1, 4>::parse("five5").unwrap_err().code, "too_long");
+        assert_eq!(Prose::<1, 4>::parse("a\0b").unwrap_err().code, "forbidden_character");
     }
 
     #[test]

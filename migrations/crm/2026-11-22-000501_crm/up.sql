@@ -85,7 +85,10 @@ create table deal (
     check (status <> 'Sale' or (contract_type is not null and payment_method is not null)),
     check ((request_id is null) = (request_family is null))
 ) with (fillfactor = 85);
-create unique index deal_request on deal (created_by_user_id, request_family, request_id) where request_id is not null;
+-- A developer's people see what their company's name is on, and no other: there a person may use an id in each company.
+create unique index deal_platform_request on deal (created_by_user_id, request_id) where request_family = 'Platform';
+create unique index deal_developer_request on deal (created_by_user_id, request_id, tenant_id)
+    where request_family = 'Developer';
 -- INV-DEAL-10
 create unique index deal_completed on deal (property_object_id) where status = 'Completed';
 create index deal_column on deal (tenant_id, step_id, step_entered_at desc, id desc);
@@ -106,12 +109,15 @@ create table booking (
     expires_at timestamptz not null,
     created_at timestamptz not null,
     ended_at timestamptz,
+    row_version bigint not null, -- the deal's, with which it was made
+    -- INV-BKG-4: its deal is in Contract, so it does not expire.
+    is_kept boolean not null,
     check ((status = 'Active') = (ended_at is null))
 ) with (fillfactor = 85);
 -- INV-BKG-1
 create unique index booking_active_object on booking (property_object_id) where status = 'Active';
 create unique index booking_active_deal on booking (deal_id) where status = 'Active';
-create index booking_overdue on booking (expires_at, id) where status = 'Active';
+create index booking_overdue on booking (expires_at, id) where status = 'Active' and not is_kept;
 
 -- How long a deal was in each step: one row is open, and closes at the moment in which the next opens.
 create table stage (
@@ -137,6 +143,10 @@ create table timeline (
         check (actor_role in ('PlatformManager', 'CareService', 'DeveloperManager', 'System')),
     created_at timestamptz not null,
     row_version bigint not null,
+    -- The deal's after the change: what was told of it is told anew with these.
+    agent_user_id uuid,
+    amount bigint not null,
+    currency text collate "C" not null,
     check ((actor_user_id is null) = (actor_role = 'System'))
 );
 create unique index timeline_newest on timeline (deal_id, position desc);

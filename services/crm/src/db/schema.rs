@@ -83,6 +83,8 @@ diesel::table! {
         expires_at -> Timestamptz,
         created_at -> Timestamptz,
         ended_at -> Nullable<Timestamptz>,
+        row_version -> BigInt,
+        is_kept -> Bool,
     }
 }
 
@@ -108,6 +110,9 @@ diesel::table! {
         actor_role -> Text,
         created_at -> Timestamptz,
         row_version -> BigInt,
+        agent_user_id -> Nullable<Uuid>,
+        amount -> BigInt,
+        currency -> Text,
     }
 }
 
