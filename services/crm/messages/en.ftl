@@ -21,3 +21,6 @@ CRM_PIPELINE_STEP_GROUP_FIXED = A step's group never changes
 CRM_PIPELINE_CONFLICT = The pipeline has changed meanwhile
     .detail = Read it again and repeat your change.
 CRM_SELECTION_NOT_FOUND = The deal has no selection that may be shown
+
+# Why a member was refused.
+bad_account_number = An account has 20 digits

@@ -21,3 +21,6 @@ CRM_PIPELINE_STEP_GROUP_FIXED = Группа этапа не меняется
 CRM_PIPELINE_CONFLICT = Воронка тем временем изменилась
     .detail = Перечитайте её и повторите изменение.
 CRM_SELECTION_NOT_FOUND = У сделки нет подборки, которую можно показать
+
+# Why a member was refused.
+bad_account_number = В номере счёта 20 цифр

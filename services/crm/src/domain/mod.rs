@@ -1,13 +1,20 @@
 //! What deals, bookings and pipelines are and may do. No clock, no I/O.
 
 mod access;
-
-use values::Text;
+mod booking;
+mod deal;
+mod timeline;
 
 pub use access::{
     CareForDeals, ChangeOwnDeals, ManageDeals, ManageOwnPipeline, ReadDeals, ReadOwnDeals, ReadOwnPipeline,
     Role,
 };
+pub use booking::{Booking, BookingStatus, check_expiry};
+pub use deal::{
+    Amount, Contract, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber, FixationData,
+    PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup, Words,
+};
+pub use timeline::{ContractField, Entry, TimelineKind, TimelineRow};
 
 ids::typed_id!(
     /// A deal.
@@ -37,54 +44,3 @@ ids::typed_id!(
     /// What a caller calls a creation, so that it can be repeated.
     RequestId
 );
-
-values::text_enum! {
-    /// How far a deal has come; its step's group decides.
-    pub enum DealStatus {
-        Application,
-        Booking,
-        Sale,
-        Cancelled,
-        Completed,
-    }
-}
-
-values::text_enum! {
-    /// What a step of a pipeline stands for. Sale is in Contract.
-    pub enum StepGroup {
-        Application,
-        Booking,
-        Contract,
-        Completed,
-        Cancelled,
-    }
-}
-
-impl StepGroup {
-    /// INV-DEAL-2
-    pub const fn status(self) -> DealStatus {
-        match self {
-            Self::Application => DealStatus::Application,
-            Self::Booking => DealStatus::Booking,
-            Self::Contract => DealStatus::Sale,
-            Self::Completed => DealStatus::Completed,
-            Self::Cancelled => DealStatus::Cancelled,
-        }
-    }
-}
-
-impl DealStatus {
-    /// The group of the steps that give it.
-    pub const fn group(self) -> StepGroup {
-        match self {
-            Self::Application => StepGroup::Application,
-            Self::Booking => StepGroup::Booking,
-            Self::Sale => StepGroup::Contract,
-            Self::Completed => StepGroup::Completed,
-            Self::Cancelled => StepGroup::Cancelled,
-        }
-    }
-}
-
-/// Why a deal was cancelled, trimmed.
-pub type CancelReason = Text<1, 2000>;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use values::Money;
 
 use super::DEAL;
-use crate::domain::{CancelReason, DealId, DealStatus, PropertyObjectId, StepGroup, StepId};
+use crate::domain::{DealId, DealStatus, PropertyObjectId, StepGroup, StepId, Words};
 
 /// A deal was made.
 #[derive(Debug, Serialize, ToSchema)]
@@ -78,7 +78,7 @@ pub struct DealCancelled {
     pub tenant_id: CompanyId,
     pub property_object_id: PropertyObjectId,
     pub cancelled_by_user_id: UserId,
-    pub cancel_reason: CancelReason,
+    pub cancel_reason: Words,
     #[serde(with = "time::serde::rfc3339")]
     pub cancelled_at: OffsetDateTime,
     pub row_version: i64,
