@@ -90,6 +90,7 @@ const LONG_QUEUE: usize = 16;
 pub struct Db {
     pool: Pool<conn::Connector>,
     commits: Arc<Commits>,
+    language: Arc<str>,
 }
 
 impl Db {
@@ -104,7 +105,13 @@ impl Db {
             .runtime(deadpool::Runtime::Tokio1)
             .timeouts(Timeouts { wait, create: Some(CONNECTING), recycle: wait })
             .build()?;
-        Ok(Self { pool, commits: Arc::default() })
+        Ok(Self { pool, commits: Arc::default(), language: Arc::from("en") })
+    }
+
+    /// Has its transactions know the service's default language: that of words which are written once, whoever reads them.
+    #[must_use]
+    pub fn speaking(self, language: &str) -> Self {
+        Self { language: Arc::from(language), ..self }
     }
 
     /// A connection for reads; each statement stands for itself.
@@ -140,7 +147,7 @@ impl Db {
     where
         E: From<Error>,
     {
-        let mut tx = Tx::begin(self.conn().await?)?;
+        let mut tx = Tx::begin(self.conn().await?, self.language.clone())?;
         match work(&mut tx).await {
             Ok(value) => {
                 tx.commit(&self.commits).await?;

@@ -1,5 +1,6 @@
 //! A transaction, as a value that only an edge can make.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::Object;
@@ -22,13 +23,15 @@ pub struct Tx {
     conn: ScopeGuard<PooledConn, fn(PooledConn)>,
     announced: Vec<Work>,
     closes: bool,
+    language: Arc<str>,
 }
 
 impl Tx {
     /// Sends `BEGIN` and does not wait for its answer: the first statement follows at once, and fails where
     /// this has failed.
-    pub(crate) fn begin(conn: PooledConn) -> Result<Self, Error> {
-        let tx = Self { conn: scopeguard::guard(conn, close), announced: Vec::new(), closes: false };
+    pub(crate) fn begin(conn: PooledConn, language: Arc<str>) -> Result<Self, Error> {
+        let conn = scopeguard::guard(conn, close as fn(PooledConn));
+        let tx = Self { conn, announced: Vec::new(), closes: false, language };
         tx.conn.begin()?;
         Ok(tx)
     }
@@ -70,6 +73,11 @@ impl Tx {
     /// The connection, for queries of this transaction.
     pub fn conn(&mut self) -> &mut Conn {
         &mut self.conn
+    }
+
+    /// That of words which are written once, whoever reads them.
+    pub fn language(&self) -> &str {
+        &self.language
     }
 
     /// Lets the statements of this transaction take longer than others may, here and in the server, and it may rest as long between them.

@@ -48,7 +48,7 @@ pub async fn start<S: Service>(
     role: Role,
     process: &Process,
 ) -> anyhow::Result<Endpoints> {
-    let db = Db::new(&config.database)?;
+    let db = Db::new(&config.database)?.speaking(&config.web.default_language);
     db.require(process);
     let area = area::<S>(&config.web.default_language)?;
     let queue = db.clone();
@@ -93,7 +93,8 @@ pub async fn start<S: Service>(
 /// # Errors
 /// A database that is away, and what the command says of itself.
 pub async fn operate<S: Service>(config: Config<S>, operation: messaging::Operation) -> anyhow::Result<()> {
-    bus::<S>(Db::new(&config.database)?, config.messaging).operate(operation, S::REPUBLISHED).await
+    let db = Db::new(&config.database)?.speaking(&config.web.default_language);
+    bus::<S>(db, config.messaging).operate(operation, S::REPUBLISHED).await
 }
 
 /// Does a command of the service's own, told with its arguments as one would on its command line.

@@ -40,6 +40,12 @@ impl Messages {
         self.negotiate(request).message(id, None, &Args::default())
     }
 
+    /// The message `id` in the default language.
+    pub fn say_by_default(&self, id: &str) -> Option<String> {
+        let (language, bundle) = &self.0[0];
+        Language { language, bundle }.message(id, None, &Args::default())
+    }
+
     /// The language of documents.
     pub(crate) fn english(&self) -> Language<'_> {
         let (language, bundle) = self.0.iter().find(|(of, _)| *of == "en").unwrap_or(&self.0[0]);
