@@ -24,3 +24,12 @@ CRM_SELECTION_NOT_FOUND = The deal has no selection that may be shown
 
 # Why a member was refused.
 bad_account_number = An account has 20 digits
+
+# The steps of a developer's first pipeline.
+step_new = New
+step_negotiation = Negotiation
+step_booking = Booking
+step_contract = Contract
+step_registration = Registration
+step_completed = Completed
+step_cancelled = Cancelled

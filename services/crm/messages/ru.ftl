@@ -24,3 +24,12 @@ CRM_SELECTION_NOT_FOUND = У сделки нет подборки, котору�
 
 # Why a member was refused.
 bad_account_number = В номере счёта 20 цифр
+
+# The steps of a developer's first pipeline.
+step_new = Новая
+step_negotiation = Переговоры
+step_booking = Бронь
+step_contract = Договор
+step_registration = Регистрация
+step_completed = Завершена
+step_cancelled = Отменена

@@ -1,5 +1,11 @@
 //! What this service takes from the bus.
 
+mod chessboard;
+mod company;
+
 use messaging::Subscription;
 
-pub const ALL: &[Subscription] = &[];
+use chessboard::Chessboard;
+use company::Companies;
+
+pub const ALL: &[Subscription] = &[Subscription::of::<Chessboard>(), Subscription::of::<Companies>()];

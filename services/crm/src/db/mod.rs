@@ -1,3 +1,11 @@
 //! What is stored, and how it is found.
 
+pub mod board;
+pub mod company;
+pub mod deal_view;
+pub mod developer;
+pub mod property_object;
 pub mod schema;
+pub mod stage_page;
+pub mod step;
+pub mod timeline_page;

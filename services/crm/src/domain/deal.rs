@@ -83,7 +83,9 @@ impl Rule for AccountDigits {
 }
 
 /// What a deal comes to, in the minor units of its currency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Queryable, Selectable, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Serialize, Deserialize, ToSchema,
+)]
 #[diesel(table_name = deal, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
 pub struct Amount {
@@ -147,7 +149,7 @@ pub struct Deal {
 }
 
 /// What whoever moves a deal gets back. Neither contract data nor what people write is in it.
-#[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[derive(Clone, Debug, Queryable, QueryableByName, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = deal, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
 pub struct DealCard {

@@ -3,6 +3,8 @@
 mod access;
 mod booking;
 mod deal;
+mod pipeline;
+mod replica;
 mod timeline;
 
 pub use access::{
@@ -14,6 +16,10 @@ pub use deal::{
     Amount, Contract, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber, FixationData,
     PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup, Words,
 };
+pub use pipeline::{
+    DEFAULT_PIPELINE, PipelineRefusal, Replacement, Step, StepName, Wanted, receiving_step, replace,
+};
+pub use replica::{Company, CompanyStatus, ObjectStatus, PropertyObject, ToldName};
 pub use timeline::{ContractField, Entry, TimelineKind, TimelineRow};
 
 ids::typed_id!(

@@ -1,1 +1,3 @@
 //! What is done: read, decide, write, tell, in the transaction that was handed in.
+
+pub mod pipeline;

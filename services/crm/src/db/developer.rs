@@ -1,0 +1,27 @@
+//! Developers as chessboard tells of them.
+
+use ::db::{Cached, Tx};
+use auth::CompanyId;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::schema::developer;
+use crate::domain::ToldName;
+
+/// Keeps what a developer is called, unless something newer is known. `true`: nobody has told of them before.
+pub async fn upsert(
+    tx: &mut Tx,
+    id: CompanyId,
+    name: &ToldName,
+    version: i64,
+) -> Result<bool, ::db::Error> {
+    let values = (developer::id.eq(id), developer::name.eq(name), developer::version.eq(version));
+    let insert = diesel::insert_into(developer::table).values(values).on_conflict_do_nothing();
+    if Cached(insert).execute(tx.conn()).await? == 1 {
+        return Ok(true);
+    }
+    let older = developer::table.find(id).filter(developer::version.lt(version));
+    let update = diesel::update(older).set((developer::name.eq(name), developer::version.eq(version)));
+    Cached(update).execute(tx.conn()).await?;
+    Ok(false)
+}

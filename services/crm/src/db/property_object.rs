@@ -1,0 +1,36 @@
+//! Property objects as chessboard tells of them.
+
+use ::db::{Cached, Tx};
+use diesel::prelude::*;
+use diesel::upsert::excluded;
+use diesel_async::RunQueryDsl;
+
+use super::schema::property_object;
+use crate::domain::{PropertyObject, PropertyObjectId};
+
+pub async fn find(tx: &mut Tx, id: PropertyObjectId) -> Result<Option<PropertyObject>, ::db::Error> {
+    let row = property_object::table.find(id).select(PropertyObject::as_select());
+    Ok(row.first(tx.conn()).await.optional()?)
+}
+
+/// Keeps what is told of an object, unless something newer is known.
+pub async fn upsert(tx: &mut Tx, told: &PropertyObject) -> Result<(), ::db::Error> {
+    let newest = (
+        property_object::tenant_id.eq(excluded(property_object::tenant_id)),
+        property_object::project_name.eq(excluded(property_object::project_name)),
+        property_object::building_name.eq(excluded(property_object::building_name)),
+        property_object::number.eq(excluded(property_object::number)),
+        property_object::price.eq(excluded(property_object::price)),
+        property_object::currency.eq(excluded(property_object::currency)),
+        property_object::status.eq(excluded(property_object::status)),
+        property_object::version.eq(excluded(property_object::version)),
+    );
+    let put = diesel::insert_into(property_object::table)
+        .values(told)
+        .on_conflict(property_object::id)
+        .do_update()
+        .set(newest)
+        .filter(property_object::version.lt(excluded(property_object::version)));
+    Cached(put).execute(tx.conn()).await?;
+    Ok(())
+}
