@@ -8,6 +8,7 @@ use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use messaging::{Published, Subscription};
 use runtime::Env;
 
+use crate::clients::Selections;
 use crate::settings::Settings;
 use crate::{consumers, events, http, jobs};
 
@@ -30,7 +31,7 @@ impl service::Service for Service {
     }
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App { db, settings })
+        Ok(App { db, selections: Selections::new(&settings.selections)?, settings })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
@@ -41,5 +42,6 @@ impl service::Service for Service {
 /// What handlers and jobs share.
 pub struct App {
     pub db: Db,
+    pub selections: Selections,
     pub settings: Settings,
 }

@@ -1,1 +1,5 @@
 //! Other services, as this one sees them.
+
+mod selections;
+
+pub use selections::Selections;

@@ -1,0 +1,53 @@
+//! The internal API of selections. What it answers is passed on as it is.
+
+use ::web::Problem;
+use auth::UserId;
+use http_client::{CallError, Service};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::SelectionId;
+use crate::error::Error;
+
+pub struct Selections {
+    service: Service,
+}
+
+/// The field that is read here.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Owned {
+    owner_user_id: UserId,
+}
+
+impl Selections {
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn new(config: &http_client::Config) -> anyhow::Result<Self> {
+        Ok(Self { service: Service::new(config)? })
+    }
+
+    /// A selection and its owner, deleted or not; `None` where there is none.
+    ///
+    /// # Errors
+    /// `SERVICE_UNAVAILABLE`
+    pub async fn find(&self, id: SelectionId) -> Result<Option<(UserId, Box<RawValue>)>, Error> {
+        let path = format!("/api/v1/internal/selections/{id}");
+        let selection: Box<RawValue> = match self.service.get(&path).await {
+            Ok(selection) => selection,
+            Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
+            Err(error) => return Err(Problem::unavailable(&error).into()),
+        };
+        let owned: Owned = serde_json::from_str(selection.get()).map_err(|error| Problem::unavailable(&error))?;
+        Ok(Some((owned.owner_user_id, selection)))
+    }
+
+    /// All that an owner has: a page holds as many as one may have.
+    ///
+    /// # Errors
+    /// `SERVICE_UNAVAILABLE`
+    pub async fn of_owner(&self, owner: UserId) -> Result<Box<RawValue>, Error> {
+        let path = format!("/api/v1/internal/selections/by-owner/{owner}?PageSize=100");
+        self.service.get(&path).await.map_err(|error| Problem::unavailable(&error).into())
+    }
+}

@@ -1,0 +1,265 @@
+//! Deals as they are read: all of them by the platform's people, a developer's by their own.
+
+use ::db::Lookups;
+use ::web::{Both, Check, CursorPage, CursorPaging, Fields, Filter, Page, Paging, PathReference, Query, Several, unknown_cursor};
+use actix_web::web::Data;
+use actix_web::{Responder, get, web};
+use auth::{CompanyId, Permitted, Reach, UserId};
+use futures_util::future::try_join;
+use ids::Reference;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::db;
+use crate::db::deal_view::{DealFilter, DealList, DealSort, DealSummary, DealView};
+use crate::db::stage_page::{Stage, StageKey};
+use crate::db::timeline_page::TimelineKey;
+use crate::domain::{DealId, DealStatus, PropertyObjectId, ReadDeals, ReadOwnDeals, StepId, TimelineRow};
+use crate::error::{DEAL_NOT_FOUND, Error};
+
+/// Whose deals are listed.
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct OfTenant {
+    /// Whose deals; everybody's where none is named.
+    #[param(value_type = Option<CompanyId>)]
+    tenant_id: Option<Reference<CompanyId>>,
+}
+
+/// In which state deals are.
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct InState {
+    /// Separated by commas.
+    #[param(value_type = Option<Vec<DealStatus>>, inline, min_items = 1, style = Form, explode = false)]
+    statuses: Option<Several<DealStatus>>,
+    #[param(value_type = Option<StepId>)]
+    step_id: Option<Reference<StepId>>,
+}
+
+/// What people look for in a list and on the board alike.
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct AskedDeals {
+    #[param(value_type = Option<PropertyObjectId>)]
+    property_object_id: Option<Reference<PropertyObjectId>>,
+    #[param(value_type = Option<UserId>)]
+    client_user_id: Option<Reference<UserId>>,
+    #[param(value_type = Option<UserId>)]
+    agent_user_id: Option<Reference<UserId>>,
+    #[serde(default, deserialize_with = "::web::time")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_from: Option<OffsetDateTime>,
+    /// Exclusive.
+    #[serde(default, deserialize_with = "::web::time")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_to: Option<OffsetDateTime>,
+}
+
+impl Check for AskedDeals {
+    fn check(&self, fields: &mut Fields) {
+        fields.range("/CreatedTo", self.created_from.as_ref(), self.created_to.as_ref());
+    }
+}
+
+impl From<AskedDeals> for DealFilter {
+    fn from(asked: AskedDeals) -> Self {
+        Self {
+            property_object_id: asked.property_object_id.map(|id| id.0),
+            client_user_id: asked.client_user_id.map(|id| id.0),
+            agent_user_id: asked.agent_user_id.map(|id| id.0),
+            created_from: asked.created_from,
+            created_to: asked.created_to,
+        }
+    }
+}
+
+type Listed = Both<Both<Query<InState>, Filter<AskedDeals>>, Paging<DealSort>>;
+
+async fn list(
+    app: &App,
+    tenant_id: Option<CompanyId>,
+    Both(Both(Query(state), Filter(asked)), paging): Listed,
+) -> Result<web::Json<Page<DealSummary>>, Error> {
+    let asked = DealList {
+        tenant_id,
+        statuses: state.statuses.map(|statuses| statuses.0),
+        step_id: state.step_id.map(|id| id.0),
+        filter: asked.into(),
+    };
+    let conn = app.db.conn().await?;
+    Ok(web::Json(db::deal_view::list(&conn, asked, &paging).await?))
+}
+
+/// List deals.
+///
+/// Of all developers, or of one.
+#[utoipa::path(
+    tag = "Deals", params(OfTenant, InState, AskedDeals, Paging<DealSort>),
+    responses((status = 200, description = "One page", body = Page<DealSummary>))
+)]
+#[get("/api/platform-manager/crm/deals")]
+pub async fn list_deals(
+    app: Data<App>,
+    _: Permitted<ReadDeals>,
+    Both(Query(of), listed): Both<Query<OfTenant>, Listed>,
+) -> Result<impl Responder, Error> {
+    list(&app, of.tenant_id.map(|id| id.0), listed).await
+}
+
+/// List the deals of one's own company.
+#[utoipa::path(
+    tag = "Own deals", params(InState, AskedDeals, Paging<DealSort>),
+    responses((status = 200, description = "One page", body = Page<DealSummary>))
+)]
+#[get("/api/v1/crm/deals")]
+pub async fn list_own_deals(
+    app: Data<App>,
+    permitted: Permitted<ReadOwnDeals>,
+    listed: Listed,
+) -> Result<impl Responder, Error> {
+    list(&app, Some(permitted.granted), listed).await
+}
+
+async fn read(lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<DealView>, Error> {
+    let found = lookups.run(async |conn| db::deal_view::look_up(conn, id).await).await?;
+    let found = found.filter(|view| reach.covers(view.summary.tenant_id));
+    Ok(web::Json(found.ok_or(DEAL_NOT_FOUND)?))
+}
+
+/// Read a deal.
+#[utoipa::path(
+    tag = "Deals", params(("deal_id" = DealId, Path)),
+    responses((status = 200, description = "The deal", body = DealView))
+)]
+#[get("/api/platform-manager/crm/deals/{deal_id}")]
+pub async fn get_deal(
+    _: Permitted<ReadDeals>,
+    PathReference(id): PathReference<DealId>,
+    lookups: Data<Lookups>,
+) -> Result<impl Responder, Error> {
+    read(&lookups, Reach::Platform, id).await
+}
+
+/// Read a deal of one's own company.
+#[utoipa::path(
+    tag = "Own deals", params(("deal_id" = DealId, Path)),
+    responses((status = 200, description = "The deal", body = DealView))
+)]
+#[get("/api/v1/crm/deals/{deal_id}")]
+pub async fn get_own_deal(
+    permitted: Permitted<ReadOwnDeals>,
+    PathReference(id): PathReference<DealId>,
+    lookups: Data<Lookups>,
+) -> Result<impl Responder, Error> {
+    read(&lookups, Reach::Company(permitted.granted), id).await
+}
+
+/// What was found of a deal that may be read.
+fn within<T>(reach: Reach, tenant: Option<CompanyId>, found: T) -> Result<web::Json<T>, Error> {
+    let is_within = tenant.is_some_and(|tenant| reach.covers(tenant));
+    if is_within { Ok(web::Json(found)) } else { Err(DEAL_NOT_FOUND.into()) }
+}
+
+async fn timeline(
+    app: &App,
+    reach: Reach,
+    id: DealId,
+    paging: CursorPaging<TimelineKey>,
+) -> Result<web::Json<CursorPage<TimelineRow>>, Error> {
+    if paging.after.is_some_and(|after| !after.is_of(id)) {
+        return Err(unknown_cursor().into());
+    }
+    let conn = app.db.conn().await?;
+    let rows = db::timeline_page::list(&conn, id, &paging);
+    let (tenant, page) = try_join(db::deal_view::tenant_of(&conn, id), rows).await?;
+    within(reach, tenant, page)
+}
+
+/// Read what happened to a deal.
+///
+/// Newest first. Who follows the cursors sees each row once.
+#[utoipa::path(
+    tag = "Deals", params(("deal_id" = DealId, Path), CursorPaging<TimelineKey>),
+    responses((status = 200, description = "One page", body = CursorPage<TimelineRow>))
+)]
+#[get("/api/platform-manager/crm/deals/{deal_id}/timeline")]
+pub async fn list_deal_timeline(
+    app: Data<App>,
+    _: Permitted<ReadDeals>,
+    PathReference(id): PathReference<DealId>,
+    paging: CursorPaging<TimelineKey>,
+) -> Result<impl Responder, Error> {
+    timeline(&app, Reach::Platform, id, paging).await
+}
+
+/// Read what happened to a deal of one's own company.
+///
+/// Newest first. Who follows the cursors sees each row once.
+#[utoipa::path(
+    tag = "Own deals", params(("deal_id" = DealId, Path), CursorPaging<TimelineKey>),
+    responses((status = 200, description = "One page", body = CursorPage<TimelineRow>))
+)]
+#[get("/api/v1/crm/deals/{deal_id}/timeline")]
+pub async fn list_own_deal_timeline(
+    app: Data<App>,
+    permitted: Permitted<ReadOwnDeals>,
+    PathReference(id): PathReference<DealId>,
+    paging: CursorPaging<TimelineKey>,
+) -> Result<impl Responder, Error> {
+    timeline(&app, Reach::Company(permitted.granted), id, paging).await
+}
+
+async fn stages(
+    app: &App,
+    reach: Reach,
+    id: DealId,
+    paging: CursorPaging<StageKey>,
+) -> Result<web::Json<CursorPage<Stage>>, Error> {
+    if paging.after.is_some_and(|after| !after.is_of(id)) {
+        return Err(unknown_cursor().into());
+    }
+    let conn = app.db.conn().await?;
+    let rows = db::stage_page::list(&conn, id, &paging, runtime::clock::now());
+    let (tenant, page) = try_join(db::deal_view::tenant_of(&conn, id), rows).await?;
+    within(reach, tenant, page)
+}
+
+/// Read how long a deal was in each step.
+///
+/// Newest first.
+#[utoipa::path(
+    tag = "Deals", params(("deal_id" = DealId, Path), CursorPaging<StageKey>),
+    responses((status = 200, description = "One page", body = CursorPage<Stage>))
+)]
+#[get("/api/platform-manager/crm/deals/{deal_id}/stages")]
+pub async fn list_deal_stages(
+    app: Data<App>,
+    _: Permitted<ReadDeals>,
+    PathReference(id): PathReference<DealId>,
+    paging: CursorPaging<StageKey>,
+) -> Result<impl Responder, Error> {
+    stages(&app, Reach::Platform, id, paging).await
+}
+
+/// Read how long a deal of one's own company was in each step.
+///
+/// Newest first.
+#[utoipa::path(
+    tag = "Own deals", params(("deal_id" = DealId, Path), CursorPaging<StageKey>),
+    responses((status = 200, description = "One page", body = CursorPage<Stage>))
+)]
+#[get("/api/v1/crm/deals/{deal_id}/stages")]
+pub async fn list_own_deal_stages(
+    app: Data<App>,
+    permitted: Permitted<ReadOwnDeals>,
+    PathReference(id): PathReference<DealId>,
+    paging: CursorPaging<StageKey>,
+) -> Result<impl Responder, Error> {
+    stages(&app, Reach::Company(permitted.granted), id, paging).await
+}
