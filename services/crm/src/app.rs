@@ -5,7 +5,7 @@ use ::jobs::Jobs;
 use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Published, Subscription};
+use messaging::{Published, Republished, Subscription};
 use runtime::Env;
 
 use crate::clients::Selections;
@@ -22,6 +22,7 @@ impl service::Service for Service {
         &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [Published] = events::ALL;
+    const REPUBLISHED: &'static [Republished] = events::REPUBLISHED;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     type Settings = Settings;
     type App = App;

@@ -38,7 +38,8 @@ impl Selections {
             Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
             Err(error) => return Err(Problem::unavailable(&error).into()),
         };
-        let owned: Owned = serde_json::from_str(selection.get()).map_err(|error| Problem::unavailable(&error))?;
+        let owned: Owned =
+            serde_json::from_str(selection.get()).map_err(|error| Problem::unavailable(&error))?;
         Ok(Some((owned.owner_user_id, selection)))
     }
 

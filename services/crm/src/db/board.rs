@@ -199,7 +199,11 @@ pub async fn columns(
     }
     for column in &mut columns {
         let step_id = column.step_id;
-        let key = |last: &DealSummary| ColumnKey { step_id, entered_at: last.step_entered_at, id: last.card.deal_id };
+        let key = |last: &DealSummary| ColumnKey {
+            step_id,
+            entered_at: last.step_entered_at,
+            id: last.card.deal_id,
+        };
         let page = paging.page(std::mem::take(&mut column.items), key);
         (column.items, column.next_cursor) = (page.items, page.next_cursor);
     }
@@ -208,7 +212,8 @@ pub async fn columns(
 
 fn totals(currencies: Vec<Currency>, sums: &[String]) -> QueryResult<Vec<Total>> {
     let total = |(currency, sum): (Currency, &String)| {
-        let amount_minor = sum.parse().map_err(|error| diesel::result::Error::DeserializationError(Box::new(error)))?;
+        let amount_minor =
+            sum.parse().map_err(|error| diesel::result::Error::DeserializationError(Box::new(error)))?;
         Ok(Total { amount_minor, currency })
     };
     currencies.into_iter().zip(sums).map(total).collect()

@@ -16,7 +16,8 @@ pub async fn status(tx: &mut Tx, id: CompanyId) -> Result<Option<CompanyStatus>,
 
 /// Keeps what is told of a company, unless something newer is known.
 pub async fn upsert(tx: &mut Tx, told: &Company) -> Result<(), ::db::Error> {
-    let newest = (company::status.eq(excluded(company::status)), company::version.eq(excluded(company::version)));
+    let newest =
+        (company::status.eq(excluded(company::status)), company::version.eq(excluded(company::version)));
     let put = diesel::insert_into(company::table)
         .values(told)
         .on_conflict(company::id)

@@ -17,8 +17,8 @@ use utoipa::ToSchema;
 
 use super::schema::deal;
 use crate::domain::{
-    Amount, ContractType, DealCard, DealId, DealStatus, PaymentMethod, PropertyObjectId, SelectionId,
-    StepId, StepName, ToldName, Words,
+    Amount, ContractType, DealCard, DealId, DealStatus, PaymentMethod, PropertyObjectId, SelectionId, StepId,
+    StepName, ToldName, Words,
 };
 
 /// A deal as lists show it.
@@ -197,7 +197,8 @@ pub async fn list(
         (DealSort::UpdatedAt, false) => "deal.updated_at, deal.id",
         (DealSort::UpdatedAt, true) => "deal.updated_at desc, deal.id",
     };
-    let words = |statuses: &Vec<DealStatus>| statuses.iter().map(|status| <&'static str>::from(*status)).collect();
+    let words =
+        |statuses: &Vec<DealStatus>| statuses.iter().map(|status| <&'static str>::from(*status)).collect();
     let words: Option<Vec<_>> = asked.statuses.as_ref().map(words);
     let bind = |sql: String| asked.filter.bind(sql, asked.tenant_id, words.clone(), asked.step_id);
     // First the page, then what is beside its deals.

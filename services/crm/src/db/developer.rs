@@ -9,12 +9,7 @@ use super::schema::developer;
 use crate::domain::ToldName;
 
 /// Keeps what a developer is called, unless something newer is known. `true`: nobody has told of them before.
-pub async fn upsert(
-    tx: &mut Tx,
-    id: CompanyId,
-    name: &ToldName,
-    version: i64,
-) -> Result<bool, ::db::Error> {
+pub async fn upsert(tx: &mut Tx, id: CompanyId, name: &ToldName, version: i64) -> Result<bool, ::db::Error> {
     let values = (developer::id.eq(id), developer::name.eq(name), developer::version.eq(version));
     let insert = diesel::insert_into(developer::table).values(values).on_conflict_do_nothing();
     if Cached(insert).execute(tx.conn()).await? == 1 {

@@ -1,11 +1,14 @@
 //! What is stored, and how it is found.
 
 pub mod board;
+pub mod change;
 pub mod company;
 pub mod deal_view;
 pub mod developer;
+pub mod history;
 pub mod property_object;
 pub mod schema;
+pub mod situation;
 pub mod stage_page;
 pub mod step;
 pub mod timeline_page;

@@ -22,7 +22,8 @@ values::text_enum! {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable, AsChangeset)]
-#[diesel(table_name = booking, check_for_backend(Pg), treat_none_as_null = true)]
+#[diesel(table_name = booking, check_for_backend(Pg))]
+#[diesel(treat_none_as_null = true, treat_none_as_default_value = false)]
 pub struct Booking {
     pub id: BookingId,
     pub deal_id: DealId,

@@ -84,7 +84,17 @@ impl Rule for AccountDigits {
 
 /// What a deal comes to, in the minor units of its currency.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Serialize, Deserialize, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Queryable,
+    QueryableByName,
+    Selectable,
+    Serialize,
+    Deserialize,
+    ToSchema,
 )]
 #[diesel(table_name = deal, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]

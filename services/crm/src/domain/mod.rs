@@ -2,9 +2,11 @@
 
 mod access;
 mod booking;
+mod change;
 mod deal;
 mod pipeline;
 mod replica;
+mod rules;
 mod timeline;
 
 pub use access::{
@@ -12,6 +14,7 @@ pub use access::{
     Role,
 };
 pub use booking::{Booking, BookingStatus, check_expiry};
+pub use change::{Author, Change, Told};
 pub use deal::{
     Amount, Contract, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber, FixationData,
     PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup, Words,
@@ -20,6 +23,7 @@ pub use pipeline::{
     DEFAULT_PIPELINE, PipelineRefusal, Replacement, Step, StepName, Wanted, receiving_step, replace,
 };
 pub use replica::{Company, CompanyStatus, ObjectStatus, PropertyObject, ToldName};
+pub use rules::{Application, ContractChange, Family, ObjectState, Operation, Prospect, Request, Situation};
 pub use timeline::{ContractField, Entry, TimelineKind, TimelineRow};
 
 ids::typed_id!(

@@ -33,6 +33,13 @@ values::text_enum! {
     }
 }
 
+impl ObjectStatus {
+    /// Whether a deal may be made of an object, and it may be booked, as far as chessboard knows.
+    pub const fn is_for_sale(self) -> bool {
+        !matches!(self, Self::Sold | Self::Unavailable)
+    }
+}
+
 /// A company of Type Developer.
 #[derive(Clone, Debug, Insertable)]
 #[diesel(table_name = company, check_for_backend(Pg))]
@@ -56,11 +63,4 @@ pub struct PropertyObject {
     pub currency: Currency,
     pub status: ObjectStatus,
     pub version: i64,
-}
-
-impl PropertyObject {
-    /// Whether a deal may be made of it, and it may be booked, as far as chessboard knows.
-    pub fn is_for_sale(&self) -> bool {
-        !matches!(self.status, ObjectStatus::Sold | ObjectStatus::Unavailable)
-    }
 }

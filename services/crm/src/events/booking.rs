@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::DEAL;
-use crate::domain::{BookingId, DealId, PropertyObjectId};
+use crate::domain::{Booking, BookingId, Deal, DealId, PropertyObjectId};
 
 /// A deal has booked its object.
 #[derive(Debug, Serialize, ToSchema)]
@@ -24,6 +24,21 @@ pub struct BookingCreated {
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     pub row_version: i64,
+}
+
+impl BookingCreated {
+    pub fn of(deal: &Deal, booking: &Booking) -> Self {
+        Self {
+            booking_id: booking.id,
+            deal_id: deal.id,
+            tenant_id: deal.tenant_id,
+            property_object_id: deal.property_object_id,
+            client_user_id: deal.client_user_id,
+            expires_at: booking.expires_at,
+            created_at: booking.created_at,
+            row_version: booking.row_version,
+        }
+    }
 }
 
 impl Event for BookingCreated {
@@ -47,6 +62,20 @@ pub struct BookingExpired {
     #[serde(with = "time::serde::rfc3339")]
     pub expired_at: OffsetDateTime,
     pub row_version: i64,
+}
+
+impl BookingExpired {
+    /// Of a booking that has ended with this change of its deal.
+    pub fn of(deal: &Deal, booking: &Booking) -> Self {
+        Self {
+            booking_id: booking.id,
+            deal_id: deal.id,
+            tenant_id: deal.tenant_id,
+            property_object_id: deal.property_object_id,
+            expired_at: deal.updated_at,
+            row_version: deal.row_version,
+        }
+    }
 }
 
 impl Event for BookingExpired {

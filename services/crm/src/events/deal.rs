@@ -9,7 +9,7 @@ use uuid::Uuid;
 use values::Money;
 
 use super::DEAL;
-use crate::domain::{DealId, DealStatus, PropertyObjectId, StepGroup, StepId, Words};
+use crate::domain::{Change, Deal, DealId, DealStatus, PropertyObjectId, StepGroup, StepId, Words};
 
 /// A deal was made.
 #[derive(Debug, Serialize, ToSchema)]
@@ -25,6 +25,23 @@ pub struct DealCreated {
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     pub row_version: i64,
+}
+
+impl DealCreated {
+    /// Of a deal that has just been made.
+    pub fn of(deal: &Deal) -> Self {
+        Self {
+            deal_id: deal.id,
+            tenant_id: deal.tenant_id,
+            property_object_id: deal.property_object_id,
+            client_user_id: deal.client_user_id,
+            agent_user_id: deal.agent_user_id,
+            amount: deal.amount.into(),
+            created_by_user_id: deal.created_by_user_id,
+            created_at: deal.created_at,
+            row_version: deal.row_version,
+        }
+    }
 }
 
 impl Event for DealCreated {
@@ -60,6 +77,30 @@ pub struct DealStageChanged {
     pub row_version: i64,
 }
 
+impl DealStageChanged {
+    pub fn of(change: &Change, by: UserId) -> Self {
+        let (before, after) = (&change.before, &change.after);
+        Self {
+            deal_id: after.id,
+            tenant_id: after.tenant_id,
+            from_step_id: before.step_id,
+            to_step_id: after.step_id,
+            from_step_group: before.step_group,
+            to_step_group: after.step_group,
+            from_status: before.status,
+            to_status: after.status,
+            changed_by_user_id: by,
+            changed_at: change.at(),
+            property_object_id: after.property_object_id,
+            client_user_id: after.client_user_id,
+            agent_user_id: after.agent_user_id,
+            created_by_user_id: after.created_by_user_id,
+            amount: after.amount.into(),
+            row_version: after.row_version,
+        }
+    }
+}
+
 impl Event for DealStageChanged {
     const TOPIC: &'static str = "platform.crm.deal-stage-changed.v1";
     const CONTRACT_VERSION: u32 = 1;
@@ -84,6 +125,21 @@ pub struct DealCancelled {
     pub row_version: i64,
 }
 
+impl DealCancelled {
+    /// Of a deal as it is while Cancelled.
+    pub fn of(deal: &Deal) -> Option<Self> {
+        Some(Self {
+            deal_id: deal.id,
+            tenant_id: deal.tenant_id,
+            property_object_id: deal.property_object_id,
+            cancelled_by_user_id: deal.updated_by_user_id?,
+            cancel_reason: deal.cancel_reason.clone()?,
+            cancelled_at: deal.cancelled_at?,
+            row_version: deal.row_version,
+        })
+    }
+}
+
 impl Event for DealCancelled {
     const TOPIC: &'static str = "platform.crm.deal-cancelled.v1";
     const CONTRACT_VERSION: u32 = 1;
@@ -106,6 +162,21 @@ pub struct DealCompleted {
     #[serde(with = "time::serde::rfc3339")]
     pub completed_at: OffsetDateTime,
     pub row_version: i64,
+}
+
+impl DealCompleted {
+    /// Of a deal as it is while Completed.
+    pub fn of(deal: &Deal) -> Option<Self> {
+        Some(Self {
+            deal_id: deal.id,
+            tenant_id: deal.tenant_id,
+            property_object_id: deal.property_object_id,
+            agent_user_id: deal.agent_user_id,
+            amount: deal.amount.into(),
+            completed_at: deal.completed_at?,
+            row_version: deal.row_version,
+        })
+    }
 }
 
 impl Event for DealCompleted {

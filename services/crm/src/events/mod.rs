@@ -2,11 +2,13 @@
 
 mod booking;
 mod deal;
+mod republish;
 
-use messaging::{Aggregate, Published};
+use messaging::{Aggregate, Published, Republished};
 
 pub use booking::{BookingCreated, BookingExpired};
 pub use deal::{DealCancelled, DealCompleted, DealCreated, DealStageChanged};
+pub use republish::Deals;
 
 const DEAL: Aggregate = Aggregate { name: "Deal", table: "deal", key: "id" };
 
@@ -18,3 +20,6 @@ pub const ALL: &[Published] = &[
     Published::of::<BookingCreated>(),
     Published::of::<BookingExpired>(),
 ];
+
+/// What can be told anew.
+pub const REPUBLISHED: &[Republished] = &[Republished::of::<Deals>()];

@@ -1,7 +1,10 @@
 //! Deals as they are read: all of them by the platform's people, a developer's by their own.
 
 use ::db::Lookups;
-use ::web::{Both, Check, CursorPage, CursorPaging, Fields, Filter, Page, Paging, PathReference, Query, Several, unknown_cursor};
+use ::web::{
+    Both, Check, CursorPage, CursorPaging, Fields, Filter, Page, Paging, PathReference, Query, Several,
+    unknown_cursor,
+};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Permitted, Reach, UserId};

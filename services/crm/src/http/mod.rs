@@ -1,9 +1,15 @@
 //! The HTTP edge: the routes of the public port.
 
 mod board;
+mod booking;
+mod contract;
+mod deal;
 mod deal_read;
+mod note;
+mod order;
 mod pipeline;
 mod selection;
+mod status_override;
 
 use ::web::{Callers, EMPTY_ID, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
@@ -11,8 +17,11 @@ use utoipa_actix_web::scope;
 use values::Code;
 
 use crate::error::{
-    DEAL_NOT_FOUND, DEAL_STEP_NOT_FOUND, DEVELOPER_NOT_FOUND, FORBIDDEN, PIPELINE_CONFLICT,
-    PIPELINE_STEP_GROUP_FIXED, SELECTION_NOT_FOUND, STEP_NOT_FOUND,
+    DEAL_ALREADY_TERMINAL, DEAL_BOOKING_ALREADY_ACTIVE, DEAL_BOOKING_REQUIRED, DEAL_CONFLICT,
+    DEAL_CONTRACT_TYPE_REQUIRED, DEAL_MOVE_FORBIDDEN, DEAL_NOT_FOUND, DEAL_STATUS_OVERRIDE_FORBIDDEN,
+    DEAL_STEP_NOT_FOUND, DEVELOPER_NOT_ACTIVE, DEVELOPER_NOT_FOUND, FORBIDDEN, PIPELINE_CONFLICT,
+    PIPELINE_STEP_GROUP_FIXED, PROPERTY_OBJECT_ALREADY_BOOKED, PROPERTY_OBJECT_NOT_AVAILABLE,
+    PROPERTY_OBJECT_NOT_FOUND, SELECTION_NOT_FOUND, STEP_NOT_FOUND,
 };
 
 /// What the platform's people do with all deals, and a developer's with their own.
@@ -31,8 +40,39 @@ pub const PUBLIC: Listener = Listener {
 /// What whoever reads a deal may meet.
 const READING: [Code; 3] = [FORBIDDEN, EMPTY_ID, DEAL_NOT_FOUND];
 
+/// What whoever asks for a deal may meet.
+const OF_DEAL: [Code; 2] = [FORBIDDEN, DEAL_NOT_FOUND];
+
+/// What whoever changes one may meet.
+const CHANGING: [Code; 4] = [FORBIDDEN, DEAL_NOT_FOUND, DEAL_ALREADY_TERMINAL, DEAL_CONFLICT];
+
+const CREATING: [Code; 6] = [
+    FORBIDDEN,
+    PROPERTY_OBJECT_NOT_FOUND,
+    DEVELOPER_NOT_ACTIVE,
+    PROPERTY_OBJECT_NOT_AVAILABLE,
+    DEAL_STEP_NOT_FOUND,
+    DEAL_CONFLICT,
+];
+
+const MOVING: [Code; 4] =
+    [DEAL_STEP_NOT_FOUND, DEAL_MOVE_FORBIDDEN, DEAL_CONTRACT_TYPE_REQUIRED, DEAL_BOOKING_REQUIRED];
+
+const BOOKING: [Code; 4] = [
+    DEAL_BOOKING_ALREADY_ACTIVE,
+    PROPERTY_OBJECT_NOT_AVAILABLE,
+    PROPERTY_OBJECT_ALREADY_BOOKED,
+    DEAL_STEP_NOT_FOUND,
+];
+
+const COMPLETING: [Code; 4] =
+    [DEAL_MOVE_FORBIDDEN, PROPERTY_OBJECT_ALREADY_BOOKED, PROPERTY_OBJECT_NOT_AVAILABLE, DEAL_STEP_NOT_FOUND];
+
+const OVERRIDING: [Code; 3] =
+    [DEAL_STATUS_OVERRIDE_FORBIDDEN, DEAL_STEP_NOT_FOUND, DEAL_CONTRACT_TYPE_REQUIRED];
+
 fn public(routes: &mut Routes<'_>) {
-    routes.service(scope::scope("").wrap(from_fn(auth::authenticate)).configure(reading));
+    routes.service(scope::scope("").wrap(from_fn(auth::authenticate)).configure(reading).configure(commands));
 }
 
 /// What is read, and the pipeline.
@@ -59,4 +99,31 @@ fn reading(routes: &mut Routes<'_>) {
         .service(selection::get_deal_selection.refuses(READING).refuses([SELECTION_NOT_FOUND]))
         .service(selection::get_own_deal_selection.refuses(READING).refuses([SELECTION_NOT_FOUND]))
         .service(selection::list_client_selections.refuses(READING));
+}
+
+/// What is done with deals.
+fn commands(routes: &mut Routes<'_>) {
+    routes
+        .service(deal::create_deal.refuses(CREATING))
+        .service(deal::create_own_deal.refuses(CREATING))
+        .service(deal::move_deal.refuses(CHANGING).refuses(MOVING))
+        .service(deal::move_own_deal.refuses(CHANGING).refuses(MOVING))
+        .service(deal::set_deal_agent.refuses(CHANGING))
+        .service(deal::set_own_deal_agent.refuses(CHANGING))
+        .service(deal::cancel_deal.refuses(CHANGING).refuses([DEAL_STEP_NOT_FOUND]))
+        .service(deal::cancel_own_deal.refuses(CHANGING).refuses([DEAL_STEP_NOT_FOUND]))
+        .service(deal::complete_deal.refuses(CHANGING).refuses(COMPLETING))
+        .service(deal::complete_own_deal.refuses(CHANGING).refuses(COMPLETING))
+        .service(contract::get_deal_contract.refuses(READING))
+        .service(contract::get_own_deal_contract.refuses(READING))
+        .service(contract::update_deal_contract.refuses(CHANGING).refuses([DEAL_CONTRACT_TYPE_REQUIRED]))
+        .service(contract::update_own_deal_contract.refuses(CHANGING).refuses([DEAL_CONTRACT_TYPE_REQUIRED]))
+        .service(booking::book_deal.refuses(CHANGING).refuses(BOOKING))
+        .service(booking::book_own_deal.refuses(CHANGING).refuses(BOOKING))
+        .service(booking::prolong_booking.refuses(CHANGING).refuses([DEAL_BOOKING_REQUIRED]))
+        .service(booking::prolong_own_booking.refuses(CHANGING).refuses([DEAL_BOOKING_REQUIRED]))
+        .service(note::add_note.refuses(OF_DEAL))
+        .service(note::add_own_note.refuses(OF_DEAL))
+        .service(status_override::override_deal_status.refuses(CHANGING).refuses(OVERRIDING))
+        .service(status_override::preview_deal_override.refuses(CHANGING).refuses(OVERRIDING));
 }

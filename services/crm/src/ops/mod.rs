@@ -1,3 +1,4 @@
 //! What is done: read, decide, write, tell, in the transaction that was handed in.
 
+pub mod deal;
 pub mod pipeline;

@@ -18,16 +18,12 @@ use crate::error::{
 ///
 /// # Errors
 /// Those of the database.
-pub async fn hear(
-    tx: &mut Tx,
-    tenant: CompanyId,
-    name: &ToldName,
-    version: i64,
-) -> Result<(), ::db::Error> {
+pub async fn hear(tx: &mut Tx, tenant: CompanyId, name: &ToldName, version: i64) -> Result<(), ::db::Error> {
     if !db::developer::upsert(tx, tenant, name, version).await? {
         return Ok(());
     }
-    let steps = replace(tenant, &[], default_pipeline(tx.language())).map_or_else(|_| Vec::new(), |new| new.put);
+    let steps =
+        replace(tenant, &[], default_pipeline(tx.language())).map_or_else(|_| Vec::new(), |new| new.put);
     db::step::insert(tx, &steps).await
 }
 

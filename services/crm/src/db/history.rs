@@ -1,0 +1,70 @@
+//! Deals as they were told, change by change.
+
+use ::db::{Cached, Conn};
+use auth::UserId;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use time::OffsetDateTime;
+use uuid::Uuid;
+use values::Currency;
+
+use super::schema::{booking, deal};
+use crate::domain::{Booking, Deal, DealId, DealStatus, StepId};
+
+/// A deal's creation, or a change of its step, status or agent; with agent and amount as they were after it.
+#[derive(QueryableByName)]
+pub struct PastChange {
+    #[diesel(sql_type = SqlUuid)]
+    pub deal_id: DealId,
+    #[diesel(sql_type = BigInt)]
+    pub row_version: i64,
+    /// Nothing, of the creation.
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    pub from_step_id: Option<StepId>,
+    #[diesel(sql_type = Nullable<Text>)]
+    pub from_status: Option<DealStatus>,
+    #[diesel(sql_type = SqlUuid)]
+    pub to_step_id: StepId,
+    #[diesel(sql_type = Text)]
+    pub to_status: DealStatus,
+    #[diesel(sql_type = SqlUuid)]
+    pub by_user_id: UserId,
+    #[diesel(sql_type = Timestamptz)]
+    pub at: OffsetDateTime,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    pub agent_user_id: Option<UserId>,
+    #[diesel(sql_type = BigInt)]
+    pub amount: i64,
+    #[diesel(sql_type = Text)]
+    pub currency: Currency,
+}
+
+/// The past of these deals, by deal, oldest first.
+pub async fn of(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<PastChange>, ::db::Error> {
+    let past = diesel::sql_query(
+        "select change.*, earlier.step_id as from_step_id, earlier.status as from_status, \
+         later.step_id as to_step_id, later.status as to_status \
+         from (select distinct on (deal_id, row_version) deal_id, row_version, actor_user_id as by_user_id, \
+         created_at as at, agent_user_id, amount, currency from timeline where deal_id = any($1) and kind in \
+         ('DealCreated', 'StepMoved', 'AgentChanged', 'StatusChanged', 'DealCancelled', 'DealCompleted') \
+         order by deal_id, row_version) as change \
+         cross join lateral (select step_id, status from stage where stage.deal_id = change.deal_id \
+         and stage.row_version <= change.row_version order by row_version desc limit 1) as later \
+         left join lateral (select step_id, status from stage where stage.deal_id = change.deal_id \
+         and stage.row_version < change.row_version order by row_version desc limit 1) as earlier on true \
+         order by change.deal_id, change.row_version",
+    );
+    Ok(Cached(past.bind::<Array<SqlUuid>, _>(keys)).load(conn).await?)
+}
+
+/// These deals with their Active bookings.
+pub async fn present(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<(Deal, Option<Booking>)>, ::db::Error> {
+    let active = booking::deal_id.eq(deal::id).and(diesel::dsl::sql("booking.status = 'Active'"));
+    let deals = deal::table
+        .left_join(booking::table.on(active))
+        .filter(deal::id.eq_any(keys))
+        .order(deal::id)
+        .select((Deal::as_select(), Option::<Booking>::as_select()));
+    Ok(deals.load(conn).await?)
+}

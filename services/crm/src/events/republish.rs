@@ -1,0 +1,77 @@
+//! Deals told anew: what was told of their creation and of each change of step, status or agent, and how they stand.
+
+use std::collections::HashMap;
+
+use ::db::Tx;
+use messaging::{Aggregate, Republish, outbox};
+use uuid::Uuid;
+use values::Money;
+
+use super::{BookingCreated, DEAL, DealCancelled, DealCompleted, DealCreated, DealStageChanged};
+use crate::db;
+use crate::db::history::PastChange;
+use crate::domain::{Deal, DealStatus, StepId};
+
+/// All deals, under their stored versions.
+pub enum Deals {}
+
+impl Republish for Deals {
+    const AGGREGATE: Aggregate = DEAL;
+
+    async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
+        let past = db::history::of(tx.conn(), keys).await?;
+        let present = db::history::present(tx.conn(), keys).await?;
+        let deals: HashMap<_, _> = present.iter().map(|(deal, _)| (deal.id, deal)).collect();
+        let (mut created, mut staged) = (Vec::new(), Vec::new());
+        for change in &past {
+            let Some(deal) = deals.get(&change.deal_id) else { continue };
+            match change.from_step_id.zip(change.from_status) {
+                None => created.push(creation(deal, change)),
+                Some(from) => staged.push(stage(deal, change, from)),
+            }
+        }
+        let booked = present.iter().filter_map(|(deal, booking)| Some((deal, booking.as_ref()?)));
+        let booked: Vec<_> = booked.map(|(deal, booking)| BookingCreated::of(deal, booking)).collect();
+        let cancelled: Vec<_> = present.iter().filter_map(|(deal, _)| DealCancelled::of(deal)).collect();
+        let completed: Vec<_> = present.iter().filter_map(|(deal, _)| DealCompleted::of(deal)).collect();
+        outbox::append_all(tx, &created).await?;
+        outbox::append_all(tx, &staged).await?;
+        outbox::append_all(tx, &booked).await?;
+        outbox::append_all(tx, &cancelled).await?;
+        outbox::append_all(tx, &completed).await
+    }
+}
+
+fn creation(deal: &Deal, change: &PastChange) -> DealCreated {
+    DealCreated {
+        agent_user_id: change.agent_user_id,
+        amount: Money { amount_minor: change.amount, currency: change.currency },
+        row_version: change.row_version,
+        ..DealCreated::of(deal)
+    }
+}
+
+fn stage(
+    deal: &Deal,
+    change: &PastChange,
+    (from_step_id, from_status): (StepId, DealStatus),
+) -> DealStageChanged {
+    DealStageChanged {
+        deal_id: deal.id,
+        tenant_id: deal.tenant_id,
+        from_step_id,
+        to_step_id: change.to_step_id,
+        from_step_group: from_status.group(),
+        to_step_group: change.to_status.group(),
+        from_status,
+        to_status: change.to_status,
+        changed_by_user_id: change.by_user_id,
+        changed_at: change.at,
+        property_object_id: deal.property_object_id,
+        client_user_id: deal.client_user_id,
+        agent_user_id: change.agent_user_id,
+        created_by_user_id: deal.created_by_user_id,
+        amount: Money { amount_minor: change.amount, currency: change.currency },
+        row_version: change.row_version,
+    }
+}

@@ -1,0 +1,88 @@
+//! What people and jobs do with deals.
+
+use ::db::Tx;
+use auth::Reach;
+use messaging::outbox;
+use time::OffsetDateTime;
+
+use crate::db;
+use crate::domain::{Author, Change, Deal, DealId, Entry, Operation, Request, TimelineRow, Told};
+use crate::error::{DEAL_NOT_FOUND, Error};
+use crate::events::{
+    BookingCreated, BookingExpired, DealCancelled, DealCompleted, DealCreated, DealStageChanged,
+};
+
+/// `false`: its request has made a deal already, and this one is not made.
+///
+/// # Errors
+/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT)
+pub async fn create(tx: &mut Tx, new: &Deal, request: Option<Request>, by: Author) -> Result<bool, Error> {
+    let is_new = db::change::insert(tx, new, request, by).await?;
+    if is_new {
+        outbox::append(tx, &DealCreated::of(new)).await?;
+    }
+    Ok(is_new)
+}
+
+/// Writes what was decided, and tells of it.
+///
+/// # Errors
+/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT)
+pub async fn change(tx: &mut Tx, change: &Change) -> Result<(), Error> {
+    db::change::save(tx, change).await?;
+    let deal = &change.after;
+    for told in change.told() {
+        match told {
+            Told::DealStageChanged => {
+                // Jobs change neither step nor agent.
+                if let Some(by) = change.by.user_id {
+                    outbox::append(tx, &DealStageChanged::of(change, by)).await?;
+                }
+            }
+            Told::DealCancelled => outbox::append_all(tx, &Vec::from_iter(DealCancelled::of(deal))).await?,
+            Told::DealCompleted => outbox::append_all(tx, &Vec::from_iter(DealCompleted::of(deal))).await?,
+            Told::BookingCreated => {
+                if let Some(booking) = &change.booking {
+                    outbox::append(tx, &BookingCreated::of(deal, booking)).await?;
+                }
+            }
+            Told::BookingExpired => {
+                if let Some(booking) = &change.booking {
+                    outbox::append(tx, &BookingExpired::of(deal, booking)).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds a note to a deal, which stays as it is.
+///
+/// # Errors
+/// [`DEAL_NOT_FOUND`]
+pub async fn note(
+    tx: &mut Tx,
+    id: DealId,
+    reach: Reach,
+    note: &Entry,
+    by: Author,
+    now: OffsetDateTime,
+) -> Result<TimelineRow, Error> {
+    let deal = db::change::lock(tx, id).await?.filter(|deal| reach.covers(deal.tenant_id));
+    let deal = deal.ok_or(DEAL_NOT_FOUND)?;
+    Ok(db::change::append_note(tx, &deal, note, by, now.max(deal.updated_at)).await?)
+}
+
+/// Ends the booking of a deal if it is overdue.
+///
+/// # Errors
+/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT)
+pub async fn expire_booking(tx: &mut Tx, id: DealId, now: OffsetDateTime) -> Result<(), Error> {
+    let situation = db::situation::look_up(tx.conn(), id).await?;
+    let decided = situation.map(|situation| situation.decide(Operation::Expire, Author::SYSTEM, now));
+    // A deal that has ended meanwhile has ended its booking.
+    match decided {
+        Some(Ok(Some(expired))) => change(tx, &expired).await,
+        _ => Ok(()),
+    }
+}

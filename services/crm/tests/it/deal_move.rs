@@ -1,0 +1,234 @@
+//! Moves on the board.
+
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use testkit::guid;
+use uuid::Uuid;
+
+use crate::{
+    CANCELLED, Deal, PLATFORM, STAGE_CHANGED, contract, create_deal, create_deal_of, create_developer,
+    create_object, each, id_of, list, manager, platform, steps, steps_of, with,
+};
+
+const GROUPS: [&str; 5] = ["Application", "Booking", "Contract", "Cancelled", "Completed"];
+
+async fn move_to(deal: &Deal, step: Uuid) -> Answer {
+    platform().post(&deal.path("/move-step"), json!({"StepId": step})).await
+}
+
+/// Deals, column move-step: with contract data and a booking, to the first step of each group from each status.
+#[tokio::test]
+async fn a_deal_moves_to_where_the_table_lets_it() {
+    let developer = create_developer().await;
+    let table = [
+        ("Application", ["", "200", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN"]),
+        ("Booking", ["200", "", "200", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN"]),
+        ("Sale", ["MOVE_FORBIDDEN", "200", "", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN"]),
+        ("Cancelled", ["ALREADY_TERMINAL"; 5]),
+        ("Completed", ["ALREADY_TERMINAL"; 5]),
+    ];
+    for (status, row) in table {
+        for (group, expected) in GROUPS.into_iter().zip(row) {
+            let deal = create_deal_of(developer, create_object(developer).await).await;
+            platform().put(&deal.path("/contract"), contract()).await.expect(200);
+            deal.book().await;
+            deal.bring_to(status).await;
+            let before = deal.read().await;
+            let step = steps_of(developer, group).await[0];
+            let answer = move_to(&deal, step).await;
+            match expected {
+                "" => {
+                    let card = answer.expect(200);
+                    assert_eq!(card["RowVersion"], before["RowVersion"], "its own step: {status}");
+                }
+                "200" => {
+                    let card = answer.expect(200);
+                    assert_eq!(
+                        (&card["StepGroup"], id_of(&card["StepId"])),
+                        (&json!(group), step),
+                        "{status}"
+                    );
+                    let sent = if group == "Contract" { "Sale" } else { group };
+                    assert_eq!(card["Status"], sent);
+                    assert_eq!(
+                        card["RowVersion"].as_i64(),
+                        before["RowVersion"].as_i64().map(|version| version + 1)
+                    );
+                }
+                code => drop(answer.expect_problem(409, &format!("CRM_DEAL_{code}"))),
+            }
+        }
+    }
+}
+
+/// INV-DEAL-3: a move within its group leaves the status, writes one row and tells of it; one to another group writes two, with
+/// the move's own reason.
+#[tokio::test]
+async fn a_move_is_in_the_timeline_and_told() {
+    let deal = create_deal().await;
+    let [first, second] = steps_of(deal.developer, "Application").await[..] else { panic!("two steps") };
+    let booking = steps_of(deal.developer, "Booking").await[0];
+    let body = json!({"StepId": second, "Reason": " \u{2003} he called\n", "RowVersion": 1});
+    let card = manager(deal.developer).post(&deal.own("/move-step"), body).await.expect(200);
+    assert_eq!(card.as_object().unwrap().len(), 6, "the card has six members: {card}");
+    deal.book().await;
+    let card = platform().post(&deal.path("/move-step"), json!({"StepId": first, "Reason": "  "})).await;
+    card.expect(200);
+    let card = platform().post(&deal.path("/move-step"), json!({"StepId": booking, "Reason": "б"})).await;
+    let card = card.expect(200);
+    let timeline = deal.timeline().await;
+    let kinds = each(&timeline, "Kind");
+    let expected = [
+        "DealCreated",
+        "StepMoved",
+        "BookingCreated",
+        "StatusChanged",
+        "StepMoved",
+        "StatusChanged",
+        "StepMoved",
+        "StatusChanged",
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!(
+        timeline[1]["Payload"],
+        json!({"FromStepId": first, "ToStepId": second, "Reason": "he called"})
+    );
+    assert_eq!(timeline[1]["ActorRole"], "DeveloperManager");
+    assert_eq!(
+        timeline[3]["Payload"],
+        json!({"FromStatus": "Application", "ToStatus": "Booking", "Reason": null})
+    );
+    assert_eq!(timeline[4]["Payload"]["Reason"], Value::Null);
+    assert_eq!(
+        timeline[7]["Payload"],
+        json!({"FromStatus": "Application", "ToStatus": "Booking", "Reason": "б"})
+    );
+    assert_eq!(timeline[7]["ActorRole"], "PlatformManager");
+    assert_eq!(timeline[6]["CreatedAt"], timeline[7]["CreatedAt"]);
+    assert_eq!((&timeline[6]["RowVersion"], &timeline[7]["RowVersion"]), (&json!(5), &json!(5)));
+    let told = deal.told(6).await;
+    let stages: Vec<_> = told.iter().filter(|event| event.topic == STAGE_CHANGED).collect();
+    assert_eq!(stages.len(), 4);
+    let last = &stages[3].payload;
+    for (member, value) in [
+        ("DealId", json!(deal.id)),
+        ("TenantId", json!(deal.developer)),
+        ("PropertyObjectId", json!(deal.object)),
+        ("FromStepId", json!(first)),
+        ("ToStepId", json!(booking)),
+        ("FromStepGroup", json!("Application")),
+        ("ToStepGroup", json!("Booking")),
+        ("FromStatus", json!("Application")),
+        ("ToStatus", json!("Booking")),
+        ("ChangedByUserId", timeline[7]["ActorUserId"].clone()),
+        ("ChangedAt", timeline[7]["CreatedAt"].clone()),
+        ("RowVersion", card["RowVersion"].clone()),
+    ] {
+        assert_eq!(last[member], value, "{member}");
+    }
+}
+
+/// Order of answers: terminal, no-op, step, group, contract data, booking, version.
+#[tokio::test]
+async fn a_move_is_refused_in_order() {
+    let deal = create_deal().await;
+    let stale = |step: Uuid| json!({"StepId": step, "RowVersion": 0});
+    let send = async |body: Value| platform().post(&deal.path("/move-step"), body).await;
+    let own = id_of(&deal.read().await["StepId"]);
+    assert_eq!(send(stale(own)).await.expect(200)["RowVersion"], 1, "a no-op looks at no version");
+    send(stale(guid())).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    let elsewhere = steps_of(create_developer().await, "Booking").await[0];
+    send(stale(elsewhere)).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    let contract_step = steps_of(deal.developer, "Contract").await[0];
+    send(stale(contract_step)).await.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN");
+    let booking_step = steps_of(deal.developer, "Booking").await[0];
+    send(stale(booking_step)).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
+    deal.bring_to("Booking").await;
+    send(stale(contract_step)).await.expect_problem(409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
+    platform().put(&deal.path("/contract"), json!({"ContractType": "Ddu"})).await.expect(200);
+    send(stale(contract_step)).await.expect_problem(409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
+    platform().put(&deal.path("/contract"), contract()).await.expect(200);
+    send(stale(contract_step)).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
+    deal.book().await;
+    send(stale(contract_step)).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    let version = deal.row_version().await;
+    send(json!({"StepId": contract_step, "RowVersion": version})).await.expect(200);
+    deal.bring_to("Cancelled").await;
+    let cancelled = steps_of(deal.developer, "Cancelled").await[0];
+    send(stale(cancelled)).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+    assert_eq!(deal.told(0).await.iter().filter(|event| event.topic == CANCELLED).count(), 1);
+}
+
+/// INV-BKG-2: a move back from Sale needs the booking, too; one to Application does not.
+#[tokio::test]
+async fn a_move_back_from_sale_needs_the_booking() {
+    let deal = create_deal().await;
+    deal.bring_to("Sale").await;
+    let booking = steps_of(deal.developer, "Booking").await[0];
+    move_to(&deal, booking).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
+    let [_, second] = steps_of(deal.developer, "Contract").await[..] else { panic!("two steps") };
+    move_to(&deal, second).await.expect(200);
+    deal.bring_to("Booking").await;
+    move_to(&deal, steps_of(deal.developer, "Application").await[1]).await.expect(200);
+}
+
+/// Steps: a deal stays in a step that is archived and may leave it; none enters it.
+#[tokio::test]
+async fn a_deal_may_leave_an_archived_step_and_none_enters_it() {
+    let deal = create_deal().await;
+    let [first, second] = steps_of(deal.developer, "Application").await[..] else { panic!("two steps") };
+    let live = steps(deal.developer).await;
+    let kept: Vec<_> = live.iter().filter(|step| id_of(&step["Id"]) != first).collect();
+    let body: Vec<_> = kept
+        .iter()
+        .map(|step| json!({"Id": step["Id"], "Group": step["Group"], "Name": step["Name"]}))
+        .collect();
+    let pipeline = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
+    platform().put(&pipeline, json!({"Steps": body})).await.expect(200);
+    assert_eq!(move_to(&deal, first).await.expect(200)["RowVersion"], 1, "its own step, archived or not");
+    assert_eq!(move_to(&deal, second).await.expect(200)["RowVersion"], 2);
+    move_to(&deal, first).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+}
+
+/// Stages: a change of step closes one and opens the next at one instant.
+#[tokio::test]
+async fn a_change_of_step_closes_one_stage_and_opens_the_next() {
+    let deal = create_deal().await;
+    let second = steps_of(deal.developer, "Application").await[1];
+    move_to(&deal, second).await.expect(200);
+    deal.bring_to("Booking").await;
+    let stages = platform().get(&deal.path("/stages")).await.expect(200);
+    let stages = list(&stages["Items"]);
+    assert_eq!(each(stages, "Status"), ["Booking", "Application", "Application"]);
+    assert_eq!(stages[0]["LeftAt"], Value::Null);
+    assert_eq!(stages[1]["LeftAt"], stages[0]["EnteredAt"]);
+    assert_eq!(stages[2]["LeftAt"], stages[1]["EnteredAt"]);
+    assert_eq!(deal.read().await["StepEnteredAt"], stages[0]["EnteredAt"]);
+}
+
+/// Bodies: the step must be named; a reason has 2000 characters after trim, and no NUL.
+#[tokio::test]
+async fn a_move_that_makes_no_sense_is_refused() {
+    let deal = create_deal().await;
+    let body = json!({"StepId": guid(), "Reason": "x"});
+    for (member, value, code) in [
+        ("StepId", json!(Uuid::nil()), "empty_id"),
+        ("StepId", Value::Null, "invalid_type"),
+        ("Reason", json!("ё".repeat(2001)), "too_long"),
+        ("Reason", json!("a\0"), "forbidden_character"),
+        ("Reason", json!(5), "invalid_type"),
+        ("RowVersion", json!(-1), "out_of_range"),
+        ("RowVersion", json!(4_294_967_296_i64), "out_of_range"),
+        ("RowVersion", json!("1"), "invalid_type"),
+    ] {
+        for path in [deal.path("/move-step"), deal.own("/move-step")] {
+            let by = if path.starts_with(PLATFORM) { platform() } else { manager(deal.developer) };
+            let answer = by.post(&path, with(body.clone(), member, value.clone())).await;
+            answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
+        }
+    }
+    let second = steps_of(deal.developer, "Application").await[1];
+    let reason = format!("\u{a0}{} ", "😀".repeat(2000));
+    let body = json!({"StepId": second, "Reason": reason, "RowVersion": null});
+    platform().post(&deal.path("/move-step"), body).await.expect(200);
+}

@@ -1,0 +1,198 @@
+//! The override of a deal's status, and its preview.
+
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use testkit::guid;
+use uuid::Uuid;
+
+use crate::{
+    CANCELLED, Deal, PLATFORM, STAGE_CHANGED, contract, create_deal, create_deal_of, create_developer,
+    create_object, each, platform, steps, steps_of, with,
+};
+
+const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
+
+async fn overrule(deal: &Deal, target: &str, row_version: Value) -> Answer {
+    let body = json!({"TargetStatus": target, "Comment": " по решению \n", "RowVersion": row_version});
+    platform().post(&deal.path("/override-status"), body).await
+}
+
+async fn preview(deal: &Deal, target: &str, row_version: Value) -> Answer {
+    let body = json!({"TargetStatus": target, "Comment": 5, "RowVersion": row_version});
+    platform().post(&deal.path("/override-status/preview"), body).await
+}
+
+/// Whether two answers say the same, but for what tells occasions apart.
+fn assert_same_problem(one: Answer, other: Answer, code: &str) {
+    assert_eq!(one.status, other.status);
+    let (one, other) = (one.expect_problem(other.status, code), other.body);
+    for member in ["code", "title", "detail", "type", "errors"] {
+        assert_eq!(one[member], other[member], "{member}");
+    }
+}
+
+/// Deal status via override: from each status to each target, with and without contract data and a booking; the preview says
+/// what comes.
+#[tokio::test]
+async fn a_status_is_overridden_as_the_table_says() {
+    let developer = create_developer().await;
+    for from in STATUSES {
+        for target in &STATUSES[..4] {
+            let deal = create_deal_of(developer, create_object(developer).await).await;
+            platform().put(&deal.path("/contract"), contract()).await.expect(200);
+            let booking = deal.book().await;
+            deal.bring_to(from).await;
+            let (before, rows) = (deal.read().await, deal.timeline().await.len());
+            let seen = preview(&deal, target, Value::Null).await;
+            let answer = overrule(&deal, target, Value::Null).await;
+            if from == "Completed" {
+                assert_same_problem(answer, seen, "CRM_DEAL_ALREADY_TERMINAL");
+                continue;
+            }
+            let (card, seen, after) = (answer.expect(200), seen.expect(200), deal.read().await);
+            let timeline = deal.timeline().await;
+            assert_eq!(seen["From"]["RowVersion"], before["RowVersion"]);
+            for member in ["Status", "StepId", "StepGroup"] {
+                assert_eq!(seen["To"][member], card[member], "{from} to {target}");
+            }
+            assert_eq!(seen["NoOp"], from == *target);
+            if from == *target {
+                assert_eq!((after, timeline.len()), (before, rows), "{from}: nothing is written");
+                assert_eq!(seen["Events"], json!([]));
+                continue;
+            }
+            let group = if *target == "Sale" { "Contract" } else { target };
+            assert_eq!((&card["Status"], &card["StepGroup"]), (&json!(target), &json!(group)));
+            assert_eq!(card["StepId"], json!(steps_of(developer, group).await[0]));
+            assert_eq!(card["RowVersion"].as_i64(), before["RowVersion"].as_i64().map(|version| version + 1));
+            let new = &timeline[rows..];
+            let is_cancelled = *target == "Cancelled";
+            assert_eq!(seen["CancelsBooking"], is_cancelled);
+            if is_cancelled {
+                assert_eq!(each(new, "Kind"), ["DealCancelled", "ManualNote"]);
+                assert_eq!(new[0]["Payload"], json!({"Reason": "по решению"}));
+                assert_eq!(
+                    (&after["CancelReason"], &after["CancelledAt"]),
+                    (&json!("по решению"), &after["UpdatedAt"])
+                );
+                assert_eq!(seen["Events"], json!(["deal-stage-changed", "deal-cancelled"]));
+                assert_eq!(after["BookingExpiresAt"], Value::Null);
+            } else {
+                assert_eq!(each(new, "Kind"), ["StatusChanged", "ManualNote"]);
+                let expected = json!({"FromStatus": from, "ToStatus": target, "Reason": "по решению"});
+                assert_eq!(new[0]["Payload"], expected);
+                assert_eq!((&after["CancelReason"], &after["CancelledAt"]), (&Value::Null, &Value::Null));
+                assert_eq!(seen["Events"], json!(["deal-stage-changed"]));
+                let booked = if from == "Cancelled" { Value::Null } else { booking["ExpiresAt"].clone() };
+                assert_eq!(after["BookingExpiresAt"], booked, "{from} to {target}");
+            }
+            assert_eq!(new[1]["Payload"], json!({"Text": "по решению"}));
+            assert!(new.iter().all(|row| row["ActorRole"] == "PlatformManager"));
+            assert!(new.iter().all(|row| row["RowVersion"] == card["RowVersion"]));
+        }
+    }
+}
+
+/// Override, order of answers: 422 before 404, terminal, no-op, step, contract data, version; and so does the preview.
+#[tokio::test]
+async fn an_override_is_refused_in_order() {
+    let nothing = Deal { id: guid(), object: guid(), developer: guid() };
+    let same = async |deal: &Deal, target: &str, status: u16, code: &str| {
+        let (one, other) = (overrule(deal, target, json!(0)).await, preview(deal, target, json!(0)).await);
+        assert_eq!(one.status, status, "{}", one.text);
+        assert_same_problem(one, other, code);
+    };
+    same(&nothing, "Completed", 422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN").await;
+    same(&nothing, "Sale", 404, "CRM_DEAL_NOT_FOUND").await;
+    let deal = create_deal().await;
+    let no_op = overrule(&deal, "Application", json!(0)).await.expect(200);
+    assert_eq!(no_op["RowVersion"], 1);
+    assert_eq!(preview(&deal, "Application", json!(0)).await.expect(200)["NoOp"], true);
+    same(&deal, "Sale", 409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED").await;
+    same(&deal, "Cancelled", 409, "CRM_DEAL_CONFLICT").await;
+    // A pipeline without steps of Contract.
+    let live = steps(deal.developer).await;
+    let kept: Vec<_> = live
+        .iter()
+        .filter(|step| step["Group"] != "Contract")
+        .map(|step| json!({"Id": step["Id"], "Group": step["Group"], "Name": step["Name"]}))
+        .collect();
+    let pipeline = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
+    platform().put(&pipeline, json!({"Steps": kept})).await.expect(200);
+    same(&deal, "Sale", 422, "CRM_DEAL_STEP_NOT_FOUND").await;
+    assert_eq!(deal.timeline().await.len(), 1, "a refusal writes nothing");
+    let done = create_deal().await;
+    done.bring_to("Completed").await;
+    same(&done, "Sale", 409, "CRM_DEAL_ALREADY_TERMINAL").await;
+    same(&done, "Completed", 422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN").await;
+}
+
+/// The receiving step is the group's default, else the first live one.
+#[tokio::test]
+async fn a_deal_comes_into_the_default_step_or_the_first() {
+    let deal = create_deal().await;
+    let pipeline = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
+    let live = steps(deal.developer).await;
+    let [first, second] = steps_of(deal.developer, "Contract").await[..] else { panic!("two steps") };
+    platform().put(&deal.path("/contract"), contract()).await.expect(200);
+    for (default, expected) in [(Some(second), second), (None, first)] {
+        let body: Vec<_> = live
+            .iter()
+            .map(|step| {
+                let is_default = default.is_some_and(|default| step["Id"] == json!(default));
+                json!({"Id": step["Id"], "Group": step["Group"], "Name": step["Name"], "IsDefault": is_default})
+            })
+            .collect();
+        platform().put(&pipeline, json!({"Steps": body})).await.expect(200);
+        let card = overrule(&deal, "Sale", Value::Null).await.expect(200);
+        assert_eq!(card["StepId"], json!(expected));
+        overrule(&deal, "Application", Value::Null).await.expect(200);
+    }
+}
+
+/// Postconditions: stage-changed is told, and cancelled behind it with the same version.
+#[tokio::test]
+async fn an_override_is_told() {
+    let deal = create_deal().await;
+    deal.bring_to("Cancelled").await;
+    deal.bring_to("Booking").await;
+    let told = deal.told(4).await;
+    let topics: Vec<_> = told.iter().map(|event| event.topic.as_str()).collect();
+    assert_eq!(topics[1..], [STAGE_CHANGED, CANCELLED, STAGE_CHANGED]);
+    let (stage, cancelled) = (&told[1].payload, &told[2].payload);
+    assert_eq!((&stage["RowVersion"], &cancelled["RowVersion"]), (&json!(2), &json!(2)));
+    assert_eq!(cancelled["CancelReason"], "x");
+    assert_eq!(cancelled["CancelledByUserId"], stage["ChangedByUserId"]);
+    assert_eq!(cancelled["CancelledAt"], stage["ChangedAt"]);
+    assert_eq!(
+        (&told[3].payload["FromStatus"], &told[3].payload["ToStatus"]),
+        (&json!("Cancelled"), &json!("Booking"))
+    );
+}
+
+/// Rule 2: the comment has 1 to 2000 characters after trim, the target is a status; the empty id of a path is 400.
+#[tokio::test]
+async fn an_override_that_makes_no_sense_is_refused() {
+    let deal = create_deal().await;
+    let body = json!({"TargetStatus": "Sale", "Comment": "x"});
+    for (member, value, code) in [
+        ("TargetStatus", json!("sale"), "unknown_value"),
+        ("TargetStatus", json!("Contract"), "unknown_value"),
+        ("TargetStatus", Value::Null, "invalid_type"),
+        ("Comment", json!(" \u{3000}\n"), "too_short"),
+        ("Comment", json!("ё".repeat(2001)), "too_long"),
+        ("Comment", json!("\0"), "forbidden_character"),
+        ("Comment", json!(["x"]), "invalid_type"),
+        ("RowVersion", json!(1.5), "invalid_type"),
+    ] {
+        let answer = platform().post(&deal.path("/override-status"), with(body.clone(), member, value)).await;
+        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
+    }
+    let empty = Deal { id: Uuid::nil(), ..deal };
+    overrule(&empty, "Completed", Value::Null).await.expect_refusal("VALIDATION_FAILED", "/Id", "empty_id");
+    let answer = platform().post(&deal.path("/override-status"), json!({})).await;
+    answer.expect_refusal("VALIDATION_FAILED", "/Comment", "required");
+    let long = format!(" {}\t", "ё".repeat(2000));
+    let body = json!({"TargetStatus": "Booking", "Comment": long});
+    platform().post(&deal.path("/override-status"), body).await.expect(200);
+}
