@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
+mod deal_create;
+mod deal_move;
+mod deal_override;
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -193,7 +197,7 @@ async fn create_deal() -> Deal {
 /// Another one of an object.
 async fn create_deal_of(developer: Uuid, object: Uuid) -> Deal {
     let made = platform().post(&format!("{PLATFORM}/deals"), application(object)).await.expect(201);
-    Deal { id: id_of(&made["Id"]), object, developer }
+    Deal { id: id_of(&made["DealId"]), object, developer }
 }
 
 impl Deal {
