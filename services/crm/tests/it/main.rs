@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
+mod deal_booking;
+mod deal_contract;
 mod deal_create;
+mod deal_end;
+mod deal_history;
 mod deal_move;
 mod deal_override;
 

@@ -1,0 +1,217 @@
+//! Bookings: made, given another end, expired.
+
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use testkit::{eventually, guid};
+use time::format_description::well_known::Rfc3339;
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    BOOKING_CREATED, BOOKING_EXPIRED, Deal, STAGE_CHANGED, contract, create_deal, create_deal_of, each,
+    manager, object, platform, service, steps, steps_of, tell_object, with,
+};
+
+/// So long from now, as requests say it.
+fn ahead(ahead: Duration) -> String {
+    #[expect(clippy::disallowed_methods, reason = "a test asks what time it is")]
+    let now = OffsetDateTime::now_utc();
+    (now + ahead).format(&Rfc3339).unwrap()
+}
+
+async fn book(deal: &Deal, body: Value) -> Answer {
+    platform().post(&deal.path("/booking"), body).await
+}
+
+async fn prolong(deal: &Deal, expires_at: &str) -> Answer {
+    platform().put(&deal.path("/booking"), json!({"ExpiresAt": expires_at})).await
+}
+
+/// Waits until the booking of a deal is over.
+async fn expired(deal: &Deal) {
+    eventually("the expiry", async || deal.read().await["BookingExpiresAt"].is_null().then_some(())).await;
+}
+
+/// Deals, column booking: from Application the deal comes into Booking, elsewhere it stays in its step.
+#[tokio::test]
+async fn a_booking_brings_an_application_into_booking() {
+    for status in ["Application", "Booking", "Sale"] {
+        let deal = create_deal().await;
+        deal.bring_to(status).await;
+        let before = deal.read().await;
+        let booking = deal.book().await;
+        let (card, after) = (&booking["Deal"], deal.read().await);
+        assert_eq!(booking["Status"], "Active");
+        assert_eq!(
+            (&booking["DealId"], &booking["PropertyObjectId"]),
+            (&json!(deal.id), &json!(deal.object))
+        );
+        assert_eq!((&booking["CreatedAt"], &booking["EndedAt"]), (&card["UpdatedAt"], &Value::Null));
+        assert_eq!(after["BookingExpiresAt"], booking["ExpiresAt"]);
+        assert_eq!(card["RowVersion"].as_i64(), before["RowVersion"].as_i64().map(|version| version + 1));
+        let timeline = deal.timeline().await;
+        let last = timeline.last().unwrap();
+        if status == "Application" {
+            assert_eq!(card["StepId"], json!(steps_of(deal.developer, "Booking").await[0]));
+            assert_eq!(each(&timeline, "Kind"), ["DealCreated", "BookingCreated", "StatusChanged"]);
+            let payload = json!({"FromStatus": "Application", "ToStatus": "Booking", "Reason": null});
+            assert_eq!(last["Payload"], payload);
+            let told = deal.told(3).await;
+            assert_eq!([told[1].topic.as_str(), &told[2].topic], [STAGE_CHANGED, BOOKING_CREATED]);
+            assert_eq!(told[1].payload["RowVersion"], told[2].payload["RowVersion"]);
+            for member in ["ExpiresAt", "CreatedAt", "PropertyObjectId", "DealId"] {
+                assert_eq!(told[2].payload[member], booking[member], "{member}");
+            }
+            assert_eq!(told[2].payload["BookingId"], booking["Id"]);
+        } else {
+            assert_eq!((&card["StepId"], &card["Status"]), (&before["StepId"], &json!(status)));
+            assert_eq!(last["Kind"], "BookingCreated");
+            assert_eq!(
+                last["Payload"],
+                json!({"BookingId": booking["Id"], "ExpiresAt": booking["ExpiresAt"]})
+            );
+            assert_eq!(after["StepEnteredAt"], before["StepEnteredAt"]);
+        }
+    }
+}
+
+/// Bounds: after now, at most 90 days ahead; three days where no time is named.
+#[tokio::test]
+async fn a_booking_ends_within_ninety_days() {
+    let deal = create_deal().await;
+    for (expires_at, code) in [
+        (json!(ahead(Duration::seconds(-1))), "out_of_bounds"),
+        (json!(ahead(Duration::days(90) + Duration::seconds(5))), "out_of_bounds"),
+        (json!("0000-01-01T00:00:00+23:59"), "invalid_type"),
+        (json!("9999-12-31T23:59:59-23:59"), "invalid_type"),
+        (json!("9999-12-31T23:59:59Z"), "out_of_bounds"),
+        (json!("tomorrow"), "invalid_type"),
+        (json!(5), "invalid_type"),
+    ] {
+        let answer = book(&deal, json!({"ExpiresAt": expires_at})).await;
+        answer.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", code);
+        let answer = platform().put(&deal.path("/booking"), json!({"ExpiresAt": expires_at})).await;
+        answer.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", code);
+    }
+    let answer = platform().put(&deal.path("/booking"), json!({})).await;
+    answer.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", "required");
+    let booking = book(&deal, json!({"ExpiresAt": null})).await.expect(201);
+    let time = |member: &str| OffsetDateTime::parse(booking[member].as_str().unwrap(), &Rfc3339).unwrap();
+    assert_eq!(time("ExpiresAt") - time("CreatedAt"), Duration::days(3));
+    let longest = ahead(Duration::days(90) - Duration::seconds(5));
+    prolong(&deal, &longest).await.expect(200);
+    // What is more precise than microseconds is cut, and a time of another offset is the same time.
+    let precise = "2100-01-01T00:00:00Z";
+    prolong(&deal, precise).await.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", "out_of_bounds");
+    let booking = prolong(&deal, &longest.replace('Z', "999+00:00")).await.expect(200);
+    let expires_at = booking["ExpiresAt"].as_str().unwrap();
+    assert!(
+        expires_at.ends_with('Z') && expires_at.len() <= "2026-11-22T00:00:00.000000Z".len(),
+        "{expires_at}"
+    );
+}
+
+/// Order of answers: terminal, an Active booking, availability, another's booking, step, version.
+#[tokio::test]
+async fn a_booking_is_refused_in_order() {
+    let deal = create_deal().await;
+    let stale = json!({"RowVersion": 0});
+    let first = create_deal_of(deal.developer, deal.object).await;
+    first.book().await;
+    book(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED");
+    for status in ["Sold", "Unavailable"] {
+        tell_object(&object(deal.object, deal.developer, status)).await;
+        book(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
+        book(&first, stale.clone()).await.expect_problem(409, "CRM_DEAL_BOOKING_ALREADY_ACTIVE");
+    }
+    // What chessboard calls Booked is booked by nobody here.
+    tell_object(&object(deal.object, deal.developer, "Booked")).await;
+    first.bring_to("Cancelled").await;
+    book(&first, stale.clone()).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+    let live = steps(deal.developer).await;
+    let kept: Vec<_> = live
+        .iter()
+        .filter(|step| step["Group"] != "Booking")
+        .map(|step| json!({"Id": step["Id"], "Group": step["Group"], "Name": step["Name"]}))
+        .collect();
+    let pipeline = format!("{}/pipeline-steps?TenantId={}", crate::PLATFORM, deal.developer);
+    platform().put(&pipeline, json!({"Steps": kept})).await.expect(200);
+    book(&deal, stale.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    deal.bring_to("Sale").await;
+    book(&deal, stale).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    let version = deal.row_version().await;
+    book(&deal, json!({"RowVersion": version})).await.expect(201);
+    let gone = Deal { id: guid(), ..deal };
+    book(&gone, json!({})).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    deal.bring_to("Completed").await;
+    let other = create_deal_of(deal.developer, deal.object).await;
+    book(&other, json!({})).await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
+}
+
+/// Prolonging: terminal, no booking, the same time, version; it is written down and told of nobody.
+#[tokio::test]
+async fn a_booking_is_given_another_end() {
+    let deal = create_deal().await;
+    let (later, sooner) = (ahead(Duration::days(40)), ahead(Duration::days(1)));
+    prolong(&deal, &later).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
+    let made = deal.book().await;
+    let stale = json!({"ExpiresAt": later, "RowVersion": 1});
+    let own = manager(deal.developer);
+    own.put(&deal.own("/booking"), stale.clone()).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    let booking = own.put(&deal.own("/booking"), with(stale.clone(), "RowVersion", 2)).await.expect(200);
+    assert_eq!((&booking["Id"], &booking["Deal"]["RowVersion"]), (&made["Id"], &json!(3)));
+    let again = own.put(&deal.own("/booking"), stale).await.expect(200);
+    assert_eq!(again, booking, "the same time changes nothing and looks at no version");
+    let booking = prolong(&deal, &sooner).await.expect(200);
+    let timeline = deal.timeline().await;
+    assert_eq!(each(&timeline[3..], "Kind"), ["BookingProlonged", "BookingProlonged"]);
+    let payload = json!({"BookingId": made["Id"], "ExpiresAt": booking["ExpiresAt"]});
+    assert_eq!(timeline[4]["Payload"], payload);
+    deal.bring_to("Cancelled").await;
+    prolong(&deal, &later).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+    assert_eq!(deal.told(5).await.len(), 5, "created, stage and booking, stage and cancelled");
+}
+
+/// INV-BKG-3, job: an overdue booking is ended as System; the deal stays where it is, and its object is free.
+#[tokio::test]
+async fn an_overdue_booking_is_ended() {
+    let deal = create_deal().await;
+    let booking = book(&deal, json!({"ExpiresAt": ahead(Duration::milliseconds(300))})).await.expect(201);
+    expired(&deal).await;
+    let after = deal.read().await;
+    assert_eq!((&after["Status"], &after["RowVersion"]), (&json!("Booking"), &json!(3)));
+    assert_eq!(after["UpdatedByUserId"], Value::Null);
+    let timeline = deal.timeline().await;
+    let row = timeline.last().unwrap();
+    assert_eq!(
+        (&row["Kind"], &row["Payload"]),
+        (&json!("BookingExpired"), &json!({"BookingId": booking["Id"]}))
+    );
+    assert_eq!((&row["ActorUserId"], &row["ActorRole"]), (&Value::Null, &json!("System")));
+    let told = service().bus().events_until(&deal.id, BOOKING_EXPIRED).await;
+    assert_eq!(told.len(), 4);
+    let told = &told[3].payload;
+    assert_eq!((&told["BookingId"], &told["RowVersion"]), (&booking["Id"], &json!(3)));
+    assert_eq!((&told["ExpiredAt"], &told["PropertyObjectId"]), (&after["UpdatedAt"], &json!(deal.object)));
+    create_deal_of(deal.developer, deal.object).await.book().await;
+    prolong(&deal, &ahead(Duration::days(1))).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
+}
+
+/// INV-BKG-4: while its deal is in Contract a booking does not expire; after a step back it may at once.
+#[tokio::test]
+async fn a_booking_does_not_expire_in_sale() {
+    let (moved, booked_there) = (create_deal().await, create_deal().await);
+    let soon = || json!({"ExpiresAt": ahead(Duration::milliseconds(700))});
+    book(&moved, soon()).await.expect(201);
+    platform().put(&moved.path("/contract"), contract()).await.expect(200);
+    let step = steps_of(moved.developer, "Contract").await[0];
+    platform().post(&moved.path("/move-step"), json!({"StepId": step})).await.expect(200);
+    booked_there.bring_to("Sale").await;
+    book(&booked_there, soon()).await.expect(201);
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    for deal in [moved, booked_there] {
+        assert_ne!(deal.read().await["BookingExpiresAt"], Value::Null);
+        let step = steps_of(deal.developer, "Booking").await[0];
+        platform().post(&deal.path("/move-step"), json!({"StepId": step})).await.expect(200);
+        expired(&deal).await;
+    }
+}

@@ -1,0 +1,188 @@
+//! Contract data, agents and notes.
+
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use testkit::guid;
+use uuid::Uuid;
+
+use crate::{
+    Deal, STAGE_CHANGED, care, contract, create_deal, each, holder, manager, platform, rub, service, with,
+};
+
+const ACCOUNT: &str = "40817810099910004312";
+
+fn whole() -> Value {
+    json!({
+        "ContractType": "Assignment", "PaymentMethod": "Cash", "EscrowAccountNumber": ACCOUNT,
+        "FixationData": " цена до марта ", "Amount": {"AmountMinor": 5, "Currency": "USD"},
+    })
+}
+
+async fn put(deal: &Deal, body: Value) -> Answer {
+    platform().put(&deal.path("/contract"), body).await
+}
+
+/// Contract data are replaced whole; what is left out is cleared, save the amount. The timeline has names alone.
+#[tokio::test]
+async fn contract_data_are_replaced_whole() {
+    let deal = create_deal().await;
+    let card = manager(deal.developer).put(&deal.own("/contract"), whole()).await.expect(200);
+    assert_eq!((&card["RowVersion"], card.as_object().unwrap().len()), (&json!(2), 6));
+    let expected = with(with(whole(), "DealId", json!(deal.id)), "RowVersion", 2);
+    assert_eq!(platform().get(&deal.path("/contract")).await.expect(200), expected);
+    assert_eq!(manager(deal.developer).get(&deal.own("/contract")).await.expect(200), expected);
+    let same = put(&deal, with(whole(), "RowVersion", 1)).await.expect(200);
+    assert_eq!(same["RowVersion"], 2, "the same changes nothing and looks at no version");
+    put(&deal, json!({"ContractType": "Ddu", "Amount": null})).await.expect(200);
+    let left = platform().get(&deal.path("/contract")).await.expect(200);
+    let expected = json!({
+        "DealId": deal.id, "ContractType": "Ddu", "PaymentMethod": null, "EscrowAccountNumber": null,
+        "FixationData": null, "Amount": whole()["Amount"], "RowVersion": 3,
+    });
+    assert_eq!(left, expected);
+    let timeline = deal.timeline().await;
+    assert_eq!(each(&timeline, "Kind"), ["DealCreated", "ContractChanged", "ContractChanged"]);
+    let all = ["ContractType", "PaymentMethod", "EscrowAccountNumber", "FixationData", "Amount"];
+    assert_eq!(timeline[1]["Payload"], json!({"ChangedFields": all}));
+    assert_eq!(timeline[2]["Payload"], json!({"ChangedFields": all[..4]}));
+    assert_eq!(deal.told(1).await.len(), 1, "contract data are told of nobody");
+}
+
+/// Order of answers: terminal, no-op, contract type, version. In Sale what it needs cannot be cleared.
+#[tokio::test]
+async fn contract_data_are_refused_in_order() {
+    let deal = create_deal().await;
+    deal.bring_to("Sale").await;
+    let stale = |body: Value| with(body, "RowVersion", 0);
+    for half in [json!({"ContractType": "Ddu"}), json!({"PaymentMethod": "Cash"}), json!({})] {
+        put(&deal, stale(half)).await.expect_problem(409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
+    }
+    put(&deal, stale(contract())).await.expect(200);
+    put(&deal, stale(whole())).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    put(&deal, whole()).await.expect(200);
+    for status in ["Cancelled", "Completed"] {
+        let deal = create_deal().await;
+        deal.bring_to(status).await;
+        put(&deal, stale(json!({}))).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+        assert_eq!(platform().get(&deal.path("/contract")).await.status, 200);
+    }
+    let gone = Deal { id: guid(), ..deal };
+    put(&gone, json!({})).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    platform().get(&gone.path("/contract")).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    let empty = Deal { id: Uuid::nil(), ..deal };
+    platform().get(&empty.path("/contract")).await.expect_refusal("VALIDATION_FAILED", "/Id", "empty_id");
+}
+
+/// Bodies: an account has 20 ASCII digits, fixation data 1 to 4000 characters as they are sent.
+#[tokio::test]
+async fn contract_data_that_make_no_sense_are_refused() {
+    let deal = create_deal().await;
+    for (member, value, code) in [
+        ("EscrowAccountNumber", json!(&ACCOUNT[1..]), "bad_account_number"),
+        ("EscrowAccountNumber", json!(format!("{ACCOUNT}0")), "bad_account_number"),
+        ("EscrowAccountNumber", json!(format!(" {}", &ACCOUNT[1..])), "bad_account_number"),
+        ("EscrowAccountNumber", json!("٤٠٨١٧٨١٠٠٩٩٩١٠٠٠٤٣١٢"), "bad_account_number"),
+        ("EscrowAccountNumber", json!(5), "invalid_type"),
+        ("FixationData", json!(""), "too_short"),
+        ("FixationData", json!("ё".repeat(4001)), "too_long"),
+        ("FixationData", json!("a\0"), "forbidden_character"),
+        ("ContractType", json!("ddu"), "unknown_value"),
+        ("PaymentMethod", json!("Barter"), "unknown_value"),
+        ("Amount", json!(5), "invalid_type"),
+    ] {
+        let answer = put(&deal, with(whole(), member, value.clone())).await;
+        if let Some(text) = value.as_str().filter(|text| text.len() > 5) {
+            assert!(!answer.text.contains(text), "{}", answer.text);
+        }
+        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
+    }
+    put(&deal, with(whole(), "Amount", rub(0))).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Amount/AmountMinor",
+        "out_of_range",
+    );
+    put(&deal, with(whole(), "FixationData", "😀".repeat(4000))).await.expect(200);
+    put(&deal, with(whole(), "FixationData", " ")).await.expect(200);
+}
+
+/// Agents: another one, or nobody; told with one status and step in From and To.
+#[tokio::test]
+async fn a_deal_is_given_another_agent() {
+    let deal = create_deal().await;
+    let (first, second) = (deal.read().await["AgentUserId"].clone(), guid());
+    let put = async |body: Value| platform().put(&deal.path("/agent"), body).await;
+    let same = put(json!({"AgentUserId": first, "RowVersion": 9})).await.expect(200);
+    assert_eq!(same["RowVersion"], 1);
+    put(json!({"AgentUserId": second, "RowVersion": 9})).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    put(json!({"AgentUserId": Uuid::nil()})).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/AgentUserId",
+        "empty_id",
+    );
+    put(json!({"AgentUserId": second, "RowVersion": 1})).await.expect(200);
+    put(json!({})).await.expect(200);
+    put(json!({"AgentUserId": null})).await.expect(200);
+    let timeline = deal.timeline().await;
+    assert_eq!(each(&timeline, "Kind"), ["DealCreated", "AgentChanged", "AgentChanged"]);
+    assert_eq!(timeline[1]["Payload"], json!({"FromAgentUserId": first, "ToAgentUserId": second}));
+    assert_eq!(timeline[2]["Payload"], json!({"FromAgentUserId": second, "ToAgentUserId": null}));
+    let told = deal.told(3).await;
+    assert!(told[1..].iter().all(|event| event.topic == STAGE_CHANGED));
+    let payload = &told[1].payload;
+    assert_eq!(payload["AgentUserId"], json!(second));
+    assert_eq!(
+        (&payload["FromStepId"], &payload["FromStatus"]),
+        (&payload["ToStepId"], &payload["ToStatus"])
+    );
+    assert_eq!(told[2].payload["AgentUserId"], Value::Null);
+    for status in ["Cancelled", "Completed"] {
+        let deal = create_deal().await;
+        deal.bring_to(status).await;
+        let answer = platform().put(&deal.path("/agent"), json!({"AgentUserId": guid()})).await;
+        answer.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
+    }
+}
+
+/// Notes: in whatever status, the deal is untouched; under P they are ManualNote of a manager or the care service, under C
+/// CompanyNote.
+#[tokio::test]
+async fn a_note_leaves_its_deal_as_it_is() {
+    for status in ["Application", "Cancelled", "Completed"] {
+        let deal = create_deal().await;
+        deal.bring_to(status).await;
+        let before = deal.read().await;
+        let both = holder(None, &["crm.deals.care@platform", "crm.deals.manage@platform"]);
+        for (by, path, kind, role) in [
+            (platform(), deal.path("/notes"), "ManualNote", "PlatformManager"),
+            (care(), deal.path("/notes"), "ManualNote", "CareService"),
+            (service().caller(&both), deal.path("/notes"), "ManualNote", "PlatformManager"),
+            (manager(deal.developer), deal.own("/notes"), "CompanyNote", "DeveloperManager"),
+        ] {
+            let row = by.post(&path, json!({"Text": " звонил\n", "RowVersion": 77})).await.expect(201);
+            assert_eq!((&row["Kind"], &row["ActorRole"]), (&json!(kind), &json!(role)));
+            assert_eq!(row["Payload"], json!({"Text": "звонил"}));
+            assert_eq!((&row["RowVersion"], &row["DealId"]), (&before["RowVersion"], &json!(deal.id)));
+            assert_eq!(deal.timeline().await.last(), Some(&row));
+        }
+        assert_eq!(deal.read().await, before);
+    }
+}
+
+/// Notes, bodies and strangers.
+#[tokio::test]
+async fn a_note_that_makes_no_sense_is_refused() {
+    let deal = create_deal().await;
+    for (text, code) in [
+        (json!(" \u{2028}"), "too_short"),
+        (json!("x".repeat(2001)), "too_long"),
+        (json!("x\0"), "forbidden_character"),
+        (Value::Null, "invalid_type"),
+    ] {
+        let answer = platform().post(&deal.path("/notes"), json!({"Text": text})).await;
+        answer.expect_refusal("VALIDATION_FAILED", "/Text", code);
+    }
+    let note = json!({"Text": "x"});
+    let gone = Deal { id: guid(), ..deal };
+    platform().post(&gone.path("/notes"), note.clone()).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    manager(guid()).post(&deal.own("/notes"), note).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+}

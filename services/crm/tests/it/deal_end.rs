@@ -1,0 +1,216 @@
+//! Deals come to their end: cancelled, completed.
+
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use testkit::guid;
+
+use crate::{
+    CANCELLED, COMPLETED, Deal, PLATFORM, STAGE_CHANGED, company, create_deal, create_deal_of, each, manager,
+    platform, steps, steps_of, tell_company, with,
+};
+
+const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
+
+fn completion() -> Value {
+    json!({"RegistryRecordNumber": " 77:01-5/2026 "})
+}
+
+async fn complete(deal: &Deal, body: Value) -> Answer {
+    manager(deal.developer).post(&deal.own("/complete"), body).await
+}
+
+async fn cancel(deal: &Deal, body: Value) -> Answer {
+    platform().post(&deal.path("/cancel"), body).await
+}
+
+/// Has a developer's pipeline be without this group.
+async fn drop_group(deal: &Deal, group: &str) {
+    let live = steps(deal.developer).await;
+    let kept: Vec<_> = live
+        .iter()
+        .filter(|step| step["Group"] != group)
+        .map(|step| json!({"Id": step["Id"], "Group": step["Group"], "Name": step["Name"]}))
+        .collect();
+    let pipeline = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
+    platform().put(&pipeline, json!({"Steps": kept})).await.expect(200);
+}
+
+/// Deals, column cancel: to Cancelled with its booking; what is cancelled keeps its reason, what is completed stays.
+#[tokio::test]
+async fn a_deal_is_cancelled_with_its_booking() {
+    for status in STATUSES {
+        let deal = create_deal().await;
+        deal.bring_to(status).await;
+        if matches!(status, "Application" | "Booking" | "Sale") {
+            deal.book().await;
+        }
+        let (before, rows) = (deal.read().await, deal.timeline().await.len());
+        let answer = cancel(&deal, json!({"Reason": "\u{2003}раздумал "})).await;
+        match status {
+            "Completed" => drop(answer.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL")),
+            "Cancelled" => {
+                assert_eq!(answer.expect(200)["RowVersion"], before["RowVersion"]);
+                assert_eq!((deal.read().await, deal.timeline().await.len()), (before, rows));
+            }
+            _ => {
+                let (card, after) = (answer.expect(200), deal.read().await);
+                assert_eq!(card["StepId"], json!(steps_of(deal.developer, "Cancelled").await[0]));
+                assert_eq!(
+                    (&after["Status"], &after["CancelReason"]),
+                    (&json!("Cancelled"), &json!("раздумал"))
+                );
+                assert_eq!(
+                    (&after["CancelledAt"], &after["BookingExpiresAt"]),
+                    (&after["UpdatedAt"], &Value::Null)
+                );
+                let new = &deal.timeline().await[rows..];
+                assert_eq!(each(new, "Kind"), ["DealCancelled"]);
+                assert_eq!(new[0]["Payload"], json!({"Reason": "раздумал"}));
+                let told = service().bus().events_until(deal.id, CANCELLED).await;
+                let last: Vec<_> = told[told.len() - 2..].iter().map(|event| event.topic.as_str()).collect();
+                assert_eq!(last, [STAGE_CHANGED, CANCELLED]);
+                // The object is free for another.
+                create_deal_of(deal.developer, deal.object).await.book().await;
+            }
+        }
+    }
+}
+
+/// Cancel, order of answers: terminal, no-op, step, version.
+#[tokio::test]
+async fn a_cancellation_is_refused_in_order() {
+    let deal = create_deal().await;
+    let stale = json!({"Reason": "x", "RowVersion": 7});
+    cancel(&deal, stale.clone()).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    cancel(&deal, with(stale.clone(), "RowVersion", 1)).await.expect(200);
+    cancel(&deal, stale.clone()).await.expect(200);
+    let other = create_deal().await;
+    drop_group(&other, "Cancelled").await;
+    cancel(&other, stale.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    let gone = Deal { id: guid(), ..deal };
+    cancel(&gone, stale).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    for (reason, code) in [
+        (json!("\u{a0}"), "too_short"),
+        (json!("x".repeat(2001)), "too_long"),
+        (json!("\0x"), "forbidden_character"),
+    ] {
+        let answer = cancel(&deal, json!({"Reason": reason})).await;
+        answer.expect_refusal("VALIDATION_FAILED", "/Reason", code);
+    }
+}
+
+/// Deals, column complete, INV-DEAL-7: from Sale alone, by the developer; a repeat is a no-op.
+#[tokio::test]
+async fn a_deal_is_completed_from_sale() {
+    for status in STATUSES {
+        let deal = create_deal().await;
+        deal.bring_to(status).await;
+        if status == "Sale" {
+            deal.book().await;
+        }
+        let (before, rows) = (deal.read().await, deal.timeline().await.len());
+        let answer = complete(&deal, with(completion(), "RowVersion", before["RowVersion"].clone())).await;
+        match status {
+            "Application" | "Booking" => drop(answer.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN")),
+            "Cancelled" => drop(answer.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL")),
+            "Completed" => assert_eq!(answer.expect(200)["RowVersion"], before["RowVersion"]),
+            _ => {
+                let (card, after) = (answer.expect(200), deal.read().await);
+                assert_eq!(card["StepId"], json!(steps_of(deal.developer, "Completed").await[0]));
+                assert_eq!(
+                    (&after["Status"], &after["CompletedAt"]),
+                    (&json!("Completed"), &after["UpdatedAt"])
+                );
+                assert_eq!(after["BookingExpiresAt"], Value::Null);
+                let new = &deal.timeline().await[rows..];
+                assert_eq!(each(new, "Kind"), ["DealCompleted"]);
+                assert_eq!(new[0]["Payload"], json!({"RegistryRecordNumber": "77:01-5/2026"}));
+                assert_eq!(new[0]["ActorRole"], "DeveloperManager");
+                let told = service().bus().events_until(deal.id, COMPLETED).await;
+                let [stage, completed] = &told[told.len() - 2..] else { panic!("two events") };
+                assert_eq!((stage.topic.as_str(), completed.topic.as_str()), (STAGE_CHANGED, COMPLETED));
+                assert_eq!(completed.payload["CompletedAt"], after["CompletedAt"]);
+                assert_eq!(completed.payload["RowVersion"], card["RowVersion"]);
+                assert_eq!(completed.payload["AgentUserId"], after["AgentUserId"]);
+            }
+        }
+    }
+}
+
+/// INV-DEAL-7: by the platform where identity says that the developer is not Active, and by nobody else of it.
+#[tokio::test]
+async fn the_platform_completes_for_a_developer_that_is_not_active() {
+    let deal = create_deal().await;
+    deal.bring_to("Sale").await;
+    let send = async || platform().post(&deal.path("/complete"), completion()).await;
+    send().await.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN");
+    tell_company(&company(deal.developer, "Active")).await;
+    send().await.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN");
+    tell_company(&company(deal.developer, "Suspended")).await;
+    send().await.expect(200);
+    assert_eq!(deal.timeline().await.last().unwrap()["ActorRole"], "PlatformManager");
+    tell_company(&company(deal.developer, "Active")).await;
+    send().await.expect(200);
+}
+
+/// Complete, order of answers: terminal, status, another's booking, another's completion, step, version (INV-DEAL-10).
+#[tokio::test]
+async fn a_completion_is_refused_in_order() {
+    let deal = create_deal().await;
+    let stale = with(completion(), "RowVersion", 0);
+    deal.bring_to("Sale").await;
+    complete(&deal, stale.clone()).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    let booker = create_deal_of(deal.developer, deal.object).await;
+    let seller = create_deal_of(deal.developer, deal.object).await;
+    seller.bring_to("Completed").await;
+    complete(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
+    drop_group(&deal, "Completed").await;
+    complete(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
+    let deal = create_deal().await;
+    deal.bring_to("Sale").await;
+    drop_group(&deal, "Completed").await;
+    complete(&deal, stale.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    let other = create_deal_of(deal.developer, deal.object).await;
+    other.book().await;
+    complete(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED");
+    complete(&booker, stale.clone()).await.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN");
+    for (number, code) in [
+        (json!(" "), "too_short"),
+        (json!("7".repeat(65)), "too_long"),
+        (json!("7\0"), "forbidden_character"),
+    ] {
+        let answer = complete(&deal, json!({"RegistryRecordNumber": number})).await;
+        answer.expect_refusal("VALIDATION_FAILED", "/RegistryRecordNumber", code);
+    }
+}
+
+/// Who may do what: under C another company's deal is as an unknown one, whatever is done with it.
+#[tokio::test]
+async fn another_companys_deal_is_as_unknown() {
+    let (deal, stranger) = (create_deal().await, manager(guid()));
+    let unknown = Deal { id: guid(), ..deal };
+    let changes = [
+        ("POST", "/move-step", json!({"StepId": guid()})),
+        ("PUT", "/contract", json!({})),
+        ("GET", "/contract", Value::Null),
+        ("PUT", "/agent", json!({})),
+        ("POST", "/booking", json!({})),
+        ("PUT", "/booking", json!({"ExpiresAt": "2026-11-22T00:00:00Z"})),
+        ("POST", "/cancel", json!({"Reason": "x"})),
+        ("POST", "/complete", completion()),
+        ("POST", "/notes", json!({"Text": "x"})),
+    ];
+    for (method, below, body) in changes {
+        let send = async |deal: &Deal| match method {
+            "GET" => stranger.get(&deal.own(below)).await,
+            "PUT" => stranger.put(&deal.own(below), body.clone()).await,
+            _ => stranger.post(&deal.own(below), body.clone()).await,
+        };
+        let (foreign, unknown) = (send(&deal).await, send(&unknown).await);
+        assert_eq!(foreign.status, if below == "/booking" && method == "PUT" { 400 } else { 404 }, "{below}");
+        for member in ["code", "title", "detail", "errors", "type"] {
+            assert_eq!(foreign.body[member], unknown.body[member], "{below}");
+        }
+    }
+    assert_eq!(deal.timeline().await.len(), 1);
+}

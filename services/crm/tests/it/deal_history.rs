@@ -1,0 +1,144 @@
+//! What is kept of deals for good, and told anew.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::guid;
+use testkit::issuer::Claims;
+use testkit::service::{Running, issuer};
+use tokio::process::Command;
+use uuid::Uuid;
+
+use crate::{
+    BOOKING_CREATED, CANCELLED, COMPLETED, CREATED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED,
+    PLATFORM, STAGE_CHANGED, application, contract, create_deal, developer, id_of, list, object, rub,
+    service, start, tell,
+};
+
+/// INV-TLE-1: the database refuses to change, to remove and to clear rows of the timeline, to the service's own role too.
+#[tokio::test]
+async fn nobody_changes_the_timeline() {
+    let deal = create_deal().await;
+    let sql = service().sql().await;
+    for statement in [
+        format!("update timeline set actor_role = 'CareService' where deal_id = '{}'", deal.id),
+        "update timeline set kind = kind where false".to_owned(),
+        format!("delete from timeline where deal_id = '{}'", deal.id),
+        "truncate timeline".to_owned(),
+        "truncate deal cascade".to_owned(),
+    ] {
+        let refused = sql.batch_execute(&statement).await.unwrap_err();
+        let code = refused.code().map(|code| code.code().to_owned());
+        assert_eq!(code.as_deref(), Some("23001"), "{statement}: {refused:?}");
+    }
+    assert_eq!(deal.timeline().await.len(), 1);
+}
+
+/// A deal of a service of the test's own.
+struct Own<'s> {
+    service: &'s Running,
+    by: &'s Client,
+    id: Uuid,
+    tenant: Uuid,
+}
+
+impl Own<'_> {
+    async fn post(&self, below: &str, body: Value) -> Value {
+        let answer = self.by.post(&format!("{PLATFORM}/deals/{}{below}", self.id), body).await;
+        assert!(answer.status < 300, "{below}: {}", answer.text);
+        answer.body
+    }
+
+    async fn put(&self, below: &str, body: Value) {
+        self.by.put(&format!("{PLATFORM}/deals/{}{below}", self.id), body).await.expect(200);
+    }
+
+    async fn complete(&self) {
+        let claims = Claims { company_id: Some(self.tenant), ..Claims::user(guid()) }.permission(MANAGE_OWN);
+        let body = json!({"RegistryRecordNumber": "7"});
+        let path = format!("/api/v1/crm/deals/{}/complete", self.id);
+        self.service.caller(&claims).post(&path, body).await.expect(200);
+    }
+
+    /// The second step of Application.
+    async fn second_step(&self) -> Uuid {
+        let path = format!("{PLATFORM}/pipeline-steps?TenantId={}", self.tenant);
+        let pipeline = self.by.get(&path).await.expect(200);
+        id_of(&list(&pipeline["Steps"])[1]["Id"])
+    }
+}
+
+/// `republish Deal`: each deal is told anew, its stage changes as they were told, its booking, how it has ended; under the stored
+/// versions.
+#[tokio::test]
+async fn deals_are_told_anew_as_they_were_told() {
+    let own = start(&[]);
+    let tenant = guid();
+    tell(&own, DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
+    let by = own.caller(&Claims::user(guid()).permission(MANAGE));
+    let make = async || {
+        let flat = guid();
+        tell(&own, OBJECT_UPSERTED, "Id", &object(flat, tenant, "Available")).await;
+        let made = by.post(&format!("{PLATFORM}/deals"), application(flat)).await.expect(201);
+        Own { service: &own, by: &by, id: id_of(&made["DealId"]), tenant }
+    };
+    let sale = json!({"TargetStatus": "Sale", "Comment": "x"});
+    let (booked, cancelled, completed, revived) = (make().await, make().await, make().await, make().await);
+    booked.post("/move-step", json!({"StepId": booked.second_step().await})).await;
+    booked.put("/contract", json!({"Amount": rub(5)})).await;
+    booked.put("/agent", json!({"AgentUserId": guid()})).await;
+    booked.post("/notes", json!({"Text": "x"})).await;
+    booked.post("/booking", json!({})).await;
+    booked.put("/agent", json!({})).await;
+    booked.put("/contract", json!({"Amount": rub(6)})).await;
+    cancelled.post("/booking", json!({})).await;
+    cancelled.post("/cancel", json!({"Reason": "раздумал"})).await;
+    completed.put("/contract", contract()).await;
+    completed.post("/override-status", sale.clone()).await;
+    completed.complete().await;
+    revived.post("/override-status", json!({"TargetStatus": "Cancelled", "Comment": "x"})).await;
+    revived.post("/override-status", json!({"TargetStatus": "Application", "Comment": "x"})).await;
+    let deals = [
+        (&booked, vec![CREATED, STAGE_CHANGED, STAGE_CHANGED, STAGE_CHANGED, STAGE_CHANGED, BOOKING_CREATED]),
+        (&cancelled, vec![CREATED, STAGE_CHANGED, STAGE_CHANGED, CANCELLED]),
+        (&completed, vec![CREATED, STAGE_CHANGED, STAGE_CHANGED, COMPLETED]),
+        (&revived, vec![CREATED, STAGE_CHANGED, STAGE_CHANGED]),
+    ];
+    let mut first = Vec::new();
+    for (deal, topics) in &deals {
+        let count = async || {
+            let told = own.bus().events(&deal.id);
+            (told.len() >= topics.len()).then_some(told)
+        };
+        testkit::eventually("the events", count).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    for (deal, _) in &deals {
+        first.push(own.bus().events(&deal.id));
+    }
+
+    let mut republish = Command::new(env!("CARGO_BIN_EXE_crm"));
+    republish.args(["republish", "Deal"]).env("DATABASE_URL", &own.database_url).env("LOG", "off");
+    republish.env("KAFKA_BROKERS", testkit::required("KAFKA_BROKERS").unwrap());
+    republish.env("AUTH_ISSUER", issuer().url());
+    republish.env("SELECTIONS_URL", "http://127.0.0.1:1").env("CLIENT_SECRET", "x");
+    let output = republish.stdin(Stdio::null()).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    for ((deal, topics), first) in deals.iter().zip(first) {
+        let all = || own.bus().events(&deal.id);
+        let enough = async || (all().len() >= first.len() + topics.len()).then_some(());
+        testkit::eventually("the events anew", enough).await;
+        let anew = all().split_off(first.len());
+        assert_eq!(anew.iter().map(|event| event.topic.as_str()).collect::<Vec<_>>(), *topics);
+        for event in &anew {
+            assert!(
+                first.iter().any(|told| told.topic == event.topic && told.payload == event.payload),
+                "{}: {} was never told",
+                event.topic,
+                event.payload
+            );
+        }
+    }
+}
