@@ -176,7 +176,9 @@ pub async fn columns(
         .bind::<Nullable<SqlUuid>, _>(paging.after.map(|after| after.id))
         .bind::<BigInt, _>(paging.limit());
     let rows: Vec<Row> = statement.load(&mut conn).await?;
-    let Some(pipeline_version) = rows.first().map(|row| row.pipeline_version) else { return Ok(None) };
+    let Some(pipeline_version) = rows.as_slice().first().map(|row| row.pipeline_version) else {
+        return Ok(None);
+    };
     let mut columns: Vec<Column> = Vec::new();
     for row in rows {
         if columns.last().is_none_or(|column| column.step_id != row.column_id) {

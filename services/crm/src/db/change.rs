@@ -2,7 +2,6 @@
 
 use ::db::{Cached, Json, Lookup, Tx};
 use auth::UserId;
-use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use futures_util::future::{join, join3};
@@ -184,7 +183,7 @@ async fn append(mut conn: Lookup<'_>, after: &Deal, entries: &[Entry], by: Autho
 
 /// A row of the timeline, and the deal after the change, as far as it is told anew.
 #[derive(Insertable)]
-#[diesel(table_name = timeline, check_for_backend(Pg), treat_none_as_default_value = false)]
+#[diesel(table_name = timeline, treat_none_as_default_value = false)]
 struct NewRow<'e> {
     id: TimelineRowId,
     deal_id: DealId,

@@ -2,8 +2,9 @@
 
 use ::db::{Cached, Conn};
 use auth::UserId;
+use diesel::dsl::sql;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -60,7 +61,7 @@ pub async fn of(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<PastChange>, ::db:
 
 /// These deals with their Active bookings.
 pub async fn present(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<(Deal, Option<Booking>)>, ::db::Error> {
-    let active = booking::deal_id.eq(deal::id).and(diesel::dsl::sql("booking.status = 'Active'"));
+    let active = booking::deal_id.eq(deal::id).and(sql::<Bool>("booking.status = 'Active'"));
     let deals = deal::table
         .left_join(booking::table.on(active))
         .filter(deal::id.eq_any(keys))

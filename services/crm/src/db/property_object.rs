@@ -6,15 +6,12 @@ use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
 use super::schema::property_object;
-use crate::domain::{PropertyObject, PropertyObjectId};
-
-pub async fn find(tx: &mut Tx, id: PropertyObjectId) -> Result<Option<PropertyObject>, ::db::Error> {
-    let row = property_object::table.find(id).select(PropertyObject::as_select());
-    Ok(row.first(tx.conn()).await.optional()?)
-}
+use crate::domain::PropertyObject;
 
 /// Keeps what is told of an object, unless something newer is known.
 pub async fn upsert(tx: &mut Tx, told: &PropertyObject) -> Result<(), ::db::Error> {
+    use diesel::query_dsl::methods::FilterDsl;
+
     let newest = (
         property_object::tenant_id.eq(excluded(property_object::tenant_id)),
         property_object::project_name.eq(excluded(property_object::project_name)),

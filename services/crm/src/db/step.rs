@@ -77,7 +77,7 @@ const PIPELINE: &str = "\
 pub async fn pipeline(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResult<Option<Pipeline>> {
     let statement = Cached(diesel::sql_query(PIPELINE).bind::<SqlUuid, _>(tenant));
     let rows: Vec<Row> = statement.load(&mut conn).await?;
-    let pipeline = rows.first().map(|row| (row.developer_name.clone(), row.pipeline_version));
+    let pipeline = rows.as_slice().first().map(|row| (row.developer_name.clone(), row.pipeline_version));
     let steps = rows.into_iter().filter_map(|row| row.into_step(tenant)).collect();
     Ok(pipeline.map(|(name, version)| Pipeline {
         tenant_id: tenant,

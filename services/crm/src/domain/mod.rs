@@ -23,7 +23,7 @@ pub use pipeline::{
     DEFAULT_PIPELINE, PipelineRefusal, Replacement, Step, StepName, Wanted, receiving_step, replace,
 };
 pub use replica::{Company, CompanyStatus, ObjectStatus, PropertyObject, ToldName};
-pub use rules::{Application, ContractChange, Family, ObjectState, Operation, Prospect, Request, Situation};
+pub use rules::{Application, ContractChange, ObjectState, Operation, Prospect, Request, Situation};
 pub use timeline::{ContractField, Entry, TimelineKind, TimelineRow};
 
 ids::typed_id!(

@@ -22,17 +22,25 @@ use crate::domain::{
 use crate::error::{DEAL_NOT_FOUND, Error, PROPERTY_OBJECT_NOT_FOUND};
 use crate::{db, ops};
 
+type ObjectReference = Reference<PropertyObjectId>;
+type UserReference = Reference<UserId>;
+type SelectionReference = Reference<SelectionId>;
+type RequestReference = Reference<RequestId>;
+type StepReference = Reference<StepId>;
+/// It may be empty, which is none.
+type MoveReason = Private<Prose<0, 2000>>;
+
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateDeal {
-    property_object_id: Reference<PropertyObjectId>,
-    client_user_id: Reference<UserId>,
-    agent_user_id: Option<Reference<UserId>>,
-    selection_id: Option<Reference<SelectionId>>,
+    property_object_id: ObjectReference,
+    client_user_id: UserReference,
+    agent_user_id: Option<UserReference>,
+    selection_id: Option<SelectionReference>,
     /// Left out, it is the object's price.
     amount: Option<Amount>,
     /// What the caller calls this, so that it can be repeated.
-    request_id: Option<Reference<RequestId>>,
+    request_id: Option<RequestReference>,
 }
 
 /// Make a deal of an object.
@@ -125,15 +133,14 @@ async fn view(lookups: &Lookups, id: DealId) -> Result<DealView, Error> {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MoveDeal {
-    step_id: Reference<StepId>,
-    reason: Option<Private<Prose<0, 2000>>>,
+    step_id: StepReference,
+    reason: Option<MoveReason>,
     /// The version that the caller has seen; another one is a conflict.
     row_version: Option<SeenVersion>,
 }
 
 impl MoveDeal {
     fn operation(&self) -> Operation {
-        // An empty reason is none.
         let reason = self.reason.as_ref().and_then(|reason| Prose::parse(reason.expose().as_str()).ok());
         Operation::MoveStep { to: self.step_id.0, reason: reason.map(Private::new) }
     }
@@ -183,7 +190,7 @@ pub async fn move_own_deal(
 #[serde(rename_all = "PascalCase")]
 pub struct SetAgent {
     /// Left out: nobody.
-    agent_user_id: Option<Reference<UserId>>,
+    agent_user_id: Option<UserReference>,
     /// The version that the caller has seen; another one is a conflict.
     row_version: Option<SeenVersion>,
 }

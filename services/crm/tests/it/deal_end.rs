@@ -6,7 +6,7 @@ use testkit::guid;
 
 use crate::{
     CANCELLED, COMPLETED, Deal, PLATFORM, STAGE_CHANGED, company, create_deal, create_deal_of, each, manager,
-    platform, steps, steps_of, tell_company, with,
+    platform, service, steps, steps_of, tell_company, with,
 };
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];

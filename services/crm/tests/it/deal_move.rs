@@ -156,7 +156,16 @@ async fn a_move_is_refused_in_order() {
     deal.bring_to("Cancelled").await;
     let cancelled = steps_of(deal.developer, "Cancelled").await[0];
     send(stale(cancelled)).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
-    assert_eq!(service().bus().events_until(deal.id, CANCELLED).await.iter().filter(|event| event.topic == CANCELLED).count(), 1);
+    assert_eq!(
+        service()
+            .bus()
+            .events_until(deal.id, CANCELLED)
+            .await
+            .iter()
+            .filter(|event| event.topic == CANCELLED)
+            .count(),
+        1
+    );
 }
 
 /// INV-BKG-2: a move back from Sale needs the booking, too; one to Application does not.
