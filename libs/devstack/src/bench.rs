@@ -3,6 +3,8 @@
 //! What is measured alternates with what it is measured against, so that whatever else the machine does
 //! falls on both, and the ratio of neighbours says more than either figure.
 
+mod bare;
+mod chessboard;
 mod edge;
 mod ground;
 mod identity;
@@ -55,10 +57,11 @@ struct Member {
     run: for<'a> fn(&'a Ground, Effort) -> LocalBoxFuture<'a, anyhow::Result<Vec<Row>>>,
 }
 
-const ALL: [Member; 7] = [
+const ALL: [Member; 8] = [
     selections::MEMBER,
     news::MEMBER,
     identity::MEMBER,
+    chessboard::MEMBER,
     edge::MEMBER,
     messaging::MEMBER,
     overload::MEMBER,

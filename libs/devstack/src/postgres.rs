@@ -137,6 +137,11 @@ impl Cluster {
         self.tools.path(name)
     }
 
+    /// Where the server writes what it has to say.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("server.log")
+    }
+
     pub(crate) fn describe(&self) -> String {
         format!(
             "PostgreSQL {} on port {}, data in {}",
@@ -214,7 +219,7 @@ impl Cluster {
 
     /// Blocks, so that Ctrl-C cannot come between the start and the knowledge of it.
     fn launch(&self) -> anyhow::Result<()> {
-        let log = self.folder.join("server.log");
+        let log = self.log();
         let mut pg_ctl = self.pg_ctl();
         pg_ctl.args(["start", "--wait", "--timeout=60", "--log"]).arg(&log);
         let output = tokio::task::block_in_place(|| pg_ctl.as_std_mut().output())?;

@@ -1,6 +1,6 @@
 //! `cargo dev seed`: so many companies that one sees how it is among many.
 
-mod catalog;
+pub(crate) mod catalog;
 mod rows;
 
 use std::fmt::Display;

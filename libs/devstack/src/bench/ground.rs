@@ -69,6 +69,11 @@ impl Ground {
         self.cluster.program(name)
     }
 
+    /// Where the database writes what it has to say.
+    pub(super) fn log(&self) -> PathBuf {
+        self.cluster.log()
+    }
+
     /// A process for the parts of a service.
     pub(super) fn process(&self) -> Process {
         let process = Process::new();

@@ -83,11 +83,26 @@ pub(super) async fn pgbench(
     connections: u32,
     seconds: u64,
 ) -> anyhow::Result<f64> {
+    let script = scripts().join(format!("{script}.sql"));
+    pgbench_of(ground, schema, &[script], variables, connections, seconds).await
+}
+
+/// The same of files anywhere, one of which each transaction draws.
+pub(super) async fn pgbench_of(
+    ground: &Ground,
+    schema: &str,
+    files: &[PathBuf],
+    variables: &[(&str, String)],
+    connections: u32,
+    seconds: u64,
+) -> anyhow::Result<f64> {
     let mut pgbench = Command::new(ground.program("pgbench"));
     pgbench.env("PGOPTIONS", format!("-csearch_path={schema}"));
     pgbench.args(["--no-vacuum", "--protocol=prepared", "--jobs=1"]);
     pgbench.arg(format!("--client={connections}")).arg(format!("--time={seconds}"));
-    pgbench.arg("--file").arg(scripts().join(format!("{script}.sql")));
+    for file in files {
+        pgbench.arg("--file").arg(file);
+    }
     pgbench.args(variables.iter().map(|(name, value)| format!("--define={name}={value}")));
     let output = finish(pgbench.arg(ground.database_url())).await?;
     let rate = output.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());

@@ -72,7 +72,7 @@ const FIGURES: &str = "\
 
 /// Adds what is missing, all or nothing: so many projects, of at least so many objects together. `client` sees the tables of
 /// chessboard.
-pub(super) async fn fill(client: &Client, projects: u64, objects: u64, step: &Step) -> anyhow::Result<()> {
+pub(crate) async fn fill(client: &Client, projects: u64, objects: u64, step: &Step) -> anyhow::Result<()> {
     let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
     client.batch_execute(begin).await?;
     let filled = fill_within(client, projects, objects, step).await;
