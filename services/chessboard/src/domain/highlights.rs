@@ -2,11 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use values::{Decimal, Email, Invalid, List, Text, Whole, has_international_number};
+use utoipa::openapi::schema::ObjectBuilder;
+use values::{Checked, Decimal, Email, Invalid, List, Rule, Text, Whole, has_international_number};
 
 /// As many as a profile counts.
 type Count = Whole<0, 2_147_483_647>;
-type AwardTitles = List<Text<0, 256>, 0, 20>;
+type AwardTitles = List<Checked<AwardTitle>, 0, 20>;
+
+/// At most 256 Unicode scalar values, by which no person can be reached.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AwardTitle {}
+
+impl Rule for AwardTitle {
+    fn parse(raw: &str) -> Result<String, Invalid> {
+        Text::<0, 256>::parse(raw)?;
+        if is_personal(raw) { Err(Invalid::new("personal_data")) } else { Ok(raw.to_owned()) }
+    }
+
+    fn name() -> String {
+        "AwardTitle".to_owned()
+    }
+
+    fn schema(text: ObjectBuilder) -> ObjectBuilder {
+        text.max_length(Some(256))
+    }
+}
 
 /// The highlights of a developer, contract version 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -27,14 +47,9 @@ pub struct Highlights {
 }
 
 impl Highlights {
-    /// What is wrong with members that have to go together, or that tell of a person: where, and why.
-    pub fn faults(&self) -> Vec<(String, Invalid)> {
-        let value = self.reliability_value.filter(|value| value.units() > self.reliability_max.units());
-        let value = value.map(|_| ("/ReliabilityValue".to_owned(), Invalid::new("out_of_bounds")));
-        let titles = self.award_titles.as_slice().iter().enumerate();
-        let personal = titles.filter(|(_, title)| is_personal(title.as_str()));
-        let personal = personal.map(|(at, _)| (format!("/AwardTitles/{at}"), Invalid::new("personal_data")));
-        value.into_iter().chain(personal).collect()
+    /// Whether its value is within its own maximum.
+    pub fn is_reliable(&self) -> bool {
+        self.reliability_value.is_none_or(|value| value.units() <= self.reliability_max.units())
     }
 }
 
@@ -77,31 +92,29 @@ mod tests {
 
     use super::{Highlights, is_personal};
 
-    fn faults(members: &serde_json::Value) -> Vec<String> {
+    fn read(members: &serde_json::Value) -> Result<Highlights, serde_json::Error> {
         let mut all = json!({"ContractVersion": 1, "AwardTitles": []});
         all.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        let highlights: Highlights = serde_json::from_value(all).unwrap();
-        highlights.faults().into_iter().map(|(field, invalid)| format!("{field} {}", invalid.code)).collect()
+        serde_json::from_value(all)
     }
 
     #[test]
     fn reliability_is_measured_by_its_own_maximum() {
-        assert_eq!(faults(&json!({"ReliabilityValue": 10})), [""; 0]);
-        assert_eq!(faults(&json!({"ReliabilityValue": 10.1})), ["/ReliabilityValue out_of_bounds"]);
-        assert_eq!(
-            faults(&json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})),
-            ["/ReliabilityValue out_of_bounds"]
-        );
-        assert_eq!(faults(&json!({"ReliabilityValue": 1000, "ReliabilityMax": 1000})), [""; 0]);
+        let is_reliable = |members| read(&members).unwrap().is_reliable();
+        assert!(is_reliable(json!({"ReliabilityValue": 10})));
+        assert!(!is_reliable(json!({"ReliabilityValue": 10.1})));
+        assert!(!is_reliable(json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})));
+        assert!(is_reliable(json!({"ReliabilityValue": 1000, "ReliabilityMax": 1000})));
     }
 
     #[test]
     fn an_award_tells_of_no_person() {
-        let titles = ["Best of 2020", "a@b", "write to anna@example.org!", "+7 495 123-45-67"];
-        assert_eq!(
-            faults(&json!({"AwardTitles": titles})),
-            ["/AwardTitles/2 personal_data", "/AwardTitles/3 personal_data"]
-        );
+        for title in ["Best of 2020", "a@b", ""] {
+            assert!(read(&json!({"AwardTitles": [title]})).is_ok(), "{title}");
+        }
+        for title in ["write to anna@example.org!", "+7 495 123-45-67"] {
+            assert!(read(&json!({"AwardTitles": [title]})).is_err(), "{title}");
+        }
     }
 
     #[test]

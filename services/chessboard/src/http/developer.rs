@@ -7,7 +7,7 @@ use actix_web::{Responder, get, post, put, web};
 use auth::{CompanyId, Permitted, UserId};
 use serde::Deserialize;
 use utoipa::ToSchema;
-use values::{Dialled, Phone, PhoneRegion, Private};
+use values::{Dialled, Invalid, Phone, PhoneRegion, Private};
 
 use super::Seen;
 use crate::app::App;
@@ -71,8 +71,8 @@ pub fn check(
     let mut fields = Fields::default();
     let phone = phone.map(|phone| Phone::of(phone.expose(), region).map(Private::new)).transpose();
     let phone = fields.check("/ContactPhone", phone);
-    for (member, invalid) in highlights.faults() {
-        fields.check::<()>(&format!("/Highlights{member}"), Err(invalid));
+    if !highlights.is_reliable() {
+        fields.check::<()>("/Highlights/ReliabilityValue", Err(Invalid::new("out_of_bounds")));
     }
     fields.finish(phone)
 }

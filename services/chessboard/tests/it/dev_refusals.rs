@@ -111,7 +111,7 @@ async fn every_faulty_member_is_told_and_no_value() {
     let id = create_developer().await;
     let body = json!({
         "Name": "", "LogoFileId": "geheim", "Website": "geheim", "ContactPhone": "geheim", "ContactEmail": "geheim",
-        "FoundedYear": 1, "Highlights": {"ContractVersion": 7, "AwardTitles": [1]},
+        "FoundedYear": 1, "Highlights": {"ContractVersion": 7, "AwardTitles": [1, "geheim@example.org"]},
     });
     let problem = manager(id).put(ME, body).await.expect_problem(400, "VALIDATION_FAILED");
     let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
@@ -121,6 +121,7 @@ async fn every_faulty_member_is_told_and_no_value() {
         "/ContactPhone",
         "/FoundedYear",
         "/Highlights/AwardTitles/0",
+        "/Highlights/AwardTitles/1",
         "/Highlights/ContractVersion",
         "/LogoFileId",
         "/Name",

@@ -96,6 +96,49 @@ async fn more_than_a_batch_is_told_and_nothing_twice() {
     assert_eq!(count("version = 2").await, 600);
 }
 
+/// Propagation: what hides is told before names, and developers take turns, batch by batch.
+#[tokio::test]
+async fn what_hides_goes_first_and_developers_take_turns() {
+    let own = Running::start::<chessboard::Service>(&[
+        ("OBJECT_PROPAGATION_BATCH", "2"),
+        ("OBJECT_PROPAGATION_INTERVAL_MS", "100"),
+    ]);
+    let (mut holder, sql) = (own.sql().await, own.sql().await);
+    let mut developers = Vec::new();
+    for _ in 0..3 {
+        let (by, base) = project_of(&own).await;
+        let made = by.post(&format!("{base}/buildings"), building()).await.expect(201);
+        let made = format!("{base}/buildings/{}", text(&made["Id"]));
+        by.put(&format!("{made}/property-objects"), json!({"Objects": flats(6)})).await.expect(200);
+        developers.push((by, base, made));
+    }
+    let tenants: Vec<String> = {
+        let select = "select tenant_id::text from project order by created_at";
+        sql.query(select, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    };
+    // Nobody takes up a job whose row is locked.
+    let held = holder.transaction().await.unwrap();
+    let job = "select from job where kind = 'object-propagation' for update";
+    held.query_one(job, &[]).await.unwrap();
+    for (by, base, _) in &developers[..2] {
+        by.put(base, with(project(), "Name", "Ели")).await.expect(200);
+    }
+    let (by, _, building) = &developers[2];
+    by.delete(building).await.expect(204);
+    held.commit().await.unwrap();
+    eventually("the end of the job", async || {
+        let left = sql.query_one("select count(*) from propagation", &[]).await.unwrap();
+        (left.get::<_, i64>(0) == 0).then_some(())
+    })
+    .await;
+    // Who was written last by which transaction: one for each batch.
+    let batches = "select tenant_id::text from property_object group by tenant_id, xmin::text::bigint \
+        order by xmin::text::bigint";
+    let batches: Vec<String> = sql.query(batches, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    let turns = [2, 2, 2, 0, 1, 0, 1, 0, 1].map(|developer| tenants[developer].clone());
+    assert_eq!(batches, turns);
+}
+
 /// A project of a developer's in a service of a test's own: its manager, and its path.
 async fn project_of(own: &Running) -> (Client, String) {
     let developer = guid();
