@@ -70,7 +70,7 @@ async fn contract_data_are_refused_in_order() {
     put(&gone, json!({})).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
     platform().get(&gone.path("/contract")).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
     let empty = Deal { id: Uuid::nil(), ..deal };
-    platform().get(&empty.path("/contract")).await.expect_refusal("VALIDATION_FAILED", "/Id", "empty_id");
+    platform().get(&empty.path("/contract")).await.expect_refusal("VALIDATION_FAILED", "/DealId", "empty_id");
 }
 
 /// Bodies: an account has 20 ASCII digits, fixation data 1 to 4000 characters as they are sent.

@@ -189,7 +189,11 @@ async fn an_override_that_makes_no_sense_is_refused() {
         answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
     let empty = Deal { id: Uuid::nil(), ..deal };
-    overrule(&empty, "Completed", Value::Null).await.expect_refusal("VALIDATION_FAILED", "/Id", "empty_id");
+    overrule(&empty, "Completed", Value::Null).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/DealId",
+        "empty_id",
+    );
     let answer = platform().post(&deal.path("/override-status"), json!({})).await;
     answer.expect_refusal("VALIDATION_FAILED", "/Comment", "required");
     let long = format!(" {}\t", "ё".repeat(2000));
