@@ -2,4 +2,4 @@
 
 mod selections;
 
-pub use selections::Selections;
+pub use selections::{PassedOn, Selections};

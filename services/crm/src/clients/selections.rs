@@ -3,8 +3,11 @@
 use ::web::Problem;
 use auth::UserId;
 use http_client::{CallError, Service};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::SelectionId;
 use crate::error::Error;
@@ -12,6 +15,21 @@ use crate::error::Error;
 pub struct Selections {
     service: Service,
 }
+
+/// What selections answers, as it came.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct PassedOn(Box<RawValue>);
+
+/// Its members are for selections' document to describe.
+impl PartialSchema for PassedOn {
+    fn schema() -> RefOr<Schema> {
+        let object = ObjectBuilder::new().schema_type(Type::Object);
+        object.additional_properties(Some(AdditionalProperties::FreeForm(true))).into()
+    }
+}
+
+impl ToSchema for PassedOn {}
 
 /// The field that is read here.
 #[derive(Deserialize)]
@@ -31,15 +49,15 @@ impl Selections {
     ///
     /// # Errors
     /// `SERVICE_UNAVAILABLE`
-    pub async fn find(&self, id: SelectionId) -> Result<Option<(UserId, Box<RawValue>)>, Error> {
+    pub async fn find(&self, id: SelectionId) -> Result<Option<(UserId, PassedOn)>, Error> {
         let path = format!("/api/v1/internal/selections/{id}");
-        let selection: Box<RawValue> = match self.service.get(&path).await {
+        let selection: PassedOn = match self.service.get(&path).await {
             Ok(selection) => selection,
             Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
             Err(error) => return Err(Problem::unavailable(&error).into()),
         };
         let owned: Owned =
-            serde_json::from_str(selection.get()).map_err(|error| Problem::unavailable(&error))?;
+            serde_json::from_str(selection.0.get()).map_err(|error| Problem::unavailable(&error))?;
         Ok(Some((owned.owner_user_id, selection)))
     }
 
@@ -47,7 +65,7 @@ impl Selections {
     ///
     /// # Errors
     /// `SERVICE_UNAVAILABLE`
-    pub async fn of_owner(&self, owner: UserId) -> Result<Box<RawValue>, Error> {
+    pub async fn of_owner(&self, owner: UserId) -> Result<PassedOn, Error> {
         let path = format!("/api/v1/internal/selections/by-owner/{owner}?PageSize=100");
         self.service.get(&path).await.map_err(|error| Problem::unavailable(&error).into())
     }

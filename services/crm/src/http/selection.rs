@@ -5,9 +5,9 @@ use ::web::PathReference;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{Permitted, Reach};
-use serde_json::value::RawValue;
 
 use crate::app::App;
+use crate::clients::PassedOn;
 use crate::db;
 use crate::db::deal_view::DealPeople;
 use crate::domain::{DealId, ManageDeals, ReadDeals, ReadOwnDeals};
@@ -19,12 +19,7 @@ async fn people(lookups: &Lookups, reach: Reach, id: DealId) -> Result<DealPeopl
 }
 
 /// The deal's selection, if it is its client's or its agent's.
-async fn read(
-    app: &App,
-    lookups: &Lookups,
-    reach: Reach,
-    id: DealId,
-) -> Result<web::Json<Box<RawValue>>, Error> {
+async fn read(app: &App, lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<PassedOn>, Error> {
     let deal = people(lookups, reach, id).await?;
     let selection = deal.selection_id.ok_or(SELECTION_NOT_FOUND)?;
     let (owner, selection) = app.selections.find(selection).await?.ok_or(SELECTION_NOT_FOUND)?;
@@ -37,7 +32,7 @@ async fn read(
 /// As selections shows it, deleted or not; only if it is the client's or the agent's.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    responses((status = 200, description = "The selection", body = Object))
+    responses((status = 200, description = "The selection", body = PassedOn))
 )]
 #[get("/api/platform-manager/crm/deals/{deal_id}/selection")]
 pub async fn get_deal_selection(
@@ -54,7 +49,7 @@ pub async fn get_deal_selection(
 /// As selections shows it, deleted or not; only if it is the client's or the agent's.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    responses((status = 200, description = "The selection", body = Object))
+    responses((status = 200, description = "The selection", body = PassedOn))
 )]
 #[get("/api/v1/crm/deals/{deal_id}/selection")]
 pub async fn get_own_deal_selection(
@@ -71,7 +66,7 @@ pub async fn get_own_deal_selection(
 /// As selections lists them, all on one page.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    responses((status = 200, description = "The selections", body = Object))
+    responses((status = 200, description = "The selections", body = PassedOn))
 )]
 #[get("/api/platform-manager/crm/deals/{deal_id}/client-selections")]
 pub async fn list_client_selections(
