@@ -1,6 +1,7 @@
 //! `cargo dev seed`: so many companies that one sees how it is among many.
 
 pub(crate) mod catalog;
+pub(crate) mod deals;
 mod rows;
 
 use std::fmt::Display;
@@ -18,7 +19,7 @@ use crate::stack::Stack;
 /// So many rows travel together.
 const BATCH: u64 = 10_000;
 
-/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries; or chessboard
+/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries; or chessboard, or CRM
 ///
 /// Rows are copied into the database and tell nobody: no events are appended for them. What is there already counts, and
 /// stays. Half of the names have `group` in them, one in ten thousand has `zephyr`. Meanwhile identity waits, and
@@ -40,18 +41,31 @@ pub(crate) struct Seed {
     /// Objects in all of these together, at least
     #[arg(long, default_value_t = 2_000_000, requires = "projects", value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     objects: u64,
+    /// Deals of CRM, at least, the first hundred thousand of one developer; identity is left alone then
+    #[arg(long, conflicts_with = "projects", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    deals: Option<u64>,
 }
 
 impl Seed {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let stack = Stack::running()?;
-        let area = if self.projects.is_some() { "chessboard" } else { "identity" };
+        let area = match (self.projects, self.deals) {
+            (Some(_), _) => "chessboard",
+            (_, Some(_)) => "crm",
+            _ => "identity",
+        };
         let url = format!("{}?options=-csearch_path%3D{area}", stack.database_url);
         let server = postgres::connect(&url).await?;
         let step = Step::start("seed");
         if let Some(projects) = self.projects {
             catalog::fill(&server.client, projects, self.objects, &step).await?;
             step.done(format!("{projects} projects, {} objects", self.objects));
+            return Ok(());
+        }
+        if let Some(deals) = self.deals {
+            deals::fill(&server.client, deals, &step).await?;
+            let (developers, first) = (deals::developers(deals), deals::developer_id(1));
+            step.done(format!("{deals} deals of {developers} developers, the first of them {first}"));
             return Ok(());
         }
         let counts = Counts { tenants: self.tenants, employees: self.employees, entries: self.entries };
@@ -161,7 +175,7 @@ fn share(part: u64, whole: u64) -> impl Display {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, catalog, fill};
+    use super::{Counts, catalog, deals, fill};
     use crate::areas::{self, Settings};
     use crate::postgres;
     use crate::progress::Step;
@@ -173,6 +187,8 @@ mod tests {
             ("KAFKA_BROKERS", "127.0.0.1:1".to_owned()),
             ("KAFKA_TOPICS", "elsewhere".to_owned()),
             ("AUTH_ISSUER", "http://issuer".to_owned()),
+            ("SELECTIONS_URL", "http://selections".to_owned()),
+            ("CLIENT_SECRET", "secret".to_owned()),
         ]);
         (areas::find(area).unwrap().migrate)(settings).await.unwrap();
         postgres::connect(&format!("{url}?options=-csearch_path%3D{area}")).await.unwrap()
@@ -201,6 +217,30 @@ mod tests {
             assert_eq!(there[4], there[5]);
         }
         assert_eq!(indexes(&server, "chessboard").await, before);
+    }
+
+    #[tokio::test]
+    async fn deals_grow_to_what_is_asked_for() {
+        let server = server_of("crm").await;
+        let before = indexes(&server, "crm").await;
+        for (count, developers) in [(300, 1), (100_200, 2)] {
+            deals::fill(&server.client, count, &Step::start("seed")).await.unwrap();
+            let select = "select (select count(*) from deal), (select count(*) from stage), (select count(*) from timeline), \
+                (select count(*) from property_object), (select count(*) from developer), \
+                (select max(count) from (select count(*) from deal group by step_id) as columns), \
+                (select count(*) from booking) - (select count(*) from deal where status = 'Booking')";
+            let row = server.client.query_one(select, &[]).await.unwrap();
+            let there: Vec<i64> = (0..7).map(|column| row.get(column)).collect();
+            let count = i64::try_from(count).unwrap();
+            assert_eq!(there, [count, count, count, count, developers, count.min(100_000) / 2, 0]);
+        }
+        let first = server
+            .client
+            .query_one("select id::text from developer where name = 'Developer 1'", &[])
+            .await
+            .unwrap();
+        assert_eq!(first.get::<_, String>(0), deals::developer_id(1).to_string());
+        assert_eq!(indexes(&server, "crm").await, before);
     }
 
     #[tokio::test]

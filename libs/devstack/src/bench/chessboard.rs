@@ -136,11 +136,11 @@ fn questions(deep: &[String], building: &str) -> Vec<Question> {
 impl Bench<'_> {
     /// A building of 5,000 flats, in a published project of its own.
     async fn make_building(&mut self) -> anyhow::Result<()> {
-        let project = json!({"Name": "Large", "Class": "Comfort", "City": "City 1", "Address": "1 Main Street"});
+        let project =
+            json!({"Name": "Large", "Class": "Comfort", "City": "City 1", "Address": "1 Main Street"});
         let project = self.manage(Method::POST, "/projects", &project).await?;
         let project = format!("/projects/{}", project["Id"].as_str().context("no id")?);
-        let building =
-            json!({"Name": "Tower", "SectionsCount": 10, "FloorsTotal": 100, "State": "Planned"});
+        let building = json!({"Name": "Tower", "SectionsCount": 10, "FloorsTotal": 100, "State": "Planned"});
         let building = self.manage(Method::POST, &format!("{project}/buildings"), &building).await?;
         self.building_id = building["Id"].as_str().context("no id")?.to_owned();
         self.building = format!("{project}/buildings/{}", self.building_id);
@@ -254,7 +254,10 @@ impl Bench<'_> {
                 self.connection.client.batch_execute(&sql).await?;
             }
             alone.push(f64::from(GRIDS) / begun.elapsed().as_secs_f64());
-            self.connection.client.batch_execute("delete from outbox; vacuum property_object, outbox").await?;
+            self.connection
+                .client
+                .batch_execute("delete from outbox; vacuum property_object, outbox")
+                .await?;
         }
         let ratios = Rounds::ratios(&replaced, &alone);
         let milliseconds = |rates: &[f64]| Rounds::new(rates.iter().map(|rate| 1e3 / rate).collect());
