@@ -9,6 +9,14 @@ mod deal_end;
 mod deal_history;
 mod deal_move;
 mod deal_override;
+mod fill;
+mod pipeline_steps;
+mod read_board;
+mod read_deals;
+mod read_lists;
+mod read_walks;
+mod selection_cards;
+mod sync_replicas;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};

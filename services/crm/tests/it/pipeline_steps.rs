@@ -1,0 +1,410 @@
+//! Section 4, "Steps": a developer's pipeline.
+
+use serde_json::{Value, json};
+use testkit::client::Answer;
+use uuid::Uuid;
+
+use crate::fill::{deal_in, put_deals};
+use crate::{
+    CARE, DEVELOPER_UPSERTED, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, developer,
+    each, guid, holder, list, manager, platform, service, start, steps, tell, tell_developer, text, with,
+    without,
+};
+
+const STEPS: &str = "/pipeline-steps";
+
+async fn read(developer: Uuid) -> Value {
+    let all = platform().get(&format!("{PLATFORM}{STEPS}?TenantId={developer}")).await.expect(200);
+    let own = manager(developer).get(&format!("{OWN}{STEPS}")).await.expect(200);
+    assert_eq!(all, own, "both families see the same");
+    all
+}
+
+async fn put(developer: Uuid, body: &Value) -> Answer {
+    manager(developer).put(&format!("{OWN}{STEPS}"), body.clone()).await
+}
+
+/// Has the live steps be these.
+async fn put_steps(developer: Uuid, steps: &[Value]) -> Value {
+    put(developer, &json!({"Steps": steps})).await.expect(200)
+}
+
+/// A step as a body lists one that there is.
+fn listed(step: &Value) -> Value {
+    json!({"Id": step["Id"], "Group": step["Group"], "Name": step["Name"], "IsDefault": step["IsDefault"]})
+}
+
+fn new(group: &str, name: &str) -> Value {
+    json!({"Group": group, "Name": name})
+}
+
+fn names(steps: &Value) -> Vec<&str> {
+    each(list(steps), "Name").into_iter().map(text).collect()
+}
+
+fn live(pipeline: &Value) -> Vec<Value> {
+    list(&pipeline["Steps"]).iter().filter(|step| step["ArchivedAt"].is_null()).cloned().collect()
+}
+
+/// The default pipeline: seven steps, two of Application and of Contract, one of each other group, the first of each default.
+#[tokio::test]
+async fn a_developer_has_a_default_pipeline() {
+    let developer = create_developer().await;
+    let pipeline = read(developer).await;
+    assert_eq!(
+        (&pipeline["TenantId"], &pipeline["DeveloperName"], &pipeline["Version"]),
+        (&json!(developer), &json!("Ромашка"), &json!(1))
+    );
+    let steps = list(&pipeline["Steps"]);
+    let groups = ["Application", "Application", "Booking", "Contract", "Contract", "Completed", "Cancelled"];
+    assert_eq!(each(steps, "Group"), groups);
+    assert_eq!(
+        each(steps, "IsDefault"),
+        [true, false, true, true, false, true, true].map(|is| json!(is)).iter().collect::<Vec<_>>()
+    );
+    assert_eq!(
+        each(steps, "SortOrder"),
+        (0..7).map(|at| json!(at)).collect::<Vec<_>>().iter().collect::<Vec<_>>()
+    );
+    assert_eq!(names(&pipeline["Steps"])[..2], ["New", "Negotiation"]);
+    assert!(steps.iter().all(|step| step["TenantId"] == json!(developer) && step["ArchivedAt"].is_null()));
+}
+
+/// It is named from the message files in the default language, and made at the first event, never again.
+#[tokio::test]
+async fn the_default_pipeline_speaks_the_default_language() {
+    let russian = start(&[("DEFAULT_LANGUAGE", "ru")]);
+    let id = guid();
+    tell(&russian, DEVELOPER_UPSERTED, "Id", &developer(id)).await;
+    let by = russian.caller(&holder(None, &[CARE]));
+    let path = format!("{PLATFORM}{STEPS}?TenantId={id}");
+    let pipeline = by.get(&path).await.expect(200);
+    let expected = ["Новая", "Переговоры", "Бронь", "Договор", "Регистрация", "Завершена", "Отменена"];
+    assert_eq!(names(&pipeline["Steps"]), expected);
+}
+
+#[tokio::test]
+async fn a_developer_that_is_told_of_again_keeps_their_pipeline() {
+    let developer_id = create_developer().await;
+    let before = put_steps(developer_id, &[new("Application", "one")]).await;
+    tell_developer(&with(developer(developer_id), "Name", "Лютик")).await;
+    assert_eq!(read(developer_id).await, with(before, "DeveloperName", "Лютик"));
+}
+
+/// Order: by group, then as sent; `SortOrder` is 0..N-1. What is listed by its id stays what it is.
+#[tokio::test]
+async fn steps_are_replaced() {
+    let developer = create_developer().await;
+    let before = steps(developer).await;
+    let wanted = [
+        new("Cancelled", "lost"),
+        listed(&before[3]),
+        with(listed(&before[1]), "Name", "\u{2003}Талк \u{a0}\n"),
+        new("Completed", "done"),
+        with(new("Application", "first"), "IsDefault", true),
+        with(new("Contract", "signed"), "IsDefault", Value::Null),
+    ];
+    let after = put_steps(developer, &wanted).await;
+    assert_eq!(after, read(developer).await);
+    assert_eq!(after["Version"], 2);
+    let live = live(&after);
+    let got = json!(
+        live.iter()
+            .map(|step| json!([step["Group"], step["Name"], step["SortOrder"], step["IsDefault"]]))
+            .collect::<Vec<_>>()
+    );
+    let contract = text(&before[3]["Name"]);
+    assert_eq!(
+        got,
+        json!([
+            ["Application", "Талк", 0, false],
+            ["Application", "first", 1, true],
+            ["Contract", contract, 2, true],
+            ["Contract", "signed", 3, false],
+            ["Completed", "done", 4, false],
+            ["Cancelled", "lost", 5, false],
+        ])
+    );
+    assert_eq!((&live[0]["Id"], &live[2]["Id"]), (&before[1]["Id"], &before[3]["Id"]));
+    let archived: Vec<_> = list(&after["Steps"])[6..].iter().map(|step| &step["Id"]).collect();
+    let mut expected: Vec<_> = [0, 2, 4, 5, 6].map(|at: usize| &before[at]["Id"]).to_vec();
+    let by_text = |id: &&Value| text(id).to_owned();
+    expected.sort_by_key(by_text);
+    let mut sorted = archived.clone();
+    sorted.sort_by_key(by_text);
+    assert_eq!(sorted, expected, "who was left out is archived");
+    assert!(
+        list(&after["Steps"])[6..]
+            .iter()
+            .all(|step| step["ArchivedAt"].is_string() && step["IsDefault"] == false)
+    );
+}
+
+/// Which step is a group's default may change hands in one replacement, whatever their order.
+#[tokio::test]
+async fn a_default_changes_hands() {
+    let developer = create_developer().await;
+    let before = steps(developer).await;
+    let all = |first: bool| -> Vec<Value> {
+        let swapped = |step: &Value| match text(&step["Group"]) {
+            "Application" | "Contract" => {
+                with(listed(step), "IsDefault", (step["SortOrder"] == 0 || step["SortOrder"] == 3) == first)
+            }
+            _ => listed(step),
+        };
+        before.iter().map(swapped).collect()
+    };
+    for (is_first, version) in [(false, 2), (true, 3), (false, 4)] {
+        let after = put_steps(developer, &all(is_first)).await;
+        assert_eq!(
+            (&after["Steps"][0]["IsDefault"], &after["Steps"][1]["IsDefault"]),
+            (&json!(is_first), &json!(!is_first))
+        );
+        assert_eq!(after["Version"], version);
+    }
+    // None at all is as good.
+    let none: Vec<Value> = before.iter().map(|step| without(listed(step), "IsDefault")).collect();
+    let after = put_steps(developer, &none).await;
+    assert!(list(&after["Steps"]).iter().all(|step| step["IsDefault"] == false));
+}
+
+/// An archived step's `Id` brings it back, with the deals that stand in it.
+#[tokio::test]
+async fn an_archived_step_comes_back() {
+    let developer = create_developer().await;
+    let before = steps(developer).await;
+    let deal = put_deals(&[deal_in(&before[0])]).await[0];
+    put_steps(developer, &[listed(&before[1])]).await;
+    let view = platform().get(&format!("{PLATFORM}/deals/{deal}")).await.expect(200);
+    assert_eq!((&view["StepId"], &view["StepName"]), (&before[0]["Id"], &before[0]["Name"]), "deals stay");
+    let back = put_steps(developer, &[with(listed(&before[0]), "Name", "anew"), listed(&before[1])]).await;
+    assert_eq!(back["Version"], 3);
+    let first = &back["Steps"][0];
+    assert_eq!(
+        (&first["Id"], &first["Name"], &first["ArchivedAt"]),
+        (&before[0]["Id"], &json!("anew"), &Value::Null)
+    );
+    assert_eq!(first["IsDefault"], true);
+}
+
+/// Archived steps are shown newest first, a hundred at most; those beyond come back all the same.
+#[tokio::test]
+async fn a_hundred_archived_steps_are_shown() {
+    let developer = create_developer().await;
+    let before = steps(developer).await;
+    let fill = |round: usize| (0..50).map(|at| new("Booking", &format!("{round}-{at}"))).collect::<Vec<_>>();
+    for round in 0..3 {
+        put_steps(developer, &fill(round)).await;
+    }
+    let after = read(developer).await;
+    let shown = list(&after["Steps"]);
+    assert_eq!((live(&after).len(), shown.len()), (50, 150));
+    let archived: Vec<&str> = shown[50..].iter().map(|step| text(&step["Name"])).collect();
+    assert!(archived[..50].iter().all(|name| name.starts_with("1-")), "{archived:?}");
+    assert!(archived[50..].iter().all(|name| name.starts_with("0-")), "{archived:?}");
+    let back = put_steps(developer, &[listed(&before[6])]).await;
+    assert_eq!(back["Steps"][0]["Id"], before[6]["Id"]);
+    assert_eq!(list(&back["Steps"]).len(), 101);
+}
+
+/// A replacement that changes nothing is answered, whatever `Version` says, and writes nothing.
+#[tokio::test]
+async fn the_same_steps_change_nothing() {
+    let developer = create_developer().await;
+    let before = read(developer).await;
+    let same: Vec<Value> = list(&before["Steps"]).iter().map(listed).collect();
+    for version in [Value::Null, json!(1), json!(7), json!(-1)] {
+        let body = json!({"Steps": same, "Version": version});
+        assert_eq!(put(developer, &body).await.expect(200), before);
+    }
+    let in_other_order: Vec<Value> = [6, 5, 3, 4, 2, 0, 1].map(|at: usize| same[at].clone()).to_vec();
+    assert_eq!(put_steps(developer, &in_other_order).await, before, "the order between groups is no order");
+}
+
+/// A stale `Version` is 409, after all other refusals; the current one, or none, goes through.
+#[tokio::test]
+async fn a_stale_version_is_a_conflict() {
+    let developer = create_developer().await;
+    let body = |name: &str, version: i64| json!({"Steps": [new("Booking", name)], "Version": version});
+    assert_eq!(put(developer, &body("one", 1)).await.expect(200)["Version"], 2);
+    for version in [1, 3, 0, i64::MAX] {
+        put(developer, &body("two", version)).await.expect_problem(409, "CRM_PIPELINE_CONFLICT");
+    }
+    assert_eq!(put(developer, &body("two", 2)).await.expect(200)["Version"], 3);
+}
+
+/// Order of answers: 403, 400, `DEVELOPER_NOT_FOUND`, `DEAL_STEP_NOT_FOUND`, `PIPELINE_STEP_GROUP_FIXED`, no-op, conflict.
+#[tokio::test]
+async fn refusals_come_in_their_order() {
+    let (developer, other) = (create_developer().await, create_developer().await);
+    let before = steps(developer).await;
+    let theirs = listed(&steps(other).await[0]);
+    let moved = with(listed(&before[0]), "Group", "Booking");
+    let faulty = json!({"Steps": [theirs.clone(), with(moved.clone(), "Name", " ")], "Version": 9});
+    let unknown = json!({"Steps": [theirs, with(moved.clone(), "Name", "y")], "Version": 9});
+    let fixed = json!({"Steps": [moved], "Version": 9});
+    let stale = json!({"Steps": [new("Booking", "x")], "Version": 9});
+    let reader = service().caller(&holder(Some(developer), &[READ_OWN, MANAGE_OWN]));
+    reader.put(&format!("{OWN}{STEPS}"), faulty.clone()).await.expect_problem(403, "FORBIDDEN");
+    let stranger = manager(guid());
+    stranger.put(&format!("{OWN}{STEPS}"), faulty.clone()).await.expect_problem(400, "VALIDATION_FAILED");
+    stranger
+        .put(&format!("{OWN}{STEPS}"), unknown.clone())
+        .await
+        .expect_problem(404, "CRM_DEVELOPER_NOT_FOUND");
+    for (by, path) in [
+        (manager(developer), format!("{OWN}{STEPS}")),
+        (platform(), format!("{PLATFORM}{STEPS}?TenantId={developer}")),
+    ] {
+        by.put(&path, faulty.clone()).await.expect_refusal("VALIDATION_FAILED", "/Steps/1/Name", "too_short");
+        by.put(&path, unknown.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+        by.put(&path, fixed.clone()).await.expect_problem(422, "CRM_PIPELINE_STEP_GROUP_FIXED");
+        by.put(&path, stale.clone()).await.expect_problem(409, "CRM_PIPELINE_CONFLICT");
+    }
+    let foreign = json!({"Steps": [with(new("Booking", "x"), "Id", json!(guid()))]});
+    put(developer, &foreign).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    // An archived step's group is fixed, too.
+    put_steps(developer, &[new("Booking", "x")]).await;
+    put(developer, &fixed).await.expect_problem(422, "CRM_PIPELINE_STEP_GROUP_FIXED");
+    assert_eq!(read(developer).await["Version"], 2);
+}
+
+/// INV-STP-1 and bounds: what is wrong with a body is told by its place, and no value.
+#[tokio::test]
+async fn faulty_pipelines_are_refused() {
+    let developer = create_developer().await;
+    let before = steps(developer).await;
+    let one = listed(&before[0]);
+    let many = |count: usize| (0..count).map(|at| new("Booking", &at.to_string())).collect::<Vec<_>>();
+    let is_default = |step: Value| with(step, "IsDefault", true);
+    for (steps, field, code) in [
+        (json!([]), "/Steps", "too_few"),
+        (json!(many(51)), "/Steps", "too_many"),
+        (json!(null), "/Steps", "invalid_type"),
+        (json!([one, with(one.clone(), "Name", "x")]), "/Steps/1/Id", "duplicate"),
+        (json!([new("Booking", "a"), new("Contract", "\ta ")]), "/Steps/1/Name", "duplicate"),
+        (
+            json!([is_default(new("Booking", "a")), is_default(new("Booking", "b"))]),
+            "/Steps/1/IsDefault",
+            "duplicate",
+        ),
+        (json!([with(new("Booking", "a"), "Id", Uuid::nil().to_string())]), "/Steps/0/Id", "empty_id"),
+        (json!([with(new("Booking", "a"), "Id", "x")]), "/Steps/0/Id", "invalid_type"),
+        (json!([new("Sale", "a")]), "/Steps/0/Group", "unknown_value"),
+        (json!([without(new("Booking", "a"), "Group")]), "/Steps/0/Group", "required"),
+        (json!([without(new("Booking", "a"), "Name")]), "/Steps/0/Name", "required"),
+        (json!([new("Booking", "\u{2003}\n")]), "/Steps/0/Name", "too_short"),
+        (json!([new("Booking", &"ё".repeat(101))]), "/Steps/0/Name", "too_long"),
+        (json!([new("Booking", "a\0b")]), "/Steps/0/Name", "forbidden_character"),
+        (json!([with(new("Booking", "a"), "IsDefault", "true")]), "/Steps/0/IsDefault", "invalid_type"),
+    ] {
+        let body = json!({"Steps": steps});
+        let refused = put(developer, &body).await;
+        assert!(!refused.text.contains("ёё"), "{}", refused.text);
+        refused.expect_refusal("VALIDATION_FAILED", field, code);
+        let path = format!("{PLATFORM}{STEPS}?TenantId={developer}");
+        platform().put(&path, body).await.expect_refusal("VALIDATION_FAILED", field, code);
+    }
+    put(developer, &json!({"Steps": [one], "Version": "1"})).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Version",
+        "invalid_type",
+    );
+    assert_eq!(steps(developer).await, before, "nothing of it was kept");
+    let most = [many(49), vec![new("Application", &format!(" {} ", "ё".repeat(100)))]].concat();
+    assert_eq!(live(&put_steps(developer, &most).await).len(), 50);
+    // One name in the other letter case is another; defaults are each group's own.
+    put_steps(developer, &[is_default(new("Booking", "a")), is_default(new("Contract", "A"))]).await;
+}
+
+/// Under P the developer is named by the query.
+#[tokio::test]
+async fn the_platform_names_the_developer() {
+    let body = json!({"Steps": [new("Booking", "x")]});
+    let path = |query: &str| format!("{PLATFORM}{STEPS}{query}");
+    for (query, code) in [
+        ("", "required"),
+        ("?TenantId=x", "invalid_type"),
+        ("?TenantId=00000000-0000-0000-0000-000000000000", "empty_id"),
+    ] {
+        platform().get(&path(query)).await.expect_refusal("VALIDATION_FAILED", "/TenantId", code);
+        platform().put(&path(query), body.clone()).await.expect_refusal(
+            "VALIDATION_FAILED",
+            "/TenantId",
+            code,
+        );
+    }
+    let unknown = path(&format!("?TenantId={}", guid()));
+    platform().get(&unknown).await.expect_problem(404, "CRM_DEVELOPER_NOT_FOUND");
+    platform().put(&unknown, body.clone()).await.expect_problem(404, "CRM_DEVELOPER_NOT_FOUND");
+    let developer = create_developer().await;
+    let put = platform().put(&path(&format!("?TenantId={developer}")), body).await.expect(200);
+    assert_eq!(put, read(developer).await);
+}
+
+/// Section 1: `crm.pipeline.manage-own` gives the pipeline and nothing else; who reads deals reads its steps.
+#[tokio::test]
+async fn the_pipeline_has_a_permission_of_its_own() {
+    let developer = create_developer().await;
+    let path = format!("{OWN}{STEPS}");
+    let body = json!({"Steps": steps(developer).await.iter().map(listed).collect::<Vec<_>>()});
+    for (permission, company, reads, changes) in [
+        (PIPELINE_OWN, Some(developer), 200, 200),
+        ("crm.pipeline.manage-own@platform", Some(developer), 200, 200),
+        (PIPELINE_OWN, None, 403, 403),
+        (READ_OWN, Some(developer), 200, 403),
+        (MANAGE_OWN, Some(developer), 200, 403),
+        ("crm.deals.manage", Some(developer), 403, 403),
+    ] {
+        let by = service().caller(&holder(company, &[permission]));
+        assert_eq!(by.get(&path).await.status, reads, "{permission} {company:?}");
+        assert_eq!(by.put(&path, body.clone()).await.status, changes, "{permission} {company:?}");
+    }
+    let by = service().caller(&holder(Some(developer), &[PIPELINE_OWN]));
+    by.get(&format!("{OWN}/board")).await.expect_problem(403, "FORBIDDEN");
+    by.get(&format!("{OWN}/deals")).await.expect_problem(403, "FORBIDDEN");
+    let by = service().caller(&holder(None, &[CARE]));
+    let all = format!("{PLATFORM}{STEPS}?TenantId={developer}");
+    by.get(&all).await.expect(200);
+    by.put(&all, body).await.expect_problem(403, "FORBIDDEN");
+}
+
+/// Of parallel replacements one succeeds, with a `Version` and without; the others are told.
+#[tokio::test]
+async fn of_parallel_replacements_one_succeeds() {
+    for version in [json!(1), Value::Null] {
+        let developer = create_developer().await;
+        let before = steps(developer).await;
+        let replace = |at: usize| {
+            let body = json!({"Steps": [listed(&before[at % 2]), new("Booking", &at.to_string())], "Version": version});
+            async move { put(developer, &body).await }
+        };
+        let answers = futures_util::future::join_all((0..8).map(replace)).await;
+        let succeeded: Vec<&Answer> = answers.iter().filter(|answer| answer.status == 200).collect();
+        let after = read(developer).await;
+        assert_eq!(
+            after["Version"],
+            1 + i64::try_from(succeeded.len()).unwrap(),
+            "each has raised it by one"
+        );
+        assert!(succeeded.iter().any(|answer| answer.body == after), "the last is what stands");
+        if version.is_number() {
+            assert_eq!(succeeded.len(), 1);
+        }
+        for refused in answers.into_iter().filter(|answer| answer.status != 200) {
+            refused.expect_problem(409, "CRM_PIPELINE_CONFLICT");
+        }
+        let live = live(&after);
+        assert_eq!(live.len(), 2, "one replacement stands whole");
+    }
+}
+
+/// The database keeps one default of a group, whatever writes to it.
+#[tokio::test]
+async fn the_database_knows_of_one_default() {
+    let developer = create_developer().await;
+    let sql = service().sql().await;
+    let second = "update step set is_default = true where tenant_id = $1::text::uuid and archived_at is null";
+    let error = sql.execute(second, &[&developer.to_string()]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION));
+}

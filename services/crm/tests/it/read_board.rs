@@ -1,0 +1,348 @@
+//! Section 5: the board and its columns.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::client::Client;
+use uuid::Uuid;
+
+use crate::fill::{LONG_AGO, after, deal_in, put_deals, shown};
+use crate::{
+    OWN, PLATFORM, READ_OWN, create_developer, each, guid, holder, id_of, list, manager, platform, service,
+    steps, text, with,
+};
+
+fn reader(developer: Uuid) -> Client {
+    service().caller(&holder(Some(developer), &[READ_OWN]))
+}
+
+async fn board(developer: Uuid, query: &str) -> Value {
+    let all = platform().get(&format!("{PLATFORM}/board?TenantId={developer}&{query}")).await.expect(200);
+    let own = reader(developer).get(&format!("{OWN}/board?{query}")).await.expect(200);
+    assert_eq!(all, own, "both families see the same");
+    all
+}
+
+/// A page of a column.
+async fn column(step: &Value, query: &str) -> Value {
+    platform().get(&format!("{PLATFORM}/board/columns/{}?{query}", text(step))).await.expect(200)
+}
+
+/// Has a developer's pipeline be of these steps.
+async fn put_steps(developer: Uuid, steps: &[Value]) -> Value {
+    manager(developer).put(&format!("{OWN}/pipeline-steps"), json!({"Steps": steps})).await.expect(200)
+}
+
+/// A board without deals has all live steps, in their order.
+#[tokio::test]
+async fn a_board_has_a_column_for_each_live_step() {
+    let developer = create_developer().await;
+    let steps = steps(developer).await;
+    let board = board(developer, "").await;
+    let empty = |step: &Value| {
+        json!({
+            "StepId": step["Id"], "Name": step["Name"], "Group": step["Group"], "SortOrder": step["SortOrder"],
+            "IsDefault": step["IsDefault"], "ArchivedAt": null, "TotalCount": 0, "Totals": [], "Items": [],
+            "NextCursor": null,
+        })
+    };
+    let columns: Vec<Value> = steps.iter().map(empty).collect();
+    assert_eq!(board, json!({"TenantId": developer, "PipelineVersion": 1, "Columns": columns}));
+    assert_eq!(column(&steps[2]["Id"], "").await, columns[2], "a column alone is the same");
+}
+
+/// Items are by `StepEnteredAt`, newest first, ties by `DealId` descending; `PageSize` is of each column.
+#[tokio::test]
+async fn cards_are_the_newest_of_their_column() {
+    let developer = create_developer().await;
+    let steps = steps(developer).await;
+    let deals: Vec<Value> = (0..25)
+        .map(|at: usize| with(deal_in(&steps[0]), "step_entered_at", after(at / 4)))
+        .chain((0..3).map(|at| with(deal_in(&steps[3]), "step_entered_at", after(at))))
+        .collect();
+    put_deals(&deals).await;
+    let expected = |step: &Value| {
+        let of_step = deals.iter().filter(|deal| deal["step_id"] == step["Id"]);
+        let mut keys: Vec<_> =
+            of_step.map(|deal| (text(&deal["step_entered_at"]), id_of(&deal["id"]))).collect();
+        keys.sort_unstable();
+        keys.into_iter().rev().map(|(_, id)| id).collect::<Vec<_>>()
+    };
+    for (query, size) in
+        [("", 20), ("PageSize=1", 1), ("PageSize=24", 24), ("PageSize=25", 25), ("PageSize=100", 100)]
+    {
+        let board = board(developer, query).await;
+        let columns = list(&board["Columns"]);
+        for (column, step) in columns.iter().zip(&steps) {
+            let mut all = expected(step);
+            assert_eq!(column["TotalCount"], all.len());
+            assert_eq!(column["NextCursor"].is_null(), all.len() <= size, "{query}");
+            all.truncate(size);
+            assert_eq!(shown(&column["Items"]), all, "{query}");
+        }
+    }
+    let summary =
+        platform().get(&format!("{PLATFORM}/deals?TenantId={developer}&PageSize=100")).await.expect(200);
+    let board = board(developer, "PageSize=100").await;
+    for item in list(&board["Columns"][0]["Items"]) {
+        assert!(list(&summary["Items"]).contains(item), "a card is the summary of a list");
+    }
+}
+
+/// `Totals`: one Money a currency, by code; exact, also where 64 bits are too few.
+#[tokio::test]
+async fn totals_are_exact() {
+    let developer = create_developer().await;
+    let steps = steps(developer).await;
+    let of =
+        |amount: i64, currency: &str| with(with(deal_in(&steps[0]), "amount", amount), "currency", currency);
+    let most = 1_000_000_000_000_000;
+    let mut deals = vec![of(1, "USD"), of(2, "EUR"), of(3, "USD"), of(most, "RUB"), of(1, "RUB")];
+    deals.push(with(deal_in(&steps[1]), "amount", 7));
+    put_deals(&deals).await;
+    let board = board(developer, "PageSize=1").await;
+    let total = |amount: i64, currency: &str| json!({"AmountMinor": amount, "Currency": currency});
+    assert_eq!(
+        board["Columns"][0]["Totals"],
+        json!([total(2, "EUR"), total(most + 1, "RUB"), total(4, "USD")])
+    );
+    assert_eq!(board["Columns"][0]["TotalCount"], 5);
+    assert_eq!(board["Columns"][1]["Totals"], json!([total(7, "RUB")]));
+    assert_eq!(board["Columns"][2]["Totals"], json!([]));
+
+    let many: Vec<Value> = (0..9_300).map(|_| with(deal_in(&steps[2]), "amount", most)).collect();
+    put_deals(&many).await;
+    let answer = platform().get(&format!("{PLATFORM}/board/columns/{}", text(&steps[2]["Id"]))).await;
+    assert!(
+        answer.text.contains(r#""Totals":[{"AmountMinor":9300000000000000000,"Currency":"RUB"}]"#),
+        "{}",
+        answer.text
+    );
+    assert_eq!(answer.expect(200)["TotalCount"], 9_300);
+}
+
+/// `Groups` and the filters narrow the board; counts and totals are under the filters.
+#[tokio::test]
+async fn a_board_is_filtered() {
+    let developer = create_developer().await;
+    let steps = steps(developer).await;
+    let (object, client, agent) = (guid(), guid(), guid());
+    let mut deals: Vec<Value> =
+        (0..4).map(|at: usize| with(deal_in(&steps[at % 2]), "created_at", after(at))).collect();
+    deals[0]["property_object_id"] = json!(object);
+    deals[1]["client_user_id"] = json!(client);
+    deals[2]["agent_user_id"] = json!(agent);
+    let ids = put_deals(&deals).await;
+    for (query, first, second) in [
+        (String::new(), vec![0, 2], vec![1, 3]),
+        (format!("PropertyObjectId={object}"), vec![0], vec![]),
+        (format!("ClientUserId={client}"), vec![], vec![1]),
+        (format!("AgentUserId={agent}"), vec![2], vec![]),
+        (format!("AgentUserId={agent}&ClientUserId={client}"), vec![], vec![]),
+        (format!("CreatedFrom={}", after(2)), vec![2], vec![3]),
+        (format!("CreatedFrom={}&CreatedTo={}", after(1), after(3)), vec![2], vec![1]),
+    ] {
+        let board = board(developer, &query).await;
+        for (at, expected) in [first, second].into_iter().enumerate() {
+            let expected: Vec<Uuid> = expected.into_iter().map(|at| ids[at]).collect();
+            let one = &board["Columns"][at];
+            let mut items = shown(&one["Items"]);
+            items.sort_unstable();
+            let mut sorted = expected.clone();
+            sorted.sort_unstable();
+            assert_eq!((items, &one["TotalCount"]), (sorted, &json!(expected.len())), "{query}");
+            let totals = if expected.is_empty() {
+                json!([])
+            } else {
+                json!([{"AmountMinor": 100 * expected.len(), "Currency": "RUB"}])
+            };
+            assert_eq!(one["Totals"], totals, "{query}");
+            assert_eq!(column(&one["StepId"], &query).await, *one, "{query}");
+        }
+    }
+    for (groups, count) in [("Application", 2), ("Contract,Booking", 3), ("Completed", 1)] {
+        let board = board(developer, &format!("Groups={groups}")).await;
+        assert_eq!(list(&board["Columns"]).len(), count);
+    }
+    put_steps(developer, &[json!({"Group": "Booking", "Name": "one"})]).await;
+    let none = board(developer, "Groups=Contract").await;
+    assert_eq!(none, json!({"TenantId": developer, "PipelineVersion": 2, "Columns": []}));
+}
+
+/// At the end of a group stand its archived steps while deals stand in them, the newest first.
+#[tokio::test]
+async fn an_archived_step_is_shown_while_deals_stand_in_it() {
+    let developer = create_developer().await;
+    let before = steps(developer).await;
+    let deals = put_deals(&[deal_in(&before[0]), deal_in(&before[3])]).await;
+    let keep =
+        |at: usize| json!({"Id": before[at]["Id"], "Group": before[at]["Group"], "Name": before[at]["Name"]});
+    put_steps(developer, &[keep(1), keep(2), keep(4), json!({"Group": "Application", "Name": "later"})])
+        .await;
+    let columns = board(developer, "").await["Columns"].clone();
+    let names: Vec<_> = each(list(&columns), "Name").into_iter().map(text).collect();
+    let name = |at: usize| text(&before[at]["Name"]);
+    assert_eq!(names, [name(1), "later", name(0), name(2), name(4), name(3)]);
+    assert_eq!((shown(&columns[2]["Items"]), &columns[2]["TotalCount"]), (vec![deals[0]], &json!(1)));
+    assert!(columns[2]["ArchivedAt"].is_string() && columns[1]["ArchivedAt"].is_null());
+    let filtered = board(developer, &format!("ClientUserId={}", guid())).await;
+    assert_eq!(list(&filtered["Columns"]).len(), 6, "it does not depend on the filters");
+    assert_eq!(column(&before[0]["Id"], "").await, columns[2]);
+    // One in which none stands is a column by its id alone.
+    let empty = column(&before[6]["Id"], "").await;
+    assert_eq!((&empty["TotalCount"], empty["ArchivedAt"].is_string()), (&json!(0), true));
+}
+
+/// A walk through a column meets each deal that stays where it is once, whatever comes and goes meanwhile.
+#[tokio::test]
+async fn a_column_is_walked_while_deals_come_and_go() {
+    let developer = create_developer().await;
+    let steps = steps(developer).await;
+    let deals: Vec<Value> =
+        (0..30).map(|at: usize| with(deal_in(&steps[0]), "step_entered_at", after(100 + at / 5))).collect();
+    let ids = put_deals(&deals).await;
+    let sql = service().sql().await;
+    let leave = "update deal set step_id = $2::text::uuid, step_entered_at = now() where id = $1::text::uuid";
+    let other = text(&steps[1]["Id"]);
+    let (mut met, mut gone, mut cursor) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let page = column(&steps[0]["Id"], &format!("PageSize=7{cursor}")).await;
+        met.extend(shown(&page["Items"]));
+        match &page["NextCursor"] {
+            Value::Null => break,
+            next => cursor = format!("&Cursor={}", text(next)),
+        }
+        // New ones come in front and behind, among them ties; some go, the last that was shown among them.
+        put_deals(&[deal_in(&steps[0]), with(deal_in(&steps[0]), "step_entered_at", after(1_000))]).await;
+        put_deals(&[with(deal_in(&steps[0]), "step_entered_at", after(103))]).await;
+        let last = *met.last().unwrap();
+        let ahead = ids.iter().find(|id| !met.contains(id) && !gone.contains(*id)).copied();
+        for id in [Some(last), ahead].into_iter().flatten() {
+            sql.execute(leave, &[&id.to_string(), &other]).await.unwrap();
+            gone.push(id);
+        }
+    }
+    for id in ids {
+        let times = met.iter().filter(|met| **met == id).count();
+        assert!(times == 1 || times == 0 && gone.contains(&id), "{times}");
+    }
+}
+
+/// A cursor is of one column: malformed, or another's, it is 400; that of a board's column goes on there.
+#[tokio::test]
+async fn a_cursor_is_of_one_column() {
+    let developer = create_developer().await;
+    let steps = steps(developer).await;
+    let deals: Vec<Value> =
+        (0..3).map(|at| with(deal_in(&steps[at % 2]), "step_entered_at", after(at))).collect();
+    let ids = put_deals(&deals).await;
+    let board = board(developer, "PageSize=1").await;
+    let cursor = text(&board["Columns"][0]["NextCursor"]);
+    let next = column(&steps[0]["Id"], &format!("Cursor={cursor}")).await;
+    assert_eq!(
+        (shown(&next["Items"]), &next["TotalCount"]),
+        (vec![ids[0]], &json!(2)),
+        "counts are of the whole column"
+    );
+    for (step, query) in [
+        (&steps[1]["Id"], format!("Cursor={cursor}")),
+        (&json!(guid()), format!("Cursor={cursor}")),
+        (&steps[0]["Id"], "Cursor=".to_owned()),
+        (&steps[0]["Id"], "Cursor=bnVsbA".to_owned()),
+        (&steps[0]["Id"], format!("Cursor={}", &cursor[1..])),
+    ] {
+        let refused = platform().get(&format!("{PLATFORM}/board/columns/{}?{query}", text(step))).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+    }
+}
+
+/// Boards of the unknown, columns of others, faulty queries.
+#[tokio::test]
+async fn faulty_boards_are_refused() {
+    let (developer, other) = (create_developer().await, create_developer().await);
+    let theirs = steps(other).await[0]["Id"].clone();
+    let unknown = guid();
+    let board = |query: &str| format!("{PLATFORM}/board?{query}");
+    platform()
+        .get(&board(&format!("TenantId={unknown}")))
+        .await
+        .expect_problem(404, "CRM_DEVELOPER_NOT_FOUND");
+    reader(unknown).get(&format!("{OWN}/board")).await.expect_problem(404, "CRM_DEVELOPER_NOT_FOUND");
+    platform().get(&board("")).await.expect_refusal("VALIDATION_FAILED", "/TenantId", "required");
+    let empty = Uuid::nil();
+    platform().get(&board(&format!("TenantId={empty}"))).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/TenantId",
+        "empty_id",
+    );
+    for (query, field, code) in [
+        ("Groups=", "/Groups", "unknown_value"),
+        ("Groups=Sale", "/Groups", "unknown_value"),
+        ("PageSize=0", "/PageSize", "out_of_range"),
+        ("PageSize=101", "/PageSize", "out_of_range"),
+        ("ClientUserId=00000000-0000-0000-0000-000000000000", "/ClientUserId", "empty_id"),
+    ] {
+        let refused = platform().get(&board(&format!("TenantId={unknown}&{query}"))).await;
+        refused.expect_refusal("VALIDATION_FAILED", field, code);
+        reader(developer).get(&format!("{OWN}/board?{query}")).await.expect_refusal(
+            "VALIDATION_FAILED",
+            field,
+            code,
+        );
+    }
+    for step in [text(&theirs).to_owned(), guid().to_string()] {
+        let refused = reader(developer).get(&format!("{OWN}/board/columns/{step}")).await;
+        refused.expect_problem(404, "CRM_STEP_NOT_FOUND");
+    }
+    let refused = platform().get(&format!("{PLATFORM}/board/columns/{}", guid())).await;
+    refused.expect_problem(404, "CRM_STEP_NOT_FOUND");
+}
+
+/// Counts, totals and cards are of one moment: deals that wander between two columns are in one of them.
+#[tokio::test]
+async fn a_board_is_of_one_moment() {
+    let developer = create_developer().await;
+    let steps = steps(developer).await;
+    put_deals(&(0..10).map(|_| deal_in(&steps[0])).collect::<Vec<_>>()).await;
+    let (one, other) = (text(&steps[0]["Id"]).to_owned(), text(&steps[1]["Id"]).to_owned());
+    let until = Instant::now() + Duration::from_secs(2);
+    let wander = async {
+        let sql = service().sql().await;
+        let wander = "update deal set step_id = case when step_id = $1::text::uuid then $2::text::uuid else $1::text::uuid end \
+            where tenant_id = $3::text::uuid and random() < 0.5";
+        while Instant::now() < until {
+            sql.execute(wander, &[&one, &other, &developer.to_string()]).await.unwrap();
+        }
+    };
+    let read = async {
+        let mut seen = std::collections::HashSet::new();
+        while Instant::now() < until {
+            let board = platform().get(&format!("{PLATFORM}/board?TenantId={developer}")).await.expect(200);
+            let columns = &list(&board["Columns"])[..2];
+            let mut met = Vec::new();
+            for column in columns {
+                let items = shown(&column["Items"]);
+                let total = if items.is_empty() {
+                    json!([])
+                } else {
+                    json!([{"AmountMinor": 100 * items.len(), "Currency": "RUB"}])
+                };
+                assert_eq!((&column["TotalCount"], &column["Totals"]), (&json!(items.len()), &total));
+                seen.insert(items.len());
+                met.extend(items);
+            }
+            met.sort_unstable();
+            met.dedup();
+            assert_eq!(met.len(), 10);
+        }
+        seen
+    };
+    let ((), seen) = tokio::join!(wander, read);
+    assert!(seen.len() > 2, "deals have wandered: {seen:?}");
+    assert_eq!(
+        board(developer, "").await["Columns"][0]["Items"]
+            .as_array()
+            .map(|items| items.iter().all(|item| item["StepEnteredAt"] == LONG_AGO)),
+        Some(true)
+    );
+}

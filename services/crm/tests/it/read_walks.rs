@@ -1,0 +1,156 @@
+//! Section 5: walks through a deal's timeline and its stages.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::fill::{after, deal_in, put, put_deals};
+use crate::{
+    OWN, PLATFORM, READ_OWN, create_developer, each, guid, holder, list, platform, service, steps, text, with,
+};
+
+/// Both walks of a deal.
+const WALKS: [&str; 2] = ["timeline", "stages"];
+
+/// A note of a deal, that many seconds after it was made.
+fn note(deal: Uuid, at: usize) -> Value {
+    json!({
+        "id": guid(), "deal_id": deal, "kind": "ManualNote", "payload": {"Text": at.to_string()}, "actor_user_id": guid(),
+        "actor_role": "CareService", "created_at": after(at), "row_version": 1, "amount": 1, "currency": "RUB",
+    })
+}
+
+/// A deal with so many rows of each kind; they are as many steps apart as their seconds say.
+async fn walked(rows: usize) -> (Uuid, Uuid) {
+    let developer = create_developer().await;
+    let step = steps(developer).await[0].clone();
+    let deal = put_deals(&[deal_in(&step)]).await[0];
+    for at in 0..rows {
+        put("timeline", &[note(deal, at)]).await;
+        let left_at = if at + 1 < rows { json!(after(at + 1)) } else { Value::Null };
+        let stage = json!({
+            "deal_id": deal, "row_version": at + 1, "step_id": step["Id"], "status": "Application",
+            "entered_at": after(at), "left_at": left_at,
+        });
+        put("stage", &[stage]).await;
+    }
+    (deal, developer)
+}
+
+/// When the rows that a walk shows happened.
+fn times(items: &Value) -> Vec<String> {
+    let at =
+        |row: &Value| row.get("CreatedAt").or_else(|| row.get("EnteredAt")).map(|at| text(at).to_owned());
+    list(items).iter().filter_map(at).collect()
+}
+
+/// Newest first, each row once, however the pages are cut; `NextCursor` is null at the end.
+#[tokio::test]
+async fn a_deal_is_walked_from_its_newest_row() {
+    let (deal, developer) = walked(7).await;
+    let expected: Vec<String> = (0..7).rev().map(after).collect();
+    let own = service().caller(&holder(Some(developer), &[READ_OWN]));
+    for (by, family) in [(platform(), PLATFORM), (own, OWN)] {
+        for walk in WALKS {
+            for (size, pages) in [(1, 7), (3, 3), (6, 2), (7, 1), (100, 1)] {
+                let (mut met, mut cursor, mut read) = (Vec::new(), String::new(), 0);
+                loop {
+                    let path = format!("{family}/deals/{deal}/{walk}?PageSize={size}{cursor}");
+                    let page = by.get(&path).await.expect(200);
+                    (met, read) = ([met, times(&page["Items"])].concat(), read + 1);
+                    match &page["NextCursor"] {
+                        Value::Null => break,
+                        next => cursor = format!("&Cursor={}", text(next)),
+                    }
+                }
+                assert_eq!((&met, read), (&expected, pages), "{walk} {size}");
+            }
+        }
+    }
+}
+
+/// Rows that come meanwhile are no reason to miss one, or to meet one twice.
+#[tokio::test]
+async fn a_walk_meets_each_row_once_while_rows_come() {
+    let (deal, _) = walked(5).await;
+    let (mut met, mut cursor) = (Vec::new(), String::new());
+    for at in 0.. {
+        put("timeline", &[note(deal, 100 + at)]).await;
+        let page =
+            platform().get(&format!("{PLATFORM}/deals/{deal}/timeline?PageSize=2{cursor}")).await.expect(200);
+        met.extend(times(&page["Items"]));
+        match &page["NextCursor"] {
+            Value::Null => break,
+            next => cursor = format!("&Cursor={}", text(next)),
+        }
+    }
+    let expected: Vec<String> = [100].into_iter().chain((0..5).rev()).map(after).collect();
+    assert_eq!(met, expected);
+}
+
+/// A cursor that is malformed, or of another deal or walk, is 400; so are other sizes, before anybody looks for the deal.
+#[tokio::test]
+async fn a_cursor_is_of_one_deal() {
+    let ((one, _), (other, _)) = (walked(2).await, walked(2).await);
+    for walk in WALKS {
+        let path = |deal: Uuid, query: &str| format!("{PLATFORM}/deals/{deal}/{walk}?{query}");
+        let page = platform().get(&path(one, "PageSize=1")).await.expect(200);
+        let cursor = text(&page["NextCursor"]);
+        for of in [other, guid()] {
+            let refused = platform().get(&path(of, &format!("Cursor={cursor}"))).await;
+            refused.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+        }
+        for (query, field, code) in [
+            ("Cursor=", "/Cursor", "unknown_value"),
+            ("Cursor=x", "/Cursor", "unknown_value"),
+            ("Cursor=e30", "/Cursor", "unknown_value"),
+            ("PageSize=0", "/PageSize", "out_of_range"),
+            ("PageSize=101", "/PageSize", "out_of_range"),
+            ("PageSize=x", "/PageSize", "out_of_range"),
+        ] {
+            platform().get(&path(one, query)).await.expect_refusal("VALIDATION_FAILED", field, code);
+            platform().get(&path(guid(), query)).await.expect_refusal("VALIDATION_FAILED", field, code);
+        }
+        let truncated = &cursor[..cursor.len() - 2];
+        let refused = platform().get(&path(one, &format!("Cursor={truncated}"))).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+    }
+    let page = platform().get(&format!("{PLATFORM}/deals/{one}/timeline?PageSize=1")).await.expect(200);
+    let cursor = text(&page["NextCursor"]);
+    let refused = platform().get(&format!("{PLATFORM}/deals/{one}/stages?Cursor={cursor}")).await;
+    refused.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
+}
+
+/// Rows of the timeline, whole; those of one change come in the reverse of their order.
+#[tokio::test]
+async fn a_timeline_row_is_shown_whole() {
+    let (deal, _) = walked(0).await;
+    let (first, second) = (note(deal, 5), with(note(deal, 5), "kind", "DealCreated"));
+    put("timeline", &[first]).await;
+    put("timeline", &[second.clone()]).await;
+    let page = platform().get(&format!("{PLATFORM}/deals/{deal}/timeline")).await.expect(200);
+    assert_eq!(each(list(&page["Items"]), "Kind"), ["DealCreated", "ManualNote"]);
+    let expected = json!({
+        "Id": second["id"], "DealId": deal, "Kind": "DealCreated", "Payload": {"Text": "5"},
+        "ActorUserId": second["actor_user_id"], "ActorRole": "CareService", "CreatedAt": after(5), "RowVersion": 1,
+    });
+    assert_eq!(page["Items"][0], expected);
+}
+
+/// Stages: the time in each step in whole seconds; the current one counts to now.
+#[tokio::test]
+async fn a_stage_tells_how_long_it_took() {
+    let (deal, developer) = walked(2).await;
+    let step = &steps(developer).await[0];
+    let page = platform().get(&format!("{PLATFORM}/deals/{deal}/stages")).await.expect(200);
+    let [current, past] = list(&page["Items"]) else { panic!("{page}") };
+    let expected = json!({
+        "StepId": step["Id"], "StepName": step["Name"], "StepGroup": "Application", "Status": "Application",
+        "EnteredAt": after(0), "LeftAt": after(1), "Seconds": 1,
+    });
+    assert_eq!(*past, expected);
+    let until_now =
+        || (runtime::clock::now() - time::macros::datetime!(2026-01-01 00:00:01 UTC)).whole_seconds();
+    assert_eq!(current["LeftAt"], Value::Null);
+    let seconds = current["Seconds"].as_i64().unwrap();
+    assert!((until_now() - 60..=until_now()).contains(&seconds), "{seconds}");
+}
