@@ -1,6 +1,9 @@
 //! What each operation does from each status, and the order in which it is answered. Repetition and races are found
 //! out by whoever writes.
 
+#[cfg(test)]
+mod tests;
+
 use auth::{Reach, UserId};
 use time::OffsetDateTime;
 use values::{Code, Whole};
@@ -212,12 +215,12 @@ impl Situation {
     }
 
     fn prolong(&self, mut change: Change, expires_at: OffsetDateTime) -> Result<Option<Change>, Code> {
-        let booking = change.booking.as_mut().ok_or(DEAL_BOOKING_REQUIRED)?;
+        let booking = self.booking.clone().ok_or(DEAL_BOOKING_REQUIRED)?;
         if booking.expires_at == expires_at {
             return Ok(None);
         }
-        booking.expires_at = expires_at;
         let prolonged = Entry::BookingProlonged { booking_id: booking.id, expires_at };
+        change.booking = Some(Booking { expires_at, ..booking });
         Ok(Some(change.telling(prolonged)))
     }
 

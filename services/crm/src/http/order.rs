@@ -51,10 +51,10 @@ pub struct Order {
 }
 
 /// What an order comes to.
-pub enum Decided {
-    /// It is so already.
-    AsItIs(Situation),
-    Change(Change),
+pub struct Decided {
+    pub situation: Situation,
+    /// `None`: it is so already.
+    pub change: Option<Change>,
 }
 
 /// A deal as it is now, and the booking that its last change was about, or its Active one.
@@ -64,10 +64,10 @@ pub struct Changed {
 }
 
 impl From<Decided> for Changed {
-    fn from(decided: Decided) -> Self {
-        match decided {
-            Decided::AsItIs(Situation { deal, booking, .. }) => Self { deal, booking },
-            Decided::Change(Change { after, booking, .. }) => Self { deal: after, booking },
+    fn from(Decided { situation, change }: Decided) -> Self {
+        match change {
+            Some(Change { after, booking, .. }) => Self { deal: after, booking },
+            None => Self { deal: situation.deal, booking: situation.booking },
         }
     }
 }
@@ -92,7 +92,7 @@ impl Order {
             let within = async |tx: &mut _| {
                 let situation = db::situation::lock_object(tx, id).await?;
                 let decided = self.decide(situation)?;
-                if let Decided::Change(change) = &decided {
+                if let Some(change) = &decided.change {
                     ops::deal::change(tx, change).await?;
                 }
                 Ok::<_, Error>(decided)
@@ -101,7 +101,7 @@ impl Order {
         }
         let situation = lookups.run(async |conn| db::situation::look_up(conn, id).await).await?;
         let decided = self.decide(situation)?;
-        if let Decided::Change(change) = &decided {
+        if let Some(change) = &decided.change {
             app.db.tx(async |tx| ops::deal::change(tx, change).await).await?;
         }
         Ok(decided.into())
@@ -115,12 +115,11 @@ impl Order {
         let reach = self.manager.reach;
         let situation = situation.filter(|situation| reach.covers(situation.deal.tenant_id));
         let situation = situation.ok_or(DEAL_NOT_FOUND)?;
-        let Some(change) = situation.decide(self.operation, self.manager.by, self.now)? else {
-            return Ok(Decided::AsItIs(situation));
-        };
-        if self.seen.is_some_and(|seen| seen.get() != situation.deal.row_version) {
+        let change = situation.decide(self.operation, self.manager.by, self.now)?;
+        let is_unseen = self.seen.is_some_and(|seen| seen.get() != situation.deal.row_version);
+        if change.is_some() && is_unseen {
             return Err(DEAL_CONFLICT.into());
         }
-        Ok(Decided::Change(change))
+        Ok(Decided { situation, change })
     }
 }

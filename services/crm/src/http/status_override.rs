@@ -12,7 +12,8 @@ use super::order::{Decided, Order};
 use crate::app::App;
 use crate::db;
 use crate::domain::{
-    Deal, DealCard, DealId, DealStatus, ManageDeals, Operation, SeenVersion, StepGroup, StepId, Told, Words,
+    Change, Deal, DealCard, DealId, DealStatus, ManageDeals, Operation, SeenVersion, StepGroup, StepId, Told,
+    Words,
 };
 use crate::error::{DEAL_STATUS_OVERRIDE_FORBIDDEN, Error};
 
@@ -106,21 +107,14 @@ pub async fn preview_deal_override(
     let order = Order::new(permitted, id.0, row_version, overriding(target_status, None)?);
     let id = id.0;
     let situation = lookups.run(async |conn| db::situation::look_up(conn, id).await).await?;
-    Ok(web::Json(match order.decide(situation)? {
-        Decided::AsItIs(situation) => OverridePreview {
-            no_op: true,
-            from: DealCard::from(&situation.deal),
-            to: OverrideTarget::from(&situation.deal),
-            cancels_booking: false,
-            events: Vec::new(),
-        },
-        Decided::Change(change) => OverridePreview {
-            no_op: false,
-            from: DealCard::from(&change.before),
-            to: OverrideTarget::from(&change.after),
-            cancels_booking: change.ends_booking(),
-            events: change.told(),
-        },
+    let Decided { situation, change } = order.decide(situation)?;
+    let to = change.as_ref().map_or(&situation.deal, |change| &change.after);
+    Ok(web::Json(OverridePreview {
+        no_op: change.is_none(),
+        from: DealCard::from(&situation.deal),
+        to: OverrideTarget::from(to),
+        cancels_booking: change.as_ref().is_some_and(Change::ends_booking),
+        events: change.as_ref().map(Change::told).unwrap_or_default(),
     }))
 }
 

@@ -143,8 +143,8 @@ async fn a_deal_is_given_another_agent() {
     }
 }
 
-/// Notes: in whatever status, the deal is untouched; under P they are ManualNote of a manager or the care service, under C
-/// CompanyNote.
+/// Notes: in whatever status, the deal is untouched; under P they are `ManualNote` of a manager or the care service, under C
+/// `CompanyNote`.
 #[tokio::test]
 async fn a_note_leaves_its_deal_as_it_is() {
     for status in ["Application", "Cancelled", "Completed"] {
