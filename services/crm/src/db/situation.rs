@@ -1,6 +1,6 @@
 //! What the rules look at: deals with what is around them, and objects of which deals are to be made.
 
-use ::db::{Conn, Lookup, Tx};
+use ::db::{Cached, Conn, Lookup, Tx};
 use auth::{Reach, UserId};
 use diesel::dsl::{exists, sql};
 use diesel::expression::SqlLiteral;
@@ -32,8 +32,8 @@ pub async fn look_up(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<Sit
         .left_join(booking::table.on(booking::deal_id.eq(deal::id).and(is_active())))
         .left_join(company::table.on(company::id.eq(deal::tenant_id)))
         .filter(deal::id.eq(id))
-        .select((Deal::as_select(), Option::<Booking>::as_select(), company::status.nullable()))
-        .first(&mut conn);
+        .select((Deal::as_select(), Option::<Booking>::as_select(), company::status.nullable()));
+    let found = Cached(found).get_result(&mut conn);
     let tenant = deal::table.find(id).select(deal::tenant_id).single_value();
     let steps = step::table
         .filter(step::tenant_id.nullable().eq(tenant))
@@ -77,7 +77,7 @@ async fn taken_by_others(
         .filter(deal::property_object_id.eq(object))
         .filter(is_completed())
         .filter(deal::id.ne(id));
-    diesel::select((exists(booked), exists(sold))).get_result(&mut conn).await
+    Cached(diesel::select((exists(booked), exists(sold)))).get_result(&mut conn).await
 }
 
 /// The deal that a request has made already, and the object that it names, if that is known.
@@ -101,7 +101,7 @@ pub async fn prospect(
         .select(Step::as_select())
         .load(&mut second);
     let sold = deal::table.filter(deal::property_object_id.eq(object)).filter(is_completed());
-    let sold = diesel::select(exists(sold)).get_result(&mut third);
+    let sold = Cached(diesel::select(exists(sold))).get_result(&mut third);
     let (made, found, steps, is_sold) =
         try_join4(made(conn, by, request), async { found.await.optional() }, steps, sold).await?;
     let prospect = found.map(|(object, developer)| Prospect { object, developer, is_sold, steps });
@@ -114,11 +114,11 @@ pub async fn made(mut conn: Lookup<'_>, by: UserId, request: Option<Request>) ->
     let made =
         deal::table.filter(deal::created_by_user_id.eq(by)).filter(deal::request_id.eq(id)).select(deal::id);
     match reach {
-        Reach::Platform => made.filter(sql::<Bool>("request_family = 'Platform'")).first(&mut conn).await,
+        Reach::Platform => Cached(made.filter(sql::<Bool>("request_family = 'Platform'"))).get_result(&mut conn).await,
         Reach::Company(tenant) => {
             let in_company =
                 made.filter(sql::<Bool>("request_family = 'Developer'")).filter(deal::tenant_id.eq(tenant));
-            in_company.first(&mut conn).await
+            Cached(in_company).get_result(&mut conn).await
         }
     }
     .optional()
@@ -132,7 +132,7 @@ pub async fn overdue(conn: &mut Conn, now: OffsetDateTime, limit: i64) -> Result
         .order((booking::expires_at, booking::id))
         .limit(limit)
         .select(booking::deal_id);
-    Ok(overdue.load(conn).await?)
+    Ok(Cached(overdue).load(conn).await?)
 }
 
 /// The deal alone.
