@@ -21,6 +21,23 @@ pub struct Case {
     pub people: Vec<(&'static str, Vec<Claims>)>,
 }
 
+/// What the empty id is in a path.
+#[derive(Clone, Copy, PartialEq)]
+pub enum EmptyId {
+    /// As any id of nothing.
+    Unknown,
+    /// `400`, to whoever would not be refused for who they are.
+    Refused,
+}
+
+/// [`check_with`], where the empty id is as any id of nothing.
+///
+/// # Panics
+/// As that.
+pub async fn check(service: &Running, table: &str, prepare: impl AsyncFn(&str) -> Case) {
+    check_with(service, table, EmptyId::Unknown, prepare).await;
+}
+
 /// Calls every operation, at the port that documents it, as everybody who has a column. Beside the people of
 /// the case these may be `guest`; `forged`, with every token of [`forged::tokens`] that would else speak for
 /// the right caller; each machine of [`CLIENTS`] by its name; and `other machines`.
@@ -32,7 +49,12 @@ pub struct Case {
 ///
 /// # Panics
 /// Unless all is as the table says, and it has a row for each operation and no other.
-pub async fn check(service: &Running, table: &str, prepare: impl AsyncFn(&str) -> Case) {
+pub async fn check_with(
+    service: &Running,
+    table: &str,
+    empty_id: EmptyId,
+    prepare: impl AsyncFn(&str) -> Case,
+) {
     let (columns, rows) = parse(table);
     let operations = operations(service).await;
     let mut documented: Vec<_> = operations.iter().map(|operation| operation.id.as_str()).collect();
@@ -56,7 +78,9 @@ pub async fn check(service: &Running, table: &str, prepare: impl AsyncFn(&str) -
                 let (who, token) = callers(column, &case, right).swap_remove(at);
                 let mut found = vec![fault(&operation.call(service, token.as_deref(), &case).await, *status)];
                 if at == 0 {
-                    found.extend(operation.call_amiss(service, token.as_deref(), &case, *status).await);
+                    found.extend(
+                        operation.call_amiss(service, token.as_deref(), &case, *status, empty_id).await,
+                    );
                 }
                 let found = found.into_iter().flatten();
                 faults.extend(found.map(|fault| format!("{} as {who}: {fault}", operation.id)));
@@ -146,6 +170,7 @@ impl Operation {
         token: Option<&str>,
         case: &Case,
         status: u16,
+        empty_id: EmptyId,
     ) -> Vec<Option<String>> {
         let mut found = Vec::new();
         if status == 401 || self.internal && status == 403 {
@@ -156,7 +181,7 @@ impl Operation {
                 found.push(fault(&send(request.body(body.to_owned())).await, status));
             }
         }
-        found.extend(self.call_with_other_ids(service, token, case).await);
+        found.extend(self.call_with_other_ids(service, token, case, empty_id).await);
         if service.has_internal() {
             let elsewhere = Self { internal: !self.internal, ..self.clone() };
             let found_there = fault(&elsewhere.call(service, token, case).await, 404);
@@ -171,12 +196,13 @@ const NO_ID: &str = "no-id";
 
 impl Operation {
     /// What is wrong when the same caller puts other ids in the path: one that does not parse is not found, after 401
-    /// and after whatever 403 an unknown one meets; the empty one is as any unknown one.
+    /// and after whatever 403 an unknown one meets; the empty one is as any unknown one, or refused.
     async fn call_with_other_ids(
         &self,
         service: &Running,
         token: Option<&str>,
         case: &Case,
+        empty_id: EmptyId,
     ) -> Vec<Option<String>> {
         let mut found = Vec::new();
         for (at, (name, _)) in case.parameters.iter().enumerate() {
@@ -194,7 +220,12 @@ impl Operation {
             let unparsable = fault(&ask(NO_ID.to_owned()).await, refused);
             found.push(unparsable.map(|fault| format!("{fault} with {NO_ID} for {name}")));
             let empty = ask(Uuid::nil().to_string()).await;
-            let differs = (empty.status, &empty.body["code"]) != (unknown.status, &unknown.body["code"]);
+            let expected = if empty_id == EmptyId::Refused && !matches!(unknown.status, 401 | 403) {
+                (400, "VALIDATION_FAILED")
+            } else {
+                (unknown.status, unknown.body["code"].as_str().unwrap_or_default())
+            };
+            let differs = (empty.status, empty.body["code"].as_str().unwrap_or_default()) != expected;
             found.push(differs.then(|| {
                 format!("{} with the empty id for {name}, {} with another", empty.status, unknown.status)
             }));

@@ -26,14 +26,21 @@ impl Collector {
         self.0.url()
     }
 
-    fn spans(&self, trace: &str) -> impl Iterator<Item = Span> {
+    /// Every span that has come.
+    ///
+    /// # Panics
+    /// When something came that is no span.
+    pub fn all(&self) -> impl Iterator<Item = Span> {
         let exports = self.0.calls("/v1/traces").into_iter();
         exports
             .map(|call| ExportTraceServiceRequest::decode(call.raw.as_slice()).expect("OTLP"))
             .flat_map(|export| export.resource_spans)
             .flat_map(|spans| spans.scope_spans)
             .flat_map(|scope| scope.spans)
-            .filter(move |span| hex(&span.trace_id) == trace)
+    }
+
+    fn spans(&self, trace: &str) -> impl Iterator<Item = Span> {
+        self.all().filter(move |span| hex(&span.trace_id) == trace)
     }
 
     /// The first span of `trace` that is the one, once it is here.

@@ -25,6 +25,7 @@ pub struct Deployed {
     pub collector: Collector,
     pub process: Child,
     public: String,
+    admin: String,
     lines: Arc<Mutex<Vec<String>>>,
 }
 
@@ -74,7 +75,8 @@ impl Deployed {
             }
         };
         assert!(tokio::time::timeout(PATIENCE, ready).await.is_ok(), "{binary} does not become ready");
-        Self { collector, process, public: format!("http://{public}"), lines }
+        let [public, admin] = [public, admin].map(|address| format!("http://{address}"));
+        Self { collector, process, public, admin, lines }
     }
 
     /// What it has logged so far.
@@ -127,6 +129,11 @@ impl Deployed {
     /// When the token cannot be signed.
     pub fn caller(&self, claims: &Claims) -> Client {
         Client::new(self.public.clone(), Some(issuer().token(claims).expect("a token")))
+    }
+
+    /// Whoever watches it.
+    pub fn operator(&self) -> Client {
+        Client::new(self.admin.clone(), None)
     }
 
     /// Nobody in particular, at the public port.

@@ -1,0 +1,330 @@
+//! Who may come in: every operation, as everybody.
+
+use serde_json::{Value, json};
+use testkit::access::{self, Case, EmptyId};
+use testkit::issuer::Claims;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use crate::{
+    CARE, Deal, MANAGE, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, company, contract,
+    create_developer, create_object, guid, holder, id_of, in_days, manager, platform, selections, service,
+    steps, steps_of, tell_company, with,
+};
+
+/// Each operation, and what it answers to whom. What counts on the routes of the platform counts in platform scope alone,
+/// and nowhere else; what is one's own company's reaches no further in whatever scope.
+const TABLE: &str = "
+    operation                 | platform | care | reader | manager | pipeline | elsewhere | organization | colleague | nobody | guest | forged | news | crm | issuer | other machines
+    create_deal               |   201    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_deals                |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_deal                  |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_deal_timeline        |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_deal_stages          |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_board                 |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_board_column          |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    move_deal                 |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_deal_contract         |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    update_deal_contract      |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    set_deal_agent            |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    book_deal                 |   201    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    prolong_booking           |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    cancel_deal               |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    complete_deal             |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    add_note                  |   201    | 201  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    override_deal_status      |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    preview_deal_override     |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_deal_selection        |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_client_selections    |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_pipeline              |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    replace_pipeline          |   200    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    create_own_deal           |   403    | 403  |  403   |   201   |   403    |    422    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_own_deals            |   403    | 403  |  200   |   200   |   403    |    200    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_own_deal              |   403    | 403  |  200   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_own_deal_timeline    |   403    | 403  |  200   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    list_own_deal_stages      |   403    | 403  |  200   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_own_board             |   403    | 403  |  200   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_own_board_column      |   403    | 403  |  200   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    move_own_deal             |   403    | 403  |  403   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_own_deal_contract     |   403    | 403  |  403   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    update_own_deal_contract  |   403    | 403  |  403   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    set_own_deal_agent        |   403    | 403  |  403   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    book_own_deal             |   403    | 403  |  403   |   201   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    prolong_own_booking       |   403    | 403  |  403   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    cancel_own_deal           |   403    | 403  |  403   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    complete_own_deal         |   403    | 403  |  403   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    add_own_note              |   403    | 403  |  403   |   201   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_own_deal_selection    |   403    | 403  |  200   |   200   |   403    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    get_own_pipeline          |   403    | 403  |  200   |   200   |   200    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+    replace_own_pipeline      |   403    | 403  |  403   |   403   |   200    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
+";
+
+/// The developer whose deals most rows are about.
+async fn developer() -> Uuid {
+    static DEVELOPER: OnceCell<Uuid> = OnceCell::const_new();
+    *DEVELOPER.get_or_init(create_developer).await
+}
+
+/// Another one, whose deals the platform completes while identity says that it is Suspended.
+async fn other_developer() -> Uuid {
+    static DEVELOPER: OnceCell<Uuid> = OnceCell::const_new();
+    *DEVELOPER.get_or_init(create_developer).await
+}
+
+/// A deal whose client has the selection that it was made of.
+async fn deal_of(developer: Uuid) -> Deal {
+    static SELECTION: OnceCell<(Uuid, Uuid)> = OnceCell::const_new();
+    let create = async || {
+        let (client, owner) = selections().user();
+        let body = json!({"Title": "x", "Items": [{"PropertyObjectId": guid()}]});
+        let made = owner.post("/api/v1/selections", body).await.expect(201);
+        (client, id_of(&made["Id"]))
+    };
+    let (client, selection) = SELECTION.get_or_init(create).await;
+    let object = create_object(developer).await;
+    let body = json!({"PropertyObjectId": object, "ClientUserId": client, "SelectionId": selection});
+    let made = platform().post(&format!("{PLATFORM}/deals"), body).await.expect(201);
+    Deal { id: id_of(&made["DealId"]), object, developer }
+}
+
+/// A deal that nothing changes.
+async fn deal_to_read() -> Deal {
+    static DEAL: OnceCell<Deal> = OnceCell::const_new();
+    *DEAL.get_or_init(async || deal_of(developer().await).await).await
+}
+
+/// A deal to which the operation can be done.
+async fn deal_for(operation: &str) -> Deal {
+    if operation.starts_with("get_") || operation.starts_with("list_") {
+        return deal_to_read().await;
+    }
+    if operation == "complete_deal" {
+        let developer = other_developer().await;
+        tell_company(&company(developer, "Active")).await;
+        let deal = deal_of(developer).await;
+        deal.bring_to("Sale").await;
+        tell_company(&company(developer, "Suspended")).await;
+        return deal;
+    }
+    let deal = deal_of(developer().await).await;
+    match operation {
+        "prolong_booking" | "prolong_own_booking" => drop(deal.book().await),
+        "complete_own_deal" => deal.bring_to("Sale").await,
+        _ => {}
+    }
+    deal
+}
+
+async fn body_of(operation: &str, deal: Deal) -> Value {
+    match operation {
+        "create_deal" | "create_own_deal" => json!({"PropertyObjectId": deal.object, "ClientUserId": guid()}),
+        "move_deal" | "move_own_deal" => {
+            json!({"StepId": steps_of(deal.developer, "Application").await[1]})
+        }
+        "update_deal_contract" | "update_own_deal_contract" => contract(),
+        "set_deal_agent" | "set_own_deal_agent" => json!({"AgentUserId": guid()}),
+        "book_deal" | "book_own_deal" => json!({}),
+        "prolong_booking" | "prolong_own_booking" => json!({"ExpiresAt": in_days(5)}),
+        "cancel_deal" | "cancel_own_deal" => json!({"Reason": "x"}),
+        "complete_deal" | "complete_own_deal" => json!({"RegistryRecordNumber": "x"}),
+        "add_note" | "add_own_note" => json!({"Text": "x"}),
+        "override_deal_status" => json!({"TargetStatus": "Booking", "Comment": "x"}),
+        "preview_deal_override" => json!({"TargetStatus": "Booking"}),
+        "replace_pipeline" | "replace_own_pipeline" => {
+            let steps = steps(deal.developer).await.into_iter();
+            let renamed = steps
+                .enumerate()
+                .map(|(at, step)| if at == 0 { with(step, "Name", guid().to_string()) } else { step });
+            json!({"Steps": renamed.collect::<Vec<_>>()})
+        }
+        _ => Value::Null,
+    }
+}
+
+/// Everybody, as they stand to this developer.
+fn people(developer: Uuid) -> Vec<(&'static str, Vec<Claims>)> {
+    let own = Some(developer);
+    let anywhere =
+        ["crm.deals.read-own@platform", "crm.deals.manage-own@platform", "crm.pipeline.manage-own@platform"];
+    vec![
+        // Their company gives them nothing on the routes of developers.
+        ("platform", vec![holder(None, &[MANAGE]), holder(own, &[MANAGE]), holder(own, &[MANAGE, CARE])]),
+        ("care", vec![holder(None, &[CARE]), holder(own, &[CARE])]),
+        ("reader", vec![holder(own, &[READ_OWN]), holder(own, &[anywhere[0]])]),
+        ("manager", vec![holder(own, &[MANAGE_OWN]), holder(own, &[anywhere[1]])]),
+        ("pipeline", vec![holder(own, &[PIPELINE_OWN]), holder(own, &[anywhere[2]])]),
+        (
+            "elsewhere",
+            vec![
+                holder(Some(guid()), &anywhere),
+                holder(Some(guid()), &[READ_OWN, MANAGE_OWN, PIPELINE_OWN]),
+            ],
+        ),
+        (
+            "organization",
+            vec![
+                holder(own, &["crm.deals.manage", "crm.deals.care"]),
+                holder(own, &["crm.deals.manage@organization", "crm.deals.care@elsewhere"]),
+            ],
+        ),
+        (
+            "colleague",
+            vec![
+                holder(own, &[]),
+                holder(
+                    own,
+                    &[
+                        "crm.deals",
+                        "crm.deals.manage-own@elsewhere",
+                        "crm.deals.read",
+                        "chessboard.developers.manage",
+                    ],
+                ),
+            ],
+        ),
+        (
+            "nobody",
+            vec![holder(None, &anywhere), holder(None, &[READ_OWN, MANAGE_OWN]), Claims::user(guid())],
+        ),
+    ]
+}
+
+async fn prepare(operation: &str) -> Case {
+    let deal = deal_for(operation).await;
+    let step = steps_of(deal.developer, "Application").await[0];
+    Case {
+        parameters: vec![
+            ("deal_id", deal.id.to_string()),
+            ("step_id", step.to_string()),
+            ("TenantId", deal.developer.to_string()),
+        ],
+        body: body_of(operation, deal).await,
+        people: people(deal.developer),
+    }
+}
+
+/// Section 1, Token, Check order: the table above, which leaves out no operation and no flaw of a token.
+#[tokio::test]
+async fn every_operation_answers_each_caller_as_the_table_says() {
+    access::check_with(service(), TABLE, EmptyId::Refused, prepare).await;
+}
+
+/// Section 1: the permission is checked before path, query and body.
+#[tokio::test]
+async fn permission_comes_before_path_query_and_body() {
+    let deal = deal_to_read().await;
+    let nobody = service().caller(&holder(Some(deal.developer), &[]));
+    let nil = Uuid::nil();
+    for path in [
+        format!("{PLATFORM}/deals?Page=0&Sort=x"),
+        format!("{OWN}/deals?Statuses=x"),
+        format!("{PLATFORM}/board"),
+        format!("{PLATFORM}/pipeline-steps"),
+        format!("{PLATFORM}/deals/{nil}"),
+        format!("{OWN}/deals/{nil}/timeline?Cursor=x"),
+        format!("{OWN}/board/columns/{nil}"),
+        format!("{PLATFORM}/deals/no-id"),
+    ] {
+        nobody.get(&path).await.expect_problem(403, "FORBIDDEN");
+    }
+    for path in
+        [deal.path("/override-status"), deal.path("/move-step"), deal.own("/cancel"), deal.own("/notes")]
+    {
+        nobody.post(&path, json!("x")).await.expect_problem(403, "FORBIDDEN");
+    }
+    nobody.put(&format!("{OWN}/pipeline-steps"), json!({"Steps": []})).await.expect_problem(403, "FORBIDDEN");
+}
+
+/// Order of answers: 400 comes before 404, whatever is missing.
+#[tokio::test]
+async fn a_bad_body_comes_before_what_is_missing() {
+    let missing = guid();
+    let path = |below: &str| format!("{PLATFORM}/deals/{missing}{below}");
+    let by = platform();
+    by.post(&path("/cancel"), json!({"Reason": " "})).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Reason",
+        "too_short",
+    );
+    by.post(&path("/cancel"), json!({"Reason": "x"})).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    let completed = json!({"TargetStatus": "Completed", "Comment": "x"});
+    by.post(&path("/override-status"), completed.clone())
+        .await
+        .expect_problem(422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN");
+    by.post(&path("/override-status"), with(completed, "Comment", "\u{2003}")).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Comment",
+        "too_short",
+    );
+    by.post(&path("/override-status"), json!({"TargetStatus": "Sale", "Comment": "x"}))
+        .await
+        .expect_problem(404, "CRM_DEAL_NOT_FOUND");
+}
+
+/// Section 1: under a developer's routes what is another company's is as if it did not exist.
+#[tokio::test]
+async fn what_is_another_companys_is_as_if_it_did_not_exist() {
+    let (theirs, own) = (deal_to_read().await, create_developer().await);
+    let by = manager(own);
+    let strip = |answer: testkit::client::Answer, id: Uuid| {
+        let body = with(answer.body, "traceId", Value::Null);
+        (answer.status, body.to_string().replace(&id.to_string(), "-"))
+    };
+    let step = steps_of(theirs.developer, "Application").await[0];
+    let (deal, unknown) = (theirs.id, guid());
+    let path = |id: Uuid, below: &str| format!("{OWN}/deals/{id}{below}");
+    for below in ["", "/timeline", "/stages", "/contract", "/selection"] {
+        let (found, missing) = (by.get(&path(deal, below)).await, by.get(&path(unknown, below)).await);
+        assert_eq!((found.status, strip(found, deal)), (404, strip(missing, unknown)), "{below}");
+    }
+    for (below, body) in [
+        ("/move-step", json!({"StepId": step})),
+        ("/booking", json!({})),
+        ("/cancel", json!({"Reason": "x"})),
+        ("/complete", json!({"RegistryRecordNumber": "x"})),
+        ("/notes", json!({"Text": "x"})),
+    ] {
+        let found = by.post(&path(deal, below), body.clone()).await;
+        let missing = by.post(&path(unknown, below), body).await;
+        assert_eq!((found.status, strip(found, deal)), (404, strip(missing, unknown)), "{below}");
+    }
+    let column = |id: Uuid| format!("{OWN}/board/columns/{id}");
+    assert_eq!(strip(by.get(&column(step)).await, step), strip(by.get(&column(unknown)).await, unknown));
+    by.get(&column(step)).await.expect_problem(404, "CRM_STEP_NOT_FOUND");
+    let create = |object: Uuid| json!({"PropertyObjectId": object, "ClientUserId": guid()});
+    let made = by.post(&format!("{OWN}/deals"), create(theirs.object)).await;
+    let missing = by.post(&format!("{OWN}/deals"), create(unknown)).await;
+    assert_eq!(strip(made, theirs.object), strip(missing, unknown));
+    by.post(&format!("{OWN}/deals"), create(theirs.object))
+        .await
+        .expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND");
+    let own_deal = crate::create_deal_of(own, create_object(own).await).await;
+    let moved = |step: Uuid| json!({"StepId": step});
+    let foreign = by.post(&own_deal.own("/move-step"), moved(step)).await;
+    let none = by.post(&own_deal.own("/move-step"), moved(unknown)).await;
+    assert_eq!(strip(foreign, step), strip(none, unknown));
+    by.post(&own_deal.own("/move-step"), moved(step)).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    for filter in ["StepId", "PropertyObjectId"] {
+        let id = if filter == "StepId" { step } else { theirs.object };
+        let page = by.get(&format!("{OWN}/deals?{filter}={id}")).await.expect(200);
+        assert_eq!(page["TotalCount"], 0, "{filter}");
+    }
+}
+
+/// Section 1: who holds several is written down with the first role of the table that applies.
+#[tokio::test]
+async fn who_holds_several_permissions_is_written_down_with_the_first_role() {
+    let deal = crate::create_deal().await;
+    let all = ["crm.deals.care@platform", "crm.deals.manage@platform", READ_OWN, MANAGE_OWN];
+    let both = service().caller(&holder(Some(deal.developer), &all));
+    let care = service().caller(&holder(Some(deal.developer), &[CARE, MANAGE_OWN]));
+    for (by, path, kind, role) in [
+        (&both, deal.path("/notes"), "ManualNote", "PlatformManager"),
+        (&care, deal.path("/notes"), "ManualNote", "CareService"),
+        (&both, deal.own("/notes"), "CompanyNote", "DeveloperManager"),
+        (&care, deal.own("/notes"), "CompanyNote", "DeveloperManager"),
+    ] {
+        let row = by.post(&path, json!({"Text": "x"})).await.expect(201);
+        assert_eq!((&row["Kind"], &row["ActorRole"]), (&json!(kind), &json!(role)));
+    }
+}
