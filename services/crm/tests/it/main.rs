@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
+mod access;
 mod deal_booking;
 mod deal_contract;
 mod deal_create;
@@ -10,7 +11,10 @@ mod deal_history;
 mod deal_move;
 mod deal_override;
 mod fill;
+mod model;
 mod pipeline_steps;
+mod privacy;
+mod races;
 mod read_board;
 mod read_deals;
 mod read_lists;
@@ -29,6 +33,8 @@ use testkit::faults::Faults;
 use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
 use testkit::{eventually, guid, text};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
@@ -283,6 +289,22 @@ async fn steps(developer: Uuid) -> Vec<Value> {
 async fn steps_of(developer: Uuid, group: &str) -> Vec<Uuid> {
     let steps = steps(developer).await;
     steps.iter().filter(|step| step["Group"] == group).map(|step| id_of(&step["Id"])).collect()
+}
+
+/// A moment so many days ahead, as requests write it.
+fn in_days(days: i64) -> String {
+    in_millis(days * 86_400_000)
+}
+
+/// The same by milliseconds.
+fn in_millis(millis: i64) -> String {
+    // The database keeps no less than a microsecond.
+    let at = runtime::clock::now().truncate_to_microsecond() + time::Duration::milliseconds(millis);
+    at.format(&Rfc3339).expect("a time")
+}
+
+fn moment(text: &str) -> OffsetDateTime {
+    OffsetDateTime::parse(text, &Rfc3339).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 fn id_of(value: &Value) -> Uuid {

@@ -1,0 +1,210 @@
+//! What is asked for: as random numbers that choose, as a request about what there is, and as HTTP.
+
+use proptest::prelude::*;
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client, send};
+use uuid::Uuid;
+
+use super::world::{Contract, Deal, Person, Role, World};
+use crate::{OWN, PLATFORM, in_millis, moment, rub};
+
+/// A request about a deal.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub by: Person,
+    pub what: What,
+    pub version: Option<i64>,
+}
+
+#[derive(Clone, Debug)]
+pub enum What {
+    Move { step: Uuid, reason: Option<String> },
+    Contract { contract: Contract, amount: Option<i64> },
+    Agent(Option<Uuid>),
+    Book(Option<Time>),
+    Prolong(Time),
+    Cancel(String),
+    Complete(String),
+    Note(String),
+    Override { target: &'static str, comment: String },
+    Preview(&'static str),
+}
+
+/// When a booking is to expire, and whether it may be then.
+#[derive(Clone, Debug)]
+pub struct Time {
+    pub text: String,
+    pub is_valid: bool,
+}
+
+impl What {
+    /// Whether it is none of what is told `400`.
+    pub fn is_valid(&self) -> bool {
+        match self {
+            Self::Cancel(text) | Self::Complete(text) | Self::Note(text) => !text.trim().is_empty(),
+            Self::Override { comment, .. } => !comment.trim().is_empty(),
+            Self::Book(Some(time)) | Self::Prolong(time) => time.is_valid,
+            _ => true,
+        }
+    }
+
+    fn route(&self) -> (Method, &'static str) {
+        match self {
+            Self::Move { .. } => (Method::POST, "/move-step"),
+            Self::Contract { .. } => (Method::PUT, "/contract"),
+            Self::Agent(_) => (Method::PUT, "/agent"),
+            Self::Book(_) => (Method::POST, "/booking"),
+            Self::Prolong(_) => (Method::PUT, "/booking"),
+            Self::Cancel(_) => (Method::POST, "/cancel"),
+            Self::Complete(_) => (Method::POST, "/complete"),
+            Self::Note(_) => (Method::POST, "/notes"),
+            Self::Override { .. } => (Method::POST, "/override-status"),
+            Self::Preview(_) => (Method::POST, "/override-status/preview"),
+        }
+    }
+
+    fn body(&self) -> Value {
+        match self {
+            Self::Move { step, reason } => json!({"StepId": step, "Reason": reason}),
+            Self::Contract { contract, amount } => json!({
+                "ContractType": contract.kind, "PaymentMethod": contract.payment,
+                "EscrowAccountNumber": contract.escrow, "FixationData": contract.fixation,
+                "Amount": amount.map(rub),
+            }),
+            Self::Agent(agent) => json!({"AgentUserId": agent}),
+            Self::Book(time) => json!({"ExpiresAt": time.as_ref().map(|time| &time.text)}),
+            Self::Prolong(time) => json!({"ExpiresAt": time.text}),
+            Self::Cancel(reason) => json!({"Reason": reason}),
+            Self::Complete(number) => json!({"RegistryRecordNumber": number}),
+            Self::Note(note) => json!({"Text": note}),
+            Self::Override { target, comment } => json!({"TargetStatus": target, "Comment": comment}),
+            Self::Preview(target) => json!({"TargetStatus": target}),
+        }
+    }
+}
+
+impl Request {
+    pub async fn send(&self, client: &Client, deal: Uuid) -> Answer {
+        let family = if self.by.is_of_platform() { PLATFORM } else { OWN };
+        let (method, below) = self.what.route();
+        let mut body = self.what.body();
+        if let Some(version) = self.version {
+            body["RowVersion"] = json!(version);
+        }
+        send(client.request(method, &format!("{family}/deals/{deal}{below}")).json(&body)).await
+    }
+}
+
+/// A request as numbers that choose among what there is when it is made.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub person: usize,
+    pub deal: usize,
+    pub what: usize,
+    /// Of steps, statuses, times, agents.
+    pub which: usize,
+    pub words: usize,
+    pub version: usize,
+}
+
+const WORDS: [&str; 6] = ["ради клиента", " why \u{2003}", "\u{a0}\n", "Σ ß — ж", "x", ""];
+const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
+/// What is asked for, as often as it stands here.
+const KINDS: [&str; 21] = [
+    "move", "move", "move", "move", "contract", "contract", "agent", "book", "book", "book", "prolong",
+    "prolong", "soon", "cancel", "complete", "complete", "note", "override", "override", "override",
+    "preview",
+];
+
+pub fn asked() -> impl Strategy<Value = Asked> {
+    (0..64_usize, 0..64_usize, 0..KINDS.len(), 0..64_usize, 0..64_usize, 0..8_usize).prop_map(
+        |(person, deal, what, which, words, version)| Asked { person, deal, what, which, words, version },
+    )
+}
+
+impl Asked {
+    /// The request that it is about this deal, by whoever of these it chooses.
+    pub fn about(&self, world: &World, deal: &Deal, seen_version: i64) -> Request {
+        let by = world.people[self.person % world.people.len()];
+        let words = || WORDS[self.words % WORDS.len()].to_owned();
+        let target = STATUSES[self.which % STATUSES.len()];
+        let days = |count: i64| Time { text: in_millis(count * 86_400_000), is_valid: true };
+        let what = match KINDS[self.what] {
+            "move" => What::Move { step: self.step(world, deal), reason: (self.words > 30).then(words) },
+            "contract" => self.contract(deal),
+            "agent" => {
+                What::Agent([None, Some(Uuid::from_u128(7)), Some(Uuid::from_u128(8))][self.which % 3])
+            }
+            "book" => What::Book(match self.which % 8 {
+                0 => Some(Time { text: in_millis(-1_000), is_valid: false }),
+                1 => Some(Time { text: in_millis(90 * 86_400_000 + 60_000), is_valid: false }),
+                2 => Some(days(89)),
+                _ => None,
+            }),
+            "prolong" => What::Prolong(match (self.which % 8, &deal.booking) {
+                (0, _) => Time { text: in_millis(0), is_valid: false },
+                (1, _) => Time { text: in_millis(91 * 86_400_000), is_valid: false },
+                (2 | 3, Some(booking)) if moment(&booking.expires_at) > moment(&in_millis(60_000)) => {
+                    Time { text: booking.expires_at.clone(), is_valid: true }
+                }
+                (which, _) => days(i64::try_from(which).unwrap() + 1),
+            }),
+            "soon" => What::Prolong(Time { text: in_millis(super::SOON), is_valid: true }),
+            "cancel" => What::Cancel(words()),
+            "complete" => What::Complete(words()),
+            "note" => What::Note(words()),
+            "preview" => What::Preview(target),
+            _ => What::Override { target, comment: words() },
+        };
+        let is_platforms = matches!(what, What::Override { .. } | What::Preview(_));
+        let by = if is_platforms && !by.is_of_platform() { world.people[0] } else { by };
+        let version = match self.version {
+            0 => Some(seen_version),
+            1 => Some(seen_version - 1),
+            _ => None,
+        };
+        let takes_version = !matches!(what, What::Note(_));
+        Request { by, what, version: version.filter(|_| takes_version) }
+    }
+
+    /// A step of its own developer, live or not; now and then one of the other.
+    fn step(&self, world: &World, deal: &Deal) -> Uuid {
+        let own = world.developer(deal.tenant);
+        let other =
+            world.developers.iter().find(|other| other.id != own.id).map_or(&own.live, |other| &other.live);
+        let rare = own.archived.iter().chain(other.iter().take(1));
+        let all: Vec<_> = own.live.iter().chain(&own.live).chain(rare).collect();
+        all[self.which % all.len()].id
+    }
+
+    fn contract(&self, deal: &Deal) -> What {
+        let is_whole = !self.which.is_multiple_of(4);
+        let contract = Contract {
+            kind: is_whole.then_some(["Ddu", "Dkp", "Assignment"][self.words % 3]),
+            payment: (is_whole || self.words.is_multiple_of(2))
+                .then_some(["Cash", "Mortgage"][self.which % 2]),
+            escrow: (self.words.is_multiple_of(3)).then(|| format!("4081781009991000{:04}", self.which)),
+            fixation: (self.words > 40).then(|| format!("бронь {}", self.which)),
+        };
+        let is_same = self.which % 8 == 1;
+        What::Contract {
+            contract: if is_same { deal.contract.clone() } else { contract },
+            amount: (self.which % 8 > 5).then_some(1_000 + i64::try_from(self.words).unwrap()),
+        }
+    }
+}
+
+/// Everybody who asks: first whom the model names by place.
+pub fn people(developers: [Uuid; 2]) -> Vec<Person> {
+    let person = |role, company| Person { id: crate::guid(), role, company };
+    vec![
+        person(Role::Platform, None),
+        person(Role::Manager, Some(developers[0])),
+        person(Role::Manager, Some(developers[0])),
+        person(Role::Platform, Some(developers[1])),
+        person(Role::Manager, Some(developers[1])),
+        person(Role::Care, None),
+        person(Role::Reader, Some(developers[0])),
+    ]
+}

@@ -1,0 +1,208 @@
+//! The service's books beside the model's.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::eventually;
+use testkit::service::Running;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use super::world::{Deal, Developer, World};
+use crate::{PLATFORM, list, without};
+
+/// A value whose times are written in one way.
+pub fn plain(value: &Value) -> Value {
+    match value {
+        Value::String(text) => OffsetDateTime::parse(text, &Rfc3339)
+            .map_or_else(|_| value.clone(), |time| json!(format!("{}", time.unix_timestamp_nanos()))),
+        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), plain(value))).collect(),
+        _ => value.clone(),
+    }
+}
+
+#[track_caller]
+pub fn assert_same(found: &Value, expected: &Value, what: &str) {
+    let (found, expected) = (plain(found), plain(expected));
+    assert!(found == expected, "{what}:\n   found {found}\nexpected {expected}");
+}
+
+/// All that there is of a deal, once everybody has been told of it.
+pub async fn deal(service: &Running, by: &Client, world: &World, deal: &Deal) {
+    deal_beside(service, by, world, deal, &BTreeSet::new()).await;
+}
+
+/// The same beside these notes, of which the model knows nothing and which are all there.
+pub async fn deal_beside(service: &Running, by: &Client, world: &World, deal: &Deal, notes: &BTreeSet<Uuid>) {
+    view(by, world, deal).await;
+    rows(by, deal, notes).await;
+    stages(by, world, deal).await;
+    bookings(service, deal).await;
+    events(service, deal).await;
+}
+
+async fn view(by: &Client, world: &World, deal: &Deal) {
+    let path = format!("{PLATFORM}/deals/{}", deal.id);
+    let found = by.get(&path).await.expect(200);
+    let expected = deal.view();
+    for (member, value) in expected.as_object().unwrap() {
+        assert_same(&found[member], value, member);
+    }
+    if deal.row_version > 1 {
+        assert_eq!(found["UpdatedByUserId"], json!(deal.updated_by), "{deal:?}");
+    }
+    let developer = world.developer(deal.tenant);
+    let mut steps = developer.live.iter().chain(&developer.archived);
+    let name = steps.find(|step| step.id == deal.step).map(|step| &step.name);
+    assert_eq!(found["StepName"], json!(name));
+    assert_same(
+        &by.get(&format!("{path}/contract")).await.expect(200),
+        &deal.contract_view(),
+        "contract data",
+    );
+    // Nobody is shown on a list what the card does not show.
+    let listed = by.get(&format!("{PLATFORM}/deals?PropertyObjectId={}", deal.object)).await.expect(200);
+    let summary = list(&listed["Items"]).iter().find(|item| item["DealId"] == json!(deal.id)).unwrap();
+    for (member, value) in summary.as_object().unwrap() {
+        assert_eq!(value, &found[member], "{member} of the list");
+    }
+}
+
+/// By pages of three.
+async fn walk(by: &Client, path: &str) -> Vec<Value> {
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = by.get(&format!("{path}?PageSize=3{cursor}")).await.expect(200);
+        rows.extend(list(&page["Items"]).iter().cloned());
+        match page["NextCursor"].as_str() {
+            Some(next) => cursor = format!("&Cursor={next}"),
+            None => return rows,
+        }
+    }
+}
+
+async fn rows(by: &Client, deal: &Deal, notes: &BTreeSet<Uuid>) {
+    let found = walk(by, &format!("{PLATFORM}/deals/{}/timeline", deal.id)).await;
+    let expected = deal.rows.iter().rev().map(|row| {
+        json!({
+            "DealId": deal.id, "Kind": row.kind, "Payload": row.payload, "ActorUserId": row.actor,
+            "ActorRole": row.role, "CreatedAt": row.at, "RowVersion": row.row_version,
+        })
+    });
+    let found = found.into_iter().filter(|row| !notes.contains(&crate::id_of(&row["Id"])));
+    let found: Vec<_> = found.map(|row| without(row, "Id")).collect();
+    assert_same(&json!(found), &expected.collect(), "the timeline");
+}
+
+async fn stages(by: &Client, world: &World, deal: &Deal) {
+    let found = walk(by, &format!("{PLATFORM}/deals/{}/stages", deal.id)).await;
+    let developer = world.developer(deal.tenant);
+    let left = deal.stages.iter().skip(1).map(|next| Some(&next.entered_at)).chain([None]);
+    let mut expected: Vec<_> = std::iter::zip(&deal.stages, left)
+        .map(|(stage, left)| {
+            let mut steps = developer.live.iter().chain(&developer.archived);
+            let name = steps.find(|step| step.id == stage.step).map(|step| &step.name);
+            json!({
+                "StepId": stage.step, "StepName": name, "StepGroup": stage.group,
+                "Status": super::world::status_of(stage.group), "EnteredAt": stage.entered_at, "LeftAt": left,
+            })
+        })
+        .collect();
+    expected.reverse();
+    let found: Vec<_> = found.into_iter().map(|row| without(row, "Seconds")).collect();
+    assert_same(&json!(found), &json!(expected), "the stages");
+}
+
+async fn bookings(service: &Running, deal: &Deal) {
+    let sql = service.sql().await;
+    let rows = "select id::text, status from booking where deal_id = $1::text::uuid order by created_at, id";
+    let rows = sql.query(rows, &[&deal.id.to_string()]).await.unwrap();
+    let found: Vec<(String, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let expected: Vec<_> =
+        deal.bookings.iter().map(|(id, status)| (id.to_string(), (*status).to_owned())).collect();
+    assert_eq!(found, expected, "the bookings");
+}
+
+async fn events(service: &Running, deal: &Deal) {
+    let told = || service.bus().events(&deal.id);
+    eventually("the events", async || (told().len() >= deal.told.len()).then_some(())).await;
+    let found: Value = told().into_iter().map(|event| json!([event.topic, event.payload])).collect();
+    let expected: Value = deal.told.iter().map(|(topic, payload)| json!([topic, payload])).collect();
+    // Which members belong to which event is for its document; all of them are compared here.
+    assert_same(&found, &expected, "the events");
+}
+
+/// The steps of a developer as they stand.
+pub async fn pipeline(by: &Client, developer: &Developer) {
+    let path = format!("{PLATFORM}/pipeline-steps?TenantId={}", developer.id);
+    let found = by.get(&path).await.expect(200);
+    assert_pipeline(&found, developer);
+}
+
+#[track_caller]
+pub fn assert_pipeline(found: &Value, developer: &Developer) {
+    assert_eq!(found["Version"], developer.pipeline_version, "{found}");
+    let steps = list(&found["Steps"]).iter().cloned().map(|step| {
+        let is_archived = !step["ArchivedAt"].is_null();
+        let mut step = without(without(step, "TenantId"), "ArchivedAt");
+        if is_archived {
+            step["SortOrder"] = Value::Null;
+            step["IsDefault"] = Value::Null;
+        }
+        step
+    });
+    let mut expected = developer.steps();
+    for step in expected.as_array_mut().unwrap().iter_mut().filter(|step| step["SortOrder"].is_null()) {
+        step["IsDefault"] = Value::Null;
+    }
+    assert_same(&steps.collect(), &expected, "the pipeline");
+}
+
+/// The board, column by column: which deals stand where, newest first, and what they come to.
+pub async fn board(by: &Client, world: &World, developer: &Developer) {
+    let path = format!("{PLATFORM}/board?TenantId={}&PageSize=100", developer.id);
+    let found = by.get(&path).await.expect(200);
+    let standing = |step| world.deals.iter().filter(move |deal| deal.step == step);
+    let mut columns = Vec::new();
+    for group in super::world::GROUPS {
+        columns.extend(developer.live.iter().filter(|step| step.group == group));
+        let archived = developer.archived.iter().filter(|step| step.group == group);
+        let mut archived: Vec<_> = archived.filter(|step| standing(step.id).next().is_some()).collect();
+        archived.sort_by_key(|step| step.id);
+        columns.extend(archived);
+    }
+    let sort = |column: &Value| (column["ArchivedAt"].is_null(), crate::id_of(&column["StepId"]));
+    let mut found: Vec<_> = list(&found["Columns"]).to_vec();
+    // In which order archived columns of a group stand is nowhere said.
+    for group in super::world::GROUPS {
+        let (start, end) = (
+            found.iter().position(|column| column["Group"] == group && !column["ArchivedAt"].is_null()),
+            found.iter().rposition(|column| column["Group"] == group && !column["ArchivedAt"].is_null()),
+        );
+        if let (Some(start), Some(end)) = (start, end) {
+            found[start..=end].sort_by_key(sort);
+        }
+    }
+    let ids: Vec<_> = found.iter().map(|column| crate::id_of(&column["StepId"])).collect();
+    assert_eq!(ids, columns.iter().map(|step| step.id).collect::<Vec<_>>(), "the columns of the board");
+    for (column, step) in std::iter::zip(&found, columns) {
+        let mut deals: Vec<_> = standing(step.id).collect();
+        deals.sort_by_key(|deal| {
+            let entered = OffsetDateTime::parse(&deal.step_entered_at, &Rfc3339).unwrap();
+            std::cmp::Reverse((entered, deal.id))
+        });
+        let total: i64 = deals.iter().map(|deal| deal.amount).sum();
+        let totals = if deals.is_empty() { json!([]) } else { json!([crate::rub(total)]) };
+        assert_eq!(
+            (&column["TotalCount"], &column["Totals"]),
+            (&json!(deals.len()), &totals),
+            "{}",
+            step.name
+        );
+        let found: Vec<_> = list(&column["Items"]).iter().map(|item| crate::id_of(&item["DealId"])).collect();
+        assert_eq!(found, deals.iter().map(|deal| deal.id).collect::<Vec<_>>(), "{}", step.name);
+    }
+}

@@ -1,0 +1,212 @@
+//! Changes of pipelines: as numbers that choose, and what the rules make of them.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client};
+use uuid::Uuid;
+
+use super::compare::assert_pipeline;
+use super::world::{Developer, GROUPS, Person, Role, Step, World};
+use crate::{OWN, PLATFORM, id_of, list, text};
+
+/// A change as numbers.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    person: usize,
+    developer: usize,
+    /// Two bits for each step: a live one goes when both are unset, an archived one comes back when both are set.
+    keep: u64,
+    /// A new step of this group, if it is one.
+    added: usize,
+    /// Which of the faults that a body may have, if any.
+    fault: usize,
+    has_defaults: bool,
+    is_reversed: bool,
+    version: usize,
+}
+
+pub fn plan() -> impl Strategy<Value = Plan> {
+    let numbers = (0..64_usize, 0..2_usize, any::<u64>(), 0..10_usize, 0..24_usize);
+    (numbers, any::<bool>(), any::<bool>(), 0..6_usize).prop_map(
+        |((person, developer, keep, added, fault), has_defaults, is_reversed, version)| Plan {
+            person,
+            developer,
+            keep,
+            added,
+            fault,
+            has_defaults,
+            is_reversed,
+            version,
+        },
+    )
+}
+
+/// A change as it is sent; steps without an id are new.
+struct Change {
+    items: Vec<(Option<Uuid>, Step)>,
+    version: Option<i64>,
+    /// What no body may hold.
+    is_invalid: bool,
+}
+
+impl Plan {
+    fn change(&self, own: &Developer, other: &Developer, number: usize) -> Change {
+        let bits = |at: usize| (self.keep >> (2 * at % 64)) & 3;
+        let live = own.live.iter().enumerate().filter(|(at, _)| bits(*at) > 0).map(|(_, step)| step);
+        let back = own.archived.iter().rev().enumerate();
+        let back = back.filter(|(at, _)| bits(at + 16) == 3).map(|(_, step)| step);
+        let mut items: Vec<_> = live.chain(back).map(|step| (Some(step.id), step.clone())).collect();
+        if let Some(group) = GROUPS.get(self.added) {
+            let step = Step { id: Uuid::nil(), group, name: format!("шаг {number}"), is_default: false };
+            items.push((None, step));
+        }
+        if self.is_reversed {
+            items.reverse();
+        }
+        for group in GROUPS {
+            let mut of_group = items.iter_mut().map(|(_, step)| step).filter(|step| step.group == group);
+            let first = of_group.next();
+            of_group.for_each(|step| step.is_default = false);
+            if let Some(step) = first {
+                step.is_default = self.has_defaults;
+            }
+        }
+        let mut is_invalid = items.is_empty();
+        match (self.fault, items.first().cloned()) {
+            (0, _) => items.push((
+                Some(other.live[0].id),
+                Step { name: "чужой".to_owned(), is_default: false, ..other.live[0].clone() },
+            )),
+            (1, _) => {
+                items.push((Some(crate::guid()), Step { name: "ничей".to_owned(), ..new_step("Contract") }))
+            }
+            (2, Some((Some(_), step))) => {
+                let group = GROUPS.into_iter().find(|group| *group != step.group).unwrap();
+                items[0].1 = Step { group, is_default: false, ..step };
+            }
+            (3, Some((_, step))) => {
+                items.push((None, Step { name: format!(" {}\u{2003}", step.name), ..new_step(step.group) }));
+                is_invalid = true;
+            }
+            (4, Some((Some(id), step))) => {
+                items.push((Some(id), Step { name: "дважды".to_owned(), is_default: false, ..step }));
+                is_invalid = true;
+            }
+            (5, Some((_, step))) => {
+                for name in ["раз", "два"] {
+                    items.push((
+                        None,
+                        Step { name: name.to_owned(), is_default: true, ..new_step(step.group) },
+                    ));
+                }
+                is_invalid = true;
+            }
+            (6, Some((Some(_), step))) => items[0].1 = Step { name: format!("имя {number}"), ..step },
+            _ => {}
+        }
+        let version = match self.version {
+            0 => Some(own.pipeline_version),
+            1 => Some(own.pipeline_version - 1),
+            _ => None,
+        };
+        Change { items, version, is_invalid }
+    }
+
+    /// Sends it, and holds the answer to what the rules say.
+    pub async fn play(&self, world: &mut World, clients: &[Client], number: usize) {
+        let at = self.person % world.people.len();
+        let (by, client) = (world.people[at], &clients[at]);
+        let own = if by.is_of_platform() {
+            &world.developers[self.developer]
+        } else {
+            world.developer(by.company.unwrap())
+        };
+        let other = world.developers.iter().find(|other| other.id != own.id).unwrap();
+        let change = self.change(own, other, number);
+        let answer = change.send(client, by, own.id).await;
+        let own = own.id;
+        let own = world.developers.iter_mut().find(|developer| developer.id == own).unwrap();
+        match change.refusal(by, own) {
+            Some((status, code)) => drop(answer.expect_problem(status, code)),
+            None => {
+                let found = answer.expect(200);
+                change.apply(own, &found);
+                assert_pipeline(&found, own);
+            }
+        }
+    }
+}
+
+fn new_step(group: &'static str) -> Step {
+    Step { id: Uuid::nil(), group, name: String::new(), is_default: false }
+}
+
+impl Change {
+    async fn send(&self, client: &Client, by: Person, tenant: Uuid) -> Answer {
+        let items = self.items.iter().map(|(id, step)| {
+            json!({"Id": id, "Group": step.group, "Name": step.name, "IsDefault": step.is_default})
+        });
+        let body = json!({"Steps": items.collect::<Vec<_>>(), "Version": self.version});
+        let path = if by.is_of_platform() {
+            format!("{PLATFORM}/pipeline-steps?TenantId={tenant}")
+        } else {
+            format!("{OWN}/pipeline-steps")
+        };
+        client.put(&path, body).await
+    }
+
+    fn refusal(&self, by: Person, own: &Developer) -> Option<(u16, &'static str)> {
+        if !matches!(by.role, Role::Platform | Role::Manager) {
+            return Some((403, "FORBIDDEN"));
+        }
+        if self.is_invalid {
+            return Some((400, "VALIDATION_FAILED"));
+        }
+        let known = |id: Uuid| own.live.iter().chain(&own.archived).find(move |step| step.id == id);
+        let named = || self.items.iter().filter_map(|(id, step)| Some(((*id)?, step)));
+        if named().any(|(id, _)| known(id).is_none()) {
+            return Some((422, "CRM_DEAL_STEP_NOT_FOUND"));
+        }
+        if named().any(|(id, step)| known(id).unwrap().group != step.group) {
+            return Some((422, "CRM_PIPELINE_STEP_GROUP_FIXED"));
+        }
+        let is_stale = self.version.is_some_and(|version| version != own.pipeline_version);
+        (is_stale && self.is_change(own)).then_some((409, "CRM_PIPELINE_CONFLICT"))
+    }
+
+    /// The steps in their order: by group, then as sent.
+    fn ordered(&self) -> Vec<(Option<Uuid>, Step)> {
+        let mut items = self.items.clone();
+        items.sort_by_key(|(_, step)| GROUPS.iter().position(|group| *group == step.group));
+        items
+    }
+
+    fn is_change(&self, own: &Developer) -> bool {
+        let live: Vec<_> = own.live.iter().map(|step| (Some(step.id), step.clone())).collect();
+        self.ordered() != live
+    }
+
+    /// What it makes of a pipeline; new steps have the ids that they were given.
+    fn apply(&self, own: &mut Developer, found: &Value) {
+        if !self.is_change(own) {
+            return;
+        }
+        let id_by_name = |name: &str| {
+            let shown = list(&found["Steps"])
+                .iter()
+                .find(|step| step["ArchivedAt"].is_null() && text(&step["Name"]) == name);
+            id_of(&shown.unwrap_or_else(|| panic!("no step {name}: {found}"))["Id"])
+        };
+        let live: Vec<_> = self
+            .ordered()
+            .into_iter()
+            .map(|(id, step)| Step { id: id.unwrap_or_else(|| id_by_name(&step.name)), ..step })
+            .collect();
+        let is_live = |step: &Step| live.iter().any(|of| of.id == step.id);
+        let mut gone: Vec<_> = own.live.iter().filter(|step| !is_live(step)).cloned().collect();
+        gone.extend(own.archived.iter().filter(|step| !is_live(step)).cloned());
+        own.live = live;
+        own.archived = gone;
+        own.pipeline_version += 1;
+    }
+}

@@ -1,0 +1,398 @@
+//! What people write, and what is known of a contract: it is where the page has it, and in no other answer, event, log,
+//! span or metric.
+
+use std::sync::Mutex;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client, send};
+use testkit::database;
+use testkit::deployed::Deployed;
+use testkit::issuer::CLIENTS;
+use uuid::Uuid;
+
+use crate::{
+    CANCELLED, CARE, COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN,
+    PIPELINE_OWN, PLATFORM, company, developer, eventually, guid, holder, id_of, in_days, list, next, object,
+    selections, service, text, with,
+};
+
+/// Marked values.
+const ESCROW: &str = "40817810900000071377";
+const FIXATION: &str = "marked-fixation";
+const COMMENT: &str = "marked-comment";
+const REASON: &str = "marked-reason";
+const CANCEL_REASON: &str = "marked-cancellation";
+const NOTE: &str = "marked-note";
+const NUMBER: &str = "marked-number";
+const ALL: [&str; 7] = [ESCROW, FIXATION, COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
+const WRITTEN: [&str; 5] = [COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
+
+/// The service as it is deployed, who asks it, and every answer beside what it may show.
+struct Watched {
+    crm: Deployed,
+    sql: tokio_postgres::Client,
+    platform: Client,
+    care: Client,
+    manager: Client,
+    developer: Uuid,
+    trace: String,
+    count: Mutex<usize>,
+}
+
+fn marks_in<'m>(text: &str, marks: &[&'m str]) -> Vec<&'m str> {
+    let text = text.to_lowercase();
+    marks.iter().filter(|mark| text.contains(**mark)).copied().collect()
+}
+
+impl Watched {
+    async fn start() -> Self {
+        let url = database::create().await.unwrap();
+        let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
+        let settings = [
+            ("DATABASE_URL", url.as_str()),
+            ("LOG", "debug"),
+            ("SELECTIONS_URL", &selections().internal_url()),
+            ("CLIENT_SECRET", secret),
+            ("CRM_BOOKING_EXPIRY_INTERVAL_MS", "50"),
+            ("CRM_BOOKING_TTL_SECONDS", "1"),
+        ];
+        let crm = Deployed::start(env!("CARGO_BIN_EXE_crm"), &[], &settings).await;
+        let sql = database::connect(&url).await.unwrap();
+        sql.batch_execute("set search_path = crm").await.unwrap();
+        let id = guid();
+        let told = Self {
+            platform: crm.caller(&holder(None, &[MANAGE])),
+            care: crm.caller(&holder(None, &[CARE])),
+            manager: crm.caller(&holder(Some(id), &[MANAGE_OWN, PIPELINE_OWN])),
+            crm,
+            sql,
+            developer: id,
+            trace: guid().simple().to_string(),
+            count: Mutex::new(0),
+        };
+        told.tell(DEVELOPER_UPSERTED, "Id", &developer(id)).await;
+        told
+    }
+
+    async fn tell(&self, topic: &str, id: &str, payload: &Value) {
+        let (key, sequence) = (id_of(&payload[id]), next());
+        service().bus().publish(topic, key, sequence, payload).await;
+        let (key, seen) =
+            (key.to_string(), "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3");
+        eventually("the event", async || self.sql.query_opt(seen, &[&topic, &key, &sequence]).await.unwrap())
+            .await;
+    }
+
+    /// Asks, and holds the answer to what it may show.
+    async fn ask(&self, by: &Client, method: Method, path: &str, body: &Value, shows: &[&str]) -> Answer {
+        let request = by.request(method.clone(), path);
+        let request = request.header("traceparent", format!("00-{}-00f067aa0ba902b7-01", self.trace));
+        let request = if body.is_null() { request } else { request.json(body) };
+        let answer = send(request).await;
+        self.hold(&format!("{method} {path}"), &answer, shows);
+        answer
+    }
+
+    fn hold(&self, what: &str, answer: &Answer, shows: &[&str]) {
+        *self.count.lock().unwrap() += 1;
+        // A refusal shows nothing, whatever a success may.
+        let shows = if answer.status < 400 { shows } else { &[] };
+        let found = marks_in(&format!("{} {:?}", answer.text, answer.headers), &ALL);
+        let more: Vec<_> = found.iter().filter(|mark| !shows.contains(mark)).collect();
+        assert!(more.is_empty(), "{what} shows {more:?}: {} {}", answer.status, answer.text);
+    }
+
+    async fn post(&self, by: &Client, path: &str, body: Value, shows: &[&str]) -> Answer {
+        self.ask(by, Method::POST, path, &body, shows).await
+    }
+
+    async fn put(&self, by: &Client, path: &str, body: Value) -> Answer {
+        self.ask(by, Method::PUT, path, &body, &[]).await
+    }
+
+    async fn get(&self, by: &Client, path: &str, shows: &[&str]) -> Answer {
+        self.ask(by, Method::GET, path, &Value::Null, shows).await
+    }
+
+    /// A deal of an object of its own, with marked contract data.
+    async fn deal(&self) -> Uuid {
+        let told = object(guid(), self.developer, "Available");
+        self.tell(OBJECT_UPSERTED, "Id", &told).await;
+        let (client, owner) = selections().user();
+        let selection = json!({"Title": "x", "Items": [{"PropertyObjectId": told["Id"]}]});
+        let selection = owner.post("/api/v1/selections", selection).await.expect(201);
+        let body =
+            json!({"PropertyObjectId": told["Id"], "ClientUserId": client, "SelectionId": selection["Id"]});
+        let made = self.post(&self.platform, &format!("{PLATFORM}/deals"), body, &[]).await.expect(201);
+        let id = id_of(&made["DealId"]);
+        self.put(&self.manager, &own(id, "/contract"), data()).await.expect(200);
+        id
+    }
+}
+
+fn path(deal: Uuid, below: &str) -> String {
+    format!("{PLATFORM}/deals/{deal}{below}")
+}
+
+fn own(deal: Uuid, below: &str) -> String {
+    format!("{OWN}/deals/{deal}{below}")
+}
+
+fn data() -> Value {
+    json!({"ContractType": "Ddu", "PaymentMethod": "Cash", "EscrowAccountNumber": ESCROW, "FixationData": FIXATION})
+}
+
+/// Every operation, each with a success, and one deal to each end.
+async fn drive(watched: &Watched) -> Vec<Uuid> {
+    let Watched { platform, care, manager, developer, .. } = watched;
+    let (kept, cancelled, completed) = (watched.deal().await, watched.deal().await, watched.deal().await);
+    let pipeline = format!("{OWN}/pipeline-steps");
+    let steps = watched.get(manager, &pipeline, &[]).await.expect(200);
+    let first = list(&steps["Steps"]).to_vec();
+    let renamed = with(first[0].clone(), "Name", "x");
+    let steps: Vec<_> = [renamed].into_iter().chain(first[1..].iter().cloned()).collect();
+    watched.put(manager, &pipeline, json!({"Steps": steps})).await.expect(200);
+    watched.get(platform, &format!("{PLATFORM}/pipeline-steps?TenantId={developer}"), &[]).await.expect(200);
+
+    let moved = json!({"StepId": first[1]["Id"], "Reason": REASON});
+    watched.post(manager, &own(kept, "/move-step"), moved, &[]).await.expect(200);
+    watched.put(manager, &own(kept, "/agent"), json!({"AgentUserId": guid()})).await.expect(200);
+    watched.post(manager, &own(kept, "/booking"), json!({"ExpiresAt": in_days(1)}), &[]).await.expect(201);
+    watched.put(manager, &own(kept, "/booking"), json!({"ExpiresAt": in_days(2)})).await.expect(200);
+    let preview = json!({"TargetStatus": "Sale", "Comment": COMMENT});
+    watched.post(platform, &path(kept, "/override-status/preview"), preview, &[]).await.expect(200);
+    let sold = json!({"TargetStatus": "Sale", "Comment": COMMENT});
+    watched.post(platform, &path(kept, "/override-status"), sold, &[]).await.expect(200);
+    for by in [platform, care] {
+        watched.post(by, &path(kept, "/notes"), json!({"Text": NOTE}), &[NOTE]).await.expect(201);
+    }
+    watched.post(manager, &own(kept, "/notes"), json!({"Text": NOTE}), &[NOTE]).await.expect(201);
+    // Its booking expires.
+    watched.post(manager, &own(cancelled, "/booking"), json!({}), &[]).await.expect(201);
+    eventually("the expiry", async || {
+        let expired = "select 1 from booking where deal_id = $1::text::uuid and status = 'Expired'";
+        watched.sql.query_opt(expired, &[&cancelled.to_string()]).await.unwrap()
+    })
+    .await;
+    watched
+        .post(manager, &own(cancelled, "/cancel"), json!({"Reason": CANCEL_REASON}), &[])
+        .await
+        .expect(200);
+    let overridden = watched.deal().await;
+    let body = json!({"TargetStatus": "Cancelled", "Comment": CANCEL_REASON});
+    watched.post(platform, &path(overridden, "/override-status"), body, &[]).await.expect(200);
+    let sold = json!({"TargetStatus": "Sale", "Comment": COMMENT});
+    watched.post(platform, &path(completed, "/override-status"), sold, &[]).await.expect(200);
+    let body = json!({"RegistryRecordNumber": NUMBER});
+    watched.post(manager, &own(completed, "/complete"), body, &[]).await.expect(200);
+
+    let deals = vec![kept, cancelled, completed, overridden];
+    for deal in &deals {
+        for (by, path, contracts) in [
+            (platform, path(*deal, ""), true),
+            (manager, own(*deal, ""), true),
+            (care, path(*deal, ""), false),
+        ] {
+            watched.get(by, &path, &[CANCEL_REASON]).await.expect(200);
+            watched.get(by, &format!("{path}/timeline?PageSize=100"), &WRITTEN).await.expect(200);
+            watched.get(by, &format!("{path}/stages"), &[]).await.expect(200);
+            watched.get(by, &format!("{path}/selection"), &[]).await.expect(200);
+            let status = if contracts { 200 } else { 403 };
+            let contract = watched.get(by, &format!("{path}/contract"), &[ESCROW, FIXATION]).await;
+            assert_eq!(contract.status, status);
+            assert_eq!(marks_in(&contract.text, &ALL).len(), if contracts { 2 } else { 0 });
+        }
+        watched.get(platform, &path(*deal, "/client-selections"), &[]).await.expect(200);
+    }
+    let step = text(&first[0]["Id"]);
+    for family in [PLATFORM, OWN] {
+        let by = if family == PLATFORM { platform } else { manager };
+        for below in [
+            format!("deals?TenantId={developer}"),
+            format!("board?TenantId={developer}"),
+            format!("board/columns/{step}"),
+        ] {
+            watched.get(by, &format!("{family}/{below}"), &[]).await.expect(200);
+        }
+    }
+    deals
+}
+
+/// Every body that may hold marks, with what is wrong in it: lengths, types, control characters, versions.
+async fn refuse(watched: &Watched, deals: &[Uuid]) {
+    let (kept, completed) = (deals[0], deals[2]);
+    let long = |mark: &str| format!("{mark}{}", "x".repeat(5_000));
+    let bodies = |member: &str, mark: &str| {
+        vec![
+            json!({member: long(mark)}),
+            json!({member: format!("{mark}\0")}),
+            json!({member: [mark]}),
+            json!({member: {"Text": mark}}),
+            json!({member: mark, "RowVersion": mark}),
+            json!({member: null, "Other": mark}),
+        ]
+    };
+    for (below, member, mark) in [
+        ("/move-step", "Reason", REASON),
+        ("/cancel", "Reason", CANCEL_REASON),
+        ("/complete", "RegistryRecordNumber", NUMBER),
+        ("/notes", "Text", NOTE),
+        ("/override-status", "Comment", COMMENT),
+        ("/override-status", "TargetStatus", COMMENT),
+        ("/override-status/preview", "TargetStatus", COMMENT),
+        ("/booking", "ExpiresAt", REASON),
+    ] {
+        for body in bodies(member, mark) {
+            let shows: &[&str] = if below == "/notes" { &[NOTE] } else { &[] };
+            let answer = watched.post(&watched.platform, &path(kept, below), body, shows).await;
+            assert!(
+                answer.status >= 400 || below == "/notes" || below == "/booking",
+                "{below}: {}",
+                answer.text
+            );
+        }
+    }
+    for (member, mark) in
+        [("EscrowAccountNumber", ESCROW), ("FixationData", FIXATION), ("ContractType", FIXATION)]
+    {
+        for body in bodies(member, mark) {
+            watched.put(&watched.manager, &own(kept, "/contract"), body).await;
+        }
+    }
+    watched
+        .put(&watched.manager, &own(kept, "/contract"), json!({"EscrowAccountNumber": format!("{ESCROW}1")}))
+        .await
+        .expect(400);
+    for broken in [format!("{{\"Comment\": \"{COMMENT}"), format!("[\"{ESCROW}\"]"), COMMENT.to_owned()] {
+        for (method, below) in
+            [(Method::POST, "/override-status"), (Method::PUT, "/contract"), (Method::POST, "/notes")]
+        {
+            let request = watched
+                .platform
+                .request(method, &path(kept, below))
+                .header("content-type", "application/json");
+            let answer = send(request.body(broken.clone())).await;
+            assert_eq!(answer.status, 400);
+            watched.hold(below, &answer, &[]);
+        }
+    }
+    // 404, 409, 422
+    let stale = json!({"TargetStatus": "Booking", "Comment": COMMENT, "RowVersion": 1});
+    watched.post(&watched.platform, &path(kept, "/override-status"), stale, &[]).await.expect(409);
+    let forbidden = json!({"TargetStatus": "Completed", "Comment": COMMENT});
+    watched.post(&watched.platform, &path(kept, "/override-status"), forbidden, &[]).await.expect(422);
+    watched.post(&watched.platform, &path(guid(), "/notes"), json!({"Text": NOTE}), &[]).await.expect(404);
+    watched
+        .post(&watched.manager, &own(completed, "/cancel"), json!({"Reason": REASON}), &[])
+        .await
+        .expect(409);
+    watched.put(&watched.manager, &own(completed, "/contract"), data()).await.expect(409);
+    watched.put(&watched.manager, &own(kept, "/contract"), with(data(), "RowVersion", 1)).await;
+    for query in [
+        "deals?Statuses=marked-note",
+        "deals?Sort=marked-note",
+        "board?Groups=marked-note&TenantId=marked-note",
+    ] {
+        watched.get(&watched.platform, &format!("{PLATFORM}/{query}"), &[]).await.expect(400);
+    }
+    watched.get(&watched.platform, &path(kept, "/timeline?Cursor=marked-note"), &[]).await.expect(400);
+    watched.post(&watched.care, &path(kept, "/cancel"), json!({"Reason": REASON}), &[]).await.expect(403);
+}
+
+/// Statements that the database refuses, of which it tells the whole row.
+async fn break_statements(watched: &Watched) {
+    let deal = watched.deal().await;
+    for (table, rule) in [
+        ("timeline", "kind = 'DealCreated'"),
+        ("deal", "cancel_reason is null and escrow_account_number is null"),
+        ("outbox", "false"),
+    ] {
+        let add = format!("alter table {table} add constraint refused check ({rule}) not valid");
+        watched.sql.batch_execute(&add).await.unwrap();
+        let calls = [
+            (Method::POST, "/cancel", json!({"Reason": CANCEL_REASON})),
+            (Method::POST, "/override-status", json!({"TargetStatus": "Sale", "Comment": COMMENT})),
+            (Method::PUT, "/contract", with(data(), "FixationData", format!("{FIXATION} {table}"))),
+            (Method::POST, "/notes", json!({"Text": NOTE})),
+        ];
+        for (method, below, body) in calls {
+            let answer = watched.ask(&watched.platform, method, &path(deal, below), &body, &[NOTE]).await;
+            assert!(matches!(answer.status, 200 | 201 | 500), "{below}: {}", answer.text);
+        }
+        watched.sql.batch_execute(&format!("alter table {table} drop constraint refused")).await.unwrap();
+    }
+    for away in ["timeline", "deal"] {
+        watched.sql.batch_execute(&format!("alter table {away} rename to away")).await.unwrap();
+        let answer = watched.post(&watched.platform, &path(deal, "/notes"), json!({"Text": NOTE}), &[]).await;
+        assert_eq!(answer.status, 500, "{}", answer.text);
+        watched.sql.batch_execute(&format!("alter table away rename to {away}")).await.unwrap();
+    }
+}
+
+/// Messages that cannot be taken: those that do not decode, and those that the database refuses.
+async fn poison(watched: &Watched) {
+    for topic in [COMPANY_UPSERTED, DEVELOPER_UPSERTED, OBJECT_UPSERTED] {
+        for payload in [
+            json!({"Id": NOTE, "CompanyId": NOTE, "Version": NOTE}),
+            json!([NOTE]),
+            json!({"Id": guid(), "CompanyId": guid(), "Type": NOTE, "Status": NOTE, "Name": NOTE, "Version": 1}),
+            with(
+                with(object(guid(), watched.developer, NOTE), "Number", "\0"),
+                "ProjectName",
+                format!("{NOTE}\0"),
+            ),
+        ] {
+            let key = guid();
+            service().bus().publish(topic, key, next(), &payload).await;
+            let is_aside =
+                "select 1 from dead_letter where key = $1 union all select 1 from inbox where key = $1";
+            let key = key.to_string();
+            eventually("the message to be looked at", async || {
+                watched.sql.query(is_aside, &[&key]).await.unwrap().pop()
+            })
+            .await;
+        }
+    }
+    let company = company(watched.developer, "Suspended");
+    watched.tell(COMPANY_UPSERTED, "CompanyId", &company).await;
+}
+
+/// Section 7, Privacy: escrow account numbers and fixation data are answered where contract data are asked for; what people
+/// write is in the timeline; of it the reason of a cancellation alone is told to others; nothing of all this is in a
+/// refusal, a line of the log, a span or a metric, whatever is asked for and whatever fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_people_write_is_nowhere_but_where_the_page_has_it() {
+    let watched = Watched::start().await;
+    let deals = drive(&watched).await;
+    refuse(&watched, &deals).await;
+    break_statements(&watched).await;
+    poison(&watched).await;
+
+    let bus = service().bus();
+    for deal in &deals {
+        let events = bus.events(deal);
+        assert!(!events.is_empty());
+        for event in events {
+            let allowed: &[&str] = if event.topic == CANCELLED { &[CANCEL_REASON] } else { &[] };
+            let found = marks_in(&format!("{event:?}"), &ALL);
+            assert_eq!(found, allowed, "{event:?}");
+        }
+    }
+    let name = "POST /api/platform-manager/crm/deals/{deal_id}/notes";
+    watched.crm.collector.span(&watched.trace, |span| span.name == name).await;
+    let spans: Vec<_> = watched.crm.collector.all().collect();
+    assert!(spans.len() > *watched.count.lock().unwrap() / 2, "{} spans", spans.len());
+    for span in spans {
+        let shown = format!("{span:?}");
+        assert_eq!(marks_in(&shown, &ALL), [""; 0], "a span: {shown}");
+    }
+    let log = watched.crm.log();
+    assert!(log.iter().any(|line| line["level"] == "ERROR"), "the failures are logged");
+    for line in log {
+        let line = line.to_string();
+        assert_eq!(marks_in(&line, &ALL), [""; 0], "a line of the log: {line}");
+    }
+    let metrics = watched.crm.operator().get("/metrics").await;
+    assert_eq!((metrics.status, marks_in(&metrics.text, &ALL)), (200, Vec::new()));
+}

@@ -1,0 +1,421 @@
+//! What holds when requests race: section 4, Races.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use serde_json::{Value, json};
+use testkit::client::{Answer, Client};
+use testkit::service::Running;
+use uuid::Uuid;
+
+use crate::{
+    BOOKING_CREATED, BOOKING_EXPIRED, COMPLETED, Deal, MANAGE, MANAGE_OWN, OWN, PLATFORM, application,
+    contract, count, create_deal, create_deal_of, create_developer, create_object, each, eventually, guid,
+    holder, id_of, in_days, in_millis, list, manager, platform, service, start, steps, text, with,
+};
+
+/// How many race, and how often where it hangs on who is first.
+const CALLERS: usize = 10;
+const ROUNDS: usize = 6;
+
+/// Callers who have their connections already.
+async fn callers(count: usize) -> Vec<Client> {
+    let callers: Vec<_> = std::iter::repeat_with(platform).take(count).collect();
+    join_all(
+        callers.iter().map(async |caller| drop(caller.get(&format!("{PLATFORM}/deals?PageSize=1")).await)),
+    )
+    .await;
+    callers
+}
+
+fn is_conflict(answer: &Answer, code: &str) -> bool {
+    answer.status == 409 && answer.body["code"] == code
+}
+
+#[track_caller]
+fn assert_refused(answers: &[Answer], status: u16, codes: &[&str]) {
+    for answer in answers.iter().filter(|answer| answer.status != status) {
+        assert!(codes.iter().any(|code| is_conflict(answer, code)), "{} {}", answer.status, answer.text);
+    }
+}
+
+/// Versions of a timeline's changes, oldest first, each once.
+fn versions(timeline: &[Value]) -> Vec<i64> {
+    let mut versions: Vec<_> = timeline.iter().map(|row| row["RowVersion"].as_i64().unwrap()).collect();
+    versions.dedup();
+    versions
+}
+
+/// Of any number of bookings of one object one is `201`, the others are refused.
+#[tokio::test]
+async fn of_parallel_bookings_of_one_object_one_is_made() {
+    let developer = create_developer().await;
+    let callers = callers(CALLERS).await;
+    for _ in 0..ROUNDS {
+        let object = create_object(developer).await;
+        let deals: Vec<_> = join_all((0..CALLERS).map(|_| create_deal_of(developer, object))).await;
+        let book =
+            async |(caller, deal): (&Client, &Deal)| caller.post(&deal.path("/booking"), json!({})).await;
+        let answers = join_all(std::iter::zip(&callers, &deals).map(book)).await;
+        assert_eq!(count(&answers, 201), 1, "{answers:?}");
+        assert_refused(&answers, 201, &["CRM_PROPERTY_OBJECT_ALREADY_BOOKED"]);
+        for (deal, answer) in std::iter::zip(&deals, &answers) {
+            let (status, version) = if answer.status == 201 { ("Booking", 2) } else { ("Application", 1) };
+            let found = deal.read().await;
+            assert_eq!((&found["Status"], &found["RowVersion"]), (&json!(status), &json!(version)));
+            assert_eq!(deal.timeline().await.len(), if version == 2 { 3 } else { 1 });
+        }
+    }
+}
+
+/// The same of one deal.
+#[tokio::test]
+async fn of_parallel_bookings_of_one_deal_one_is_made() {
+    let callers = callers(CALLERS).await;
+    let deal = create_deal().await;
+    let path = deal.path("/booking");
+    let answers = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
+    assert_eq!(count(&answers, 201), 1, "{answers:?}");
+    assert_refused(&answers, 201, &["CRM_DEAL_BOOKING_ALREADY_ACTIVE", "CRM_DEAL_CONFLICT"]);
+    let told = deal.told(3).await;
+    assert_eq!(told.iter().filter(|event| event.topic == BOOKING_CREATED).count(), 1);
+    assert_eq!(deal.row_version().await, 2);
+}
+
+/// Of changes with one `RowVersion` one succeeds, the others are no-ops or refused.
+#[tokio::test]
+async fn of_changes_with_one_row_version_one_succeeds() {
+    let callers = callers(CALLERS).await;
+    for _ in 0..ROUNDS {
+        let deal = create_deal().await;
+        callers[0].put(&deal.path("/contract"), contract()).await.expect(200);
+        let overrides = callers.iter().enumerate().map(|(at, caller)| {
+            let target = ["Booking", "Sale", "Cancelled"][at % 3];
+            let body = json!({"TargetStatus": target, "Comment": "x", "RowVersion": 2});
+            async move { (target, caller.post(&deal.path("/override-status"), body).await) }
+        });
+        let answers = join_all(overrides).await;
+        let found = deal.read().await;
+        assert_eq!(found["RowVersion"], 3);
+        for (target, answer) in answers {
+            let is_there = found["Status"] == target;
+            let expected = is_there && answer.status == 200 && answer.body["RowVersion"] == 3;
+            assert!(expected || is_conflict(&answer, "CRM_DEAL_CONFLICT"), "{target}: {}", answer.text);
+        }
+        // Created, contract data, and two rows of the one that succeeded.
+        assert_eq!(deal.timeline().await.len(), 4);
+    }
+}
+
+/// Without it, what was answered `200` is in the timeline, in one order without a gap; the others are conflicts.
+#[tokio::test]
+async fn without_a_row_version_nothing_is_lost_unseen() {
+    let callers = callers(CALLERS).await;
+    for _ in 0..ROUNDS {
+        let deal = create_deal().await;
+        let changes = callers.iter().map(|caller| {
+            let agent = guid();
+            async move { (agent, caller.put(&deal.path("/agent"), json!({"AgentUserId": agent})).await) }
+        });
+        let answers = join_all(changes).await;
+        let done: BTreeSet<_> =
+            answers.iter().filter(|(_, answer)| answer.status == 200).map(|(agent, _)| *agent).collect();
+        assert!(!done.is_empty());
+        assert_refused(
+            &answers.into_iter().map(|(_, answer)| answer).collect::<Vec<_>>(),
+            200,
+            &["CRM_DEAL_CONFLICT"],
+        );
+        let timeline = deal.timeline().await;
+        let last = i64::try_from(done.len()).unwrap() + 1;
+        assert_eq!(versions(&timeline), (1..=last).collect::<Vec<_>>());
+        let agents: Vec<_> =
+            timeline[1..].iter().map(|row| id_of(&row["Payload"]["ToAgentUserId"])).collect();
+        assert_eq!(agents.iter().copied().collect::<BTreeSet<_>>(), done);
+        for (before, after) in std::iter::zip(&timeline[1..], &timeline[2..]) {
+            assert_eq!(after["Payload"]["FromAgentUserId"], before["Payload"]["ToAgentUserId"]);
+        }
+        let found = deal.read().await;
+        assert_eq!((&found["AgentUserId"], &found["RowVersion"]), (&json!(agents.last()), &json!(last)));
+        let told = deal.told(done.len() + 1).await;
+        let told: Vec<_> = told.iter().map(|event| event.payload["RowVersion"].as_i64().unwrap()).collect();
+        assert_eq!(told, (1..=last).collect::<Vec<_>>());
+    }
+}
+
+/// INV-DEAL-10: completions of one object are serialized.
+#[tokio::test]
+async fn of_parallel_completions_of_one_object_one_happens() {
+    let developer = create_developer().await;
+    for _ in 0..ROUNDS {
+        let object = create_object(developer).await;
+        let mut deals = Vec::new();
+        for _ in 0..5 {
+            let deal = create_deal_of(developer, object).await;
+            deal.bring_to("Sale").await;
+            deals.push((manager(developer), deal));
+        }
+        let complete = async |(by, deal): &(Client, Deal)| {
+            by.post(&deal.own("/complete"), json!({"RegistryRecordNumber": "77:01"})).await
+        };
+        let answers = join_all(deals.iter().map(complete)).await;
+        assert_eq!(count(&answers, 200), 1, "{answers:?}");
+        assert_refused(&answers, 200, &["CRM_PROPERTY_OBJECT_NOT_AVAILABLE"]);
+    }
+}
+
+/// Bookings and completions of one object are serialized: whichever is first, the other is refused for it.
+#[tokio::test]
+async fn a_booking_and_a_completion_of_one_object_exclude_each_other() {
+    let developer = create_developer().await;
+    let (booker, completer) = (platform(), manager(developer));
+    for _ in 0..ROUNDS * 2 {
+        let object = create_object(developer).await;
+        let (booking, completed) =
+            (create_deal_of(developer, object).await, create_deal_of(developer, object).await);
+        completed.bring_to("Sale").await;
+        let (booked, completed) = join(
+            booker.post(&booking.path("/booking"), json!({})),
+            completer.post(&completed.own("/complete"), json!({"RegistryRecordNumber": "x"})),
+        )
+        .await;
+        match (booked.status, completed.status) {
+            (201, 409) => drop(completed.expect_problem(409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED")),
+            (409, 200) => drop(booked.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE")),
+            _ => panic!("{} and {}", booked.text, completed.text),
+        }
+    }
+}
+
+/// One change of several at once: a booking, a move, a cancellation and an override do not mix.
+#[tokio::test]
+async fn a_cancellation_takes_the_booking_along_whatever_races() {
+    let callers = callers(4).await;
+    for _ in 0..ROUNDS {
+        let deal = create_deal().await;
+        let (booking, cancel) = (deal.path("/booking"), deal.path("/cancel"));
+        let answers = join_all([
+            callers[0].post(&booking, json!({})),
+            callers[1].post(&cancel, json!({"Reason": "x"})),
+            callers[2].post(&booking, json!({})),
+            callers[3].post(&cancel, json!({"Reason": "y"})),
+        ])
+        .await;
+        assert!(count(&answers, 200) + count(&answers, 201) >= 1, "{answers:?}");
+        let found = deal.read().await;
+        let active = "select count(*) from booking where deal_id = $1::text::uuid and status = 'Active'";
+        let active: i64 =
+            service().sql().await.query_one(active, &[&deal.id.to_string()]).await.unwrap().get(0);
+        let is_cancelled = found["Status"] == "Cancelled";
+        assert_eq!(is_cancelled, count(&answers, 200) >= 1, "{found} {answers:?}");
+        assert_eq!(active, i64::from(!is_cancelled), "INV-BKG-1: {found}");
+        assert_eq!(
+            versions(&deal.timeline().await),
+            (1..=found["RowVersion"].as_i64().unwrap()).collect::<Vec<_>>()
+        );
+    }
+}
+
+/// An expiry that meets a change wins or loses whole.
+#[tokio::test]
+async fn an_expiry_that_meets_a_change_wins_or_loses_whole() {
+    let crm = start_with_interval("1");
+    let by = crm.caller(&holder(None, &[MANAGE]));
+    let mut races = Vec::new();
+    for number in 0..24_u64 {
+        let deal = create_deal_at(&crm, &by).await;
+        let by = by.clone();
+        races.push(async move {
+            // The moment comes while the change is under way, a little earlier or later.
+            let soon = json!({"ExpiresAt": in_millis(700)});
+            let booked = by.post(&deal.path("/booking"), soon).await.expect(201);
+            let left = crate::moment(text(&booked["ExpiresAt"])) - runtime::clock::now();
+            let left = Duration::try_from(left).unwrap_or_default();
+            tokio::time::sleep(
+                left.saturating_sub(Duration::from_millis(6)) + Duration::from_millis(number % 12),
+            )
+            .await;
+            let later = json!({"ExpiresAt": in_days(1)});
+            let change = match number % 3 {
+                0 => by.put(&deal.path("/booking"), later).await,
+                1 => by.post(&deal.path("/cancel"), json!({"Reason": "x"})).await,
+                _ => by.put(&deal.path("/agent"), json!({"AgentUserId": guid()})).await,
+            };
+            (number, deal, change)
+        });
+    }
+    for (number, deal, change) in join_all(races).await {
+        let sql = crm.sql().await;
+        let status = async || {
+            let booking = "select status from booking where deal_id = $1::text::uuid";
+            sql.query_one(booking, &[&deal.id.to_string()]).await.unwrap().get::<_, String>(0)
+        };
+        let has_won = (200..300).contains(&change.status);
+        let expected = match (number % 3, has_won) {
+            (0, true) => "Active",
+            // One that came after the expiry cancels a deal that has no booking any more.
+            (1, true) if status().await == "Cancelled" => "Cancelled",
+            _ => "Expired",
+        };
+        eventually("the end of the booking", async || (status().await == expected).then_some(())).await;
+        assert!(
+            has_won
+                || is_conflict(&change, "CRM_DEAL_CONFLICT")
+                || is_conflict(&change, "CRM_DEAL_BOOKING_REQUIRED"),
+            "{}",
+            change.text
+        );
+        let page = by.get(&deal.path("/timeline?PageSize=100")).await.expect(200);
+        let expiries = list(&page["Items"]).iter().filter(|row| row["Kind"] == "BookingExpired").count();
+        assert_eq!(expiries, usize::from(expected == "Expired"), "{page}");
+        let found = by.get(&deal.path("")).await.expect(200);
+        let rows: Vec<_> = list(&page["Items"]).iter().rev().cloned().collect();
+        assert_eq!(versions(&rows), (1..=found["RowVersion"].as_i64().unwrap()).collect::<Vec<_>>());
+        assert_eq!(found["BookingExpiresAt"].is_null(), expected != "Active");
+    }
+}
+
+fn start_with_interval(millis: &str) -> Running {
+    start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", millis)])
+}
+
+/// A deal at a service of the test's own.
+async fn create_deal_at(crm: &Running, by: &Client) -> Deal {
+    let (developer, object) = (guid(), guid());
+    crate::tell(crm, crate::DEVELOPER_UPSERTED, "Id", &crate::developer(developer)).await;
+    crate::tell(crm, crate::OBJECT_UPSERTED, "Id", &crate::object(object, developer, "Available")).await;
+    let made = by.post(&format!("{PLATFORM}/deals"), application(object)).await.expect(201);
+    Deal { id: id_of(&made["DealId"]), object, developer }
+}
+
+/// Replicas of the job end a booking once, and one booking that waits holds up no other.
+#[tokio::test]
+async fn replicas_of_the_job_end_each_booking_once() {
+    let first = start_with_interval("30");
+    let second = start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", "30"), ("DATABASE_URL", &first.database_url)]);
+    let by = first.caller(&holder(None, &[MANAGE]));
+    let mut deals = Vec::new();
+    for _ in 0..30 {
+        deals.push(create_deal_at(&first, &by).await);
+    }
+    let soon = in_millis(1_500);
+    for deal in &deals {
+        by.post(&deal.path("/booking"), json!({"ExpiresAt": soon})).await.expect(201);
+    }
+    for deal in &deals {
+        let events = second.bus().events_until(deal.id, BOOKING_EXPIRED).await;
+        assert_eq!(events.iter().filter(|event| event.topic == BOOKING_EXPIRED).count(), 1);
+        let found = by.get(&deal.path("")).await.expect(200);
+        assert_eq!((&found["RowVersion"], &found["Status"]), (&json!(3), &json!("Booking")));
+        assert_eq!((&found["UpdatedByUserId"], &found["BookingExpiresAt"]), (&Value::Null, &Value::Null));
+    }
+}
+
+/// Create: of racing repeats one is `201`, the others `200`, in each family.
+#[tokio::test]
+async fn of_racing_repeats_of_a_creation_one_is_made() {
+    let developer = create_developer().await;
+    let object = create_object(developer).await;
+    for (family, permissions) in [(PLATFORM, [MANAGE]), (OWN, [MANAGE_OWN])] {
+        for _ in 0..ROUNDS {
+            let claims = holder(Some(developer), &permissions);
+            let callers: Vec<_> =
+                std::iter::repeat_with(|| service().caller(&claims)).take(CALLERS).collect();
+            let body = with(application(object), "RequestId", guid().to_string());
+            let path = format!("{family}/deals");
+            let answers = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
+            assert_eq!((count(&answers, 201), count(&answers, 200)), (1, CALLERS - 1), "{answers:?}");
+            let bodies: Vec<_> = answers.into_iter().map(|answer| answer.body).collect();
+            let ids: BTreeSet<_> = each(&bodies, "DealId").into_iter().map(id_of).collect();
+            assert_eq!(ids.len(), 1);
+            let deal = Deal { id: *ids.first().unwrap(), object, developer };
+            assert_eq!((deal.timeline().await.len(), deal.told(1).await.len()), (1, 1));
+        }
+    }
+}
+
+/// Pipelines: of changes with one `Version` one succeeds; without it none is lost unseen.
+#[tokio::test]
+async fn of_parallel_changes_of_a_pipeline_none_is_lost_unseen() {
+    let developer = create_developer().await;
+    let path = format!("{PLATFORM}/pipeline-steps?TenantId={developer}");
+    let callers = callers(CALLERS).await;
+    let known = steps(developer).await;
+    let mut version = 1;
+    for is_versioned in [true, false, true] {
+        let changes = callers.iter().enumerate().map(|(at, caller)| {
+            let first = with(known[0].clone(), "Name", format!("{at} {is_versioned} {version}"));
+            let items: Vec<_> = [first].into_iter().chain(known[1..].iter().cloned()).collect();
+            let body = json!({"Steps": items, "Version": is_versioned.then_some(version)});
+            let path = &path;
+            async move { caller.put(path, body).await }
+        });
+        let answers = join_all(changes).await;
+        let done = count(&answers, 200);
+        assert!(if is_versioned { done == 1 } else { done >= 1 }, "{answers:?}");
+        assert_refused(&answers, 200, &["CRM_PIPELINE_CONFLICT"]);
+        let mut told: Vec<_> = answers
+            .iter()
+            .filter(|answer| answer.status == 200)
+            .map(|answer| answer.body["Version"].as_i64().unwrap())
+            .collect();
+        told.sort_unstable();
+        let last = version + i64::try_from(done).unwrap();
+        assert_eq!(told, (version + 1..=last).collect::<Vec<_>>());
+        version = last;
+    }
+    assert_eq!(platform().get(&path).await.expect(200)["Version"], version);
+}
+
+/// Steps: deals stay in a step that is archived, and none enters it, whatever races.
+#[tokio::test]
+async fn no_deal_enters_a_step_that_is_archived() {
+    for _ in 0..ROUNDS {
+        let deal = create_deal().await;
+        let known = steps(deal.developer).await;
+        let second = known[1].clone();
+        let left: Vec<_> = known.iter().filter(|step| step["Id"] != second["Id"]).cloned().collect();
+        let (mover, planner) = (platform(), platform());
+        let archive = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
+        let (moved, archived) = join(
+            mover.post(&deal.path("/move-step"), json!({"StepId": second["Id"]})),
+            planner.put(&archive, json!({"Steps": left})),
+        )
+        .await;
+        let archived = archived.expect(200);
+        let is_gone = list(&archived["Steps"]).iter().find(|step| step["Id"] == second["Id"]).unwrap();
+        assert!(!is_gone["ArchivedAt"].is_null());
+        if moved.status != 200 {
+            let is_late = moved.status == 422 && moved.body["code"] == "CRM_DEAL_STEP_NOT_FOUND";
+            assert!(is_late || is_conflict(&moved, "CRM_DEAL_CONFLICT"), "{}", moved.text);
+            assert_eq!(deal.row_version().await, 1);
+        }
+        // Whoever was there before may leave it.
+        let back = platform().post(&deal.path("/move-step"), json!({"StepId": known[0]["Id"]})).await;
+        back.expect(200);
+        platform()
+            .post(&deal.path("/move-step"), json!({"StepId": second["Id"]}))
+            .await
+            .expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+    }
+}
+
+/// What a completion tells is told once, though it is repeated by many.
+#[tokio::test]
+async fn of_parallel_completions_of_one_deal_one_happens() {
+    let deal = create_deal().await;
+    deal.bring_to("Sale").await;
+    let callers: Vec<_> = std::iter::repeat_with(|| manager(deal.developer)).take(CALLERS).collect();
+    let path = deal.own("/complete");
+    let answers =
+        join_all(callers.iter().map(|by| by.post(&path, json!({"RegistryRecordNumber": "77"})))).await;
+    assert!(count(&answers, 200) >= 1, "{answers:?}");
+    assert_refused(&answers, 200, &["CRM_DEAL_CONFLICT"]);
+    let events = service().bus().events_until(deal.id, COMPLETED).await;
+    assert_eq!(events.iter().filter(|event| event.topic == COMPLETED).count(), 1);
+    let rows = deal.timeline().await;
+    assert_eq!(rows.iter().filter(|row| row["Kind"] == "DealCompleted").count(), 1);
+    let ids: BTreeSet<Uuid> = rows.iter().map(|row| id_of(&row["Id"])).collect();
+    assert_eq!(ids.len(), rows.len());
+}
