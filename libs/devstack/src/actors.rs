@@ -57,7 +57,7 @@ pub(crate) const OLGA: Actor = Actor {
     rights: Rights::Role("platform-admin"),
 };
 
-const PAVEL: Actor = Actor {
+pub(crate) const PAVEL: Actor = Actor {
     name: "pavel",
     about: "works for the platform: arbitrates deals",
     user: uuid!("01980000-0000-7000-8000-00000000a004"),
@@ -71,7 +71,7 @@ pub(crate) const MARIA: Actor = Actor {
     rights: Rights::Role("developer-admin"),
 };
 
-const DMITRI: Actor = Actor {
+pub(crate) const DMITRI: Actor = Actor {
     name: "dmitri",
     about: "sells the developer's flats",
     user: uuid!("01980000-0000-7000-8000-00000000a006"),
@@ -85,7 +85,7 @@ const VERA: Actor = Actor {
     rights: Rights::Role("agency-admin"),
 };
 
-const IGOR: Actor = Actor {
+pub(crate) const IGOR: Actor = Actor {
     name: "igor",
     about: "an agent of that agency",
     user: uuid!("01980000-0000-7000-8000-00000000a008"),

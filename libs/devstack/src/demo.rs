@@ -1,6 +1,7 @@
 //! A story over HTTP and Kafka, told step by step; a step that is not as promised fails it.
 
 mod chessboard;
+mod crm;
 mod identity;
 mod news;
 mod scene;
@@ -29,7 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// Identity: a company is founded, and what a role that is given, or a suspension, is to its people's next
 /// token. Chessboard: a developer's profile, project and grid of flats, an outside system that takes fields over, and how
-/// soon a suspension empties the catalog. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
+/// soon a suspension empties the catalog. CRM: a deal is made, booked, arbitrated, cancelled and revived, and how soon its flat is
+/// taken and free again. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
 /// with an embedded selection is published and read, its embed replaced, and all that once more while
 /// selections is away: the demo stops it and starts it again. What it made is deleted at the end, and the
 /// company archived. Exit code 1 if any step was not as promised.
@@ -88,6 +90,7 @@ async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
 async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
     identity::play(story, scene).await?;
     chessboard::play(story, scene).await?;
+    crm::play(story, scene).await?;
     selections::play(story, scene).await?;
     news::play(story, scene).await
 }

@@ -20,10 +20,20 @@ pub(super) struct Scene<'a> {
     pub(super) identity: Identity,
     /// Of the building that stands from the start.
     pub(super) flats: Flats,
-    /// How to undo what was done for the story, and by whose token.
-    undoing: Vec<(Method, String, String)>,
+    /// How to undo what was done for the story.
+    undoing: Vec<Undoing>,
     /// The area that the story has stopped.
     stopped: Option<&'static str>,
+}
+
+/// A call that undoes something.
+struct Undoing {
+    method: Method,
+    url: String,
+    /// `null` for none.
+    body: Value,
+    /// The token of whoever makes it.
+    by: String,
 }
 
 impl<'a> Scene<'a> {
@@ -70,12 +80,17 @@ impl<'a> Scene<'a> {
 
     /// Remembers a call that is made when all else is undone, and whose it is.
     pub(super) fn undo_in_the_end(&mut self, method: Method, url: String, by: &str) {
-        self.undoing.insert(0, (method, url, by.to_owned()));
+        self.undoing.insert(0, Undoing { method, url, body: Value::Null, by: by.to_owned() });
     }
 
     /// Remembers a call that undoes something, and whose it is. The last is made first.
     pub(super) fn undo(&mut self, method: Method, url: String, by: &str) {
-        self.undoing.push((method, url, by.to_owned()));
+        self.undo_by(method, url, Value::Null, by);
+    }
+
+    /// The same with a body.
+    pub(super) fn undo_by(&mut self, method: Method, url: String, body: Value, by: &str) {
+        self.undoing.push(Undoing { method, url, body, by: by.to_owned() });
     }
 
     pub(super) async fn stop(&mut self, area: &'static str) -> anyhow::Result<()> {
@@ -98,10 +113,12 @@ impl<'a> Scene<'a> {
     pub(super) async fn tidy(&mut self) -> anyhow::Result<()> {
         self.start().await?;
         let client = crate::http::client()?;
-        while let Some((method, url, token)) = self.undoing.pop() {
+        while let Some(Undoing { method, url, body, by }) = self.undoing.pop() {
             let deadline = tokio::time::Instant::now() + PATIENCE;
             loop {
-                let status = client.request(method.clone(), &url).bearer_auth(&token).send().await?.status();
+                let request = client.request(method.clone(), &url).bearer_auth(&by);
+                let request = if body.is_null() { request } else { request.json(&body) };
+                let status = request.send().await?.status();
                 if status.is_success() || status == StatusCode::NOT_FOUND {
                     break;
                 }
