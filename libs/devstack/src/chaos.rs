@@ -109,7 +109,9 @@ impl Chaos {
             writers.spawn(writer("selections")?.select(ending.clone()));
             writers.spawn(writer("news")?.post(ending.clone()));
             writers.spawn(writer("identity")?.administer(ending.clone()));
-            writers.spawn(writer("identity")?.build(platform.base("chessboard")?, ending.clone()));
+            let (identity, chessboard) = (writer("identity")?, platform.base("chessboard")?);
+            writers.spawn(identity.clone().build(chessboard.clone(), ending.clone()));
+            writers.spawn(identity.sell(chessboard, platform.base("crm")?, ending.clone()));
         }
 
         crate::say(&style(format!("{} s of trouble, seed {seed}", self.seconds)).bold().to_string());

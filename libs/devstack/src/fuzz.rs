@@ -131,7 +131,7 @@ async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
         // Who may do most there.
         let people: &[Actor] = match area.as_str() {
             "identity" => &[OLGA],
-            "chessboard" => &[MARIA, OLGA],
+            "chessboard" | "crm" => &[MARIA, OLGA],
             _ => &[ANNA],
         };
         for person in people {

@@ -132,6 +132,9 @@ impl Platform {
             ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
             ("AUTH_ISSUER", self.issuer.url().to_owned()),
             ("GUEST_READS_PER_MINUTE", "0".to_owned()),
+            // Bookings expire while things break.
+            ("CRM_BOOKING_EXPIRY_INTERVAL_MS", "500".to_owned()),
+            ("CRM_BOOKING_TTL_SECONDS", "2".to_owned()),
         ]);
         for area in &self.areas {
             let settings = area.settings(&common);

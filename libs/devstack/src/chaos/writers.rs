@@ -32,6 +32,7 @@ impl Writer {
             .permission("identity.tenants.manage@platform")
             .permission("identity.employee-roles.manage@platform")
             .permission("agent.cabinet.use@platform")
+            .permission("crm.deals.manage@platform")
             .permission("news.posts.create-company@platform")
             .permission("news.posts.manage-own@platform");
         let token = issuer.token(&claims)?;
@@ -133,6 +134,64 @@ impl Writer {
         self.send(Method::POST, &format!("{project}/publish"), Value::Null).await;
         let grid = format!("{project}/buildings/{building}/property-objects");
         Some((project, grid))
+    }
+
+    /// Founds a developer with a house, whose flats are applied for, booked, sold, cancelled and revived while other bookings
+    /// of them expire; until `ending`.
+    pub(super) async fn sell(self, chessboard: String, crm: String, ending: CancellationToken) {
+        let Some(flats) = self.house(&chessboard, &ending).await else { return };
+        let seller = Self { base: crm, ..self };
+        while !ending.is_cancelled() {
+            for flat in &flats {
+                seller.deal(flat).await;
+            }
+        }
+    }
+
+    /// The flats of a new developer.
+    async fn house(&self, chessboard: &str, ending: &CancellationToken) -> Option<Vec<String>> {
+        while !ending.is_cancelled() {
+            let body = json!({"Name": "chaos", "Type": "Developer"});
+            let company = self.make("identity/admin/tenants", body).await;
+            let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
+            let manager = self.manager(developer, chessboard)?;
+            // Chessboard hears of the company by Kafka.
+            let me = "v1/developers/me";
+            while !ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
+            let Some((_, grid)) = manager.project().await else { continue };
+            if manager.send(Method::PUT, &grid, flats(0)).await.is_none() {
+                continue;
+            }
+            let building = grid.strip_suffix("/property-objects")?;
+            let Some(building) = manager.send(Method::GET, building, Value::Null).await else { continue };
+            let sections = building["Grid"].as_array()?.iter();
+            let floors = sections.filter_map(|section| section["Floors"].as_array()).flatten();
+            let objects = floors.filter_map(|floor| floor["Objects"].as_array()).flatten();
+            return Some(objects.filter_map(|object| Some(object["Id"].as_str()?.to_owned())).collect());
+        }
+        None
+    }
+
+    /// One deal of a flat, which somebody else may have booked, from its application to its end, and back again.
+    async fn deal(&self, flat: &str) {
+        let deals = "platform-manager/crm/deals";
+        let body = json!({"PropertyObjectId": flat, "ClientUserId": guid(), "RequestId": guid()});
+        let Some(made) = self.send(Method::POST, deals, body).await else { return };
+        let Some(id) = made["DealId"].as_str() else { return };
+        let deal = format!("{deals}/{id}");
+        let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
+        self.send(Method::PUT, &format!("{deal}/contract"), contract).await;
+        self.send(Method::PUT, &format!("{deal}/agent"), json!({"AgentUserId": guid()})).await;
+        for target in ["Sale", "Booking", "Cancelled", "Application"] {
+            self.send(Method::POST, &format!("{deal}/booking"), json!({})).await;
+            let body = json!({"TargetStatus": target, "Comment": "chaos"});
+            self.send(Method::POST, &format!("{deal}/override-status"), body).await;
+        }
+        self.send(Method::POST, &format!("{deal}/notes"), json!({"Text": "chaos"})).await;
+        // Some are left to expire.
+        if rand::random() {
+            self.send(Method::POST, &format!("{deal}/cancel"), json!({"Reason": "chaos"})).await;
+        }
     }
 
     /// Makes a selection, changes it a few times, deletes it; and again until `ending`.

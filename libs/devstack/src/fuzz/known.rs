@@ -1,5 +1,7 @@
 //! Ids that exist, for Schemathesis to ask for: where things get theirs it cannot tell from the documents.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use serde_json::{Value, json};
 use testkit::issuer::Claims;
@@ -17,12 +19,57 @@ const SELECTIONS: usize = 60;
 const COMPANIES: usize = 30;
 const PROJECTS: usize = 6;
 const BUILDINGS: usize = 3;
+const DEALS: usize = 40;
+/// How long it may take until a service has heard of what was planted.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Makes what can be asked for, and writes it down as `schemathesis.toml` names it.
 pub(super) async fn plant(stack: &Stack) -> anyhow::Result<()> {
     plant_selections(stack).await?;
     plant_companies(stack).await?;
-    plant_buildings(stack).await
+    plant_buildings(stack).await?;
+    plant_deals(stack).await
+}
+
+/// Deals of the demo's developer, about the flats of its building, and the steps that they go through.
+async fn plant_deals(stack: &Stack) -> anyhow::Result<()> {
+    let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
+    let (flats, url) = (Flats::of(stack).await?, format!("{}/api/v1/crm", stack.base_url));
+    let pipeline = client.get(format!("{url}/pipeline-steps")).bearer_auth(&maria);
+    let pipeline = ask_until_known(pipeline).await?;
+    let steps = pipeline["Steps"].as_array().context("no steps")?;
+    let steps = steps.iter().map(|step| text(&step["Id"])).collect::<anyhow::Result<_>>()?;
+    let mut deals = Vec::new();
+    for number in 0..DEALS {
+        // Of two flats that are free.
+        let flat = flats.id(if number % 2 == 0 { 10 } else { 12 });
+        let body = json!({
+            "PropertyObjectId": flat,
+            "ClientUserId": ANNA.user,
+            "RequestId": Uuid::from_u128(rand::random()),
+        });
+        let made = client.post(format!("{url}/deals")).bearer_auth(&maria).json(&body);
+        let id = text(&ask_until_known(made).await?["DealId"])?;
+        if number % 3 == 0 {
+            let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
+            ask(client.put(format!("{url}/deals/{id}/contract")).bearer_auth(&maria).json(&contract)).await?;
+        }
+        deals.push(id);
+    }
+    write_down([("deals", deals), ("steps", steps)])
+}
+
+/// What CRM answers once it has heard of developers and flats by Kafka.
+async fn ask_until_known(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match ask(request.try_clone().context("a body that can be sent once only")?).await {
+            Err(_) if tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// Projects of the demo's developer, each with buildings, whose ids are all in one list: what goes together meets seldom.
