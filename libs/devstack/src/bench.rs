@@ -5,6 +5,7 @@
 
 mod bare;
 mod chessboard;
+mod crm;
 mod edge;
 mod ground;
 mod identity;
@@ -57,11 +58,12 @@ struct Member {
     run: for<'a> fn(&'a Ground, Effort) -> LocalBoxFuture<'a, anyhow::Result<Vec<Row>>>,
 }
 
-const ALL: [Member; 8] = [
+const ALL: [Member; 9] = [
     selections::MEMBER,
     news::MEMBER,
     identity::MEMBER,
     chessboard::MEMBER,
+    crm::MEMBER,
     edge::MEMBER,
     messaging::MEMBER,
     overload::MEMBER,

@@ -1,16 +1,13 @@
 //! What goes into tokens, against the same SQL alone; companies found, listed and logged, among few and many.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 use reqwest::Client;
 use testkit::issuer::Claims;
-use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::ground::Ground;
-use super::load::{Load, find_wrk, latencies, pgbench};
+use super::load::{Load, find_wrk, latencies, pgbench, slowest};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
 use super::{Effort, Member};
@@ -27,8 +24,6 @@ pub(super) const MEMBER: Member = Member {
 const EMPLOYEES: u64 = 50_000;
 /// The tenants of the seed are numbered; this is the one with the employees.
 const LARGE: &str = "5eed0000-0000-4000-8000-000000000001";
-/// Calls of which the slowest twentieth is told.
-const CALLS: usize = 40;
 
 /// How the service finds what few names have, and what many have.
 const RARE: &str = "trigrams(search_text) @> trigrams($1) and search_text like '%' || $1 || '%'";
@@ -201,16 +196,4 @@ impl Bench {
         page.and(count.map(drop))?;
         Ok(())
     }
-}
-
-/// What 95 of 100 calls take at most, in milliseconds.
-async fn slowest(call: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<f64> {
-    let mut took = Vec::new();
-    for _ in 0..CALLS {
-        let begun = Instant::now();
-        call().await?;
-        took.push(begun.elapsed());
-    }
-    took.sort_unstable();
-    Ok(took.get(CALLS * 95 / 100).unwrap_or(&Duration::ZERO).as_secs_f64() * 1e3)
 }

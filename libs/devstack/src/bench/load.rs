@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use super::ground::Ground;
 use super::report::{Rounds, Row, Unit};
@@ -43,6 +45,7 @@ pub(super) struct Outcome {
     pub(super) broken: u32,
     /// In milliseconds, of all answers.
     pub(super) p50: f64,
+    pub(super) p95: f64,
     pub(super) p99: f64,
     pub(super) p999: f64,
 }
@@ -107,6 +110,21 @@ pub(super) async fn pgbench_of(
     let output = finish(pgbench.arg(ground.database_url())).await?;
     let rate = output.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
     rate.context("pgbench reported nothing")
+}
+
+/// Calls of which the slowest twentieth is told.
+const CALLS: usize = 40;
+
+/// What 95 of 100 calls take at most, in milliseconds.
+pub(super) async fn slowest(call: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+    let mut took = Vec::new();
+    for _ in 0..CALLS {
+        let begun = Instant::now();
+        call().await?;
+        took.push(begun.elapsed());
+    }
+    took.sort_unstable();
+    Ok(took.get(CALLS * 95 / 100).unwrap_or(&Duration::ZERO).as_secs_f64() * 1e3)
 }
 
 /// What a program prints.
