@@ -42,7 +42,7 @@ pub struct AskedBoard {
     groups: Option<Several<StepGroup>>,
     /// Cards in each column.
     #[serde(default, deserialize_with = "::web::parsed")]
-    #[param(inline, default = 20)]
+    #[param(value_type = Option<u8>, minimum = 1, maximum = 100, default = 20)]
     page_size: Option<Whole<1, 100>>,
 }
 

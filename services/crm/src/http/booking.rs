@@ -146,6 +146,8 @@ async fn book(
 }
 
 /// Give the booking of a deal another end.
+///
+/// Later or sooner, 90 days from now at most; the same end again changes nothing.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = Prolong, description = "At most 256 KiB."),
@@ -163,6 +165,8 @@ pub async fn prolong_booking(
 }
 
 /// Give the booking of a deal of one's own company another end.
+///
+/// Later or sooner, 90 days from now at most; the same end again changes nothing.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = Prolong, description = "At most 256 KiB."),

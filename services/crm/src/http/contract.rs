@@ -57,6 +57,8 @@ impl UpdateContract {
 }
 
 /// Read the contract data of a deal.
+///
+/// The escrow account number and the fixation data are in this answer and in no other.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "Its contract data", body = ContractView))
@@ -71,6 +73,8 @@ pub async fn get_deal_contract(
 }
 
 /// Read the contract data of a deal of one's own company.
+///
+/// The escrow account number and the fixation data are in this answer and in no other.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "Its contract data", body = ContractView))

@@ -202,6 +202,8 @@ impl SetAgent {
 }
 
 /// Give a deal another agent, or none.
+///
+/// The same agent again changes nothing, whatever version was seen.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = SetAgent, description = "At most 256 KiB."),
@@ -220,6 +222,8 @@ pub async fn set_deal_agent(
 }
 
 /// Give a deal of one's own company another agent, or none.
+///
+/// The same agent again changes nothing, whatever version was seen.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = SetAgent, description = "At most 256 KiB."),

@@ -116,6 +116,8 @@ pub async fn list_deals(
 }
 
 /// List the deals of one's own company.
+///
+/// What is asked for is joined by "and".
 #[utoipa::path(
     tag = "Own deals", params(InState, AskedDeals, Paging<DealSort>),
     responses((status = 200, description = "One page", body = Page<DealSummary>))
@@ -136,6 +138,8 @@ async fn read(lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<D
 }
 
 /// Read a deal.
+///
+/// With the names of what it is about; contract data are not in it.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The deal", body = DealView))
@@ -150,6 +154,8 @@ pub async fn get_deal(
 }
 
 /// Read a deal of one's own company.
+///
+/// With the names of what it is about; contract data are not in it.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The deal", body = DealView))

@@ -88,6 +88,8 @@ async fn replace(app: &App, tenant: CompanyId, body: ReplacePipeline) -> Result<
 }
 
 /// Read a developer's pipeline.
+///
+/// The live steps in order, then the archived ones, newest first.
 #[utoipa::path(
     tag = "Pipeline", params(OfDeveloper),
     responses((status = 200, description = "The steps", body = Pipeline))
@@ -119,6 +121,8 @@ pub async fn replace_pipeline(
 }
 
 /// Read the pipeline of one's own company.
+///
+/// The live steps in order, then the archived ones, newest first.
 #[utoipa::path(
     tag = "Pipeline", responses((status = 200, description = "The steps", body = Pipeline))
 )]
