@@ -114,7 +114,9 @@ pub async fn made(mut conn: Lookup<'_>, by: UserId, request: Option<Request>) ->
     let made =
         deal::table.filter(deal::created_by_user_id.eq(by)).filter(deal::request_id.eq(id)).select(deal::id);
     match reach {
-        Reach::Platform => Cached(made.filter(sql::<Bool>("request_family = 'Platform'"))).get_result(&mut conn).await,
+        Reach::Platform => {
+            Cached(made.filter(sql::<Bool>("request_family = 'Platform'"))).get_result(&mut conn).await
+        }
         Reach::Company(tenant) => {
             let in_company =
                 made.filter(sql::<Bool>("request_family = 'Developer'")).filter(deal::tenant_id.eq(tenant));
