@@ -10,6 +10,7 @@ mod deal_end;
 mod deal_history;
 mod deal_move;
 mod deal_override;
+mod documents;
 mod fill;
 mod model;
 mod pipeline_steps;
