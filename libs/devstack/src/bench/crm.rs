@@ -13,6 +13,7 @@ use super::report::{Goal, Rounds, Row, Unit};
 use super::{Effort, Member};
 use crate::postgres::Connection;
 use crate::progress::Step;
+use crate::seed::deals;
 
 pub(super) const MEMBER: Member = Member {
     name: "crm",
@@ -30,6 +31,9 @@ struct Tenant {
 
 const FEW: Tenant = Tenant { id: "5eed0005-0000-4000-8000-000000000001", first: 1_000_001, deals: 1_000 };
 const MANY: &str = "5eed0005-0000-4000-8000-000000000002";
+
+/// Of the developer whose pipeline has fifty steps; half of them stand in one.
+const SEEDED: u64 = 100_000;
 
 /// A developer with the default pipeline.
 const DEVELOPER: &str = "insert into developer (id, name, version) values ($1::text::uuid, 'Bench', 1)";
@@ -107,6 +111,9 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
         step.note(format!("the board, {size} cards a column"));
         rows.extend(bench.board(effort, size).await?);
     }
+    deals::fill(&bench.connection.client, SEEDED, &step).await?;
+    step.note("the board of fifty columns");
+    rows.push(bench.wide_board(effort).await?);
     bench.service.stop().await?;
     step.done(format!("{} rounds", effort.rounds()));
     Ok(rows)
@@ -190,6 +197,17 @@ impl Bench<'_> {
             p95(self.many.deals, among_many).goal(Goal::Below(300.0)),
             Row::new(what, Unit::Ratio, ratios).goal(Goal::AtMost(1.5)),
         ])
+    }
+
+    /// As wide as a board may be.
+    async fn wide_board(&self, effort: Effort) -> anyhow::Result<Row> {
+        let path = format!("/api/platform-manager/crm/board?TenantId={}", deals::developer_id(1));
+        let mut took = Vec::new();
+        for _ in 1..=effort.rounds() {
+            took.push(slowest(async || self.get(&path).await).await?);
+        }
+        let what = format!("{SEEDED} deals in 50 columns: board of 20 cards a column: p95");
+        Ok(Row::new(what, Unit::Milliseconds, Rounds::new(took)).goal(Goal::Below(300.0)))
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<()> {

@@ -7,7 +7,8 @@ mod pipeline;
 mod rules;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -81,6 +82,8 @@ struct Play<'s> {
     /// Deals by whose and which request made them.
     requests: BTreeMap<(Uuid, usize), Uuid>,
     count: usize,
+    /// The codes of refusals, so that nobody takes histories in which nothing happens for a proof.
+    refused: BTreeSet<&'static str>,
 }
 
 fn claims(person: Person) -> Claims {
@@ -118,7 +121,7 @@ async fn begin(service: &Running) -> Play<'_> {
         objects.push(Object { id: id_of(&told["Id"]), tenant, price: 500, status: "Available" });
     }
     let world = World { developers, objects, people, deals: Vec::new() };
-    Play { service, world, clients, requests: BTreeMap::new(), count: 0 }
+    Play { service, world, clients, requests: BTreeMap::new(), count: 0, refused: BTreeSet::new() }
 }
 
 impl Play<'_> {
@@ -170,7 +173,10 @@ impl Play<'_> {
         }
         let request_of = Request { by, what: What::Agent(None), version: None };
         match creation(&self.world, &request_of, object) {
-            Err((status, code)) => drop(answer.expect_problem(status, code)),
+            Err((status, code)) => {
+                answer.expect_problem(status, code);
+                self.refused.insert(code);
+            }
             Ok((step, price)) => {
                 let location = answer.header("location").to_owned();
                 let made = answer.expect(201);
@@ -202,10 +208,12 @@ impl Play<'_> {
             answer.status,
             answer.text
         );
-        if let Outcome::Changed(next) | Outcome::Noted(next) = outcome
-            && !matches!(request.what, What::Preview(_))
-        {
-            self.world.deals[at] = *next;
+        match outcome {
+            Outcome::Changed(next) | Outcome::Noted(next) if !matches!(request.what, What::Preview(_)) => {
+                self.world.deals[at] = *next;
+            }
+            Outcome::Refused(_, code) => drop(self.refused.insert(code)),
+            _ => {}
         }
     }
 
@@ -307,16 +315,27 @@ fn a_history_is_that_of_a_plain_model() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let service = start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", "50")]);
     let cases = Config { cases: 24, max_shrink_iters: 40, failure_persistence: None, ..Config::default() };
-    let history = prop::collection::vec(happening(), 20..60);
+    let history = prop::collection::vec(happening(), 40..100);
+    let met = Mutex::new((BTreeSet::new(), BTreeSet::new()));
     let checked = TestRunner::new(cases).run(&history, |history| {
         tokio.block_on(async {
             let mut play = begin(&service).await;
+            // Somebody is there already: two for one object, and one of the other developer's.
+            for (object, amount) in [(0, None), (0, Some(7)), (2, None)] {
+                play.create(0, object, None, amount).await;
+            }
             for happening in &history {
                 play.happen(happening).await;
             }
             play.compare().await;
+            let mut met = met.lock().unwrap();
+            met.0.extend(play.world.deals.iter().flat_map(|deal| &deal.rows).map(|row| row.kind));
+            met.1.extend(play.refused);
         });
         Ok(())
     });
     checked.unwrap();
+    let (kinds, codes) = met.into_inner().unwrap();
+    assert_eq!(kinds.len(), 12, "every kind of row was written: {kinds:?}");
+    assert!(codes.len() >= 12, "most refusals were met: {codes:?}");
 }

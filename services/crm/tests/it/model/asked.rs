@@ -108,7 +108,20 @@ pub struct Asked {
     pub version: usize,
 }
 
-const WORDS: [&str; 6] = ["ради клиента", " why \u{2003}", "\u{a0}\n", "Σ ß — ж", "x", ""];
+const WORDS: [&str; 12] = [
+    "ради клиента",
+    " why \u{2003}",
+    "\u{a0}\n",
+    "Σ ß — ж",
+    "x",
+    "",
+    "\u{85}да\u{2028}",
+    "a\tb",
+    "0",
+    "нет",
+    "\"",
+    "\\u0000",
+];
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
 /// What is asked for, as often as it stands here.
 const KINDS: [&str; 21] = [
@@ -126,7 +139,18 @@ pub fn asked() -> impl Strategy<Value = Asked> {
 impl Asked {
     /// The request that it is about this deal, by whoever of these it chooses.
     pub fn about(&self, world: &World, deal: &Deal, seen_version: i64) -> Request {
-        let by = world.people[self.person % world.people.len()];
+        // Most ask who may do something there.
+        let own = || {
+            world
+                .people
+                .iter()
+                .find(|person| person.company == Some(deal.tenant) && person.role == Role::Manager)
+        };
+        let by = match self.person {
+            0..24 => world.people[0],
+            24..48 => *own().unwrap(),
+            _ => world.people[self.person % world.people.len()],
+        };
         let words = || WORDS[self.words % WORDS.len()].to_owned();
         let target = STATUSES[self.which % STATUSES.len()];
         let days = |count: i64| Time { text: in_millis(count * 86_400_000), is_valid: true };
