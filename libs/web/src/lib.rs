@@ -22,6 +22,7 @@ mod room;
 mod server;
 mod strict;
 mod unread;
+pub mod utc;
 
 pub use answer::reserve;
 pub use cacheable::cacheable;

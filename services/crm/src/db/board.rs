@@ -21,7 +21,7 @@ use crate::domain::{DealId, StepGroup, StepId, StepName};
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ColumnKey {
     step_id: StepId,
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "::web::utc")]
     entered_at: OffsetDateTime,
     id: DealId,
 }

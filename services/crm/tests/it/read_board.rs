@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
@@ -228,6 +230,12 @@ async fn a_column_is_walked_while_deals_come_and_go() {
     }
 }
 
+/// A cursor of a moment that UTC has no name for.
+fn forged(step: &Value) -> String {
+    let key = json!({"step_id": step, "entered_at": "9999-12-31T23:59:59-23:59", "id": guid()});
+    BASE64_URL_SAFE_NO_PAD.encode(key.to_string())
+}
+
 /// A cursor is of one column: malformed, or another's, it is 400; that of a board's column goes on there.
 #[tokio::test]
 async fn a_cursor_is_of_one_column() {
@@ -250,6 +258,7 @@ async fn a_cursor_is_of_one_column() {
         (&steps[0]["Id"], "Cursor=".to_owned()),
         (&steps[0]["Id"], "Cursor=bnVsbA".to_owned()),
         (&steps[0]["Id"], format!("Cursor={}", &cursor[1..])),
+        (&steps[0]["Id"], format!("Cursor={}", forged(&steps[0]["Id"]))),
     ] {
         let refused = platform().get(&format!("{PLATFORM}/board/columns/{}?{query}", text(step))).await;
         refused.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");

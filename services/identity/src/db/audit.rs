@@ -17,7 +17,7 @@ use crate::domain::{AuditAction, AuditEntry, AuditEntryId, SubjectId};
 /// By which the log is sorted, newest first, in a walk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditKey {
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "::web::utc")]
     pub at: OffsetDateTime,
     pub id: AuditEntryId,
     walk: Walk,
@@ -26,7 +26,7 @@ pub struct AuditKey {
 /// What had been committed when a walk began: an entry is of the moment of its change, and stands from the commit on.
 #[derive(Clone, Debug, Serialize, Deserialize, QueryableByName)]
 struct Walk {
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "::web::utc")]
     #[diesel(sql_type = Timestamptz)]
     began: OffsetDateTime,
     /// The transactions from here on came later.

@@ -1,0 +1,40 @@
+//! `#[serde(with = "::web::utc")]`, for a time that comes from outside and goes to the database: RFC 3339, of a moment that UTC has a name
+//! for. One that it has none for (late on 31 December 9999 in the west) cannot be written there.
+
+use serde::de::Error;
+use serde::{Deserializer, Serializer};
+use time::serde::rfc3339;
+use time::{OffsetDateTime, UtcOffset};
+
+/// # Errors
+/// Those of writing.
+pub fn serialize<S: Serializer>(time: &OffsetDateTime, to: S) -> Result<S::Ok, S::Error> {
+    rfc3339::serialize(time, to)
+}
+
+/// # Errors
+/// Those of reading.
+pub fn deserialize<'de, D: Deserializer<'de>>(time: D) -> Result<OffsetDateTime, D::Error> {
+    let time = rfc3339::deserialize(time)?;
+    time.checked_to_offset(UtcOffset::UTC).ok_or_else(|| D::Error::custom("invalid_type"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+    use time::OffsetDateTime;
+    use time::macros::datetime;
+
+    #[derive(Serialize, Deserialize)]
+    struct Key(#[serde(with = "super")] OffsetDateTime);
+
+    #[test]
+    fn a_moment_is_one_that_utc_has() {
+        let read = |time: &str| serde_json::from_str::<Key>(&format!("{time:?}")).map(|key| key.0);
+        let noon = datetime!(2026-11-22 12:00 UTC);
+        assert_eq!(read("2026-11-22T15:00:00+03:00").unwrap(), noon);
+        assert_eq!(serde_json::to_string(&Key(noon)).unwrap(), "\"2026-11-22T12:00:00Z\"");
+        assert!(read("9999-12-31T23:59:59Z").is_ok() && read("0000-01-01T00:00:00+23:59").is_ok());
+        assert!(read("9999-12-31T23:59:59-00:01").is_err() && read("2026-11-22").is_err());
+    }
+}
