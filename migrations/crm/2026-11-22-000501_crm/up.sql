@@ -84,7 +84,8 @@ create table deal (
     -- INV-DEAL-6
     check (status <> 'Sale' or (contract_type is not null and payment_method is not null)),
     check ((request_id is null) = (request_family is null))
-) with (fillfactor = 85);
+    -- Totals are read in an index alone, as far as vacuum has been there.
+) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
 -- A developer's people see what their company's name is on, and no other: there a person may use an id in each company.
 create unique index deal_platform_request on deal (created_by_user_id, request_id) where request_family = 'Platform';
 create unique index deal_developer_request on deal (created_by_user_id, request_id, tenant_id)
@@ -97,6 +98,11 @@ create index deal_created on deal (created_at, id);
 create index deal_updated on deal (updated_at, id);
 create index deal_tenant_created on deal (tenant_id, created_at, id);
 create index deal_tenant_updated on deal (tenant_id, updated_at, id);
+-- Filters that few deals pass, or half of them.
+create index deal_status on deal (status, created_at, id);
+create index deal_tenant_status on deal (tenant_id, status, created_at, id);
+create index deal_step_created on deal (step_id, created_at, id);
+create index deal_step_updated on deal (step_id, updated_at, id);
 create index deal_object on deal (property_object_id, created_at, id);
 create index deal_client on deal (client_user_id, created_at, id);
 create index deal_agent on deal (agent_user_id, created_at, id) where agent_user_id is not null;

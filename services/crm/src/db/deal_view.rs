@@ -185,11 +185,9 @@ pub async fn list(
     asked: DealList,
     paging: &Paging<DealSort>,
 ) -> QueryResult<Page<DealSummary>> {
-    // A step is found by its tenant, as all of a tenant's deals are.
     let listed = format!(
         "($1::uuid is null or deal.tenant_id = $1) and ($2::text[] is null or deal.status = any($2)) \
-        and ($3::uuid is null or deal.step_id = $3 and deal.tenant_id = (select tenant_id from step where id = $3)) \
-        and {FILTERED}"
+        and ($3::uuid is null or deal.step_id = $3) and {FILTERED}"
     );
     let order = match (paging.sort, paging.descending) {
         (DealSort::CreatedAt, false) => "deal.created_at, deal.id",
