@@ -221,8 +221,9 @@ async fn what_is_asked_and_answered_is_what_selections_documents() {
         answers.iter().any(|(_, example)| example["code"] == "SELECTIONS_NOT_FOUND"),
         "what CRM has words for"
     );
+    let scene = Scene::new().await;
     for (status, mut example) in answers {
-        let scene = Scene::new().await;
+        scene.between.heal();
         if status == 200 {
             example["OwnerUserId"] = json!(scene.client);
         }
@@ -237,7 +238,7 @@ async fn what_is_asked_and_answered_is_what_selections_documents() {
         }
     }
     for (status, example) in provider.examples("GET", OF_OWNER) {
-        let scene = Scene::new().await;
+        scene.between.heal();
         scene.between.on(format!("/by-owner/{}", scene.client), Fault::Answer(status, example.to_string()));
         let answer = scene.list().await;
         match example["code"].as_str() {
