@@ -78,9 +78,10 @@ pub struct DealStageChanged {
 }
 
 impl DealStageChanged {
-    pub fn of(change: &Change, by: UserId) -> Self {
+    /// Of a person's change: jobs change neither step nor agent.
+    pub fn of(change: &Change) -> Option<Self> {
         let (before, after) = (&change.before, &change.after);
-        Self {
+        Some(Self {
             deal_id: after.id,
             tenant_id: after.tenant_id,
             from_step_id: before.step_id,
@@ -89,7 +90,7 @@ impl DealStageChanged {
             to_step_group: after.step_group,
             from_status: before.status,
             to_status: after.status,
-            changed_by_user_id: by,
+            changed_by_user_id: change.by.user_id?,
             changed_at: change.at(),
             property_object_id: after.property_object_id,
             client_user_id: after.client_user_id,
@@ -97,7 +98,7 @@ impl DealStageChanged {
             created_by_user_id: after.created_by_user_id,
             amount: after.amount.into(),
             row_version: after.row_version,
-        }
+        })
     }
 }
 

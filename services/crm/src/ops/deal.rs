@@ -2,7 +2,7 @@
 
 use ::db::Tx;
 use auth::Reach;
-use messaging::outbox;
+use messaging::{Event, outbox};
 use time::OffsetDateTime;
 
 use crate::db;
@@ -30,30 +30,28 @@ pub async fn create(tx: &mut Tx, new: &Deal, request: Option<Request>, by: Autho
 /// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT)
 pub async fn change(tx: &mut Tx, change: &Change) -> Result<(), Error> {
     db::change::save(tx, change).await?;
-    let deal = &change.after;
+    let (deal, booking) = (&change.after, change.booking.as_ref());
     for told in change.told() {
         match told {
-            Told::DealStageChanged => {
-                // Jobs change neither step nor agent.
-                if let Some(by) = change.by.user_id {
-                    outbox::append(tx, &DealStageChanged::of(change, by)).await?;
-                }
-            }
-            Told::DealCancelled => outbox::append_all(tx, &Vec::from_iter(DealCancelled::of(deal))).await?,
-            Told::DealCompleted => outbox::append_all(tx, &Vec::from_iter(DealCompleted::of(deal))).await?,
+            Told::DealStageChanged => tell(tx, DealStageChanged::of(change)).await?,
+            Told::DealCancelled => tell(tx, DealCancelled::of(deal)).await?,
+            Told::DealCompleted => tell(tx, DealCompleted::of(deal)).await?,
             Told::BookingCreated => {
-                if let Some(booking) = &change.booking {
-                    outbox::append(tx, &BookingCreated::of(deal, booking)).await?;
-                }
+                tell(tx, booking.map(|booking| BookingCreated::of(deal, booking))).await?;
             }
             Told::BookingExpired => {
-                if let Some(booking) = &change.booking {
-                    outbox::append(tx, &BookingExpired::of(deal, booking)).await?;
-                }
+                tell(tx, booking.map(|booking| BookingExpired::of(deal, booking))).await?;
             }
         }
     }
     Ok(())
+}
+
+async fn tell<E: Event>(tx: &mut Tx, event: Option<E>) -> Result<(), ::db::Error> {
+    match event {
+        Some(event) => outbox::append(tx, &event).await,
+        None => Ok(()),
+    }
 }
 
 /// Adds a note to a deal, which stays as it is.

@@ -6,9 +6,10 @@ use testkit::{eventually, guid};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
+use crate::fill::{LONG_AGO, after, deal_in, put, put_deals};
 use crate::{
-    BOOKING_CREATED, BOOKING_EXPIRED, Deal, STAGE_CHANGED, contract, create_deal, create_deal_of, each,
-    manager, object, platform, service, steps, steps_of, tell_object, with,
+    BOOKING_CREATED, BOOKING_EXPIRED, Deal, STAGE_CHANGED, contract, create_deal, create_deal_of,
+    create_developer, each, manager, object, platform, service, steps, steps_of, tell_object, with,
 };
 
 /// So long from now, as requests say it.
@@ -214,4 +215,39 @@ async fn a_booking_does_not_expire_in_sale() {
         platform().post(&deal.path("/move-step"), json!({"StepId": step})).await.expect(200);
         expired(&deal).await;
     }
+}
+
+/// Job: batches follow each other until nothing is overdue; each booking is ended once, what waits in Contract and what is not
+/// overdue is left.
+#[tokio::test]
+async fn more_than_a_batch_of_overdue_bookings_is_ended() {
+    const OVERDUE: usize = 1_100;
+    let developer = create_developer().await;
+    let live = steps(developer).await;
+    let step = |group: &str| live.iter().find(|step| step["Group"] == group).unwrap();
+    let mut deals: Vec<_> = (0..=OVERDUE).map(|_| deal_in(step("Booking"))).collect();
+    deals.extend((0..20).map(|_| deal_in(step("Contract"))));
+    put_deals(&deals).await;
+    let bookings: Vec<_> = deals
+        .iter()
+        .enumerate()
+        .map(|(at, deal)| {
+            json!({
+                "id": guid(), "deal_id": deal["id"], "property_object_id": deal["property_object_id"],
+                "status": "Active", "expires_at": if at == OVERDUE { ahead(Duration::days(1)) } else { after(at) },
+                "created_at": LONG_AGO, "ended_at": null, "row_version": 1, "is_kept": at > OVERDUE,
+            })
+        })
+        .collect();
+    put("booking", &bookings).await;
+    let sql = service().sql().await;
+    let count = async |query: &str| -> i64 { sql.query_one(query, &[]).await.unwrap().get(0) };
+    let of_these = format!("join deal on deal.id = deal_id where tenant_id = '{developer}'");
+    let expired = format!("select count(*) from booking {of_these} and booking.status = 'Expired'");
+    let all = i64::try_from(OVERDUE).unwrap();
+    eventually("the expiries", async || (count(&expired).await == all).then_some(())).await;
+    let rows = format!("select count(*) from timeline {of_these} and kind = 'BookingExpired'");
+    assert_eq!(count(&rows).await, all);
+    let active = format!("select count(*) from booking {of_these} and booking.status = 'Active'");
+    assert_eq!(count(&active).await, 21);
 }
