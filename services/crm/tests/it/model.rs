@@ -1,6 +1,7 @@
 //! The service against a plain model of its rules: random histories, one request after the other and all at once.
 
 mod asked;
+mod books;
 mod compare;
 mod crowd;
 mod pipeline;
@@ -19,9 +20,10 @@ use testkit::service::Running;
 use uuid::Uuid;
 
 use self::asked::{Asked, Request, What, asked, people};
+use self::books::{created, expired};
 use self::compare::plain;
 use self::pipeline::{Plan, plan};
-use self::rules::{Around, Outcome, created, creation, decide, expired};
+use self::rules::{Around, Outcome, creation, decide};
 use self::world::{Deal, Developer, GROUPS, Object, Person, Role, Step, World};
 use crate::{
     CARE, COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN, PIPELINE_OWN,
@@ -159,7 +161,7 @@ impl Play<'_> {
         let by = self.world.people[at];
         let object = self.world.objects.get(object).map_or_else(guid, |object| object.id);
         let body = json!({
-            "PropertyObjectId": object, "ClientUserId": guid(), "AgentUserId": (self.count % 2 == 0).then(guid),
+            "PropertyObjectId": object, "ClientUserId": guid(), "AgentUserId": self.count.is_multiple_of(2).then(guid),
             "Amount": amount.map(rub),
             "RequestId": request.map(|number| Uuid::from_u128(by.id.as_u128() ^ (number as u128 + 1))),
         });

@@ -169,15 +169,15 @@ async fn of_parallel_completions_of_one_object_one_happens() {
 #[tokio::test]
 async fn a_booking_and_a_completion_of_one_object_exclude_each_other() {
     let developer = create_developer().await;
-    let (booker, completer) = (platform(), manager(developer));
+    let (arbiter, seller) = (platform(), manager(developer));
     for _ in 0..ROUNDS * 2 {
         let object = create_object(developer).await;
-        let (booking, completed) =
+        let (to_book, to_complete) =
             (create_deal_of(developer, object).await, create_deal_of(developer, object).await);
-        completed.bring_to("Sale").await;
+        to_complete.bring_to("Sale").await;
         let (booked, completed) = join(
-            booker.post(&booking.path("/booking"), json!({})),
-            completer.post(&completed.own("/complete"), json!({"RegistryRecordNumber": "x"})),
+            arbiter.post(&to_book.path("/booking"), json!({})),
+            seller.post(&to_complete.own("/complete"), json!({"RegistryRecordNumber": "x"})),
         )
         .await;
         match (booked.status, completed.status) {
@@ -376,10 +376,10 @@ async fn no_deal_enters_a_step_that_is_archived() {
         let known = steps(deal.developer).await;
         let second = known[1].clone();
         let left: Vec<_> = known.iter().filter(|step| step["Id"] != second["Id"]).cloned().collect();
-        let (mover, planner) = (platform(), platform());
+        let (seller, planner) = (platform(), platform());
         let archive = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
         let (moved, archived) = join(
-            mover.post(&deal.path("/move-step"), json!({"StepId": second["Id"]})),
+            seller.post(&deal.path("/move-step"), json!({"StepId": second["Id"]})),
             planner.put(&archive, json!({"Steps": left})),
         )
         .await;

@@ -12,7 +12,8 @@ use testkit::client::Answer;
 use uuid::Uuid;
 
 use super::asked::{Asked, Request, What, asked};
-use super::rules::{Around, Outcome, created, decide, expired};
+use super::books::{created, expired};
+use super::rules::{Around, Outcome, decide};
 use super::world::{Deal, Person, World};
 use super::{Play, begin, compare, explains};
 use crate::{PLATFORM, contract, eventually, guid, id_of, list, start, text};

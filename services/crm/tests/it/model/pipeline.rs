@@ -78,7 +78,7 @@ impl Plan {
                 Step { name: "чужой".to_owned(), is_default: false, ..other.live[0].clone() },
             )),
             (1, _) => {
-                items.push((Some(crate::guid()), Step { name: "ничей".to_owned(), ..new_step("Contract") }))
+                items.push((Some(crate::guid()), Step { name: "ничей".to_owned(), ..new_step("Contract") }));
             }
             (2, Some((Some(_), step))) => {
                 let group = GROUPS.into_iter().find(|group| *group != step.group).unwrap();
@@ -126,14 +126,13 @@ impl Plan {
         let answer = change.send(client, by, own.id).await;
         let own = own.id;
         let own = world.developers.iter_mut().find(|developer| developer.id == own).unwrap();
-        match change.refusal(by, own) {
-            Some((status, code)) => drop(answer.expect_problem(status, code)),
-            None => {
-                let found = answer.expect(200);
-                change.apply(own, &found);
-                assert_pipeline(&found, own);
-            }
+        if let Some((status, code)) = change.refusal(by, own) {
+            answer.expect_problem(status, code);
+            return;
         }
+        let found = answer.expect(200);
+        change.apply(own, &found);
+        assert_pipeline(&found, own);
     }
 }
 

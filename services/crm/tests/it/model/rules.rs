@@ -4,10 +4,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::asked::{Request, Time, What};
-use super::world::{Booking, Deal, Developer, Role, Row, Stage, World, group_of, status_of};
-use crate::{
-    BOOKING_CREATED, BOOKING_EXPIRED, CANCELLED, COMPLETED, STAGE_CHANGED, id_of, moment, rub, text,
-};
+use super::books::{Change, end_booking, written};
+use super::world::{Booking, Deal, Developer, Role, Row, World, group_of, status_of};
+use crate::{BOOKING_CREATED, CANCELLED, COMPLETED, moment};
 
 /// What is not the deal's own and decides about it.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +40,6 @@ pub enum Outcome {
     Changed(Box<Deal>),
     /// Only a row was written.
     Noted(Box<Deal>),
-}
-
-/// A change before it has a version: the deal after it, what is written down, and what others are told beside.
-struct Change {
-    next: Deal,
-    rows: Vec<(&'static str, Value)>,
-    /// That step, status or agent changed.
-    is_told: bool,
-    also: Option<&'static str>,
 }
 
 type Refusal = (u16, &'static str);
@@ -272,12 +262,6 @@ fn cancel(deal: &Deal, around: Around<'_>, reason: &str) -> Result<Change, Refus
     Ok(change)
 }
 
-fn end_booking(deal: &mut Deal, status: &'static str) {
-    if deal.booking.take().is_some() {
-        deal.bookings.last_mut().unwrap().1 = status;
-    }
-}
-
 fn complete(
     deal: &Deal,
     around: Around<'_>,
@@ -336,77 +320,6 @@ fn overridden(
     Ok(Some(change))
 }
 
-/// The change as it stands in the books from `at` on.
-fn written(before: &Deal, change: Change, request: &Request, at: &str) -> Deal {
-    let Change { mut next, rows, is_told, also } = change;
-    let by = request.by;
-    next.row_version += 1;
-    next.updated_at = at.to_owned();
-    next.updated_by = Some(by.id);
-    if next.step != before.step {
-        next.step_entered_at = at.to_owned();
-        next.stages.push(Stage { step: next.step, group: next.group, entered_at: at.to_owned() });
-    }
-    for cancelled in next.cancelled.iter_mut().filter(|_| before.cancelled.is_none()) {
-        cancelled.0 = at.to_owned();
-    }
-    if let Some(completed) = &mut next.completed_at {
-        *completed = at.to_owned();
-    }
-    let row_version = next.row_version;
-    next.rows.extend(rows.into_iter().map(|(kind, payload)| Row {
-        kind,
-        payload,
-        actor: Some(by.id),
-        role: by.written(),
-        at: at.to_owned(),
-        row_version,
-    }));
-    if is_told {
-        let stage = json!({
-            "FromStepId": before.step, "ToStepId": next.step, "FromStepGroup": before.group,
-            "ToStepGroup": next.group, "FromStatus": before.status(), "ToStatus": next.status(),
-            "ChangedByUserId": by.id, "ChangedAt": at, "ClientUserId": next.client, "AgentUserId": next.agent,
-            "CreatedByUserId": next.created_by, "Amount": rub(next.amount),
-        });
-        next.tell(STAGE_CHANGED, &stage);
-    }
-    let reason = next.cancelled.as_ref().map(|(_, reason)| reason.clone());
-    let more = match also {
-        Some(CANCELLED) => json!({"CancelledByUserId": by.id, "CancelReason": reason, "CancelledAt": at}),
-        Some(COMPLETED) => json!({"AgentUserId": next.agent, "Amount": rub(next.amount), "CompletedAt": at}),
-        _ => next.booking.as_ref().map_or(Value::Null, |booking| {
-            json!({
-                "BookingId": booking.id, "ClientUserId": next.client, "ExpiresAt": booking.expires_at, "CreatedAt": at,
-            })
-        }),
-    };
-    if let Some(topic) = also {
-        next.tell(topic, &more);
-    }
-    next
-}
-
-/// INV-BKG-3: what the job does, at the moment that its row tells.
-pub fn expired(deal: &Deal, at: &str) -> Deal {
-    let mut next = deal.clone();
-    let booking = next.booking.clone().unwrap();
-    end_booking(&mut next, "Expired");
-    next.row_version += 1;
-    next.updated_at = at.to_owned();
-    next.updated_by = None;
-    next.rows.push(Row {
-        kind: "BookingExpired",
-        payload: json!({"BookingId": booking.id}),
-        actor: None,
-        role: "System",
-        at: at.to_owned(),
-        row_version: next.row_version,
-    });
-    next.tell(BOOKING_EXPIRED, &json!({"BookingId": booking.id, "ExpiredAt": at}));
-    next
-}
-
 /// What the creation of a deal comes to: a refusal, or the developer and the price.
 pub fn creation(world: &World, request: &Request, object: Uuid) -> Result<(Uuid, i64), Refusal> {
     if !matches!(request.by.role, Role::Platform | Role::Manager) {
@@ -425,54 +338,4 @@ pub fn creation(world: &World, request: &Request, object: Uuid) -> Result<(Uuid,
     }
     let step = developer.receiving("Application").ok_or(NO_STEP)?;
     Ok((step.id, object.price))
-}
-
-/// A deal as it was made, by what the service chose.
-pub fn created(
-    request: &Request,
-    object: &Uuid,
-    step: Uuid,
-    amount: i64,
-    tenant: Uuid,
-    made: &Value,
-) -> Deal {
-    let person = |member: &str| made[member].as_str().and_then(|id| id.parse::<Uuid>().ok());
-    let at = text(&made["CreatedAt"]).to_owned();
-    let mut deal = Deal {
-        id: id_of(&made["DealId"]),
-        tenant,
-        object: *object,
-        client: person("ClientUserId").unwrap(),
-        agent: person("AgentUserId"),
-        amount,
-        step,
-        group: "Application",
-        contract: super::world::Contract::default(),
-        booking: None,
-        cancelled: None,
-        completed_at: None,
-        created_at: at.clone(),
-        created_by: request.by.id,
-        updated_at: at.clone(),
-        updated_by: None,
-        step_entered_at: at.clone(),
-        row_version: 1,
-        rows: vec![Row {
-            kind: "DealCreated",
-            payload: json!({}),
-            actor: Some(request.by.id),
-            role: request.by.written(),
-            at: at.clone(),
-            row_version: 1,
-        }],
-        stages: vec![Stage { step, group: "Application", entered_at: at.clone() }],
-        told: Vec::new(),
-        bookings: Vec::new(),
-    };
-    let more = json!({
-        "ClientUserId": deal.client, "AgentUserId": deal.agent, "Amount": rub(amount),
-        "CreatedByUserId": deal.created_by, "CreatedAt": at,
-    });
-    deal.tell(crate::CREATED, &more);
-    deal
 }
