@@ -13,7 +13,7 @@ use crate::{
 /// What is below a deal and is read.
 const BELOW: [&str; 3] = ["", "/timeline", "/stages"];
 
-/// DealView, whole: without contract data but for the words that are no secret.
+/// `DealView`, whole: without contract data but for the words that are no secret.
 #[tokio::test]
 async fn a_deal_is_read_whole() {
     let developer = create_developer().await;

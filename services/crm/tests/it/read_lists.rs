@@ -144,7 +144,7 @@ async fn a_developer_lists_their_own_deals() {
     assert_eq!(shown(&page["Items"]), theirs, "the care service reads all");
 }
 
-/// DealSummary: names come from replicas, and may be null; the time is that of the Active booking.
+/// `DealSummary`: names come from replicas, and may be null; the time is that of the Active booking.
 #[tokio::test]
 async fn a_summary_shows_names_and_the_active_booking() {
     let developer = create_developer().await;

@@ -126,7 +126,7 @@ async fn a_timeline_row_is_shown_whole() {
     let (deal, _) = walked(0).await;
     let (first, second) = (note(deal, 5), with(note(deal, 5), "kind", "DealCreated"));
     put("timeline", &[first]).await;
-    put("timeline", &[second.clone()]).await;
+    put("timeline", std::slice::from_ref(&second)).await;
     let page = platform().get(&format!("{PLATFORM}/deals/{deal}/timeline")).await.expect(200);
     assert_eq!(each(list(&page["Items"]), "Kind"), ["DealCreated", "ManualNote"]);
     let expected = json!({
