@@ -42,7 +42,7 @@ async fn plant_deals(stack: &Stack) -> anyhow::Result<()> {
     let mut deals = Vec::new();
     for number in 0..DEALS {
         // Of two flats that are free.
-        let flat = flats.id(if number % 2 == 0 { 10 } else { 12 });
+        let flat = flats.id(if number.is_multiple_of(2) { 10 } else { 12 });
         let body = json!({
             "PropertyObjectId": flat,
             "ClientUserId": ANNA.user,
@@ -50,7 +50,7 @@ async fn plant_deals(stack: &Stack) -> anyhow::Result<()> {
         });
         let made = client.post(format!("{url}/deals")).bearer_auth(&maria).json(&body);
         let id = text(&ask_until_known(made).await?["DealId"])?;
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
             ask(client.put(format!("{url}/deals/{id}/contract")).bearer_auth(&maria).json(&contract)).await?;
         }
