@@ -54,7 +54,7 @@ fn script(said: &str) -> String {
             *statement = bound(statement, parameters);
         }
     }
-    statements.iter().map(|statement| format!("{statement};\n")).collect()
+    statements.iter().flat_map(|statement| [statement.as_str(), ";\n"]).collect()
 }
 
 /// A statement with its parameters, which the log has as `$1 = 'text', $2 = NULL`.

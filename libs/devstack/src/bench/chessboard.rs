@@ -142,7 +142,7 @@ impl Bench<'_> {
         let project = format!("/projects/{}", project["Id"].as_str().context("no id")?);
         let building = json!({"Name": "Tower", "SectionsCount": 10, "FloorsTotal": 100, "State": "Planned"});
         let building = self.manage(Method::POST, &format!("{project}/buildings"), &building).await?;
-        self.building_id = building["Id"].as_str().context("no id")?.to_owned();
+        building["Id"].as_str().context("no id")?.clone_into(&mut self.building_id);
         self.building = format!("{project}/buildings/{}", self.building_id);
         self.replace_grid(0).await?;
         self.manage(Method::POST, &format!("{project}/publish"), &Value::Null).await?;
