@@ -55,6 +55,11 @@ pub(crate) fn all() -> Vec<Area> {
             &["/api/platform-manager/crm", "/api/v1/crm", "/docs/crm"],
             None,
         ),
+        Area::of::<messenger::Service>(
+            "chats of deals, and conferences that ring",
+            &["/api/messenger", "/docs/messenger"],
+            None,
+        ),
         Area::of::<news::Service>(
             "posts made of blocks, with selections embedded",
             &["/api/v1/posts", "/docs/news"],

@@ -1,0 +1,3 @@
+//! What is stored, and how it is found.
+
+pub mod schema;

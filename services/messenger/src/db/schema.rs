@@ -1,0 +1,112 @@
+//! The tables of `migrations/messenger`.
+
+diesel::table! {
+    chat (id) {
+        id -> Uuid,
+        kind -> Text,
+        deal_id -> Nullable<Uuid>,
+        tenant_id -> Nullable<Uuid>,
+        property_object_id -> Nullable<Uuid>,
+        direct_low -> Nullable<Uuid>,
+        direct_high -> Nullable<Uuid>,
+        last_sequence -> BigInt,
+        live_conference_id -> Nullable<Uuid>,
+        created_at -> Timestamptz,
+        last_activity_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    member (user_id, chat_id) {
+        user_id -> Uuid,
+        chat_id -> Uuid,
+        role -> Text,
+        joined_at -> Timestamptz,
+        read_sequence -> BigInt,
+    }
+}
+
+diesel::table! {
+    message (id) {
+        id -> Uuid,
+        chat_id -> Uuid,
+        sequence -> BigInt,
+        kind -> Text,
+        sender_user_id -> Nullable<Uuid>,
+        client_message_id -> Nullable<Uuid>,
+        text -> Nullable<Text>,
+        card -> Nullable<Json>,
+        created_at -> Timestamptz,
+        edited_at -> Nullable<Timestamptz>,
+        deleted_at -> Nullable<Timestamptz>,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    conference (id) {
+        id -> Uuid,
+        chat_id -> Uuid,
+        deal_id -> Uuid,
+        tenant_id -> Uuid,
+        status -> Text,
+        media -> Text,
+        started_by_user_id -> Uuid,
+        ended_by_user_id -> Nullable<Uuid>,
+        end_reason -> Nullable<Text>,
+        created_at -> Timestamptz,
+        active_at -> Nullable<Timestamptz>,
+        ended_at -> Nullable<Timestamptz>,
+        empty_since -> Nullable<Timestamptz>,
+        deadline -> Nullable<Timestamptz>,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    participant (conference_id, user_id) {
+        conference_id -> Uuid,
+        user_id -> Uuid,
+        role -> Text,
+        state -> Text,
+        invited_at -> Nullable<Timestamptz>,
+        joined_at -> Nullable<Timestamptz>,
+        last_joined_at -> Nullable<Timestamptz>,
+        left_at -> Nullable<Timestamptz>,
+        joined_sid -> Nullable<Text>,
+        left_sid -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    webhook (id) {
+        id -> Text,
+        heard_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    stream (user_id) {
+        user_id -> Uuid,
+        last_event -> BigInt,
+    }
+}
+
+diesel::table! {
+    stream_event (user_id, event) {
+        user_id -> Uuid,
+        event -> BigInt,
+        kind -> Text,
+        chat_id -> Uuid,
+        subject_id -> Nullable<Uuid>,
+        sequence -> Nullable<BigInt>,
+        at -> Timestamptz,
+    }
+}
+
+diesel::joinable!(member -> chat (chat_id));
+diesel::joinable!(message -> chat (chat_id));
+diesel::joinable!(conference -> chat (chat_id));
+diesel::joinable!(participant -> conference (conference_id));
+
+diesel::allow_tables_to_appear_in_same_query!(chat, member, message, conference, participant, stream, stream_event);

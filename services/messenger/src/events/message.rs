@@ -1,0 +1,35 @@
+//! Events of messages. The text is in none of them.
+
+use auth::UserId;
+use messaging::{Aggregate, Event};
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::CHAT;
+use crate::domain::{ChatId, DealId, MessageId};
+
+/// Somebody wrote to the other members of a chat.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct MessageSent {
+    pub chat_id: ChatId,
+    pub deal_id: Option<DealId>,
+    pub message_id: MessageId,
+    pub sequence: i64,
+    pub sender_user_id: UserId,
+    pub recipient_user_ids: Vec<UserId>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+}
+
+impl Event for MessageSent {
+    const TOPIC: &'static str = "platform.messenger.message-sent.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = CHAT;
+
+    fn key(&self) -> Uuid {
+        self.chat_id.into()
+    }
+}

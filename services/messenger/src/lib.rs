@@ -1,0 +1,14 @@
+//! Messenger: chats of deals and of two, and conferences that ring.
+
+mod app;
+mod consumers;
+mod db;
+mod domain;
+mod error;
+mod events;
+mod http;
+mod jobs;
+mod ops;
+mod settings;
+
+pub use app::Service;

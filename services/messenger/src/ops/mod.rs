@@ -1,0 +1,1 @@
+//! What is done: read, decide, write, tell, in the transaction that was handed in.
