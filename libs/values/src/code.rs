@@ -14,6 +14,8 @@ pub struct Code {
     pub arg: Option<(&'static str, u64)>,
     /// Another one, a text, with an example for documents.
     pub text: Option<(&'static str, &'static str)>,
+    /// A further member of its problems, a text, with an example for documents.
+    pub member: Option<(&'static str, &'static str)>,
     /// The member that is to blame, as a JSON pointer, and what is wrong with it.
     pub field: Option<(&'static str, &'static str)>,
     /// Seconds after which the same may be tried again.
@@ -31,6 +33,7 @@ impl Code {
             is_common: false,
             arg: None,
             text: None,
+            member: None,
             field: None,
             retry_after: None,
             is_conflict: false,
@@ -57,6 +60,12 @@ impl Code {
     #[must_use]
     pub const fn naming(self, name: &'static str, example: &'static str) -> Self {
         Self { text: Some((name, example)), ..self }
+    }
+
+    /// With a further member of its problems that is a text, and an example of it.
+    #[must_use]
+    pub const fn showing(self, member: &'static str, example: &'static str) -> Self {
+        Self { member: Some((member, example)), ..self }
     }
 
     /// With the member that is to blame.

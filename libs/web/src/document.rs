@@ -206,7 +206,10 @@ fn problem_response(refusals: &[Refusal], path: &str, area: &Area) -> Response {
         titles.push(body.title);
     }
     let code = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes));
-    let narrowed = ObjectBuilder::new().property("code", code);
+    let further = refusals.iter().filter_map(|refusal| refusal.member.as_ref());
+    let narrowed = further.fold(ObjectBuilder::new().property("code", code), |narrowed, (name, _)| {
+        narrowed.property(name, ObjectBuilder::new().schema_type(Type::String))
+    });
     let schema = AllOfBuilder::new().item(Ref::from_schema_name(ProblemBody::name())).item(narrowed);
     let header = |about: &str| {
         HeaderBuilder::new()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use actix_web::web::BytesMut;
+use actix_web::web::{Bytes, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
@@ -75,6 +75,22 @@ impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for Op
                 body => decode_whole(body).map(Self),
             }
         })
+    }
+}
+
+/// A request body of at most `LIMIT` bytes as it came, whatever it says that it is: for those who sign what they send.
+///
+/// # Errors
+/// `413` above the limit.
+pub struct Raw<const LIMIT: usize>(pub Bytes);
+
+impl<const LIMIT: usize> FromRequest for Raw<LIMIT> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (request, payload) = (request.clone(), payload.take());
+        Box::pin(async move { Ok(Self(read::<LIMIT>(&request, payload).await?.freeze())) })
     }
 }
 

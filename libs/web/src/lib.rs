@@ -29,7 +29,7 @@ pub use cacheable::cacheable;
 pub use config::Config;
 pub use cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use document::{describe, to_yaml};
-pub use json::{Fields, Json, OptionalJson, decode_part};
+pub use json::{Fields, Json, OptionalJson, Raw, decode_part};
 pub use messages::Messages;
 pub use paging::{COUNTED, Page, Paging, SortKey, Sorting};
 pub use path::{EMPTY_ID, PathReference};

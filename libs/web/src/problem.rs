@@ -1,5 +1,6 @@
 //! Problem details (RFC 9457): what a failure looks like to a caller, in every area.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub(crate) struct Details {
     pub(crate) code: Code,
     pub(crate) args: Vec<(&'static str, i64)>,
     pub(crate) text: Option<(&'static str, String)>,
+    pub(crate) member: Option<(&'static str, String)>,
     pub(crate) errors: Vec<FieldError>,
     pub(crate) allow: Vec<Method>,
     pub(crate) retry_after: Option<Duration>,
@@ -61,7 +63,17 @@ impl From<Code> for Problem {
         let errors = code.field.into_iter().map(error).collect();
         let retry_after = code.retry_after.map(|seconds| Duration::from_secs(seconds.into()));
         let text = code.text.map(|(name, example)| (name, example.to_owned()));
-        Self(Box::new(Details { code, args, text, errors, allow: Vec::new(), retry_after, cause: None }))
+        let member = code.member.map(|(name, example)| (name, example.to_owned()));
+        Self(Box::new(Details {
+            code,
+            args,
+            text,
+            member,
+            errors,
+            allow: Vec::new(),
+            retry_after,
+            cause: None,
+        }))
     }
 }
 
@@ -95,6 +107,13 @@ impl Problem {
     #[must_use]
     pub fn naming(mut self, text: String) -> Self {
         self.0.text = self.0.code.text.map(|(name, _)| (name, text));
+        self
+    }
+
+    /// What its further member says, where its code [shows](Code::showing) one.
+    #[must_use]
+    pub fn showing(mut self, text: String) -> Self {
+        self.0.member = self.0.code.member.map(|(name, _)| (name, text));
         self
     }
 
@@ -229,6 +248,10 @@ pub struct ProblemBody {
     pub trace_id: Option<String>,
     /// With a 400: the members that were refused.
     pub errors: Vec<FieldErrorBody>,
+    /// What a code says beside.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub members: BTreeMap<String, String>,
 }
 
 impl ProblemBody {
@@ -253,6 +276,7 @@ impl ProblemBody {
             instance: path.to_owned(),
             trace_id,
             errors: refusal.errors.iter().map(field).collect(),
+            members: refusal.member.iter().cloned().collect(),
             code,
         }
     }

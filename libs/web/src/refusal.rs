@@ -25,6 +25,8 @@ pub(crate) struct Refusal {
     pub(crate) id: String,
     pub(crate) is_common: bool,
     pub(crate) args: Args,
+    /// A further member, with what it says.
+    pub(crate) member: Option<(String, String)>,
     pub(crate) errors: Vec<RefusedField>,
     pub(crate) has_retry_after: bool,
     pub(crate) has_allow: bool,
@@ -52,6 +54,7 @@ impl From<&Details> for Refusal {
                 texts: problem.text.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect(),
                 ..Args::of_numbers(&problem.args)
             },
+            member: problem.member.as_ref().map(|(name, text)| ((*name).to_owned(), text.clone())),
             errors: errors.collect(),
             has_retry_after: problem.retry_after.is_some(),
             has_allow: problem.code.status == 405,

@@ -63,52 +63,31 @@ create table conference (
     status text collate "C" not null check (status in ('Ringing', 'Active', 'Ended')),
     media text collate "C" not null check (media in ('Audio', 'Video')),
     started_by_user_id uuid not null,
-    ended_by_user_id uuid,
-    end_reason text collate "C"
-        check (end_reason in ('EndedByHost', 'AllLeft', 'NoAnswer', 'AllDeclined', 'MaxDuration')),
     created_at timestamptz not null,
     active_at timestamptz,
     ended_at timestamptz,
-    -- Since when nobody is Joined.
+    end_reason text collate "C"
+        check (end_reason in ('EndedByHost', 'AllLeft', 'NoAnswer', 'AllDeclined', 'MaxDuration')),
+    ended_by_user_id uuid,
+    -- A document: who is in it is only ever read and written with it.
+    participants json not null,
+    -- While it is Active: since when nobody is Joined.
     empty_since timestamptz,
-    -- When something happens by itself next: the ring or an invitation is over, or the conference.
-    deadline timestamptz,
     version bigint not null check (version >= 1),
     -- INV-CNF-4
     check ((status = 'Ended') = (ended_at is not null)),
     check ((status = 'Ended') = (end_reason is not null)),
-    check ((status = 'Ended') = (deadline is null)),
     check (status <> 'Ringing' or active_at is null),
-    check (status <> 'Active' or active_at is not null)
+    check (status <> 'Active' or active_at is not null),
+    check (status = 'Active' or empty_since is null)
 ) with (fillfactor = 80);
--- INV-CNF-1
+-- INV-CNF-1. Its deadline is the time of its job.
 create unique index conference_live on conference (chat_id) where status <> 'Ended';
-create index conference_deadline on conference (deadline) where status <> 'Ended';
 create index conference_chat on conference (chat_id, created_at, id);
 
-create table participant (
-    conference_id uuid not null references conference (id),
-    user_id uuid not null,
-    role text collate "C" not null check (role in ('Host', 'Member')),
-    state text collate "C" not null
-        check (state in ('Invited', 'Joined', 'Left', 'Declined', 'Removed', 'Missed')),
-    invited_at timestamptz,
-    joined_at timestamptz,
-    -- Of the latest join, by request or by LiveKit.
-    last_joined_at timestamptz,
-    left_at timestamptz,
-    -- LiveKit's id of the connection that joined last, and of the one that left last.
-    joined_sid text collate "C",
-    left_sid text collate "C",
-    primary key (conference_id, user_id),
-    check (role <> 'Host' or state in ('Joined', 'Left'))
-) with (fillfactor = 80);
--- INV-CNF-2
-create unique index participant_host on participant (conference_id) where role = 'Host';
-
--- Webhooks of LiveKit that were heard: each counts once.
+-- What LiveKit has told: each id counts once. As SHA-256, since anything may stand there.
 create table webhook (
-    id text collate "C" primary key,
+    id bytea primary key,
     heard_at timestamptz not null
 );
 create index webhook_heard on webhook (heard_at);

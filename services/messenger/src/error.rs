@@ -17,11 +17,12 @@ pub const MESSAGE_DELETED: Code = Code::new(409, "MESSENGER_MESSAGE_DELETED");
 pub const MESSAGE_LOCKED: Code = Code::new(409, "MESSENGER_MESSAGE_LOCKED");
 pub const CONFERENCE_NOT_FOUND: Code = Code::new(404, "MESSENGER_CONFERENCE_NOT_FOUND");
 /// INV-CNF-1
-pub const CONFERENCE_ALREADY_ACTIVE: Code = Code::new(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
+pub const CONFERENCE_ALREADY_ACTIVE: Code = Code::new(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE")
+    .showing("conferenceId", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3");
 /// INV-CNF-3
 pub const CONFERENCE_ENDED: Code = Code::new(409, "MESSENGER_CONFERENCE_ENDED");
 /// INV-CNF-2: those who are Invited or Joined.
 pub const MOST_SEATS: u32 = 21;
 pub const CONFERENCE_FULL: Code = Code::new(409, "MESSENGER_CONFERENCE_FULL").with("max", MOST_SEATS as u64);
 pub const PARTICIPANT_REMOVED: Code = Code::new(403, "MESSENGER_PARTICIPANT_REMOVED");
-pub const MEDIA_UNAVAILABLE: Code = Code::new(503, "MESSENGER_MEDIA_UNAVAILABLE");
+pub const MEDIA_UNAVAILABLE: Code = Code::new(503, "MESSENGER_MEDIA_UNAVAILABLE").retry_after(10);

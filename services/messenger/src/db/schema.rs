@@ -52,35 +52,20 @@ diesel::table! {
         status -> Text,
         media -> Text,
         started_by_user_id -> Uuid,
-        ended_by_user_id -> Nullable<Uuid>,
-        end_reason -> Nullable<Text>,
         created_at -> Timestamptz,
         active_at -> Nullable<Timestamptz>,
         ended_at -> Nullable<Timestamptz>,
+        end_reason -> Nullable<Text>,
+        ended_by_user_id -> Nullable<Uuid>,
+        participants -> Json,
         empty_since -> Nullable<Timestamptz>,
-        deadline -> Nullable<Timestamptz>,
         version -> BigInt,
     }
 }
 
 diesel::table! {
-    participant (conference_id, user_id) {
-        conference_id -> Uuid,
-        user_id -> Uuid,
-        role -> Text,
-        state -> Text,
-        invited_at -> Nullable<Timestamptz>,
-        joined_at -> Nullable<Timestamptz>,
-        last_joined_at -> Nullable<Timestamptz>,
-        left_at -> Nullable<Timestamptz>,
-        joined_sid -> Nullable<Text>,
-        left_sid -> Nullable<Text>,
-    }
-}
-
-diesel::table! {
     webhook (id) {
-        id -> Text,
+        id -> Binary,
         heard_at -> Timestamptz,
     }
 }
@@ -107,6 +92,5 @@ diesel::table! {
 diesel::joinable!(member -> chat (chat_id));
 diesel::joinable!(message -> chat (chat_id));
 diesel::joinable!(conference -> chat (chat_id));
-diesel::joinable!(participant -> conference (conference_id));
 
-diesel::allow_tables_to_appear_in_same_query!(chat, member, message, conference, participant, stream, stream_event);
+diesel::allow_tables_to_appear_in_same_query!(chat, member, message, conference, stream, stream_event);

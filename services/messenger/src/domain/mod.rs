@@ -1,8 +1,14 @@
 //! What chats, messages and conferences are and may do. No clock, no I/O.
 
 mod access;
+mod conference;
+mod participant;
 
 pub use access::{moderation, supervision};
+pub use conference::{
+    Act, Conference, ConferenceStatus, Decision, EndReason, MOST_INVITED, Media, Order, Place, Timing, rung,
+};
+pub use participant::{ConnectionSid, Participant, ParticipantState, Present};
 
 ids::typed_id!(
     /// A chat.
@@ -28,23 +34,3 @@ ids::typed_id!(
     /// A property object, of chessboard.
     PropertyObjectId
 );
-
-values::text_enum! {
-    /// What a conference carries.
-    pub enum Media {
-        Audio,
-        Video,
-    }
-}
-
-values::text_enum! {
-    /// Why a conference ended.
-    pub enum EndReason {
-        /// By its host, or by a moderator.
-        EndedByHost,
-        AllLeft,
-        NoAnswer,
-        AllDeclined,
-        MaxDuration,
-    }
-}
