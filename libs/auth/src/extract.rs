@@ -10,6 +10,7 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::middleware::Next;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, web};
+use time::OffsetDateTime;
 
 use crate::verifier::{Claims, Refusal};
 use crate::{CompanyId, Grant, UserId, Verifier};
@@ -78,6 +79,12 @@ impl Actor {
     /// `None` where `sub` is nobody's id: a machine's.
     pub(crate) fn of(claims: Arc<Claims>) -> Option<Self> {
         Some(Self { user_id: claims.sub.parse().ok()?, company_id: claims.company_id, claims })
+    }
+
+    /// Until when the token holds.
+    pub fn expires_at(&self) -> OffsetDateTime {
+        // A token of the far future has been refused; so this is one that was made by hand.
+        OffsetDateTime::from_unix_timestamp(self.claims.exp).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
     /// What the token gives, in whatever scope.

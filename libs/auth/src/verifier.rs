@@ -25,7 +25,7 @@ const REMEMBERED: usize = 10_000;
 pub(crate) struct Claims {
     /// Seconds since 1970, as `exp` is.
     iat: i64,
-    exp: i64,
+    pub(crate) exp: i64,
     pub(crate) sub: String,
     pub(crate) client_id: Option<String>,
     pub(crate) company_id: Option<CompanyId>,

@@ -121,6 +121,8 @@ pub enum Work {
     Events,
     /// Jobs that are due.
     Jobs,
+    /// What people are told as it happens.
+    Stream,
 }
 
 /// Where commits in this process are told of.
@@ -128,6 +130,7 @@ pub enum Work {
 pub(crate) struct Commits {
     events: watch::Sender<()>,
     jobs: watch::Sender<()>,
+    stream: watch::Sender<()>,
 }
 
 impl Commits {
@@ -135,6 +138,7 @@ impl Commits {
         match work {
             Work::Events => &self.events,
             Work::Jobs => &self.jobs,
+            Work::Stream => &self.stream,
         }
     }
 

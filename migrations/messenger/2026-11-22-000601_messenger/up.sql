@@ -9,27 +9,36 @@ create table chat (
     -- INV-MSG-1: the two of a Direct chat, the lower id first.
     direct_low uuid,
     direct_high uuid check (direct_high > direct_low),
+    -- Who the deal's agent is, also where a supervisor has removed them, by the newest of its versions.
+    agent_user_id uuid,
+    row_version bigint,
     -- INV-MSG-2
     last_sequence bigint not null default 0 check (last_sequence >= 0),
-    live_conference_id uuid,
     created_at timestamptz not null,
     last_activity_at timestamptz not null,
     check ((kind = 'Deal') = (deal_id is not null and tenant_id is not null and property_object_id is not null)),
+    check ((kind = 'Deal') = (row_version is not null)),
     check ((kind = 'Direct') = (direct_low is not null and direct_high is not null)),
     constraint chat_direct unique (direct_low, direct_high)
 ) with (fillfactor = 80);
 create index chat_tenant_activity on chat (tenant_id, last_activity_at desc, id) where kind = 'Deal';
 create index chat_tenant_created on chat (tenant_id, created_at desc, id) where kind = 'Deal';
+-- For the platform, which supervises all of them.
+create index chat_activity on chat (last_activity_at desc, id) where kind = 'Deal';
+create index chat_created on chat (created_at desc, id) where kind = 'Deal';
 
 -- INV-MSG-6: each once.
 create table member (
     user_id uuid not null,
     chat_id uuid not null references chat (id),
     role text collate "C" not null check (role in ('Client', 'Agent', 'Manager', 'Member')),
+    -- What an Agent is when the deal has another one; null: nobody of this chat.
+    role_beneath text collate "C" check (role_beneath in ('Manager', 'Member')),
     joined_at timestamptz not null,
     -- INV-MSG-5
     read_sequence bigint not null check (read_sequence >= 0),
-    primary key (user_id, chat_id)
+    primary key (user_id, chat_id),
+    check (role_beneath is null or role = 'Agent')
 ) with (fillfactor = 80);
 create index member_chat on member (chat_id, joined_at, user_id);
 
@@ -106,8 +115,6 @@ create table stream_event (
     chat_id uuid not null,
     -- The message, the reader, or the conference.
     subject_id uuid,
-    -- Of a reader: how far.
-    sequence bigint,
     at timestamptz not null,
     primary key (user_id, event)
 );

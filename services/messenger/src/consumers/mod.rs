@@ -1,5 +1,9 @@
 //! What this service takes from the bus.
 
+mod deal;
+
 use messaging::Subscription;
 
-pub const ALL: &[Subscription] = &[];
+pub use deal::Deals;
+
+pub const ALL: &[Subscription] = &[Subscription::of::<Deals>()];

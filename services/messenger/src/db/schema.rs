@@ -9,8 +9,9 @@ diesel::table! {
         property_object_id -> Nullable<Uuid>,
         direct_low -> Nullable<Uuid>,
         direct_high -> Nullable<Uuid>,
+        agent_user_id -> Nullable<Uuid>,
+        row_version -> Nullable<BigInt>,
         last_sequence -> BigInt,
-        live_conference_id -> Nullable<Uuid>,
         created_at -> Timestamptz,
         last_activity_at -> Timestamptz,
     }
@@ -21,6 +22,7 @@ diesel::table! {
         user_id -> Uuid,
         chat_id -> Uuid,
         role -> Text,
+        role_beneath -> Nullable<Text>,
         joined_at -> Timestamptz,
         read_sequence -> BigInt,
     }
@@ -84,7 +86,6 @@ diesel::table! {
         kind -> Text,
         chat_id -> Uuid,
         subject_id -> Nullable<Uuid>,
-        sequence -> Nullable<BigInt>,
         at -> Timestamptz,
     }
 }

@@ -1,14 +1,22 @@
 //! What chats, messages and conferences are and may do. No clock, no I/O.
 
 mod access;
+mod card;
+mod chat;
 mod conference;
+mod message;
 mod participant;
+mod told;
 
-pub use access::{moderation, supervision};
+pub use access::{SuperviseChats, Viewer, moderation};
+pub use card::{Card, ConferenceCard, DealStatus, MemberCard, StatusCard};
+pub use chat::{Chat, ChatKind, Deal, Member, Role, Turnover};
 pub use conference::{
     Act, Conference, ConferenceStatus, Decision, EndReason, MOST_INVITED, Media, Order, Place, Timing, rung,
 };
+pub use message::{Message, MessageKind, MessageText};
 pub use participant::{ConnectionSid, Participant, ParticipantState, Present};
+pub use told::{Told, ToldKind};
 
 ids::typed_id!(
     /// A chat.

@@ -1,0 +1,299 @@
+//! Chats as their readers see them.
+
+use std::collections::HashMap;
+
+use ::db::{Conn, Lookup};
+use ::web::{Page, Paging, SortKey};
+use auth::{CompanyId, Reach, UserId};
+use diesel::dsl::exists;
+use diesel::helper_types::{InnerJoin, IntoBoxed};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+use service::list;
+use strum::{EnumString, VariantNames};
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use super::schema::{chat, conference, member};
+use crate::domain::{
+    ChatId, ChatKind, ConferenceId, DealId, Member, Message, MessageId, PropertyObjectId, Role,
+};
+
+/// A chat as somebody sees it: a member, or a supervisor, to whom nothing is shown of what is said and done in it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ChatView {
+    pub id: ChatId,
+    pub kind: ChatKind,
+    pub deal_id: Option<DealId>,
+    pub tenant_id: Option<CompanyId>,
+    pub property_object_id: Option<PropertyObjectId>,
+    /// By when they joined.
+    #[schema(max_items = 50)]
+    pub members: Vec<Member>,
+    /// Of the newest message.
+    #[schema(minimum = 0)]
+    pub last_sequence: i64,
+    /// Members see it.
+    pub last_message: Option<Message>,
+    /// Up to here the caller has read; 0 to who is no member.
+    #[schema(minimum = 0)]
+    pub read_sequence: i64,
+    /// What the caller has not read; 0 to who is no member.
+    #[schema(minimum = 0)]
+    pub unread_count: i64,
+    /// Members see it.
+    pub live_conference_id: Option<ConferenceId>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    /// Of the newest message, or else when the chat was made.
+    #[serde(with = "time::serde::rfc3339")]
+    pub last_activity_at: OffsetDateTime,
+}
+
+/// What a list may be sorted by.
+#[derive(Clone, Copy, Debug, EnumString, VariantNames)]
+pub enum ChatSort {
+    LastActivityAt,
+    CreatedAt,
+}
+
+impl SortKey for ChatSort {
+    const DEFAULT: &'static str = "-LastActivityAt";
+}
+
+/// Which chats are asked for.
+#[derive(Debug)]
+pub struct ChatFilter {
+    pub kinds: Option<Vec<ChatKind>>,
+    pub deal_id: Option<DealId>,
+    /// Only those with messages that the caller has not read.
+    pub unread: bool,
+    /// Only those with a live conference.
+    pub live: bool,
+}
+
+#[derive(QueryableByName)]
+struct Row {
+    #[diesel(sql_type = SqlUuid)]
+    user_id: UserId,
+    #[diesel(sql_type = SqlUuid)]
+    id: ChatId,
+    #[diesel(sql_type = Text)]
+    kind: ChatKind,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    deal_id: Option<DealId>,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    tenant_id: Option<CompanyId>,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    property_object_id: Option<PropertyObjectId>,
+    #[diesel(sql_type = BigInt)]
+    last_sequence: i64,
+    #[diesel(sql_type = Timestamptz)]
+    created_at: OffsetDateTime,
+    #[diesel(sql_type = Timestamptz)]
+    last_activity_at: OffsetDateTime,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    last_message_id: Option<MessageId>,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    live_conference_id: Option<ConferenceId>,
+    #[diesel(sql_type = Array<SqlUuid>)]
+    user_ids: Vec<UserId>,
+    #[diesel(sql_type = Array<Text>)]
+    roles: Vec<Role>,
+    #[diesel(sql_type = Array<Timestamptz>)]
+    joined_at: Vec<OffsetDateTime>,
+    #[diesel(sql_type = Array<BigInt>)]
+    read_sequences: Vec<i64>,
+}
+
+impl Row {
+    fn into_view(self, messages: &HashMap<MessageId, Message>) -> ChatView {
+        let chat_id = self.id;
+        let columns = self.user_ids.into_iter().zip(self.roles).zip(self.joined_at).zip(self.read_sequences);
+        let members = columns.map(|(((user_id, role), joined_at), read_sequence)| Member {
+            chat_id,
+            user_id,
+            role,
+            role_beneath: None,
+            joined_at,
+            read_sequence,
+        });
+        let members: Vec<_> = members.collect();
+        let own = members.iter().find(|member| member.user_id == self.user_id);
+        let read_sequence = own.map(|own| own.read_sequence);
+        ChatView {
+            id: self.id,
+            kind: self.kind,
+            deal_id: self.deal_id,
+            tenant_id: self.tenant_id,
+            property_object_id: self.property_object_id,
+            last_sequence: self.last_sequence,
+            last_message: own.and(self.last_message_id).and_then(|id| messages.get(&id).cloned()),
+            read_sequence: read_sequence.unwrap_or(0),
+            unread_count: read_sequence.map_or(0, |read| self.last_sequence - read),
+            live_conference_id: own.and(self.live_conference_id),
+            created_at: self.created_at,
+            last_activity_at: self.last_activity_at,
+            members,
+        }
+    }
+}
+
+/// Each of these chats as the person beside it sees it, in this order; those that are not there are left out.
+pub async fn views(
+    mut conn: Lookup<'_>,
+    people: &[UserId],
+    chats: &[ChatId],
+) -> QueryResult<Vec<(UserId, ChatView)>> {
+    if chats.is_empty() {
+        return Ok(Vec::new());
+    }
+    // One statement, so that markers and counts fit together.
+    let rows = diesel::sql_query(
+        "select asked.user_id, chat.id, chat.kind, chat.deal_id, chat.tenant_id, chat.property_object_id, \
+             chat.last_sequence, chat.created_at, chat.last_activity_at, message.id as last_message_id, \
+             conference.id as live_conference_id, \
+             members.user_ids, members.roles, members.joined_at, members.read_sequences \
+         from unnest($1, $2) with ordinality as asked (user_id, chat_id, place) \
+         join chat on chat.id = asked.chat_id \
+         left join message on message.chat_id = chat.id and message.sequence = chat.last_sequence \
+         left join conference on conference.chat_id = chat.id and conference.status <> 'Ended' \
+         cross join lateral (\
+             select coalesce(array_agg(user_id order by joined_at, user_id), '{}') as user_ids, \
+                 coalesce(array_agg(role order by joined_at, user_id), '{}') as roles, \
+                 coalesce(array_agg(joined_at order by joined_at, user_id), '{}') as joined_at, \
+                 coalesce(array_agg(read_sequence order by joined_at, user_id), '{}') as read_sequences \
+             from member where member.chat_id = chat.id) as members \
+         order by asked.place",
+    );
+    let rows = rows.bind::<Array<SqlUuid>, _>(people).bind::<Array<SqlUuid>, _>(chats);
+    let rows: Vec<Row> = ::db::Cached(rows).load(&mut conn).await?;
+    let last: Vec<_> = rows.iter().filter_map(|row| row.last_message_id).collect();
+    let messages = super::message::of_ids(conn, &last).await?;
+    let messages = messages.into_iter().map(|message| (message.id, message)).collect();
+    Ok(rows.into_iter().map(|row| (row.user_id, row.into_view(&messages))).collect())
+}
+
+/// A chat as somebody sees it.
+pub async fn view(conn: Lookup<'_>, user: UserId, id: ChatId) -> QueryResult<Option<ChatView>> {
+    Ok(views(conn, &[user], &[id]).await?.pop().map(|(_, view)| view))
+}
+
+type OwnChats = InnerJoin<member::table, chat::table>;
+type OwnSource = diesel::dsl::InnerJoinQuerySource<member::table, chat::table>;
+
+/// One page of the chats whose member somebody is.
+pub async fn list_own(
+    conn: Lookup<'_>,
+    user: UserId,
+    filter: &ChatFilter,
+    paging: &Paging<ChatSort>,
+) -> QueryResult<Page<ChatView>> {
+    let order: list::Order<OwnSource> = match paging.sort {
+        ChatSort::LastActivityAt => list::by(paging, chat::last_activity_at),
+        ChatSort::CreatedAt => list::by(paging, chat::created_at),
+    };
+    let sorted = own(user, filter).select(chat::id).order((order, chat::id));
+    let page: Page<ChatId> = list::page(conn, paging, sorted, own(user, filter).select(chat::id)).await?;
+    shown(conn, user, page).await
+}
+
+fn own(user: UserId, filter: &ChatFilter) -> IntoBoxed<'static, OwnChats, Pg> {
+    let mut own = member::table.inner_join(chat::table).filter(member::user_id.eq(user)).into_boxed();
+    if let Some(kinds) = &filter.kinds {
+        own = own.filter(chat::kind.eq_any(kinds.clone()));
+    }
+    if let Some(deal) = filter.deal_id {
+        own = own.filter(chat::deal_id.eq(deal));
+    }
+    if filter.unread {
+        own = own.filter(chat::last_sequence.gt(member::read_sequence));
+    }
+    if filter.live {
+        own = own.filter(exists(live_conference()));
+    }
+    own
+}
+
+/// One page of the deal chats that somebody supervises.
+pub async fn list_supervised(
+    conn: Lookup<'_>,
+    user: UserId,
+    reach: Reach,
+    filter: &ChatFilter,
+    paging: &Paging<ChatSort>,
+) -> QueryResult<Page<ChatView>> {
+    let order: list::Order<chat::table> = match paging.sort {
+        ChatSort::LastActivityAt => list::by(paging, chat::last_activity_at),
+        ChatSort::CreatedAt => list::by(paging, chat::created_at),
+    };
+    let found = || supervised(user, reach, filter).select(chat::id);
+    let page: Page<ChatId> = list::page(conn, paging, found().order((order, chat::id)), found()).await?;
+    shown(conn, user, page).await
+}
+
+fn supervised(user: UserId, reach: Reach, filter: &ChatFilter) -> chat::BoxedQuery<'static, Pg> {
+    // As a literal: the indexes are of deal chats alone.
+    let mut found = chat::table.filter(diesel::dsl::sql::<diesel::sql_types::Bool>("chat.kind = 'Deal'")).into_boxed();
+    if let Reach::Company(tenant) = reach {
+        found = found.filter(chat::tenant_id.eq(tenant));
+    }
+    if let Some(kinds) = &filter.kinds {
+        found = found.filter(chat::kind.eq_any(kinds.clone()));
+    }
+    if let Some(deal) = filter.deal_id {
+        found = found.filter(chat::deal_id.eq(deal));
+    }
+    // What only members are shown cannot be found by others either.
+    let own = member::table.filter(member::chat_id.eq(chat::id)).filter(member::user_id.eq(user));
+    if filter.unread {
+        found = found.filter(exists(own.filter(member::read_sequence.lt(chat::last_sequence))));
+    }
+    if filter.live {
+        found = found.filter(exists(own)).filter(exists(live_conference()));
+    }
+    found
+}
+
+#[diesel::dsl::auto_type(no_type_alias)]
+fn live_conference() -> _ {
+    let of_chat = conference::table.filter(conference::chat_id.eq(chat::id));
+    // As a literal: the index is of live ones alone.
+    let is_live: diesel::expression::SqlLiteral<diesel::sql_types::Bool> =
+        diesel::dsl::sql("conference.status <> 'Ended'");
+    of_chat.filter(is_live)
+}
+
+async fn shown(conn: Lookup<'_>, user: UserId, page: Page<ChatId>) -> QueryResult<Page<ChatView>> {
+    let Page { items, page, page_size, total_count } = page;
+    let views = views(conn, &vec![user; items.len()], &items).await?;
+    Ok(Page { items: views.into_iter().map(|(_, view)| view).collect(), page, page_size, total_count })
+}
+
+/// What somebody has not read.
+#[derive(Debug, QueryableByName, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Unread {
+    /// Chats with such messages.
+    #[diesel(sql_type = BigInt)]
+    #[schema(minimum = 0)]
+    pub chats_count: i64,
+    #[diesel(sql_type = BigInt)]
+    #[schema(minimum = 0)]
+    pub messages_count: i64,
+}
+
+/// What somebody has not read, in all their chats.
+pub async fn unread(conn: &mut Conn, user: UserId) -> QueryResult<Unread> {
+    let unread = diesel::sql_query(
+        "select count(*) as chats_count, \
+             coalesce(sum(chat.last_sequence - member.read_sequence), 0)::bigint as messages_count \
+         from member join chat on chat.id = member.chat_id \
+         where member.user_id = $1 and chat.last_sequence > member.read_sequence",
+    );
+    ::db::Cached(unread.bind::<SqlUuid, _>(user)).get_result(conn).await
+}

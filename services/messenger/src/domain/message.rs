@@ -1,0 +1,156 @@
+//! A message.
+
+use std::time::Duration;
+
+use ::db::Json;
+use auth::UserId;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::ObjectBuilder;
+use values::{Checked, Invalid, Private, Rule, Text};
+
+use super::{Card, ChatId, ClientMessageId, MessageId};
+use crate::db::schema::message;
+use crate::error::{Error, FORBIDDEN, MESSAGE_DELETED, MESSAGE_LOCKED};
+
+/// What somebody writes, as it was sent.
+pub type MessageText = Checked<Written>;
+
+/// 1 to 4,000 characters, not white space alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Written {}
+
+type Bounded = Text<1, 4000>;
+
+impl Rule for Written {
+    fn parse(raw: &str) -> Result<String, Invalid> {
+        Bounded::parse(raw)?;
+        if raw.trim().is_empty() {
+            return Err(Invalid::new("too_short").with("min", 1));
+        }
+        Ok(raw.to_owned())
+    }
+
+    fn name() -> String {
+        "MessageText".to_owned()
+    }
+
+    fn schema(text: ObjectBuilder) -> ObjectBuilder {
+        text.min_length(Some(1)).max_length(Some(Bounded::MAX)).pattern(Some(r"\S"))
+    }
+}
+
+values::text_enum! {
+    /// Who speaks.
+    pub enum MessageKind {
+        /// Somebody, in words.
+        Text,
+        /// Nobody, by a card.
+        System,
+    }
+}
+
+/// The aggregate, which is also its row and its answer.
+#[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
+#[diesel(table_name = message, check_for_backend(Pg))]
+#[serde(rename_all = "PascalCase")]
+pub struct Message {
+    pub id: MessageId,
+    pub chat_id: ChatId,
+    /// The messages of a chat are 1, 2, 3 ….
+    #[schema(minimum = 1)]
+    pub sequence: i64,
+    pub kind: MessageKind,
+    pub sender_user_id: Option<UserId>,
+    pub client_message_id: Option<ClientMessageId>,
+    /// `null` of a System message, and once it was deleted.
+    pub text: Option<Private<MessageText>>,
+    /// Of a System message.
+    #[schema(value_type = Option<Card>)]
+    pub card: Option<Json<Card>>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub edited_at: Option<OffsetDateTime>,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub deleted_at: Option<OffsetDateTime>,
+    #[schema(minimum = 1)]
+    pub version: i64,
+}
+
+impl Message {
+    /// `false`: it says so already.
+    ///
+    /// # Errors
+    /// [`FORBIDDEN`], [`MESSAGE_DELETED`], [`MESSAGE_LOCKED`]
+    pub fn edit(
+        &mut self,
+        by: UserId,
+        text: Private<MessageText>,
+        window: Duration,
+        now: OffsetDateTime,
+    ) -> Result<bool, Error> {
+        self.refuse_others(by)?;
+        if self.deleted_at.is_some() {
+            return Err(MESSAGE_DELETED.into());
+        }
+        if self.text.as_ref() == Some(&text) {
+            return Ok(false);
+        }
+        self.refuse_late(window, now)?;
+        self.text = Some(text);
+        self.edited_at = Some(now);
+        self.version += 1;
+        Ok(true)
+    }
+
+    /// `false`: it was deleted already.
+    ///
+    /// # Errors
+    /// [`FORBIDDEN`], [`MESSAGE_LOCKED`]
+    pub fn delete(&mut self, by: UserId, window: Duration, now: OffsetDateTime) -> Result<bool, Error> {
+        self.refuse_others(by)?;
+        if self.deleted_at.is_some() {
+            return Ok(false);
+        }
+        self.refuse_late(window, now)?;
+        self.text = None;
+        self.deleted_at = Some(now);
+        self.version += 1;
+        Ok(true)
+    }
+
+    fn refuse_others(&self, by: UserId) -> Result<(), Error> {
+        if self.sender_user_id == Some(by) { Ok(()) } else { Err(FORBIDDEN.into()) }
+    }
+
+    fn refuse_late(&self, window: Duration, now: OffsetDateTime) -> Result<(), Error> {
+        if now - self.created_at < window { Ok(()) } else { Err(MESSAGE_LOCKED.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MessageText;
+
+    /// Section 2, Text: as it was sent, of 1 to 4,000 characters, not white space alone, no NUL.
+    #[test]
+    fn a_text_is_kept_as_it_was_sent() {
+        for text in [" a ", "\n\tдва\n", &"🏠".repeat(4000), "\u{200b}", "a\u{1}"] {
+            assert_eq!(MessageText::parse(text).unwrap().as_str(), text);
+        }
+        for (text, code) in [
+            ("", "too_short"),
+            (" ", "too_short"),
+            ("\u{a0}\u{2003}\r\n\t\u{3000}", "too_short"),
+            (&"🏠".repeat(4001), "too_long"),
+            (&" ".repeat(4001), "too_long"),
+            ("a\0b", "forbidden_character"),
+        ] {
+            assert_eq!(MessageText::parse(text).unwrap_err().code, code, "{text:?}");
+        }
+    }
+}
