@@ -8,6 +8,9 @@ mod token;
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use opentelemetry_http::HeaderInjector;
+
 pub use service::{CallError, Config, Service};
 
 /// A client for small documents, such as an issuer's keys: no redirects, and cut off after `timeout`.
@@ -17,4 +20,14 @@ pub use service::{CallError, Config, Service};
 #[expect(clippy::disallowed_methods, reason = "the one place where clients are made")]
 pub fn client(timeout: Duration) -> reqwest::Result<reqwest::Client> {
     reqwest::Client::builder().timeout(timeout).redirect(reqwest::redirect::Policy::none()).build()
+}
+
+/// What has a call carry the trace that it is part of.
+pub fn trace() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let context = opentelemetry::Context::current();
+    opentelemetry::global::get_text_map_propagator(|propagator| {
+        propagator.inject_context(&context, &mut HeaderInjector(&mut headers));
+    });
+    headers
 }

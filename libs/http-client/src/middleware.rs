@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use http::header::AUTHORIZATION;
 use http::{Extensions, HeaderValue, StatusCode};
-use opentelemetry_http::HeaderInjector;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use reqwest_retry::{Retryable, RetryableStrategy};
@@ -60,10 +59,7 @@ impl Try {
             http.response.status_code = tracing::field::Empty,
         );
         async {
-            let context = opentelemetry::Context::current();
-            opentelemetry::global::get_text_map_propagator(|propagator| {
-                propagator.inject_context(&context, &mut HeaderInjector(request.headers_mut()));
-            });
+            request.headers_mut().extend(crate::trace());
             let token = self.0.get().await.map_err(Error::Middleware)?;
             let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(Error::middleware)?;
             bearer.set_sensitive(true);

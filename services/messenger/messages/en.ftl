@@ -17,3 +17,5 @@ MESSENGER_PARTICIPANT_REMOVED = The person was removed from the conference
     .detail = Only its host can ask them back.
 MESSENGER_MEDIA_UNAVAILABLE = Sound and picture are not available now
     .detail = Try again in a moment.
+
+oneself = This is you

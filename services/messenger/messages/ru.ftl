@@ -17,3 +17,5 @@ MESSENGER_PARTICIPANT_REMOVED = Участник удалён из конфер�
     .detail = Вернуть его может только организатор.
 MESSENGER_MEDIA_UNAVAILABLE = Звук и видео сейчас недоступны
     .detail = Повторите немного позже.
+
+oneself = Это вы сами

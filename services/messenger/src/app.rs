@@ -1,13 +1,21 @@
 //! The service, as what it is made of.
 
+use std::time::Duration;
+
 use ::db::Db;
 use ::jobs::Jobs;
 use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use messaging::{Published, Subscription};
-use runtime::Env;
+use runtime::{Env, Phase, Process};
+use service::Role;
+use time::OffsetDateTime;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 
+use crate::clients::LiveKit;
+use crate::ops::conference::Terms;
 use crate::settings::Settings;
 use crate::{consumers, events, http, jobs};
 
@@ -29,17 +37,56 @@ impl service::Service for Service {
         Settings::read(env)
     }
 
-    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App { db, settings })
+    fn app(db: Db, mut settings: Settings) -> anyhow::Result<App> {
+        let livekit = settings.livekit.take().map(LiveKit::new).transpose()?;
+        Ok(App { db, livekit, settings })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
         jobs::add(app.into_inner(), jobs)
     }
+
+    fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
+        if let Some(every) = app.settings.media_probe.filter(|_| role.serves() && app.livekit.is_some()) {
+            process.spawn(Phase::Work, "media probe", move |ending| probe(app, every, ending));
+        }
+        Ok(())
+    }
+}
+
+/// Looks again and again whether LiveKit lives.
+async fn probe(app: Data<App>, every: Duration, ending: CancellationToken) -> anyhow::Result<()> {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while let Some(livekit) = &app.livekit {
+        let probed = async {
+            ticks.tick().await;
+            livekit.probe(every).await;
+        };
+        tokio::select! {
+            () = probed => {}
+            () = ending.cancelled() => return Ok(()),
+        }
+    }
+    Ok(())
 }
 
 /// What handlers and jobs share.
 pub struct App {
     pub db: Db,
+    /// `None`: it is not configured.
+    pub livekit: Option<LiveKit>,
     pub settings: Settings,
+}
+
+impl App {
+    /// LiveKit, where somebody who is rung now could hear anything.
+    pub fn reachable_livekit(&self) -> Option<&LiveKit> {
+        self.livekit.as_ref().filter(|livekit| livekit.is_available())
+    }
+
+    /// What a change of a conference is made under.
+    pub fn terms(&self, now: OffsetDateTime) -> Terms<'_> {
+        Terms { timing: Some(&self.settings.timing), livekit: self.reachable_livekit(), now }
+    }
 }

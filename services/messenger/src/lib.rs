@@ -1,6 +1,7 @@
 //! Messenger: chats of deals and of two, and conferences that ring.
 
 mod app;
+mod clients;
 mod consumers;
 mod db;
 mod domain;

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use runtime::Env;
 
+use crate::clients::livekit;
+use crate::domain::Timing;
+
 pub struct Settings {
-    /// How long a conference, and an invitation to one, rings.
-    pub ring: Duration,
-    /// How long an Active conference may be empty.
-    pub empty: Duration,
-    /// How long a conference may be Active.
-    pub longest: Duration,
+    pub timing: Timing,
+    /// `None`: there is no sound and no picture, so nobody is rung.
+    pub livekit: Option<livekit::Config>,
+    /// How often LiveKit is asked whether it lives; `None`: never.
+    pub media_probe: Option<Duration>,
     /// How long a message may be edited and deleted.
     pub edit_window: Duration,
     pub stream: StreamSettings,
@@ -51,6 +53,19 @@ impl Settings {
             retention: retention?,
             longest: stream_longest?,
         };
-        Some(Self { ring: ring?, empty: empty?, longest: longest?, edit_window: edit_window?, stream })
+        let livekit = livekit::Config::read(env);
+        let media_probe = env.or(
+            "MESSENGER_MEDIA_PROBE_SECONDS",
+            10,
+            "how often LiveKit is asked whether it lives, in seconds; 0: never",
+        );
+        let timing = Timing { ring: ring?, empty: empty?, max: longest? };
+        Some(Self {
+            timing,
+            livekit: livekit?,
+            media_probe: Some(media_probe?).filter(|probe| *probe > 0).map(Duration::from_secs),
+            edit_window: edit_window?,
+            stream,
+        })
     }
 }

@@ -238,7 +238,8 @@ pub async fn list_supervised(
 
 fn supervised(user: UserId, reach: Reach, filter: &ChatFilter) -> chat::BoxedQuery<'static, Pg> {
     // As a literal: the indexes are of deal chats alone.
-    let mut found = chat::table.filter(diesel::dsl::sql::<diesel::sql_types::Bool>("chat.kind = 'Deal'")).into_boxed();
+    let mut found =
+        chat::table.filter(diesel::dsl::sql::<diesel::sql_types::Bool>("chat.kind = 'Deal'")).into_boxed();
     if let Reach::Company(tenant) = reach {
         found = found.filter(chat::tenant_id.eq(tenant));
     }

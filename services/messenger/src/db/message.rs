@@ -81,12 +81,7 @@ pub async fn save(tx: &mut Tx, changed: &Message) -> Result<(), ::db::Error> {
 }
 
 /// So many messages of a chat.
-pub async fn list(
-    mut conn: Lookup<'_>,
-    chat: ChatId,
-    part: Part,
-    limit: i64,
-) -> QueryResult<Vec<Message>> {
+pub async fn list(mut conn: Lookup<'_>, chat: ChatId, part: Part, limit: i64) -> QueryResult<Vec<Message>> {
     let of_chat = message::table.filter(message::chat_id.eq(chat)).select(Message::as_select());
     match part {
         Part::Before(sequence) => {

@@ -2,7 +2,9 @@
 
 pub mod chat;
 pub mod chat_view;
+pub mod conference;
 pub mod member;
 pub mod message;
 pub mod schema;
 pub mod stream;
+pub mod webhook;

@@ -121,7 +121,8 @@ pub async fn after(
              order by stream_event.event limit $3) as told \
          order by told.user_id, told.event",
     );
-    let after = after.bind::<Array<SqlUuid>, _>(people).bind::<Array<BigInt>, _>(events).bind::<BigInt, _>(limit);
+    let after =
+        after.bind::<Array<SqlUuid>, _>(people).bind::<Array<BigInt>, _>(events).bind::<BigInt, _>(limit);
     Cached(after).load(&mut conn).await
 }
 

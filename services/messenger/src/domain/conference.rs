@@ -139,8 +139,8 @@ pub enum Act<'a> {
         present: &'a [Present],
         at: OffsetDateTime,
     },
-    /// A deadline has passed.
-    Expire,
+    /// A deadline has passed, it may be.
+    Expire(&'a Timing),
 }
 
 /// What LiveKit has to be told.
@@ -294,7 +294,7 @@ impl Conference {
     /// # Errors
     /// [`PARTICIPANT_REMOVED`], [`CONFERENCE_ENDED`], [`PARTICIPANT_NOT_FOUND`], [`CONFERENCE_FULL`], [`FORBIDDEN`] where the
     /// host is to be removed.
-    pub fn decide(&self, act: Act<'_>, now: OffsetDateTime, timing: &Timing) -> Result<Decision, Code> {
+    pub fn decide(&self, act: Act<'_>, now: OffsetDateTime) -> Result<Decision, Code> {
         let mut next = Decision { conference: self.clone(), invited: Vec::new(), orders: Vec::new() };
         match act {
             Act::Invite { by, users, members } => next.invite(by, users, members, now)?,
@@ -326,7 +326,7 @@ impl Conference {
             }
             Act::Compare { present, at } if self.is_live() => next.compare(present, at, now),
             Act::Compare { .. } => {}
-            Act::Expire => next.expire(now, timing),
+            Act::Expire(timing) => next.expire(now, timing),
         }
         next.settle(now);
         if next.conference.is_another_card(self) {

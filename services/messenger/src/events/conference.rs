@@ -8,21 +8,37 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::CONFERENCE;
-use crate::domain::{ChatId, ConferenceId, DealId, EndReason, Media};
+use crate::domain::{ChatId, Conference, ConferenceId, DealId, EndReason, Media, ParticipantState};
 
 /// Somebody calls the others of a deal's chat.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConferenceStarted {
-    pub conference_id: ConferenceId,
-    pub chat_id: ChatId,
-    pub deal_id: DealId,
-    pub tenant_id: CompanyId,
-    pub media: Media,
-    pub started_by_user_id: UserId,
-    pub invited_user_ids: Vec<UserId>,
+    conference_id: ConferenceId,
+    chat_id: ChatId,
+    deal_id: DealId,
+    tenant_id: CompanyId,
+    media: Media,
+    started_by_user_id: UserId,
+    invited_user_ids: Vec<UserId>,
     #[serde(with = "time::serde::rfc3339")]
-    pub created_at: OffsetDateTime,
+    created_at: OffsetDateTime,
+}
+
+impl ConferenceStarted {
+    /// Of one that has just begun.
+    pub fn of(conference: &Conference) -> Self {
+        Self {
+            conference_id: conference.id,
+            chat_id: conference.chat_id,
+            deal_id: conference.deal_id,
+            tenant_id: conference.tenant_id,
+            media: conference.media,
+            started_by_user_id: conference.started_by_user_id,
+            invited_user_ids: conference.users(ParticipantState::Invited),
+            created_at: conference.created_at,
+        }
+    }
 }
 
 impl Event for ConferenceStarted {
@@ -39,15 +55,30 @@ impl Event for ConferenceStarted {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConferenceInvited {
-    pub conference_id: ConferenceId,
-    pub chat_id: ChatId,
-    pub deal_id: DealId,
-    pub tenant_id: CompanyId,
-    pub media: Media,
-    pub invited_user_ids: Vec<UserId>,
-    pub by_user_id: UserId,
+    conference_id: ConferenceId,
+    chat_id: ChatId,
+    deal_id: DealId,
+    tenant_id: CompanyId,
+    media: Media,
+    invited_user_ids: Vec<UserId>,
+    by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
-    pub at: OffsetDateTime,
+    at: OffsetDateTime,
+}
+
+impl ConferenceInvited {
+    pub fn of(conference: &Conference, invited: Vec<UserId>, by: UserId, at: OffsetDateTime) -> Self {
+        Self {
+            conference_id: conference.id,
+            chat_id: conference.chat_id,
+            deal_id: conference.deal_id,
+            tenant_id: conference.tenant_id,
+            media: conference.media,
+            invited_user_ids: invited,
+            by_user_id: by,
+            at,
+        }
+    }
 }
 
 impl Event for ConferenceInvited {
@@ -64,18 +95,35 @@ impl Event for ConferenceInvited {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConferenceEnded {
-    pub conference_id: ConferenceId,
-    pub chat_id: ChatId,
-    pub deal_id: DealId,
-    pub tenant_id: CompanyId,
+    conference_id: ConferenceId,
+    chat_id: ChatId,
+    deal_id: DealId,
+    tenant_id: CompanyId,
     pub end_reason: EndReason,
     /// When the first was there beside the host.
     #[serde(with = "time::serde::rfc3339::option")]
-    pub started_at: Option<OffsetDateTime>,
+    started_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
-    pub ended_at: OffsetDateTime,
+    ended_at: OffsetDateTime,
     /// Who was there at any time, the host first.
-    pub participant_user_ids: Vec<UserId>,
+    participant_user_ids: Vec<UserId>,
+}
+
+impl ConferenceEnded {
+    /// `None` of one that has not.
+    pub fn of(conference: &Conference) -> Option<Self> {
+        let (end_reason, ended_at) = conference.end_reason.zip(conference.ended_at)?;
+        Some(Self {
+            conference_id: conference.id,
+            chat_id: conference.chat_id,
+            deal_id: conference.deal_id,
+            tenant_id: conference.tenant_id,
+            end_reason,
+            started_at: conference.active_at,
+            ended_at,
+            participant_user_ids: conference.attendees(),
+        })
+    }
 }
 
 impl Event for ConferenceEnded {

@@ -117,8 +117,7 @@ pub async fn send_message(
     Json(SendMessage { text, client_message_id }): Json<SendMessage>,
 ) -> Result<HttpResponse, Error> {
     let (sender, repeated, now) = (actor.user_id, client_message_id.map(|id| id.0), clock::now());
-    let send =
-        async |tx: &mut _| ops::message::send_message(tx, sender, *id, text, repeated, now).await;
+    let send = async |tx: &mut _| ops::message::send_message(tx, sender, *id, text, repeated, now).await;
     let (message, is_new) = app.db.tx(send).await?;
     let mut answer = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
     Ok(answer.json(message))
@@ -148,8 +147,7 @@ pub async fn edit_message(
 ) -> Result<impl Responder, Error> {
     let ((chat, id), by, now) = (ids.into_inner(), actor.user_id, clock::now());
     let window = app.settings.edit_window;
-    let edit =
-        async |tx: &mut _| ops::message::edit_message(tx, by, chat, id, text, window, now).await;
+    let edit = async |tx: &mut _| ops::message::edit_message(tx, by, chat, id, text, window, now).await;
     Ok(web::Json(app.db.tx(edit).await?))
 }
 

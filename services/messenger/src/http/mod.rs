@@ -1,8 +1,10 @@
 //! The HTTP edge: the routes of the public port.
 
 mod chat;
+mod conference;
 mod member;
 mod message;
+mod webhook;
 
 use ::web::{Callers, EMPTY_ID, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
@@ -10,8 +12,9 @@ use utoipa_actix_web::scope;
 use values::Code;
 
 use crate::error::{
-    CHAT_FULL, CHAT_NOT_DEAL, CHAT_NOT_FOUND, FORBIDDEN, MEMBER_OF_DEAL, MESSAGE_DELETED, MESSAGE_LOCKED,
-    MESSAGE_NOT_FOUND, PARTICIPANT_NOT_FOUND,
+    CHAT_FULL, CHAT_NOT_DEAL, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_ENDED, CONFERENCE_FULL,
+    CONFERENCE_NOT_FOUND, FORBIDDEN, MEDIA_UNAVAILABLE, MEMBER_OF_DEAL, MESSAGE_DELETED, MESSAGE_LOCKED,
+    MESSAGE_NOT_FOUND, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED, UNAUTHORIZED,
 };
 
 /// What members of chats do, and what LiveKit tells.
@@ -34,7 +37,12 @@ const MEMBERS: [Code; 4] = [EMPTY_ID, CHAT_NOT_FOUND, FORBIDDEN, CHAT_NOT_DEAL];
 /// What whoever changes a message may meet.
 const OWN_MESSAGE: [Code; 4] = [CHAT_NOT_FOUND, MESSAGE_NOT_FOUND, FORBIDDEN, MESSAGE_LOCKED];
 
+/// What whoever does something in a conference may meet.
+const IN_CONFERENCE: [Code; 2] = [CONFERENCE_NOT_FOUND, FORBIDDEN];
+
 fn public(routes: &mut Routes<'_>) {
+    // Whoever signs what they send is neither a guest nor a person.
+    routes.service(webhook::hear_livekit.refuses([UNAUTHORIZED]));
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
@@ -48,6 +56,37 @@ fn public(routes: &mut Routes<'_>) {
             .service(message::list_messages.refuses([CHAT_NOT_FOUND]))
             .service(message::send_message.refuses([CHAT_NOT_FOUND]))
             .service(message::edit_message.refuses(OWN_MESSAGE).refuses([MESSAGE_DELETED]))
-            .service(message::delete_message.refuses(OWN_MESSAGE)),
+            .service(message::delete_message.refuses(OWN_MESSAGE))
+            .service(conference::start_conference.refuses([
+                CHAT_NOT_FOUND,
+                CHAT_NOT_DEAL,
+                PARTICIPANT_NOT_FOUND,
+                CONFERENCE_ALREADY_ACTIVE,
+                MEDIA_UNAVAILABLE,
+            ]))
+            .service(conference::list_conferences.refuses([CHAT_NOT_FOUND]))
+            .service(conference::get_conference.refuses([CONFERENCE_NOT_FOUND]))
+            .service(conference::invite_to_conference.refuses(IN_CONFERENCE).refuses([
+                PARTICIPANT_REMOVED,
+                CONFERENCE_ENDED,
+                PARTICIPANT_NOT_FOUND,
+                CONFERENCE_FULL,
+            ]))
+            .service(conference::join_conference.refuses(IN_CONFERENCE).refuses([
+                PARTICIPANT_REMOVED,
+                CONFERENCE_ENDED,
+                CONFERENCE_FULL,
+                MEDIA_UNAVAILABLE,
+            ]))
+            .service(conference::refresh_media_token.refuses(IN_CONFERENCE).refuses([
+                PARTICIPANT_REMOVED,
+                CONFERENCE_ENDED,
+                PARTICIPANT_NOT_FOUND,
+                MEDIA_UNAVAILABLE,
+            ]))
+            .service(conference::leave_conference.refuses(IN_CONFERENCE).refuses([PARTICIPANT_NOT_FOUND]))
+            .service(conference::decline_conference.refuses(IN_CONFERENCE).refuses([PARTICIPANT_NOT_FOUND]))
+            .service(conference::remove_participant.refuses(IN_CONFERENCE).refuses([PARTICIPANT_NOT_FOUND]))
+            .service(conference::end_conference.refuses(IN_CONFERENCE)),
     );
 }

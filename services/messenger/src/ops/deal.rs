@@ -91,11 +91,14 @@ pub async fn follow(tx: &mut Tx, change: &DealChange, now: OffsetDateTime) -> Re
 
 /// Each version once, above this one.
 fn newer_than(version: i64, changes: &[DealChange]) -> impl Iterator<Item = &DealChange> {
-    changes.iter().scan(version, |newest, change| {
-        let is_newer = change.row_version > *newest;
-        *newest = change.row_version.max(*newest);
-        Some(is_newer.then_some(change))
-    }).flatten()
+    changes
+        .iter()
+        .scan(version, |newest, change| {
+            let is_newer = change.row_version > *newest;
+            *newest = change.row_version.max(*newest);
+            Some(is_newer.then_some(change))
+        })
+        .flatten()
 }
 
 async fn post_status(

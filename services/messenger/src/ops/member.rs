@@ -4,6 +4,7 @@ use ::db::Tx;
 use auth::UserId;
 use time::OffsetDateTime;
 
+use super::conference::member_gone;
 use super::message::post_card;
 use super::stream::{take_turn, tell};
 use crate::db;
@@ -91,7 +92,8 @@ pub async fn dismiss(
     db::stream::append(tx, &[user], chat.id, Told::ChatRemoved, now).await?;
     tell(tx, chat, Told::Chat, now).await?;
     let card = Card::MemberRemoved(MemberCard { user_id: user, by_user_id: by });
-    post_card(tx, chat, card, by.as_slice(), now).await
+    post_card(tx, chat, card, by.as_slice(), now).await?;
+    member_gone(tx, chat, user, by, now).await
 }
 
 /// A chat that somebody may look at, locked.
@@ -99,8 +101,7 @@ pub async fn dismiss(
 /// # Errors
 /// [`CHAT_NOT_FOUND`]
 async fn lock_seen(tx: &mut Tx, viewer: &Viewer, id: ChatId) -> Result<Chat, Error> {
-    let is_seen =
-        |chat: &Chat| chat.member(viewer.user_id).is_some() || viewer.supervises(chat.tenant_id);
+    let is_seen = |chat: &Chat| chat.member(viewer.user_id).is_some() || viewer.supervises(chat.tenant_id);
     Ok(db::chat::lock(tx, id).await?.filter(is_seen).ok_or(CHAT_NOT_FOUND)?)
 }
 

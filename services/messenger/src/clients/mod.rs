@@ -1,0 +1,5 @@
+//! Others, as this service sees them.
+
+pub mod livekit;
+
+pub use livekit::{LiveKit, MediaAccess, SignedSha256, present};
