@@ -2,7 +2,7 @@
 
 use db::{Cached, Tx};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, SmallInt, Text};
+use diesel::sql_types::{BigInt, SmallInt, Text, Timestamptz};
 use diesel_async::RunQueryDsl;
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -97,6 +97,26 @@ impl Thing {
             diesel::delete(of_this).returning(Kept::as_returning()).load(tx.conn()).await?;
         kept.sort_by_key(|kept| (kept.version, kept.id));
         Ok(kept.into_iter().map(Kept::into_message).collect())
+    }
+
+    /// Forgets what `consumer` has kept since before `since`, so many at most; how many those were.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn forget(
+        tx: &mut Tx,
+        consumer: &str,
+        since: OffsetDateTime,
+        limit: i64,
+    ) -> Result<usize, db::Error> {
+        let forget = diesel::sql_query(
+            "delete from thing_waiting where id in (\
+                 select id from thing_waiting where consumer = $1 and kept_at < $2 order by kept_at limit $3)",
+        )
+        .bind::<Text, _>(consumer)
+        .bind::<Timestamptz, _>(since)
+        .bind::<BigInt, _>(limit);
+        Ok(Cached(forget).execute(tx.conn()).await?)
     }
 }
 
