@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clients::LiveKit;
 use crate::ops::conference::Terms;
 use crate::settings::Settings;
+use crate::stream::{self, Hub};
 use crate::{consumers, events, http, jobs};
 
 /// Chats of deals and of two, and conferences that ring.
@@ -39,7 +40,7 @@ impl service::Service for Service {
 
     fn app(db: Db, mut settings: Settings) -> anyhow::Result<App> {
         let livekit = settings.livekit.take().map(LiveKit::new).transpose()?;
-        Ok(App { db, livekit, settings })
+        Ok(App { db, livekit, settings, streams: Hub::default() })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
@@ -47,6 +48,9 @@ impl service::Service for Service {
     }
 
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
+        if role.serves() {
+            process.spawn(Phase::Work, "streams", |ending| stream::watch(app.clone(), ending));
+        }
         if let Some(every) = app.settings.media_probe.filter(|_| role.serves() && app.livekit.is_some()) {
             process.spawn(Phase::Work, "media probe", move |ending| probe(app, every, ending));
         }
@@ -77,6 +81,7 @@ pub struct App {
     /// `None`: it is not configured.
     pub livekit: Option<LiveKit>,
     pub settings: Settings,
+    pub streams: Hub,
 }
 
 impl App {

@@ -11,5 +11,6 @@ mod http;
 mod jobs;
 mod ops;
 mod settings;
+mod stream;
 
 pub use app::Service;

@@ -4,6 +4,7 @@ mod chat;
 mod conference;
 mod member;
 mod message;
+mod stream;
 mod webhook;
 
 use ::web::{Callers, EMPTY_ID, Listener, Refuses, Routes};
@@ -57,6 +58,7 @@ fn public(routes: &mut Routes<'_>) {
             .service(message::send_message.refuses([CHAT_NOT_FOUND]))
             .service(message::edit_message.refuses(OWN_MESSAGE).refuses([MESSAGE_DELETED]))
             .service(message::delete_message.refuses(OWN_MESSAGE))
+            .service(stream::open_stream)
             .service(conference::start_conference.refuses([
                 CHAT_NOT_FOUND,
                 CHAT_NOT_DEAL,

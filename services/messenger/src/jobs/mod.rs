@@ -2,6 +2,7 @@
 
 mod conference_deadline;
 mod media;
+mod retention;
 
 use std::sync::Arc;
 
@@ -10,5 +11,6 @@ use ::jobs::Jobs;
 use crate::app::App;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    media::add(app.clone(), conference_deadline::add(app, jobs))
+    let jobs = conference_deadline::add(app.clone(), media::add(app.clone(), jobs));
+    retention::add(app, jobs)
 }
