@@ -59,13 +59,16 @@ impl Contract {
         Ok(Self { document: yaml_serde::from_str(yaml)?, validators: Mutex::default() })
     }
 
-    /// Leaves what is behind the port of these callers.
+    /// Leaves what is behind the port of these callers, and what signed callers send to that of people.
     fn keep_operations_of(&mut self, callers: &str) {
         let paths = self.document["paths"].as_object_mut().into_iter().flatten();
         for (_, item) in paths {
             let security = |operation: &Value| operation["security"].as_array().cloned().unwrap_or_default();
-            let is_theirs =
-                |operation: &Value| security(operation).iter().any(|one| one.get(callers).is_some());
+            let is_theirs = |operation: &Value| {
+                security(operation).iter().any(|one| {
+                    one.get(callers).is_some() || callers == "person" && one.get("signature").is_some()
+                })
+            };
             item.as_object_mut()
                 .into_iter()
                 .for_each(|item| item.retain(|_, operation| is_theirs(operation)));

@@ -18,6 +18,7 @@ pub mod forged;
 pub mod history;
 pub mod issuer;
 pub mod kafka;
+pub mod livekit;
 mod own;
 pub mod page;
 pub mod postgres;

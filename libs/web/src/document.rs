@@ -12,7 +12,9 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{AllOfBuilder, Components, ObjectBuilder, Schema, Type};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
     ContactBuilder, Content, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Paths,
@@ -29,6 +31,9 @@ use crate::{Area, Callers, FieldError, Listener, Problem, ProblemBody};
 const VERSION: &str = "1.0.0";
 
 const PROBLEM: &str = "application/problem+json";
+
+/// What an operation names whose callers sign what they send (`security(("signature" = []))`), instead of showing a token.
+const SIGNED: &str = "signature";
 
 /// In examples.
 const ID: &str = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
@@ -47,6 +52,9 @@ pub fn describe(area: &Area, listeners: &[Listener]) -> OpenApi {
         components.add_security_scheme(scheme(listener.callers), token(listener.callers));
         for (path, item) in &mut declared.paths.paths {
             for (_, operation) in operations(item) {
+                if is_signed(operation) {
+                    components.add_security_scheme(SIGNED, signature());
+                }
                 complete(operation, path, listener.callers, area, &mut components);
             }
         }
@@ -114,6 +122,16 @@ fn token(callers: Callers) -> SecurityScheme {
     SecurityScheme::Http(http.description(Some(about)).build())
 }
 
+fn signature() -> SecurityScheme {
+    let about = "A JWT over the body's SHA-256, signed by a secret that the caller shares.";
+    SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("Authorization", about)))
+}
+
+fn is_signed(operation: &Operation) -> bool {
+    let signed = SecurityRequirement::new(SIGNED, [""; 0]);
+    operation.security.iter().flatten().any(|one| *one == signed)
+}
+
 /// Adds who may call, and every refusal.
 fn complete(
     operation: &mut Operation,
@@ -123,7 +141,9 @@ fn complete(
     components: &mut Components,
 ) {
     // An operation that lets guests in has said so, by an empty requirement.
-    operation.security.get_or_insert_default().push(SecurityRequirement::new(scheme(callers), [""; 0]));
+    if !is_signed(operation) {
+        operation.security.get_or_insert_default().push(SecurityRequirement::new(scheme(callers), [""; 0]));
+    }
     let mut by_status: BTreeMap<u16, Vec<Refusal>> = BTreeMap::new();
     let own = refusal::take(&mut operation.extensions);
     for refusal in own.into_iter().chain(implied(operation, callers)) {

@@ -3,7 +3,7 @@
 use values::Code;
 
 pub use service::Error;
-pub use web::{FORBIDDEN, UNAUTHORIZED};
+pub use web::FORBIDDEN;
 
 pub const CHAT_NOT_FOUND: Code = Code::new(404, "MESSENGER_CHAT_NOT_FOUND");
 pub const CHAT_NOT_DEAL: Code = Code::new(422, "MESSENGER_CHAT_NOT_DEAL");

@@ -4,6 +4,7 @@ mod access;
 mod card;
 mod chat;
 mod conference;
+mod decision;
 mod message;
 mod participant;
 mod told;
@@ -11,9 +12,8 @@ mod told;
 pub use access::{SuperviseChats, Viewer, moderation};
 pub use card::{Card, ConferenceCard, DealStatus, MemberCard, StatusCard};
 pub use chat::{Chat, ChatKind, Deal, Member, Role, Turnover};
-pub use conference::{
-    Act, Conference, ConferenceStatus, Decision, EndReason, MOST_INVITED, Media, Order, Place, Timing, rung,
-};
+pub use conference::{Conference, ConferenceStatus, EndReason, MOST_INVITED, Media, Place, Timing, rung};
+pub use decision::{Act, Order};
 pub use message::{Message, MessageKind, MessageText};
 pub use participant::{ConnectionSid, Participant, ParticipantState, Present};
 pub use told::{Told, ToldKind};

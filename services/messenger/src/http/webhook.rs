@@ -38,7 +38,7 @@ impl FromRequest for LiveKitCaller {
 ///
 /// A webhook as LiveKit signs it, in whatever content type. Whatever does not concern a conference is as good.
 #[utoipa::path(
-    tag = "Webhooks", security(()), request_body(content = Value, description = "At most 64 KiB."),
+    tag = "Webhooks", security(("signature" = [])), request_body(content = Value, description = "At most 64 KiB."),
     responses((status = 200, description = "Heard"))
 )]
 #[post("/api/messenger/webhooks/livekit")]
