@@ -19,3 +19,4 @@ MESSENGER_MEDIA_UNAVAILABLE = Sound and picture are not available now
     .detail = Try again in a moment.
 
 oneself = This is you
+not_together = This cannot be asked for together with the other

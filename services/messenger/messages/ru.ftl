@@ -19,3 +19,4 @@ MESSENGER_MEDIA_UNAVAILABLE = Звук и видео сейчас недосту
     .detail = Повторите немного позже.
 
 oneself = Это вы сами
+not_together = Это нельзя запросить вместе с другим

@@ -9,7 +9,7 @@ use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
 use super::schema::{chat, member};
-use crate::domain::{Chat, ChatId, ChatKind, DealId, Member, PropertyObjectId};
+use crate::domain::{Chat, ChatId, ChatKind, DealId, PropertyObjectId};
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = chat, check_for_backend(Pg))]

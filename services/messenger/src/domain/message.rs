@@ -18,6 +18,8 @@ use crate::error::{Error, FORBIDDEN, MESSAGE_DELETED, MESSAGE_LOCKED};
 
 /// What somebody writes, as it was sent.
 pub type MessageText = Checked<Written>;
+/// The same for everybody whom it is not for.
+pub type PrivateText = Private<MessageText>;
 
 /// 1 to 4,000 characters, not white space alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +69,7 @@ pub struct Message {
     pub sender_user_id: Option<UserId>,
     pub client_message_id: Option<ClientMessageId>,
     /// `null` of a System message, and once it was deleted.
-    pub text: Option<Private<MessageText>>,
+    pub text: Option<PrivateText>,
     /// Of a System message.
     #[schema(value_type = Option<Card>)]
     pub card: Option<Json<Card>>,
@@ -89,7 +91,7 @@ impl Message {
     pub fn edit(
         &mut self,
         by: UserId,
-        text: Private<MessageText>,
+        text: PrivateText,
         window: Duration,
         now: OffsetDateTime,
     ) -> Result<bool, Error> {

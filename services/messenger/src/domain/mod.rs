@@ -14,7 +14,7 @@ pub use card::{Card, ConferenceCard, DealStatus, MemberCard, StatusCard};
 pub use chat::{Chat, ChatKind, Deal, Member, Role, Turnover};
 pub use conference::{Conference, ConferenceStatus, EndReason, MOST_INVITED, Media, Place, Timing, rung};
 pub use decision::{Act, Order};
-pub use message::{Message, MessageKind, MessageText};
+pub use message::{Message, MessageKind, PrivateText};
 pub use participant::{ConnectionSid, Participant, ParticipantState, Present};
 pub use told::{Told, ToldKind};
 

@@ -6,12 +6,16 @@ use super::{ConferenceId, MessageId};
 
 values::text_enum! {
     /// The events of a stream, by the names that they have in it.
-    #[strum(serialize_all = "kebab-case")]
     pub enum ToldKind {
+        #[strum(serialize = "chat")]
         Chat,
+        #[strum(serialize = "chat-removed")]
         ChatRemoved,
+        #[strum(serialize = "message")]
         Message,
+        #[strum(serialize = "read")]
         Read,
+        #[strum(serialize = "conference")]
         Conference,
     }
 }

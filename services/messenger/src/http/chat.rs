@@ -77,11 +77,14 @@ pub async fn count_unread(app: Data<App>, actor: Actor) -> Result<impl Responder
     Ok(web::Json(db::chat_view::unread(&mut *app.db.conn().await?, actor.user_id).await?))
 }
 
+/// Of a person, as a request names them.
+type PersonReference = Reference<UserId>;
+
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct OpenChat {
     /// With whom.
-    user_id: Reference<UserId>,
+    user_id: PersonReference,
 }
 
 /// Open the chat with another person.

@@ -8,18 +8,19 @@ use ids::Reference;
 use runtime::clock;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use values::{Invalid, Private, Whole};
+use values::{Invalid, Whole};
 
 use crate::app::App;
 use crate::db;
 use crate::db::message::Part;
-use crate::domain::{ChatId, ClientMessageId, Message, MessageId, MessageText};
+use crate::domain::{ChatId, ClientMessageId, Message, MessageId, PrivateText};
 use crate::error::{CHAT_NOT_FOUND, Error};
 use crate::ops;
 
 /// Up to this many messages at once.
 type PageSize = Whole<1, 100>;
 type Sequence = Whole<0, { i64::MAX }>;
+type ClientMessageReference = Reference<ClientMessageId>;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
@@ -92,10 +93,9 @@ pub async fn list_messages(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SendMessage {
-    #[schema(inline)]
-    text: Private<MessageText>,
+    text: PrivateText,
     /// A repeat with the same one sends nothing, and is answered with what was sent.
-    client_message_id: Option<Reference<ClientMessageId>>,
+    client_message_id: Option<ClientMessageReference>,
 }
 
 /// Send a message.
@@ -126,8 +126,7 @@ pub async fn send_message(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct EditMessage {
-    #[schema(inline)]
-    text: Private<MessageText>,
+    text: PrivateText,
 }
 
 /// Edit what I wrote.

@@ -6,12 +6,11 @@ use ::db::{Json, Tx};
 use auth::UserId;
 use messaging::outbox;
 use time::OffsetDateTime;
-use values::Private;
 
 use super::stream::tell;
 use crate::db;
 use crate::domain::{
-    Card, Chat, ChatId, ClientMessageId, Message, MessageId, MessageKind, MessageText, Told,
+    Card, Chat, ChatId, ClientMessageId, Message, MessageId, MessageKind, PrivateText, Told,
 };
 use crate::error::{CHAT_NOT_FOUND, Error, MESSAGE_NOT_FOUND};
 use crate::events::MessageSent;
@@ -24,7 +23,7 @@ pub async fn send_message(
     tx: &mut Tx,
     sender: UserId,
     chat: ChatId,
-    text: Private<MessageText>,
+    text: PrivateText,
     client_message_id: Option<ClientMessageId>,
     now: OffsetDateTime,
 ) -> Result<(Message, bool), Error> {
@@ -62,7 +61,7 @@ pub async fn edit_message(
     by: UserId,
     chat: ChatId,
     id: MessageId,
-    text: Private<MessageText>,
+    text: PrivateText,
     window: Duration,
     now: OffsetDateTime,
 ) -> Result<Message, Error> {

@@ -89,7 +89,8 @@ impl Shown {
         // At last: who is still in a chat now may see all that was read until now.
         let readers = of(ToldKind::Read).filter_map(|told| told.subject_id).map(UserId::from);
         let users = distinct(references.iter().map(|told| told.user_id).chain(readers));
-        let read = db::stream::readers(conn, &users, &distinct(references.iter().map(|told| told.chat_id)));
+        let chats_told = distinct(references.iter().map(|told| told.chat_id));
+        let read = db::stream::readers(conn, &users, &chats_told).await?;
         let messages = messages.iter().filter_map(|message| Some((message.id, write(message)?)));
         let conferences = conferences.iter().filter_map(|card| Some((card.id, write(card)?)));
         let chats = chats.iter().filter_map(|(user, view)| Some(((*user, view.id), write(view)?)));
@@ -97,7 +98,7 @@ impl Shown {
             messages: messages.collect(),
             conferences: conferences.collect(),
             chats: chats.collect(),
-            read: read.await?.into_iter().map(|(user, chat, read)| ((user, chat), read)).collect(),
+            read: read.into_iter().map(|(user, chat, read)| ((user, chat), read)).collect(),
         })
     }
 
