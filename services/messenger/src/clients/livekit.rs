@@ -64,7 +64,6 @@ pub struct MediaAccess {
     /// For LiveKit, until `ExpiresAt`.
     token: String,
     /// Where LiveKit is.
-    #[schema(format = Uri)]
     url: String,
     room: ConferenceId,
     #[serde(with = "time::serde::rfc3339")]

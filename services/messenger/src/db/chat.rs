@@ -26,16 +26,6 @@ struct Row {
     last_activity_at: OffsetDateTime,
 }
 
-/// Where somebody stands to a chat.
-#[derive(Clone, Copy, Debug, Queryable)]
-pub struct Standing {
-    pub kind: ChatKind,
-    pub deal_id: Option<DealId>,
-    pub tenant_id: Option<CompanyId>,
-    pub last_sequence: i64,
-    pub is_member: bool,
-}
-
 /// The chat, which is this transaction's to say and do something in until it ends.
 pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> {
     let row = chat::table.find(id).select(Row::as_select()).for_no_key_update();
@@ -93,12 +83,10 @@ pub async fn have_met(conn: &mut Conn, one: UserId, other: UserId) -> Result<boo
     Ok(diesel::select(exists(met)).get_result(conn).await?)
 }
 
-/// Where `user` stands to a chat. `None`: there is no such chat.
-pub async fn standing(mut conn: Lookup<'_>, id: ChatId, user: UserId) -> QueryResult<Option<Standing>> {
-    let is_member =
-        exists(member::table.filter(member::chat_id.eq(chat::id)).filter(member::user_id.eq(user)));
-    let columns = (chat::kind, chat::deal_id, chat::tenant_id, chat::last_sequence, is_member);
-    chat::table.find(id).select(columns).first(&mut conn).await.optional()
+/// How far a chat goes whose member somebody is. `None` to everybody else.
+pub async fn look_up_own(mut conn: Lookup<'_>, id: ChatId, user: UserId) -> QueryResult<Option<i64>> {
+    let own = member::table.find((user, id)).inner_join(chat::table).select(chat::last_sequence);
+    own.first(&mut conn).await.optional()
 }
 
 /// Stores a chat with its members; `false` when there is one of the same deal, or of the same two.

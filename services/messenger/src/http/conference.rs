@@ -124,8 +124,7 @@ pub async fn list_conferences(
     let ListConferences { status, from, to } = asked;
     let filter = ConferenceFilter { statuses: status.map(|statuses| statuses.0), from, to };
     let conn = app.db.conn().await?;
-    let seen = db::chat::standing(&conn, *chat, actor.user_id).await?;
-    seen.filter(|chat| chat.is_member).ok_or(CHAT_NOT_FOUND)?;
+    db::chat::look_up_own(&conn, *chat, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
     Ok(web::Json(db::conference::list(&conn, *chat, &filter, &paging).await?))
 }
 
@@ -296,6 +295,6 @@ async fn find(lookups: &Lookups, id: ConferenceId, actor: &Actor) -> Result<(Con
     let found = lookups.run(async |conn| db::conference::look_up(conn, id).await).await?;
     let conference = found.ok_or(CONFERENCE_NOT_FOUND)?;
     let (chat, user) = (conference.chat_id, actor.user_id);
-    let seen = lookups.run(async |conn| db::chat::standing(conn, chat, user).await).await?;
-    Ok((conference, seen.is_some_and(|chat| chat.is_member)))
+    let own = lookups.run(async |conn| db::chat::look_up_own(conn, chat, user).await).await?;
+    Ok((conference, own.is_some()))
 }

@@ -79,14 +79,13 @@ pub async fn list_messages(
         (None, before) => Part::Before(before.map_or(i64::MAX, Sequence::get)),
     };
     let conn = app.db.conn().await?;
-    let standing = db::chat::standing(&conn, *id, actor.user_id).await?;
-    let standing = standing.filter(|standing| standing.is_member).ok_or(CHAT_NOT_FOUND)?;
+    let known = db::chat::look_up_own(&conn, *id, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
     let mut items = db::message::list(&conn, *id, part, page_size + 1).await?;
     let has_more = items.len() as i64 > page_size;
     items.truncate(page_size as usize);
     // Something may have been sent in between.
     let newest = items.iter().map(|message| message.sequence).max();
-    let last_sequence = standing.last_sequence.max(newest.unwrap_or(0));
+    let last_sequence = known.max(newest.unwrap_or(0));
     Ok(web::Json(Messages { items, has_more, last_sequence }))
 }
 
