@@ -1,5 +1,6 @@
 //! The one address of the platform: forwards each public path to the area that owns it.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 
 use ::web::{Messages, ProblemBody};
@@ -174,6 +175,7 @@ fn problem(
         code: code.to_owned(),
         trace_id: Some(trace.map_or_else(crate::random_hex, str::to_owned)),
         errors: Vec::new(),
+        members: BTreeMap::new(),
     };
     let mut response = HttpResponse::build(status).json(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
