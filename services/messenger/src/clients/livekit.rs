@@ -64,6 +64,7 @@ pub struct MediaAccess {
     /// For LiveKit, until `ExpiresAt`.
     token: String,
     /// Where LiveKit is.
+    #[schema(examples("wss://media.example.org"))]
     url: String,
     room: ConferenceId,
     #[serde(with = "time::serde::rfc3339")]

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use testkit::guid;
 
 use crate::{
-    Deal, STAGE_CHANGED, add, cards, each, open_chat, path, person, remove, role, roles, say, view, view_when,
-    without,
+    Deal, STAGE_CHANGED, add, cards, each, open_chat, path, person, remove, role, roles, say, view,
+    view_when, without,
 };
 
 /// Section 1, Agent: a change of a higher version replaces them, with `MemberRemoved` before `MemberAdded`.
@@ -44,7 +44,10 @@ async fn null_removes_the_agent_and_silence_does_not() {
     let back = guid();
     deal.tell(STAGE_CHANGED, &deal.changed(4, "Booking", "Booking", Some(back))).await;
     view_when(id, deal.client, "another agent", |chat| role(chat, back).as_deref() == Some("Agent")).await;
-    assert_eq!(each(&cards(id, deal.client).await, "Type"), ["DealStatusChanged", "MemberRemoved", "MemberAdded"]);
+    assert_eq!(
+        each(&cards(id, deal.client).await, "Type"),
+        ["DealStatusChanged", "MemberRemoved", "MemberAdded"]
+    );
 }
 
 /// Section 1, Agent: a supervisor may remove them, and only a change that names another agent brings one again.
@@ -83,7 +86,8 @@ async fn whoever_loses_a_role_has_the_next_that_fits() {
     for (at, (agent, manager_is, added_is, further)) in steps.into_iter().enumerate() {
         deal.tell(STAGE_CHANGED, &deal.changed(2 + at as i64, "Sale", "Sale", agent)).await;
         let is_there = |chat: &Value| {
-            role(chat, deal.manager).as_deref() == Some(manager_is) && role(chat, added).as_deref() == Some(added_is)
+            role(chat, deal.manager).as_deref() == Some(manager_is)
+                && role(chat, added).as_deref() == Some(added_is)
         };
         let chat = view_when(id, deal.client, "the roles", is_there).await;
         assert_eq!(role(&chat, deal.client).as_deref(), Some("Client"));

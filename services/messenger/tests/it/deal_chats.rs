@@ -17,7 +17,10 @@ async fn a_deal_has_a_chat_of_its_people() {
     assert_eq!(chat["DealId"], json!(deal.id));
     assert_eq!(chat["TenantId"], json!(deal.tenant));
     assert_eq!(chat["PropertyObjectId"], json!(deal.object));
-    assert_eq!((&chat["LastSequence"], &chat["ReadSequence"], &chat["UnreadCount"]), (&json!(0), &json!(0), &json!(0)));
+    assert_eq!(
+        (&chat["LastSequence"], &chat["ReadSequence"], &chat["UnreadCount"]),
+        (&json!(0), &json!(0), &json!(0))
+    );
     assert_eq!((&chat["LastMessage"], &chat["LiveConferenceId"]), (&Value::Null, &Value::Null));
     assert_eq!(chat["LastActivityAt"], chat["CreatedAt"]);
     assert_eq!(role(&chat, deal.client).as_deref(), Some("Client"));
@@ -78,7 +81,11 @@ async fn a_repeat_has_no_effect() {
 #[tokio::test]
 async fn a_change_of_the_status_makes_a_card() {
     let (deal, id) = open_chat().await;
-    let change = with(deal.changed(7, "Application", "UnderReview", deal.agent), "ChangedAt", "2026-11-22T14:00:00.5+03:00");
+    let change = with(
+        deal.changed(7, "Application", "UnderReview", deal.agent),
+        "ChangedAt",
+        "2026-11-22T14:00:00.5+03:00",
+    );
     deal.tell(STAGE_CHANGED, &change).await;
     // A step within a status, and what is older than what was followed.
     deal.tell(STAGE_CHANGED, &deal.changed(8, "UnderReview", "UnderReview", deal.agent)).await;
@@ -139,12 +146,17 @@ async fn what_comes_before_its_deal_is_kept() {
     deal.tell_created().await;
     let id = deal.chat().await;
     let told = cards(id, deal.client).await;
-    assert_eq!(each(&told, "ToStatus"), ["Booking", "Sale"], "by version, each once, and no card of the agent");
+    assert_eq!(
+        each(&told, "ToStatus"),
+        ["Booking", "Sale"],
+        "by version, each once, and no card of the agent"
+    );
     let chat = view(id, deal.client).await;
     assert_eq!(role(&chat, late).as_deref(), Some("Agent"), "the agent of the higher version from the start");
     assert_eq!(role(&chat, deal.agent()), None);
     person(deal.agent()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    let row = sql.query_one("select count(*) from thing_waiting where thing = $1", &[&deal.id.to_string()]).await;
+    let row =
+        sql.query_one("select count(*) from thing_waiting where thing = $1", &[&deal.id.to_string()]).await;
     assert_eq!(row.unwrap().get::<_, i64>(0), 0);
 }
 
@@ -155,7 +167,8 @@ async fn what_cannot_be_read_is_put_aside() {
     deal.tell(DEAL_CREATED, &without(deal.created(), "ClientUserId")).await;
     let sql = service().sql().await;
     let dead = async || {
-        let row = sql.query_opt("select error from dead_letter where key = $1", &[&deal.id.to_string()]).await;
+        let row =
+            sql.query_opt("select error from dead_letter where key = $1", &[&deal.id.to_string()]).await;
         row.unwrap().map(|row| row.get::<_, String>(0))
     };
     let reason = eventually("the dead letter", dead).await;

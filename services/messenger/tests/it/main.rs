@@ -3,24 +3,33 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
 // mod access;
+mod calls;
 mod chat_badge;
 mod chat_direct;
 mod chat_lists;
 mod chat_members;
 mod chat_races;
+mod conference_access;
+mod conference_moves;
+mod conference_races;
+mod conference_start;
+mod conference_timers;
 mod deal_agents;
 mod deal_chats;
 mod deal_orders;
 mod documents;
+mod media_orders;
+mod media_tokens;
 mod message_changes;
 mod message_events;
 mod message_pages;
 mod message_texts;
+mod webhook_attendance;
+mod webhook_signature;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use messenger::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::{Answer, Client, send};
@@ -41,7 +50,7 @@ const MANAGE_ALL: &str = "messenger.chats.manage@platform";
 /// The service that most tests share: each has people and chats of its own.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
-    SERVICE.get_or_init(|| Running::start::<Service>(&[]))
+    SERVICE.get_or_init(|| calls::start(calls::livekit(), &[]))
 }
 
 /// Whoever has these permissions, of this company or of none.
