@@ -107,7 +107,7 @@ impl Thing {
         tx: &mut Tx,
         consumer: &str,
         since: OffsetDateTime,
-        limit: i64,
+        limit: u32,
     ) -> Result<usize, db::Error> {
         let forget = diesel::sql_query(
             "delete from thing_waiting where id in (\
@@ -115,7 +115,7 @@ impl Thing {
         )
         .bind::<Text, _>(consumer)
         .bind::<Timestamptz, _>(since)
-        .bind::<BigInt, _>(limit);
+        .bind::<BigInt, _>(i64::from(limit));
         Ok(Cached(forget).execute(tx.conn()).await?)
     }
 }

@@ -15,6 +15,9 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, 
 use crate::Invalid;
 use crate::reading::{Number, read_number};
 
+/// 2⁶³: no whole number of 64 bits is as large.
+const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+
 /// A whole number of `MIN..=MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(transparent)]
@@ -30,7 +33,11 @@ impl<const MIN: i64, const MAX: i64> Whole<MIN, MAX> {
         if (MIN..=MAX).contains(&number) {
             return Ok(Self(number));
         }
-        Err(Invalid { code: "out_of_range", args: vec![("min", MIN), ("max", MAX)] })
+        Err(Self::out_of_range())
+    }
+
+    fn out_of_range() -> Invalid {
+        Invalid { code: "out_of_range", args: vec![("min", MIN), ("max", MAX)] }
     }
 
     /// One that is within the bounds, or it does not compile.
@@ -48,6 +55,8 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
         let parse = |number| match number {
             Number::Whole(number) => Self::parse(number),
+            // Also where the bounds are those of 64 bits.
+            Number::Fraction(number) if number.abs() >= BEYOND => Err(Self::out_of_range()),
             Number::Fraction(_) => Err(Invalid::new("invalid_type")),
         };
         read_number(number, parse, || Self(MIN))

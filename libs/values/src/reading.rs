@@ -107,8 +107,11 @@ impl<'de, T, P: FnOnce(Number) -> Result<T, Invalid>> Visitor<'de> for OnlyNumbe
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        // Beyond the bounds of everything that has some.
-        self.visit_i64(i64::try_from(number).unwrap_or(i64::MAX))
+        match i64::try_from(number) {
+            Ok(number) => self.visit_i64(number),
+            // Beyond the bounds of everything.
+            Err(_) => self.visit_f64(f64::INFINITY),
+        }
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {

@@ -137,11 +137,11 @@ pub async fn readers(
 }
 
 /// Forgets what was told before `since`, some thousands at a time; how many those were.
-pub async fn forget(tx: &mut Tx, since: OffsetDateTime, limit: i64) -> Result<usize, ::db::Error> {
+pub async fn forget(tx: &mut Tx, since: OffsetDateTime, limit: u32) -> Result<usize, ::db::Error> {
     let forget = diesel::sql_query(
         "delete from stream_event where (user_id, event) in (\
              select user_id, event from stream_event where at < $1 order by at limit $2)",
     );
-    let forget = forget.bind::<Timestamptz, _>(since).bind::<BigInt, _>(limit);
+    let forget = forget.bind::<Timestamptz, _>(since).bind::<BigInt, _>(i64::from(limit));
     Ok(Cached(forget).execute(tx.conn()).await?)
 }

@@ -81,8 +81,9 @@ pub async fn list_messages(
     let conn = app.db.conn().await?;
     let known = db::chat::look_up_own(&conn, *id, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
     let mut items = db::message::list(&conn, *id, part, page_size + 1).await?;
-    let has_more = items.len() as i64 > page_size;
-    items.truncate(page_size as usize);
+    let shown = usize::try_from(page_size).unwrap_or(usize::MAX);
+    let has_more = items.len() > shown;
+    items.truncate(shown);
     // Something may have been sent in between.
     let newest = items.iter().map(|message| message.sequence).max();
     let last_sequence = known.max(newest.unwrap_or(0));

@@ -12,7 +12,7 @@ use crate::consumers::Deals;
 use crate::db;
 
 /// Rows that go in one transaction.
-const BATCH: i64 = 5_000;
+const BATCH: u32 = 5_000;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -25,7 +25,8 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         let app = streams.clone();
         async move {
             let since = clock::now() - app.settings.stream.retention;
-            while app.db.tx(async |tx| db::stream::forget(tx, since, BATCH).await).await? as i64 == BATCH {}
+            let forget = async || app.db.tx(async |tx| db::stream::forget(tx, since, BATCH).await).await;
+            while forget().await? == BATCH as usize {}
             Ok(())
         }
     });
@@ -34,7 +35,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         async move {
             let since = clock::now() - PATIENCE;
             let forget = async || app.db.tx(async |tx| Thing::forget(tx, Deals::GROUP, since, BATCH).await).await;
-            while forget().await? as i64 == BATCH {}
+            while forget().await? == BATCH as usize {}
             Ok(())
         }
     })

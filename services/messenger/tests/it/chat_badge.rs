@@ -35,7 +35,8 @@ async fn a_marker_is_a_whole_number() {
         (json!(1.5), "invalid_type"),
         (json!("1"), "invalid_type"),
         (json!(null), "invalid_type"),
-        (json!(9_223_372_036_854_775_808_u64), "invalid_type"),
+        (json!(9_223_372_036_854_775_808_u64), "out_of_range"),
+        (json!(u64::MAX), "out_of_range"),
     ] {
         let body = with(json!({}), "Sequence", sequence);
         for caller in [&member, &stranger] {

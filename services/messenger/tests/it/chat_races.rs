@@ -127,7 +127,7 @@ async fn chats_that_share_their_people_do_not_block_each_other() {
         let user = guid();
         match at % 4 {
             0 => drop(say(one, first.client, "а").await),
-            1 => drop(say(two, first.client, "б").await),
+            1 => drop(say(two, second.client, "б").await),
             2 => {
                 let place = path(one, &format!("/members/{user}"));
                 put(&supervisor(first.tenant), &place).await.expect(204);
@@ -141,8 +141,8 @@ async fn chats_that_share_their_people_do_not_block_each_other() {
     });
     join_all(work).await;
     view_when(two, second.client, "all of it", |chat| chat["LastSequence"].as_i64() >= Some(6)).await;
-    for id in [one, two] {
-        let all = messages(id, first.client).await;
+    for (id, reader) in [(one, first.client), (two, second.client)] {
+        let all = messages(id, reader).await;
         let distinct: BTreeSet<_> = all.iter().map(|message| message["Sequence"].as_i64()).collect();
         assert_eq!(distinct.len(), all.len());
     }

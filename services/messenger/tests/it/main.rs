@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
-// mod access;
+mod access;
 mod calls;
 mod chat_badge;
 mod chat_direct;
@@ -24,6 +24,10 @@ mod message_changes;
 mod message_events;
 mod message_pages;
 mod message_texts;
+mod stream_ends;
+mod stream_events;
+mod stream_resume;
+mod streams;
 mod webhook_attendance;
 mod webhook_signature;
 

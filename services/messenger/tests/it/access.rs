@@ -1,0 +1,99 @@
+//! Who may come in: every operation, as everybody.
+
+use serde_json::{Value, json};
+use testkit::access::{self, Case};
+use testkit::guid;
+use testkit::issuer::Claims;
+
+use crate::calls::{Line, MODERATE};
+use crate::{MANAGE, MANAGE_ALL, add, holder, say, service};
+
+/// Each operation, and what it answers to whom. A member may do all that concerns their own; for what only supervisors
+/// may do the member is one, too. Supervisors and moderators are in no chat.
+const TABLE: &str = "
+    operation            | member | supervisor | platform | moderator | elsewhere | stranger | guest | forged | news | crm | issuer | other machines
+    list_chats           |  200   |    200     |   200    |    200    |    200    |   200    |  401  |  401   | 401  | 401 |  401   |  401
+    count_unread         |  200   |    200     |   200    |    200    |    200    |   200    |  401  |  401   | 401  | 401 |  401   |  401
+    open_chat            |  201   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    get_chat             |  200   |    200     |   200    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    read_chat            |  200   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    add_member           |  204   |    204     |   204    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_member        |  204   |    204     |   204    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    list_messages        |  200   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    send_message         |  201   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    edit_message         |  200   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    delete_message       |  204   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    open_stream          |  200   |    200     |   200    |    200    |    200    |   200    |  401  |  401   | 401  | 401 |  401   |  401
+    start_conference     |  201   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    list_conferences     |  200   |    404     |   404    |    404    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    get_conference       |  200   |    404     |   404    |    200    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    invite_to_conference |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    join_conference      |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    refresh_media_token  |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    leave_conference     |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    decline_conference   |  200   |    404     |   404    |    403    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    remove_participant   |  200   |    404     |   404    |    200    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+    end_conference       |  200   |    404     |   404    |    200    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
+";
+
+/// A chat, and a request that concerns it.
+async fn prepare(operation: &str) -> Case {
+    let line = Line::new().await;
+    let deal = line.deal;
+    let [host, agent, manager] = line.people();
+    let user = guid();
+    let mut parameters = vec![("chat_id", line.chat.to_string()), ("user_id", user.to_string())];
+    let (mut me, mut permissions) = (host, Vec::new());
+    let body = match operation {
+        "open_chat" => json!({"UserId": agent}),
+        "read_chat" => json!({"Sequence": 0}),
+        "send_message" | "edit_message" => json!({"Text": "привет"}),
+        "start_conference" => json!({"Media": "Audio"}),
+        "invite_to_conference" => json!({"UserIds": [manager]}),
+        _ => Value::Null,
+    };
+    match operation {
+        "add_member" => permissions.push(MANAGE),
+        "remove_member" => {
+            permissions.push(MANAGE);
+            add(&deal, line.chat, user).await.expect(204);
+        }
+        "edit_message" | "delete_message" => {
+            let said = say(line.chat, host, "здравствуйте").await;
+            parameters.push(("message_id", said["Id"].as_str().unwrap().to_owned()));
+        }
+        "leave_conference" | "decline_conference" | "join_conference" => me = agent,
+        "remove_participant" => parameters[1].1 = agent.to_string(),
+        _ => {}
+    }
+    if operation.contains("conference") && !["start_conference", "list_conferences"].contains(&operation)
+        || ["refresh_media_token", "remove_participant"].contains(&operation)
+    {
+        let id = line.ring(None).await;
+        parameters.push(("conference_id", id.to_string()));
+        if operation == "leave_conference" {
+            line.act(agent, id, "join").await.expect(200);
+        }
+    }
+    let mut people = vec![
+        ("member", vec![holder(me, Some(deal.tenant), &permissions)]),
+        ("supervisor", vec![holder(guid(), Some(deal.tenant), &[MANAGE])]),
+        ("platform", vec![holder(guid(), None, &[MANAGE_ALL])]),
+        ("moderator", vec![holder(guid(), Some(deal.tenant), &[MODERATE])]),
+        ("elsewhere", vec![holder(guid(), Some(guid()), &[MANAGE, MODERATE])]),
+        ("stranger", vec![Claims::user(guid()), holder(guid(), None, &[MANAGE, MODERATE])]),
+    ];
+    if operation == "open_stream" {
+        // A stream ends with its token.
+        for claims in people.iter_mut().flat_map(|(_, claims)| claims) {
+            claims.lifetime = time::Duration::seconds(1);
+        }
+    }
+    Case { parameters, body, people }
+}
+
+/// Authentication, Check order, Token, sections 1 to 6: the table above, which leaves out no operation and no flaw of a token.
+#[tokio::test]
+async fn every_operation_answers_each_caller_as_the_table_says() {
+    access::check(service(), TABLE, prepare).await;
+}

@@ -1,0 +1,89 @@
+//! How long streams last, and on how many replicas.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use testkit::guid;
+use testkit::issuer::Claims;
+use testkit::service::Running;
+
+use crate::streams::Stream;
+use crate::{calls, messages, open_chat, say, service};
+
+/// Another replica of the service that most tests share, on its database.
+fn replica(settings: &[(&str, &str)]) -> Running {
+    let url = service().database_url.clone();
+    let all: Vec<_> = settings.iter().copied().chain([("DATABASE_URL", url.as_str())]).collect();
+    calls::start(calls::livekit(), &all)
+}
+
+/// Section 6: what any replica commits is on every open stream within 1 s.
+#[tokio::test]
+async fn every_replica_tells_what_any_commits() {
+    let (deal, id) = open_chat().await;
+    let other = replica(&[]);
+    let (mut there, ready) = Stream::at(&other, deal.client).await;
+    assert_eq!((ready.name.as_str(), ready.id), ("ready", 1), "positions are the person's, not the replica's");
+    let mut here = Stream::open(deal.client).await;
+    let sent = say(id, deal.agent(), "привет").await;
+    let began = Instant::now();
+    for stream in [&mut there, &mut here] {
+        let told = stream.next().await;
+        assert_eq!((told.id, &told.data), (2, &sent));
+    }
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let path = crate::path(id, "/messages");
+    other.caller(&Claims::user(deal.agent())).post(&path, json!({"Text": "оттуда"})).await.expect(201);
+    assert_eq!(here.next().await.data["Text"], "оттуда");
+    assert_eq!(messages(id, deal.client).await.len(), 2);
+}
+
+/// Section 6: a comment every so often; a stream ends with its token, and after its longest time.
+#[tokio::test]
+async fn a_stream_lives_and_ends_in_time() {
+    let other = replica(&[("MESSENGER_STREAM_HEARTBEAT_SECONDS", "1"), ("MESSENGER_STREAM_MAX_SECONDS", "3")]);
+    let (mut stream, _) = Stream::at(&other, guid()).await;
+    let began = Instant::now();
+    assert!(stream.ends_within(Duration::from_secs(6)).await);
+    assert!((2..=4).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert!((1..=3).contains(&stream.comments), "{}", stream.comments);
+
+    let short = Claims { lifetime: time::Duration::seconds(2), ..Claims::user(guid()) };
+    let mut stream = Stream::ask(&service().caller(&short), None).await;
+    let began = Instant::now();
+    assert!(stream.ends_within(Duration::from_secs(6)).await);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+/// Section 6: a sixth stream of one person on a replica ends the oldest.
+#[tokio::test]
+async fn a_sixth_stream_ends_the_oldest() {
+    let (deal, id) = open_chat().await;
+    let mut streams = Vec::new();
+    for _ in 0..6 {
+        streams.push(Stream::open(deal.client).await);
+    }
+    assert!(streams[0].ends_within(Duration::from_secs(5)).await);
+    say(id, deal.agent(), "а").await;
+    for stream in &mut streams[1..] {
+        assert_eq!(stream.next().await.name, "message");
+    }
+}
+
+/// Section 6, Conventions: open streams are no requests under way, and end when the process does.
+#[tokio::test]
+async fn streams_keep_no_request_out_and_end_with_their_process() {
+    let other = replica(&[("HTTP_MAX_REQUESTS_UNDER_WAY", "2")]);
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(Stream::at(&other, guid()).await.0);
+    }
+    let user = guid();
+    other.caller(&Claims::user(user)).get("/api/messenger/unread").await.expect(200);
+    let began = Instant::now();
+    other.process.stop();
+    for stream in &mut streams {
+        assert!(stream.ends_within(Duration::from_secs(5)).await);
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
