@@ -51,6 +51,7 @@ impl Demo {
             no_seed: false,
             broker: Kind::Embedded,
             processes: false,
+            media: false,
             cluster: Cluster::STACK,
         };
         let started = tokio::select! {

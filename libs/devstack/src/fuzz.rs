@@ -61,6 +61,7 @@ impl Fuzz {
             no_seed: false,
             broker: Kind::Embedded,
             processes: false,
+            media: false,
             cluster: Cluster::FUZZ,
         };
         let started = tokio::select! {

@@ -17,6 +17,7 @@ mod gateway;
 mod http;
 mod identity;
 mod kafka;
+mod livekit;
 mod page;
 mod plant;
 mod postgres;

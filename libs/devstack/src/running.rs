@@ -14,6 +14,7 @@ use crate::children;
 use crate::control::{Control, Request};
 use crate::gateway::{self, Routes};
 use crate::identity::Identity;
+use crate::livekit::{self, LiveKit};
 use crate::page::Page;
 use crate::postgres::{self, Cluster};
 use crate::progress::Step;
@@ -33,6 +34,7 @@ pub(crate) struct Running {
     process: Process,
     services: Services,
     issuer: Option<Served>,
+    livekit: Option<LiveKit>,
     bus: Option<Bus>,
     cluster: Option<Cluster>,
 }
@@ -47,6 +49,7 @@ impl Running {
             process: Process::new(),
             services: Services::default(),
             issuer: None,
+            livekit: None,
             bus: None,
             cluster: None,
         })
@@ -75,7 +78,14 @@ impl Running {
         self.issuer = Some(issuer);
         step.done(&url);
 
-        let mut common = Settings::from([
+        if options.media {
+            let step = Step::start("livekit");
+            self.livekit = Some(LiveKit::start(&base_url, &step).await?);
+            step.done(LiveKit::URL);
+        }
+
+        let mut common = livekit::settings(options.media);
+        common.extend(Settings::from([
             ("DATABASE_URL", database_url.clone()),
             ("KAFKA_BROKERS", brokers.clone()),
             // The embedded broker lets a group wait for nearly so long when a service was stopped.
@@ -88,7 +98,7 @@ impl Running {
             ("PUBLIC_LISTEN", "127.0.0.1:0".to_owned()),
             ("INTERNAL_LISTEN", "127.0.0.1:0".to_owned()),
             ("ADMIN_LISTEN", "127.0.0.1:0".to_owned()),
-        ]);
+        ]));
         if options.processes {
             processes::build(&areas).await?;
             self.services = Services::new(Mode::Processes);
@@ -107,7 +117,8 @@ impl Running {
             }
             services.insert(area.name.to_owned(), urls);
         }
-        let stack = Stack { base_url, issuer: url, database_url, brokers, services };
+        let livekit_url = self.livekit.is_some().then(|| LiveKit::URL.to_owned());
+        let stack = Stack { base_url, issuer: url, database_url, brokers, livekit_url, services };
         self.start_gateway(listener, &areas, &stack)?;
         if !options.no_seed {
             let step = Step::start("demo data");
@@ -179,6 +190,12 @@ impl Running {
                     _ => std::future::pending().await,
                 }
             };
+            let livekit = async {
+                match &mut self.livekit {
+                    Some(livekit) => livekit.ended().await,
+                    None => std::future::pending().await,
+                }
+            };
             let asked = async {
                 match &self.control {
                     Some(control) => control.next().await,
@@ -190,6 +207,7 @@ impl Running {
                 error = services::ended("gateway", &self.process) => return error,
                 error = self.services.ended() => return error,
                 error = kafka => return error,
+                error = livekit => return error,
             };
             let result = match &order.request {
                 Request::Stop(name) => self.stop_service(name).await,
@@ -243,6 +261,9 @@ impl Running {
         self.process.stop();
         failures.extend(self.process.finished().await.context("gateway").err());
         failures.extend(self.services.stop_all().await);
+        if let Some(livekit) = self.livekit {
+            failures.extend(livekit.stop().await.err());
+        }
         drop(self.issuer);
         if let Some(bus) = self.bus {
             failures.extend(bus.close().await.err());

@@ -49,6 +49,9 @@ pub(crate) struct Stack {
     pub(crate) issuer: String,
     pub(crate) database_url: String,
     pub(crate) brokers: String,
+    /// Where there is a media server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) livekit_url: Option<String>,
     pub(crate) services: BTreeMap<String, Urls>,
 }
 

@@ -15,6 +15,9 @@ pub(crate) fn summary(stack: &Stack, broker: &str) -> String {
     places.add_row(["database", &stack.database_url]);
     places.add_row(["brokers", &format!("{} {broker}", stack.brokers)]);
     places.add_row(["issuer", &stack.issuer]);
+    if let Some(livekit) = &stack.livekit_url {
+        places.add_row(["LiveKit", livekit]);
+    }
     let mut services = crate::table(["area", "state", "API page", "public", "internal", "admin"]);
     for (name, urls) in &stack.services {
         let state = match urls.state {

@@ -27,6 +27,9 @@ pub(crate) struct Up {
     /// Run each service as its own processes, as they are deployed
     #[arg(long)]
     pub(crate) processes: bool,
+    /// Run a LiveKit server, too: the one on the PATH, else one that is built by Go, once
+    #[arg(long)]
+    pub(crate) media: bool,
     /// Where `DATABASE_URL` names no database: the cluster that holds it
     #[arg(skip = Cluster::STACK)]
     pub(crate) cluster: &'static str,

@@ -143,7 +143,7 @@ async fn a_start_is_refused_in_the_order_of_the_table() {
 
     let id = line.ring(None).await;
     // 404 before 409.
-    line.start(agent, unknown).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    line.start(manager, unknown).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     let problem =
         line.start(manager, audio()).await.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
     assert_eq!(problem["conferenceId"], json!(id));
