@@ -15,11 +15,11 @@ pub struct Code {
     /// Another one, a text, with an example for documents.
     pub text: Option<(&'static str, &'static str)>,
     /// A further member of its problems, a text, with an example for documents.
-    pub member: Option<(&'static str, &'static str)>,
+    pub member: Option<&'static (&'static str, &'static str)>,
     /// The member that is to blame, as a JSON pointer, and what is wrong with it.
     pub field: Option<(&'static str, &'static str)>,
     /// Seconds after which the same may be tried again.
-    pub retry_after: Option<u32>,
+    pub retry_after: Option<u16>,
     /// What happened meanwhile stood in its way: the same may succeed after a reread.
     pub is_conflict: bool,
 }
@@ -64,8 +64,8 @@ impl Code {
 
     /// With a further member of its problems that is a text, and an example of it.
     #[must_use]
-    pub const fn showing(self, member: &'static str, example: &'static str) -> Self {
-        Self { member: Some((member, example)), ..self }
+    pub const fn showing(self, member: &'static (&'static str, &'static str)) -> Self {
+        Self { member: Some(member), ..self }
     }
 
     /// With the member that is to blame.
@@ -76,7 +76,7 @@ impl Code {
 
     /// With the time after which the same may be tried again.
     #[must_use]
-    pub const fn retry_after(self, seconds: u32) -> Self {
+    pub const fn retry_after(self, seconds: u16) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 

@@ -63,7 +63,7 @@ impl From<Code> for Problem {
         let errors = code.field.into_iter().map(error).collect();
         let retry_after = code.retry_after.map(|seconds| Duration::from_secs(seconds.into()));
         let text = code.text.map(|(name, example)| (name, example.to_owned()));
-        let member = code.member.map(|(name, example)| (name, example.to_owned()));
+        let member = code.member.map(|(name, example)| (*name, (*example).to_owned()));
         Self(Box::new(Details {
             code,
             args,
@@ -113,7 +113,7 @@ impl Problem {
     /// What its further member says, where its code [shows](Code::showing) one.
     #[must_use]
     pub fn showing(mut self, text: String) -> Self {
-        self.0.member = self.0.code.member.map(|(name, _)| (name, text));
+        self.0.member = self.0.code.member.map(|(name, _)| (*name, text));
         self
     }
 

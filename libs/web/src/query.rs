@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_time_is_one_that_utc_has() {
-        let read = |time: &str| Query::<Since>::from_query(&format!("since={time}")).map(|Query(read)| read.since);
+        let read =
+            |time: &str| Query::<Since>::from_query(&format!("since={time}")).map(|Query(read)| read.since);
         assert_eq!(read("2026-11-22T07:30:00%2B03:00").unwrap(), Some(datetime!(2026-11-22 04:30 UTC)));
         assert!(read("9999-12-31T23:59:59Z").is_ok());
         for none in ["9999-12-31T23:59:59-00:01", "2026-11-22", ""] {

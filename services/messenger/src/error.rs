@@ -18,7 +18,7 @@ pub const MESSAGE_LOCKED: Code = Code::new(409, "MESSENGER_MESSAGE_LOCKED");
 pub const CONFERENCE_NOT_FOUND: Code = Code::new(404, "MESSENGER_CONFERENCE_NOT_FOUND");
 /// INV-CNF-1
 pub const CONFERENCE_ALREADY_ACTIVE: Code = Code::new(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE")
-    .showing("conferenceId", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3");
+    .showing(&("conferenceId", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"));
 /// INV-CNF-3
 pub const CONFERENCE_ENDED: Code = Code::new(409, "MESSENGER_CONFERENCE_ENDED");
 /// INV-CNF-2: those who are Invited or Joined.

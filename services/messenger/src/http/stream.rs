@@ -44,7 +44,8 @@ pub async fn open_stream(
     let asked = request.headers().get(LAST_EVENT_ID);
     let position = asked.and_then(|asked| number(asked.to_str().ok()?));
     let since = now - settings.retention;
-    let found = lookups.run(async |conn| db::stream::position(conn, user, position.unwrap_or(0), since).await);
+    let found =
+        lookups.run(async |conn| db::stream::position(conn, user, position.unwrap_or(0), since).await);
     let found = found.await?;
     let resumed = position.filter(|position| *position <= found.last_event && found.is_kept);
     let told = resumed.unwrap_or(found.last_event);
@@ -113,9 +114,12 @@ impl Reader {
                 if self.end.is_elapsed() || self.end.deadline() <= Instant::now() {
                     return None;
                 }
-                self.catch_up(told).await.inspect_err(|error| {
-                    tracing::warn!(%error, "what a stream has missed cannot be read");
-                }).ok()?;
+                self.catch_up(told)
+                    .await
+                    .inspect_err(|error| {
+                        tracing::warn!(%error, "what a stream has missed cannot be read");
+                    })
+                    .ok()?;
                 continue;
             }
             return tokio::select! {

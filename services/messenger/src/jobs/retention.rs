@@ -34,7 +34,8 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         let app = app.clone();
         async move {
             let since = clock::now() - PATIENCE;
-            let forget = async || app.db.tx(async |tx| Thing::forget(tx, Deals::GROUP, since, BATCH).await).await;
+            let forget =
+                async || app.db.tx(async |tx| Thing::forget(tx, Deals::GROUP, since, BATCH).await).await;
             while forget().await? == BATCH as usize {}
             Ok(())
         }

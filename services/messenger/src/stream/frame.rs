@@ -75,7 +75,8 @@ struct Shown {
 impl Shown {
     async fn read(conn: Lookup<'_>, references: &[Reference]) -> QueryResult<Self> {
         let of = |kind| references.iter().filter(move |reference| reference.kind == kind);
-        let messages = distinct(of(ToldKind::Message).filter_map(|told| told.subject_id).map(MessageId::from));
+        let messages =
+            distinct(of(ToldKind::Message).filter_map(|told| told.subject_id).map(MessageId::from));
         let conferences =
             distinct(of(ToldKind::Conference).filter_map(|told| told.subject_id).map(ConferenceId::from));
         let seen = distinct(of(ToldKind::Chat).map(|told| (told.user_id, told.chat_id)));

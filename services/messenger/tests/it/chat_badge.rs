@@ -44,7 +44,11 @@ async fn a_marker_is_a_whole_number() {
             refused.expect_refusal("VALIDATION_FAILED", "/Sequence", reason);
         }
     }
-    member.put(&path(id, "/read"), json!({})).await.expect_refusal("VALIDATION_FAILED", "/Sequence", "required");
+    member.put(&path(id, "/read"), json!({})).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Sequence",
+        "required",
+    );
     for chat in [id, guid()] {
         let refused = stranger.put(&path(chat, "/read"), json!({"Sequence": 1})).await;
         refused.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");

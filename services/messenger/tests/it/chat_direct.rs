@@ -23,7 +23,10 @@ async fn two_who_share_a_deal_have_a_chat_of_their_own() {
     for member in ["DealId", "TenantId", "PropertyObjectId", "LastMessage", "LiveConferenceId"] {
         assert_eq!(chat[member], Value::Null, "{member}");
     }
-    assert_eq!((role(&chat, one).as_deref(), role(&chat, other).as_deref()), (Some("Member"), Some("Member")));
+    assert_eq!(
+        (role(&chat, one).as_deref(), role(&chat, other).as_deref()),
+        (Some("Member"), Some("Member"))
+    );
     assert_eq!(roles(&chat).len(), 2);
     let again = person(one).post(CHATS, json!({"UserId": other})).await.expect(200);
     let back = person(other).post(CHATS, json!({"UserId": one})).await.expect(200);
@@ -63,5 +66,8 @@ async fn strangers_cannot_be_written_to() {
     let agent = person(added).post(CHATS, json!({"UserId": deal.manager})).await;
     agent.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     // To have met in a Direct chat is not enough: it is a deal that people share.
-    person(added).post(CHATS, json!({"UserId": deal.agent()})).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    person(added)
+        .post(CHATS, json!({"UserId": deal.agent()}))
+        .await
+        .expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }

@@ -23,7 +23,11 @@ async fn a_supervisor_adds_and_removes_members() {
     let chat = view(id, user).await;
     assert_eq!(role(&chat, user).as_deref(), Some("Member"));
     assert_eq!(cards(id, user).await, [json!({"Type": "MemberAdded", "UserId": user, "ByUserId": by})]);
-    assert_eq!((&chat["ReadSequence"], &chat["UnreadCount"]), (&json!(1), &json!(0)), "who was added has read it");
+    assert_eq!(
+        (&chat["ReadSequence"], &chat["UnreadCount"]),
+        (&json!(1), &json!(0)),
+        "who was added has read it"
+    );
     assert_eq!(view(id, deal.client).await["UnreadCount"], 1, "the others have not");
 
     boss.delete(&place).await.expect(204);
@@ -100,8 +104,12 @@ async fn a_supervisor_reads_the_entry_and_has_to_come_in_to_read_on() {
     assert_eq!(entry["LastSequence"], 1);
     assert_eq!(list(&entry["Members"]).len(), 3);
     boss.get(&path(id, "/messages")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    boss.post(&path(id, "/messages"), json!({"Text": "а"})).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    boss.put(&path(id, "/read"), json!({"Sequence": 1})).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    boss.post(&path(id, "/messages"), json!({"Text": "а"}))
+        .await
+        .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    boss.put(&path(id, "/read"), json!({"Sequence": 1}))
+        .await
+        .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     assert_eq!(boss.get(CHATS).await.expect(200)["TotalCount"], 0, "it is not one's own");
 
     put(&boss, &path(id, &format!("/members/{me}"))).await.expect(204);
@@ -123,7 +131,11 @@ async fn who_adds_or_removes_somebody_has_read_the_card() {
     assert_eq!(view(id, deal.manager).await["UnreadCount"], 0);
     say(id, deal.client, "а").await;
     put(&boss, &place).await.expect(204);
-    assert_eq!(view(id, deal.manager).await["UnreadCount"], 2, "who has not read all before it has not read it either");
+    assert_eq!(
+        view(id, deal.manager).await["UnreadCount"],
+        2,
+        "who has not read all before it has not read it either"
+    );
     assert_eq!(view(id, user).await["UnreadCount"], 0);
 }
 
@@ -137,21 +149,37 @@ async fn refusals_come_in_their_order() {
     for caller in [&boss, &person(guid()), &person(deal.client)] {
         put(caller, &path(id, &format!("/members/{nil}"))).await.expect_problem(400, "VALIDATION_FAILED");
         put(caller, &path(guid(), &format!("/members/{nil}"))).await.expect_problem(400, "VALIDATION_FAILED");
-        caller.delete(&path(nil, &format!("/members/{}", guid()))).await.expect_problem(400, "VALIDATION_FAILED");
+        caller
+            .delete(&path(nil, &format!("/members/{}", guid())))
+            .await
+            .expect_problem(400, "VALIDATION_FAILED");
         put(caller, &path(id, "/members/x")).await.expect_problem(404, "NOT_FOUND");
-        put(caller, &path(guid(), &format!("/members/{}", guid()))).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+        put(caller, &path(guid(), &format!("/members/{}", guid())))
+            .await
+            .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
     let direct = chat_direct::open(deal.client, deal.manager).await;
-    put(&boss, &path(direct, &format!("/members/{}", guid()))).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    person(deal.client).delete(&path(direct, &format!("/members/{}", deal.manager))).await.expect_problem(403, "FORBIDDEN");
-    put(&person(deal.client), &path(direct, &format!("/members/{}", guid()))).await.expect_problem(403, "FORBIDDEN");
+    put(&boss, &path(direct, &format!("/members/{}", guid())))
+        .await
+        .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    person(deal.client)
+        .delete(&path(direct, &format!("/members/{}", deal.manager)))
+        .await
+        .expect_problem(403, "FORBIDDEN");
+    put(&person(deal.client), &path(direct, &format!("/members/{}", guid())))
+        .await
+        .expect_problem(403, "FORBIDDEN");
     person(deal.client)
         .delete(&path(direct, &format!("/members/{}", deal.client)))
         .await
         .expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
     let everywhere = service().caller(&holder(deal.client, None, &[MANAGE_ALL]));
-    put(&everywhere, &path(direct, &format!("/members/{}", guid()))).await.expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
-    boss.delete(&path(id, &format!("/members/{}", guid()))).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    put(&everywhere, &path(direct, &format!("/members/{}", guid())))
+        .await
+        .expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
+    boss.delete(&path(id, &format!("/members/{}", guid())))
+        .await
+        .expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }
 
 /// INV-MSG-6: at most 50, each once; who is in it already is no further one.

@@ -7,8 +7,8 @@ use serde_json::json;
 use testkit::guid;
 
 use crate::{
-    CHATS, Deal, STAGE_CHANGED, add, cards, count, each, messages, open_chat, path, person, put, remove, roles,
-    say, supervisor, view, view_when,
+    CHATS, Deal, STAGE_CHANGED, add, cards, count, each, messages, open_chat, path, person, put, remove,
+    roles, say, supervisor, view, view_when,
 };
 
 /// INV-MSG-1, section 7: of twenty openings of a Direct chat from both sides one answers 201 and nineteen 200.
@@ -56,12 +56,16 @@ async fn a_crowd_leaves_no_gap() {
         let number = |member: &str| chat[member].as_i64().unwrap();
         assert!(number("ReadSequence") <= number("LastSequence"), "{chat}");
         assert_eq!(number("UnreadCount"), number("LastSequence") - number("ReadSequence"));
-        assert_eq!(chat["LastMessage"]["Sequence"], if number("LastSequence") == 0 { json!(null) } else { chat["LastSequence"].clone() });
+        assert_eq!(
+            chat["LastMessage"]["Sequence"],
+            if number("LastSequence") == 0 { json!(null) } else { chat["LastSequence"].clone() }
+        );
     });
     join(join_all(sends), join_all(reads)).await;
     let all = messages(id, deal.client).await;
     assert_eq!(json!(each(&all, "Sequence")), json!((1..=45).collect::<Vec<_>>()));
-    let times: Vec<_> = each(&all, "CreatedAt").into_iter().map(|at| at.as_str().unwrap().to_owned()).collect();
+    let times: Vec<_> =
+        each(&all, "CreatedAt").into_iter().map(|at| at.as_str().unwrap().to_owned()).collect();
     let parsed: Vec<_> = times.iter().map(|at| time(at)).collect();
     assert!(parsed.is_sorted(), "{times:?}");
 }

@@ -67,7 +67,11 @@ async fn deliver(steps: &[Step], created_at: usize) {
     let mut order: Vec<Value> = Vec::new();
     for (at, change) in told.iter().enumerate() {
         order.push(change.clone());
-        order.extend((0..at).filter(|earlier| steps[*earlier].2 && earlier + steps[*earlier].3 == at).map(|earlier| told[earlier].clone()));
+        order.extend(
+            (0..at)
+                .filter(|earlier| steps[*earlier].2 && earlier + steps[*earlier].3 == at)
+                .map(|earlier| told[earlier].clone()),
+        );
     }
     let created_at = created_at.min(order.len());
     for (at, change) in order.iter().enumerate() {
@@ -83,7 +87,11 @@ async fn deliver(steps: &[Step], created_at: usize) {
     }
     deal.tell(DEAL_CREATED, &deal.created()).await;
     // Behind this one all has been heard.
-    deal.tell(STAGE_CHANGED, &crate::without(deal.changed(100, STATUSES[status], "End", None), "AgentUserId")).await;
+    deal.tell(
+        STAGE_CHANGED,
+        &crate::without(deal.changed(100, STATUSES[status], "End", None), "AgentUserId"),
+    )
+    .await;
     expected.push("End");
     let is_last = |chat: &Value| chat["LastMessage"]["Card"]["ToStatus"] == "End";
     let chat = deal.chat().await;
@@ -103,6 +111,8 @@ async fn deliver(steps: &[Step], created_at: usize) {
 fn people(deal: &Deal, agent: Option<Uuid>) -> Vec<(Uuid, &'static str)> {
     let manager_is = if agent == Some(deal.manager) { "Agent" } else { "Manager" };
     let mut people = vec![(deal.client, "Client"), (deal.manager, manager_is)];
-    people.extend(agent.filter(|agent| ![deal.client, deal.manager].contains(agent)).map(|agent| (agent, "Agent")));
+    people.extend(
+        agent.filter(|agent| ![deal.client, deal.manager].contains(agent)).map(|agent| (agent, "Agent")),
+    );
     people
 }

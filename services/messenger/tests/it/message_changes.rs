@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use testkit::{guid, text};
 use uuid::Uuid;
 
-use crate::{Deal, STAGE_CHANGED, chat_direct, messages, open_chat, path, person, say, service, view, view_when};
+use crate::{
+    Deal, STAGE_CHANGED, chat_direct, messages, open_chat, path, person, say, service, view, view_when,
+};
 
 fn place(chat: Uuid, message: &Value) -> String {
     path(chat, &format!("/messages/{}", text(&message["Id"])))
@@ -50,9 +52,12 @@ async fn a_deleted_message_keeps_its_place_without_its_text() {
     assert_eq!(view(id, deal.agent()).await["UnreadCount"], 1);
     assert_eq!(view(id, deal.agent()).await["LastMessage"], kept[0]);
     let row = service().sql().await;
-    let row = row.query_one("select text from message where id = $1::text::uuid", &[&text(&said["Id"])]).await;
+    let row =
+        row.query_one("select text from message where id = $1::text::uuid", &[&text(&said["Id"])]).await;
     assert_eq!(row.unwrap().get::<_, Option<String>>(0), None);
-    me.put(&place(id, &said), json!({"Text": "снова"})).await.expect_problem(409, "MESSENGER_MESSAGE_DELETED");
+    me.put(&place(id, &said), json!({"Text": "снова"}))
+        .await
+        .expect_problem(409, "MESSENGER_MESSAGE_DELETED");
 }
 
 /// Section 2: for 24 h; a repeat and the same text are no changes, and so never too late.

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use testkit::{guid, text};
 
-use crate::{MESSAGE_SENT, STAGE_CHANGED, add, chat_direct, open_chat, path, person, say, service, view_when};
+use crate::{
+    MESSAGE_SENT, STAGE_CHANGED, add, chat_direct, open_chat, path, person, say, service, view_when,
+};
 
 /// Section 8: each new Text message, for all members but its sender; never the text. Nothing else is told.
 #[tokio::test]
@@ -31,7 +33,8 @@ async fn each_new_text_is_told_without_its_words() {
     assert!(told.iter().all(|event| event.topic == MESSAGE_SENT));
     assert_eq!(told[0].headers["aggregatetype"], "Chat");
     let mut payload = told[0].payload.clone();
-    let mut recipients: Vec<_> = payload["RecipientUserIds"].as_array().unwrap().iter().map(text).map(str::to_owned).collect();
+    let mut recipients: Vec<_> =
+        payload["RecipientUserIds"].as_array().unwrap().iter().map(text).map(str::to_owned).collect();
     recipients.sort();
     let mut others = [deal.agent().to_string(), deal.manager.to_string()];
     others.sort();

@@ -44,9 +44,13 @@ async fn a_page_has_up_to_a_hundred_messages() {
         select gen_random_uuid(), $1::text::uuid, n, 'Text', $2::text::uuid, n::text, now(), 1 \
         from generate_series(1, 120) as n";
     sql.execute(fill, &[&id.to_string(), &deal.client.to_string()]).await.unwrap();
-    sql.execute("update chat set last_sequence = 120 where id = $1::text::uuid", &[&id.to_string()]).await.unwrap();
+    sql.execute("update chat set last_sequence = 120 where id = $1::text::uuid", &[&id.to_string()])
+        .await
+        .unwrap();
     let me = person(deal.client);
-    for (query, count) in [("", 50), ("PageSize=1", 1), ("PageSize=100", 100), ("PageSize=100&BeforeSequence=21", 20)] {
+    for (query, count) in
+        [("", 50), ("PageSize=1", 1), ("PageSize=100", 100), ("PageSize=100&BeforeSequence=21", 20)]
+    {
         let page = me.get(&path(id, &format!("/messages?{query}"))).await.expect(200);
         assert_eq!(list(&page["Items"]).len(), count, "{query}");
         assert_eq!(page["HasMore"], count != 20, "{query}");

@@ -47,14 +47,21 @@ async fn what_is_no_text_is_refused() {
         }
     }
     for (given, reason) in [(json!(Uuid::nil()), "empty_id"), (json!("x"), "invalid_type")] {
-        let refused = member.post(&path(id, "/messages"), json!({"Text": "а", "ClientMessageId": given})).await;
+        let refused =
+            member.post(&path(id, "/messages"), json!({"Text": "а", "ClientMessageId": given})).await;
         refused.expect_refusal("VALIDATION_FAILED", "/ClientMessageId", reason);
     }
     for said in ["🏠".repeat(4000), "a".to_owned(), "\u{200b}".to_owned()] {
         member.post(&path(id, "/messages"), json!({"Text": said, "ClientMessageId": null})).await.expect(201);
     }
-    stranger.post(&path(id, "/messages"), json!({"Text": "а"})).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    member.post(&path(Uuid::nil(), "/messages"), json!({"Text": "а"})).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    stranger
+        .post(&path(id, "/messages"), json!({"Text": "а"}))
+        .await
+        .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    member
+        .post(&path(Uuid::nil(), "/messages"), json!({"Text": "а"}))
+        .await
+        .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     service().guest().post(&path(id, "/messages"), json!({})).await.expect_problem(401, "UNAUTHORIZED");
     assert_eq!(messages(id, deal.client).await.len(), 3);
 }

@@ -23,7 +23,11 @@ async fn every_replica_tells_what_any_commits() {
     let (deal, id) = open_chat().await;
     let other = replica(&[]);
     let (mut there, ready) = Stream::at(&other, deal.client).await;
-    assert_eq!((ready.name.as_str(), ready.id), ("ready", 1), "positions are the person's, not the replica's");
+    assert_eq!(
+        (ready.name.as_str(), ready.id),
+        ("ready", 1),
+        "positions are the person's, not the replica's"
+    );
     let mut here = Stream::open(deal.client).await;
     let sent = say(id, deal.agent(), "привет").await;
     let began = Instant::now();
@@ -41,7 +45,8 @@ async fn every_replica_tells_what_any_commits() {
 /// Section 6: a comment every so often; a stream ends with its token, and after its longest time.
 #[tokio::test]
 async fn a_stream_lives_and_ends_in_time() {
-    let other = replica(&[("MESSENGER_STREAM_HEARTBEAT_SECONDS", "1"), ("MESSENGER_STREAM_MAX_SECONDS", "3")]);
+    let other =
+        replica(&[("MESSENGER_STREAM_HEARTBEAT_SECONDS", "1"), ("MESSENGER_STREAM_MAX_SECONDS", "3")]);
     let (mut stream, _) = Stream::at(&other, guid()).await;
     let began = Instant::now();
     assert!(stream.ends_within(Duration::from_secs(6)).await);

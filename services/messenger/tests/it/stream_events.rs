@@ -37,7 +37,11 @@ async fn a_stream_tells_of_chats_and_messages() {
     let sent = say(id, deal.client, "привет\nс новой строки\u{2028}").await;
     for stream in [&mut stream, &mut other] {
         let told = stream.next().await;
-        assert_eq!((told.name.as_str(), told.id, &told.data), ("message", 2, &sent), "the sender's devices, too");
+        assert_eq!(
+            (told.name.as_str(), told.id, &told.data),
+            ("message", 2, &sent),
+            "the sender's devices, too"
+        );
     }
     let place = path(id, &format!("/messages/{}", text(&sent["Id"])));
     let edited = person(deal.client).put(&place, json!({"Text": "иначе"})).await.expect(200);

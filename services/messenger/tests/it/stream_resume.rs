@@ -79,7 +79,8 @@ async fn what_is_sent_is_read_at_that_moment() {
     person(deal.client).put(&place, json!({"Text": "иначе"})).await.expect(200);
     let (mut stream, _) = Stream::resume(user, 0).await;
     let told = stream.rest(SILENCE).await;
-    let texts: Vec<_> = told.iter().filter(|event| event.name == "message").map(|event| &event.data["Text"]).collect();
+    let texts: Vec<_> =
+        told.iter().filter(|event| event.name == "message").map(|event| &event.data["Text"]).collect();
     assert_eq!(texts, [&Value::Null, &json!("иначе"), &json!("иначе")]);
     person(deal.client).delete(&place).await.expect(204);
     let (mut stream, _) = Stream::resume(user, 0).await;
@@ -144,7 +145,9 @@ async fn what_waits_for_a_deal_is_forgotten_after_thirty_days() {
         deal.tell(crate::STAGE_CHANGED, &deal.changed(2, "Application", "Sale", deal.agent)).await;
     }
     let kept = async |deal: Deal| {
-        let row = sql.query_one("select count(*) from thing_waiting where thing = $1", &[&deal.id.to_string()]).await;
+        let row = sql
+            .query_one("select count(*) from thing_waiting where thing = $1", &[&deal.id.to_string()])
+            .await;
         row.unwrap().get::<_, i64>(0)
     };
     eventually("what waits", async || (kept(old).await + kept(young).await == 2).then_some(())).await;
@@ -182,5 +185,8 @@ async fn nothing_is_missed_between_two_streams() {
     };
     let ((), seen) = futures_util::future::join(writing, reading).await;
     let all = crate::messages(id, deal.client).await;
-    assert_eq!(seen.iter().map(id_of).collect::<Vec<_>>(), each(&all, "Id").into_iter().map(id_of).collect::<Vec<_>>());
+    assert_eq!(
+        seen.iter().map(id_of).collect::<Vec<_>>(),
+        each(&all, "Id").into_iter().map(id_of).collect::<Vec<_>>()
+    );
 }

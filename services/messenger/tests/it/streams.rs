@@ -71,7 +71,10 @@ impl Stream {
 
     /// The next event.
     pub async fn next(&mut self) -> Event {
-        tokio::time::timeout(PATIENCE, self.read()).await.expect("an event in time").expect("an event before the end")
+        tokio::time::timeout(PATIENCE, self.read())
+            .await
+            .expect("an event in time")
+            .expect("an event before the end")
     }
 
     /// The next event of this name.
