@@ -53,7 +53,7 @@ pub async fn start<S: Service>(
     let area = area::<S>(&config.web.default_language)?;
     let queue = db.clone();
     let server = Server::new(process, config.web.clone(), area.clone());
-    let server = server.shed_while(move || queue.is_crowded());
+    let server = server.shed_while(move || queue.is_crowded()).connections(S::CONNECTIONS);
     let app = web::Data::new(S::app(db.clone(), config.settings)?);
     let (mut public, mut internal) = (None, None);
     if let Some(auth) = config.auth.filter(|_| role.serves()) {

@@ -34,6 +34,8 @@ pub trait Service: 'static {
     const MESSAGES: &'static [(&'static str, &'static str)] = &[];
     /// Its operations, by who calls them.
     const LISTENERS: &'static [Listener] = &[];
+    /// How many connections callers may keep open to each of them at once.
+    const CONNECTIONS: usize = ::web::CONNECTIONS;
     /// What it tells.
     const EVENTS: &'static [Published] = &[];
     /// What it can tell anew.

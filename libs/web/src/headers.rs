@@ -36,7 +36,7 @@ pub(crate) fn cors(origins: &[Origin]) -> Cors {
             header::CONTENT_TYPE,
             header::IF_NONE_MATCH,
         ])
-        .allowed_headers(["traceparent", "tracestate"])
+        .allowed_headers(["last-event-id", "traceparent", "tracestate"])
         .expose_headers([
             header::ALLOW,
             header::CONTENT_LANGUAGE,

@@ -39,4 +39,4 @@ pub use problem::{
 pub use query::{Both, Check, Filter, FromQuery, Limit, Query, Several, date, parsed, time};
 pub use rate_limit::{ClientAddress, KnownCaller, RateLimit};
 pub use refusal::{Refuses, Refusing};
-pub use server::{Area, Callers, Listener, Routes, Server};
+pub use server::{Area, CONNECTIONS, Callers, Listener, Routes, Server};

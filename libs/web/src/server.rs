@@ -35,9 +35,10 @@ const UNREAD: Duration = Duration::from_secs(20);
 /// at 2 GB/s, as without; a buffer of half the size has them wait for half a second.
 const SEND_BUFFER: u32 = 64 * 1024;
 
-/// Of one listener. An idle one takes 15 KiB: those of people alone take half of what a replica is granted (256 MiB) at
-/// most; services, which have a listener of their own, keep few. Further ones wait until some are closed.
-const CONNECTIONS: usize = 8192;
+/// Of one listener, where its service does not say otherwise. An idle one takes 15 KiB: those of people alone take half of
+/// what a replica is granted (256 MiB) at most; services, which have a listener of their own, keep few. Further ones wait
+/// until some are closed.
+pub const CONNECTIONS: usize = 8192;
 /// Connections that wait to be taken in; one that finds no room tries again after a second. The 128 that are usual
 /// come in a few milliseconds when many callers connect anew.
 const BACKLOG: u32 = 1024;
@@ -102,6 +103,7 @@ pub struct Server {
     area: Area,
     durations: Durations,
     doors: Doors,
+    connections: usize,
 }
 
 impl Server {
@@ -111,7 +113,14 @@ impl Server {
             registry.register("http_server_request_duration_seconds", "Requests by route", durations.clone());
         });
         let doors = Doors::new(process.metrics(), config.most_under_way.get());
-        Self { process: process.clone(), config, area, durations, doors }
+        Self { process: process.clone(), config, area, durations, doors, connections: CONNECTIONS }
+    }
+
+    /// Keeps so many connections of each listener open at once.
+    #[must_use]
+    pub fn connections(mut self, most: usize) -> Self {
+        self.connections = most;
+        self
     }
 
     /// Lets no request in while so many wait for the database already that it would wait too long.
@@ -170,7 +179,7 @@ impl Server {
                 .wrap(headers::defaults())
         })
         .workers(self.config.workers)
-        .max_connections(CONNECTIONS / self.config.workers.max(1))
+        .max_connections(self.connections / self.config.workers.max(1))
         .keep_alive(self.config.keep_alive)
         .disable_signals()
         .shutdown_timeout(25)

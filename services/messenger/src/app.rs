@@ -29,6 +29,8 @@ impl service::Service for Service {
     const MESSAGES: &'static [(&'static str, &'static str)] =
         &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
+    /// Ten thousand streams, and those who ask beside.
+    const CONNECTIONS: usize = 12_288;
     const EVENTS: &'static [Published] = events::ALL;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     type Settings = Settings;
