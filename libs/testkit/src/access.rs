@@ -22,12 +22,24 @@ pub struct Case {
 }
 
 /// What the empty id is in a path.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub enum EmptyId {
     /// As any id of nothing.
     Unknown,
     /// `400`, to whoever would not be refused for who they are.
     Refused,
+    /// The same in these operations alone.
+    RefusedIn(&'static [&'static str]),
+}
+
+impl EmptyId {
+    fn is_refused(self, operation: &str) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::Refused => true,
+            Self::RefusedIn(operations) => operations.contains(&operation),
+        }
+    }
 }
 
 /// [`check_with`], where the empty id is as any id of nothing.
@@ -223,7 +235,7 @@ impl Operation {
             let unparsable = fault(&ask(NO_ID.to_owned()).await, refused);
             found.push(unparsable.map(|fault| format!("{fault} with {NO_ID} for {name}")));
             let empty = ask(Uuid::nil().to_string()).await;
-            let expected = if empty_id == EmptyId::Refused && !matches!(unknown.status, 401 | 403) {
+            let expected = if empty_id.is_refused(&self.id) && !matches!(unknown.status, 401 | 403) {
                 (400, "VALIDATION_FAILED")
             } else {
                 (unknown.status, unknown.body["code"].as_str().unwrap_or_default())

@@ -65,7 +65,7 @@ fn others(member: &str, users: Invitees, caller: UserId) -> Result<Vec<UserId>, 
 ///
 /// It rings those who are invited.
 #[utoipa::path(
-    tag = "Conferences", request_body = StartConference,
+    tag = "Conferences", params(("chat_id" = ChatId, Path)), request_body = StartConference,
     responses((status = 201, description = "It rings", body = Conference))
 )]
 #[post("/api/messenger/chats/{chat_id}/conferences")]
@@ -111,7 +111,7 @@ impl Check for ListConferences {
 ///
 /// For its members.
 #[utoipa::path(
-    tag = "Conferences", params(ListConferences, Paging<ConferenceSort>),
+    tag = "Conferences", params(("chat_id" = ChatId, Path), ListConferences, Paging<ConferenceSort>),
     responses((status = 200, description = "One page", body = Page<Conference>))
 )]
 #[get("/api/messenger/chats/{chat_id}/conferences")]
@@ -131,7 +131,10 @@ pub async fn list_conferences(
 /// Read a conference.
 ///
 /// For members of its chat, and for moderators.
-#[utoipa::path(tag = "Conferences", responses((status = 200, description = "The conference", body = Conference)))]
+#[utoipa::path(
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
+    responses((status = 200, description = "The conference", body = Conference))
+)]
 #[get("/api/messenger/conferences/{conference_id}")]
 pub async fn get_conference(
     actor: Actor,
@@ -149,7 +152,7 @@ pub async fn get_conference(
 ///
 /// All of them or none. Only the host asks somebody back who was removed.
 #[utoipa::path(
-    tag = "Conferences", request_body = InviteToConference,
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path)), request_body = InviteToConference,
     responses((status = 200, description = "As it is now", body = Conference))
 )]
 #[post("/api/messenger/conferences/{conference_id}/invite")]
@@ -170,7 +173,8 @@ pub async fn invite_to_conference(
 ///
 /// A repeat gives a new token and changes nothing.
 #[utoipa::path(
-    tag = "Conferences", responses((status = 200, description = "The way into its room", body = MediaAccess))
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
+    responses((status = 200, description = "The way into its room", body = MediaAccess))
 )]
 #[post("/api/messenger/conferences/{conference_id}/join")]
 pub async fn join_conference(
@@ -187,7 +191,8 @@ pub async fn join_conference(
 ///
 /// For those who are Joined.
 #[utoipa::path(
-    tag = "Conferences", responses((status = 200, description = "The way into its room", body = MediaAccess))
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
+    responses((status = 200, description = "The way into its room", body = MediaAccess))
 )]
 #[post("/api/messenger/conferences/{conference_id}/media-token")]
 pub async fn refresh_media_token(
@@ -215,7 +220,10 @@ pub async fn refresh_media_token(
 /// Leave a conference.
 ///
 /// A call that rings ends when its host leaves.
-#[utoipa::path(tag = "Conferences", responses((status = 200, description = "As it is now", body = Conference)))]
+#[utoipa::path(
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
+    responses((status = 200, description = "As it is now", body = Conference))
+)]
 #[post("/api/messenger/conferences/{conference_id}/leave")]
 pub async fn leave_conference(
     app: Data<App>,
@@ -228,7 +236,10 @@ pub async fn leave_conference(
 /// Decline an invitation.
 ///
 /// Who has answered already stays where they are.
-#[utoipa::path(tag = "Conferences", responses((status = 200, description = "As it is now", body = Conference)))]
+#[utoipa::path(
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
+    responses((status = 200, description = "As it is now", body = Conference))
+)]
 #[post("/api/messenger/conferences/{conference_id}/decline")]
 pub async fn decline_conference(
     app: Data<App>,
@@ -241,7 +252,10 @@ pub async fn decline_conference(
 /// Remove a participant.
 ///
 /// By the host or a moderator. Only the host's invitation brings them back.
-#[utoipa::path(tag = "Conferences", responses((status = 200, description = "As it is now", body = Conference)))]
+#[utoipa::path(
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path), ("user_id" = UserId, Path)),
+    responses((status = 200, description = "As it is now", body = Conference))
+)]
 #[post("/api/messenger/conferences/{conference_id}/participants/{user_id}/remove")]
 pub async fn remove_participant(
     app: Data<App>,
@@ -255,7 +269,10 @@ pub async fn remove_participant(
 /// End a conference for everybody.
 ///
 /// By the host or a moderator.
-#[utoipa::path(tag = "Conferences", responses((status = 200, description = "As it is now", body = Conference)))]
+#[utoipa::path(
+    tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
+    responses((status = 200, description = "As it is now", body = Conference))
+)]
 #[post("/api/messenger/conferences/{conference_id}/end")]
 pub async fn end_conference(
     app: Data<App>,
