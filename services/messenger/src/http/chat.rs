@@ -71,6 +71,8 @@ pub async fn list_chats(
 }
 
 /// Count what I have not read.
+///
+/// In all of my chats together: how many of them have something new, and how much.
 #[utoipa::path(tag = "Chats", responses((status = 200, description = "The badge", body = Unread)))]
 #[get("/api/messenger/unread")]
 pub async fn count_unread(app: Data<App>, actor: Actor) -> Result<impl Responder, Error> {

@@ -62,6 +62,8 @@ pub struct Messages {
 }
 
 /// Read what is said in a chat.
+///
+/// The newest messages, or those before or after one: whoever was away reads on after the last that they have.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path), ListMessages),
     responses((status = 200, description = "One page", body = Messages))
