@@ -14,10 +14,10 @@ use crate::db;
 /// Rows that go in one transaction.
 const BATCH: u32 = 5_000;
 
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(60 * 60);
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
 /// So long a change waits for its deal.
-const PATIENCE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const PATIENCE: Duration = Duration::from_hours(30 * 24);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     let streams = app.clone();

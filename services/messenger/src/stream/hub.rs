@@ -85,7 +85,9 @@ impl Hub {
     pub fn tell(&self, news: &News) {
         let mut streams = self.streams();
         let own = streams.by_person.get_mut(&news.user_id);
-        own.into_iter().for_each(|own| own.retain_mut(|stream| stream.tell(news)));
+        if let Some(own) = own {
+            own.retain_mut(|stream| stream.tell(news));
+        }
     }
 
     /// Ends all streams, those to come among them.
