@@ -28,12 +28,12 @@ async fn own_chats_are_sorted_and_filtered() {
     assert_eq!(ids(me, "").await, [one_id.clone(), three_id.clone(), two_id.clone()]);
     assert_eq!(ids(me, "Sort=LastActivityAt").await, [two_id.clone(), three_id.clone(), one_id.clone()]);
     assert_eq!(ids(me, "Sort=CreatedAt").await, [one_id.clone(), two_id.clone(), three_id.clone()]);
-    assert_eq!(ids(me, "Kind=Direct").await, [three_id.clone()]);
+    assert_eq!(ids(me, "Kind=Direct").await, std::slice::from_ref(&three_id));
     assert_eq!(ids(me, "Kind=Deal&Sort=CreatedAt").await, [one_id.clone(), two_id.clone()]);
     assert_eq!(ids(me, "Kind=Deal,Direct").await.len(), 3);
-    assert_eq!(ids(me, &format!("DealId={}", second.id)).await, [two_id.clone()]);
+    assert_eq!(ids(me, &format!("DealId={}", second.id)).await, std::slice::from_ref(&two_id));
     assert_eq!(ids(me, &format!("DealId={}", guid())).await, [Value::Null; 0]);
-    assert_eq!(ids(me, "Unread=true").await, [one_id.clone()]);
+    assert_eq!(ids(me, "Unread=true").await, std::slice::from_ref(&one_id));
     assert_eq!(ids(me, "Unread=false").await.len(), 3);
     assert_eq!(ids(me, "Live=true").await, [Value::Null; 0]);
     let page = person(me).get(&format!("{CHATS}?Page=2&PageSize=2&Sort=CreatedAt")).await.expect(200);

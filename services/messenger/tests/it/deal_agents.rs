@@ -83,8 +83,8 @@ async fn whoever_loses_a_role_has_the_next_that_fits() {
         (None, "Manager", "Member", 0),
     ];
     let before = cards(id, deal.client).await.len();
-    for (at, (agent, manager_is, added_is, further)) in steps.into_iter().enumerate() {
-        deal.tell(STAGE_CHANGED, &deal.changed(2 + at as i64, "Sale", "Sale", agent)).await;
+    for (version, (agent, manager_is, added_is, further)) in (2..).zip(steps) {
+        deal.tell(STAGE_CHANGED, &deal.changed(version, "Sale", "Sale", agent)).await;
         let is_there = |chat: &Value| {
             role(chat, deal.manager).as_deref() == Some(manager_is)
                 && role(chat, added).as_deref() == Some(added_is)

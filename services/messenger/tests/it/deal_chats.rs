@@ -166,12 +166,12 @@ async fn what_cannot_be_read_is_put_aside() {
     let deal = Deal::new();
     deal.tell(DEAL_CREATED, &without(deal.created(), "ClientUserId")).await;
     let sql = service().sql().await;
-    let dead = async || {
+    let put_aside = async || {
         let row =
             sql.query_opt("select error from dead_letter where key = $1", &[&deal.id.to_string()]).await;
         row.unwrap().map(|row| row.get::<_, String>(0))
     };
-    let reason = eventually("the dead letter", dead).await;
+    let reason = eventually("the dead letter", put_aside).await;
     assert!(reason.starts_with("does not decode"), "{reason}");
 
     let plain = Deal { agent: None, ..Deal::new() };

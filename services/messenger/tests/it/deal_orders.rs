@@ -46,8 +46,7 @@ async fn deliver(steps: &[Step], created_at: usize) {
     // The fourth is the client, the third who made the deal.
     let agents = [guid(), guid(), deal.manager, deal.client];
     let (mut status, mut agent, mut told, mut expected) = (0, deal.agent, Vec::new(), Vec::new());
-    for (at, (to, said, ..)) in steps.iter().enumerate() {
-        let version = 2 + at as i64;
+    for (version, (to, said, ..)) in (2..).zip(steps) {
         let mut change = deal.changed(version, STATUSES[status], STATUSES[*to], None);
         match said {
             Said::Nothing => drop(change.as_object_mut().unwrap().remove("AgentUserId")),
