@@ -120,7 +120,11 @@ impl Running {
         client
     }
 
-    fn public_url(&self) -> String {
+    /// Where people call it.
+    ///
+    /// # Panics
+    /// When it has no public port.
+    pub fn public_url(&self) -> String {
         format!("http://{}", self.endpoints.public.expect("a public port"))
     }
 

@@ -18,6 +18,7 @@ mod deal_agents;
 mod deal_chats;
 mod deal_orders;
 mod documents;
+mod livekit;
 mod media_orders;
 mod media_tokens;
 mod message_changes;
