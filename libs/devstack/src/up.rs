@@ -11,6 +11,7 @@ use crate::status::summary;
 
 /// Start the platform and keep it running until Ctrl-C
 #[derive(Args, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub(crate) struct Up {
     /// Port of the base URL; 0 takes a free one
     #[arg(long, default_value_t = 8080)]

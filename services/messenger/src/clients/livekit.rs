@@ -84,6 +84,7 @@ struct Claims<'c, V> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "they are LiveKit's")]
 struct Entrance {
     room: ConferenceId,
     room_join: bool,
@@ -141,7 +142,7 @@ impl LiveKit {
         };
         match (lives, failed) {
             (false, FAILURES) => {
-                tracing::warn!("LiveKit does not answer: nobody can start or join a conference")
+                tracing::warn!("LiveKit does not answer: nobody can start or join a conference");
             }
             (true, FAILURES..) => tracing::info!("LiveKit answers again"),
             _ => {}

@@ -15,7 +15,7 @@ pub use chat::{Chat, ChatKind, Deal, Member, Role, Turnover};
 pub use conference::{Conference, ConferenceStatus, EndReason, MOST_INVITED, Media, Place, Timing, rung};
 pub use decision::{Act, Order};
 pub use message::{Message, MessageKind, PrivateText};
-pub use participant::{ConnectionSid, ParticipantState, Present};
+pub use participant::{ConnectionSid, Entry, ParticipantState, Present};
 pub use told::{Told, ToldKind};
 
 ids::typed_id!(

@@ -241,18 +241,16 @@ async fn change(
     if let Some(by) = by.filter(|_| !decision.invited.is_empty()) {
         outbox::append(tx, &ConferenceInvited::of(&after, decision.invited, by, now)).await?;
     }
-    if ends {
-        if let Some(ended) = ConferenceEnded::of(&after) {
-            outbox::append(tx, &ended).await?;
-            let card = ConferenceCard {
-                conference_id: after.id,
-                media: after.media,
-                end_reason: ended.end_reason,
-                duration_seconds: after.duration_seconds(),
-            };
-            post_card(tx, chat, Card::ConferenceEnded(card), &before.users(ParticipantState::Joined), now)
-                .await?;
-        }
+    if let Some(ended) = ConferenceEnded::of(&after).filter(|_| ends) {
+        outbox::append(tx, &ended).await?;
+        let card = ConferenceCard {
+            conference_id: after.id,
+            media: after.media,
+            end_reason: ended.end_reason,
+            duration_seconds: after.duration_seconds(),
+        };
+        post_card(tx, chat, Card::ConferenceEnded(card), &before.users(ParticipantState::Joined), now)
+            .await?;
     }
     if is_seen {
         tell(tx, chat, Told::Conference(after.id), now).await?;

@@ -15,7 +15,7 @@ use web::Problem;
 use super::conference::{self, Terms};
 use crate::clients::{LiveKit, MediaAccess, present};
 use crate::db;
-use crate::domain::{Act, Conference, ConferenceId, Order, Present, Timing};
+use crate::domain::{Act, Conference, ConferenceId, Entry, Order, Present, Timing};
 use crate::error::Error;
 
 /// The job that tells LiveKit something.
@@ -76,7 +76,7 @@ pub async fn tell(db: &Db, livekit: &LiveKit, MediaOrder { room, order }: MediaO
     match order {
         Order::Close => livekit.delete_room(room).await,
         // Asked back, or there again since.
-        Order::Remove(user) if conference.entry(user).is_some_and(|entry| entry.is_seated()) => Ok(()),
+        Order::Remove(user) if conference.entry(user).is_some_and(Entry::is_seated) => Ok(()),
         Order::Remove(user) => livekit.remove_participant(room, user).await,
     }
 }

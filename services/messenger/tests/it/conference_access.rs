@@ -112,23 +112,23 @@ async fn the_history_of_a_chat_is_read_in_pages() {
         let id = line.ring(None).await;
         cards.insert(0, line.act(client, id, "end").await.expect(200));
     }
-    let live = line.ring(None).await;
-    cards.insert(0, line.card(live).await);
-    let page = async |query: &str| {
+    let ringing = line.ring(None).await;
+    cards.insert(0, line.card(ringing).await);
+    let ask = async |query: &str| {
         line.person(client).get(&line.path(&format!("/conferences?{query}"))).await.expect(200)
     };
-    let all = page("").await;
+    let all = ask("").await;
     assert_eq!((list(&all["Items"]), &all["TotalCount"]), (&cards[..], &json!(4)));
-    let second = page("Page=2&PageSize=3").await;
+    let second = ask("Page=2&PageSize=3").await;
     assert_eq!((list(&second["Items"]), &second["TotalCount"]), (&cards[3..], &json!(4)));
-    let oldest = page("Sort=CreatedAt&PageSize=1").await;
+    let oldest = ask("Sort=CreatedAt&PageSize=1").await;
     assert_eq!(list(&oldest["Items"]), &cards[3..]);
-    assert_eq!(list(&page("Status=Ended").await["Items"]), &cards[1..]);
-    assert_eq!(list(&page("Status=Ringing,Active").await["Items"]), &cards[..1]);
+    assert_eq!(list(&ask("Status=Ended").await["Items"]), &cards[1..]);
+    assert_eq!(list(&ask("Status=Ringing,Active").await["Items"]), &cards[..1]);
     let at = |card: &Value| {
         form_urlencoded::byte_serialize(card["CreatedAt"].as_str().unwrap().as_bytes()).collect::<String>()
     };
-    let between = page(&format!("From={}&To={}", at(&cards[2]), at(&cards[1]))).await;
+    let between = ask(&format!("From={}&To={}", at(&cards[2]), at(&cards[1]))).await;
     assert_eq!(each(list(&between["Items"]), "Id"), [&cards[2]["Id"]], "From inclusive, To exclusive");
     for (query, field, reason) in [
         ("Status=Over".to_owned(), "/Status", "unknown_value"),
@@ -141,5 +141,5 @@ async fn the_history_of_a_chat_is_read_in_pages() {
         let answer = line.person(client).get(&line.path(&format!("/conferences?{query}"))).await;
         answer.expect_refusal("VALIDATION_FAILED", field, reason);
     }
-    assert_eq!(id_of(&cards[0]["Id"]), live);
+    assert_eq!(id_of(&cards[0]["Id"]), ringing);
 }

@@ -68,7 +68,7 @@ async fn a_join_that_meets_the_end_is_before_or_after_it() {
     }
 }
 
-/// Section 7: the last one declines on one device and joins on the other: Active, or AllDeclined and `_ENDED`.
+/// Section 7: the last one declines on one device and joins on the other: Active, or `AllDeclined` and `_ENDED`.
 #[tokio::test]
 async fn a_decline_that_meets_a_join_is_before_or_after_it() {
     let line = Line::new().await;

@@ -9,11 +9,11 @@ use values::Text;
 
 use super::{Act, Order};
 use crate::domain::conference::{Conference, ConferenceStatus, EndReason, Media, Place, SEATS, Timing};
-use crate::domain::participant::{ParticipantState, Present};
+use crate::domain::participant::{Entry, ParticipantState, Present};
 use crate::domain::{ChatId, DealId};
 
 const TIMING: Timing =
-    Timing { ring: Duration::from_secs(60), empty: Duration::from_secs(30), max: Duration::from_hours(4) };
+    Timing { ring: Duration::from_mins(1), empty: Duration::from_secs(30), max: Duration::from_hours(4) };
 
 /// More people than there are seats; the first is the host.
 const PEOPLE: u128 = 26;
@@ -138,11 +138,8 @@ fn check(before: &Conference, after: &Conference) {
         assert!(!entry.is(ParticipantState::Joined) || entry.shown.left_at.is_none());
         assert!(!entry.is(ParticipantState::Missed) || after.active_at.is_some() || !after.is_live());
     }
-    for (was, is) in before.participants.0.iter().filter_map(|was| {
-        let is =
-            entries.iter().find(|is| is.shown.user_id == was.shown.user_id).expect("nobody is forgotten");
-        Some((&was.shown, &is.shown))
-    }) {
+    for Entry { shown: was, .. } in &before.participants.0 {
+        let is = &after.entry(was.user_id).expect("nobody is forgotten").shown;
         assert!(was.joined_at.is_none() || was.joined_at == is.joined_at, "the first time");
         assert!(is.invited_at >= was.invited_at);
         let returns = was.state == ParticipantState::Removed && is.state != was.state;
@@ -152,7 +149,7 @@ fn check(before: &Conference, after: &Conference) {
         assert!(was.is_none() || was == is, "set once");
     }
     if !after.is_live() {
-        assert!(!entries.iter().any(|entry| entry.is_seated()));
+        assert!(!entries.iter().any(Entry::is_seated));
         assert!(after.end_reason.is_some() && after.ended_at.is_some());
     }
     if !before.is_live() {
