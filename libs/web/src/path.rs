@@ -28,11 +28,18 @@ impl<T: DeserializeOwned + Copy + Into<Uuid>> FromRequest for PathReference<T> {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let id = Path::<T>::from_request(request, payload).into_inner();
         ready(match id.map(Path::into_inner) {
-            Ok(id) if id.into().is_nil() => Err(EMPTY_ID.into()),
+            Ok(id) if id.into().is_nil() => Err(Problem::from(EMPTY_ID).at(&member(request))),
             Ok(id) => Ok(Self(id)),
             Err(_) => Err(Problem::not_found()),
         })
     }
+}
+
+/// As bodies name it: `/DealId` for `{deal_id}`.
+fn member(request: &HttpRequest) -> String {
+    let name = request.match_info().iter().next().map_or("id", |(name, _)| name);
+    let words = name.split('_').filter_map(|word| word.split_at_checked(1));
+    words.fold("/".to_owned(), |member, (first, rest)| member + &first.to_uppercase() + rest)
 }
 
 #[cfg(test)]
@@ -43,21 +50,24 @@ mod tests {
     use uuid::Uuid;
 
     use super::PathReference;
+    use crate::Problem;
 
-    fn read(id: &'static str) -> Result<Uuid, u16> {
+    fn read(id: &'static str) -> Result<Uuid, (u16, Option<String>)> {
         let request = TestRequest::default().param("deal_id", id).to_http_request();
         let read = PathReference::<Uuid>::from_request(&request, &mut Payload::None).into_inner();
-        read.map(|id| id.0).map_err(|problem| problem.code().status)
+        let blamed = |problem: &Problem| problem.details().errors.first().map(|error| error.field.clone());
+        read.map(|id| id.0).map_err(|problem| (problem.code().status, blamed(&problem)))
     }
 
     #[test]
     fn the_empty_id_is_refused_and_what_is_none_is_not_found() {
         let id = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
         assert_eq!(read(id), Ok(id.parse().unwrap()));
-        assert_eq!(read("00000000-0000-0000-0000-000000000000"), Err(400));
-        assert_eq!(read("00000000000000000000000000000000"), Err(400));
+        for empty in ["00000000-0000-0000-0000-000000000000", "00000000000000000000000000000000"] {
+            assert_eq!(read(empty), Err((400, Some("/DealId".to_owned()))), "{empty}");
+        }
         for none in ["x", "", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e"] {
-            assert_eq!(read(none), Err(404), "{none}");
+            assert_eq!(read(none), Err((404, None)), "{none}");
         }
     }
 }
