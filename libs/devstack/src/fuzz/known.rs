@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use testkit::issuer::Claims;
 use uuid::Uuid;
@@ -28,7 +28,32 @@ pub(super) async fn plant(stack: &Stack) -> anyhow::Result<()> {
     plant_selections(stack).await?;
     plant_companies(stack).await?;
     plant_buildings(stack).await?;
-    plant_deals(stack).await
+    plant_deals(stack).await?;
+    plant_chats(stack).await
+}
+
+/// A message and a call in the chat of each deal, whose client anna is.
+async fn plant_chats(stack: &Stack) -> anyhow::Result<()> {
+    let (client, anna) = (http::client()?, Identity::of(stack)?.token(&ANNA).await?);
+    let url = format!("{}/api/messenger/chats", stack.base_url);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let found = loop {
+        let found = ask(client.get(format!("{url}?PageSize=100")).bearer_auth(&anna)).await?;
+        let chats = found["Items"].as_array().context("no list")?;
+        if chats.len() >= DEALS {
+            break chats.iter().map(|chat| text(&chat["Id"])).collect::<anyhow::Result<Vec<_>>>()?;
+        }
+        ensure!(tokio::time::Instant::now() < deadline, "messenger has not heard of the deals");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    let (mut messages, mut conferences) = (Vec::new(), Vec::new());
+    for chat in &found {
+        let message = client.post(format!("{url}/{chat}/messages")).bearer_auth(&anna);
+        messages.push(text(&ask(message.json(&json!({"Text": "x"}))).await?["Id"])?);
+        let conference = client.post(format!("{url}/{chat}/conferences")).bearer_auth(&anna);
+        conferences.push(text(&ask(conference.json(&json!({"Media": "Video"}))).await?["Id"])?);
+    }
+    write_down([("chats", found), ("messages", messages), ("conferences", conferences)])
 }
 
 /// Deals of the demo's developer, about the flats of its building, and the steps that they go through.
