@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::message::{Header, Headers, OwnedHeaders};
+use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use serde_json::Value;
+use service::Service;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -162,6 +164,41 @@ impl Bus {
 }
 
 /// A reader of all that is and will be in `topics`, in no group.
+/// Has the consumers of a service whose groups end in `suffix` begin with what is published from now on: the tests of others
+/// have filled its topics.
+///
+/// # Errors
+/// When the brokers do not answer.
+///
+/// # Panics
+/// Never here: the blocking part does not.
+pub async fn begin_now<S: Service>(suffix: &str) -> anyhow::Result<()> {
+    let (brokers, suffix) = (crate::required("KAFKA_BROKERS")?, suffix.to_owned());
+    let commit = move || {
+        for of in S::CONSUMERS {
+            let mut config = ClientConfig::new();
+            config.set("bootstrap.servers", &brokers).set("group.id", format!("{}{suffix}", of.group));
+            let consumer: BaseConsumer = config.create()?;
+            let mut ends = TopicPartitionList::new();
+            for topic in of.topics {
+                for partition in partitions(&consumer, topic)? {
+                    let (_, end) = consumer.fetch_watermarks(topic, partition, PATIENCE)?;
+                    ends.add_partition_offset(topic, partition, Offset::Offset(end))?;
+                }
+            }
+            consumer.commit(&ends, CommitMode::Sync)?;
+        }
+        Ok(())
+    };
+    tokio::task::spawn_blocking(commit).await.expect("it does not panic")
+}
+
+fn partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> {
+    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).context("no broker answers")?;
+    let topics = metadata.topics().iter();
+    Ok(topics.flat_map(MetadataTopic::partitions).map(MetadataPartition::id).collect())
+}
+
 pub(crate) fn read(config: &mut ClientConfig, topics: &[String]) -> anyhow::Result<BaseConsumer> {
     let consumer: BaseConsumer = config
         .set("group.id", "testkit")
@@ -170,9 +207,8 @@ pub(crate) fn read(config: &mut ClientConfig, topics: &[String]) -> anyhow::Resu
         .create()?;
     let mut partitions = TopicPartitionList::new();
     for topic in topics {
-        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).context("no broker answers")?;
-        for partition in metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions) {
-            partitions.add_partition_offset(topic, partition.id(), Offset::Beginning)?;
+        for partition in self::partitions(&consumer, topic)? {
+            partitions.add_partition_offset(topic, partition, Offset::Beginning)?;
         }
     }
     consumer.assign(&partitions)?;

@@ -9,7 +9,7 @@ use runtime::{Env, Process, telemetry};
 use service::{Endpoints, Role, Service};
 use uuid::Uuid;
 
-use crate::bus::Bus;
+use crate::bus::{Bus, begin_now};
 use crate::client::Client;
 use crate::issuer::{Claims, Issuer, Served};
 use crate::{contract, database, required};
@@ -157,10 +157,14 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
         let config = telemetry::Config::read(&mut env);
         env.finish(config).and_then(|config| telemetry::start("test", &config)).expect("telemetry")
     });
-    // One that is named was another service's before: this one takes it over.
-    let database_url = match settings.get("DATABASE_URL") {
-        Some(url) => url.clone(),
-        None => database::create().await?,
+    // Each service under test is a consumer group of its own on the shared broker.
+    let group_suffix = format!(".{}", Uuid::from_u128(rand::random()).simple());
+    // A database that is named was another service's before: this one takes it over.
+    let database_url = if let Some(url) = settings.get("DATABASE_URL") {
+        url.clone()
+    } else {
+        begin_now::<S>(settings.get("KAFKA_GROUP_SUFFIX").unwrap_or(&group_suffix)).await?;
+        database::create().await?
     };
     let loopback = "127.0.0.1:0".to_owned();
     for (name, value) in [
@@ -174,8 +178,7 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
         ("INTERNAL_LISTEN", loopback.clone()),
         ("ADMIN_LISTEN", loopback),
         ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
-        // Each service under test is a consumer group of its own on the shared broker.
-        ("KAFKA_GROUP_SUFFIX", format!(".{}", Uuid::from_u128(rand::random()).simple())),
+        ("KAFKA_GROUP_SUFFIX", group_suffix),
     ] {
         settings.entry(name.to_owned()).or_insert(value);
     }

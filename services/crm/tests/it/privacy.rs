@@ -3,8 +3,10 @@
 
 use std::sync::Mutex;
 
+use crm::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::bus::begin_now;
 use testkit::client::{Answer, Client, send};
 use testkit::database;
 use testkit::deployed::Deployed;
@@ -49,8 +51,11 @@ impl Watched {
     async fn start() -> Self {
         let url = database::create().await.unwrap();
         let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
+        let suffix = format!(".{}", guid().simple());
+        begin_now::<Service>(&suffix).await.unwrap();
         let settings = [
             ("DATABASE_URL", url.as_str()),
+            ("KAFKA_GROUP_SUFFIX", &suffix),
             ("LOG", "debug"),
             ("SELECTIONS_URL", &selections().internal_url()),
             ("CLIENT_SECRET", secret),
