@@ -1,14 +1,16 @@
 //! Around every request: its span, its metrics, and the rendering of its problem.
 
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::time::Instant;
 
-use actix_web::body::{BoxBody, EitherBody, MessageBody};
+use actix_web::body::{BodySize, BodyStream, BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpRequest, HttpResponse, ResponseError, web};
+use futures_util::stream;
 use opentelemetry::context::FutureExt;
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer};
@@ -115,7 +117,8 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
     let context = begin(&surroundings, &request, method, &route);
     // RFC 9110: whatever has a GET has a HEAD. The connection leaves the body of the answer out.
-    if request.method() == Method::HEAD {
+    let is_head = request.method() == Method::HEAD;
+    if is_head {
         request.head_mut().method = Method::GET;
     }
     let response = next.call(request).with_context(context.clone()).await?;
@@ -131,7 +134,14 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     let labels = RequestLabels { listener: surroundings.listener, method, route, status: status.as_u16() };
     surroundings.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
     if status.as_u16() < 400 {
-        return Ok(response);
+        // Nobody waits for the end of what is left out.
+        let is_endless = is_head && response.response().body().size() == BodySize::Stream;
+        return Ok(if is_endless {
+            let nothing = stream::empty::<Result<web::Bytes, Infallible>>();
+            response.map_body(|_, _| EitherBody::right(BoxBody::new(BodyStream::new(nothing))))
+        } else {
+            response
+        });
     }
     let problem = response.response().extensions().get::<Problem>().cloned();
     let problem = problem.unwrap_or_else(|| Problem::of_status(status));

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use testkit::guid;
 use testkit::issuer::Claims;
-use testkit::service::Running;
+use testkit::service::{Running, issuer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use crate::streams::Stream;
+use crate::streams::{STREAM, Stream};
 use crate::{calls, messages, open_chat, say, service};
 
 /// Another replica of the service that most tests share, on its database.
@@ -91,4 +93,21 @@ async fn streams_keep_no_request_out_and_end_with_their_process() {
         assert!(stream.ends_within(Duration::from_secs(5)).await);
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// Conventions: `HEAD` is answered as `GET` is, and nobody waits for the body that is left out.
+#[tokio::test]
+async fn a_head_of_a_stream_ends_at_once() {
+    let token = issuer().token(&Claims::user(guid())).unwrap();
+    let address = service().public_url().strip_prefix("http://").unwrap().to_owned();
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "HEAD {STREAM} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let read = connection.read_to_string(&mut answer);
+    tokio::time::timeout(Duration::from_secs(10), read).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("text/event-stream") && answer.ends_with("\r\n\r\n"), "{answer}");
 }
