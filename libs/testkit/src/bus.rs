@@ -13,6 +13,7 @@ use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use serde_json::Value;
 use service::Service;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::contract;
@@ -123,6 +124,10 @@ impl Bus {
         let seen = self.seen.lock().expect("no test panics here");
         let mut events = seen.get(&key.to_string()).cloned().unwrap_or_default();
         events.sort_by_key(Published::sequence);
+        // Delivered once more, as may happen: the same event, by its id.
+        events.dedup_by(|one, other| {
+            one.sequence() == other.sequence() && one.headers.get("ce_id") == other.headers.get("ce_id")
+        });
         for event in &events {
             if let Some(contract) = contract::of(&event.topic)
                 && let Err(error) = contract.check_event(event)
@@ -174,23 +179,31 @@ impl Bus {
 /// Never here: the blocking part does not.
 pub async fn begin_now<S: Service>(suffix: &str) -> anyhow::Result<()> {
     let (brokers, suffix) = (crate::required("KAFKA_BROKERS")?, suffix.to_owned());
-    let commit = move || {
-        for of in S::CONSUMERS {
-            let mut config = ClientConfig::new();
-            config.set("bootstrap.servers", &brokers).set("group.id", format!("{}{suffix}", of.group));
-            let consumer: BaseConsumer = config.create()?;
-            let mut ends = TopicPartitionList::new();
-            for topic in of.topics {
-                for partition in partitions(&consumer, topic)? {
-                    let (_, end) = consumer.fetch_watermarks(topic, partition, PATIENCE)?;
-                    ends.add_partition_offset(topic, partition, Offset::Offset(end))?;
-                }
-            }
-            consumer.commit(&ends, CommitMode::Sync)?;
+    let commit =
+        move || S::CONSUMERS.iter().try_for_each(|of| commit_ends(&brokers, of.topics, of.group, &suffix));
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let committed = tokio::task::spawn_blocking(commit.clone()).await.expect("it does not panic");
+        // Of topics that have just been made, brokers do not know at once who leads which partition.
+        if committed.is_ok() || Instant::now() > deadline {
+            return committed;
         }
-        Ok(())
-    };
-    tokio::task::spawn_blocking(commit).await.expect("it does not panic")
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn commit_ends(brokers: &str, topics: &[&str], group: &str, suffix: &str) -> anyhow::Result<()> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers).set("group.id", format!("{group}{suffix}"));
+    let consumer: BaseConsumer = config.create()?;
+    let mut ends = TopicPartitionList::new();
+    for topic in topics {
+        for partition in partitions(&consumer, topic)? {
+            let (_, end) = consumer.fetch_watermarks(topic, partition, PATIENCE)?;
+            ends.add_partition_offset(topic, partition, Offset::Offset(end))?;
+        }
+    }
+    Ok(consumer.commit(&ends, CommitMode::Sync)?)
 }
 
 fn partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> {
