@@ -124,9 +124,11 @@ impl Bus {
         let seen = self.seen.lock().expect("no test panics here");
         let mut events = seen.get(&key.to_string()).cloned().unwrap_or_default();
         events.sort_by_key(Published::sequence);
-        // Delivered once more, as may happen: the same event, by its id.
+        // Delivered once more, as may happen: the same event, by its id. A dead letter has the id of its original.
         events.dedup_by(|one, other| {
-            one.sequence() == other.sequence() && one.headers.get("ce_id") == other.headers.get("ce_id")
+            one.topic == other.topic
+                && one.sequence() == other.sequence()
+                && one.headers.get("ce_id") == other.headers.get("ce_id")
         });
         for event in &events {
             if let Some(contract) = contract::of(&event.topic)
@@ -168,9 +170,8 @@ impl Bus {
     }
 }
 
-/// A reader of all that is and will be in `topics`, in no group.
-/// Has the consumers of a service whose groups end in `suffix` begin with what is published from now on: the tests of others
-/// have filled its topics.
+/// Has the consumers of a service whose groups end in `suffix` begin with what is published from now
+/// on: the tests of others have filled its topics.
 ///
 /// # Errors
 /// When the brokers do not answer.
@@ -212,6 +213,7 @@ fn partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> 
     Ok(topics.flat_map(MetadataTopic::partitions).map(MetadataPartition::id).collect())
 }
 
+/// A reader of all that is and will be in `topics`, in no group.
 pub(crate) fn read(config: &mut ClientConfig, topics: &[String]) -> anyhow::Result<BaseConsumer> {
     let consumer: BaseConsumer = config
         .set("group.id", "testkit")
