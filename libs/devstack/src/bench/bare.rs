@@ -1,10 +1,12 @@
 //! The SQL that a request makes its service run, to be run alone: what is measured beside a service is never out of date.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use reqwest::RequestBuilder;
 use tokio_postgres::Client;
+use uuid::Uuid;
 
 use super::ground::Ground;
 
@@ -82,8 +84,17 @@ fn bound(statement: &str, parameters: &str) -> String {
     }
     // From the last one on, so that $1 is not taken for the beginning of $12.
     values.iter().enumerate().rev().fold(statement.to_owned(), |statement, (at, value)| {
-        statement.replace(&format!("${}", at + 1), value)
+        statement.replace(&format!("${}", at + 1), &typed(value))
     })
+}
+
+/// A list of ids with its type, which `unnest` could not tell from the text.
+fn typed(value: &str) -> Cow<'_, str> {
+    let first = value.strip_prefix("'{").and_then(|ids| ids.split([',', '}']).next());
+    match first.map(str::parse::<Uuid>) {
+        Some(Ok(_)) => format!("{value}::uuid[]").into(),
+        _ => value.into(),
+    }
 }
 
 /// Keeps scripts where pgbench finds them.
@@ -111,8 +122,9 @@ mod tests {
 2026-11-22 10:00:00 UTC [1] DETAIL:  parameters: $1 = 'not this'\n\
 2026-11-22 10:00:00 UTC [1] LOG:  duration: 0.1 ms  execute s1: select $1, $2, $10, $3, $4, $5, $6, $7, $8, $9\n\
 2026-11-22 10:00:00 UTC [1] DETAIL:  parameters: $1 = 'a, $2 = ''b''', $2 = NULL, $3 = '3', $4 = '', $5 = '5', $6 = '6', $7 = '7', $8 = '8', $9 = '9', $10 = 'ten'\n\
-2026-11-22 10:00:00 UTC [1] LOG:  duration: 0.1 ms  execute <unnamed>: select 1\n";
-        let expected = "select 'a, $2 = ''b''', NULL, 'ten', '3', '', '5', '6', '7', '8', '9';\nselect 1;\n";
+2026-11-22 10:00:00 UTC [1] LOG:  duration: 0.1 ms  execute <unnamed>: select $1\n\
+2026-11-22 10:00:00 UTC [1] DETAIL:  parameters: $1 = '{5eed0000-0000-4000-8000-000000000001}'\n";
+        let expected = "select 'a, $2 = ''b''', NULL, 'ten', '3', '', '5', '6', '7', '8', '9';\nselect '{5eed0000-0000-4000-8000-000000000001}'::uuid[];\n";
         assert_eq!(script(said), expected);
     }
 }
