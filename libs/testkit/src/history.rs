@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
 use rdkafka::message::Headers;
 use rdkafka::{ClientConfig, Message};
 
@@ -174,6 +175,8 @@ struct Read {
     /// The offset that comes next, of each topic and partition.
     next: HashMap<(String, i32), i64>,
     count: usize,
+    /// What reading failed with last.
+    failure: Option<KafkaError>,
 }
 
 impl Log {
@@ -207,15 +210,17 @@ impl Log {
         self.so_far().partitions.get(stream).copied()
     }
 
-    /// Whether all that the broker has now has been read. Asks it.
-    pub fn at_end(&self) -> bool {
-        let Ok(partitions) = self.consumer.assignment() else { return false };
-        partitions.elements().iter().all(|partition| {
+    /// The partitions of which the broker has more now than has been read, as it says; each with how far that is. Asks it.
+    pub fn behind(&self) -> Vec<String> {
+        let Ok(partitions) = self.consumer.assignment() else { return vec!["nothing is read".to_owned()] };
+        let behind = partitions.elements().into_iter().filter_map(|partition| {
             let at = (partition.topic().to_owned(), partition.partition());
             let next = self.so_far().next.get(&at).copied().unwrap_or(0);
-            let end = self.consumer.fetch_watermarks(&at.0, at.1, PATIENCE);
-            end.is_ok_and(|(_, end)| end == next)
-        })
+            let end = self.consumer.fetch_watermarks(&at.0, at.1, PATIENCE).map(|(_, end)| end);
+            let last = self.so_far().failure.clone();
+            (end != Ok(next)).then(|| format!("{at:?}: read to {next} of {end:?}, last failure {last:?}"))
+        });
+        behind.collect()
     }
 
     /// Adds what was delivered to `history`.
@@ -228,7 +233,14 @@ impl Log {
 }
 
 fn next(consumer: &BaseConsumer, read: &Mutex<Read>) {
-    let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) else { return };
+    let message = match consumer.poll(Duration::from_millis(100)) {
+        Some(Ok(message)) => message,
+        Some(Err(error)) => {
+            read.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(error);
+            return;
+        }
+        None => return,
+    };
     let sequence = message.headers().into_iter().flat_map(Headers::iter).find_map(|header| {
         let value = header.value.filter(|_| header.key == "ce_sequence")?;
         std::str::from_utf8(value).ok()?.parse().ok()

@@ -95,7 +95,7 @@ async fn a_cursor_over_ids_is_found_to_lose_events() {
     relay.delete(&rest).await;
     let left_behind = usize::try_from(rig.number("select count(*) from outbox").await).unwrap();
     assert!(left_behind > 0, "no event was committed behind the cursor");
-    eventually("the log's end", async || rig.log.at_end()).await;
+    rig.read_all().await;
     let verdict = rig.verdict().await;
     assert_eq!(verdict.count(Fault::Lost), left_behind);
     eprintln!("{left_behind} of {} lost", verdict.committed);
@@ -114,6 +114,6 @@ async fn a_relay_without_a_lease_is_found_to_send_stale_events() {
         rig.step().await;
     }
     frozen.send(&in_hand).await;
-    eventually("the log's end", async || rig.log.at_end()).await;
+    rig.read_all().await;
     assert_eq!(rig.verdict().await.count(Fault::Stale), 8);
 }

@@ -247,7 +247,18 @@ impl Rig {
     /// Waits until all that was committed has been relayed and received.
     pub async fn settle(&self) {
         eventually("an end", async || self.number(UNSETTLED).await == 0).await;
-        eventually("the log's end", async || self.log.at_end()).await;
+        self.read_all().await;
+    }
+
+    /// Waits until all that the broker has was read.
+    pub async fn read_all(&self) {
+        let read = async {
+            while !self.log.behind().is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let outcome = tokio::time::timeout(PATIENCE, read).await;
+        assert!(outcome.is_ok(), "the log's end did not come: {:?}", self.log.behind());
     }
 
     /// How many accounts differ from what was told or applied.
