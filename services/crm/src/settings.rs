@@ -6,6 +6,7 @@ use std::time::Duration;
 use runtime::Env;
 
 pub struct Settings {
+    pub board_totals_interval: Duration,
     pub booking_expiry_interval: Duration,
     /// Of a booking that names no time of its own.
     pub booking_ttl: Duration,
@@ -14,6 +15,11 @@ pub struct Settings {
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
+        let totals = env.or(
+            "CRM_BOARD_TOTALS_INTERVAL_MS",
+            const { NonZeroU32::new(1_000).unwrap() },
+            "how often the totals of boards are added up, in milliseconds",
+        );
         let interval = env.or(
             "CRM_BOOKING_EXPIRY_INTERVAL_MS",
             const { NonZeroU32::new(5_000).unwrap() },
@@ -26,6 +32,7 @@ impl Settings {
         );
         let selections = http_client::Config::read(env, "SELECTIONS_URL", "crm");
         Some(Self {
+            board_totals_interval: Duration::from_millis(totals?.get().into()),
             booking_expiry_interval: Duration::from_millis(interval?.get().into()),
             booking_ttl: Duration::from_secs(ttl?.get().into()),
             selections: selections?,

@@ -1,6 +1,8 @@
 //! The override of a deal's status against the same statements alone, what callers wait for it, and the board among few
 //! and many deals.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use reqwest::Client;
 use testkit::issuer::Claims;
@@ -107,11 +109,15 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     bench.connection.client.batch_execute("vacuum analyze").await?;
     bench.connection.client.batch_execute("checkpoint").await?;
     let mut rows = bench.overrides(effort, &step).await?;
+    deals::fill(&bench.connection.client, SEEDED, &step).await?;
+    step.note("totals are added up");
+    let worker = platform.start("crm", "work", &[]).await?;
+    bench.rest().await?;
+    worker.stop().await?;
     for size in [20, 100] {
         step.note(format!("the board, {size} cards a column"));
         rows.extend(bench.board(effort, size).await?);
     }
-    deals::fill(&bench.connection.client, SEEDED, &step).await?;
     step.note("the board of fifty columns");
     rows.push(bench.wide_board(effort).await?);
     bench.service.stop().await?;
@@ -120,6 +126,16 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
 }
 
 impl Bench<'_> {
+    /// Waits until the jobs have caught up with what was done.
+    async fn rest(&self) -> anyhow::Result<()> {
+        let left = "select exists (select from step_total_change) or exists (select from outbox)";
+        while self.connection.client.query_one(left, &[]).await?.get(0) {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        self.connection.client.batch_execute("vacuum analyze").await?;
+        Ok(())
+    }
+
     async fn overrides(&self, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
         let (half, seconds) = (self.many.deals / 2, effort.choose(3, 2));
         let booking = "select md5($1::text || 2)::uuid::text";

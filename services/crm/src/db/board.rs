@@ -1,6 +1,6 @@
 //! The kanban: steps as columns, each with its newest cards and what all of its deals come to.
 
-use ::db::Lookup;
+use ::db::{Cached, Lookup, Tx};
 use ::web::CursorPaging;
 use auth::CompanyId;
 use diesel::deserialize;
@@ -105,6 +105,12 @@ struct Row {
     card: Card,
 }
 
+#[derive(QueryableByName)]
+struct Changes {
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
 struct Card(Option<DealSummary>);
 
 impl QueryableByName<Pg> for Card {
@@ -114,8 +120,21 @@ impl QueryableByName<Pg> for Card {
     }
 }
 
-/// One statement, so that all of it is of one moment.
-fn statement() -> String {
+/// What all deals of a column come to.
+const KEPT: &str = "\
+    select step_id, currency, sum(count) as count, sum(sum) as sum from ( \
+        select step_id, currency, count, sum from step_total where step_id in (select id from columns) \
+        union all \
+        select step_id, currency, count, sum from step_total_change where step_id in (select id from columns) \
+    ) as kept group by step_id, currency having sum(count) > 0";
+
+/// One statement, so that all of it is of one moment. Only the deals that pass a filter are counted.
+fn statement(filter: &DealFilter) -> String {
+    let counted = format!(
+        "select step_id, currency, count(*) as count, sum(amount) as sum from deal \
+        where deal.tenant_id = $1 and ($3::uuid is null or deal.step_id = $3) and {FILTERED} group by step_id, currency"
+    );
+    let sums = if filter.is_empty() { KEPT } else { &counted };
     format!(
         "with columns as ( \
             select * from step where tenant_id = $1 and archived_at is null and $3::uuid is null \
@@ -125,10 +144,7 @@ fn statement() -> String {
             union all \
             select * from step where id = $3 \
         ), \
-        sums as ( \
-            select step_id, currency, count(*) as count, sum(amount) as sum from deal \
-            where deal.tenant_id = $1 and ($3::uuid is null or deal.step_id = $3) and {FILTERED} group by step_id, currency \
-        ), \
+        sums as ({sums}), \
         totals as ( \
             select step_id, sum(count)::bigint as total_count, array_agg(currency order by currency) as currencies, \
                 array_agg(sum::text order by currency) as sums \
@@ -171,7 +187,7 @@ pub async fn columns(
         Shown::One(step) => (None, Some(step)),
     };
     let statement = filter
-        .bind(statement(), Some(tenant), groups, step)
+        .bind(statement(filter), Some(tenant), groups, step)
         .bind::<Nullable<Timestamptz>, _>(paging.after.map(|after| after.entered_at))
         .bind::<Nullable<SqlUuid>, _>(paging.after.map(|after| after.id))
         .bind::<BigInt, _>(paging.limit());
@@ -210,6 +226,24 @@ pub async fn columns(
         (column.items, column.next_cursor) = (page.items, page.next_cursor);
     }
     Ok(Some(Board { tenant_id: tenant, pipeline_version, columns }))
+}
+
+/// Adds what has changed since to what the deals of steps come to, of so many changes at most. Answers how many there were.
+pub async fn add_up(tx: &mut Tx, most: i64) -> Result<i64, ::db::Error> {
+    let add_up = diesel::sql_query(
+        "with gone as ( \
+            delete from step_total_change where id in (select id from step_total_change order by id limit $1) \
+            returning step_id, currency, count, sum \
+        ), \
+        added as ( \
+            insert into step_total select step_id, currency, sum(count), sum(sum) from gone group by step_id, currency \
+            on conflict (step_id, currency) do update \
+            set count = step_total.count + excluded.count, sum = step_total.sum + excluded.sum \
+        ) \
+        select count(*) as count from gone",
+    );
+    let Changes { count } = Cached(add_up.bind::<BigInt, _>(most)).get_result(tx.conn()).await?;
+    Ok(count)
 }
 
 fn totals(currencies: Vec<Currency>, sums: &[String]) -> QueryResult<Vec<Total>> {

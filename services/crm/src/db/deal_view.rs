@@ -120,7 +120,7 @@ pub async fn people(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<Deal
 }
 
 /// What people look for in a list and on the board alike.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct DealFilter {
     pub property_object_id: Option<PropertyObjectId>,
     pub client_user_id: Option<UserId>,
@@ -137,6 +137,11 @@ pub const FILTERED: &str = "\
     and ($8::timestamptz is null or deal.created_at < $8)";
 
 impl DealFilter {
+    /// It lets every deal pass.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The first eight parameters of a statement: a tenant, words, a step, and the filter. It is planned for their values each
     /// time, so that what is not asked for is nothing to the planner.
     pub fn bind(

@@ -1,5 +1,6 @@
 //! What this service does by itself.
 
+mod board_totals;
 mod booking_expiry;
 
 use std::sync::Arc;
@@ -9,5 +10,5 @@ use ::jobs::Jobs;
 use crate::app::App;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    booking_expiry::add(app, jobs)
+    board_totals::add(app.clone(), booking_expiry::add(app, jobs))
 }

@@ -123,6 +123,40 @@ async fn totals_are_exact() {
     assert_eq!(answer.expect(200)["TotalCount"], 9_300);
 }
 
+/// What deals come to is kept and not counted, whatever happens to many of them at once: it is what a filter that all pass counts.
+#[tokio::test]
+async fn totals_follow_every_change() {
+    let developer = create_developer().await;
+    let steps = steps(developer).await;
+    put_deals(&(0..40).map(|_| deal_in(&steps[0])).collect::<Vec<_>>()).await;
+    let (one, other) = (text(&steps[0]["Id"]).to_owned(), text(&steps[1]["Id"]).to_owned());
+    let change = async || {
+        let sql = service().sql().await;
+        let change = "update deal set amount = 1 + (random() * 100)::bigint, \
+            currency = case when random() < 0.5 then 'RUB' else 'USD' end, \
+            step_id = case when random() < 0.5 then $1::text::uuid else $2::text::uuid end \
+            where id in (select id from deal where tenant_id = $3::text::uuid order by id for update) and random() < 0.3";
+        for _ in 0..25 {
+            sql.execute(change, &[&one, &other, &developer.to_string()]).await.unwrap();
+        }
+    };
+    futures_util::future::join4(change(), change(), change(), change()).await;
+    let counted = board(developer, "CreatedFrom=2000-01-01T00:00:00Z").await;
+    let count = |at: usize| counted["Columns"][at]["TotalCount"].as_i64().unwrap();
+    assert_eq!(count(0) + count(1), 40);
+    assert_eq!(board(developer, "").await, counted);
+
+    let sql = service().sql().await;
+    let left = "select count(*) from step_total_change where step_id in ($1::text::uuid, $2::text::uuid)";
+    testkit::eventually("the job", async || {
+        let left: i64 = sql.query_one(left, &[&one, &other]).await.unwrap().get(0);
+        (left == 0).then_some(())
+    })
+    .await;
+    assert_eq!(board(developer, "").await, counted, "it is the same once it was added up");
+    assert_eq!(column(&steps[0]["Id"], "").await, counted["Columns"][0]);
+}
+
 /// `Groups` and the filters narrow the board; counts and totals are under the filters.
 #[tokio::test]
 async fn a_board_is_filtered() {
