@@ -1,5 +1,7 @@
 //! Guests and managers of the catalog, against the same SQL alone, among few objects and among two million.
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
@@ -37,8 +39,8 @@ struct Question {
     paths: Vec<String>,
     /// Of the same SQL alone.
     goal: f64,
-    /// The slowest hundredth, at half of the highest rate, in milliseconds.
-    slowest: Option<f64>,
+    /// The slowest twentieth, at half of the highest rate, in milliseconds.
+    slowest: f64,
 }
 
 struct Bench<'g> {
@@ -93,6 +95,10 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
         }
         among_few = rates.into_iter().map(|(_, rate)| rate).collect();
     }
+    step.note("objects are told of");
+    let worker = platform.start("chessboard", "work", &[]).await?;
+    rows.push(bench.tell(effort).await?);
+    worker.stop().await?;
     bench.service.stop().await?;
     step.done(format!("{} rounds", effort.rounds()));
     Ok(rows)
@@ -101,11 +107,12 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
 /// `deep` are pages of the search; `building` is the path of the large grid's.
 fn questions(deep: &[String], building: &str) -> Vec<Question> {
     let several = |path: fn(u64) -> String| (0..16).map(path).collect();
-    let question = |what, goal, paths| Question { what, paths, goal, slowest: None };
+    let question = |what, goal, slowest, paths| Question { what, paths, goal, slowest };
     vec![
         question(
             "card of an object",
             0.85,
+            20.0,
             // The seed's objects: a project, a building, a number.
             several(|n| {
                 let number = ((n * 61 + 1) * 100 + n % 20 + 1) * 10_000 + 1;
@@ -115,21 +122,20 @@ fn questions(deep: &[String], building: &str) -> Vec<Question> {
         question(
             "list of projects, filtered",
             0.7,
+            100.0,
             several(|n| format!("/api/v1/public/projects?City=City%20{}&Class=Comfort,Business", n * 3)),
         ),
-        Question {
-            slowest: Some(100.0),
-            ..question(
-                "facets",
-                0.7,
-                several(|n| {
-                    let from = (4_000_000 + n * 100_000) * 100;
-                    format!("/api/v1/public/projects/facets?PriceFrom={from}&PriceTo={}", from + 400_000_000)
-                }),
-            )
-        },
-        question("page of the search at any depth", 0.7, deep.to_vec()),
-        question("grid of 5,000 read", 0.6, vec![format!("/api/v1/public{building}")]),
+        question(
+            "facets",
+            0.7,
+            100.0,
+            several(|n| {
+                let from = (4_000_000 + n * 100_000) * 100;
+                format!("/api/v1/public/projects/facets?PriceFrom={from}&PriceTo={}", from + 400_000_000)
+            }),
+        ),
+        question("page of the search at any depth", 0.7, 50.0, deep.to_vec()),
+        question("grid of 5,000 read", 0.6, 300.0, vec![format!("/api/v1/public{building}")]),
     ]
 }
 
@@ -232,10 +238,35 @@ impl Bench<'_> {
         for _ in 1..=effort.rounds() {
             outcomes.push(load(CONNECTIONS, Some(rate / 2.0)).run(&self.service.url).await?);
         }
-        let p99 = Rounds::new(outcomes.iter().map(|outcome| outcome.p99).collect());
-        let p99 = Row::new(format!("{what}: p99 at half of that rate"), Unit::Milliseconds, p99);
-        rows.push(if let Some(slowest) = question.slowest { p99.goal(Goal::Below(slowest)) } else { p99 });
+        let p95 = Rounds::new(outcomes.iter().map(|outcome| outcome.p95).collect());
+        let p95 = Row::new(format!("{what}: p95 at half of that rate"), Unit::Milliseconds, p95);
+        rows.push(p95.goal(Goal::Below(question.slowest)));
         Ok((rows, rate))
+    }
+
+    /// Has a developer hidden and published in turns; how many objects a second the job tells of.
+    async fn tell(&self, effort: Effort) -> anyhow::Result<Row> {
+        let client = &self.connection.client;
+        let objects =
+            "select count(*) from property_object where tenant_id = $1::text::uuid and removed_at is null";
+        let objects: i64 = client.query_one(objects, &[&DEVELOPER]).await?.get(0);
+        let mut rates = Vec::new();
+        for round in 1..=effort.rounds() {
+            let act = if round % 2 == 1 { "/me/hide" } else { "/me/publish" };
+            let begun = Instant::now();
+            self.manage(Method::POST, act, &json!({})).await?;
+            while client.query_one("select exists (select from propagation)", &[]).await?.get(0) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            rates.push(u32::try_from(objects).map(f64::from)? / begun.elapsed().as_secs_f64());
+        }
+        let row = Row::new(
+            format!("{objects} objects of one developer: told of/s"),
+            Unit::PerSecond,
+            Rounds::new(rates),
+        );
+        // A hundred thousand within a minute.
+        Ok(row.goal(Goal::AtLeast(1_667.0)))
     }
 
     /// A whole grid in which everything changes, in turns with the same rows written by bare statements.
