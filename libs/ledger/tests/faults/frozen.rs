@@ -43,6 +43,26 @@ async fn the_late_deletion_of_a_frozen_relay_is_fenced() {
     drop(successor);
 }
 
+/// It cannot know whether its renewal was answered in time, so it is the relay no more.
+#[tokio::test]
+async fn a_relay_that_is_frozen_while_it_renews_its_lease_is_fenced() {
+    let rig = Rig::new().await;
+    let frozen = rig.work().await;
+    rig.step().await;
+    rig.applied(8).await;
+    let lock = rig.lock("outbox_lease").await;
+    rig.blocked(1, "update outbox_lease%").await;
+    frozen.freeze();
+    let epoch = rig.epoch().await;
+    lock.release().await;
+    let _successor = rig.work().await;
+    eventually("a takeover", async || rig.epoch().await > epoch).await;
+    frozen.thaw();
+    fenced(&frozen).await;
+    rig.step().await;
+    rig.clean().await;
+}
+
 /// Kafka has no fence for what a frozen process had already handed to its client: it may be written
 /// late, once. Consumers know it by its sequence.
 #[tokio::test]
