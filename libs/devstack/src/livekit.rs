@@ -1,16 +1,18 @@
 //! `--media`: a real LiveKit server beside the stack, from the machine, else built once from its Go module.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use clap::Args;
+use testkit::livekit::{fetch, server};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 use crate::areas::Settings;
 use crate::children::Child;
 use crate::progress::Step;
-use crate::{http, stack};
+use crate::http;
 
 /// LiveKit's own development pair, and its usual port.
 const KEY: &str = "devkey";
@@ -18,11 +20,21 @@ const SECRET: &str = "secret";
 const CLIENTS: &str = "ws://127.0.0.1:7880";
 const API: &str = "http://127.0.0.1:7880";
 
-const MODULE: &str = "module local/livekit\n\nrequire github.com/livekit/livekit-server v1.13.5\n";
-const PACKAGE: &str = "github.com/livekit/livekit-server/cmd/server";
-
 /// How long it may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bring LiveKit's server and a client of it, and say whether they could run here; needs Go
+///
+/// Both are built from their Go modules, once, and lie in .dev/livekit: for `cargo dev up --media`, and for the tests that only
+/// a real one passes.
+#[derive(Args)]
+pub(crate) struct Fetch {}
+
+impl Fetch {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        fetch().await
+    }
+}
 
 /// What services are told of it. Tokens and webhooks work without one; only where one runs it is probed.
 pub(crate) fn settings(runs: bool) -> Settings {
@@ -79,30 +91,12 @@ async fn answers() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The one on the machine, else the one that was built before, else a new one.
+/// The one on the machine, else one that is built.
 async fn find_or_build(step: &Step) -> anyhow::Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join("livekit-server"));
-    if let Some(program) = found.into_iter().find(|program| program.is_file()) {
+    if let Some(program) = server() {
         return Ok(program);
     }
-    let folder = stack::dev("livekit")?;
-    let program = folder.join("livekit-server");
-    if !program.is_file() {
-        step.note("building LiveKit from its Go module, once (about 80 s)");
-        build(&folder).await.context(
-            "no livekit-server on the PATH, and none can be built: install LiveKit or Go, or leave out --media",
-        )?;
-    }
-    Ok(program)
-}
-
-async fn build(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join("go.mod"), MODULE)?;
-    let mut go = Command::new("go");
-    // A name of its own until it is whole.
-    go.args(["build", "-mod=mod", "-o", "livekit-server.new", PACKAGE]).current_dir(folder);
-    Child::run("livekit-build", &mut go).await?;
-    Ok(std::fs::rename(folder.join("livekit-server.new"), folder.join("livekit-server"))?)
+    step.note("building LiveKit from its Go module, once (about 2 min)");
+    fetch().await.context("install LiveKit or Go, or leave out --media")?;
+    server().context("it was not built")
 }

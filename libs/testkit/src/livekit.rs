@@ -1,19 +1,19 @@
 //! A media server as services see it: it answers as LiveKit's `RoomService` does, remembers what it is told, and signs
-//! what it tells.
+//! what it tells. And a real one, with its own client.
 
-use std::path::{Path, PathBuf};
+mod programs;
+mod real;
 
-use anyhow::Context;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
-use tokio::process::Command;
 
+pub use self::programs::{fetch, server};
+pub use self::real::{Participant, RealLiveKit};
 use crate::faults::{Call, Fault, Faults};
-use crate::own::{Server, free_port};
 
 /// Where clients find it, says the configuration.
 pub const URL: &str = "wss://media.example.org/rtc";
@@ -72,54 +72,6 @@ impl LiveKit {
         let calls = self.0.calls(format!("{SERVICE}{method}")).into_iter();
         calls.filter(|call| call.body["room"] == room).collect()
     }
-}
-
-/// A real server: the one on the PATH, or the one that `cargo dev up --media` has built. It ends when dropped.
-pub struct RealLiveKit {
-    port: u16,
-    server: Option<Server>,
-}
-
-impl RealLiveKit {
-    /// One that does not run yet: it is told where its webhooks go when it starts.
-    ///
-    /// # Errors
-    /// When there is no free port.
-    pub fn new() -> anyhow::Result<Self> {
-        Ok(Self { port: free_port(&[])?, server: None })
-    }
-
-    /// Where it answers.
-    pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    /// Starts it; what it tells goes to this address.
-    ///
-    /// # Errors
-    /// When there is none on this machine.
-    pub fn start(&mut self, webhooks: &str) -> anyhow::Result<()> {
-        let tcp = free_port(&[self.port])?;
-        let udp = free_port(&[self.port, tcp])?;
-        let config = json!({
-            "port": self.port, "rtc": {"tcp_port": tcp, "udp_port": udp}, "keys": {KEY: SECRET},
-            "webhook": {"api_key": KEY, "urls": [webhooks]},
-        });
-        let program = program().context("no livekit-server here: `cargo dev up --media` brings one")?;
-        let mut command = Command::new(program);
-        // JSON is YAML, too.
-        command.args(["--dev", "--bind", "127.0.0.1", "--config-body", &config.to_string()]);
-        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        self.server = Some(Server::spawn(&mut command)?);
-        Ok(())
-    }
-}
-
-fn program() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.dev/livekit");
-    let folders = std::env::split_paths(&path).chain([built]);
-    folders.map(|folder| folder.join("livekit-server")).find(|program| program.is_file())
 }
 
 /// The `Authorization` of a webhook with this body, as it signs one now.

@@ -1,0 +1,52 @@
+//! LiveKit's server and a client of it, built from their Go modules once and kept under `.dev/livekit`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use tokio::process::Command;
+
+/// The packages, and what their programs are called here.
+const PROGRAMS: [(&str, &str); 2] =
+    [("github.com/livekit/livekit-server/cmd/server", "livekit-server"), (".", "livekit-client")];
+
+/// The folder of this clone that holds what was built.
+fn home() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).join(".dev/livekit")
+}
+
+/// Brings both programs as they should be: minutes the first time, a moment afterwards.
+///
+/// # Errors
+/// When there is no Go, or it cannot build them.
+pub async fn fetch() -> anyhow::Result<()> {
+    let home = home();
+    std::fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+    let lock = File::create(home.join("fetch.lock"))?;
+    // Another process may be at it; what it brings serves this one, too.
+    let _lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
+    for (package, name) in PROGRAMS {
+        let mut go = Command::new("go");
+        go.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("livekit"));
+        go.args(["build", "-o"]).arg(home.join(name)).arg(package);
+        let output = go.output().await.context("`go` is missing: a real LiveKit is built by Go")?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            bail!("Go could not build {package}: {}", text.trim().lines().last().unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// The server: the one on the PATH, or the one that was built.
+pub fn server() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([home()]);
+    folders.map(|folder| folder.join("livekit-server")).find(|program| program.is_file())
+}
+
+/// The client, where it was built.
+pub(super) fn client() -> PathBuf {
+    home().join("livekit-client")
+}
