@@ -2,6 +2,7 @@
 
 mod platform;
 mod replica;
+mod talk;
 mod writers;
 
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Each service runs as three processes with a database of their own. At random, processes are killed
 /// and frozen, connections cut, the database and nodes of the broker crashed, while people write. The end is a
 /// verdict: every committed event delivered, none that was not, each key in order, each consumer's receipts
-/// complete and in order, every outbox empty, nothing parked or put aside. Exits with 1 otherwise.
+/// complete and in order, every outbox empty, nothing parked or put aside, and what was said in chats adds up. Exits with 1 otherwise.
 #[derive(Args)]
 pub(crate) struct Chaos {
     /// How long things break
@@ -59,6 +60,8 @@ struct Figures {
     longest_gap: Duration,
     takeovers: i64,
     left: Left,
+    /// Of what is said and done in chats.
+    talk: Vec<(&'static str, usize)>,
 }
 
 /// What is left in the tables of all services when everything has arrived. No trouble is a reason for any.
@@ -111,7 +114,9 @@ impl Chaos {
             writers.spawn(writer("identity")?.administer(ending.clone()));
             let (identity, chessboard) = (writer("identity")?, platform.base("chessboard")?);
             writers.spawn(identity.clone().build(chessboard.clone(), ending.clone()));
-            writers.spawn(identity.sell(chessboard, platform.base("crm")?, ending.clone()));
+            let (crm, messenger) = (platform.base("crm")?, platform.base("messenger")?);
+            writers.spawn(identity.clone().sell(chessboard.clone(), crm.clone(), ending.clone()));
+            writers.spawn(identity.talk(chessboard, crm, messenger, ending.clone()));
         }
 
         crate::say(&style(format!("{} s of trouble, seed {seed}", self.seconds)).bold().to_string());
@@ -128,8 +133,9 @@ impl Chaos {
             takeovers += server.client.query_one(&epoch, &[]).await?.get::<_, i64>(0);
         }
         let left = left(&server, &platform.areas).await?;
+        let talk = talk::faults(&server).await?;
         let requests = requests.load(Ordering::Relaxed);
-        Ok((verdict, Figures { troubles, requests, longest_gap, takeovers, left }))
+        Ok((verdict, Figures { troubles, requests, longest_gap, takeovers, left, talk }))
     }
 
     /// One trouble after the other, each for a while of its own; answers how many there were, and the
@@ -253,6 +259,9 @@ fn report(verdict: &Verdict, figures: &Figures) -> bool {
     hold_to_none(figures.left.pending, "left in an outbox");
     hold_to_none(figures.left.parked, "parked");
     hold_to_none(figures.left.dead, "dead letters");
+    for (name, count) in &figures.talk {
+        hold_to_none(*count, *name);
+    }
     if sound {
         crate::say(&style("Nothing was lost, out of order or left over.").green().to_string());
     }

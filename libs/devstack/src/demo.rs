@@ -3,6 +3,7 @@
 mod chessboard;
 mod crm;
 mod identity;
+mod messenger;
 mod news;
 mod scene;
 mod selections;
@@ -15,6 +16,7 @@ use clap::Args;
 
 use self::scene::Scene;
 use self::story::Story;
+use crate::areas::Settings;
 use crate::bus::Kind;
 use crate::events::{Follower, Record};
 use crate::postgres::Cluster;
@@ -26,12 +28,15 @@ use crate::up::Up;
 /// How long something may take that happens after the call that causes it: an event, a detachment.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Nobody waits a minute for a call that is not answered, where the stack is the story's own.
+const RING_SECONDS: u32 = 5;
+
 /// Play a story over HTTP and Kafka: against the running stack, or one that it starts and stops
 ///
 /// Identity: a company is founded, and what a role that is given, or a suspension, is to its people's next
 /// token. Chessboard: a developer's profile, project and grid of flats, an outside system that takes fields over, and how
 /// soon a suspension empties the catalog. CRM: a deal is made, booked, arbitrated, cancelled and revived, and how soon its flat is
-/// taken and free again. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
+/// taken and free again. Messenger: the people of a deal write to each other, see its status change, and call each other. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
 /// with an embedded selection is published and read, its embed replaced, and all that once more while
 /// selections is away: the demo stops it and starts it again. What it made is deleted at the end, and the
 /// company archived. Exit code 1 if any step was not as promised.
@@ -53,6 +58,7 @@ impl Demo {
             processes: false,
             media: false,
             cluster: Cluster::STACK,
+            settings: Settings::from([("MESSENGER_RING_SECONDS", RING_SECONDS.to_string())]),
         };
         let started = tokio::select! {
             started = running.start(&options) => started,
@@ -92,6 +98,7 @@ async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()
     identity::play(story, scene).await?;
     chessboard::play(story, scene).await?;
     crm::play(story, scene).await?;
+    messenger::play(story, scene).await?;
     selections::play(story, scene).await?;
     news::play(story, scene).await
 }

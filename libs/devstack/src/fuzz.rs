@@ -12,6 +12,7 @@ use testkit::issuer::{CLIENTS, Claims};
 use tokio::process::Command;
 
 use crate::actors::{self, ANNA, Actor, MARIA, OLGA};
+use crate::areas::Settings;
 use crate::bus::Kind;
 use crate::children::Child;
 use crate::identity::Identity;
@@ -63,6 +64,7 @@ impl Fuzz {
             processes: false,
             media: false,
             cluster: Cluster::FUZZ,
+            settings: Settings::new(),
         };
         let started = tokio::select! {
             started = running.start(&options) => started,

@@ -99,6 +99,7 @@ impl Running {
             ("INTERNAL_LISTEN", "127.0.0.1:0".to_owned()),
             ("ADMIN_LISTEN", "127.0.0.1:0".to_owned()),
         ]));
+        common.extend(options.settings.clone());
         if options.processes {
             processes::build(&areas).await?;
             self.services = Services::new(Mode::Processes);

@@ -1,6 +1,7 @@
 //! `cargo dev seed`: so many companies that one sees how it is among many.
 
 pub(crate) mod catalog;
+pub(crate) mod chats;
 pub(crate) mod deals;
 mod rows;
 
@@ -19,7 +20,7 @@ use crate::stack::Stack;
 /// So many rows travel together.
 const BATCH: u64 = 10_000;
 
-/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries; or chessboard, or CRM
+/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries; or chessboard, or CRM, or messenger
 ///
 /// Rows are copied into the database and tell nobody: no events are appended for them. What is there already counts, and
 /// stays. Half of the names have `group` in them, one in ten thousand has `zephyr`. Meanwhile identity waits, and
@@ -44,14 +45,24 @@ pub(crate) struct Seed {
     /// Deals of CRM, at least, the first hundred thousand of one developer; identity is left alone then
     #[arg(long, conflicts_with = "projects", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     deals: Option<u64>,
+    /// Chats of messenger, at least, those of these deals; identity is left alone then
+    #[arg(long, conflicts_with_all = ["projects", "deals"], value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    chats: Option<u64>,
+    /// Messages in each of them, at least
+    #[arg(long, default_value_t = 100, requires = "chats", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    messages: u64,
+    /// Messages in the first of them, at least
+    #[arg(long, default_value_t = 100_000, requires = "chats", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    longest: u64,
 }
 
 impl Seed {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let stack = Stack::running()?;
-        let area = match (self.projects, self.deals) {
-            (Some(_), _) => "chessboard",
-            (_, Some(_)) => "crm",
+        let area = match (self.projects, self.deals, self.chats) {
+            (Some(_), ..) => "chessboard",
+            (_, Some(_), _) => "crm",
+            (.., Some(_)) => "messenger",
             _ => "identity",
         };
         let url = format!("{}?options=-csearch_path%3D{area}", stack.database_url);
@@ -66,6 +77,13 @@ impl Seed {
             deals::fill(&server.client, deals, &step).await?;
             let (developers, first) = (deals::developers(deals), deals::developer_id(1));
             step.done(format!("{deals} deals of {developers} developers, the first of them {first}"));
+            return Ok(());
+        }
+        if let Some(chats) = self.chats {
+            let counts = chats::Counts { chats, messages: self.messages, longest: self.longest };
+            chats::fill(&server.client, &counts, &step).await?;
+            let (first, manager) = (chats::chat_id(1), chats::manager_id(1));
+            step.done(format!("{chats} chats, the longest of them {first}, whose manager is {manager}"));
             return Ok(());
         }
         let counts = Counts { tenants: self.tenants, employees: self.employees, entries: self.entries };
@@ -175,7 +193,7 @@ fn share(part: u64, whole: u64) -> impl Display {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, catalog, deals, fill};
+    use super::{Counts, catalog, chats, deals, fill};
     use crate::areas::{self, Settings};
     use crate::postgres;
     use crate::progress::Step;
@@ -241,6 +259,24 @@ mod tests {
             .unwrap();
         assert_eq!(first.get::<_, String>(0), deals::developer_id(1).to_string());
         assert_eq!(indexes(&server, "crm").await, before);
+    }
+
+    #[tokio::test]
+    async fn chats_grow_to_what_is_asked_for() {
+        let server = server_of("messenger").await;
+        let before = indexes(&server, "messenger").await;
+        for (count, messages, longest) in [(3, 10, 100), (2_100, 20, 150)] {
+            let counts = chats::Counts { chats: count, messages, longest };
+            chats::fill(&server.client, &counts, &Step::start("seed")).await.unwrap();
+            let select = "select (select count(*) from chat), (select count(*) from member), (select count(*) from message), \
+                (select count(*) from chat where last_sequence <> (select max(sequence) from message where chat_id = chat.id)), \
+                (select count(*) from member where user_id = $1::text::uuid)";
+            let row = server.client.query_one(select, &[&chats::manager_id(1).to_string()]).await.unwrap();
+            let there: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
+            let [count, all] = [count, longest + (count - 1) * messages].map(|count| i64::try_from(count).unwrap());
+            assert_eq!(there, [count, count * 3, all, 0, count.min(1_999)]);
+        }
+        assert_eq!(indexes(&server, "messenger").await, before);
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 use clap::Args;
 use console::style;
 
+use crate::areas::Settings;
 use crate::bus::Kind;
 use crate::postgres::Cluster;
 use crate::running::Running;
@@ -34,6 +35,9 @@ pub(crate) struct Up {
     /// Where `DATABASE_URL` names no database: the cluster that holds it
     #[arg(skip = Cluster::STACK)]
     pub(crate) cluster: &'static str,
+    /// What services are told beside
+    #[arg(skip)]
+    pub(crate) settings: Settings,
 }
 
 impl Up {

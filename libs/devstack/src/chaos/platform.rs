@@ -15,7 +15,7 @@ use crate::areas::{self, Area, Settings};
 use crate::bus::Kind;
 use crate::postgres::{self, Cluster};
 use crate::progress::Step;
-use crate::{kafka, processes, stack};
+use crate::{kafka, livekit, processes, stack};
 
 /// Workers of each service: one relays, the others wait to take over.
 const WORKERS: usize = 2;
@@ -135,7 +135,11 @@ impl Platform {
             // Bookings expire while things break.
             ("CRM_BOOKING_EXPIRY_INTERVAL_MS", "500".to_owned()),
             ("CRM_BOOKING_TTL_SECONDS", "2".to_owned()),
+            // And calls that nobody answers, or that all have left.
+            ("MESSENGER_RING_SECONDS", "2".to_owned()),
+            ("MESSENGER_EMPTY_SECONDS", "1".to_owned()),
         ]);
+        common.extend(livekit::settings(false));
         for area in &self.areas {
             let settings = area.settings(&common);
             (area.migrate)(settings.clone()).await?;

@@ -1,6 +1,8 @@
 //! Load while everything breaks: people at the services. Refusals and broken connections are part of it; what counts is
 //! what the databases and the broker have kept.
 
+mod talk;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

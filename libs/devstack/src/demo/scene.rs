@@ -71,6 +71,11 @@ impl<'a> Scene<'a> {
         format!("{}/api/identity/{resources}", self.stack.base_url)
     }
 
+    /// Where messenger is found.
+    pub(super) fn messenger(&self, resources: &str) -> String {
+        format!("{}/api/messenger/{resources}", self.stack.base_url)
+    }
+
     /// Remembers what was made, to be deleted in the end by whoever made it; answers its id.
     pub(super) fn made(&mut self, resources: &str, answer: &Value, by: &str) -> anyhow::Result<Uuid> {
         let id: Uuid = answer["Id"].as_str().context("what was made has no Id")?.parse()?;

@@ -1,0 +1,115 @@
+//! People of deals who write to each other and call each other, while the status of the deal changes.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::issuer::Claims;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Writer, guid};
+
+/// How often a chat is looked for, 100 ms apart, before the deal is given up.
+const LOOKS: usize = 100;
+
+impl Writer {
+    /// Founds a developer with a house, and makes one deal of its flats after the other, in whose chats is talked; until
+    /// `ending`.
+    pub(in crate::chaos) async fn talk(
+        self,
+        chessboard: String,
+        crm: String,
+        messenger: String,
+        ending: CancellationToken,
+    ) {
+        let Some(flats) = self.house(&chessboard, &ending).await else { return };
+        let seller = Self { base: crm, ..self };
+        for flat in flats.iter().cycle() {
+            if ending.is_cancelled() {
+                return;
+            }
+            seller.talk_about(flat, &messenger).await;
+        }
+    }
+
+    /// Somebody without any permission, at messenger.
+    fn member(&self, user: Uuid, messenger: &str) -> Option<Self> {
+        let token = self.issuer.token(&Claims::user(user)).ok()?;
+        Some(Self { token, base: messenger.to_owned(), ..self.clone() })
+    }
+
+    /// A deal, and what its client and its agent have to say.
+    async fn talk_about(&self, flat: &str, messenger: &str) -> Option<()> {
+        let deals = "platform-manager/crm/deals";
+        let [client, agent] = [guid(), guid()];
+        let body = json!({
+            "PropertyObjectId": flat, "ClientUserId": client, "AgentUserId": agent, "RequestId": guid(),
+        });
+        let made = self.send(Method::POST, deals, body).await?;
+        let deal = made["DealId"].as_str()?;
+        let (client, agent) = (self.member(client, messenger)?, self.member(agent, messenger)?);
+        let chat = client.chat_of(deal).await?;
+        for target in ["Booking", "Sale", "Cancelled", "Application"] {
+            client.write(&chat).await;
+            let body = json!({"TargetStatus": target, "Comment": "chaos"});
+            self.send(Method::POST, &format!("{deals}/{deal}/override-status"), body).await;
+            agent.write(&chat).await;
+            client.call(&chat, &agent).await;
+        }
+        // Whoever comes after them has them in the chat no longer.
+        self.send(Method::PUT, &format!("{deals}/{deal}/agent"), json!({"AgentUserId": guid()})).await;
+        Some(())
+    }
+
+    /// Messenger hears of the deal by Kafka.
+    async fn chat_of(&self, deal: &str) -> Option<String> {
+        let own = format!("messenger/chats?DealId={deal}");
+        for _ in 0..LOOKS {
+            let page = self.send(Method::GET, &own, Value::Null).await;
+            if let Some(chat) = page.as_ref().and_then(|page| page["Items"][0]["Id"].as_str()) {
+                return Some(format!("messenger/chats/{chat}"));
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        None
+    }
+
+    /// Writes twice, as after a lost answer, changes it, takes another one back, and reads.
+    async fn write(&self, chat: &str) {
+        let messages = format!("{chat}/messages");
+        let body = json!({"Text": "chaos", "ClientMessageId": guid()});
+        self.send(Method::POST, &messages, body.clone()).await;
+        if let Some(sent) = self.make(&messages, body).await {
+            let edited = json!({"Text": "less chaos"});
+            self.send(Method::PUT, &format!("{messages}/{sent}"), edited).await;
+        }
+        if let Some(sent) = self.make(&messages, json!({"Text": "nothing"})).await {
+            self.send(Method::DELETE, &format!("{messages}/{sent}"), Value::Null).await;
+        }
+        self.send(Method::PUT, &format!("{chat}/read"), json!({"Sequence": i64::MAX})).await;
+    }
+
+    /// Calls the other, who answers, declines, or does not hear it; who does not hang up is hung up on in time.
+    async fn call(&self, chat: &str, other: &Self) {
+        let started = self.make(&format!("{chat}/conferences"), json!({"Media": "Audio"})).await;
+        let Some(id) = started else { return };
+        let conference = format!("messenger/conferences/{id}");
+        let act = async |who: &Self, what: &str| {
+            who.send(Method::POST, &format!("{conference}/{what}"), Value::Null).await;
+        };
+        match rand::random_range(0..4) {
+            0 => {
+                act(other, "join").await;
+                act(self, "end").await;
+            }
+            1 => act(other, "decline").await,
+            2 => {
+                act(other, "join").await;
+                act(other, "leave").await;
+                act(self, "leave").await;
+            }
+            _ => {}
+        }
+    }
+}
