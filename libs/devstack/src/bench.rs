@@ -11,6 +11,7 @@ mod ground;
 mod identity;
 mod load;
 mod messaging;
+mod messenger;
 mod news;
 mod overload;
 mod platform;
@@ -58,12 +59,13 @@ struct Member {
     run: for<'a> fn(&'a Ground, Effort) -> LocalBoxFuture<'a, anyhow::Result<Vec<Row>>>,
 }
 
-const ALL: [Member; 9] = [
+const ALL: [Member; 10] = [
     selections::MEMBER,
     news::MEMBER,
     identity::MEMBER,
     chessboard::MEMBER,
     crm::MEMBER,
+    messenger::MEMBER,
     edge::MEMBER,
     messaging::MEMBER,
     overload::MEMBER,

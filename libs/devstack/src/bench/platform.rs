@@ -99,6 +99,7 @@ impl Service {
     }
 }
 
-fn address() -> anyhow::Result<String> {
+/// One that nobody listens at.
+pub(super) fn address() -> anyhow::Result<String> {
     Ok(format!("127.0.0.1:{}", stack::free_port()?))
 }

@@ -29,12 +29,19 @@ impl Rounds {
     }
 }
 
+/// So many thousandths of these are not above it.
+pub(super) fn percentile(sorted: &[f64], per_mille: usize) -> f64 {
+    let index = (sorted.len() * per_mille).div_ceil(1000).saturating_sub(1);
+    sorted.get(index).copied().unwrap_or(f64::NAN)
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit {
     PerSecond,
     Milliseconds,
     Ratio,
     Mebibytes,
+    Kibibytes,
     Count,
 }
 
@@ -45,6 +52,7 @@ impl Unit {
             Self::Milliseconds => format!("{figure:.1} ms"),
             Self::Ratio => format!("{figure:.2}"),
             Self::Mebibytes => format!("{figure:.0} MiB"),
+            Self::Kibibytes => format!("{figure:.0} KiB"),
         }
     }
 }

@@ -42,7 +42,7 @@ const CHATS: &str = "\
         last_activity_at) \
     select pg_temp.seeded('0030', n), 'Deal', pg_temp.seeded('0023', n), \
         pg_temp.seeded('0020', case when n <= 100000 then 1 else 2 + (n - 100001) / 1000 end), pg_temp.seeded('0022', n), \
-        pg_temp.seeded('0025', n % 2000), 1, $3, pg_temp.sent_at(n, 0), pg_temp.sent_at(n, $3) \
+        pg_temp.seeded('0025', n % 2000), 1, $3::bigint, pg_temp.sent_at(n, 0), pg_temp.sent_at(n, $3) \
     from generate_series($1::bigint, $2::bigint) as n \
     on conflict (id) do update set last_sequence = greatest(chat.last_sequence, excluded.last_sequence), \
         last_activity_at = greatest(chat.last_activity_at, excluded.last_activity_at)";
@@ -52,7 +52,7 @@ const MEMBERS: &str = "\
     insert into member (user_id, chat_id, role, joined_at, read_sequence) \
     select user_id, pg_temp.seeded('0030', n), role, pg_temp.sent_at(n, 0), read \
     from generate_series($1::bigint, $2::bigint) as n, lateral (values \
-        (pg_temp.seeded('0024', n / 3), 'Client', $3), \
+        (pg_temp.seeded('0024', n / 3), 'Client', $3::bigint), \
         (pg_temp.seeded('0029', n / 2000), 'Manager', greatest($3 - n % 4, 0)), \
         (pg_temp.seeded('0025', n % 2000), 'Agent', $3 / 10)) as of_deal (user_id, role, read) \
     on conflict (user_id, chat_id) do update set read_sequence = greatest(member.read_sequence, excluded.read_sequence)";

@@ -79,6 +79,43 @@ async fn livekit_is_told_until_it_has_heard() {
     calls(&livekit, "DeleteRoom", id, 2).await;
 }
 
+/// Section 5, told: it is repeated for 24 h, whatever LiveKit answers, and then given up.
+#[tokio::test]
+async fn livekit_is_told_for_a_day_and_no_longer() {
+    let livekit = LiveKit::start();
+    let own = start(&livekit, &[]);
+    let line = Line::of(&own).await;
+    let id = line.ring(None).await;
+    livekit.refuse(10_000, "DeleteRoom", 503, "unavailable");
+    line.act(line.deal.client, id, "end").await.expect(200);
+    calls(&livekit, "DeleteRoom", id, 2).await;
+    let sql = own.sql().await;
+    // The pauses between its attempts have grown long by then.
+    let next = async || {
+        let now = "update job set due_at = clock_timestamp() where kind = 'media-order' and run is null";
+        sql.execute(now, &[]).await.unwrap();
+        let left = "select count(*) from job where kind = 'media-order'";
+        sql.query_one(left, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let ended = async |ago: &str| {
+        let end = "update conference set ended_at = clock_timestamp() - $1::text::interval";
+        sql.execute(end, &[&ago]).await.unwrap();
+    };
+    ended("23 hours 59 minutes").await;
+    let told = livekit.calls("DeleteRoom", &id.to_string()).len();
+    eventually("another attempt", async || {
+        assert_eq!(next().await, 1, "it is kept");
+        (livekit.calls("DeleteRoom", &id.to_string()).len() > told + 1).then_some(())
+    })
+    .await;
+    ended("24 hours 1 minute").await;
+    eventually("no further attempt", async || (next().await == 0).then_some(())).await;
+    let told = livekit.calls("DeleteRoom", &id.to_string()).len();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(livekit.calls("DeleteRoom", &id.to_string()).len(), told);
+    assert_eq!(line.card(id).await["EndReason"], "EndedByHost");
+}
+
 /// Section 5, told: who was asked back or has Joined again since is left alone.
 #[tokio::test]
 async fn who_is_there_again_is_not_sent_away() {

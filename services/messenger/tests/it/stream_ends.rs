@@ -7,7 +7,8 @@ use testkit::guid;
 use testkit::issuer::Claims;
 use testkit::service::{Running, issuer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use crate::streams::{STREAM, Stream};
 use crate::{calls, messages, open_chat, say, service};
@@ -60,6 +61,49 @@ async fn a_stream_lives_and_ends_in_time() {
     let began = Instant::now();
     assert!(stream.ends_within(Duration::from_secs(6)).await);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+/// Section 6: a stream ends when 256 events wait for a slow reader, who may come again for the rest; a quick one loses none.
+#[tokio::test]
+async fn who_reads_too_slowly_is_let_go_and_comes_again() {
+    const SENT: usize = 700;
+    let (deal, id) = open_chat().await;
+    let mut quick = Stream::open(deal.client).await;
+    let token = issuer().token(&Claims::user(deal.client)).unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    // Little is on its way while nobody reads.
+    socket.set_recv_buffer_size(4096).unwrap();
+    let address = service().public_url().strip_prefix("http://").unwrap().to_owned();
+    let mut slow = socket.connect(address.parse().unwrap()).await.unwrap();
+    let request = format!(
+        "GET {STREAM} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    slow.write_all(request.as_bytes()).await.unwrap();
+    let mut came = String::new();
+    while !came.contains("event: ready") {
+        came.push(char::from(slow.read_u8().await.unwrap()));
+    }
+
+    // Each is 12 KB: more than the machine keeps for a connection.
+    let text = "漢".repeat(4000);
+    for _ in 0..SENT {
+        say(id, deal.agent(), &text).await;
+    }
+    for number in 1..=SENT {
+        assert_eq!(quick.next_of("message").await.data["Sequence"], number);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut rest = Vec::new();
+    let read = timeout(Duration::from_secs(30), slow.read_to_end(&mut rest)).await;
+    read.expect("it has ended").unwrap();
+    let rest = String::from_utf8(rest).unwrap();
+    let ids: Vec<i64> = rest.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
+    assert!((256..SENT).contains(&ids.len()), "{} of {SENT}", ids.len());
+    assert!(ids.windows(2).all(|pair| pair[1] == pair[0] + 1), "in between nothing is missing");
+    let last = ids[ids.len() - 1];
+    let mut again = Stream::ask(&service().caller(&Claims::user(deal.client)), Some(&last.to_string())).await;
+    assert_eq!(again.next().await.data, json!({"Resumed": true}));
+    assert_eq!(again.next().await.id, last + 1);
 }
 
 /// Section 6: a sixth stream of one person on a replica ends the oldest.

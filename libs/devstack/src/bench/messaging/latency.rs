@@ -17,7 +17,7 @@ use super::events::{Measured, Ready};
 use super::{Bench, RELAYED};
 use crate::bench::Effort;
 use crate::bench::ground::stop;
-use crate::bench::report::{Goal, Rounds, Row, Unit};
+use crate::bench::report::{Goal, Rounds, Row, Unit, percentile};
 use crate::progress::Step;
 
 /// Transactions that may be under way at the same time.
@@ -148,11 +148,6 @@ async fn produce(producer: &FutureProducer, pace: Pace, clock: Arc<Clock>) -> an
         drop(ready.send(producer, RELAYED, None).await?);
     }
     Ok(())
-}
-
-fn percentile(sorted: &[f64], per_mille: usize) -> f64 {
-    let index = (sorted.len() * per_mille).div_ceil(1000).saturating_sub(1);
-    sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
 /// Reads what comes, outside of any group.

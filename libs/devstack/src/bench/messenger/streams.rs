@@ -1,0 +1,140 @@
+//! Many open streams, and how long messages take until they are on them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use reqwest::{Client, Response};
+use tokio::task::JoinSet;
+
+/// Streams that are opened at once.
+const AT_ONCE: usize = 32;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What each message says before its number.
+const TEXT: &str = "\"Text\":\"message ";
+
+/// Streams, each read by a task. They close when dropped.
+pub(super) struct Streams {
+    readers: JoinSet<()>,
+    count: usize,
+    ended: Arc<AtomicU64>,
+}
+
+impl Streams {
+    /// One for each token; each has said that it is ready.
+    pub(super) async fn open(
+        client: &Client,
+        url: &str,
+        tokens: &[String],
+        delay: Option<&Arc<Delay>>,
+    ) -> anyhow::Result<Self> {
+        let open = |token: &String| {
+            let request = client.get(format!("{url}/api/messenger/stream")).bearer_auth(token);
+            async move {
+                let mut answer = request.send().await?.error_for_status()?;
+                let first = answer.chunk().await?.context("a stream has ended at once")?;
+                ensure!(first.starts_with(b"id: "), "a stream does not begin with an event");
+                Ok::<_, anyhow::Error>(answer)
+            }
+        };
+        let opening: Vec<_> = tokens.iter().map(open).collect();
+        let opened: Vec<Response> = stream::iter(opening).buffer_unordered(AT_ONCE).try_collect().await?;
+        let (mut readers, ended) = (JoinSet::new(), Arc::new(AtomicU64::new(0)));
+        let count = opened.len();
+        for answer in opened {
+            let (delay, ended) = (delay.cloned(), Arc::clone(&ended));
+            readers.spawn(async move {
+                read(answer, delay).await;
+                ended.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        Ok(Self { readers, count, ended })
+    }
+
+    pub(super) fn are_open(&self) -> bool {
+        self.readers.len() == self.count && self.ended.load(Ordering::Relaxed) == 0
+    }
+}
+
+async fn read(mut answer: Response, delay: Option<Arc<Delay>>) {
+    let mut came = String::new();
+    while let Ok(Some(chunk)) = answer.chunk().await {
+        let Some(delay) = &delay else { continue };
+        came.push_str(&String::from_utf8_lossy(&chunk));
+        while let Some((event, rest)) = came.split_once("\n\n") {
+            delay.arrived(event);
+            came = rest.to_owned();
+        }
+    }
+}
+
+/// When each message was sent, and how long it took until it came.
+pub(super) struct Delay {
+    begun: Instant,
+    /// In nanoseconds of `begun`, by the message's number.
+    sent: Vec<AtomicU64>,
+    round: AtomicU64,
+    /// In milliseconds.
+    took: Mutex<Vec<f64>>,
+}
+
+impl Delay {
+    pub(super) fn new(messages: usize) -> Arc<Self> {
+        let sent = (0..messages).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Self { begun: Instant::now(), sent, round: AtomicU64::new(0), took: Mutex::default() })
+    }
+
+    pub(super) fn messages(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Begins anew: what still comes of before does not count.
+    pub(super) fn begin(&self) {
+        self.round.fetch_add(1, Ordering::Relaxed);
+        self.took().clear();
+    }
+
+    /// The message with this number is sent now; what it says.
+    pub(super) fn mark(&self, number: usize) -> String {
+        self.sent[number].store(self.now(), Ordering::Relaxed);
+        format!("message {} {number}", self.round.load(Ordering::Relaxed))
+    }
+
+    fn arrived(&self, event: &str) {
+        let now = self.now();
+        let text = event.split_once(TEXT).and_then(|(_, text)| text.split_once('"'));
+        let Some((round, number)) = text.and_then(|(text, _)| text.split_once(' ')) else { return };
+        let is_of_now = round.parse() == Ok(self.round.load(Ordering::Relaxed));
+        if let Some(sent) = number.parse().ok().and_then(|number: usize| self.sent.get(number))
+            && is_of_now
+        {
+            let took = Duration::from_nanos(now.saturating_sub(sent.load(Ordering::Relaxed)));
+            self.took().push(took.as_secs_f64() * 1e3);
+        }
+    }
+
+    /// What all messages took, sorted, once each has come to so many.
+    pub(super) async fn all(&self, readers: usize) -> anyhow::Result<Vec<f64>> {
+        let (all, deadline) = (self.sent.len() * readers, Instant::now() + PATIENCE);
+        while self.took().len() < all {
+            let there = self.took().len();
+            ensure!(Instant::now() < deadline, "{there} of {all} messages came to a stream");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let mut took = self.took().clone();
+        took.sort_by(f64::total_cmp);
+        Ok(took)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn took(&self) -> MutexGuard<'_, Vec<f64>> {
+        self.took.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
