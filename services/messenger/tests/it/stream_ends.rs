@@ -86,12 +86,17 @@ async fn who_reads_too_slowly_is_let_go_and_comes_again() {
 
     // Each is 12 KB: more than the machine keeps for a connection.
     let text = "漢".repeat(4000);
-    for _ in 0..SENT {
-        say(id, deal.agent(), &text).await;
-    }
-    for number in 1..=SENT {
-        assert_eq!(quick.next_of("message").await.data["Sequence"], number);
-    }
+    let send = async {
+        for _ in 0..SENT {
+            say(id, deal.agent(), &text).await;
+        }
+    };
+    let hear = async {
+        for number in 1..=SENT {
+            assert_eq!(quick.next_of("message").await.data["Sequence"], number);
+        }
+    };
+    tokio::join!(send, hear);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut rest = Vec::new();
     let read = timeout(Duration::from_secs(30), slow.read_to_end(&mut rest)).await;
@@ -101,8 +106,8 @@ async fn who_reads_too_slowly_is_let_go_and_comes_again() {
     assert!((256..SENT).contains(&ids.len()), "{} of {SENT}", ids.len());
     assert!(ids.windows(2).all(|pair| pair[1] == pair[0] + 1), "in between nothing is missing");
     let last = ids[ids.len() - 1];
-    let mut again = Stream::ask(&service().caller(&Claims::user(deal.client)), Some(&last.to_string())).await;
-    assert_eq!(again.next().await.data, json!({"Resumed": true}));
+    let (mut again, ready) = Stream::resume(deal.client, last).await;
+    assert_eq!(ready.data, json!({"Resumed": true}));
     assert_eq!(again.next().await.id, last + 1);
 }
 
