@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::areas::Settings;
 use crate::children::Child;
-use crate::progress::Step;
 use crate::http;
+use crate::progress::Step;
 
 /// LiveKit's own development pair, and its usual port.
 const KEY: &str = "devkey";

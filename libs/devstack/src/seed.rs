@@ -273,7 +273,8 @@ mod tests {
                 (select count(*) from member where user_id = $1::text::uuid)";
             let row = server.client.query_one(select, &[&chats::manager_id(1).to_string()]).await.unwrap();
             let there: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
-            let [count, all] = [count, longest + (count - 1) * messages].map(|count| i64::try_from(count).unwrap());
+            let [count, all] =
+                [count, longest + (count - 1) * messages].map(|count| i64::try_from(count).unwrap());
             assert_eq!(there, [count, count * 3, all, 0, count.min(1_999)]);
         }
         assert_eq!(indexes(&server, "messenger").await, before);

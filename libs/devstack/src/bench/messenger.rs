@@ -174,8 +174,7 @@ impl Bench<'_> {
             for number in 0..delay.messages() {
                 ticks.tick().await;
                 let chat = u64::try_from(number)? % chats + 1;
-                let url =
-                    format!("{}/api/messenger/chats/{}/messages", self.service.url, numbered(0, chat));
+                let url = format!("{}/api/messenger/chats/{}/messages", self.service.url, numbered(0, chat));
                 // The client's.
                 let token = &tokens[usize::try_from(chat - 1)? * 3];
                 let body = serde_json::json!({"Text": delay.mark(number)});
@@ -191,7 +190,8 @@ impl Bench<'_> {
         }
         drop(streams);
         other.stop().await?;
-        let what = format!("{RATE} messages/s, {LISTENING} streams at another replica: from sending to a stream");
+        let what =
+            format!("{RATE} messages/s, {LISTENING} streams at another replica: from sending to a stream");
         let [p50, p99, p999] = rounds.map(Rounds::new);
         Ok(vec![
             Row::new(format!("{what}: p50"), Unit::Milliseconds, p50),
@@ -247,8 +247,12 @@ impl Bench<'_> {
         Ok(vec![
             row(page(counts.messages), few, 20.0),
             row(page(counts.longest), many, 20.0),
-            Row::new(format!("{}: of that among {}", page(counts.longest), counts.messages), Unit::Ratio, ratios)
-                .goal(Goal::AtMost(1.5)),
+            Row::new(
+                format!("{}: of that among {}", page(counts.longest), counts.messages),
+                Unit::Ratio,
+                ratios,
+            )
+            .goal(Goal::AtMost(1.5)),
             row(format!("{OWN} chats of a person: the first page"), first, 50.0),
             row(format!("{OWN} chats of a person: page 50 of those with news"), deep, 50.0),
             row(format!("{OWN} chats of a person: the badge"), badge, 50.0),

@@ -72,12 +72,7 @@ async fn meet(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(Talk,
     Ok((talk, deal))
 }
 
-async fn write(
-    story: &mut Story,
-    scene: &Scene<'_>,
-    talk: &Talk,
-    bus: &mut Follower,
-) -> anyhow::Result<()> {
+async fn write(story: &mut Story, scene: &Scene<'_>, talk: &Talk, bus: &mut Follower) -> anyhow::Result<()> {
     story.tell("Igor writes to her, and once more, as after a lost answer: it is the same message.");
     let mut ears = Ears::open(&scene.messenger("stream"), &talk.anna).await?;
     let messages = format!("{}/messages", talk.chat);
@@ -87,7 +82,8 @@ async fn write(
     story.check(again["Id"] == sent["Id"], &format!("message {}", sent["Sequence"]));
     let told = ears.hear("message").await?;
     story.check(told == sent, "Anna's stream has it");
-    let event = heard(bus, |record| record.topic == SENT && record.payload["MessageId"] == sent["Id"]).await?;
+    let event =
+        heard(bus, |record| record.topic == SENT && record.payload["MessageId"] == sent["Id"]).await?;
     story.check(event.payload.get("Text").is_none(), "others are told that he wrote, not what");
 
     story.tell("Anna reads, and answers; Igor has something to read now.");
@@ -112,12 +108,7 @@ async fn change(story: &mut Story, talk: &Talk, deal: &str) -> anyhow::Result<()
     Ok(())
 }
 
-async fn call(
-    story: &mut Story,
-    scene: &Scene<'_>,
-    talk: &Talk,
-    bus: &mut Follower,
-) -> anyhow::Result<()> {
+async fn call(story: &mut Story, scene: &Scene<'_>, talk: &Talk, bus: &mut Follower) -> anyhow::Result<()> {
     story.tell("Anna calls. Igor's stream rings, and he answers: LiveKit would let him in.");
     let mut ears = Ears::open(&scene.messenger("stream"), &talk.igor).await?;
     let id = talk.ring(story).await?;
@@ -152,7 +143,8 @@ impl Talk {
     /// Has Anna call; answers the conference's id.
     async fn ring(&self, story: &mut Story) -> anyhow::Result<String> {
         let conferences = format!("{}/conferences", self.chat);
-        let card = story.post(&conferences, Some(&self.anna), &json!({"Media": "Audio"}), promise(201)).await?;
+        let card =
+            story.post(&conferences, Some(&self.anna), &json!({"Media": "Audio"}), promise(201)).await?;
         Ok(card["Id"].as_str().context("a conference without an id")?.to_owned())
     }
 

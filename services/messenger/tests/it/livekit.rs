@@ -33,8 +33,9 @@ fn webhooks(own: &Running) -> String {
 
 async fn is_up(livekit: &RealLiveKit) {
     let http = reqwest::ClientBuilder::new().tls_certs_only([]).build().unwrap();
-    let answers =
-        async || http.get(livekit.url()).send().await.is_ok_and(|answer| answer.status() == 200).then_some(());
+    let answers = async || {
+        http.get(livekit.url()).send().await.is_ok_and(|answer| answer.status() == 200).then_some(())
+    };
     eventually("LiveKit", answers).await;
 }
 

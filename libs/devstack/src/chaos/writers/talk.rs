@@ -95,21 +95,22 @@ impl Writer {
         let started = self.make(&format!("{chat}/conferences"), json!({"Media": "Audio"})).await;
         let Some(id) = started else { return };
         let conference = format!("messenger/conferences/{id}");
-        let act = async |who: &Self, what: &str| {
-            who.send(Method::POST, &format!("{conference}/{what}"), Value::Null).await;
-        };
         match rand::random_range(0..4) {
             0 => {
-                act(other, "join").await;
-                act(self, "end").await;
+                other.act(&conference, "join").await;
+                self.act(&conference, "end").await;
             }
-            1 => act(other, "decline").await,
+            1 => other.act(&conference, "decline").await,
             2 => {
-                act(other, "join").await;
-                act(other, "leave").await;
-                act(self, "leave").await;
+                other.act(&conference, "join").await;
+                other.act(&conference, "leave").await;
+                self.act(&conference, "leave").await;
             }
             _ => {}
         }
+    }
+
+    async fn act(&self, conference: &str, what: &str) {
+        self.send(Method::POST, &format!("{conference}/{what}"), Value::Null).await;
     }
 }
