@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use serde_json::json;
 use testkit::livekit::{fetch, server};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
@@ -61,9 +62,13 @@ impl LiveKit {
         let program = find_or_build(step).await?;
         step.note("starting");
         let webhooks = format!("{base_url}/api/messenger/webhooks/livekit");
-        let config = format!("webhook: {{api_key: {KEY}, urls: [\"{webhooks}\"]}}");
+        // JSON is YAML, too. A machine may have no other address than its loopback's.
+        let config = json!({
+            "webhook": {"api_key": KEY, "urls": [webhooks]},
+            "rtc": {"enable_loopback_candidate": true},
+        });
         let mut command = Command::new(program);
-        command.args(["--dev", "--bind", "127.0.0.1", "--config-body", &config]);
+        command.args(["--dev", "--bind", "127.0.0.1", "--config-body", &config.to_string()]);
         let mut server = Self(Child::spawn("livekit", &mut command)?);
         tokio::select! {
             answered = answers() => answered?,
