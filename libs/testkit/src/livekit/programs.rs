@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
-/// The packages, and what their programs are called here.
-const PROGRAMS: [(&str, &str); 2] =
-    [("github.com/livekit/livekit-server/cmd/server", "livekit-server"), (".", "livekit-client")];
+/// The modules, the packages in them, and what their programs are called here.
+const PROGRAMS: [(&str, &str, &str); 2] = [
+    ("server", "github.com/livekit/livekit-server/cmd/server", "livekit-server"),
+    ("client", ".", "livekit-client"),
+];
 
 /// The folder of this clone that holds what was built.
 fn home() -> PathBuf {
@@ -26,14 +28,14 @@ pub async fn fetch() -> anyhow::Result<()> {
     let lock = File::create(home.join("fetch.lock"))?;
     // Another process may be at it; what it brings serves this one, too.
     let _lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
-    for (package, name) in PROGRAMS {
+    for (module, package, name) in PROGRAMS {
         let mut go = Command::new("go");
-        go.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("livekit"));
+        go.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("livekit").join(module));
         go.args(["build", "-o"]).arg(home.join(name)).arg(package);
         let output = go.output().await.context("`go` is missing: a real LiveKit is built by Go")?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
-            bail!("Go could not build {package}: {}", text.trim().lines().last().unwrap_or_default());
+            bail!("Go could not build {name}: {}", text.trim().lines().last().unwrap_or_default());
         }
     }
     Ok(())
