@@ -27,7 +27,7 @@ pub struct Event {
 /// Somebody's open stream.
 pub struct Stream {
     response: Response,
-    read: String,
+    read: Vec<u8>,
     /// The comments that came beside events.
     pub comments: usize,
 }
@@ -66,7 +66,7 @@ impl Stream {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["cache-control"], "no-store");
-        Self { response, read: String::new(), comments: 0 }
+        Self { response, read: Vec::new(), comments: 0 }
     }
 
     /// The next event.
@@ -104,9 +104,9 @@ impl Stream {
     /// `None` at the end.
     async fn read(&mut self) -> Option<Event> {
         loop {
-            while let Some((block, rest)) = self.read.split_once("\n\n") {
-                let (block, rest) = (block.to_owned(), rest.to_owned());
-                self.read = rest;
+            while let Some(end) = self.read.windows(2).position(|pair| pair == b"\n\n") {
+                let block: Vec<u8> = self.read.drain(..end + 2).take(end).collect();
+                let block = String::from_utf8(block).expect("text");
                 if block == ":" {
                     self.comments += 1;
                     continue;
@@ -121,7 +121,7 @@ impl Stream {
                 });
             }
             let chunk = self.response.chunk().await.ok()??;
-            self.read.push_str(std::str::from_utf8(&chunk).expect("text"));
+            self.read.extend(chunk);
         }
     }
 }
