@@ -112,24 +112,24 @@ impl Bench<'_> {
             load.run(&self.service.url).await
         };
         send(32, None).await?;
-        let (mut sent, mut alone) = (Vec::new(), Vec::new());
+        let (mut asked, mut alone) = (Vec::new(), Vec::new());
         for round in 1..=effort.rounds() {
             step.note(format!("messages, round {round}"));
-            sent.push(send(32, None).await?.per_second);
+            asked.push(send(32, None).await?.per_second);
             let variables = [("chats", CHATS.to_string())];
             alone.push(pgbench(self.ground, "messenger", "send", &variables, 32, seconds).await?);
             self.forget_events().await?;
         }
-        let ratios = Rounds::ratios(&sent, &alone);
-        let (sent, alone) = (Rounds::new(sent), Rounds::new(alone));
+        let ratios = Rounds::ratios(&asked, &alone);
+        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
         let mut outcomes: Vec<Outcome> = Vec::new();
         for _ in 1..=effort.rounds() {
-            outcomes.push(send(64, Some(sent.median() / 2.0)).await?);
+            outcomes.push(send(64, Some(asked.median() / 2.0)).await?);
         }
         self.forget_events().await?;
         let what = "messages at 32 connections";
         let mut rows = vec![
-            Row::new(format!("{what}/s"), Unit::PerSecond, sent),
+            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
             Row::new(format!("{what}: the same statements alone/s"), Unit::PerSecond, alone),
             Row::new(format!("{what}: of the same statements alone"), Unit::Ratio, ratios)
                 .goal(Goal::AtLeast(0.4)),

@@ -183,7 +183,8 @@ impl Ears {
                     let is_it = lines.any(|line| line.strip_prefix("event: ") == Some(name));
                     let data = lines.find_map(|line| line.strip_prefix("data: "));
                     let data = data.map(serde_json::from_str).filter(|_| is_it);
-                    self.came = rest.to_owned();
+                    let rest = rest.to_owned();
+                    self.came = rest;
                     if let Some(data) = data {
                         return anyhow::Ok(data?);
                     }

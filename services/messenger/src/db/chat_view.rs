@@ -193,19 +193,31 @@ pub async fn list_own(
     filter: &ChatFilter,
     paging: &Paging<ChatSort>,
 ) -> QueryResult<Page<ChatView>> {
+    list_found(conn, user, paging, || own(user, filter)).await
+}
+
+async fn list_found(
+    conn: Lookup<'_>,
+    user: UserId,
+    paging: &Paging<ChatSort>,
+    found: impl Fn() -> IntoBoxed<'static, OwnChats, Pg>,
+) -> QueryResult<Page<ChatView>> {
     let order: list::Order<OwnSource> = match paging.sort {
         ChatSort::LastActivityAt => list::by(paging, chat::last_activity_at),
         ChatSort::CreatedAt => list::by(paging, chat::created_at),
     };
-    let sorted = own(user, filter).select(chat::id).order((order, chat::id));
-    let page: Page<ChatId> = list::page(conn, paging, sorted, own(user, filter).select(chat::id)).await?;
+    let sorted = found().select(chat::id).order((order, chat::id));
+    let page: Page<ChatId> = list::page(conn, paging, sorted, found().select(chat::id)).await?;
     shown(conn, user, page).await
 }
 
 fn own(user: UserId, filter: &ChatFilter) -> IntoBoxed<'static, OwnChats, Pg> {
     let mut own = member::table.inner_join(chat::table).filter(member::user_id.eq(user)).into_boxed();
-    if let Some(kinds) = &filter.kinds {
-        own = own.filter(chat::kind.eq_any(kinds.clone()));
+    // By what each kind has, since nobody's own chats are looked for in the indexes of deal chats: those are of everybody's.
+    match &filter.kinds {
+        Some(kinds) if !kinds.contains(&ChatKind::Direct) => own = own.filter(chat::deal_id.is_not_null()),
+        Some(kinds) if !kinds.contains(&ChatKind::Deal) => own = own.filter(chat::deal_id.is_null()),
+        _ => {}
     }
     if let Some(deal) = filter.deal_id {
         own = own.filter(chat::deal_id.eq(deal));
@@ -227,35 +239,38 @@ pub async fn list_supervised(
     filter: &ChatFilter,
     paging: &Paging<ChatSort>,
 ) -> QueryResult<Page<ChatView>> {
+    if filter.kinds.as_ref().is_some_and(|kinds| !kinds.contains(&ChatKind::Deal)) {
+        return Ok(paging.page(Vec::new(), 0));
+    }
+    // What only members are shown cannot be found by others either: then it is their own that are looked through.
+    if filter.unread || filter.live {
+        let found = || {
+            let own = own(user, filter).filter(chat::deal_id.is_not_null());
+            match reach {
+                Reach::Company(tenant) => own.filter(chat::tenant_id.eq(tenant)),
+                Reach::Platform => own,
+            }
+        };
+        return list_found(conn, user, paging, found).await;
+    }
     let order: list::Order<chat::table> = match paging.sort {
         ChatSort::LastActivityAt => list::by(paging, chat::last_activity_at),
         ChatSort::CreatedAt => list::by(paging, chat::created_at),
     };
-    let found = || supervised(user, reach, filter).select(chat::id);
+    let found = || supervised(reach, filter.deal_id).select(chat::id);
     let page: Page<ChatId> = list::page(conn, paging, found().order((order, chat::id)), found()).await?;
     shown(conn, user, page).await
 }
 
-fn supervised(user: UserId, reach: Reach, filter: &ChatFilter) -> chat::BoxedQuery<'static, Pg> {
+fn supervised(reach: Reach, deal: Option<DealId>) -> chat::BoxedQuery<'static, Pg> {
     // As a literal: the indexes are of deal chats alone.
     let mut found =
         chat::table.filter(diesel::dsl::sql::<diesel::sql_types::Bool>("chat.kind = 'Deal'")).into_boxed();
     if let Reach::Company(tenant) = reach {
         found = found.filter(chat::tenant_id.eq(tenant));
     }
-    if let Some(kinds) = &filter.kinds {
-        found = found.filter(chat::kind.eq_any(kinds.clone()));
-    }
-    if let Some(deal) = filter.deal_id {
+    if let Some(deal) = deal {
         found = found.filter(chat::deal_id.eq(deal));
-    }
-    // What only members are shown cannot be found by others either.
-    let own = member::table.filter(member::chat_id.eq(chat::id)).filter(member::user_id.eq(user));
-    if filter.unread {
-        found = found.filter(exists(own.filter(member::read_sequence.lt(chat::last_sequence))));
-    }
-    if filter.live {
-        found = found.filter(exists(own)).filter(exists(live_conference()));
     }
     found
 }
