@@ -20,8 +20,11 @@ use crate::stack;
 const NAME: &str = "platform";
 /// How long an answer of a database may take while the stack starts.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What a cluster may forget that lives no longer than a test run, and how many the tests are.
-const FOR_TESTS: &str = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 500\nshared_buffers = 256MB\n";
+/// What a cluster may forget that lives no longer than a test run.
+const FOR_TESTS: &str =
+    "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nshared_buffers = 256MB\n";
+/// For the pools of all processes of all services at once; and tests are many.
+const CONNECTIONS: u32 = 500;
 
 /// A private cluster, running or not.
 pub(crate) struct Cluster {
@@ -206,7 +209,8 @@ impl Cluster {
         // A socket's path has room for 107 bytes; TCP does without one.
         let socket = if socket.len() < 80 { socket } else { String::new() };
         let mut settings = format!(
-            "port = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n",
+            "port = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
+            max_connections = {CONNECTIONS}\n",
             self.kept.port
         );
         if self.name == Self::TESTS {

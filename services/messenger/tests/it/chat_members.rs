@@ -219,6 +219,23 @@ async fn supervisors_list_what_they_supervise() {
         let page = boss.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
         assert_eq!(page["TotalCount"], 0, "{query}: what is not shown is not found");
     }
+    // Of their own chats, as far as these are the company's.
+    let user = guid();
+    let member = service().caller(&holder(user, Some(deal.tenant), &[MANAGE]));
+    let elsewhere = Deal::new();
+    elsewhere.tell_created().await;
+    for (of, chat) in [(&deal, id), (&elsewhere, elsewhere.chat().await)] {
+        add(of, chat, user).await.expect(204);
+        say(chat, of.client, "б").await;
+    }
+    for query in ["Unread=true", "Unread=true&Kind=Deal", "Unread=true&Sort=CreatedAt"] {
+        let page = member.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
+        assert_eq!(each(list(&page["Items"]), "Id"), [&json!(id)], "{query}");
+    }
+    for query in ["Unread=true&Kind=Direct", "Live=true"] {
+        let page = member.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
+        assert_eq!(page["TotalCount"], 0, "{query}");
+    }
     for nobody in [person(deal.client), service().caller(&holder(guid(), None, &[MANAGE]))] {
         nobody.get(&format!("{CHATS}?Scope=Tenant")).await.expect_problem(403, "FORBIDDEN");
     }
