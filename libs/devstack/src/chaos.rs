@@ -60,8 +60,9 @@ struct Figures {
     longest_gap: Duration,
     takeovers: i64,
     left: Left,
-    /// Of what is said and done in chats.
+    /// What was said and done in chats, and what of it does not add up.
     talk: Vec<(&'static str, usize)>,
+    talk_faults: Vec<(&'static str, usize)>,
 }
 
 /// What is left in the tables of all services when everything has arrived. No trouble is a reason for any.
@@ -133,9 +134,9 @@ impl Chaos {
             takeovers += server.client.query_one(&epoch, &[]).await?.get::<_, i64>(0);
         }
         let left = left(&server, &platform.areas).await?;
-        let talk = talk::faults(&server).await?;
+        let (talk, talk_faults) = (talk::figures(&server).await?, talk::faults(&server).await?);
         let requests = requests.load(Ordering::Relaxed);
-        Ok((verdict, Figures { troubles, requests, longest_gap, takeovers, left, talk }))
+        Ok((verdict, Figures { troubles, requests, longest_gap, takeovers, left, talk, talk_faults }))
     }
 
     /// One trouble after the other, each for a while of its own; answers how many there were, and the
@@ -238,6 +239,9 @@ fn report(verdict: &Verdict, figures: &Figures) -> bool {
     for (name, count) in counts {
         crate::say(&format!("{count:>10}  {name}"));
     }
+    for (name, count) in &figures.talk {
+        crate::say(&format!("{count:>10}  {name}"));
+    }
     let mut sound = true;
     let mut hold_to_none = |count: usize, name| {
         sound &= count == 0;
@@ -259,7 +263,7 @@ fn report(verdict: &Verdict, figures: &Figures) -> bool {
     hold_to_none(figures.left.pending, "left in an outbox");
     hold_to_none(figures.left.parked, "parked");
     hold_to_none(figures.left.dead, "dead letters");
-    for (name, count) in &figures.talk {
+    for (name, count) in &figures.talk_faults {
         hold_to_none(*count, *name);
     }
     if sound {

@@ -2,6 +2,12 @@
 
 use crate::postgres::Connection;
 
+/// What there is, so that one sees that there was something to add up.
+const FIGURES: [(&str, &str); 2] = [
+    ("messages and cards in chats", "select count(*) from messenger.message"),
+    ("calls", "select count(*) from messenger.conference"),
+];
+
 /// What there must be none of, as it is told, and how many there are.
 const RULES: [(&str, &str); 4] = [
     (
@@ -31,12 +37,24 @@ const RULES: [(&str, &str); 4] = [
     ),
 ];
 
-/// How many there are of each.
+/// How much was said and done.
+pub(super) async fn figures(server: &Connection) -> anyhow::Result<Vec<(&'static str, usize)>> {
+    count(server, &FIGURES).await
+}
+
+/// How much of it does not add up.
 pub(super) async fn faults(server: &Connection) -> anyhow::Result<Vec<(&'static str, usize)>> {
-    let mut faults = Vec::new();
-    for (name, count) in RULES {
-        let count: i64 = server.client.query_one(count, &[]).await?.get(0);
-        faults.push((name, usize::try_from(count)?));
+    count(server, &RULES).await
+}
+
+async fn count(
+    server: &Connection,
+    counts: &[(&'static str, &str)],
+) -> anyhow::Result<Vec<(&'static str, usize)>> {
+    let mut counted = Vec::new();
+    for (name, count) in counts {
+        let count: i64 = server.client.query_one(*count, &[]).await?.get(0);
+        counted.push((*name, usize::try_from(count)?));
     }
-    Ok(faults)
+    Ok(counted)
 }
