@@ -60,6 +60,11 @@ pub(crate) fn all() -> Vec<Area> {
             &["/api/messenger", "/docs/messenger"],
             None,
         ),
+        Area::of::<agent::Service>(
+            "what agents do and earn: statistics, commissions, payouts",
+            &["/api/v1/my", "/api/platform-manager/agent", "/docs/agent"],
+            None,
+        ),
         Area::of::<news::Service>(
             "posts made of blocks, with selections embedded",
             &["/api/v1/posts", "/docs/news"],

@@ -62,7 +62,7 @@ impl Money {
 }
 
 /// An ISO 4217 code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(into = "String")]
 #[diesel(sql_type = sql_types::Text)]
 pub struct Currency([u8; 3]);

@@ -1,0 +1,308 @@
+-- Developers as chessboard tells of them.
+create table developer (
+    id uuid primary key,
+    name text not null,
+    version bigint not null
+);
+
+-- Agents whose agency the platform has entered. Nobody need be.
+create table agent (
+    user_id uuid primary key,
+    agency_company_id uuid,
+    version bigint not null check (version >= 1),
+    updated_at timestamptz not null,
+    updated_by_user_id uuid not null
+);
+
+create table rate_card (
+    id uuid primary key,
+    developer_company_id uuid,
+    agency_company_id uuid,
+    agent_user_id uuid,
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    updated_by_user_id uuid not null,
+    version bigint not null check (version >= 1),
+    check (num_nonnulls(developer_company_id, agency_company_id, agent_user_id) >= 1),
+    check (agency_company_id is null or agent_user_id is null),
+    constraint rate_card_of_these unique nulls not distinct (agent_user_id, agency_company_id, developer_company_id)
+);
+create index rate_card_updated on rate_card (updated_at, id);
+create index rate_card_developer on rate_card (developer_company_id, updated_at, id);
+create index rate_card_agency on rate_card (agency_company_id, updated_at, id);
+create index rate_card_agent on rate_card (agent_user_id, updated_at, id);
+
+-- What a card pays, from a moment until before another; none overlap.
+create table rate (
+    card_id uuid not null references rate_card (id),
+    valid_from timestamptz not null,
+    valid_to timestamptz check (valid_to > valid_from),
+    rate_bps integer not null check (rate_bps between 0 and 10000),
+    primary key (card_id, valid_from)
+);
+
+-- Deals as crm tells of them. Of each fact the highest version that carries it stands; money follows the ledger's own columns.
+create table deal (
+    id uuid primary key,
+    -- Null until an event that carries them has come.
+    developer_company_id uuid,
+    property_object_id uuid,
+    created_at timestamptz,
+    -- What is shown: as all four topics tell. A status may be one that is not known here.
+    status text collate "C" not null,
+    status_row_version bigint not null,
+    agent_user_id uuid,
+    agent_row_version bigint not null,
+    amount bigint, -- minor units
+    currency text collate "C",
+    amount_row_version bigint not null,
+    cancelled_at timestamptz, -- of a deal in Cancelled
+    -- The highest version that any topic has told, and when the ledger fell behind it.
+    known_row_version bigint not null,
+    held_since timestamptz,
+    -- What the ledger has applied: stage changes alone.
+    applied_row_version bigint not null,
+    -- The sale that stands: the version, moment, agent and amount of its beginning.
+    sale_row_version bigint,
+    sold_at timestamptz,
+    sale_agent_user_id uuid,
+    sale_amount bigint,
+    sale_currency text collate "C",
+    -- Once it is completed.
+    completed_at timestamptz,
+    completed_amount bigint,
+    -- It stands, has an agent, and no rate was found for it.
+    is_unrated boolean not null default false,
+    check ((sale_row_version is null) = (sold_at is null)),
+    check ((sale_row_version is null) = (sale_amount is null)),
+    check ((sale_amount is null) = (sale_currency is null)),
+    check (completed_at is null or sale_row_version is not null),
+    check ((completed_at is null) = (completed_amount is null)),
+    check (not is_unrated or sale_agent_user_id is not null and sale_row_version is not null),
+    -- INV-AGT-8
+    constraint deal_is_held check ((held_since is not null) = (known_row_version > applied_row_version))
+) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
+create index deal_created on deal (agent_user_id, created_at) include (status);
+create index deal_sold on deal (agent_user_id, sold_at)
+    include (status, amount, currency, developer_company_id, created_at);
+create index deal_cancelled on deal (agent_user_id, cancelled_at) where cancelled_at is not null;
+create index deal_unrated on deal (sold_at, id) where is_unrated;
+create index deal_unrated_agent on deal (sale_agent_user_id, sold_at, id) where is_unrated;
+create index deal_unrated_developer on deal (developer_company_id, sold_at, id) where is_unrated;
+create index deal_held on deal (held_since, id) where held_since is not null;
+create index deal_held_agent on deal (agent_user_id, held_since, id) where held_since is not null;
+
+-- What an agent's accruals come to in a currency, in minor units. Whoever changes an agent's money has its row locked.
+create table account (
+    agent_user_id uuid not null,
+    currency text collate "C" not null check (currency ~ '^[A-Z]{3}$'),
+    pending bigint not null default 0,
+    approved bigint not null default 0, -- in no payout
+    in_payout bigint not null default 0,
+    paid bigint not null default 0,
+    primary key (agent_user_id, currency)
+) with (fillfactor = 70);
+
+create table payout_run (
+    id uuid primary key,
+    run_key text collate "C" not null unique check (run_key ~ '^[A-Za-z0-9._-]{1,64}$'),
+    period_from timestamptz not null,
+    period_to timestamptz not null check (period_to > period_from),
+    agent_user_ids uuid[], -- sorted; null: everybody
+    withholding_bps integer not null check (withholding_bps between 0 and 10000),
+    status text collate "C" not null check (status in ('Running', 'Completed')),
+    -- The account that was worked off last.
+    done_agent_user_id uuid,
+    done_currency text collate "C",
+    payouts_count bigint not null default 0,
+    created_at timestamptz not null,
+    created_by_user_id uuid not null,
+    completed_at timestamptz,
+    check ((status = 'Completed') = (completed_at is not null)),
+    check ((done_agent_user_id is null) = (done_currency is null))
+);
+create index payout_run_running on payout_run (created_at, id) where status = 'Running';
+
+-- What the payouts of a run come to.
+create table payout_run_total (
+    run_id uuid not null references payout_run (id),
+    currency text collate "C" not null,
+    gross bigint not null,
+    withheld bigint not null,
+    net bigint not null,
+    primary key (run_id, currency)
+) with (fillfactor = 50);
+
+create table payout (
+    id uuid primary key,
+    run_id uuid not null references payout_run (id),
+    agent_user_id uuid not null,
+    period_from timestamptz not null,
+    period_to timestamptz not null,
+    currency text collate "C" not null,
+    gross bigint not null check (gross > 0),
+    withholding_bps integer not null check (withholding_bps between 0 and 10000),
+    withheld bigint not null check (withheld >= 0),
+    net bigint not null check (net >= 0),
+    accruals_count integer not null check (accruals_count > 0),
+    status text collate "C" not null
+        check (status in ('Scheduled', 'InTransit', 'Paid', 'Failed', 'Cancelled')),
+    reference text check (char_length(reference) between 1 and 128),
+    failure_reason text check (char_length(failure_reason) between 1 and 500),
+    created_at timestamptz not null,
+    sent_at timestamptz,
+    paid_at timestamptz,
+    updated_at timestamptz not null,
+    version bigint not null check (version >= 1),
+    -- INV-AGT-6
+    constraint payout_adds_up check (gross = withheld + net),
+    check ((status = 'Paid') = (paid_at is not null)),
+    check ((status = 'Failed') = (failure_reason is not null)),
+    unique (run_id, agent_user_id, currency)
+) with (fillfactor = 85);
+create index payout_agent_created on payout (agent_user_id, created_at, id);
+create index payout_agent_period on payout (agent_user_id, period_to, id);
+create index payout_agent_net on payout (agent_user_id, net, id);
+create index payout_created on payout (created_at, id);
+create index payout_period on payout (period_to, id);
+create index payout_net on payout (net, id);
+create index payout_run_created on payout (run_id, created_at, id);
+
+-- INV-AGT-2, INV-AGT-3, INV-AGT-7
+create table accrual (
+    id uuid primary key,
+    agent_user_id uuid not null,
+    deal_id uuid not null references deal (id),
+    -- Which sale of the deal: the version of its beginning.
+    sale_row_version bigint not null,
+    property_object_id uuid not null,
+    developer_company_id uuid not null,
+    kind text collate "C" not null check (kind in ('Base', 'Bonus', 'Correction', 'Reversal')),
+    base_amount bigint not null check (base_amount >= 0), -- minor units, as all amounts
+    rate_bps integer not null check (rate_bps between 0 and 10000),
+    amount bigint not null,
+    currency text collate "C" not null check (currency ~ '^[A-Z]{3}$'),
+    status text collate "C" not null
+        check (status in ('Pending', 'Approved', 'Paid', 'Rejected', 'Reversed')),
+    payout_id uuid references payout (id),
+    reverses_accrual_id uuid references accrual (id),
+    adjusts_accrual_id uuid references accrual (id),
+    earned_at timestamptz not null,
+    approved_at timestamptz,
+    paid_at timestamptz,
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    -- Who rejected or reversed it, and why; shown to nobody.
+    decided_by_user_id uuid,
+    decision_comment text check (char_length(decision_comment) between 1 and 2000),
+    version bigint not null check (version >= 1),
+    check ((kind = 'Reversal') = (reverses_accrual_id is not null)),
+    check ((status = 'Paid') = (paid_at is not null)),
+    check (status <> 'Paid' or payout_id is not null),
+    check (payout_id is null or status in ('Approved', 'Paid')),
+    check (status not in ('Approved', 'Paid') or approved_at is not null)
+) with (fillfactor = 85);
+create unique index accrual_base on accrual (deal_id, sale_row_version) where kind = 'Base';
+create unique index accrual_reversal on accrual (reverses_accrual_id) where reverses_accrual_id is not null;
+create index accrual_adjusting on accrual (adjusts_accrual_id) where adjusts_accrual_id is not null;
+create index accrual_deal on accrual (deal_id, created_at, id);
+create index accrual_payout on accrual (payout_id, id) where payout_id is not null;
+create index accrual_payable on accrual (agent_user_id, currency, approved_at, id)
+    where status = 'Approved' and payout_id is null;
+create index accrual_agent_created on accrual (agent_user_id, created_at, id);
+create index accrual_agent_earned on accrual (agent_user_id, earned_at, id);
+create index accrual_agent_amount on accrual (agent_user_id, amount, id);
+create index accrual_created on accrual (created_at, id);
+create index accrual_earned on accrual (earned_at, id);
+create index accrual_amount on accrual (amount, id);
+
+create function accrual_is_for_good() returns trigger language plpgsql as $$
+begin
+    if tg_op = 'UPDATE' then
+        if old.status in ('Paid', 'Rejected', 'Reversed') then
+            raise exception 'an accrual that is % does not change', old.status using errcode = 'restrict_violation';
+        end if;
+        if (old.id, old.agent_user_id, old.deal_id, old.sale_row_version, old.property_object_id,
+            old.developer_company_id, old.kind, old.base_amount, old.rate_bps, old.amount, old.currency,
+            old.earned_at, old.created_at)
+            is not distinct from
+            (new.id, new.agent_user_id, new.deal_id, new.sale_row_version, new.property_object_id,
+            new.developer_company_id, new.kind, new.base_amount, new.rate_bps, new.amount, new.currency,
+            new.earned_at, new.created_at)
+            and (old.reverses_accrual_id, old.adjusts_accrual_id)
+            is not distinct from (new.reverses_accrual_id, new.adjusts_accrual_id)
+        then
+            return new;
+        end if;
+    end if;
+    raise exception 'accruals are only added' using errcode = 'restrict_violation';
+end
+$$;
+create trigger accrual_is_for_good before update or delete on accrual
+    for each row execute function accrual_is_for_good();
+create trigger accrual_is_not_emptied before truncate on accrual
+    for each statement execute function accrual_is_for_good();
+
+-- INV-AGT-6: of a payout, only how far it has come changes.
+create function payout_is_for_good() returns trigger language plpgsql as $$
+begin
+    if tg_op = 'UPDATE' then
+        if (old.id, old.run_id, old.agent_user_id, old.period_from, old.period_to, old.currency, old.gross,
+            old.withholding_bps, old.withheld, old.net, old.accruals_count, old.created_at)
+            is not distinct from
+            (new.id, new.run_id, new.agent_user_id, new.period_from, new.period_to, new.currency, new.gross,
+            new.withholding_bps, new.withheld, new.net, new.accruals_count, new.created_at)
+        then
+            return new;
+        end if;
+    end if;
+    raise exception 'what a payout comes to does not change' using errcode = 'restrict_violation';
+end
+$$;
+create trigger payout_is_for_good before update or delete on payout
+    for each row execute function payout_is_for_good();
+create trigger payout_is_not_emptied before truncate on payout
+    for each statement execute function payout_is_for_good();
+
+-- What a payout was made of: its statement, whatever becomes of it.
+create table payout_line (
+    payout_id uuid not null references payout (id),
+    accrual_id uuid not null references accrual (id),
+    developer_name text, -- as it was known then
+    primary key (payout_id, accrual_id)
+);
+create function payout_line_is_for_good() returns trigger language plpgsql as $$
+begin
+    raise exception 'a statement does not change' using errcode = 'restrict_violation';
+end
+$$;
+create trigger payout_line_is_for_good before update or delete or truncate on payout_line
+    for each statement execute function payout_line_is_for_good();
+
+create table adjustment_request (
+    id uuid primary key,
+    accrual_id uuid not null references accrual (id),
+    agent_user_id uuid not null,
+    reason text collate "C" not null
+        check (reason in ('WrongAmount', 'WrongRate', 'MissingBonus', 'WrongDeal', 'Other')),
+    requested_amount bigint check (requested_amount >= 0), -- in the accrual's currency
+    comment text not null check (char_length(comment) between 1 and 2000),
+    status text collate "C" not null check (status in ('Open', 'Approved', 'Rejected')),
+    granted_amount bigint check (granted_amount >= 0),
+    decision_comment text check (char_length(decision_comment) between 1 and 2000),
+    result_accrual_id uuid references accrual (id),
+    created_at timestamptz not null,
+    decided_at timestamptz,
+    decided_by_user_id uuid,
+    version bigint not null check (version >= 1),
+    check ((status = 'Open') = (decided_at is null)),
+    check ((status = 'Approved') = (granted_amount is not null)),
+    check ((status = 'Approved') = (result_accrual_id is not null))
+);
+-- INV-AGT-3
+create unique index adjustment_request_open on adjustment_request (accrual_id) where status = 'Open';
+create index adjustment_request_accrual on adjustment_request (accrual_id, created_at, id);
+create index adjustment_request_created on adjustment_request (created_at, id);
+create index adjustment_request_agent on adjustment_request (agent_user_id, created_at, id);
+create index adjustment_request_status on adjustment_request (status, created_at, id);
+create index adjustment_request_open_agent on adjustment_request (agent_user_id) where status = 'Open';

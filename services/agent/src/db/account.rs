@@ -1,0 +1,61 @@
+//! Accounts, by agent and currency.
+
+use ::db::{Cached, Tx};
+use auth::UserId;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use values::Currency;
+
+use super::schema::account;
+use crate::domain::Account;
+
+/// Locks these accounts in the order in which they are given, which is the same for all; makes the missing ones.
+pub async fn lock(tx: &mut Tx, holders: &[(UserId, Currency)]) -> Result<Vec<Account>, ::db::Error> {
+    if holders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (agents, currencies): (Vec<_>, Vec<_>) = holders.iter().copied().unzip();
+    let lock = diesel::sql_query(
+        "insert into account (agent_user_id, currency) \
+         select agent, code from unnest($1, $2) with ordinality as asked (agent, code, place) order by place \
+         on conflict (agent_user_id, currency) do update set pending = account.pending \
+         returning agent_user_id, currency, pending, approved, in_payout, paid",
+    );
+    let lock = lock.bind::<Array<SqlUuid>, _>(agents).bind::<Array<Text>, _>(currencies);
+    Ok(Cached(lock).load(tx.conn()).await?)
+}
+
+/// Writes accounts that this transaction has locked.
+pub async fn save(tx: &mut Tx, accounts: impl Iterator<Item = &Account>) -> Result<(), ::db::Error> {
+    let (mut agents, mut currencies, mut sums) = (Vec::new(), Vec::new(), [const { Vec::new() }; 4]);
+    for account in accounts {
+        agents.push(account.agent_user_id);
+        currencies.push(account.currency);
+        let [pending, approved, in_payout, paid] = &mut sums;
+        pending.push(account.pending);
+        approved.push(account.approved);
+        in_payout.push(account.in_payout);
+        paid.push(account.paid);
+    }
+    let [pending, approved, in_payout, paid] = sums;
+    let save = diesel::sql_query(
+        "update account set pending = new.pending, approved = new.approved, in_payout = new.in_payout, paid = new.paid \
+         from unnest($1, $2, $3, $4, $5, $6) as new (agent, code, pending, approved, in_payout, paid) \
+         where agent_user_id = agent and currency = code",
+    )
+    .bind::<Array<SqlUuid>, _>(agents)
+    .bind::<Array<Text>, _>(currencies)
+    .bind::<Array<BigInt>, _>(pending)
+    .bind::<Array<BigInt>, _>(approved)
+    .bind::<Array<BigInt>, _>(in_payout)
+    .bind::<Array<BigInt>, _>(paid);
+    Cached(save).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// Of an agent, by currency.
+pub async fn of(conn: &mut ::db::Conn, agent: UserId) -> Result<Vec<Account>, ::db::Error> {
+    let accounts = account::table.filter(account::agent_user_id.eq(agent)).order(account::currency);
+    Ok(Cached(accounts.select(Account::as_select())).load(conn).await?)
+}

@@ -1,0 +1,43 @@
+//! Accruals as they are written. [`crate::ops::Books`] alone does that.
+
+use ::db::{Cached, Tx};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use super::schema::accrual;
+use crate::domain::Accrual;
+
+pub async fn insert(tx: &mut Tx, accruals: &[Accrual]) -> Result<(), ::db::Error> {
+    // PostgreSQL takes 65,535 values with a statement.
+    for some in accruals.chunks(2_000) {
+        diesel::insert_into(accrual::table).values(some).execute(tx.conn()).await?;
+    }
+    Ok(())
+}
+
+/// Writes what may change of each, by compare and swap. `false`: one of them is not as it was.
+pub async fn update(tx: &mut Tx, accruals: &[&Accrual]) -> Result<bool, ::db::Error> {
+    if accruals.is_empty() {
+        return Ok(true);
+    }
+    let each = accruals.iter();
+    let update = diesel::sql_query(
+        "update accrual set status = new.status, payout_id = new.payout, approved_at = new.approved_at, \
+         paid_at = new.paid_at, updated_at = new.updated_at, decided_by_user_id = new.decided_by, \
+         decision_comment = new.comment, version = new.version \
+         from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+         as new (id, status, payout, approved_at, paid_at, updated_at, decided_by, comment, version) \
+         where accrual.id = new.id and accrual.version = new.version - 1",
+    )
+    .bind::<Array<SqlUuid>, _>(each.clone().map(|accrual| accrual.id).collect::<Vec<_>>())
+    .bind::<Array<Text>, _>(each.clone().map(|accrual| accrual.status).collect::<Vec<_>>())
+    .bind::<Array<Nullable<SqlUuid>>, _>(each.clone().map(|accrual| accrual.payout_id).collect::<Vec<_>>())
+    .bind::<Array<Nullable<Timestamptz>>, _>(each.clone().map(|accrual| accrual.approved_at).collect::<Vec<_>>())
+    .bind::<Array<Nullable<Timestamptz>>, _>(each.clone().map(|accrual| accrual.paid_at).collect::<Vec<_>>())
+    .bind::<Array<Timestamptz>, _>(each.clone().map(|accrual| accrual.updated_at).collect::<Vec<_>>())
+    .bind::<Array<Nullable<SqlUuid>>, _>(each.clone().map(|accrual| accrual.decided_by_user_id).collect::<Vec<_>>())
+    .bind::<Array<Nullable<Text>>, _>(each.clone().map(|accrual| accrual.decision_comment.as_deref()).collect::<Vec<_>>())
+    .bind::<Array<BigInt>, _>(each.map(|accrual| accrual.version).collect::<Vec<_>>());
+    Ok(Cached(update).execute(tx.conn()).await? == accruals.len())
+}

@@ -1,0 +1,5 @@
+//! What is stored, and how it is found.
+
+pub mod account;
+pub mod accrual;
+pub mod schema;

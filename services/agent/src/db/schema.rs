@@ -1,0 +1,203 @@
+//! The tables of `migrations/agent`.
+
+diesel::table! {
+    developer (id) {
+        id -> Uuid,
+        name -> Text,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    agent (user_id) {
+        user_id -> Uuid,
+        agency_company_id -> Nullable<Uuid>,
+        version -> BigInt,
+        updated_at -> Timestamptz,
+        updated_by_user_id -> Uuid,
+    }
+}
+
+diesel::table! {
+    rate_card (id) {
+        id -> Uuid,
+        developer_company_id -> Nullable<Uuid>,
+        agency_company_id -> Nullable<Uuid>,
+        agent_user_id -> Nullable<Uuid>,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+        updated_by_user_id -> Uuid,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    rate (card_id, valid_from) {
+        card_id -> Uuid,
+        valid_from -> Timestamptz,
+        valid_to -> Nullable<Timestamptz>,
+        rate_bps -> Integer,
+    }
+}
+
+diesel::table! {
+    deal (id) {
+        id -> Uuid,
+        developer_company_id -> Nullable<Uuid>,
+        property_object_id -> Nullable<Uuid>,
+        created_at -> Nullable<Timestamptz>,
+        status -> Text,
+        status_row_version -> BigInt,
+        agent_user_id -> Nullable<Uuid>,
+        agent_row_version -> BigInt,
+        amount -> Nullable<BigInt>,
+        currency -> Nullable<Text>,
+        amount_row_version -> BigInt,
+        cancelled_at -> Nullable<Timestamptz>,
+        known_row_version -> BigInt,
+        held_since -> Nullable<Timestamptz>,
+        applied_row_version -> BigInt,
+        sale_row_version -> Nullable<BigInt>,
+        sold_at -> Nullable<Timestamptz>,
+        sale_agent_user_id -> Nullable<Uuid>,
+        sale_amount -> Nullable<BigInt>,
+        sale_currency -> Nullable<Text>,
+        completed_at -> Nullable<Timestamptz>,
+        completed_amount -> Nullable<BigInt>,
+        is_unrated -> Bool,
+    }
+}
+
+diesel::table! {
+    account (agent_user_id, currency) {
+        agent_user_id -> Uuid,
+        currency -> Text,
+        pending -> BigInt,
+        approved -> BigInt,
+        in_payout -> BigInt,
+        paid -> BigInt,
+    }
+}
+
+diesel::table! {
+    payout_run (id) {
+        id -> Uuid,
+        run_key -> Text,
+        period_from -> Timestamptz,
+        period_to -> Timestamptz,
+        agent_user_ids -> Nullable<Array<Uuid>>,
+        withholding_bps -> Integer,
+        status -> Text,
+        done_agent_user_id -> Nullable<Uuid>,
+        done_currency -> Nullable<Text>,
+        payouts_count -> BigInt,
+        created_at -> Timestamptz,
+        created_by_user_id -> Uuid,
+        completed_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    payout_run_total (run_id, currency) {
+        run_id -> Uuid,
+        currency -> Text,
+        gross -> BigInt,
+        withheld -> BigInt,
+        net -> BigInt,
+    }
+}
+
+diesel::table! {
+    payout (id) {
+        id -> Uuid,
+        run_id -> Uuid,
+        agent_user_id -> Uuid,
+        period_from -> Timestamptz,
+        period_to -> Timestamptz,
+        currency -> Text,
+        gross -> BigInt,
+        withholding_bps -> Integer,
+        withheld -> BigInt,
+        net -> BigInt,
+        accruals_count -> Integer,
+        status -> Text,
+        reference -> Nullable<Text>,
+        failure_reason -> Nullable<Text>,
+        created_at -> Timestamptz,
+        sent_at -> Nullable<Timestamptz>,
+        paid_at -> Nullable<Timestamptz>,
+        updated_at -> Timestamptz,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    accrual (id) {
+        id -> Uuid,
+        agent_user_id -> Uuid,
+        deal_id -> Uuid,
+        sale_row_version -> BigInt,
+        property_object_id -> Uuid,
+        developer_company_id -> Uuid,
+        kind -> Text,
+        base_amount -> BigInt,
+        rate_bps -> Integer,
+        amount -> BigInt,
+        currency -> Text,
+        status -> Text,
+        payout_id -> Nullable<Uuid>,
+        reverses_accrual_id -> Nullable<Uuid>,
+        adjusts_accrual_id -> Nullable<Uuid>,
+        earned_at -> Timestamptz,
+        approved_at -> Nullable<Timestamptz>,
+        paid_at -> Nullable<Timestamptz>,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+        decided_by_user_id -> Nullable<Uuid>,
+        decision_comment -> Nullable<Text>,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    payout_line (payout_id, accrual_id) {
+        payout_id -> Uuid,
+        accrual_id -> Uuid,
+        developer_name -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    adjustment_request (id) {
+        id -> Uuid,
+        accrual_id -> Uuid,
+        agent_user_id -> Uuid,
+        reason -> Text,
+        requested_amount -> Nullable<BigInt>,
+        comment -> Text,
+        status -> Text,
+        granted_amount -> Nullable<BigInt>,
+        decision_comment -> Nullable<Text>,
+        result_accrual_id -> Nullable<Uuid>,
+        created_at -> Timestamptz,
+        decided_at -> Nullable<Timestamptz>,
+        decided_by_user_id -> Nullable<Uuid>,
+        version -> BigInt,
+    }
+}
+
+diesel::joinable!(rate -> rate_card (card_id));
+diesel::allow_tables_to_appear_in_same_query!(
+    account,
+    accrual,
+    adjustment_request,
+    agent,
+    deal,
+    developer,
+    payout,
+    payout_line,
+    payout_run,
+    payout_run_total,
+    rate,
+    rate_card,
+);

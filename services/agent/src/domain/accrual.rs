@@ -1,0 +1,81 @@
+//! An accrual: what an agent earns, or owes back, for one sale.
+
+use auth::{CompanyId, UserId};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use time::OffsetDateTime;
+use values::{BasisPoints, Currency, Money};
+
+use super::{AccrualId, DealId, PayoutId, PropertyObjectId};
+use crate::db::schema::accrual;
+
+values::text_enum! {
+    /// What an accrual is for.
+    pub enum AccrualKind {
+        /// A sale that began.
+        Base,
+        /// What was granted because it was missing.
+        Bonus,
+        /// What makes another accrual right.
+        Correction,
+        /// What undoes another accrual.
+        Reversal,
+    }
+}
+
+values::text_enum! {
+    /// How far an accrual has come. Paid, Rejected and Reversed are final.
+    pub enum AccrualStatus {
+        Pending,
+        Approved,
+        Paid,
+        Rejected,
+        Reversed,
+    }
+}
+
+/// The aggregate, as it is stored. INV-AGT-2: only `status`, `payout_id`, and what tells of their changes, change.
+#[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable)]
+#[diesel(table_name = accrual, check_for_backend(Pg))]
+pub struct Accrual {
+    pub id: AccrualId,
+    pub agent_user_id: UserId,
+    pub deal_id: DealId,
+    /// The sale of the deal, by the version of its beginning.
+    pub sale_row_version: i64,
+    pub property_object_id: PropertyObjectId,
+    pub developer_company_id: CompanyId,
+    pub kind: AccrualKind,
+    pub base_amount: i64,
+    pub rate_bps: i32,
+    /// In minor units of `currency`, as `base_amount`.
+    pub amount: i64,
+    pub currency: Currency,
+    pub status: AccrualStatus,
+    pub payout_id: Option<PayoutId>,
+    pub reverses_accrual_id: Option<AccrualId>,
+    pub adjusts_accrual_id: Option<AccrualId>,
+    pub earned_at: OffsetDateTime,
+    pub approved_at: Option<OffsetDateTime>,
+    pub paid_at: Option<OffsetDateTime>,
+    pub created_at: OffsetDateTime,
+    pub updated_at: OffsetDateTime,
+    pub decided_by_user_id: Option<UserId>,
+    pub decision_comment: Option<String>,
+    pub version: i64,
+}
+
+impl Accrual {
+    pub fn money(&self) -> Money {
+        Money { amount_minor: self.amount, currency: self.currency }
+    }
+
+    /// It counts in what the agent is owed or was paid (INV-AGT-1).
+    pub fn stands(&self) -> bool {
+        !matches!(self.status, AccrualStatus::Rejected | AccrualStatus::Reversed)
+    }
+
+    pub fn rate(&self) -> BasisPoints {
+        BasisPoints(self.rate_bps.unsigned_abs())
+    }
+}

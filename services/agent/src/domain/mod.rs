@@ -1,0 +1,40 @@
+//! What deals earn, and how that is paid. No clock, no I/O.
+
+mod access;
+mod account;
+mod accrual;
+mod payout;
+
+pub use access::{ManageCommissions, ManagePayouts, UseCabinet};
+pub use account::{Account, Overflow};
+pub use accrual::{Accrual, AccrualKind, AccrualStatus};
+pub use payout::PayoutStatus;
+
+ids::typed_id!(
+    /// An accrual.
+    AccrualId
+);
+ids::typed_id!(
+    /// A request to adjust an accrual.
+    AdjustmentRequestId
+);
+ids::typed_id!(
+    /// A payout to an agent, in one currency.
+    PayoutId
+);
+ids::typed_id!(
+    /// A run that makes payouts.
+    PayoutRunId
+);
+ids::typed_id!(
+    /// A card of rates.
+    RateCardId
+);
+ids::typed_id!(
+    /// A deal, of crm.
+    DealId
+);
+ids::typed_id!(
+    /// A property object, of chessboard.
+    PropertyObjectId
+);

@@ -1,0 +1,56 @@
+//! Events of accruals.
+
+use auth::UserId;
+use messaging::{Aggregate, Event};
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use values::Money;
+
+use super::ACCRUAL;
+use crate::domain::{Accrual, AccrualId, AccrualKind, AccrualStatus, DealId};
+
+/// The status of an accrual is another, or it is new.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct AccrualChanged {
+    accrual_id: AccrualId,
+    agent_user_id: UserId,
+    deal_id: DealId,
+    kind: AccrualKind,
+    /// Null: it is new.
+    from: Option<AccrualStatus>,
+    to: AccrualStatus,
+    amount: Money,
+    version: i64,
+    #[serde(with = "time::serde::rfc3339")]
+    changed_at: OffsetDateTime,
+}
+
+impl AccrualChanged {
+    /// Of one as it is now.
+    pub fn of(accrual: &Accrual, from: Option<AccrualStatus>) -> Self {
+        Self {
+            accrual_id: accrual.id,
+            agent_user_id: accrual.agent_user_id,
+            deal_id: accrual.deal_id,
+            kind: accrual.kind,
+            from,
+            to: accrual.status,
+            amount: accrual.money(),
+            version: accrual.version,
+            changed_at: accrual.updated_at,
+        }
+    }
+}
+
+impl Event for AccrualChanged {
+    const TOPIC: &'static str = "platform.agent.accrual-changed.v1";
+    const CONTRACT_VERSION: u32 = 1;
+    const AGGREGATE: Aggregate = ACCRUAL;
+
+    fn key(&self) -> Uuid {
+        self.accrual_id.into()
+    }
+}

@@ -1,0 +1,14 @@
+//! What this service tells.
+
+mod accrual;
+mod payout;
+
+use messaging::{Aggregate, Published};
+
+pub use accrual::AccrualChanged;
+pub use payout::PayoutStatusChanged;
+
+const ACCRUAL: Aggregate = Aggregate { name: "Accrual", table: "accrual", key: "id" };
+const PAYOUT: Aggregate = Aggregate { name: "Payout", table: "payout", key: "id" };
+
+pub const ALL: &[Published] = &[Published::of::<AccrualChanged>(), Published::of::<PayoutStatusChanged>()];

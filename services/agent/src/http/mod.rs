@@ -1,0 +1,32 @@
+//! The HTTP edge: the routes of the public port.
+
+use ::web::{Callers, Listener, Routes};
+use actix_web::middleware::from_fn;
+use utoipa_actix_web::scope;
+
+/// What agents see of their own, and what the platform's people do about it.
+pub const PUBLIC: Listener = Listener {
+    name: "public",
+    callers: Callers::People,
+    tags: &[
+        ("Cabinet", "What an agent has done and earned."),
+        ("Commissions", "What agents are owed: rates, accruals, requests to adjust them."),
+        ("Payouts", "What agents are paid."),
+    ],
+    routes: public,
+};
+
+fn public(routes: &mut Routes<'_>) {
+    routes.service(
+        scope::scope("").wrap(from_fn(auth::authenticate)).configure(cabinet).configure(commissions).configure(payouts),
+    );
+}
+
+/// What agents call.
+fn cabinet(_routes: &mut Routes<'_>) {}
+
+/// What the platform calls to decide what is owed.
+fn commissions(_routes: &mut Routes<'_>) {}
+
+/// What the platform calls to pay it.
+fn payouts(_routes: &mut Routes<'_>) {}

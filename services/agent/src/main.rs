@@ -1,0 +1,10 @@
+//! The agent service: `agent [serve | work | migrate | contracts | config]`.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    service::main::<agent::Service>()
+}

@@ -1,0 +1,75 @@
+//! What one transaction does to the ledger. There is no other way to write an accrual.
+
+use std::collections::BTreeMap;
+
+use ::db::Tx;
+use auth::UserId;
+use messaging::outbox;
+use values::Currency;
+
+use crate::db;
+use crate::domain::{Account, Accrual, Overflow};
+use crate::error::{CONCURRENCY_CONFLICT, Error};
+use crate::events::AccrualChanged;
+
+type Holder = (UserId, Currency);
+
+/// Accounts that are this transaction's, and accruals that it adds and changes.
+///
+/// Whoever changes an agent's money locks first the deal, where it is about one, then this, then accruals and payouts.
+pub struct Books {
+    accounts: BTreeMap<Holder, Account>,
+    added: Vec<Accrual>,
+    changed: Vec<(Accrual, Accrual)>,
+}
+
+impl Books {
+    /// Locks these accounts, always in the same order, and makes those that are missing.
+    pub async fn open(tx: &mut Tx, holders: impl IntoIterator<Item = Holder>) -> Result<Self, ::db::Error> {
+        let holders: BTreeMap<Holder, ()> = holders.into_iter().map(|holder| (holder, ())).collect();
+        let holders: Vec<Holder> = holders.into_keys().collect();
+        let accounts = db::account::lock(tx, &holders).await?;
+        let accounts = accounts.into_iter().map(|account| ((account.agent_user_id, account.currency), account));
+        Ok(Self { accounts: accounts.collect(), added: Vec::new(), changed: Vec::new() })
+    }
+
+    /// An accrual that has not been there.
+    pub fn add(&mut self, accrual: Accrual) -> Result<(), Overflow> {
+        self.account(&accrual).count(None, &accrual)?;
+        self.added.push(accrual);
+        Ok(())
+    }
+
+    /// An accrual that was read since the account is locked, as it is to be; its version is the one that was read.
+    pub fn change(&mut self, before: Accrual, after: Accrual) -> Result<(), Overflow> {
+        self.account(&after).count(Some(&before), &after)?;
+        self.changed.push((before, after));
+        Ok(())
+    }
+
+    /// Writes all of it, and tells of each accrual whose status is another.
+    ///
+    /// # Errors
+    /// [`CONCURRENCY_CONFLICT`] where an accrual is not as it was read.
+    pub async fn close(mut self, tx: &mut Tx) -> Result<(), Error> {
+        for (_, after) in &mut self.changed {
+            after.version += 1;
+        }
+        let now: Vec<_> = self.changed.iter().map(|(_, after)| after).collect();
+        db::account::save(tx, self.accounts.values()).await?;
+        db::accrual::insert(tx, &self.added).await?;
+        if !db::accrual::update(tx, &now).await? {
+            return Err(CONCURRENCY_CONFLICT.into());
+        }
+        let added = self.added.iter().map(|accrual| AccrualChanged::of(accrual, None));
+        let moved = self.changed.iter().filter(|(before, after)| before.status != after.status);
+        let moved = moved.map(|(before, after)| AccrualChanged::of(after, Some(before.status)));
+        let told: Vec<_> = added.chain(moved).collect();
+        Ok(outbox::append_all(tx, &told).await?)
+    }
+
+    fn account(&mut self, accrual: &Accrual) -> &mut Account {
+        let holder = (accrual.agent_user_id, accrual.currency);
+        self.accounts.entry(holder).or_insert_with(|| Account::empty(holder.0, holder.1))
+    }
+}
