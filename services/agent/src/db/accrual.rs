@@ -33,11 +33,17 @@ pub async fn update(tx: &mut Tx, accruals: &[&Accrual]) -> Result<bool, ::db::Er
     .bind::<Array<SqlUuid>, _>(each.clone().map(|accrual| accrual.id).collect::<Vec<_>>())
     .bind::<Array<Text>, _>(each.clone().map(|accrual| accrual.status).collect::<Vec<_>>())
     .bind::<Array<Nullable<SqlUuid>>, _>(each.clone().map(|accrual| accrual.payout_id).collect::<Vec<_>>())
-    .bind::<Array<Nullable<Timestamptz>>, _>(each.clone().map(|accrual| accrual.approved_at).collect::<Vec<_>>())
+    .bind::<Array<Nullable<Timestamptz>>, _>(
+        each.clone().map(|accrual| accrual.approved_at).collect::<Vec<_>>(),
+    )
     .bind::<Array<Nullable<Timestamptz>>, _>(each.clone().map(|accrual| accrual.paid_at).collect::<Vec<_>>())
     .bind::<Array<Timestamptz>, _>(each.clone().map(|accrual| accrual.updated_at).collect::<Vec<_>>())
-    .bind::<Array<Nullable<SqlUuid>>, _>(each.clone().map(|accrual| accrual.decided_by_user_id).collect::<Vec<_>>())
-    .bind::<Array<Nullable<Text>>, _>(each.clone().map(|accrual| accrual.decision_comment.as_deref()).collect::<Vec<_>>())
+    .bind::<Array<Nullable<SqlUuid>>, _>(
+        each.clone().map(|accrual| accrual.decided_by_user_id).collect::<Vec<_>>(),
+    )
+    .bind::<Array<Nullable<Text>>, _>(
+        each.clone().map(|accrual| accrual.decision_comment.as_deref()).collect::<Vec<_>>(),
+    )
     .bind::<Array<BigInt>, _>(each.map(|accrual| accrual.version).collect::<Vec<_>>());
     Ok(Cached(update).execute(tx.conn()).await? == accruals.len())
 }

@@ -13,7 +13,7 @@ use crate::db::schema::account;
 pub struct Overflow;
 
 /// INV-AGT-1: the sums of the accruals of an agent in a currency, in minor units.
-#[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable)]
+#[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = account, check_for_backend(Pg))]
 pub struct Account {
     pub agent_user_id: UserId,

@@ -18,7 +18,11 @@ pub const PUBLIC: Listener = Listener {
 
 fn public(routes: &mut Routes<'_>) {
     routes.service(
-        scope::scope("").wrap(from_fn(auth::authenticate)).configure(cabinet).configure(commissions).configure(payouts),
+        scope::scope("")
+            .wrap(from_fn(auth::authenticate))
+            .configure(cabinet)
+            .configure(commissions)
+            .configure(payouts),
     );
 }
 

@@ -29,7 +29,8 @@ impl Books {
         let holders: BTreeMap<Holder, ()> = holders.into_iter().map(|holder| (holder, ())).collect();
         let holders: Vec<Holder> = holders.into_keys().collect();
         let accounts = db::account::lock(tx, &holders).await?;
-        let accounts = accounts.into_iter().map(|account| ((account.agent_user_id, account.currency), account));
+        let accounts =
+            accounts.into_iter().map(|account| ((account.agent_user_id, account.currency), account));
         Ok(Self { accounts: accounts.collect(), added: Vec::new(), changed: Vec::new() })
     }
 
