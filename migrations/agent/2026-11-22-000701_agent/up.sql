@@ -114,7 +114,6 @@ create table payout_run (
     -- The account that was worked off last.
     done_agent_user_id uuid,
     done_currency text collate "C",
-    payouts_count bigint not null default 0,
     created_at timestamptz not null,
     created_by_user_id uuid not null,
     completed_at timestamptz,
@@ -122,16 +121,6 @@ create table payout_run (
     check ((done_agent_user_id is null) = (done_currency is null))
 );
 create index payout_run_running on payout_run (created_at, id) where status = 'Running';
-
--- What the payouts of a run come to.
-create table payout_run_total (
-    run_id uuid not null references payout_run (id),
-    currency text collate "C" not null,
-    gross bigint not null,
-    withheld bigint not null,
-    net bigint not null,
-    primary key (run_id, currency)
-) with (fillfactor = 50);
 
 create table payout (
     id uuid primary key,
@@ -207,7 +196,8 @@ create unique index accrual_reversal on accrual (reverses_accrual_id) where reve
 create index accrual_adjusting on accrual (adjusts_accrual_id) where adjusts_accrual_id is not null;
 create index accrual_deal on accrual (deal_id, created_at, id);
 create index accrual_payout on accrual (payout_id, id) where payout_id is not null;
-create index accrual_payable on accrual (agent_user_id, currency, approved_at, id)
+-- In the order in which runs take them: what is owed back first.
+create index accrual_payable on accrual (agent_user_id, currency, (amount >= 0), approved_at, id)
     where status = 'Approved' and payout_id is null;
 create index accrual_agent_created on accrual (agent_user_id, created_at, id);
 create index accrual_agent_earned on accrual (agent_user_id, earned_at, id);

@@ -2,4 +2,8 @@
 
 pub mod account;
 pub mod accrual;
+pub mod adjustment;
+pub mod payout;
+pub mod payout_run;
+pub mod sale;
 pub mod schema;

@@ -90,20 +90,9 @@ diesel::table! {
         status -> Text,
         done_agent_user_id -> Nullable<Uuid>,
         done_currency -> Nullable<Text>,
-        payouts_count -> BigInt,
         created_at -> Timestamptz,
         created_by_user_id -> Uuid,
         completed_at -> Nullable<Timestamptz>,
-    }
-}
-
-diesel::table! {
-    payout_run_total (run_id, currency) {
-        run_id -> Uuid,
-        currency -> Text,
-        gross -> BigInt,
-        withheld -> BigInt,
-        net -> BigInt,
     }
 }
 
@@ -187,6 +176,7 @@ diesel::table! {
 }
 
 diesel::joinable!(rate -> rate_card (card_id));
+diesel::joinable!(adjustment_request -> accrual (accrual_id));
 diesel::allow_tables_to_appear_in_same_query!(
     account,
     accrual,
@@ -197,7 +187,6 @@ diesel::allow_tables_to_appear_in_same_query!(
     payout,
     payout_line,
     payout_run,
-    payout_run_total,
     rate,
     rate_card,
 );

@@ -35,7 +35,7 @@ values::text_enum! {
 }
 
 /// The aggregate, as it is stored. INV-AGT-2: only `status`, `payout_id`, and what tells of their changes, change.
-#[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable)]
+#[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Insertable)]
 #[diesel(table_name = accrual, check_for_backend(Pg))]
 pub struct Accrual {
     pub id: AccrualId,

@@ -3,12 +3,20 @@
 mod access;
 mod account;
 mod accrual;
+mod adjustment;
 mod payout;
+mod payout_run;
+mod sale;
 
 pub use access::{ManageCommissions, ManagePayouts, UseCabinet};
 pub use account::{Account, Overflow};
 pub use accrual::{Accrual, AccrualKind, AccrualStatus};
-pub use payout::PayoutStatus;
+pub use adjustment::{
+    AdjustmentReason, AdjustmentRequest, AdjustmentRequestShown, AdjustmentStatus, Words,
+};
+pub use payout::{FailureReason, Move, PaymentReference, Payout, PayoutShown, PayoutStatus};
+pub use payout_run::{PayoutRun, PayoutRunShown, PayoutRunStatus, RunKey, RunTotal, Sum};
+pub use sale::{Sale, Undone};
 
 ids::typed_id!(
     /// An accrual.

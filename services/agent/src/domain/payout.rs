@@ -1,5 +1,17 @@
 //! A payout: what an agent is paid in one currency for a period.
 
+use auth::UserId;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use values::{Code, Currency, Money, Private, Prose, Text};
+
+use super::{Accrual, AccrualStatus, PayoutId, PayoutRun, PayoutRunId};
+use crate::db::schema::payout;
+use crate::error::PAYOUT_INVALID_TRANSITION;
+
 values::text_enum! {
     /// How far a payout has come. Paid, Failed and Cancelled are final.
     pub enum PayoutStatus {
@@ -8,5 +20,212 @@ values::text_enum! {
         Paid,
         Failed,
         Cancelled,
+    }
+}
+
+/// What a bank calls it.
+pub type PaymentReference = Private<Text<1, 128>>;
+/// Why a payout failed.
+pub type FailureReason = Private<Prose<1, 500>>;
+
+/// The aggregate, as it is stored. INV-AGT-6: what it comes to never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = payout, check_for_backend(Pg))]
+pub struct Payout {
+    pub id: PayoutId,
+    pub run_id: PayoutRunId,
+    pub agent_user_id: UserId,
+    pub period_from: OffsetDateTime,
+    pub period_to: OffsetDateTime,
+    pub currency: Currency,
+    /// In minor units of `currency`, as the others.
+    pub gross: i64,
+    pub withholding_bps: i32,
+    pub withheld: i64,
+    pub net: i64,
+    pub accruals_count: i32,
+    pub status: PayoutStatus,
+    pub reference: Option<PaymentReference>,
+    pub failure_reason: Option<FailureReason>,
+    pub created_at: OffsetDateTime,
+    pub sent_at: Option<OffsetDateTime>,
+    pub paid_at: Option<OffsetDateTime>,
+    pub updated_at: OffsetDateTime,
+    pub version: i64,
+}
+
+/// What somebody does about a payout.
+#[derive(Clone, Debug)]
+pub enum Move {
+    Send { reference: Option<PaymentReference> },
+    Confirm { paid_at: Option<OffsetDateTime>, reference: Option<PaymentReference> },
+    Fail { reason: FailureReason },
+    Cancel,
+}
+
+impl Move {
+    fn to(&self) -> PayoutStatus {
+        match self {
+            Self::Send { .. } => PayoutStatus::InTransit,
+            Self::Confirm { .. } => PayoutStatus::Paid,
+            Self::Fail { .. } => PayoutStatus::Failed,
+            Self::Cancel => PayoutStatus::Cancelled,
+        }
+    }
+}
+
+impl Payout {
+    /// What a run pays an agent of what is payable, which comes in the order in which it is paid; and the accruals that are
+    /// in it then. As many are as have a sum that can be told, since a rest can wait. `None`: what is left is a debt, or nothing.
+    pub fn of(run: &PayoutRun, payable: &[Accrual], now: OffsetDateTime) -> Option<(Self, Vec<Accrual>)> {
+        let first = payable.first()?;
+        let (mut gross, mut taken) = (0_i64, Vec::with_capacity(payable.len()));
+        let id = PayoutId::generate();
+        for accrual in payable {
+            let Some(sum) = gross.checked_add(accrual.amount) else { break };
+            gross = sum;
+            taken.push(Accrual { payout_id: Some(id), updated_at: now.max(accrual.updated_at), ..accrual.clone() });
+        }
+        let whole = Money { amount_minor: gross, currency: first.currency };
+        let withheld = whole.share(run.withholding())?.amount_minor;
+        let made = Self {
+            id,
+            run_id: run.id,
+            agent_user_id: first.agent_user_id,
+            period_from: run.period_from,
+            period_to: run.period_to,
+            currency: first.currency,
+            gross,
+            withholding_bps: run.withholding_bps,
+            withheld,
+            net: gross - withheld,
+            accruals_count: i32::try_from(taken.len()).ok()?,
+            status: PayoutStatus::Scheduled,
+            reference: None,
+            failure_reason: None,
+            created_at: now,
+            sent_at: None,
+            paid_at: None,
+            updated_at: now,
+            version: 1,
+        };
+        (gross > 0).then_some((made, taken))
+    }
+
+    /// What a move makes of it; `None`: it was made before, and changes nothing.
+    ///
+    /// # Errors
+    /// [`PAYOUT_INVALID_TRANSITION`]
+    pub fn moved(&self, by: Move, now: OffsetDateTime) -> Result<Option<Self>, Code> {
+        use PayoutStatus::{Cancelled, Failed, InTransit, Paid, Scheduled};
+        let to = by.to();
+        if self.status == to {
+            return Ok(None);
+        }
+        if !matches!(
+            (self.status, to),
+            (Scheduled, InTransit | Paid | Failed | Cancelled) | (InTransit, Paid | Failed)
+        ) {
+            return Err(PAYOUT_INVALID_TRANSITION);
+        }
+        // Clocks of replicas differ: no change is dated before the one before it.
+        let now = now.max(self.updated_at);
+        let mut after = Self { status: to, updated_at: now, version: self.version + 1, ..self.clone() };
+        match by {
+            Move::Send { reference } => {
+                after.sent_at = Some(now);
+                after.reference = reference;
+            }
+            Move::Confirm { paid_at, reference } => {
+                after.paid_at = Some(paid_at.unwrap_or(now));
+                after.reference = reference.or(after.reference);
+            }
+            Move::Fail { reason } => after.failure_reason = Some(reason),
+            Move::Cancel => {}
+        }
+        Ok(Some(after))
+    }
+
+    /// What becomes of an accrual that is in it, now that it is as it is.
+    pub fn settle(&self, accrual: &Accrual) -> Accrual {
+        let mut settled = Accrual { updated_at: self.updated_at.max(accrual.updated_at), ..accrual.clone() };
+        match self.status {
+            PayoutStatus::Scheduled | PayoutStatus::InTransit => {}
+            PayoutStatus::Paid => {
+                settled.status = AccrualStatus::Paid;
+                settled.paid_at = self.paid_at;
+            }
+            PayoutStatus::Failed | PayoutStatus::Cancelled => settled.payout_id = None,
+        }
+        settled
+    }
+
+    /// Its accruals go on, or back.
+    pub fn is_settled(&self) -> bool {
+        !matches!(self.status, PayoutStatus::Scheduled | PayoutStatus::InTransit)
+    }
+
+    pub fn money(&self, amount_minor: i64) -> Money {
+        Money { amount_minor, currency: self.currency }
+    }
+}
+
+/// A payout as it is shown.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+#[schema(as = Payout)]
+pub struct PayoutShown {
+    id: PayoutId,
+    run_id: PayoutRunId,
+    agent_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339")]
+    period_from: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    period_to: OffsetDateTime,
+    gross: Money,
+    #[schema(minimum = 0, maximum = 10000)]
+    withholding_bps: i32,
+    withheld: Money,
+    net: Money,
+    #[schema(minimum = 1)]
+    accruals_count: i32,
+    status: PayoutStatus,
+    reference: Option<PaymentReference>,
+    failure_reason: Option<FailureReason>,
+    #[serde(with = "time::serde::rfc3339")]
+    created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
+    sent_at: Option<OffsetDateTime>,
+    #[serde(with = "time::serde::rfc3339::option")]
+    paid_at: Option<OffsetDateTime>,
+    #[serde(with = "time::serde::rfc3339")]
+    updated_at: OffsetDateTime,
+    version: i64,
+}
+
+impl From<Payout> for PayoutShown {
+    fn from(payout: Payout) -> Self {
+        let [gross, withheld, net] =
+            [payout.gross, payout.withheld, payout.net].map(|amount| payout.money(amount));
+        Self {
+            id: payout.id,
+            run_id: payout.run_id,
+            agent_user_id: payout.agent_user_id,
+            period_from: payout.period_from,
+            period_to: payout.period_to,
+            gross,
+            withholding_bps: payout.withholding_bps,
+            withheld,
+            net,
+            accruals_count: payout.accruals_count,
+            status: payout.status,
+            reference: payout.reference,
+            failure_reason: payout.failure_reason,
+            created_at: payout.created_at,
+            sent_at: payout.sent_at,
+            paid_at: payout.paid_at,
+            updated_at: payout.updated_at,
+            version: payout.version,
+        }
     }
 }

@@ -1,0 +1,132 @@
+//! Requests to adjust accruals.
+
+use ::db::{Cached, Lookup, Tx};
+use ::web::{Page, Paging, SortKey};
+use auth::UserId;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use service::list;
+use strum::{EnumString, VariantNames};
+use time::OffsetDateTime;
+use values::{Currency, Private};
+
+use super::schema::{accrual, adjustment_request};
+use crate::domain::{
+    AccrualId, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus,
+};
+
+/// INV-AGT-3: stores a request, unless there is an open one about its accrual.
+pub async fn insert(tx: &mut Tx, new: &AdjustmentRequest) -> Result<bool, ::db::Error> {
+    let insert = diesel::insert_into(adjustment_request::table)
+        .values((
+            adjustment_request::id.eq(new.id),
+            adjustment_request::accrual_id.eq(new.accrual_id),
+            adjustment_request::agent_user_id.eq(new.agent_user_id),
+            adjustment_request::reason.eq(new.reason),
+            adjustment_request::requested_amount.eq(new.requested_amount),
+            adjustment_request::comment.eq(new.comment.expose()),
+            adjustment_request::status.eq(new.status),
+            adjustment_request::created_at.eq(new.created_at),
+            adjustment_request::version.eq(new.version),
+        ))
+        .on_conflict_do_nothing();
+    Ok(Cached(insert).execute(tx.conn()).await? == 1)
+}
+
+pub async fn find(tx: &mut Tx, id: AdjustmentRequestId) -> Result<Option<AdjustmentRequest>, ::db::Error> {
+    let find = adjustment_request::table.find(id).select(AdjustmentRequest::as_select());
+    Ok(find.first(tx.conn()).await.optional()?)
+}
+
+/// Writes a decision. `false`: there was one already.
+pub async fn decide(tx: &mut Tx, decided: &AdjustmentRequest) -> Result<bool, ::db::Error> {
+    let open = adjustment_request::table
+        .filter(adjustment_request::id.eq(decided.id))
+        .filter(adjustment_request::status.eq(AdjustmentStatus::Open));
+    let update = diesel::update(open).set((
+        adjustment_request::status.eq(decided.status),
+        adjustment_request::granted_amount.eq(decided.granted_amount),
+        adjustment_request::decision_comment.eq(decided.decision_comment.as_ref().map(Private::expose)),
+        adjustment_request::result_accrual_id.eq(decided.result_accrual_id),
+        adjustment_request::decided_at.eq(decided.decided_at),
+        adjustment_request::decided_by_user_id.eq(decided.decided_by_user_id),
+        adjustment_request::version.eq(decided.version),
+    ));
+    Ok(Cached(update).execute(tx.conn()).await? == 1)
+}
+
+/// Closes the open requests about these accruals, as the end of their sale does. Their account is locked.
+pub async fn close(
+    tx: &mut Tx,
+    accruals: &[AccrualId],
+    by: Option<UserId>,
+    now: OffsetDateTime,
+) -> Result<(), ::db::Error> {
+    let open = adjustment_request::table
+        .filter(adjustment_request::accrual_id.eq_any(accruals))
+        .filter(adjustment_request::status.eq(AdjustmentStatus::Open));
+    let update = diesel::update(open).set((
+        adjustment_request::status.eq(AdjustmentStatus::Rejected),
+        adjustment_request::decided_at.eq(now),
+        adjustment_request::decided_by_user_id.eq(by),
+        adjustment_request::version.eq(adjustment_request::version + 1),
+    ));
+    Cached(update).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// What a list may be sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+pub enum AdjustmentSort {
+    CreatedAt,
+}
+
+impl SortKey for AdjustmentSort {
+    const DEFAULT: &'static str = "CreatedAt";
+}
+
+/// Which requests are listed.
+#[derive(Debug, Default)]
+pub struct AdjustmentFilter {
+    pub statuses: Option<Vec<AdjustmentStatus>>,
+    pub agent_user_id: Option<UserId>,
+    pub accrual_id: Option<AccrualId>,
+}
+
+/// One page.
+pub async fn list(
+    conn: Lookup<'_>,
+    filter: &AdjustmentFilter,
+    paging: &Paging<AdjustmentSort>,
+) -> QueryResult<Page<AdjustmentRequestShown>> {
+    let AdjustmentSort::CreatedAt = paging.sort;
+    let order =
+        (list::by(paging, adjustment_request::created_at), list::by(paging, adjustment_request::id));
+    let sorted = found(filter).select((AdjustmentRequest::as_select(), accrual::currency)).order(order);
+    let counted = found(filter).select(adjustment_request::id);
+    let page: Page<(AdjustmentRequest, Currency)> = list::page(conn, paging, sorted, counted).await?;
+    let Page { items, page, page_size, total_count } = page;
+    let items = items.into_iter().map(|(request, currency)| AdjustmentRequestShown::of(request, currency));
+    Ok(Page { items: items.collect(), page, page_size, total_count })
+}
+
+type Found = diesel::dsl::IntoBoxed<
+    'static,
+    diesel::dsl::InnerJoin<adjustment_request::table, accrual::table>,
+    Pg,
+>;
+
+fn found(filter: &AdjustmentFilter) -> Found {
+    let mut found = adjustment_request::table.inner_join(accrual::table).into_boxed();
+    if let Some(statuses) = &filter.statuses {
+        found = found.filter(adjustment_request::status.eq_any(statuses.clone()));
+    }
+    if let Some(agent) = filter.agent_user_id {
+        found = found.filter(adjustment_request::agent_user_id.eq(agent));
+    }
+    if let Some(id) = filter.accrual_id {
+        found = found.filter(adjustment_request::accrual_id.eq(id));
+    }
+    found
+}

@@ -1,0 +1,39 @@
+//! Sales as they are locked and read, to change what stands of them.
+
+use ::db::{Cached, Tx};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::schema::{accrual, deal};
+use crate::domain::{Accrual, AccrualId, DealId, Sale};
+
+/// Which sale an accrual is of; this never changes.
+#[derive(Clone, Copy, Debug, Queryable, Selectable)]
+#[diesel(table_name = accrual, check_for_backend(diesel::pg::Pg))]
+pub struct SaleKey {
+    pub deal_id: DealId,
+    pub sale_row_version: i64,
+    pub agent_user_id: auth::UserId,
+    pub currency: values::Currency,
+}
+
+pub async fn key_of(tx: &mut Tx, id: AccrualId) -> Result<Option<SaleKey>, ::db::Error> {
+    let key = accrual::table.find(id).select(SaleKey::as_select());
+    Ok(key.first(tx.conn()).await.optional()?)
+}
+
+/// Has the deal to itself: before any account.
+pub async fn lock(tx: &mut Tx, deal: DealId) -> Result<(), ::db::Error> {
+    let lock = deal::table.find(deal).select(deal::id).for_no_key_update();
+    Ok(Cached(lock).first::<DealId>(tx.conn()).await.map(drop)?)
+}
+
+/// Its accruals, in the order in which they came.
+pub async fn read(tx: &mut Tx, deal: DealId, sale_row_version: i64) -> Result<Sale, ::db::Error> {
+    let accruals = accrual::table
+        .filter(accrual::deal_id.eq(deal))
+        .filter(accrual::sale_row_version.eq(sale_row_version))
+        .select(Accrual::as_select())
+        .order((accrual::created_at, accrual::id));
+    Ok(Sale::of(accruals.load(tx.conn()).await?))
+}
