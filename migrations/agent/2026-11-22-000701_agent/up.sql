@@ -96,6 +96,7 @@ create index deal_held_agent on deal (agent_user_id, held_since, id) where held_
 create table account (
     agent_user_id uuid not null,
     currency text collate "C" not null check (currency ~ '^[A-Z]{3}$'),
+    entries bigint not null default 0, -- how many accruals there are, whatever became of them
     pending bigint not null default 0,
     approved bigint not null default 0, -- in no payout
     in_payout bigint not null default 0,

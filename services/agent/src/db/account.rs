@@ -20,7 +20,7 @@ pub async fn lock(tx: &mut Tx, holders: &[(UserId, Currency)]) -> Result<Vec<Acc
         "insert into account (agent_user_id, currency) \
          select agent, code from unnest($1, $2) with ordinality as asked (agent, code, place) order by place \
          on conflict (agent_user_id, currency) do update set pending = account.pending \
-         returning agent_user_id, currency, pending, approved, in_payout, paid",
+         returning agent_user_id, currency, entries, pending, approved, in_payout, paid",
     );
     let lock = lock.bind::<Array<SqlUuid>, _>(agents).bind::<Array<Text>, _>(currencies);
     Ok(Cached(lock).load(tx.conn()).await?)
@@ -28,24 +28,27 @@ pub async fn lock(tx: &mut Tx, holders: &[(UserId, Currency)]) -> Result<Vec<Acc
 
 /// Writes accounts that this transaction has locked.
 pub async fn save(tx: &mut Tx, accounts: impl Iterator<Item = &Account>) -> Result<(), ::db::Error> {
-    let (mut agents, mut currencies, mut sums) = (Vec::new(), Vec::new(), [const { Vec::new() }; 4]);
+    let (mut agents, mut currencies, mut sums) = (Vec::new(), Vec::new(), [const { Vec::new() }; 5]);
     for account in accounts {
         agents.push(account.agent_user_id);
         currencies.push(account.currency);
-        let [pending, approved, in_payout, paid] = &mut sums;
+        let [entries, pending, approved, in_payout, paid] = &mut sums;
+        entries.push(account.entries);
         pending.push(account.pending);
         approved.push(account.approved);
         in_payout.push(account.in_payout);
         paid.push(account.paid);
     }
-    let [pending, approved, in_payout, paid] = sums;
+    let [entries, pending, approved, in_payout, paid] = sums;
     let save = diesel::sql_query(
-        "update account set pending = new.pending, approved = new.approved, in_payout = new.in_payout, paid = new.paid \
-         from unnest($1, $2, $3, $4, $5, $6) as new (agent, code, pending, approved, in_payout, paid) \
+        "update account set entries = new.entries, pending = new.pending, approved = new.approved, \
+            in_payout = new.in_payout, paid = new.paid \
+         from unnest($1, $2, $3, $4, $5, $6, $7) as new (agent, code, entries, pending, approved, in_payout, paid) \
          where agent_user_id = agent and currency = code",
     )
     .bind::<Array<SqlUuid>, _>(agents)
     .bind::<Array<Text>, _>(currencies)
+    .bind::<Array<BigInt>, _>(entries)
     .bind::<Array<BigInt>, _>(pending)
     .bind::<Array<BigInt>, _>(approved)
     .bind::<Array<BigInt>, _>(in_payout)

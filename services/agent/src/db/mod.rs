@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod accrual;
+pub mod accrual_view;
 pub mod adjustment;
 pub mod payout;
 pub mod payout_run;

@@ -72,6 +72,7 @@ diesel::table! {
     account (agent_user_id, currency) {
         agent_user_id -> Uuid,
         currency -> Text,
+        entries -> BigInt,
         pending -> BigInt,
         approved -> BigInt,
         in_payout -> BigInt,

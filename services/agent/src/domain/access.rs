@@ -6,14 +6,14 @@ const USE_CABINET: &str = "agent.cabinet.use";
 const MANAGE_COMMISSIONS: &str = "agent.commissions.manage";
 const MANAGE_PAYOUTS: &str = "agent.payouts.manage";
 
-/// Agents, who see what is their own, whatever the scope of their permission.
+/// Agents, who see what is their own, whatever their company and the scope of their permission.
 pub enum UseCabinet {}
 
 impl Permission for UseCabinet {
     type Granted = ();
 
     fn granted(actor: &Actor) -> Option<()> {
-        actor.reach_of(USE_CABINET).map(drop)
+        actor.holds_for_oneself(USE_CABINET).then_some(())
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Overflow;
 pub struct Account {
     pub agent_user_id: UserId,
     pub currency: Currency,
+    /// How many accruals there are, whatever became of them.
+    pub entries: i64,
     pub pending: i64,
     /// In no payout. It may be a debt.
     pub approved: i64,
@@ -28,7 +30,7 @@ pub struct Account {
 impl Account {
     /// Of nobody's accruals yet.
     pub fn empty(agent_user_id: UserId, currency: Currency) -> Self {
-        Self { agent_user_id, currency, pending: 0, approved: 0, in_payout: 0, paid: 0 }
+        Self { agent_user_id, currency, entries: 0, pending: 0, approved: 0, in_payout: 0, paid: 0 }
     }
 
     /// Counts an accrual as it is now instead of as it was before; one that is new was nothing.
@@ -46,6 +48,7 @@ impl Account {
             *sum = sum.checked_add(now.amount).ok_or(Overflow)?;
         }
         counted.total().ok_or(Overflow)?;
+        counted.entries += i64::from(before.is_none());
         *self = counted;
         Ok(())
     }

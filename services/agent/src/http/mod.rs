@@ -1,8 +1,12 @@
 //! The HTTP edge: the routes of the public port.
 
-use ::web::{Callers, Listener, Routes};
+mod accrual;
+
+use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
 use utoipa_actix_web::scope;
+
+use crate::error::FORBIDDEN;
 
 /// What agents see of their own, and what the platform's people do about it.
 pub const PUBLIC: Listener = Listener {
@@ -20,10 +24,18 @@ fn public(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
+            .configure(reading)
             .configure(cabinet)
             .configure(commissions)
             .configure(payouts),
     );
+}
+
+/// What is read of agents' deals and of their money.
+fn reading(routes: &mut Routes<'_>) {
+    routes
+        .service(accrual::list_own_accruals.refuses([FORBIDDEN]))
+        .service(accrual::list_accruals.refuses([FORBIDDEN]));
 }
 
 /// What agents call.

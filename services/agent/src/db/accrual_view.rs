@@ -1,0 +1,208 @@
+//! Accruals as they are read: with the developer's name and the latest request about them.
+
+use std::collections::HashMap;
+
+use ::db::Lookup;
+use ::web::{Page, Paging, SortKey};
+use auth::{CompanyId, UserId};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use futures_util::future::try_join;
+use serde::Serialize;
+use service::list::{self, Order};
+use strum::{EnumString, VariantNames};
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+use values::{Currency, Money};
+
+use super::schema::{accrual, adjustment_request, developer};
+use crate::domain::{
+    Accrual, AccrualId, AccrualKind, AccrualStatus, AdjustmentRequest, AdjustmentRequestShown, DealId,
+    PayoutId, PropertyObjectId,
+};
+
+/// An accrual as it is shown.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+#[schema(as = Accrual)]
+pub struct AccrualShown {
+    id: AccrualId,
+    agent_user_id: UserId,
+    deal_id: DealId,
+    property_object_id: PropertyObjectId,
+    developer_company_id: CompanyId,
+    /// Null until it is known.
+    developer_name: Option<String>,
+    kind: AccrualKind,
+    /// What the deal came to when the sale began.
+    base_amount: Money,
+    #[schema(minimum = 0, maximum = 10000)]
+    rate_bps: i32,
+    /// Negative where something is owed back.
+    amount: Money,
+    status: AccrualStatus,
+    /// The payout that it is in.
+    payout_id: Option<PayoutId>,
+    /// Which one a Reversal undoes.
+    reverses_accrual_id: Option<AccrualId>,
+    /// Which one a Bonus or a Correction adds to.
+    adjusts_accrual_id: Option<AccrualId>,
+    #[serde(with = "time::serde::rfc3339")]
+    earned_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
+    approved_at: Option<OffsetDateTime>,
+    #[serde(with = "time::serde::rfc3339::option")]
+    paid_at: Option<OffsetDateTime>,
+    #[serde(with = "time::serde::rfc3339")]
+    created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    updated_at: OffsetDateTime,
+    version: i64,
+    /// The latest about it.
+    adjustment_request: Option<AdjustmentRequestShown>,
+}
+
+/// What is shown beside accruals: two statements, however many they are.
+struct Beside {
+    names: HashMap<CompanyId, String>,
+    requests: HashMap<AccrualId, AdjustmentRequest>,
+}
+
+impl Beside {
+    async fn read(conn: Lookup<'_>, accruals: &[Accrual]) -> QueryResult<Self> {
+        let (mut first, mut second) = (conn, conn);
+        let developers: Vec<_> = accruals.iter().map(|accrual| accrual.developer_company_id).collect();
+        let ids: Vec<_> = accruals.iter().map(|accrual| accrual.id).collect();
+        let names = developer::table
+            .filter(developer::id.eq_any(developers))
+            .select((developer::id, developer::name))
+            .load::<(CompanyId, String)>(&mut first);
+        let requests = adjustment_request::table
+            .filter(adjustment_request::accrual_id.eq_any(ids))
+            .distinct_on(adjustment_request::accrual_id)
+            .order((
+                adjustment_request::accrual_id,
+                adjustment_request::created_at.desc(),
+                adjustment_request::id.desc(),
+            ))
+            .select(AdjustmentRequest::as_select())
+            .load(&mut second);
+        let (names, requests) = try_join(names, requests).await?;
+        let requests = requests.into_iter().map(|request| (request.accrual_id, request));
+        Ok(Self { names: names.into_iter().collect(), requests: requests.collect() })
+    }
+
+    fn show(&mut self, accrual: Accrual) -> AccrualShown {
+        let request = self.requests.remove(&accrual.id);
+        AccrualShown {
+            id: accrual.id,
+            agent_user_id: accrual.agent_user_id,
+            deal_id: accrual.deal_id,
+            property_object_id: accrual.property_object_id,
+            developer_company_id: accrual.developer_company_id,
+            developer_name: self.names.get(&accrual.developer_company_id).cloned(),
+            kind: accrual.kind,
+            base_amount: Money { amount_minor: accrual.base_amount, currency: accrual.currency },
+            rate_bps: accrual.rate_bps,
+            amount: accrual.money(),
+            status: accrual.status,
+            payout_id: accrual.payout_id,
+            reverses_accrual_id: accrual.reverses_accrual_id,
+            adjusts_accrual_id: accrual.adjusts_accrual_id,
+            earned_at: accrual.earned_at,
+            approved_at: accrual.approved_at,
+            paid_at: accrual.paid_at,
+            created_at: accrual.created_at,
+            updated_at: accrual.updated_at,
+            version: accrual.version,
+            adjustment_request: request
+                .map(|request| AdjustmentRequestShown::of(request, accrual.currency)),
+        }
+    }
+}
+
+/// An accrual that was read or written, with what is beside it.
+pub async fn show(conn: Lookup<'_>, accrual: Accrual) -> QueryResult<AccrualShown> {
+    let mut beside = Beside::read(conn, std::slice::from_ref(&accrual)).await?;
+    Ok(beside.show(accrual))
+}
+
+/// What a list may be sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+pub enum AccrualSort {
+    CreatedAt,
+    EarnedAt,
+    Amount,
+}
+
+impl SortKey for AccrualSort {
+    const DEFAULT: &'static str = "-CreatedAt";
+}
+
+/// Which accruals are listed.
+#[derive(Debug, Default)]
+pub struct AccrualFilter {
+    pub agent_user_id: Option<UserId>,
+    pub statuses: Option<Vec<AccrualStatus>>,
+    pub kinds: Option<Vec<AccrualKind>>,
+    pub deal_id: Option<DealId>,
+    pub developer_company_id: Option<CompanyId>,
+    pub payout_id: Option<PayoutId>,
+    pub currency: Option<Currency>,
+    pub created_from: Option<OffsetDateTime>,
+    /// Exclusive.
+    pub created_to: Option<OffsetDateTime>,
+}
+
+/// One page.
+pub async fn list(
+    conn: Lookup<'_>,
+    filter: &AccrualFilter,
+    paging: &Paging<AccrualSort>,
+) -> QueryResult<Page<AccrualShown>> {
+    let order: Order<accrual::table> = match paging.sort {
+        AccrualSort::CreatedAt => list::by(paging, accrual::created_at),
+        AccrualSort::EarnedAt => list::by(paging, accrual::earned_at),
+        AccrualSort::Amount => list::by(paging, accrual::amount),
+    };
+    let sorted = found(filter).select(Accrual::as_select()).order((order, list::by(paging, accrual::id)));
+    let counted = found(filter).select(accrual::id);
+    let Page { items, page, page_size, total_count } =
+        list::page::<_, Accrual, _, _>(conn, paging, sorted, counted).await?;
+    let mut beside = Beside::read(conn, &items).await?;
+    let items = items.into_iter().map(|accrual| beside.show(accrual)).collect();
+    Ok(Page { items, page, page_size, total_count })
+}
+
+fn found(filter: &AccrualFilter) -> accrual::BoxedQuery<'static, Pg> {
+    let mut found = accrual::table.filter(list::planned_anew()).into_boxed();
+    if let Some(agent) = filter.agent_user_id {
+        found = found.filter(accrual::agent_user_id.eq(agent));
+    }
+    if let Some(statuses) = &filter.statuses {
+        found = found.filter(accrual::status.eq_any(statuses.clone()));
+    }
+    if let Some(kinds) = &filter.kinds {
+        found = found.filter(accrual::kind.eq_any(kinds.clone()));
+    }
+    if let Some(deal) = filter.deal_id {
+        found = found.filter(accrual::deal_id.eq(deal));
+    }
+    if let Some(developer) = filter.developer_company_id {
+        found = found.filter(accrual::developer_company_id.eq(developer));
+    }
+    if let Some(payout) = filter.payout_id {
+        found = found.filter(accrual::payout_id.eq(payout));
+    }
+    if let Some(currency) = filter.currency {
+        found = found.filter(accrual::currency.eq(currency));
+    }
+    if let Some(from) = filter.created_from {
+        found = found.filter(accrual::created_at.ge(from));
+    }
+    if let Some(to) = filter.created_to {
+        found = found.filter(accrual::created_at.lt(to));
+    }
+    found
+}
