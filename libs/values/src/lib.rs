@@ -21,7 +21,7 @@ pub use checked::{Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Stripp
 pub use code::Code;
 pub use fold::{anywhere, beginning, fold};
 pub use list::List;
-pub use money::{BasisPoints, Currency, Money};
+pub use money::{BasisPoints, Currency, Money, half_to_even};
 pub use number::{Decimal, Whole};
 pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, has_international_number};
 pub use private::Private;

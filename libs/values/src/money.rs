@@ -50,15 +50,21 @@ impl Money {
     #[must_use]
     pub fn share(self, BasisPoints(share): BasisPoints) -> Option<Self> {
         let product = i128::from(self.amount_minor) * i128::from(share);
-        let (whole, rest) = (product.div_euclid(WHOLE), product.rem_euclid(WHOLE));
-        let up = match (rest * 2).cmp(&WHOLE) {
-            Ordering::Less => false,
-            Ordering::Equal => whole % 2 != 0,
-            Ordering::Greater => true,
-        };
-        let amount_minor = i64::try_from(whole + i128::from(up)).ok()?;
+        let amount_minor = i64::try_from(half_to_even(product, WHOLE)).ok()?;
         Some(Self { amount_minor, ..self })
     }
+}
+
+/// A quotient, rounded to the nearest whole number, and halves to the even one. `divisor` is above zero.
+#[must_use]
+pub fn half_to_even(dividend: i128, divisor: i128) -> i128 {
+    let (whole, rest) = (dividend.div_euclid(divisor), dividend.rem_euclid(divisor));
+    let up = match rest.cmp(&(divisor - rest)) {
+        Ordering::Less => false,
+        Ordering::Equal => whole % 2 != 0,
+        Ordering::Greater => true,
+    };
+    whole + i128::from(up)
 }
 
 /// An ISO 4217 code.

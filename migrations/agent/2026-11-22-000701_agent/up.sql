@@ -56,7 +56,7 @@ create table deal (
     amount bigint, -- minor units
     currency text collate "C",
     amount_row_version bigint not null,
-    cancelled_at timestamptz, -- of a deal in Cancelled
+    cancelled_at timestamptz check (cancelled_at is null or status = 'Cancelled'),
     -- The highest version that any topic has told, and when the ledger fell behind it.
     known_row_version bigint not null,
     held_since timestamptz,
@@ -65,6 +65,8 @@ create table deal (
     -- The sale that stands: the version, moment, agent and amount of its beginning.
     sale_row_version bigint,
     sold_at timestamptz,
+    -- In microseconds: from its creation to its sale.
+    cycle bigint generated always as ((extract(epoch from sold_at - created_at) * 1000000)::bigint) stored,
     sale_agent_user_id uuid,
     sale_amount bigint,
     sale_currency text collate "C",
@@ -84,7 +86,7 @@ create table deal (
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
 create index deal_created on deal (agent_user_id, created_at) include (status);
 create index deal_sold on deal (agent_user_id, sold_at)
-    include (status, amount, currency, developer_company_id, created_at);
+    include (status, amount, currency, developer_company_id, cycle);
 create index deal_cancelled on deal (agent_user_id, cancelled_at) where cancelled_at is not null;
 create index deal_unrated on deal (sold_at, id) where is_unrated;
 create index deal_unrated_agent on deal (sale_agent_user_id, sold_at, id) where is_unrated;

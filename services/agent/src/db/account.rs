@@ -1,6 +1,6 @@
 //! Accounts, by agent and currency.
 
-use ::db::{Cached, Tx};
+use ::db::{Cached, Lookup, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
@@ -57,8 +57,8 @@ pub async fn save(tx: &mut Tx, accounts: impl Iterator<Item = &Account>) -> Resu
     Ok(())
 }
 
-/// Of an agent, by currency.
-pub async fn of(conn: &mut ::db::Conn, agent: UserId) -> Result<Vec<Account>, ::db::Error> {
-    let accounts = account::table.filter(account::agent_user_id.eq(agent)).order(account::currency);
-    Ok(Cached(accounts.select(Account::as_select())).load(conn).await?)
+/// Of an agent, by currency. One that has been locked for nothing is none.
+pub async fn look_up(mut conn: Lookup<'_>, agent: UserId) -> QueryResult<Vec<Account>> {
+    let accounts = account::table.filter(account::agent_user_id.eq(agent)).filter(account::entries.gt(0));
+    accounts.select(Account::as_select()).order(account::currency).load(&mut conn).await
 }

@@ -76,6 +76,14 @@ pub async fn close(
     Ok(())
 }
 
+/// How many of an agent's requests wait for a decision.
+pub async fn count_open(mut conn: Lookup<'_>, agent: UserId) -> QueryResult<i64> {
+    let open = adjustment_request::table
+        .filter(adjustment_request::agent_user_id.eq(agent))
+        .filter(adjustment_request::status.eq(AdjustmentStatus::Open));
+    open.count().get_result(&mut conn).await
+}
+
 /// What a list may be sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum AdjustmentSort {

@@ -5,6 +5,8 @@ pub mod accrual;
 pub mod accrual_view;
 pub mod adjustment;
 pub mod payout;
+pub mod payout_list;
 pub mod payout_run;
+pub mod performance;
 pub mod sale;
 pub mod schema;

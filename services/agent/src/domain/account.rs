@@ -47,7 +47,7 @@ impl Account {
         if let Some(sum) = counted.sum_of(now) {
             *sum = sum.checked_add(now.amount).ok_or(Overflow)?;
         }
-        counted.total().ok_or(Overflow)?;
+        counted.total().and(counted.outstanding()).ok_or(Overflow)?;
         counted.entries += i64::from(before.is_none());
         *self = counted;
         Ok(())
@@ -55,8 +55,12 @@ impl Account {
 
     /// What was ever earned and stands.
     pub fn total(&self) -> Option<i64> {
-        let sums = [self.pending, self.approved, self.in_payout, self.paid];
-        i64::try_from(sums.into_iter().map(i128::from).sum::<i128>()).ok()
+        sum([self.pending, self.approved, self.in_payout, self.paid])
+    }
+
+    /// What is not paid of it.
+    pub fn outstanding(&self) -> Option<i64> {
+        sum([self.pending, self.approved, self.in_payout])
     }
 
     fn sum_of(&mut self, accrual: &Accrual) -> Option<&mut i64> {
@@ -68,4 +72,8 @@ impl Account {
             (AccrualStatus::Rejected | AccrualStatus::Reversed, _) => None,
         }
     }
+}
+
+fn sum<const N: usize>(sums: [i64; N]) -> Option<i64> {
+    i64::try_from(sums.into_iter().map(i128::from).sum::<i128>()).ok()
 }

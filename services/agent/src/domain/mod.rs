@@ -6,6 +6,7 @@ mod accrual;
 mod adjustment;
 mod payout;
 mod payout_run;
+mod performance;
 mod sale;
 
 pub use access::{ManageCommissions, ManagePayouts, UseCabinet};
@@ -16,6 +17,7 @@ pub use adjustment::{
 };
 pub use payout::{FailureReason, Move, PaymentReference, Payout, PayoutShown, PayoutStatus};
 pub use payout_run::{PayoutRun, PayoutRunShown, PayoutRunStatus, RunKey, RunTotal, Sum};
+pub use performance::{CycleDays, Period, conversion, mean_days};
 pub use sale::{Sale, Undone};
 
 ids::typed_id!(

@@ -1,6 +1,9 @@
 //! The HTTP edge: the routes of the public port.
 
 mod accrual;
+mod payout_list;
+mod performance;
+mod summary;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
@@ -34,8 +37,12 @@ fn public(routes: &mut Routes<'_>) {
 /// What is read of agents' deals and of their money.
 fn reading(routes: &mut Routes<'_>) {
     routes
+        .service(performance::get_performance.refuses([FORBIDDEN]))
+        .service(summary::get_summary.refuses([FORBIDDEN]))
         .service(accrual::list_own_accruals.refuses([FORBIDDEN]))
-        .service(accrual::list_accruals.refuses([FORBIDDEN]));
+        .service(accrual::list_accruals.refuses([FORBIDDEN]))
+        .service(payout_list::list_own_payouts.refuses([FORBIDDEN]))
+        .service(payout_list::list_payouts.refuses([FORBIDDEN]));
 }
 
 /// What agents call.

@@ -1,0 +1,80 @@
+//! Payouts as they are listed.
+
+use ::db::Lookup;
+use ::web::{Page, Paging, SortKey};
+use auth::UserId;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use service::list::{self, Order};
+use strum::{EnumString, VariantNames};
+use time::OffsetDateTime;
+use values::Currency;
+
+use super::schema::payout;
+use crate::domain::{Payout, PayoutRunId, PayoutShown, PayoutStatus};
+
+/// What a list may be sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+pub enum PayoutSort {
+    CreatedAt,
+    PeriodTo,
+    Net,
+}
+
+impl SortKey for PayoutSort {
+    const DEFAULT: &'static str = "-CreatedAt";
+}
+
+/// Which payouts are listed.
+#[derive(Debug, Default)]
+pub struct PayoutFilter {
+    pub agent_user_id: Option<UserId>,
+    pub run_id: Option<PayoutRunId>,
+    pub statuses: Option<Vec<PayoutStatus>>,
+    pub currency: Option<Currency>,
+    pub created_from: Option<OffsetDateTime>,
+    /// Exclusive.
+    pub created_to: Option<OffsetDateTime>,
+}
+
+/// One page.
+pub async fn list(
+    conn: Lookup<'_>,
+    filter: &PayoutFilter,
+    paging: &Paging<PayoutSort>,
+) -> QueryResult<Page<PayoutShown>> {
+    let order: Order<payout::table> = match paging.sort {
+        PayoutSort::CreatedAt => list::by(paging, payout::created_at),
+        PayoutSort::PeriodTo => list::by(paging, payout::period_to),
+        PayoutSort::Net => list::by(paging, payout::net),
+    };
+    let sorted = found(filter).select(Payout::as_select()).order((order, list::by(paging, payout::id)));
+    let counted = found(filter).select(payout::id);
+    let Page { items, page, page_size, total_count } =
+        list::page::<_, Payout, _, _>(conn, paging, sorted, counted).await?;
+    let items = items.into_iter().map(PayoutShown::from).collect();
+    Ok(Page { items, page, page_size, total_count })
+}
+
+fn found(filter: &PayoutFilter) -> payout::BoxedQuery<'static, Pg> {
+    let mut found = payout::table.filter(list::planned_anew()).into_boxed();
+    if let Some(agent) = filter.agent_user_id {
+        found = found.filter(payout::agent_user_id.eq(agent));
+    }
+    if let Some(run) = filter.run_id {
+        found = found.filter(payout::run_id.eq(run));
+    }
+    if let Some(statuses) = &filter.statuses {
+        found = found.filter(payout::status.eq_any(statuses.clone()));
+    }
+    if let Some(currency) = filter.currency {
+        found = found.filter(payout::currency.eq(currency));
+    }
+    if let Some(from) = filter.created_from {
+        found = found.filter(payout::created_at.ge(from));
+    }
+    if let Some(to) = filter.created_to {
+        found = found.filter(payout::created_at.lt(to));
+    }
+    found
+}
