@@ -10,6 +10,7 @@ mod headers;
 mod json;
 mod messages;
 mod middleware;
+mod moment;
 mod overload;
 mod page;
 mod paging;
@@ -31,6 +32,7 @@ pub use cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use document::{describe, to_yaml};
 pub use json::{Fields, Json, OptionalJson, Raw, decode_part};
 pub use messages::Messages;
+pub use moment::Moment;
 pub use paging::{COUNTED, Page, Paging, SortKey, Sorting};
 pub use path::{EMPTY_ID, PathReference};
 pub use problem::{

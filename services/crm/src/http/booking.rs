@@ -1,16 +1,14 @@
 //! Bookings of deals.
 
 use ::db::Lookups;
-use ::web::{FieldError, Json, PathReference, Problem};
+use ::web::{FieldError, Json, Moment, PathReference, Problem};
 use actix_web::web::Data;
 use actix_web::{HttpResponse, Responder, post, put, web};
 use auth::Permitted;
 use runtime::clock;
-use serde::{Deserialize, Deserializer, Serialize};
-use time::format_description::well_known::Rfc3339;
-use time::{OffsetDateTime, UtcOffset};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{Invalid, read_text};
 
 use super::order::{Changed, Manager, Order};
 use crate::app::App;
@@ -52,21 +50,6 @@ impl BookingView {
             ended_at: booking.ended_at,
             deal: DealCard::from(&changed.deal),
         })
-    }
-}
-
-/// A moment as somebody sends it, in UTC and cut to what is kept of it.
-#[derive(Clone, Copy)]
-pub struct Moment(OffsetDateTime);
-
-impl<'de> Deserialize<'de> for Moment {
-    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
-        let parse = |text: &str| {
-            let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC)?;
-            moment.replace_microsecond(moment.microsecond()).ok().map(Self)
-        };
-        let parse = |text: &str| parse(text).ok_or_else(|| Invalid::new("invalid_type"));
-        read_text(text, parse, || Self(OffsetDateTime::UNIX_EPOCH))
     }
 }
 
