@@ -19,7 +19,7 @@ use runtime::{Phase, Process};
 pub use job::{Job, cancel, schedule};
 
 use crate::metrics::Metrics;
-use crate::worker::Worker;
+use crate::worker::{POLL, Worker};
 
 /// The table of this crate, for every service's schema.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/jobs");
@@ -47,7 +47,21 @@ impl Jobs {
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.with(kind, None, run)
+        self.with(kind, None, POLL, run)
+    }
+
+    /// As [`due`](Self::due), where a replica looks for jobs that others have left `every` so long, not each second.
+    #[must_use]
+    pub fn due_within<F>(
+        self,
+        kind: &'static str,
+        every: Duration,
+        run: impl Fn(Job) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.with(kind, None, every, run)
     }
 
     /// Has one replica at a time do `run`, again `every` so long after it has succeeded; after a failure as a due
@@ -62,19 +76,20 @@ impl Jobs {
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.with(kind, Some(every), run)
+        self.with(kind, Some(every), every.min(POLL), run)
     }
 
     fn with<F>(
         mut self,
         kind: &'static str,
         every: Option<Duration>,
+        poll: Duration,
         run: impl Fn(Job) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.workers.push(Worker { kind, every, run: Arc::new(move |job| Box::pin(run(job))) });
+        self.workers.push(Worker { kind, every, poll, run: Arc::new(move |job| Box::pin(run(job))) });
         self
     }
 

@@ -14,7 +14,7 @@ use tracing::Instrument;
 use crate::Job;
 use crate::metrics::Metrics;
 
-/// How often it looks whether something has become due.
+/// How often it looks where nothing else is said.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
 /// Jobs that are under way together.
 const AT_ONCE: usize = 8;
@@ -30,6 +30,8 @@ pub(crate) struct Worker {
     pub kind: &'static str,
     /// `None`: each at its time, once.
     pub every: Option<Duration>,
+    /// How often it looks whether something has become due.
+    pub poll: Duration,
     pub run: Run,
 }
 
@@ -78,10 +80,9 @@ impl Worker {
                 Ok(None) => {}
                 Err(error) => tracing::warn!(job = self.kind, %error, "jobs cannot be asked for"),
             }
-            let poll = self.every.map_or(POLL, |every| every.min(POLL));
             tokio::select! {
                 () = committed.wait() => {}
-                () = tokio::time::sleep(poll) => {}
+                () = tokio::time::sleep(self.poll) => {}
                 () = ending.cancelled() => {}
             }
         }

@@ -6,7 +6,9 @@ use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use messaging::{Published, Subscription};
-use runtime::Env;
+use prometheus_client::metrics::gauge::Gauge;
+use runtime::{Env, Process};
+use service::Role;
 
 use crate::settings::Settings;
 use crate::{consumers, events, http, jobs};
@@ -30,11 +32,18 @@ impl service::Service for Service {
     }
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App { db, settings })
+        Ok(App { db, settings, mismatches: Gauge::default() })
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
         jobs::add(app.into_inner(), jobs)
+    }
+
+    fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
+        if role.works() {
+            jobs::register(&app.mismatches, process);
+        }
+        Ok(())
     }
 }
 
@@ -42,4 +51,6 @@ impl service::Service for Service {
 pub struct App {
     pub db: Db,
     pub settings: Settings,
+    /// What the last audit of the ledger has found.
+    pub mismatches: Gauge,
 }

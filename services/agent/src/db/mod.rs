@@ -4,6 +4,7 @@ pub mod account;
 pub mod accrual;
 pub mod accrual_view;
 pub mod adjustment;
+pub mod audit;
 pub mod payout;
 pub mod payout_list;
 pub mod payout_run;

@@ -1,25 +1,33 @@
 //! Sales as they are locked and read, to change what stands of them.
 
 use ::db::{Cached, Tx};
+use auth::UserId;
+use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
+use values::Currency;
 
 use super::schema::{accrual, deal};
 use crate::domain::{Accrual, AccrualId, DealId, Sale};
 
 /// Which sale an accrual is of; this never changes.
 #[derive(Clone, Copy, Debug, Queryable, Selectable)]
-#[diesel(table_name = accrual, check_for_backend(diesel::pg::Pg))]
+#[diesel(table_name = accrual, check_for_backend(Pg))]
 pub struct SaleKey {
     pub deal_id: DealId,
     pub sale_row_version: i64,
-    pub agent_user_id: auth::UserId,
-    pub currency: values::Currency,
+    pub agent_user_id: UserId,
+    pub currency: Currency,
 }
 
 pub async fn key_of(tx: &mut Tx, id: AccrualId) -> Result<Option<SaleKey>, ::db::Error> {
     let key = accrual::table.find(id).select(SaleKey::as_select());
     Ok(key.first(tx.conn()).await.optional()?)
+}
+
+/// An accrual as it is now.
+pub async fn accrual(tx: &mut Tx, id: AccrualId) -> Result<Accrual, ::db::Error> {
+    Ok(accrual::table.find(id).select(Accrual::as_select()).first(tx.conn()).await?)
 }
 
 /// Has the deal to itself: before any account.

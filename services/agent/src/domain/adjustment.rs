@@ -63,6 +63,19 @@ impl AdjustmentRequest {
             _ => AccrualKind::Correction,
         }
     }
+
+    /// Rejected, unless what was granted is added to it.
+    #[must_use]
+    pub fn decided(self, by: UserId, comment: Option<Words>, now: OffsetDateTime) -> Self {
+        Self {
+            status: AdjustmentStatus::Rejected,
+            decision_comment: comment,
+            decided_at: Some(now.max(self.created_at)),
+            decided_by_user_id: Some(by),
+            version: self.version + 1,
+            ..self
+        }
+    }
 }
 
 /// A request as it is shown.

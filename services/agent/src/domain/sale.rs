@@ -1,8 +1,13 @@
 //! All accruals of one sale, and how what stands of it is undone.
 
 use time::OffsetDateTime;
+use values::{Code, Money};
 
 use super::{Accrual, AccrualId, AccrualKind, AccrualStatus, Overflow};
+use crate::error::{
+    ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_REVERSIBLE,
+    ADJUSTMENT_AMOUNT_INVALID,
+};
 
 /// The accruals of one sale: its Base, what adjusts that, and what reverses any of them.
 #[derive(Clone, Debug)]
@@ -49,6 +54,41 @@ impl Sale {
     pub fn sum_with(&self, id: AccrualId) -> i128 {
         self.standing_with(id).map(|accrual| i128::from(accrual.amount)).sum()
     }
+
+    /// What is rejected with an accrual: itself, and what adjusts it.
+    ///
+    /// # Errors
+    /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REJECTABLE`]
+    pub fn rejectable(&self, id: AccrualId) -> Result<Vec<&Accrual>, Code> {
+        let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
+        let all: Vec<_> = self.standing_with(id).collect();
+        let is_open = all.iter().all(|one| one.payout_id.is_none());
+        if is_open && all.contains(&accrual) { Ok(all) } else { Err(ACCRUAL_NOT_REJECTABLE) }
+    }
+
+    /// What is undone with an accrual that has no Reversal yet: itself, and what adjusts it.
+    ///
+    /// # Errors
+    /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REVERSIBLE`]
+    pub fn reversible(&self, id: AccrualId) -> Result<Vec<&Accrual>, Code> {
+        let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
+        if accrual.kind == AccrualKind::Reversal || accrual.payout_id.is_none() {
+            return Err(ACCRUAL_NOT_REVERSIBLE);
+        }
+        Ok(self.standing_with(id).collect())
+    }
+
+    /// An accrual of which its agent may ask for more, or less.
+    ///
+    /// # Errors
+    /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_ADJUSTABLE`]
+    pub fn adjustable(&self, id: AccrualId) -> Result<&Accrual, Code> {
+        let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
+        let is_adjustable = accrual.kind == AccrualKind::Base
+            && matches!(accrual.status, AccrualStatus::Pending | AccrualStatus::Approved)
+            && self.reversal_of(id).is_none();
+        if is_adjustable { Ok(accrual) } else { Err(ACCRUAL_NOT_ADJUSTABLE) }
+    }
 }
 
 impl Accrual {
@@ -79,6 +119,15 @@ impl Accrual {
             version: 1,
             ..self.clone()
         }))
+    }
+
+    /// Whether it may come to so much in whole, in minor units.
+    ///
+    /// # Errors
+    /// [`ADJUSTMENT_AMOUNT_INVALID`]
+    pub fn grant(&self, whole: Money) -> Result<i64, Code> {
+        let is_within = whole.currency == self.currency && (0..=self.base_amount).contains(&whole.amount_minor);
+        if is_within { Ok(whole.amount_minor) } else { Err(ADJUSTMENT_AMOUNT_INVALID) }
     }
 
     /// What is granted for it: what makes it and what adjusts it so much in whole.

@@ -9,22 +9,38 @@ use uuid::Uuid;
 use values::Money;
 
 use super::PAYOUT;
-use crate::domain::{PayoutId, PayoutStatus};
+use crate::domain::{Payout, PayoutId, PayoutStatus};
 
 /// A payout was made, or has moved.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PayoutStatusChanged {
-    pub payout_id: PayoutId,
-    pub agent_user_id: UserId,
+    payout_id: PayoutId,
+    agent_user_id: UserId,
     /// Null: it is new.
-    pub from: Option<PayoutStatus>,
-    pub to: PayoutStatus,
-    pub net: Money,
-    pub accruals_count: i32,
-    pub version: i64,
+    from: Option<PayoutStatus>,
+    to: PayoutStatus,
+    net: Money,
+    accruals_count: i32,
+    version: i64,
     #[serde(with = "time::serde::rfc3339")]
-    pub changed_at: OffsetDateTime,
+    changed_at: OffsetDateTime,
+}
+
+impl PayoutStatusChanged {
+    /// Of one as it is now.
+    pub fn of(payout: &Payout, from: Option<PayoutStatus>) -> Self {
+        Self {
+            payout_id: payout.id,
+            agent_user_id: payout.agent_user_id,
+            from,
+            to: payout.status,
+            net: payout.money(payout.net),
+            accruals_count: payout.accruals_count,
+            version: payout.version,
+            changed_at: payout.updated_at,
+        }
+    }
 }
 
 impl Event for PayoutStatusChanged {

@@ -1,15 +1,26 @@
 //! The HTTP edge: the routes of the public port.
 
 mod accrual;
+mod accrual_decision;
+mod adjustment;
 mod payout_list;
+mod payout_move;
+mod payout_run;
 mod performance;
+mod statement;
 mod summary;
 
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
 use utoipa_actix_web::scope;
+use values::Code;
 
-use crate::error::FORBIDDEN;
+use crate::error::{
+    ACCRUAL_NOT_ADJUSTABLE, ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_REVERSIBLE,
+    ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN, ADJUSTMENT_AMOUNT_INVALID, ADJUSTMENT_NOT_FOUND,
+    ADJUSTMENT_OWN, CONCURRENCY_CONFLICT, FORBIDDEN, PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND,
+    PAYOUT_RUN_KEY_REUSED, PAYOUT_RUN_NOT_FOUND,
+};
 
 /// What agents see of their own, and what the platform's people do about it.
 pub const PUBLIC: Listener = Listener {
@@ -22,6 +33,12 @@ pub const PUBLIC: Listener = Listener {
     ],
     routes: public,
 };
+
+/// What whoever decides about a request may meet.
+const DECIDING: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
+
+/// What whoever moves a payout may meet.
+const MOVING: [Code; 4] = [FORBIDDEN, PAYOUT_NOT_FOUND, PAYOUT_INVALID_TRANSITION, CONCURRENCY_CONFLICT];
 
 fn public(routes: &mut Routes<'_>) {
     routes.service(
@@ -46,10 +63,50 @@ fn reading(routes: &mut Routes<'_>) {
 }
 
 /// What agents call.
-fn cabinet(_routes: &mut Routes<'_>) {}
+fn cabinet(routes: &mut Routes<'_>) {
+    routes
+        .service(statement::get_own_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND]))
+        .service(adjustment::ask_for_adjustment.refuses([
+            FORBIDDEN,
+            ACCRUAL_NOT_FOUND,
+            ACCRUAL_NOT_ADJUSTABLE,
+            ADJUSTMENT_ALREADY_OPEN,
+            ADJUSTMENT_AMOUNT_INVALID,
+        ]));
+}
 
 /// What the platform calls to decide what is owed.
-fn commissions(_routes: &mut Routes<'_>) {}
+fn commissions(routes: &mut Routes<'_>) {
+    routes
+        .service(accrual_decision::reject_accrual.refuses([
+            FORBIDDEN,
+            ACCRUAL_NOT_FOUND,
+            ACCRUAL_NOT_REJECTABLE,
+            CONCURRENCY_CONFLICT,
+        ]))
+        .service(accrual_decision::reverse_accrual.refuses([
+            FORBIDDEN,
+            ACCRUAL_NOT_FOUND,
+            ACCRUAL_NOT_REVERSIBLE,
+            CONCURRENCY_CONFLICT,
+        ]))
+        .service(adjustment::list_adjustment_requests.refuses([FORBIDDEN]))
+        .service(adjustment::approve_adjustment.refuses(DECIDING).refuses([
+            ADJUSTMENT_OWN,
+            ADJUSTMENT_AMOUNT_INVALID,
+            CONCURRENCY_CONFLICT,
+        ]))
+        .service(adjustment::reject_adjustment.refuses(DECIDING).refuses([ADJUSTMENT_OWN]));
+}
 
 /// What the platform calls to pay it.
-fn payouts(_routes: &mut Routes<'_>) {}
+fn payouts(routes: &mut Routes<'_>) {
+    routes
+        .service(payout_run::begin_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_KEY_REUSED]))
+        .service(payout_run::get_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_NOT_FOUND]))
+        .service(payout_move::send_payout.refuses(MOVING))
+        .service(payout_move::confirm_payout.refuses(MOVING))
+        .service(payout_move::fail_payout.refuses(MOVING))
+        .service(payout_move::cancel_payout.refuses(MOVING))
+        .service(statement::get_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND]));
+}

@@ -1,0 +1,62 @@
+//! The ledger, held against itself.
+
+use std::time::Duration;
+
+use ::db::Tx;
+use diesel::sql_types::BigInt;
+use diesel_async::RunQueryDsl;
+
+/// It reads each accrual there is.
+const LONGEST: Duration = Duration::from_mins(10);
+
+#[derive(diesel::QueryableByName)]
+struct Found {
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
+/// INV-AGT-1, INV-AGT-5, INV-AGT-6: how many accounts are not the sums of their accruals, and how many payouts not those of their
+/// lines, or without the accruals that they should have.
+pub async fn mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
+    tx.allow(LONGEST).await?;
+    let accounts = diesel::sql_query(
+        "select count(*) as count from account full join ( \
+            select agent_user_id, currency, count(*) as entries, \
+                sum(amount) filter (where status = 'Pending') as pending, \
+                sum(amount) filter (where status = 'Approved' and payout_id is null) as approved, \
+                sum(amount) filter (where status = 'Approved' and payout_id is not null) as in_payout, \
+                sum(amount) filter (where status = 'Paid') as paid \
+            from accrual group by agent_user_id, currency \
+         ) as earned using (agent_user_id, currency) \
+         where coalesce(account.pending, 0) <> coalesce(earned.pending, 0) \
+            or coalesce(account.approved, 0) <> coalesce(earned.approved, 0) \
+            or coalesce(account.in_payout, 0) <> coalesce(earned.in_payout, 0) \
+            or coalesce(account.paid, 0) <> coalesce(earned.paid, 0) \
+            or coalesce(account.entries, 0) <> coalesce(earned.entries, 0)",
+    );
+    let payouts = diesel::sql_query(
+        "select count(*) as count from payout left join ( \
+            select line.payout_id, count(*) as count, sum(accrual.amount) as sum, \
+                count(*) filter (where accrual.payout_id = line.payout_id and accrual.status = 'Approved') as waiting, \
+                count(*) filter (where accrual.payout_id = line.payout_id and accrual.status = 'Paid') as paid, \
+                bool_and(accrual.agent_user_id = owed.agent_user_id and accrual.currency = owed.currency) as is_theirs \
+            from payout_line as line join accrual on accrual.id = line.accrual_id \
+                join payout as owed on owed.id = line.payout_id \
+            group by line.payout_id \
+         ) as lines on lines.payout_id = payout.id \
+         left join ( \
+            select payout_id, count(*) as count from accrual where payout_id is not null group by payout_id \
+         ) as held on held.payout_id = payout.id \
+         where lines.count is distinct from payout.accruals_count or lines.sum is distinct from payout.gross \
+            or not lines.is_theirs or payout.gross <> payout.withheld + payout.net \
+            or coalesce(held.count, 0) <> \
+                case when payout.status in ('Failed', 'Cancelled') then 0 else payout.accruals_count end \
+            or lines.waiting <> \
+                case when payout.status in ('Scheduled', 'InTransit') then payout.accruals_count else 0 end \
+            or lines.paid <> case when payout.status = 'Paid' then payout.accruals_count else 0 end",
+    );
+    // Each is of one moment; between the two anything may happen.
+    let accounts: Found = accounts.get_result(tx.conn()).await?;
+    let payouts: Found = payouts.get_result(tx.conn()).await?;
+    Ok(accounts.count + payouts.count)
+}

@@ -1,0 +1,177 @@
+//! Requests to adjust accruals.
+
+use ::web::{Both, Json, OptionalJson, Page, Paging, Query, Several};
+use actix_web::web::{Data, Path};
+use actix_web::{HttpResponse, Responder, get, post, web};
+use auth::{Permitted, UserId};
+use ids::Reference;
+use runtime::clock;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+use values::{Currency, Money, Private, Prose, Whole};
+
+use crate::app::App;
+use crate::db::adjustment::{AdjustmentFilter, AdjustmentSort};
+use crate::domain::{
+    AccrualId, AdjustmentReason, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown,
+    AdjustmentStatus, ManageCommissions, UseCabinet, Words,
+};
+use crate::error::Error;
+use crate::{db, ops};
+
+/// What an accrual should be in whole.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct WholeAmount {
+    amount_minor: Whole<0, { i64::MAX }>,
+    #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
+    currency: Currency,
+}
+
+impl From<WholeAmount> for Money {
+    fn from(amount: WholeAmount) -> Self {
+        Self { amount_minor: amount.amount_minor.get(), currency: amount.currency }
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct AskForAdjustment {
+    reason: AdjustmentReason,
+    /// In the accrual's currency, at most its `BaseAmount`.
+    requested_amount: Option<WholeAmount>,
+    comment: Words,
+}
+
+/// Ask for another amount.
+///
+/// Of what a sale has earned, until it is paid. One request of an accrual is open at a time.
+#[utoipa::path(
+    tag = "Cabinet", params(("accrual_id" = AccrualId, Path)),
+    request_body(content = AskForAdjustment, description = "At most 256 KiB."),
+    responses((status = 201, description = "The request", body = AdjustmentRequestShown))
+)]
+#[post("/api/v1/my/commission-accruals/{accrual_id}/adjustment-requests")]
+pub async fn ask_for_adjustment(
+    app: Data<App>,
+    permitted: Permitted<UseCabinet>,
+    id: Path<AccrualId>,
+    body: Json<AskForAdjustment>,
+) -> Result<HttpResponse, Error> {
+    let AskForAdjustment { reason, requested_amount, comment } = body.0;
+    let requested = requested_amount.map(Money::from);
+    let request = AdjustmentRequest {
+        id: AdjustmentRequestId::generate(),
+        accrual_id: *id,
+        agent_user_id: permitted.actor.user_id,
+        reason,
+        requested_amount: requested.map(|money| money.amount_minor),
+        comment,
+        status: AdjustmentStatus::Open,
+        granted_amount: None,
+        decision_comment: None,
+        result_accrual_id: None,
+        created_at: clock::now(),
+        decided_at: None,
+        decided_by_user_id: None,
+        version: 1,
+    };
+    let asked = app.db.tx(async |tx| ops::adjustment::ask(tx, request, requested).await).await?;
+    Ok(HttpResponse::Created().json(asked))
+}
+
+/// Which requests are listed. What is asked for is joined by "and".
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct AskedAdjustments {
+    /// Separated by commas.
+    #[param(value_type = Option<Vec<AdjustmentStatus>>, inline, min_items = 1, style = Form, explode = false)]
+    status: Option<Several<AdjustmentStatus>>,
+    #[param(value_type = Option<UserId>)]
+    agent_user_id: Option<Reference<UserId>>,
+    #[param(value_type = Option<AccrualId>)]
+    accrual_id: Option<Reference<AccrualId>>,
+}
+
+/// List requests to adjust accruals.
+///
+/// Oldest first, unless another order is asked for.
+#[utoipa::path(
+    tag = "Commissions", params(AskedAdjustments, Paging<AdjustmentSort>),
+    responses((status = 200, description = "One page", body = Page<AdjustmentRequestShown>))
+)]
+#[get("/api/platform-manager/agent/adjustment-requests")]
+pub async fn list_adjustment_requests(
+    app: Data<App>,
+    _: Permitted<ManageCommissions>,
+    Both(Query(asked), paging): Both<Query<AskedAdjustments>, Paging<AdjustmentSort>>,
+) -> Result<impl Responder, Error> {
+    let filter = AdjustmentFilter {
+        statuses: asked.status.map(|statuses| statuses.0),
+        agent_user_id: asked.agent_user_id.map(|id| id.0),
+        accrual_id: asked.accrual_id.map(|id| id.0),
+    };
+    let conn = app.db.conn().await?;
+    Ok(web::Json(db::adjustment::list(&conn, &filter, &paging).await?))
+}
+
+/// It may be empty, which is none.
+type Remark = Private<Prose<0, 2000>>;
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ApproveAdjustment {
+    /// What the accrual is to be in whole; what was asked for, where it is left out.
+    amount: Option<WholeAmount>,
+    comment: Option<Remark>,
+}
+
+/// Grant what an agent asks for.
+///
+/// An accrual is added that makes theirs so much in whole; it may have been paid meanwhile.
+#[utoipa::path(
+    tag = "Commissions", params(("request_id" = AdjustmentRequestId, Path)),
+    request_body(content = Option<ApproveAdjustment>, description = "At most 256 KiB."),
+    responses((status = 200, description = "As it is now", body = AdjustmentRequestShown))
+)]
+#[post("/api/platform-manager/agent/adjustment-requests/{request_id}/approve")]
+pub async fn approve_adjustment(
+    app: Data<App>,
+    permitted: Permitted<ManageCommissions>,
+    id: Path<AdjustmentRequestId>,
+    body: OptionalJson<ApproveAdjustment>,
+) -> Result<impl Responder, Error> {
+    let ApproveAdjustment { amount, comment } = body.0;
+    let comment = comment.and_then(|comment| Prose::parse(comment.expose().as_str()).ok());
+    let (amount, comment) = (amount.map(Money::from), comment.map(Private::new));
+    let (by, now) = (permitted.actor.user_id, clock::now());
+    let approve = async |tx: &mut _| ops::adjustment::approve(tx, *id, by, amount, comment, now).await;
+    Ok(web::Json(app.db.tx(approve).await?))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct RejectAdjustment {
+    comment: Words,
+}
+
+/// Refuse what an agent asks for.
+///
+/// They may ask again.
+#[utoipa::path(
+    tag = "Commissions", params(("request_id" = AdjustmentRequestId, Path)),
+    request_body(content = RejectAdjustment, description = "At most 256 KiB."),
+    responses((status = 200, description = "As it is now", body = AdjustmentRequestShown))
+)]
+#[post("/api/platform-manager/agent/adjustment-requests/{request_id}/reject")]
+pub async fn reject_adjustment(
+    app: Data<App>,
+    permitted: Permitted<ManageCommissions>,
+    id: Path<AdjustmentRequestId>,
+    body: Json<RejectAdjustment>,
+) -> Result<impl Responder, Error> {
+    let (by, comment, now) = (permitted.actor.user_id, body.0.comment, clock::now());
+    let reject = async |tx: &mut _| ops::adjustment::reject(tx, *id, by, comment, now).await;
+    Ok(web::Json(app.db.tx(reject).await?))
+}
