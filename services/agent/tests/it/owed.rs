@@ -1,0 +1,236 @@
+//! Ledgers as tests of payouts need them, written as the service would have: what is owed to an agent, of deals of their own.
+
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::service::Running;
+use testkit::{eventually, guid};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use crate::{holder, id_of, list};
+
+pub const PLATFORM: &str = "/api/platform-manager/agent";
+
+pub const PAYOUT_STATUS_CHANGED: &str = "platform.agent.payout-status-changed.v1";
+pub const ACCRUAL_CHANGED: &str = "platform.agent.accrual-changed.v1";
+
+/// Whoever pays.
+pub fn payer(service: &Running) -> Client {
+    service.caller(&holder(guid(), &["agent.payouts.manage@platform"]))
+}
+
+/// Whoever decides what is owed.
+pub fn decider(service: &Running) -> Client {
+    service.caller(&holder(guid(), &["agent.commissions.manage@platform"]))
+}
+
+/// An agent in their cabinet.
+pub fn cabinet(service: &Running, agent: Uuid) -> Client {
+    service.caller(&holder(agent, &["agent.cabinet.use"]))
+}
+
+/// An accrual to be written, Approved a day ago unless it says otherwise.
+#[derive(Clone)]
+pub struct Owed {
+    pub agent: Uuid,
+    pub amount: i64,
+    pub currency: &'static str,
+    pub kind: &'static str,
+    pub status: &'static str,
+    pub approved_at: OffsetDateTime,
+    pub earned_at: OffsetDateTime,
+    pub developer: Uuid,
+    /// Of what is to be another accrual's sale.
+    pub adjusts: Option<Written>,
+}
+
+/// One that was.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    pub id: Uuid,
+    pub deal: Uuid,
+}
+
+pub fn now() -> OffsetDateTime {
+    runtime::clock::now()
+}
+
+pub fn ago(time: time::Duration) -> OffsetDateTime {
+    now() - time
+}
+
+pub fn written(time: OffsetDateTime) -> String {
+    time.format(&Rfc3339).expect("a time")
+}
+
+impl Owed {
+    pub fn to(agent: Uuid, amount: i64) -> Self {
+        let yesterday = ago(time::Duration::days(1));
+        Self {
+            agent,
+            amount,
+            currency: "RUB",
+            kind: "Base",
+            status: "Approved",
+            approved_at: yesterday,
+            earned_at: yesterday,
+            developer: guid(),
+            adjusts: None,
+        }
+    }
+
+    pub fn pending(self) -> Self {
+        Self { status: "Pending", ..self }
+    }
+
+    pub fn of_currency(self, currency: &'static str) -> Self {
+        Self { currency, ..self }
+    }
+
+    pub fn approved_at(self, approved_at: OffsetDateTime) -> Self {
+        Self { approved_at, ..self }
+    }
+
+    pub fn earned_at(self, earned_at: OffsetDateTime) -> Self {
+        Self { earned_at, ..self }
+    }
+
+    pub fn adjusting(self, base: Written) -> Self {
+        Self { kind: "Correction", adjusts: Some(base), ..self }
+    }
+
+    /// Written with its deal and counted in its account.
+    pub async fn write(self, service: &Running) -> Written {
+        self.write_all(service, 1).await[0]
+    }
+
+    /// So many alike, each of a deal of its own.
+    pub async fn write_all(self, service: &Running, count: usize) -> Vec<Written> {
+        let mut sql = service.sql().await;
+        let tx = sql.transaction().await.unwrap();
+        let approved_at = (self.status != "Pending").then_some(self.approved_at);
+        let base_amount = self.amount.saturating_abs().saturating_mul(10);
+        let ids: Vec<Uuid> = std::iter::repeat_with(guid).take(count).collect();
+        let deals: Vec<Uuid> =
+            ids.iter().map(|_| self.adjusts.map_or_else(guid, |base| base.deal)).collect();
+        if self.adjusts.is_none() {
+            tx.execute(
+                "insert into deal (id, developer_company_id, property_object_id, status, status_row_version, \
+                 agent_user_id, agent_row_version, amount_row_version, known_row_version, applied_row_version, \
+                 sale_row_version, sold_at, sale_agent_user_id, sale_amount, sale_currency) \
+                 select id, $2, gen_random_uuid(), 'Sale', 1, $3, 1, 1, 1, 1, 1, $4, $3, $5, $6 from unnest($1::uuid[]) as id",
+                &[&deals, &self.developer, &self.agent, &self.earned_at, &base_amount, &self.currency],
+            )
+            .await
+            .unwrap();
+        }
+        let adjusts = self.adjusts.map(|base| base.id);
+        tx.execute(
+            "insert into account (agent_user_id, currency, entries, pending, approved) \
+             values ($1, $2, $3, $4, $5) on conflict (agent_user_id, currency) do update set \
+             entries = account.entries + excluded.entries, pending = account.pending + excluded.pending, \
+             approved = account.approved + excluded.approved",
+            &[
+                &self.agent,
+                &self.currency,
+                &i64::try_from(count).unwrap(),
+                &(if self.status == "Pending" { self.amount * i64::try_from(count).unwrap() } else { 0 }),
+                &(if self.status == "Approved" { self.amount * i64::try_from(count).unwrap() } else { 0 }),
+            ],
+        )
+        .await
+        .unwrap();
+        tx.execute(
+            "insert into accrual (id, agent_user_id, deal_id, sale_row_version, property_object_id, developer_company_id, \
+             kind, base_amount, rate_bps, amount, currency, status, adjusts_accrual_id, earned_at, approved_at, \
+             created_at, updated_at, version) \
+             select one, $3, deal, 1, gen_random_uuid(), $4, $5, $6, 1000, $7, $8, $9, $10, $11, $12, $11, $11, 1 \
+             from unnest($1::uuid[], $2::uuid[]) as new (one, deal)",
+            &[
+                &ids,
+                &deals,
+                &self.agent,
+                &self.developer,
+                &self.kind,
+                &base_amount,
+                &self.amount,
+                &self.currency,
+                &self.status,
+                &adjusts,
+                &self.earned_at,
+                &approved_at,
+            ],
+        )
+        .await
+        .unwrap();
+        tx.commit().await.unwrap();
+        std::iter::zip(ids, deals).map(|(id, deal)| Written { id, deal }).collect()
+    }
+}
+
+/// A body that pays these agents what was approved until now.
+pub fn run_of(agents: &[Uuid]) -> Value {
+    json!({
+        "RunKey": guid().to_string(), "PeriodFrom": written(ago(time::Duration::days(30))), "PeriodTo": written(now()),
+        "AgentUserIds": agents,
+    })
+}
+
+/// A run as it is when it is worked off.
+pub async fn complete(service: &Running, id: &Value) -> Value {
+    let (payer, path) = (payer(service), format!("{PLATFORM}/payout-runs/{}", id_of(id)));
+    eventually("the run to be completed", async || {
+        let run = payer.get(&path).await.expect(200);
+        (run["Status"] == "Completed").then_some(run)
+    })
+    .await
+}
+
+/// Has these paid, and waits until it is done: the run, and its payouts by currency.
+pub async fn pay(service: &Running, body: Value) -> (Value, Vec<Value>) {
+    let begun = payer(service).post(&format!("{PLATFORM}/payouts"), body).await.expect(201);
+    let run = complete(service, &begun["Id"]).await;
+    let payouts = payouts_of(service, &run).await;
+    (run, payouts)
+}
+
+/// Of a run, by currency.
+pub async fn payouts_of(service: &Running, run: &Value) -> Vec<Value> {
+    let path = format!("{PLATFORM}/payouts?RunId={}&PageSize=100", id_of(&run["Id"]));
+    let page = payer(service).get(&path).await.expect(200);
+    let mut payouts = list(&page["Items"]).to_vec();
+    payouts.sort_by_key(|payout| payout["Gross"]["Currency"].as_str().map(str::to_owned));
+    payouts
+}
+
+/// Has one agent paid: their only payout.
+pub async fn pay_one(service: &Running, agent: Uuid) -> Value {
+    let (_, payouts) = pay(service, run_of(&[agent])).await;
+    assert_eq!(payouts.len(), 1, "{payouts:?}");
+    payouts[0].clone()
+}
+
+/// The path of what is done to a payout.
+pub fn to(payout: &Value, what: &str) -> String {
+    format!("{PLATFORM}/payouts/{}/{what}", id_of(&payout["Id"]))
+}
+
+/// An accrual as the platform sees it.
+pub async fn accrual(service: &Running, agent: Uuid, id: Uuid) -> Value {
+    let path = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}&PageSize=100");
+    let page = decider(service).get(&path).await.expect(200);
+    let found = list(&page["Items"]).iter().find(|accrual| accrual["Id"] == id.to_string());
+    found.unwrap_or_else(|| panic!("no {id} in {page}")).clone()
+}
+
+/// An agent's balances in a currency.
+pub async fn balances(service: &Running, agent: Uuid, currency: &str) -> Value {
+    let summary = cabinet(service, agent).get("/api/v1/my/commission-summary").await.expect(200);
+    let found = list(&summary["Balances"]).iter().find(|balance| balance["Currency"] == currency);
+    found.cloned().unwrap_or(Value::Null)
+}
+
+pub fn money(amount: i64, currency: &str) -> Value {
+    json!({"AmountMinor": amount, "Currency": currency})
+}

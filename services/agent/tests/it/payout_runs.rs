@@ -1,0 +1,381 @@
+//! Runs: section 6.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use testkit::{eventually, guid};
+use time::Duration;
+use uuid::Uuid;
+
+use crate::owed::{
+    Owed, PAYOUT_STATUS_CHANGED, PLATFORM, accrual, ago, complete, decider, money, now, pay, pay_one, payer,
+    payouts_of, run_of, to, written,
+};
+use crate::{id_of, list, service, start, with, without};
+
+fn payouts() -> String {
+    format!("{PLATFORM}/payouts")
+}
+
+/// What is Approved is paid, each currency by itself; what is Pending is not.
+#[tokio::test]
+async fn what_is_approved_is_paid() {
+    let (service, agent) = (service(), guid());
+    let one = Owed::to(agent, 1_000).write(service).await;
+    let two = Owed::to(agent, 2_005).write(service).await;
+    let foreign = Owed::to(agent, 70).of_currency("USD").write(service).await;
+    let pending = Owed::to(agent, 5).pending().write(service).await;
+    let body = with(run_of(&[agent]), "WithholdingBps", 1_300);
+    let begun = payer(service).post(&payouts(), body.clone()).await;
+    assert_eq!(begun.header("location").rsplit('/').next(), begun.body["Id"].as_str());
+    let begun = begun.expect(201);
+    for (member, value) in [
+        ("Status", json!("Running")),
+        ("PayoutsCount", json!(0)),
+        ("Totals", json!([])),
+        ("CompletedAt", Value::Null),
+        ("RunKey", body["RunKey"].clone()),
+        ("AgentUserIds", json!([agent])),
+        ("WithholdingBps", json!(1_300)),
+        ("PeriodTo", body["PeriodTo"].clone()),
+    ] {
+        assert_eq!(begun[member], value, "{member}");
+    }
+
+    let run = complete(service, &begun["Id"]).await;
+    assert_eq!(run["PayoutsCount"], 2);
+    assert_eq!(
+        run["Totals"],
+        json!([
+            {"Currency": "RUB", "Gross": money(3_005, "RUB"), "Withheld": money(391, "RUB"), "Net": money(2_614, "RUB")},
+            {"Currency": "USD", "Gross": money(70, "USD"), "Withheld": money(9, "USD"), "Net": money(61, "USD")},
+        ])
+    );
+    let made = payouts_of(service, &run).await;
+    let rub = &made[0];
+    for (member, value) in [
+        ("RunId", run["Id"].clone()),
+        ("AgentUserId", json!(agent)),
+        ("PeriodFrom", body["PeriodFrom"].clone()),
+        ("PeriodTo", body["PeriodTo"].clone()),
+        ("Gross", money(3_005, "RUB")),
+        ("WithholdingBps", json!(1_300)),
+        ("Withheld", money(391, "RUB")),
+        ("Net", money(2_614, "RUB")),
+        ("AccrualsCount", json!(2)),
+        ("Status", json!("Scheduled")),
+        ("Reference", Value::Null),
+        ("FailureReason", Value::Null),
+        ("SentAt", Value::Null),
+        ("PaidAt", Value::Null),
+        ("Version", json!(1)),
+    ] {
+        assert_eq!(rub[member], value, "{member}");
+    }
+    for (written, payout) in [(one, rub), (two, rub), (foreign, &made[1])] {
+        let shown = accrual(service, agent, written.id).await;
+        assert_eq!((&shown["Status"], &shown["PayoutId"]), (&json!("Approved"), &payout["Id"]));
+        assert_eq!(shown["Version"], 2);
+    }
+    assert_eq!(accrual(service, agent, pending.id).await["PayoutId"], Value::Null);
+
+    let told = || service.bus().events(&id_of(&rub["Id"]));
+    eventually("the event", async || (!told().is_empty()).then_some(())).await;
+    assert_eq!(told()[0].topic, PAYOUT_STATUS_CHANGED);
+    assert_eq!(
+        told()[0].payload,
+        json!({
+            "PayoutId": rub["Id"], "AgentUserId": agent, "From": null, "To": "Scheduled", "Net": money(2_614, "RUB"),
+            "AccrualsCount": 2, "Version": 1, "ChangedAt": rub["CreatedAt"],
+        })
+    );
+    assert!(service.bus().events(&one.id).is_empty(), "an accrual that enters a payout is not told of");
+}
+
+/// `Withheld` is rounded half to even, and `Net` is the rest.
+#[tokio::test]
+async fn what_is_withheld_is_rounded_half_to_even() {
+    let service = service();
+    for (gross, bps, withheld) in [(5, 5_000, 2), (15, 5_000, 8), (1, 10_000, 1), (1, 0, 0), (3, 3_333, 1)] {
+        let agent = guid();
+        Owed::to(agent, gross).write(service).await;
+        let (_, made) = pay(service, with(run_of(&[agent]), "WithholdingBps", bps)).await;
+        let shown = ["Gross", "Withheld", "Net"].map(|member| made[0][member]["AmountMinor"].clone());
+        assert_eq!(shown, [json!(gross), json!(withheld), json!(gross - withheld)], "{gross} at {bps}");
+    }
+}
+
+/// A debt is carried over, never paid, and lowers the next payout.
+#[tokio::test]
+async fn a_debt_is_carried_over() {
+    let (service, agent) = (service(), guid());
+    let debt = Owed { kind: "Correction", ..Owed::to(agent, -100) }.write(service).await;
+    Owed::to(agent, 100).write(service).await;
+    let (run, made) = pay(service, run_of(&[agent])).await;
+    assert_eq!((made.len(), &run["PayoutsCount"]), (0, &json!(0)), "what comes to 0 is not paid");
+    let waits = accrual(service, agent, debt.id).await;
+    assert_eq!((&waits["PayoutId"], &waits["Version"]), (&Value::Null, &json!(1)));
+
+    Owed::to(agent, 1).write(service).await;
+    let made = pay_one(service, agent).await;
+    assert_eq!((&made["Gross"], &made["AccrualsCount"]), (&money(1, "RUB"), &json!(3)));
+}
+
+/// What was approved before `PeriodTo` is paid, however long before; `PeriodTo` itself is after it.
+#[tokio::test]
+async fn what_was_approved_before_the_period_ends_is_paid() {
+    let (service, agent) = (service(), guid());
+    let end = ago(Duration::hours(1));
+    Owed::to(agent, 1).approved_at(ago(Duration::days(3_000))).write(service).await;
+    Owed::to(agent, 10).approved_at(end - Duration::microseconds(1)).write(service).await;
+    Owed::to(agent, 100).approved_at(end).write(service).await;
+    let body = with(run_of(&[agent]), "PeriodTo", written(end));
+    let (_, made) = pay(service, body).await;
+    assert_eq!(made[0]["Gross"], money(11, "RUB"));
+}
+
+/// What is owed back first, then by `ApprovedAt` and id, as many as a payout may have.
+#[tokio::test]
+async fn a_payout_has_so_many_lines() {
+    let service = start(&[("AGENT_PAYOUT_MAX_LINES", "3")]);
+    let agent = guid();
+    for (amount, days) in [(100, 5), (200, 4), (400, 3), (800, 2)] {
+        Owed::to(agent, amount).approved_at(ago(Duration::days(days))).write(&service).await;
+    }
+    let late = ago(Duration::hours(1));
+    Owed { kind: "Correction", ..Owed::to(agent, -50) }.approved_at(late).write(&service).await;
+    let first = pay_one(&service, agent).await;
+    assert_eq!((&first["Gross"], &first["AccrualsCount"]), (&money(250, "RUB"), &json!(3)));
+    let second = pay_one(&service, agent).await;
+    assert_eq!((&second["Gross"], &second["AccrualsCount"]), (&money(1_200, "RUB"), &json!(2)));
+}
+
+/// INV-AGT-8: nothing of a deal that is held enters a payout, until the ledger has caught up.
+#[tokio::test]
+async fn nothing_of_a_held_deal_is_paid() {
+    let (service, agent) = (service(), guid());
+    let held = Owed::to(agent, 1).write(service).await;
+    Owed::to(agent, 10).write(service).await;
+    let sql = service.sql().await;
+    let hold = "update deal set known_row_version = 2, held_since = now() where id = $1";
+    sql.execute(hold, &[&held.deal]).await.unwrap();
+    assert_eq!(pay_one(service, agent).await["Gross"], money(10, "RUB"));
+
+    let release = "update deal set applied_row_version = 2, held_since = null where id = $1";
+    sql.execute(release, &[&held.deal]).await.unwrap();
+    assert_eq!(pay_one(service, agent).await["Gross"], money(1, "RUB"));
+}
+
+/// INV-AGT-8: nothing of a deal that is being changed enters a payout, and nobody waits for it.
+#[tokio::test]
+async fn nothing_of_a_deal_in_other_hands_is_paid() {
+    let (service, agent) = (service(), guid());
+    let busy = Owed::to(agent, 1).write(service).await;
+    Owed::to(agent, 10).write(service).await;
+    let mut sql = service.sql().await;
+    let tx = sql.transaction().await.unwrap();
+    tx.execute("select from deal where id = $1 for no key update", &[&busy.deal]).await.unwrap();
+    assert_eq!(pay_one(service, agent).await["Gross"], money(10, "RUB"));
+    tx.rollback().await.unwrap();
+    assert_eq!(pay_one(service, agent).await["Gross"], money(1, "RUB"));
+}
+
+/// A run pays whom it names, or everybody; whom nothing is owed gets nothing.
+#[tokio::test]
+async fn a_run_pays_whom_it_names() {
+    let service = start(&[]);
+    let agents: Vec<Uuid> = std::iter::repeat_with(guid).take(5).collect();
+    for agent in &agents[..4] {
+        Owed::to(*agent, 10).write(&service).await;
+    }
+    let (run, made) = pay(&service, run_of(&[agents[4], agents[1], agents[0]])).await;
+    let mut sorted = vec![agents[4], agents[1], agents[0]];
+    sorted.sort_unstable();
+    assert_eq!(run["AgentUserIds"], json!(sorted));
+    assert_eq!(made.len(), 2);
+    let (run, made) = pay(&service, without(run_of(&[]), "AgentUserIds")).await;
+    assert_eq!((&run["AgentUserIds"], made.len()), (&Value::Null, 2));
+    let (run, made) = pay(&service, with(run_of(&[]), "AgentUserIds", Value::Null)).await;
+    assert_eq!((made.len(), &run["Totals"]), (0, &json!([])));
+}
+
+/// The key again with the same content is the same run as it stands; with other content it is refused.
+#[tokio::test]
+async fn a_run_is_asked_for_again_by_its_key() {
+    let (service, agent, other) = (service(), guid(), guid());
+    Owed::to(agent, 10).write(service).await;
+    let body = with(run_of(&[agent, other]), "WithholdingBps", 100);
+    let (run, _) = pay(service, body.clone()).await;
+    let payer = payer(service);
+    for same in [
+        body.clone(),
+        with(body.clone(), "AgentUserIds", json!([other, agent])),
+        with(body.clone(), "PeriodTo", body["PeriodTo"].as_str().unwrap().replace('Z', "+00:00")),
+        with(body.clone(), "Unknown", 1),
+    ] {
+        assert_eq!(payer.post(&payouts(), same).await.expect(200), run);
+    }
+    for another in [
+        with(body.clone(), "AgentUserIds", json!([agent])),
+        without(body.clone(), "AgentUserIds"),
+        with(body.clone(), "WithholdingBps", 101),
+        without(body.clone(), "WithholdingBps"),
+        with(body.clone(), "PeriodFrom", written(ago(Duration::days(31)))),
+        with(body.clone(), "PeriodTo", written(ago(Duration::days(1)))),
+    ] {
+        payer.post(&payouts(), another).await.expect_problem(409, "AGENT_PAYOUT_RUN_KEY_REUSED");
+    }
+    let (run, made) = pay(service, with(body, "RunKey", guid().to_string())).await;
+    assert_eq!((made.len(), &run["PayoutsCount"]), (0, &json!(0)), "nothing is paid twice");
+    assert_eq!(run["WithholdingBps"], 100);
+}
+
+/// What a run may be asked for.
+#[tokio::test]
+async fn what_a_run_is_asked_for_is_checked() {
+    let payer = payer(service());
+    let body = run_of(&[guid()]);
+    let twice = guid();
+    let many: Vec<Uuid> = std::iter::repeat_with(guid).take(1_001).collect();
+    for (member, value, field, code) in [
+        ("RunKey", json!(""), "/RunKey", "too_short"),
+        ("RunKey", json!("x".repeat(65)), "/RunKey", "too_long"),
+        ("RunKey", json!("a b"), "/RunKey", "forbidden_character"),
+        ("RunKey", json!("é"), "/RunKey", "forbidden_character"),
+        ("RunKey", json!("a\n"), "/RunKey", "forbidden_character"),
+        ("RunKey", json!(1), "/RunKey", "invalid_type"),
+        ("PeriodFrom", body["PeriodTo"].clone(), "/PeriodTo", "empty_range"),
+        ("PeriodFrom", json!("2026-01-01"), "/PeriodFrom", "invalid_type"),
+        ("PeriodTo", json!(written(now() + Duration::minutes(1))), "/PeriodTo", "out_of_bounds"),
+        ("PeriodFrom", json!(written(now() - Duration::days(367))), "/PeriodTo", "out_of_bounds"),
+        ("AgentUserIds", json!([]), "/AgentUserIds", "too_few"),
+        ("AgentUserIds", json!(many), "/AgentUserIds", "too_many"),
+        ("AgentUserIds", json!([twice, guid(), twice]), "/AgentUserIds/2", "duplicate"),
+        ("AgentUserIds", json!([Uuid::nil()]), "/AgentUserIds/0", "empty_id"),
+        ("WithholdingBps", json!(-1), "/WithholdingBps", "out_of_range"),
+        ("WithholdingBps", json!(10_001), "/WithholdingBps", "out_of_range"),
+        ("WithholdingBps", json!(1.5), "/WithholdingBps", "invalid_type"),
+    ] {
+        let answer = payer.post(&payouts(), with(body.clone(), member, value)).await;
+        answer.expect_refusal("VALIDATION_FAILED", field, code);
+    }
+    for member in ["RunKey", "PeriodFrom", "PeriodTo"] {
+        let answer = payer.post(&payouts(), without(body.clone(), member)).await;
+        answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "required");
+    }
+    let end = ago(Duration::seconds(1));
+    let whole = with(body.clone(), "PeriodTo", written(end));
+    let whole = with(whole, "PeriodFrom", written(end - Duration::days(366)));
+    payer.post(&payouts(), with(whole, "RunKey", format!("A-z.0_{}", guid()))).await.expect(201);
+    for (id, code) in [
+        (guid().to_string(), "AGENT_PAYOUT_RUN_NOT_FOUND"),
+        (Uuid::nil().to_string(), "AGENT_PAYOUT_RUN_NOT_FOUND"),
+        ("x".to_owned(), "NOT_FOUND"),
+    ] {
+        payer.get(&format!("{PLATFORM}/payout-runs/{id}")).await.expect_problem(404, code);
+    }
+}
+
+/// What a run comes to is told as it is, also beyond 64 bits; what an account comes to is not beyond them.
+#[tokio::test]
+async fn a_run_may_come_to_more_than_64_bits() {
+    let (service, one, other) = (service(), guid(), guid());
+    for agent in [one, other] {
+        Owed::to(agent, i64::MAX).write(service).await;
+    }
+    let (run, made) = pay(service, with(run_of(&[one, other]), "WithholdingBps", 5_000)).await;
+    assert_eq!(made.len(), 2);
+    let total = serde_json::to_string(&run["Totals"][0]["Gross"]).unwrap();
+    assert!(total.contains("18446744073709551614"), "{total}");
+    let half = i64::MAX / 2 + 1;
+    assert_eq!(made[0]["Withheld"], money(half, "RUB"), "half to even");
+    assert_eq!(made[0]["Net"], money(i64::MAX - half, "RUB"));
+}
+
+/// Twenty runs of one key: one is begun, the others are told of it.
+#[tokio::test]
+async fn of_runs_with_one_key_one_is_begun() {
+    let (service, agent) = (service(), guid());
+    Owed::to(agent, 10).write(service).await;
+    let (body, path) = (run_of(&[agent]), payouts());
+    let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(20).collect();
+    let answers = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
+    let begun = answers.iter().filter(|answer| answer.status == 201).count();
+    let repeated = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!((begun, repeated), (1, 19), "{answers:?}");
+    assert!(answers.iter().all(|answer| answer.body["Id"] == answers[0].body["Id"]));
+    let run = complete(service, &answers[0].body["Id"]).await;
+    assert_eq!(payouts_of(service, &run).await.len(), 1);
+}
+
+/// INV-AGT-5: runs side by side pay nothing twice.
+#[tokio::test]
+async fn runs_side_by_side_pay_nothing_twice() {
+    let service = service();
+    let agents: Vec<Uuid> = std::iter::repeat_with(guid).take(10).collect();
+    for agent in &agents {
+        Owed::to(*agent, 10).write_all(service, 20).await;
+    }
+    let path = payouts();
+    let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(6).collect();
+    let begun = join_all(callers.iter().map(|caller| caller.post(&path, run_of(&agents)))).await;
+    let mut paid = 0;
+    for run in begun {
+        let run = complete(service, &run.expect(201)["Id"]).await;
+        for payout in payouts_of(service, &run).await {
+            paid += payout["Gross"]["AmountMinor"].as_i64().unwrap();
+        }
+    }
+    assert_eq!(paid, 10 * 20 * 10);
+    let sql = service.sql().await;
+    let twice = "select count(*) from (select accrual_id from payout_line join accrual on accrual.id = accrual_id \
+                 where agent_user_id = any($1) group by accrual_id having count(*) > 1) as twice";
+    let twice: i64 = sql.query_one(twice, &[&agents]).await.unwrap().get(0);
+    assert_eq!(twice, 0);
+}
+
+/// A run that was broken off goes on where it stood, and pays nobody twice.
+#[tokio::test]
+async fn a_run_goes_on_after_a_crash() {
+    let first = start(&[]);
+    let agents: Vec<Uuid> = std::iter::repeat_with(guid).take(300).collect();
+    for agent in &agents {
+        Owed::to(*agent, 10).write(&first).await;
+    }
+    let begun = payer(&first).post(&payouts(), without(run_of(&[]), "AgentUserIds")).await.expect(201);
+    let sql = first.sql().await;
+    let made = async || -> i64 { sql.query_one("select count(*) from payout", &[]).await.unwrap().get(0) };
+    eventually("some payouts", async || (made().await > 0).then_some(())).await;
+    // As whoever is killed: what is under way is not finished.
+    let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
+               where datname = current_database() and pid <> pg_backend_pid()";
+    sql.execute(cut, &[]).await.unwrap();
+    let url = first.database_url.clone();
+    drop(first);
+    let second = start(&[("DATABASE_URL", &url)]);
+    let run = complete(&second, &begun["Id"]).await;
+    assert_eq!(run["PayoutsCount"], 300);
+    assert_eq!(run["Totals"][0]["Gross"], money(3_000, "RUB"));
+}
+
+/// A payout of 5,000 lines is made, shown, confirmed and failed as one of few.
+#[tokio::test]
+async fn a_payout_of_5000_lines_is_one_like_any_other() {
+    let (service, agent) = (service(), guid());
+    let written = Owed::to(agent, 1).write_all(service, 5_001).await;
+    let payout = pay_one(service, agent).await;
+    assert_eq!((&payout["AccrualsCount"], &payout["Gross"]), (&json!(5_000), &money(5_000, "RUB")));
+    let payer = payer(service);
+    payer.post(&to(&payout, "fail"), json!({"Reason": "no such account"})).await.expect(200);
+    let payout = pay_one(service, agent).await;
+    assert_eq!(payout["AccrualsCount"], 5_000);
+    let statement = payer.get(&to(&payout, "statement")).await.expect(200);
+    assert_eq!(list(&statement["Lines"]).len(), 5_000);
+    let csv = payer.get(&to(&payout, "statement?Format=Csv")).await;
+    assert_eq!(csv.text.matches("\r\n").count(), 5_001);
+    payer.post(&to(&payout, "confirm"), json!({})).await.expect(200);
+    let ids: Vec<Uuid> = written.iter().map(|accrual| accrual.id).collect();
+    let told = || ids.iter().filter(|id| !service.bus().events(id).is_empty()).count();
+    eventually("5,000 events", async || (told() >= 5_000).then_some(())).await;
+    let path = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}&Status=Approved");
+    assert_eq!(decider(service).get(&path).await.expect(200)["TotalCount"], 1);
+}

@@ -1,0 +1,138 @@
+//! Statements: section 6.
+
+use serde_json::{Value, json};
+use testkit::guid;
+use time::Duration;
+use uuid::Uuid;
+
+use crate::owed::{Owed, PLATFORM, ago, cabinet, money, pay_one, payer, to};
+use crate::{each, id_of, list, next, service};
+
+const HEADER: &str = "AccrualId,DealId,PropertyObjectId,DeveloperCompanyId,DeveloperName,Kind,BaseAmountMinor,RateBps,AmountMinor,Currency,EarnedAt";
+
+/// A developer of this name, as chessboard has told of them.
+async fn developer(name: &str) -> Uuid {
+    let id = guid();
+    let insert = "insert into developer (id, name, version) values ($1, $2, $3)";
+    service().sql().await.execute(insert, &[&id, &name, &next()]).await.unwrap();
+    id
+}
+
+fn own(payout: &Value, query: &str) -> String {
+    format!("/api/v1/my/payouts/{}/statement{query}", id_of(&payout["Id"]))
+}
+
+/// The lines of a payout, by `EarnedAt` and id, for the agent and for the platform alike.
+#[tokio::test]
+async fn a_statement_has_the_lines_of_a_payout() {
+    let (service, agent) = (service(), guid());
+    let romashka = developer("Ромашка").await;
+    let when = ago(Duration::days(3));
+    let late = Owed { developer: romashka, ..Owed::to(agent, 40) }.write(service).await;
+    let mut early = Owed::to(agent, 25).earned_at(when).write_all(service, 2).await;
+    early.sort_by_key(|accrual| accrual.id);
+    let made = pay_one(service, agent).await;
+    let statement = cabinet(service, agent).get(&own(&made, "")).await;
+    assert_eq!(statement.header("cache-control"), "no-store");
+    let statement = statement.expect(200);
+    assert_eq!(statement["Payout"], made);
+    let lines = list(&statement["Lines"]);
+    let ids = [early[0].id, early[1].id, late.id].map(|id| json!(id));
+    assert_eq!(each(lines, "AccrualId"), ids.iter().collect::<Vec<_>>());
+    let shown = crate::owed::accrual(service, agent, late.id).await;
+    assert_eq!(
+        lines[2],
+        json!({
+            "AccrualId": late.id, "DealId": late.deal, "PropertyObjectId": shown["PropertyObjectId"],
+            "DeveloperCompanyId": romashka, "DeveloperName": "Ромашка", "Kind": "Base",
+            "BaseAmount": money(400, "RUB"), "RateBps": 1_000, "Amount": money(40, "RUB"), "EarnedAt": shown["EarnedAt"],
+        })
+    );
+    assert_eq!(lines[0]["DeveloperName"], Value::Null);
+    for path in [to(&made, "statement"), to(&made, "statement?Format=Json")] {
+        assert_eq!(payer(service).get(&path).await.expect(200), statement);
+    }
+}
+
+/// `Lines` never change: not with a name, nor when the payout has failed and others have its accruals.
+#[tokio::test]
+async fn the_lines_of_a_statement_never_change() {
+    let (service, agent) = (service(), guid());
+    let renamed = developer("Old").await;
+    Owed { developer: renamed, ..Owed::to(agent, 40) }.write(service).await;
+    let made = pay_one(service, agent).await;
+    let before = payer(service).get(&to(&made, "statement")).await.expect(200);
+    let rename = "update developer set name = 'New' where id = $1";
+    service.sql().await.execute(rename, &[&renamed]).await.unwrap();
+    let failed = payer(service).post(&to(&made, "fail"), json!({"Reason": "x"})).await.expect(200);
+    let again = pay_one(service, agent).await;
+    let after = payer(service).get(&to(&made, "statement")).await.expect(200);
+    assert_eq!((&after["Lines"], &after["Payout"]), (&before["Lines"], &failed));
+    let again = payer(service).get(&to(&again, "statement")).await.expect(200);
+    assert_eq!(again["Lines"][0]["DeveloperName"], "New");
+}
+
+/// RFC 4180 with CRLF, to be saved; no name is a formula.
+#[tokio::test]
+async fn a_statement_is_a_table_for_spreadsheets() {
+    let (service, agent) = (service(), guid());
+    let names = [
+        ("=1+1", "'=1+1"),
+        ("+7", "'+7"),
+        ("-x", "'-x"),
+        ("@a", "'@a"),
+        ("\ta", "'\ta"),
+        ("\ra", "\"'\ra\""),
+        ("ООО \"Дом\", \"Сад\"", "\"ООО \"\"Дом\"\", \"\"Сад\"\"\""),
+        ("две\r\nстроки", "\"две\r\nстроки\""),
+        (" =1", " =1"),
+        ("", ""),
+        ("Ромашка=", "Ромашка="),
+    ];
+    let mut expected = format!("{HEADER}\r\n");
+    for (at, (name, cell)) in names.into_iter().enumerate() {
+        let developer = developer(name).await;
+        let when = ago(Duration::days(20 - i64::try_from(at).unwrap()));
+        let owed = Owed { developer, ..Owed::to(agent, 7) }.earned_at(when).write(service).await;
+        let shown = crate::owed::accrual(service, agent, owed.id).await;
+        let object = shown["PropertyObjectId"].as_str().unwrap();
+        let earned_at = shown["EarnedAt"].as_str().unwrap();
+        expected += &format!(
+            "{},{},{object},{developer},{cell},Base,70,1000,7,RUB,{earned_at}\r\n",
+            owed.id, owed.deal
+        );
+    }
+    let made = pay_one(service, agent).await;
+    for answer in [
+        cabinet(service, agent).get(&own(&made, "?Format=Csv")).await,
+        payer(service).get(&to(&made, "statement?Format=Csv")).await,
+    ] {
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("content-type"), "text/csv; charset=utf-8");
+        let name = format!("attachment; filename=\"payout-{}.csv\"", id_of(&made["Id"]));
+        assert_eq!(answer.header("content-disposition"), name);
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert_eq!(answer.text, expected);
+    }
+}
+
+/// What is foreign is not there; a format that nobody knows is refused.
+#[tokio::test]
+async fn a_statement_is_for_whom_it_is() {
+    let (service, agent) = (service(), guid());
+    Owed::to(agent, 7).write(service).await;
+    let made = pay_one(service, agent).await;
+    let (own_caller, other, payer) = (cabinet(service, agent), cabinet(service, guid()), payer(service));
+    other.get(&own(&made, "")).await.expect_problem(404, "AGENT_PAYOUT_NOT_FOUND");
+    for id in [guid().to_string(), Uuid::nil().to_string()] {
+        let path = format!("/api/v1/my/payouts/{id}/statement");
+        own_caller.get(&path).await.expect_problem(404, "AGENT_PAYOUT_NOT_FOUND");
+        let path = format!("{PLATFORM}/payouts/{id}/statement");
+        payer.get(&path).await.expect_problem(404, "AGENT_PAYOUT_NOT_FOUND");
+    }
+    own_caller.get("/api/v1/my/payouts/x/statement").await.expect_problem(404, "NOT_FOUND");
+    for format in ["csv", "Xml", ""] {
+        let answer = other.get(&own(&made, &format!("?Format={format}"))).await;
+        answer.expect_refusal("VALIDATION_FAILED", "/Format", "unknown_value");
+    }
+}
