@@ -5,10 +5,8 @@ use serde_json::{Value, json};
 use testkit::{eventually, guid};
 use uuid::Uuid;
 
-use crate::owed::{
-    ACCRUAL_CHANGED, Owed, PLATFORM, Written, accrual, balances, cabinet, decider, money, pay_one, payer, to,
-};
-use crate::{each, id_of, list, service, with, without};
+use crate::owed::{Owed, Written, accrual, balances, cabinet, decider, pay_one, payer, to};
+use crate::{ACCRUAL_CHANGED, PLATFORM, each, id_of, list, money, service, with, without};
 
 fn ask_at(id: Uuid) -> String {
     format!("/api/v1/my/commission-accruals/{id}/adjustment-requests")

@@ -2,7 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
+mod adjustments;
 mod documents;
+mod ledger_kept;
+mod owed;
+mod payout_moves;
+mod payout_runs;
+mod reversals;
+mod statements;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -247,5 +254,10 @@ fn each<'v>(objects: &'v [Value], member: &str) -> Vec<&'v Value> {
 
 fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
     object[member] = value.into();
+    object
+}
+
+fn without(mut object: Value, member: &str) -> Value {
+    object.as_object_mut().expect("an object").remove(member);
     object
 }

@@ -8,26 +8,21 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use crate::{holder, id_of, list};
-
-pub const PLATFORM: &str = "/api/platform-manager/agent";
-
-pub const PAYOUT_STATUS_CHANGED: &str = "platform.agent.payout-status-changed.v1";
-pub const ACCRUAL_CHANGED: &str = "platform.agent.accrual-changed.v1";
+use crate::{CABINET, COMMISSIONS, PAYOUTS, PLATFORM, holder, id_of, list};
 
 /// Whoever pays.
 pub fn payer(service: &Running) -> Client {
-    service.caller(&holder(guid(), &["agent.payouts.manage@platform"]))
+    service.caller(&holder(guid(), &[PAYOUTS]))
 }
 
 /// Whoever decides what is owed.
 pub fn decider(service: &Running) -> Client {
-    service.caller(&holder(guid(), &["agent.commissions.manage@platform"]))
+    service.caller(&holder(guid(), &[COMMISSIONS]))
 }
 
 /// An agent in their cabinet.
 pub fn cabinet(service: &Running, agent: Uuid) -> Client {
-    service.caller(&holder(agent, &["agent.cabinet.use"]))
+    service.caller(&holder(agent, &[CABINET]))
 }
 
 /// An accrual to be written, Approved a day ago unless it says otherwise.
@@ -229,8 +224,4 @@ pub async fn balances(service: &Running, agent: Uuid, currency: &str) -> Value {
     let summary = cabinet(service, agent).get("/api/v1/my/commission-summary").await.expect(200);
     let found = list(&summary["Balances"]).iter().find(|balance| balance["Currency"] == currency);
     found.cloned().unwrap_or(Value::Null)
-}
-
-pub fn money(amount: i64, currency: &str) -> Value {
-    json!({"AmountMinor": amount, "Currency": currency})
 }

@@ -6,11 +6,8 @@ use testkit::{eventually, guid};
 use time::Duration;
 use uuid::Uuid;
 
-use crate::owed::{
-    ACCRUAL_CHANGED, Owed, PAYOUT_STATUS_CHANGED, PLATFORM, accrual, ago, balances, money, now, pay_one, payer,
-    run_of, to, written,
-};
-use crate::{id_of, service, with};
+use crate::owed::{Owed, accrual, ago, balances, now, pay_one, payer, run_of, to, written};
+use crate::{ACCRUAL_CHANGED, PAYOUT_STATUS_CHANGED, PLATFORM, id_of, money, service, with};
 
 /// A payout of 100 roubles, in this status.
 async fn payout_in(status: &str) -> Value {

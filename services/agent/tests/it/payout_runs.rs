@@ -6,11 +6,8 @@ use testkit::{eventually, guid};
 use time::Duration;
 use uuid::Uuid;
 
-use crate::owed::{
-    Owed, PAYOUT_STATUS_CHANGED, PLATFORM, accrual, ago, complete, decider, money, now, pay, pay_one, payer,
-    payouts_of, run_of, to, written,
-};
-use crate::{id_of, list, service, start, with, without};
+use crate::owed::{Owed, balances, accrual, ago, complete, decider, now, pay, pay_one, payer, payouts_of, run_of, to, written};
+use crate::{Deal, in_days, in_millis, rub, PAYOUT_STATUS_CHANGED, PLATFORM, id_of, list, money, service, start, with, without};
 
 fn payouts() -> String {
     format!("{PLATFORM}/payouts")
@@ -378,4 +375,38 @@ async fn a_payout_of_5000_lines_is_one_like_any_other() {
     eventually("5,000 events", async || (told() >= 5_000).then_some(())).await;
     let path = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}&Status=Approved");
     assert_eq!(decider(service).get(&path).await.expect(200)["TotalCount"], 1);
+}
+
+/// A sale that ends while a run takes its accrual: it is Reversed and in no payout, or in the payout and undone by a Reversal.
+#[tokio::test]
+async fn a_sale_that_ends_while_a_run_takes_its_accrual_comes_to_nothing() {
+    let (service, developer) = (service(), guid());
+    crate::pay(developer, 1_000).await;
+    for _ in 0..5 {
+        let agent = guid();
+        let mut deals: Vec<Deal> =
+            std::iter::repeat_with(|| Deal::new(agent, developer, rub(1_000))).take(6).collect();
+        for deal in &mut deals {
+            deal.bring_to("Sale", &in_days(-2)).await;
+            deal.bring_to("Completed", &in_days(-1)).await;
+        }
+        let ends = join_all(deals.iter_mut().map(|deal| deal.bring_to("Cancelled", &in_millis(0))));
+        let (_, (_, made)) = futures_util::future::join(ends, pay(service, run_of(&[agent]))).await;
+        let mut within = 0;
+        for deal in &deals {
+            let accruals = crate::accruals_of(deal.id).await;
+            let base = accruals.iter().find(|accrual| accrual["Kind"] == "Base").unwrap();
+            let reversals = accruals.iter().filter(|accrual| accrual["ReversesAccrualId"] == base["Id"]).count();
+            if base["PayoutId"].is_null() {
+                assert_eq!((&base["Status"], reversals), (&json!("Reversed"), 0));
+            } else {
+                assert_eq!((&base["Status"], reversals), (&json!("Approved"), 1));
+                within += 100;
+            }
+        }
+        let gross = made.first().map_or(0, |payout| payout["Gross"]["AmountMinor"].as_i64().unwrap());
+        // A Reversal may have come early enough to be in it.
+        assert!(gross <= within, "{made:?}");
+        assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
+    }
 }

@@ -5,8 +5,8 @@ use testkit::guid;
 use time::Duration;
 use uuid::Uuid;
 
-use crate::owed::{Owed, PLATFORM, ago, cabinet, money, pay_one, payer, to};
-use crate::{each, id_of, list, next, service};
+use crate::owed::{Owed, ago, cabinet, pay_one, payer, to};
+use crate::{PLATFORM, each, id_of, list, money, next, service};
 
 const HEADER: &str = "AccrualId,DealId,PropertyObjectId,DeveloperCompanyId,DeveloperName,Kind,BaseAmountMinor,RateBps,AmountMinor,Currency,EarnedAt";
 
