@@ -4,10 +4,14 @@
 
 mod adjustments;
 mod documents;
+mod fill;
 mod ledger_kept;
 mod owed;
 mod payout_moves;
 mod payout_runs;
+mod read_lists;
+mod read_performance;
+mod read_summary;
 mod reversals;
 mod statements;
 

@@ -1,0 +1,102 @@
+//! Deals and money put into the database as they are: many, of one moment, in any currency. What reads them cannot tell.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{guid, id_of, list, next, service};
+
+/// When all that is made here was made, unless a test says otherwise.
+pub const LONG_AGO: &str = "2026-01-01T00:00:00Z";
+
+/// The row of a deal in this status, of an agent.
+pub fn deal(agent: Uuid, status: &str) -> Value {
+    json!({
+        "id": guid(), "developer_company_id": guid(), "property_object_id": guid(), "created_at": LONG_AGO,
+        "status": status, "status_row_version": 1, "agent_user_id": agent, "agent_row_version": 1, "amount": 100,
+        "currency": "RUB", "amount_row_version": 1,
+        "cancelled_at": if status == "Cancelled" { json!(LONG_AGO) } else { Value::Null },
+        "known_row_version": 1, "held_since": null, "applied_row_version": 1, "sale_row_version": null, "sold_at": null,
+        "sale_agent_user_id": null, "sale_amount": null, "sale_currency": null, "completed_at": null,
+        "completed_amount": null, "is_unrated": false,
+    })
+}
+
+/// The same with a sale that stands since then.
+pub fn sold(agent: Uuid, status: &str, sold_at: &str) -> Value {
+    let mut row = deal(agent, status);
+    let sale = json!({
+        "sale_row_version": 1, "sold_at": sold_at, "sale_agent_user_id": agent, "sale_amount": 1, "sale_currency": "RUB",
+    });
+    row.as_object_mut().unwrap().append(&mut sale.as_object().unwrap().clone());
+    row
+}
+
+/// The row of a Pending Base of a deal, each of a sale of its own.
+pub fn accrual(agent: Uuid, deal: Uuid) -> Value {
+    json!({
+        "id": guid(), "agent_user_id": agent, "deal_id": deal, "sale_row_version": next(), "property_object_id": guid(),
+        "developer_company_id": guid(), "kind": "Base", "base_amount": 1_000, "rate_bps": 1_000, "amount": 100,
+        "currency": "RUB", "status": "Pending", "payout_id": null, "reverses_accrual_id": null,
+        "adjusts_accrual_id": null, "earned_at": LONG_AGO, "approved_at": null, "paid_at": null,
+        "created_at": LONG_AGO, "updated_at": LONG_AGO, "decided_by_user_id": null, "decision_comment": null,
+        "version": 1,
+    })
+}
+
+/// The row of an open request about an accrual.
+pub fn request(agent: Uuid, accrual: Uuid) -> Value {
+    json!({
+        "id": guid(), "accrual_id": accrual, "agent_user_id": agent, "reason": "Other", "requested_amount": 7,
+        "comment": "мало", "status": "Open", "granted_amount": null, "decision_comment": null,
+        "result_accrual_id": null, "created_at": LONG_AGO, "decided_at": null, "decided_by_user_id": null, "version": 1,
+    })
+}
+
+/// The row of a run, and that of a Scheduled payout of it.
+pub fn payout(agent: Uuid) -> (Value, Value) {
+    let run = guid();
+    let (from, to) = ("2025-12-01T00:00:00Z", LONG_AGO);
+    let made = json!({
+        "id": run, "run_key": run, "period_from": from, "period_to": to, "agent_user_ids": null, "withholding_bps": 0,
+        "status": "Completed", "done_agent_user_id": null, "done_currency": null, "created_at": LONG_AGO,
+        "created_by_user_id": guid(), "completed_at": LONG_AGO,
+    });
+    let payout = json!({
+        "id": guid(), "run_id": run, "agent_user_id": agent, "period_from": from, "period_to": to, "currency": "RUB",
+        "gross": 100, "withholding_bps": 0, "withheld": 0, "net": 100, "accruals_count": 1, "status": "Scheduled",
+        "reference": null, "failure_reason": null, "created_at": LONG_AGO, "sent_at": null, "paid_at": null,
+        "updated_at": LONG_AGO, "version": 1,
+    });
+    (made, payout)
+}
+
+/// Puts rows into a table.
+pub async fn put(table: &str, rows: &[Value]) {
+    let sql = service().sql().await;
+    let columns: Vec<_> = rows[0].as_object().unwrap().keys().map(|name| format!("\"{name}\"")).collect();
+    let columns = columns.join(", ");
+    let insert = format!(
+        "insert into {table} ({columns}) select {columns} from json_populate_recordset(null::{table}, $1::text::json)"
+    );
+    sql.execute(&insert, &[&json!(rows).to_string()]).await.unwrap();
+}
+
+/// Puts a deal there, of which these accruals are; and them.
+pub async fn put_accruals(agent: Uuid, change: impl Fn(usize, Value) -> Value, count: usize) -> Vec<Value> {
+    let of = deal(agent, "Application");
+    put("deal", std::slice::from_ref(&of)).await;
+    let id = id_of(&of["id"]);
+    let rows: Vec<Value> = (0..count).map(|at| change(at, accrual(agent, id))).collect();
+    put("accrual", &rows).await;
+    rows
+}
+
+/// The ids of what is shown.
+pub fn shown(items: &Value) -> Vec<Uuid> {
+    list(items).iter().map(|item| id_of(&item["Id"])).collect()
+}
+
+/// So many seconds after [`LONG_AGO`].
+pub fn after(seconds: usize) -> String {
+    format!("2026-01-01T{:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}

@@ -1,0 +1,280 @@
+//! Section 3: performance.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::fill::{deal, put, sold};
+use crate::{
+    CANCELLED, CREATED, Deal, MY, STAGE_CHANGED, cabinet, developer, each, guid, id_of, list, moment, money,
+    rub, service, tell, with,
+};
+
+const PERIOD: &str = "From=2026-01-01T00:00:00Z&To=2026-03-01T00:00:00Z";
+
+async fn performance(agent: Uuid, query: &str) -> Value {
+    cabinet(agent).get(&format!("{MY}/agent-performance?{query}")).await.expect(200)
+}
+
+async fn refused(query: &str) {
+    let answer = cabinet(guid()).get(&format!("{MY}/agent-performance?{query}")).await;
+    answer.expect_problem(400, "VALIDATION_FAILED");
+}
+
+/// Who has done nothing has a zero for each count and null for what has no value.
+#[tokio::test]
+async fn nobody_has_done_anything_before_their_first_deal() {
+    let found = performance(guid(), PERIOD).await;
+    let month = |month: &str| {
+        json!({"Month": month, "DealsCreated": 0, "SalesCount": 0, "SalesVolume": [], "DealsCancelled": 0})
+    };
+    let expected = json!({
+        "From": "2026-01-01T00:00:00Z", "To": "2026-03-01T00:00:00Z", "DealsTotal": 0,
+        "DealsByStatus": {"Application": 0, "Booking": 0, "Sale": 0, "Completed": 0, "Cancelled": 0},
+        "ConversionBps": null, "SalesCount": 0, "SalesVolume": [], "MeanCycleDays": null,
+        "Monthly": [month("2026-01"), month("2026-02")], "Developers": [],
+    });
+    assert_eq!(found, expected);
+}
+
+/// `DealsTotal`, `DealsByStatus`: by their own `CreatedAt`, the start of the period within it and its end not, in what they
+/// are now; one in a status that is not known here counts in the total alone.
+#[tokio::test]
+async fn deals_count_where_they_were_created() {
+    let agent = guid();
+    let created = |status: &str, at: &str| with(deal(agent, status), "created_at", at);
+    let rows = [
+        created("Application", "2025-12-31T23:59:59.999999Z"),
+        created("Application", "2026-01-01T00:00:00Z"),
+        created("Booking", "2026-01-31T23:59:59Z"),
+        created("Cancelled", "2026-02-01T00:00:00Z"),
+        created("Frozen", "2026-02-03T00:00:00Z"),
+        sold(agent, "Sale", "2026-04-01T00:00:00Z"),
+        created("Completed", "2026-02-28T23:59:59.999999Z"),
+        created("Completed", "2026-03-01T00:00:00Z"),
+        with(deal(agent, "Booking"), "created_at", Value::Null),
+        deal(guid(), "Booking"),
+    ];
+    put("deal", &rows).await;
+    let found = performance(agent, PERIOD).await;
+    assert_eq!(found["DealsTotal"], 6);
+    let expected = json!({"Application": 1, "Booking": 1, "Sale": 1, "Completed": 1, "Cancelled": 1});
+    assert_eq!(found["DealsByStatus"], expected);
+    // 2 of 6: 3333.3
+    assert_eq!(found["ConversionBps"], 3_333);
+    assert_eq!(each(list(&found["Monthly"]), "DealsCreated"), [3, 3]);
+}
+
+/// `ConversionBps`: half to even.
+#[tokio::test]
+async fn conversion_is_rounded_half_to_even() {
+    for (sales, bps) in [(1, 312), (3, 938), (32, 10_000), (0, 0)] {
+        let agent = guid();
+        let status = |at: usize| if at < sales { "Completed" } else { "Application" };
+        let rows: Vec<_> = (0..32).map(|at| deal(agent, status(at))).collect();
+        put("deal", &rows).await;
+        assert_eq!(performance(agent, PERIOD).await["ConversionBps"], bps);
+    }
+}
+
+/// `SalesCount`, `SalesVolume`: deals that are in Sale or Completed now and whose present sale began in the period, at their
+/// newest amount, by currency.
+#[tokio::test]
+async fn sales_count_where_they_began() {
+    let agent = guid();
+    let of = |row: Value, amount: i64, currency: &str| with(with(row, "amount", amount), "currency", currency);
+    let rows = [
+        of(sold(agent, "Sale", "2026-01-01T00:00:00Z"), 5, "USD"),
+        of(sold(agent, "Completed", "2026-01-31T23:59:59.999999Z"), 7, "RUB"),
+        of(sold(agent, "Completed", "2026-02-28T23:59:59.999999Z"), 11, "RUB"),
+        of(sold(agent, "Sale", "2026-03-01T00:00:00Z"), 13, "RUB"),
+        of(sold(agent, "Sale", "2025-12-31T23:59:59.999999Z"), 17, "RUB"),
+        // Another topic has told of its end already.
+        of(sold(agent, "Cancelled", "2026-01-15T00:00:00Z"), 19, "RUB"),
+        of(sold(guid(), "Sale", "2026-01-15T00:00:00Z"), 23, "RUB"),
+        // Completed, as another topic tells; when it was sold is not known yet.
+        of(deal(agent, "Completed"), 29, "RUB"),
+    ];
+    put("deal", &rows).await;
+    let found = performance(agent, PERIOD).await;
+    assert_eq!(found["SalesCount"], 3);
+    assert_eq!(found["SalesVolume"], json!([rub(18), money(5, "USD")]));
+    let months = list(&found["Monthly"]);
+    assert_eq!(each(months, "SalesCount"), [2, 1]);
+    assert_eq!(each(months, "SalesVolume"), [&json!([rub(7), money(5, "USD")]), &json!([rub(11)])]);
+}
+
+/// What sales come to may be more than 64 bits hold.
+#[tokio::test]
+async fn volumes_do_not_overflow() {
+    let agent = guid();
+    let whale = with(sold(agent, "Sale", "2026-01-02T00:00:00Z"), "amount", i64::MAX);
+    put("deal", &[whale.clone(), with(whale, "id", guid().to_string())]).await;
+    let answer = cabinet(agent).get(&format!("{MY}/agent-performance?{PERIOD}")).await;
+    assert_eq!(answer.status, 200);
+    let told = r#"[{"AmountMinor":18446744073709551614,"Currency":"RUB"}]"#;
+    assert_eq!(answer.text.matches(told).count(), 3, "{}", answer.text);
+}
+
+/// `MeanCycleDays`: from creation to sale in days of 86,400 s, one decimal, half to even; without those whose creation is not
+/// known.
+#[tokio::test]
+async fn cycles_are_told_in_tenths_of_days() {
+    for (hours, mean) in [
+        (&[6][..], json!(0.2)),        // 0.25
+        (&[18], json!(0.8)),           // 0.75
+        (&[24], json!(1.0)),           // whole
+        (&[0, 1], json!(0.0)),         // 0.0208…
+        (&[24, 48, 49], json!(1.7)),   // 1.680…
+        (&[600, 30], json!(13.1)),     // 13.125
+        (&[], Value::Null),
+    ] {
+        let agent = guid();
+        let cycle = |hours: &i64| {
+            let at = moment("2026-01-01T00:00:00Z") + time::Duration::hours(*hours);
+            sold(agent, "Sale", &at.format(&time::format_description::well_known::Rfc3339).unwrap())
+        };
+        let mut rows: Vec<_> = hours.iter().map(cycle).collect();
+        rows.push(with(sold(agent, "Sale", "2026-02-02T00:00:00Z"), "created_at", Value::Null));
+        put("deal", &rows).await;
+        let found = performance(agent, PERIOD).await;
+        assert_eq!(found["SalesCount"], rows.len());
+        assert_eq!(found["MeanCycleDays"].as_f64(), mean.as_f64(), "{hours:?}");
+    }
+}
+
+/// `Monthly`: each UTC month that the period touches, cut to it, oldest first, empty ones too.
+#[tokio::test]
+async fn months_are_cut_to_the_period() {
+    let agent = guid();
+    let cancelled = |at: &str| with(deal(agent, "Cancelled"), "cancelled_at", at);
+    let rows = [
+        cancelled("2026-01-15T11:59:59.999999Z"),
+        cancelled("2026-01-15T12:00:00Z"),
+        cancelled("2026-01-31T23:59:59.999999Z"),
+        cancelled("2026-03-31T23:30:00Z"),
+        cancelled("2026-04-01T00:30:00Z"),
+        cancelled("2026-04-01T01:00:00Z"),
+        sold(agent, "Sale", "2026-03-02T00:00:00Z"),
+        with(deal(agent, "Booking"), "created_at", "2026-04-01T00:00:00Z"),
+    ];
+    put("deal", &rows).await;
+    // The end is in April by UTC alone.
+    let query = "From=2026-01-15T12:00:00Z&To=2026-04-01T04:00:00%2B03:00";
+    let found = performance(agent, query).await;
+    assert_eq!((&found["From"], &found["To"]), (&json!("2026-01-15T12:00:00Z"), &json!("2026-04-01T01:00:00Z")));
+    let months = list(&found["Monthly"]);
+    assert_eq!(each(months, "Month"), ["2026-01", "2026-02", "2026-03", "2026-04"]);
+    assert_eq!(each(months, "DealsCancelled"), [2, 0, 1, 1]);
+    assert_eq!(each(months, "SalesCount"), [0, 0, 1, 0]);
+    assert_eq!(each(months, "DealsCreated"), [0, 0, 0, 1]);
+    let until_april = performance(agent, "From=2026-03-01T00:00:00Z&To=2026-04-01T00:00:00Z").await;
+    assert_eq!(each(list(&until_april["Monthly"]), "Month"), ["2026-03"]);
+}
+
+/// `Developers`: most sales first, then by id, at most 50, by their present name.
+#[tokio::test]
+async fn developers_are_those_who_were_sold_most_of() {
+    let agent = guid();
+    let mut developers: Vec<_> = (0..53).map(|_| guid()).collect();
+    developers.sort_unstable();
+    let of = |developer: Uuid, amount: i64, currency: &str| {
+        let row = sold(agent, "Sale", "2026-01-02T00:00:00Z");
+        with(with(with(row, "developer_company_id", developer.to_string()), "amount", amount), "currency", currency)
+    };
+    let mut rows: Vec<_> = developers.iter().map(|id| of(*id, 1, "RUB")).collect();
+    // The last sells most, in two currencies; the one before as much as the first.
+    rows.extend([of(developers[52], 5, "USD"), of(developers[52], 7, "EUR"), of(developers[51], 3, "RUB"), of(developers[0], 4, "RUB")]);
+    put("deal", &rows).await;
+    tell(service(), crate::DEVELOPER_UPSERTED, &developer(developers[52], "Ромашка")).await;
+    let found = performance(agent, PERIOD).await;
+    let shown = list(&found["Developers"]);
+    assert_eq!(shown.len(), 50);
+    let ids: Vec<_> = shown.iter().map(|shown| id_of(&shown["DeveloperCompanyId"])).collect();
+    assert_eq!(ids[..3], [developers[52], developers[0], developers[51]]);
+    assert_eq!(ids[3..], developers[1..48]);
+    let volume = json!([money(7, "EUR"), rub(1), money(5, "USD")]);
+    assert_eq!(
+        shown[0],
+        json!({"DeveloperCompanyId": developers[52], "Name": "Ромашка", "SalesCount": 3, "SalesVolume": volume})
+    );
+    assert_eq!((&shown[1]["Name"], &shown[1]["SalesVolume"]), (&Value::Null, &json!([rub(5)])));
+    // Nothing of the others is lost in the sums.
+    assert_eq!((&found["SalesCount"], &found["SalesVolume"][1]), (&json!(57), &rub(60)));
+    tell(service(), crate::DEVELOPER_UPSERTED, &developer(developers[52], "Лютик")).await;
+    assert_eq!(performance(agent, PERIOD).await["Developers"][0]["Name"], "Лютик");
+}
+
+/// `From`, `To`: at most 366 × 24 h, the start before the end; by default until now, from the first of the month eleven months
+/// before that of the end.
+#[tokio::test]
+async fn a_period_is_at_most_366_days() {
+    let agent = guid();
+    performance(agent, "From=2026-01-01T00:00:00Z&To=2027-01-02T00:00:00Z").await;
+    refused("From=2026-01-01T00:00:00Z&To=2027-01-02T00:00:00.000001Z").await;
+    refused("From=2026-01-01T00:00:00Z&To=2026-01-01T00:00:00Z").await;
+    refused("From=2026-01-02T00:00:00Z&To=2026-01-01T00:00:00Z").await;
+    refused("From=9999-01-01T00:00:00Z").await;
+    refused("From=2020-01-01T00:00:00Z").await;
+    for broken in ["From=2026-01-01", "To=", "To=now", "From=2026-01-01T00:00:00", "To=9999-12-31T23:59:59-01:00"] {
+        refused(broken).await;
+    }
+    refused("From=2026-01-01T00:00:00Z&From=2026-01-01T00:00:00Z").await;
+    let until = performance(agent, "To=2026-05-31T22:00:00-03:00").await;
+    assert_eq!((&until["From"], &until["To"]), (&json!("2025-07-01T00:00:00Z"), &json!("2026-06-01T01:00:00Z")));
+    assert_eq!(list(&until["Monthly"]).len(), 12);
+    let far = performance(agent, "To=9999-12-31T23:59:59Z").await;
+    assert_eq!(far["From"], "9999-01-01T00:00:00Z");
+    let early = performance(agent, "To=0000-02-01T00:00:00Z").await;
+    assert_eq!(early["From"], "0000-01-01T00:00:00Z");
+    let before = runtime::clock::now();
+    let by_default = performance(agent, "").await;
+    let to = moment(by_default["To"].as_str().unwrap());
+    assert!(before <= to && to <= runtime::clock::now(), "{by_default}");
+    let from = moment(by_default["From"].as_str().unwrap());
+    let months = (to.year() - from.year()) * 12 + i32::from(u8::from(to.month())) - i32::from(u8::from(from.month()));
+    assert_eq!((months, from.day(), from.time()), (11, 1, time::Time::MIDNIGHT));
+    assert_eq!(list(&by_default["Monthly"]).len(), 12);
+}
+
+/// Sections 3 and 4: status and agent follow all four topics; when a deal was sold follows its stage changes alone.
+#[tokio::test]
+async fn deals_are_shown_as_crm_tells_of_them() {
+    let (agent, other, tenant) = (guid(), guid(), guid());
+    let mut told = Deal::new(agent, tenant, rub(100));
+    let day = |day: u8| format!("2026-01-{day:02}T00:00:00Z");
+    let created = told.created(&day(1));
+    // What created it comes last, and says nothing that is newer.
+    told.bring_to("Booking", &day(2)).await;
+    assert_eq!(performance(agent, PERIOD).await["DealsTotal"], 0);
+    tell(service(), CREATED, &created).await;
+    let found = performance(agent, PERIOD).await;
+    assert_eq!((&found["DealsTotal"], &found["DealsByStatus"]["Booking"]), (&json!(1), &json!(1)));
+
+    told.amount = rub(120);
+    told.bring_to("Sale", &day(4)).await;
+    let found = performance(agent, PERIOD).await;
+    assert_eq!((&found["SalesVolume"], &found["MeanCycleDays"].as_f64()), (&json!([rub(120)]), &Some(3.0)));
+
+    // Another agent takes it over, and another amount is agreed upon: it is theirs, as a whole.
+    (told.agent, told.amount) = (Some(other), rub(130));
+    told.bring_to("Sale", &day(5)).await;
+    assert_eq!(performance(agent, PERIOD).await["DealsTotal"], 0);
+    let found = performance(other, PERIOD).await;
+    assert_eq!((&found["DealsTotal"], &found["SalesVolume"]), (&json!(1), &json!([rub(130)])));
+
+    // A cancellation that comes before the change that it is of.
+    let change = told.moves("Cancelled", &day(6));
+    tell(service(), CANCELLED, &told.cancelled(&day(6))).await;
+    for _ in 0..2 {
+        let found = performance(other, PERIOD).await;
+        let monthly = each(list(&found["Monthly"]), "DealsCancelled");
+        assert_eq!((&found["SalesCount"], monthly), (&json!(0), vec![&json!(1), &json!(0)]));
+        assert_eq!((&found["DealsByStatus"]["Cancelled"], &found["ConversionBps"]), (&json!(1), &json!(0)));
+        tell(service(), STAGE_CHANGED, &change).await;
+    }
+    // Revived, it is not cancelled any more.
+    told.bring_to("Application", &day(7)).await;
+    let found = performance(other, PERIOD).await;
+    assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [0, 0]);
+    assert_eq!(found["DealsByStatus"]["Application"], 1);
+}
