@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{guid, id_of, list, next, service};
+use crate::{guid, id_of, list, next, service, with};
 
 /// When all that is made here was made, unless a test says otherwise.
 pub const LONG_AGO: &str = "2026-01-01T00:00:00Z";
@@ -88,7 +88,36 @@ pub async fn put_accruals(agent: Uuid, change: impl Fn(usize, Value) -> Value, c
     let id = id_of(&of["id"]);
     let rows: Vec<Value> = (0..count).map(|at| change(at, accrual(agent, id))).collect();
     put("accrual", &rows).await;
+    // And in the accounts, so that the ledger is sound.
+    let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    let count = "\
+        insert into account (agent_user_id, currency, entries, pending, approved, in_payout, paid) \
+        select agent_user_id, currency, count(*), coalesce(sum(amount) filter (where status = 'Pending'), 0), \
+            coalesce(sum(amount) filter (where status = 'Approved' and payout_id is null), 0), \
+            coalesce(sum(amount) filter (where status = 'Approved' and payout_id is not null), 0), \
+            coalesce(sum(amount) filter (where status = 'Paid'), 0) \
+        from accrual where id = any($1::text[]::uuid[]) group by agent_user_id, currency \
+        on conflict (agent_user_id, currency) do update set entries = account.entries + excluded.entries, \
+            pending = account.pending + excluded.pending, approved = account.approved + excluded.approved, \
+            in_payout = account.in_payout + excluded.in_payout, paid = account.paid + excluded.paid";
+    service().sql().await.execute(count, &[&ids]).await.unwrap();
     rows
+}
+
+/// Puts a payout there, of one accrual, which is in its statement; answers both, the payout first.
+pub async fn put_payout(agent: Uuid, change: impl Fn(Value) -> Value) -> (Value, Value) {
+    let (run, row) = payout(agent);
+    let row = change(row);
+    put("payout_run", &[run]).await;
+    put("payout", std::slice::from_ref(&row)).await;
+    let of_payout = |_, accrual: Value| {
+        let approved = with(with(accrual, "status", "Approved"), "approved_at", LONG_AGO);
+        with(approved, "payout_id", row["id"].clone())
+    };
+    let accrual = put_accruals(agent, of_payout, 1).await.remove(0);
+    let line = json!({"payout_id": row["id"], "accrual_id": accrual["id"], "developer_name": null});
+    put("payout_line", &[line]).await;
+    (row, accrual)
 }
 
 /// The ids of what is shown.

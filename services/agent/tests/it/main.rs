@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
+mod access;
 mod adjustments;
 mod documents;
 mod fill;
