@@ -1,7 +1,6 @@
 //! Accruals as they are written. [`crate::ops::Books`] alone does that.
 
 use ::db::{Cached, Tx};
-use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 

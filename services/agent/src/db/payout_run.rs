@@ -24,7 +24,7 @@ pub async fn of_key(tx: &mut Tx, key: &RunKey) -> Result<PayoutRun, ::db::Error>
 /// Has it to itself until the end of the transaction: whoever works on a run takes turns.
 pub async fn lock(tx: &mut Tx, id: PayoutRunId) -> Result<PayoutRun, ::db::Error> {
     let lock = payout_run::table.find(id).select(PayoutRun::as_select()).for_no_key_update();
-    Ok(Cached(lock).first(tx.conn()).await?)
+    Ok(lock.get_result(tx.conn()).await?)
 }
 
 /// The next account that the run may pay something of.

@@ -1,6 +1,6 @@
 //! Sales as they are locked and read, to change what stands of them.
 
-use ::db::{Cached, Tx};
+use ::db::Tx;
 use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -33,7 +33,7 @@ pub async fn accrual(tx: &mut Tx, id: AccrualId) -> Result<Accrual, ::db::Error>
 /// Has the deal to itself: before any account.
 pub async fn lock(tx: &mut Tx, deal: DealId) -> Result<(), ::db::Error> {
     let lock = deal::table.find(deal).select(deal::id).for_no_key_update();
-    Ok(Cached(lock).first::<DealId>(tx.conn()).await.map(drop)?)
+    Ok(lock.get_result::<DealId>(tx.conn()).await.map(drop)?)
 }
 
 /// Its accruals, in the order in which they came.

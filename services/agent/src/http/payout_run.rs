@@ -22,6 +22,7 @@ use crate::{db, ops};
 const LONGEST_PERIOD: Duration = Duration::days(366);
 
 type UserReference = Reference<UserId>;
+type Agents = List<UserReference, 1, 1000>;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
@@ -35,7 +36,7 @@ pub struct BeginPayoutRun {
     #[schema(value_type = String, format = DateTime)]
     period_to: Moment,
     /// Whom it pays, each once; everybody where it is left out.
-    agent_user_ids: Option<List<UserReference, 1, 1000>>,
+    agent_user_ids: Option<Agents>,
     /// The share that is withheld; nothing where it is left out.
     withholding_bps: Option<Whole<0, 10_000>>,
 }

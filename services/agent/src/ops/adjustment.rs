@@ -8,7 +8,7 @@ use values::{Currency, Money};
 use super::accrual::open_sale;
 use crate::db;
 use crate::domain::{
-    AccrualId, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus, Overflow,
+    AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus, Overflow,
     Words,
 };
 use crate::error::{

@@ -1,6 +1,7 @@
 //! Deals and money put into the database as they are: many, of one moment, in any currency. What reads them cannot tell.
 
 use serde_json::{Value, json};
+use testkit::service::Running;
 use uuid::Uuid;
 
 use crate::{guid, id_of, list, next, service, with};
@@ -72,7 +73,12 @@ pub fn payout(agent: Uuid) -> (Value, Value) {
 
 /// Puts rows into a table.
 pub async fn put(table: &str, rows: &[Value]) {
-    let sql = service().sql().await;
+    put_into(service(), table, rows).await;
+}
+
+/// Puts rows into a table of a service of a test's own.
+pub async fn put_into(service: &Running, table: &str, rows: &[Value]) {
+    let sql = service.sql().await;
     let columns: Vec<_> = rows[0].as_object().unwrap().keys().map(|name| format!("\"{name}\"")).collect();
     let columns = columns.join(", ");
     let insert = format!(
@@ -88,7 +94,12 @@ pub async fn put_accruals(agent: Uuid, change: impl Fn(usize, Value) -> Value, c
     let id = id_of(&of["id"]);
     let rows: Vec<Value> = (0..count).map(|at| change(at, accrual(agent, id))).collect();
     put("accrual", &rows).await;
-    // And in the accounts, so that the ledger is sound.
+    count_in_accounts(service(), &rows).await;
+    rows
+}
+
+/// Counts accruals in their accounts, so that the ledger is sound.
+pub async fn count_in_accounts(service: &Running, rows: &[Value]) {
     let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
     let count = "\
         insert into account (agent_user_id, currency, entries, pending, approved, in_payout, paid) \
@@ -100,8 +111,7 @@ pub async fn put_accruals(agent: Uuid, change: impl Fn(usize, Value) -> Value, c
         on conflict (agent_user_id, currency) do update set entries = account.entries + excluded.entries, \
             pending = account.pending + excluded.pending, approved = account.approved + excluded.approved, \
             in_payout = account.in_payout + excluded.in_payout, paid = account.paid + excluded.paid";
-    service().sql().await.execute(count, &[&ids]).await.unwrap();
-    rows
+    service.sql().await.execute(count, &[&ids]).await.unwrap();
 }
 
 /// Puts a payout there, of one accrual, which is in its statement; answers both, the payout first.

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use crate::{CABINET, COMMISSIONS, PAYOUTS, PLATFORM, holder, id_of, list};
+use crate::{CABINET, COMMISSIONS, PAYOUTS, PLATFORM, fill, holder, id_of, list, with};
 
 /// Whoever pays.
 pub fn payer(service: &Running) -> Client {
@@ -102,65 +102,40 @@ impl Owed {
 
     /// So many alike, each of a deal of its own.
     pub async fn write_all(self, service: &Running, count: usize) -> Vec<Written> {
-        let mut sql = service.sql().await;
-        let tx = sql.transaction().await.unwrap();
-        let approved_at = (self.status != "Pending").then_some(self.approved_at);
-        let base_amount = self.amount.saturating_abs().saturating_mul(10);
-        let ids: Vec<Uuid> = std::iter::repeat_with(guid).take(count).collect();
-        let deals: Vec<Uuid> =
-            ids.iter().map(|_| self.adjusts.map_or_else(guid, |base| base.deal)).collect();
+        let (earned_at, approved_at) = (written(self.earned_at), written(self.approved_at));
+        let deals: Vec<Value> = (0..count)
+            .map(|_| {
+                let sold = fill::sold(self.agent, "Sale", &earned_at);
+                with(sold, "developer_company_id", self.developer.to_string())
+            })
+            .collect();
         if self.adjusts.is_none() {
-            tx.execute(
-                "insert into deal (id, developer_company_id, property_object_id, status, status_row_version, \
-                 agent_user_id, agent_row_version, amount_row_version, known_row_version, applied_row_version, \
-                 sale_row_version, sold_at, sale_agent_user_id, sale_amount, sale_currency) \
-                 select id, $2, gen_random_uuid(), 'Sale', 1, $3, 1, 1, 1, 1, 1, $4, $3, $5, $6 from unnest($1::uuid[]) as id",
-                &[&deals, &self.developer, &self.agent, &self.earned_at, &base_amount, &self.currency],
-            )
-            .await
-            .unwrap();
+            fill::put_into(service, "deal", &deals).await;
         }
-        let adjusts = self.adjusts.map(|base| base.id);
-        tx.execute(
-            "insert into account (agent_user_id, currency, entries, pending, approved) \
-             values ($1, $2, $3, $4, $5) on conflict (agent_user_id, currency) do update set \
-             entries = account.entries + excluded.entries, pending = account.pending + excluded.pending, \
-             approved = account.approved + excluded.approved",
-            &[
-                &self.agent,
-                &self.currency,
-                &i64::try_from(count).unwrap(),
-                &(if self.status == "Pending" { self.amount * i64::try_from(count).unwrap() } else { 0 }),
-                &(if self.status == "Approved" { self.amount * i64::try_from(count).unwrap() } else { 0 }),
-            ],
-        )
-        .await
-        .unwrap();
-        tx.execute(
-            "insert into accrual (id, agent_user_id, deal_id, sale_row_version, property_object_id, developer_company_id, \
-             kind, base_amount, rate_bps, amount, currency, status, adjusts_accrual_id, earned_at, approved_at, \
-             created_at, updated_at, version) \
-             select one, $3, deal, 1, gen_random_uuid(), $4, $5, $6, 1000, $7, $8, $9, $10, $11, $12, $11, $11, 1 \
-             from unnest($1::uuid[], $2::uuid[]) as new (one, deal)",
-            &[
-                &ids,
-                &deals,
-                &self.agent,
-                &self.developer,
-                &self.kind,
-                &base_amount,
-                &self.amount,
-                &self.currency,
-                &self.status,
-                &adjusts,
-                &self.earned_at,
-                &approved_at,
-            ],
-        )
-        .await
-        .unwrap();
-        tx.commit().await.unwrap();
-        std::iter::zip(ids, deals).map(|(id, deal)| Written { id, deal }).collect()
+        let row = |deal: &Value| {
+            let deal = self.adjusts.map_or_else(|| id_of(&deal["id"]), |base| base.deal);
+            let mut row = fill::accrual(self.agent, deal);
+            for (member, value) in [
+                ("sale_row_version", json!(1)),
+                ("developer_company_id", json!(self.developer)),
+                ("kind", json!(self.kind)),
+                ("base_amount", json!(self.amount.saturating_abs().saturating_mul(10))),
+                ("amount", json!(self.amount)),
+                ("currency", json!(self.currency)),
+                ("status", json!(self.status)),
+                ("adjusts_accrual_id", json!(self.adjusts.map(|base| base.id))),
+                ("earned_at", json!(earned_at)),
+                ("approved_at", if self.status == "Pending" { Value::Null } else { json!(approved_at) }),
+            ] {
+                row[member] = value;
+            }
+            row
+        };
+        let rows: Vec<Value> = deals.iter().map(row).collect();
+        fill::put_into(service, "accrual", &rows).await;
+        fill::count_in_accounts(service, &rows).await;
+        let ids = rows.iter().map(|row| Written { id: id_of(&row["id"]), deal: id_of(&row["deal_id"]) });
+        ids.collect()
     }
 }
 

@@ -153,12 +153,12 @@ async fn nothing_of_a_held_deal_is_paid() {
     let held = Owed::to(agent, 1).write(service).await;
     Owed::to(agent, 10).write(service).await;
     let sql = service.sql().await;
-    let hold = "update deal set known_row_version = 2, held_since = now() where id = $1";
-    sql.execute(hold, &[&held.deal]).await.unwrap();
+    let hold = "update deal set known_row_version = 2, held_since = now() where id = $1::text::uuid";
+    sql.execute(hold, &[&held.deal.to_string()]).await.unwrap();
     assert_eq!(pay_one(service, agent).await["Gross"], money(10, "RUB"));
 
-    let release = "update deal set applied_row_version = 2, held_since = null where id = $1";
-    sql.execute(release, &[&held.deal]).await.unwrap();
+    let release = "update deal set applied_row_version = 2, held_since = null where id = $1::text::uuid";
+    sql.execute(release, &[&held.deal.to_string()]).await.unwrap();
     assert_eq!(pay_one(service, agent).await["Gross"], money(1, "RUB"));
 }
 
@@ -170,7 +170,7 @@ async fn nothing_of_a_deal_in_other_hands_is_paid() {
     Owed::to(agent, 10).write(service).await;
     let mut sql = service.sql().await;
     let tx = sql.transaction().await.unwrap();
-    tx.execute("select from deal where id = $1 for no key update", &[&busy.deal]).await.unwrap();
+    tx.execute("select from deal where id = $1::text::uuid for no key update", &[&busy.deal.to_string()]).await.unwrap();
     assert_eq!(pay_one(service, agent).await["Gross"], money(10, "RUB"));
     tx.rollback().await.unwrap();
     assert_eq!(pay_one(service, agent).await["Gross"], money(1, "RUB"));
@@ -325,7 +325,8 @@ async fn runs_side_by_side_pay_nothing_twice() {
     assert_eq!(paid, 10 * 20 * 10);
     let sql = service.sql().await;
     let twice = "select count(*) from (select accrual_id from payout_line join accrual on accrual.id = accrual_id \
-                 where agent_user_id = any($1) group by accrual_id having count(*) > 1) as twice";
+                 where agent_user_id = any($1::text[]::uuid[]) group by accrual_id having count(*) > 1) as twice";
+    let agents: Vec<String> = agents.iter().map(Uuid::to_string).collect();
     let twice: i64 = sql.query_one(twice, &[&agents]).await.unwrap().get(0);
     assert_eq!(twice, 0);
 }
@@ -390,7 +391,8 @@ async fn a_sale_that_ends_while_a_run_takes_its_accrual_comes_to_nothing() {
             deal.bring_to("Sale", &in_days(-2)).await;
             deal.bring_to("Completed", &in_days(-1)).await;
         }
-        let ends = join_all(deals.iter_mut().map(|deal| deal.bring_to("Cancelled", &in_millis(0))));
+        let now = in_millis(0);
+        let ends = join_all(deals.iter_mut().map(|deal| deal.bring_to("Cancelled", &now)));
         let (_, (_, made)) = futures_util::future::join(ends, pay(service, run_of(&[agent]))).await;
         let mut within = 0;
         for deal in &deals {

@@ -52,9 +52,9 @@ async fn an_accrual_is_rejected_with_what_adjusts_it() {
     }
     assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
     let sql = service.sql().await;
-    let stored = "select count(*) from accrual where agent_user_id = $1 and decision_comment = 'дважды' \
+    let stored = "select count(*) from accrual where agent_user_id = $1::text::uuid and decision_comment = 'дважды' \
                   and decided_by_user_id is not null";
-    assert_eq!(sql.query_one(stored, &[&agent]).await.unwrap().get::<_, i64>(0), 4);
+    assert_eq!(sql.query_one(stored, &[&agent.to_string()]).await.unwrap().get::<_, i64>(0), 4);
 }
 
 /// An adjustment is rejected by itself.

@@ -13,8 +13,8 @@ const HEADER: &str = "AccrualId,DealId,PropertyObjectId,DeveloperCompanyId,Devel
 /// A developer of this name, as chessboard has told of them.
 async fn developer(name: &str) -> Uuid {
     let id = guid();
-    let insert = "insert into developer (id, name, version) values ($1, $2, $3)";
-    service().sql().await.execute(insert, &[&id, &name, &next()]).await.unwrap();
+    let insert = "insert into developer (id, name, version) values ($1::text::uuid, $2, $3)";
+    service().sql().await.execute(insert, &[&id.to_string(), &name, &next()]).await.unwrap();
     id
 }
 
@@ -62,8 +62,8 @@ async fn the_lines_of_a_statement_never_change() {
     Owed { developer: renamed, ..Owed::to(agent, 40) }.write(service).await;
     let made = pay_one(service, agent).await;
     let before = payer(service).get(&to(&made, "statement")).await.expect(200);
-    let rename = "update developer set name = 'New' where id = $1";
-    service.sql().await.execute(rename, &[&renamed]).await.unwrap();
+    let rename = "update developer set name = 'New' where id = $1::text::uuid";
+    service.sql().await.execute(rename, &[&renamed.to_string()]).await.unwrap();
     let failed = payer(service).post(&to(&made, "fail"), json!({"Reason": "x"})).await.expect(200);
     let again = pay_one(service, agent).await;
     let after = payer(service).get(&to(&made, "statement")).await.expect(200);
