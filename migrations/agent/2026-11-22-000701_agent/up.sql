@@ -44,11 +44,11 @@ create table rate (
 -- Deals as crm tells of them. Of each fact the highest version that carries it stands; money follows the ledger's own columns.
 create table deal (
     id uuid primary key,
-    -- Null until an event that carries them has come.
-    developer_company_id uuid,
-    property_object_id uuid,
+    developer_company_id uuid not null,
+    property_object_id uuid not null,
+    -- Null until `deal-created` has come.
     created_at timestamptz,
-    -- What is shown: as all four topics tell. A status may be one that is not known here.
+    -- What is shown: as all four topics tell. A status that is not known here is Other.
     status text collate "C" not null,
     status_row_version bigint not null,
     agent_user_id uuid,
@@ -82,7 +82,7 @@ create table deal (
     check ((completed_at is null) = (completed_amount is null)),
     check (not is_unrated or sale_agent_user_id is not null and sale_row_version is not null),
     -- INV-AGT-8
-    constraint deal_is_held check ((held_since is not null) = (known_row_version > applied_row_version))
+    constraint deal_is_held check (held_since is null or known_row_version > applied_row_version)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
 create index deal_created on deal (agent_user_id, created_at) include (status);
 create index deal_sold on deal (agent_user_id, sold_at)

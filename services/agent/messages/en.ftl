@@ -17,3 +17,6 @@ AGENT_PAYOUT_RUN_NOT_FOUND = There is no such run
 AGENT_PAYOUT_RUN_KEY_REUSED = Another run has this key
 AGENT_CONCURRENCY_CONFLICT = Somebody else has changed this meanwhile
     .detail = Read it again and repeat the change.
+
+not_together = This cannot be asked for together with the other
+overlapping = This begins before another has ended

@@ -17,3 +17,6 @@ AGENT_PAYOUT_RUN_NOT_FOUND = Такого запуска выплат нет
 AGENT_PAYOUT_RUN_KEY_REUSED = Этот ключ занят другим запуском
 AGENT_CONCURRENCY_CONFLICT = Тем временем это изменил кто-то ещё
     .detail = Прочитайте снова и повторите изменение.
+
+not_together = Это нельзя запросить вместе с другим
+overlapping = Это начинается раньше, чем кончается другое

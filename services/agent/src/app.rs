@@ -42,6 +42,7 @@ impl service::Service for Service {
     fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
         if role.works() {
             jobs::register(&app.mismatches, process);
+            jobs::watch(app, process);
         }
         Ok(())
     }

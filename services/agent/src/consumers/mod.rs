@@ -1,5 +1,11 @@
 //! What this service takes from the bus.
 
+mod chessboard;
+mod deal;
+
 use messaging::Subscription;
 
-pub const ALL: &[Subscription] = &[];
+use chessboard::Developers;
+use deal::Deals;
+
+pub const ALL: &[Subscription] = &[Subscription::of::<Deals>(), Subscription::of::<Developers>()];

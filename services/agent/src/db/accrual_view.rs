@@ -116,8 +116,7 @@ impl Beside {
             created_at: accrual.created_at,
             updated_at: accrual.updated_at,
             version: accrual.version,
-            adjustment_request: request
-                .map(|request| AdjustmentRequestShown::of(request, accrual.currency)),
+            adjustment_request: request.map(|request| AdjustmentRequestShown::of(request, accrual.currency)),
         }
     }
 }

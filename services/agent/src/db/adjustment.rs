@@ -109,8 +109,7 @@ pub async fn list(
     paging: &Paging<AdjustmentSort>,
 ) -> QueryResult<Page<AdjustmentRequestShown>> {
     let AdjustmentSort::CreatedAt = paging.sort;
-    let order =
-        (list::by(paging, adjustment_request::created_at), list::by(paging, adjustment_request::id));
+    let order = (list::by(paging, adjustment_request::created_at), list::by(paging, adjustment_request::id));
     let sorted = found(filter).select((AdjustmentRequest::as_select(), accrual::currency)).order(order);
     let counted = found(filter).select(adjustment_request::id);
     let page: Page<(AdjustmentRequest, Currency)> = list::page(conn, paging, sorted, counted).await?;
@@ -119,11 +118,8 @@ pub async fn list(
     Ok(Page { items: items.collect(), page, page_size, total_count })
 }
 
-type Found = diesel::dsl::IntoBoxed<
-    'static,
-    diesel::dsl::InnerJoin<adjustment_request::table, accrual::table>,
-    Pg,
->;
+type Found =
+    diesel::dsl::IntoBoxed<'static, diesel::dsl::InnerJoin<adjustment_request::table, accrual::table>, Pg>;
 
 fn found(filter: &AdjustmentFilter) -> Found {
     let mut found = adjustment_request::table.inner_join(accrual::table).into_boxed();

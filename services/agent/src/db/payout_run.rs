@@ -28,10 +28,7 @@ pub async fn lock(tx: &mut Tx, id: PayoutRunId) -> Result<PayoutRun, ::db::Error
 }
 
 /// The next account that the run may pay something of.
-pub async fn next_account(
-    tx: &mut Tx,
-    run: &PayoutRun,
-) -> Result<Option<(UserId, Currency)>, ::db::Error> {
+pub async fn next_account(tx: &mut Tx, run: &PayoutRun) -> Result<Option<(UserId, Currency)>, ::db::Error> {
     #[derive(QueryableByName)]
     struct Next {
         #[diesel(sql_type = SqlUuid)]

@@ -43,8 +43,8 @@ diesel::table! {
 diesel::table! {
     deal (id) {
         id -> Uuid,
-        developer_company_id -> Nullable<Uuid>,
-        property_object_id -> Nullable<Uuid>,
+        developer_company_id -> Uuid,
+        property_object_id -> Uuid,
         created_at -> Nullable<Timestamptz>,
         status -> Text,
         status_row_version -> BigInt,

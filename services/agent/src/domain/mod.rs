@@ -4,20 +4,24 @@ mod access;
 mod account;
 mod accrual;
 mod adjustment;
+mod deal;
+mod ledger;
 mod payout;
 mod payout_run;
 mod performance;
+mod rate;
 mod sale;
 
 pub use access::{ManageCommissions, ManagePayouts, UseCabinet};
 pub use account::{Account, Overflow};
 pub use accrual::{Accrual, AccrualKind, AccrualStatus};
-pub use adjustment::{
-    AdjustmentReason, AdjustmentRequest, AdjustmentRequestShown, AdjustmentStatus, Words,
-};
+pub use adjustment::{AdjustmentReason, AdjustmentRequest, AdjustmentRequestShown, AdjustmentStatus, Words};
+pub use deal::{Deal, DealStatus, DealTold, DealTopic, StageChange};
+pub use ledger::{Entry, Step};
 pub use payout::{FailureReason, Move, PaymentReference, Payout, PayoutShown, PayoutStatus};
 pub use payout_run::{PayoutRun, PayoutRunShown, PayoutRunStatus, RunKey, RunTotal, Sum};
 pub use performance::{CycleDays, Period, conversion, mean_days};
+pub use rate::{Agent, AgentShown, CardKey, Rate, RateCard, RateCardShown};
 pub use sale::{Sale, Undone};
 
 ids::typed_id!(

@@ -84,7 +84,11 @@ impl Payout {
         for accrual in payable {
             let Some(sum) = gross.checked_add(accrual.amount) else { break };
             gross = sum;
-            taken.push(Accrual { payout_id: Some(id), updated_at: now.max(accrual.updated_at), ..accrual.clone() });
+            taken.push(Accrual {
+                payout_id: Some(id),
+                updated_at: now.max(accrual.updated_at),
+                ..accrual.clone()
+            });
         }
         let whole = Money { amount_minor: gross, currency: first.currency };
         let withheld = whole.share(run.withholding())?.amount_minor;

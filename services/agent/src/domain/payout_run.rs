@@ -31,7 +31,11 @@ impl Rule for Key {
     fn parse(raw: &str) -> Result<String, Invalid> {
         Text::<1, 64>::parse(raw)?;
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if raw.bytes().all(is_allowed) { Ok(raw.to_owned()) } else { Err(Invalid::new("forbidden_character")) }
+        if raw.bytes().all(is_allowed) {
+            Ok(raw.to_owned())
+        } else {
+            Err(Invalid::new("forbidden_character"))
+        }
     }
 
     fn name() -> String {

@@ -140,7 +140,10 @@ mod tests {
         assert_eq!(units(0, 0), None);
         let quarter = DAY / 4;
         // 0.25, 0.75, −0.25 days
-        assert_eq!([units(quarter, 1), units(3 * quarter, 1), units(-quarter, 1)], [Some(2), Some(8), Some(-2)]);
+        assert_eq!(
+            [units(quarter, 1), units(3 * quarter, 1), units(-quarter, 1)],
+            [Some(2), Some(8), Some(-2)]
+        );
         assert_eq!(units(quarter + 1, 1), Some(3));
     }
 

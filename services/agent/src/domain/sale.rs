@@ -99,7 +99,11 @@ impl Accrual {
     pub fn undo(&self, at: OffsetDateTime, now: OffsetDateTime) -> Result<Undone, Overflow> {
         if self.payout_id.is_none() {
             let updated_at = now.max(self.updated_at);
-            return Ok(Undone::Reversed(Self { status: AccrualStatus::Reversed, updated_at, ..self.clone() }));
+            return Ok(Undone::Reversed(Self {
+                status: AccrualStatus::Reversed,
+                updated_at,
+                ..self.clone()
+            }));
         }
         Ok(Undone::By(Self {
             id: AccrualId::generate(),
@@ -126,7 +130,8 @@ impl Accrual {
     /// # Errors
     /// [`ADJUSTMENT_AMOUNT_INVALID`]
     pub fn grant(&self, whole: Money) -> Result<i64, Code> {
-        let is_within = whole.currency == self.currency && (0..=self.base_amount).contains(&whole.amount_minor);
+        let is_within =
+            whole.currency == self.currency && (0..=self.base_amount).contains(&whole.amount_minor);
         if is_within { Ok(whole.amount_minor) } else { Err(ADJUSTMENT_AMOUNT_INVALID) }
     }
 

@@ -3,10 +3,13 @@
 mod accrual;
 mod accrual_decision;
 mod adjustment;
+mod agent;
+mod deal_list;
 mod payout_list;
 mod payout_move;
 mod payout_run;
 mod performance;
+mod rate_card;
 mod statement;
 mod summary;
 
@@ -46,6 +49,7 @@ fn public(routes: &mut Routes<'_>) {
             .wrap(from_fn(auth::authenticate))
             .configure(reading)
             .configure(cabinet)
+            .configure(rates)
             .configure(commissions)
             .configure(payouts),
     );
@@ -64,15 +68,26 @@ fn reading(routes: &mut Routes<'_>) {
 
 /// What agents call.
 fn cabinet(routes: &mut Routes<'_>) {
-    routes
-        .service(statement::get_own_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND]))
-        .service(adjustment::ask_for_adjustment.refuses([
+    routes.service(statement::get_own_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND])).service(
+        adjustment::ask_for_adjustment.refuses([
             FORBIDDEN,
             ACCRUAL_NOT_FOUND,
             ACCRUAL_NOT_ADJUSTABLE,
             ADJUSTMENT_ALREADY_OPEN,
             ADJUSTMENT_AMOUNT_INVALID,
-        ]));
+        ]),
+    );
+}
+
+/// By what the platform pays for sales, and which deals wait.
+fn rates(routes: &mut Routes<'_>) {
+    routes
+        .service(rate_card::list_rate_cards.refuses([FORBIDDEN]))
+        .service(rate_card::replace_rate_card.refuses([FORBIDDEN, CONCURRENCY_CONFLICT]))
+        .service(agent::get_agent.refuses([FORBIDDEN]))
+        .service(agent::replace_agent.refuses([FORBIDDEN, CONCURRENCY_CONFLICT]))
+        .service(deal_list::list_unrated_deals.refuses([FORBIDDEN]))
+        .service(deal_list::list_held_deals.refuses([FORBIDDEN]));
 }
 
 /// What the platform calls to decide what is owed.

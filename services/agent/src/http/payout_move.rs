@@ -89,7 +89,9 @@ pub async fn confirm_payout(
     let paid_at = paid_at.map(|Moment(paid_at)| paid_at);
     if paid_at.is_some_and(|paid_at| paid_at > now) {
         let invalid = Invalid::new("out_of_bounds");
-        return Err(Problem::validation_failed(vec![FieldError { field: "/PaidAt".to_owned(), invalid }]).into());
+        return Err(
+            Problem::validation_failed(vec![FieldError { field: "/PaidAt".to_owned(), invalid }]).into()
+        );
     }
     move_to(&app, *id, Move::Confirm { paid_at, reference }, now).await
 }

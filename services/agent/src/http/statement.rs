@@ -16,7 +16,8 @@ use crate::app::App;
 use crate::db;
 use crate::db::payout::Line;
 use crate::domain::{
-    AccrualId, AccrualKind, DealId, ManagePayouts, Payout, PayoutId, PayoutShown, PropertyObjectId, UseCabinet,
+    AccrualId, AccrualKind, DealId, ManagePayouts, Payout, PayoutId, PayoutShown, PropertyObjectId,
+    UseCabinet,
 };
 use crate::error::{Error, PAYOUT_NOT_FOUND};
 

@@ -26,7 +26,8 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
 /// What the last audit of this replica has found.
 pub fn register(mismatches: &Gauge, process: &Process) {
     process.metrics().register(|registry| {
-        let about = "Accounts and payouts that are not what their accruals come to, when this replica last looked";
+        let about =
+            "Accounts and payouts that are not what their accruals come to, when this replica last looked";
         registry.register("agent_ledger_mismatches", about, mismatches.clone());
     });
 }

@@ -1,7 +1,9 @@
 //! What this service does by itself.
 
+mod held_deals;
 mod ledger_audit;
 mod payout_run;
+mod unrated_deals;
 
 use std::sync::Arc;
 
@@ -9,8 +11,10 @@ use ::jobs::Jobs;
 
 use crate::app::App;
 
+pub use held_deals::watch;
 pub use ledger_audit::register;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    ledger_audit::add(app.clone(), payout_run::add(app, jobs))
+    let jobs = ledger_audit::add(app.clone(), payout_run::add(app.clone(), jobs));
+    unrated_deals::add(app, jobs)
 }

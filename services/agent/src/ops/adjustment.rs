@@ -8,8 +8,7 @@ use values::{Currency, Money};
 use super::accrual::open_sale;
 use crate::db;
 use crate::domain::{
-    AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus, Overflow,
-    Words,
+    AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus, Overflow, Words,
 };
 use crate::error::{
     ACCRUAL_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN, ADJUSTMENT_AMOUNT_INVALID,

@@ -8,7 +8,7 @@ use messaging::outbox;
 use values::Currency;
 
 use crate::db;
-use crate::domain::{Account, Accrual, Overflow};
+use crate::domain::{Account, Accrual, Entry, Overflow};
 use crate::error::{CONCURRENCY_CONFLICT, Error};
 use crate::events::AccrualChanged;
 
@@ -41,10 +41,34 @@ impl Books {
         Ok(())
     }
 
-    /// An accrual that was read since the account is locked, as it is to be; its version is the one that was read.
+    /// An accrual that was added, or read since the account is locked, as it is to be; its version is the one that it had.
+    /// One that is added and changed is written, and told of, twice.
     pub fn change(&mut self, before: Accrual, after: Accrual) -> Result<(), Overflow> {
         self.account(&after).count(Some(&before), &after)?;
         self.changed.push((before, after));
+        Ok(())
+    }
+
+    /// All of these lines, or none where a sum is more than can be told.
+    pub fn post(&mut self, entries: Vec<Entry>) -> Result<(), Overflow> {
+        let mut counted = BTreeMap::new();
+        for entry in &entries {
+            let accrual = entry.accrual();
+            let account = counted
+                .entry((accrual.agent_user_id, accrual.currency))
+                .or_insert_with(|| self.account(accrual).clone());
+            match entry {
+                Entry::Added(accrual) => account.count(None, accrual)?,
+                Entry::Changed { before, after } => account.count(Some(before), after)?,
+            }
+        }
+        self.accounts.extend(counted);
+        for entry in entries {
+            match entry {
+                Entry::Added(accrual) => self.added.push(accrual),
+                Entry::Changed { before, after } => self.changed.push((before, after)),
+            }
+        }
         Ok(())
     }
 
@@ -53,6 +77,9 @@ impl Books {
     /// # Errors
     /// [`CONCURRENCY_CONFLICT`] where an accrual is not as it was read.
     pub async fn close(mut self, tx: &mut Tx) -> Result<(), Error> {
+        if self.added.is_empty() && self.changed.is_empty() {
+            return Ok(());
+        }
         for (_, after) in &mut self.changed {
             after.version += 1;
         }

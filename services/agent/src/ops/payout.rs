@@ -14,12 +14,7 @@ use crate::events::PayoutStatusChanged;
 ///
 /// # Errors
 /// [`PAYOUT_NOT_FOUND`], [`PAYOUT_INVALID_TRANSITION`], [`CONCURRENCY_CONFLICT`]
-pub async fn move_payout(
-    tx: &mut Tx,
-    id: PayoutId,
-    by: Move,
-    now: OffsetDateTime,
-) -> Result<Payout, Error> {
+pub async fn move_payout(tx: &mut Tx, id: PayoutId, by: Move, now: OffsetDateTime) -> Result<Payout, Error> {
     let found = db::payout::find(tx, id).await?.ok_or(PAYOUT_NOT_FOUND)?;
     let mut books = Books::open(tx, [(found.agent_user_id, found.currency)]).await?;
     // Whoever moves a payout has its account, so from here on it stays as it is.

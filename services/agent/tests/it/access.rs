@@ -86,11 +86,7 @@ async fn prepare(operation: &str) -> Case {
     let in_any_scope = |user: Uuid| {
         let everywhere = format!("{CABINET}@platform");
         let explicitly = format!("{CABINET}@organization");
-        vec![
-            holder(user, &[CABINET]),
-            holder(user, &[&everywhere]),
-            within(holder(user, &[&explicitly])),
-        ]
+        vec![holder(user, &[CABINET]), holder(user, &[&everywhere]), within(holder(user, &[&explicitly]))]
     };
     let people = vec![
         ("agent", in_any_scope(agent)),
@@ -101,7 +97,10 @@ async fn prepare(operation: &str) -> Case {
             "organization",
             vec![
                 within(holder(agent, &["agent.commissions.manage", "agent.payouts.manage"])),
-                within(holder(agent, &["agent.commissions.manage@organization", "agent.payouts.manage@organization"])),
+                within(holder(
+                    agent,
+                    &["agent.commissions.manage@organization", "agent.payouts.manage@organization"],
+                )),
                 holder(agent, &["agent.commissions.manage", "agent.payouts.manage"]),
             ],
         ),

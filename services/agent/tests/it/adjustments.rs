@@ -57,7 +57,12 @@ async fn what_is_asked_for_is_checked() {
         ("Comment", json!("a\0b"), "/Comment", "forbidden_character"),
         ("RequestedAmount", money(-1, "RUB"), "/RequestedAmount/AmountMinor", "out_of_range"),
         ("RequestedAmount", money(1, "rub"), "/RequestedAmount/Currency", "unknown_value"),
-        ("RequestedAmount", json!({"AmountMinor": 1.5, "Currency": "RUB"}), "/RequestedAmount/AmountMinor", "invalid_type"),
+        (
+            "RequestedAmount",
+            json!({"AmountMinor": 1.5, "Currency": "RUB"}),
+            "/RequestedAmount/AmountMinor",
+            "invalid_type",
+        ),
         ("RequestedAmount", json!(1), "/RequestedAmount", "invalid_type"),
     ] {
         let answer = caller.post(&ask_at(guid()), with(request(), member, value)).await;
@@ -81,9 +86,13 @@ async fn what_cannot_be_asked_for_is_refused_in_order() {
     let (own, other) = (cabinet(service, agent), cabinet(service, guid()));
     let foreign_amount = with(request(), "RequestedAmount", money(1, "USD"));
     other.post(&ask_at(base.id), foreign_amount.clone()).await.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
-    own.post(&ask_at(base.id), foreign_amount.clone()).await.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
+    own.post(&ask_at(base.id), foreign_amount.clone())
+        .await
+        .expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
     let correction = Owed::to(agent, 5).adjusting(base).write(service).await;
-    own.post(&ask_at(correction.id), foreign_amount.clone()).await.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+    own.post(&ask_at(correction.id), foreign_amount.clone())
+        .await
+        .expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
     let fresh = Owed::to(agent, 100).write(service).await;
     for amount in [money(1, "USD"), money(1_001, "RUB"), money(i64::MAX, "RUB")] {
         let answer = own.post(&ask_at(fresh.id), with(request(), "RequestedAmount", amount)).await;
@@ -140,7 +149,9 @@ async fn of_requests_that_race_one_is_open() {
 #[tokio::test]
 async fn what_is_granted_makes_the_whole() {
     let service = service();
-    for (reason, kind) in [("MissingBonus", "Bonus"), ("WrongRate", "Correction"), ("WrongDeal", "Correction")] {
+    for (reason, kind) in
+        [("MissingBonus", "Bonus"), ("WrongRate", "Correction"), ("WrongDeal", "Correction")]
+    {
         let (agent, base, asked) = asked(with(request(), "Reason", reason)).await;
         let body = json!({"Comment": " да "});
         let decided = decider(service).post(&decide_at(&asked, "approve"), body).await.expect(200);
@@ -176,7 +187,10 @@ async fn what_is_granted_makes_the_whole() {
         let told = || service.bus().events(&id_of(&result["Id"]));
         eventually("the event", async || (!told().is_empty()).then_some(())).await;
         assert_eq!(told()[0].topic, ACCRUAL_CHANGED);
-        assert_eq!((&told()[0].payload["From"], &told()[0].payload["To"]), (&Value::Null, &json!("Approved")));
+        assert_eq!(
+            (&told()[0].payload["From"], &told()[0].payload["To"]),
+            (&Value::Null, &json!("Approved"))
+        );
     }
 }
 
@@ -188,7 +202,8 @@ async fn what_was_granted_before_counts() {
     decider(service).post(&decide_at(&asked, "approve"), json!({})).await.expect(200);
     let again = with(request(), "RequestedAmount", money(20, "RUB"));
     let again = cabinet(service, agent).post(&ask_at(base.id), again).await.expect(201);
-    let decided = decider(service).post(&decide_at(&again, "approve"), json!({"Comment": ""})).await.expect(200);
+    let decided =
+        decider(service).post(&decide_at(&again, "approve"), json!({"Comment": ""})).await.expect(200);
     assert_eq!(decided["DecisionComment"], Value::Null);
     let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
     assert_eq!(result["Amount"], money(-130, "RUB"));
@@ -239,7 +254,11 @@ async fn decisions_are_refused_in_order() {
     }
     let reject = decide_at(&open, "reject");
     decider.post(&reject, json!({})).await.expect_refusal("VALIDATION_FAILED", "/Comment", "required");
-    decider.post(&reject, json!({"Comment": " "})).await.expect_refusal("VALIDATION_FAILED", "/Comment", "too_short");
+    decider.post(&reject, json!({"Comment": " "})).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Comment",
+        "too_short",
+    );
     for body in [
         json!({}),
         json!({"Amount": null}),

@@ -124,13 +124,23 @@ async fn the_audit_finds_what_does_not_add_up() {
     };
     gauge("0").await;
     let sql = service.sql().await;
-    sql.execute("update account set pending = pending + 1 where agent_user_id = $1::text::uuid", &[&one.to_string()]).await.unwrap();
+    sql.execute(
+        "update account set pending = pending + 1 where agent_user_id = $1::text::uuid",
+        &[&one.to_string()],
+    )
+    .await
+    .unwrap();
     gauge("1").await;
     // As a database that somebody has changed by hand.
     sql.batch_execute("alter table payout disable trigger all").await.unwrap();
     let change = "update payout set gross = gross + 1, net = net + 1 where id = $1::text::uuid";
     sql.execute(change, &[&id_of(&made["Id"]).to_string()]).await.unwrap();
     gauge("2").await;
-    sql.execute("update account set pending = pending - 1 where agent_user_id = $1::text::uuid", &[&one.to_string()]).await.unwrap();
+    sql.execute(
+        "update account set pending = pending - 1 where agent_user_id = $1::text::uuid",
+        &[&one.to_string()],
+    )
+    .await
+    .unwrap();
     gauge("1").await;
 }

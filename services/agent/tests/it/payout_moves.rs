@@ -45,16 +45,17 @@ async fn payouts_move_as_the_table_says() {
         for (operation, target) in OPERATIONS {
             let before = payout_in(from).await;
             let answer = payer.post(&to(&before, operation), body_of(operation)).await;
-            let moves = matches!(
-                (from, target),
-                ("Scheduled", _) | ("InTransit", "Paid" | "Failed")
-            );
+            let moves = matches!((from, target), ("Scheduled", _) | ("InTransit", "Paid" | "Failed"));
             if from == target {
                 assert_eq!(answer.expect(200), before, "{from} {operation} again");
             } else if moves {
                 let after = answer.expect(200);
-                assert_eq!((&after["Status"], &after["Version"]), (&json!(target), &json!(before["Version"].as_i64().unwrap() + 1)));
-                for member in ["Gross", "Withheld", "Net", "AccrualsCount", "RunId", "CreatedAt", "PeriodTo"] {
+                assert_eq!(
+                    (&after["Status"], &after["Version"]),
+                    (&json!(target), &json!(before["Version"].as_i64().unwrap() + 1))
+                );
+                for member in ["Gross", "Withheld", "Net", "AccrualsCount", "RunId", "CreatedAt", "PeriodTo"]
+                {
                     assert_eq!(after[member], before[member], "{member}");
                 }
             } else {
@@ -137,7 +138,8 @@ async fn what_failed_waits_for_another_run() {
         let agent = guid();
         let owed = Owed::to(agent, 60).write(service).await;
         let made = pay_one(service, agent).await;
-        let body = if operation == "fail" { json!({"Reason": " \n счёт закрыт "}) } else { json!({}) };
+        let body =
+            if operation == "fail" { json!({"Reason": " \n счёт закрыт "}) } else { json!({}) };
         let moved = payer(service).post(&to(&made, operation), body).await.expect(200);
         let reason = if operation == "fail" { json!("счёт закрыт") } else { Value::Null };
         assert_eq!(moved["FailureReason"], reason);

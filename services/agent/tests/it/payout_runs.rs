@@ -6,8 +6,14 @@ use testkit::{eventually, guid};
 use time::Duration;
 use uuid::Uuid;
 
-use crate::owed::{Owed, balances, accrual, ago, complete, decider, now, pay, pay_one, payer, payouts_of, run_of, to, written};
-use crate::{Deal, in_days, in_millis, rub, PAYOUT_STATUS_CHANGED, PLATFORM, id_of, list, money, service, start, with, without};
+use crate::owed::{
+    Owed, accrual, ago, balances, complete, decider, now, pay, pay_one, payer, payouts_of, run_of, to,
+    written,
+};
+use crate::{
+    Deal, PAYOUT_STATUS_CHANGED, PLATFORM, id_of, in_days, in_millis, list, money, rub, service, start, with,
+    without,
+};
 
 fn payouts() -> String {
     format!("{PLATFORM}/payouts")
@@ -170,7 +176,9 @@ async fn nothing_of_a_deal_in_other_hands_is_paid() {
     Owed::to(agent, 10).write(service).await;
     let mut sql = service.sql().await;
     let tx = sql.transaction().await.unwrap();
-    tx.execute("select from deal where id = $1::text::uuid for no key update", &[&busy.deal.to_string()]).await.unwrap();
+    tx.execute("select from deal where id = $1::text::uuid for no key update", &[&busy.deal.to_string()])
+        .await
+        .unwrap();
     assert_eq!(pay_one(service, agent).await["Gross"], money(10, "RUB"));
     tx.rollback().await.unwrap();
     assert_eq!(pay_one(service, agent).await["Gross"], money(1, "RUB"));
@@ -398,7 +406,8 @@ async fn a_sale_that_ends_while_a_run_takes_its_accrual_comes_to_nothing() {
         for deal in &deals {
             let accruals = crate::accruals_of(deal.id).await;
             let base = accruals.iter().find(|accrual| accrual["Kind"] == "Base").unwrap();
-            let reversals = accruals.iter().filter(|accrual| accrual["ReversesAccrualId"] == base["Id"]).count();
+            let reversals =
+                accruals.iter().filter(|accrual| accrual["ReversesAccrualId"] == base["Id"]).count();
             if base["PayoutId"].is_null() {
                 assert_eq!((&base["Status"], reversals), (&json!("Reversed"), 0));
             } else {

@@ -86,7 +86,9 @@ async fn an_accrual_is_shown_whole() {
 async fn an_accrual_has_its_latest_request() {
     let agent = guid();
     let rows = put_accruals(agent, |_, row| row, 3).await;
-    let about = |at: usize, created: usize| with(request(agent, id_of(&rows[at]["id"])), "created_at", after(created));
+    let about = |at: usize, created: usize| {
+        with(request(agent, id_of(&rows[at]["id"])), "created_at", after(created))
+    };
     let rejected = |row: Value| with(with(row, "status", "Rejected"), "decided_at", after(9));
     let first = rejected(with(about(0, 1), "requested_amount", 50));
     let requests = [first, about(0, 2), rejected(about(1, 3)), rejected(about(1, 4))];
@@ -241,7 +243,9 @@ async fn payouts_are_filtered() {
         assert_eq!(sorted(listed(&cabinet(agent), &own).await), of(found), "{query}");
         let everybody = format!("{PLATFORM}/payouts?PageSize=100&AgentUserId={agent}&{query}");
         assert_eq!(sorted(listed(&payouts(), &everybody).await), of(found), "{query}");
-        assert!(listed(&cabinet(guid()), &format!("{MY}/payouts?AgentUserId={agent}&{query}")).await.is_empty());
+        assert!(
+            listed(&cabinet(guid()), &format!("{MY}/payouts?AgentUserId={agent}&{query}")).await.is_empty()
+        );
     }
     let run = rows[2]["run_id"].as_str().unwrap();
     assert_eq!(listed(&payouts(), &format!("{PLATFORM}/payouts?RunId={run}")).await, [all[2]]);
@@ -318,16 +322,41 @@ async fn ten_thousand_accruals_are_counted_and_no_more() {
 async fn lists_refuse_what_they_do_not_know() {
     let by = service().caller(&crate::holder(guid(), &[crate::CABINET, crate::COMMISSIONS, crate::PAYOUTS]));
     let common = [
-        "Status=pending", "Status=", "Status=Open", "Currency=rub", "Currency=RU", "Currency=RUBB", "Currency=",
-        "Currency=R%C3%9CB", "From=2026-01-01", "To=", "From=2026-01-02T00:00:00Z&To=2026-01-02T00:00:00Z",
-        "From=2026-01-03T00:00:00Z&To=2026-01-02T00:00:00Z", "Sort=Id", "Sort=--CreatedAt", "Sort=createdAt",
-        "Sort=", "Page=0", "PageSize=0", "PageSize=101", "Page=101&PageSize=100", "Page=501", "Page=x",
+        "Status=pending",
+        "Status=",
+        "Status=Open",
+        "Currency=rub",
+        "Currency=RU",
+        "Currency=RUBB",
+        "Currency=",
+        "Currency=R%C3%9CB",
+        "From=2026-01-01",
+        "To=",
+        "From=2026-01-02T00:00:00Z&To=2026-01-02T00:00:00Z",
+        "From=2026-01-03T00:00:00Z&To=2026-01-02T00:00:00Z",
+        "Sort=Id",
+        "Sort=--CreatedAt",
+        "Sort=createdAt",
+        "Sort=",
+        "Page=0",
+        "PageSize=0",
+        "PageSize=101",
+        "Page=101&PageSize=100",
+        "Page=501",
+        "Page=x",
         "Currency=RUB&Currency=USD",
     ];
     let accruals = [
-        "Kind=base", "Kind=Base,", "Kind=Base,,Bonus", "Status=Scheduled", "DealId=x", "DealId=",
-        "DealId=00000000-0000-0000-0000-000000000000", "PayoutId=00000000-0000-0000-0000-000000000000",
-        "DeveloperCompanyId=00000000-0000-0000-0000-000000000000", "Sort=Net",
+        "Kind=base",
+        "Kind=Base,",
+        "Kind=Base,,Bonus",
+        "Status=Scheduled",
+        "DealId=x",
+        "DealId=",
+        "DealId=00000000-0000-0000-0000-000000000000",
+        "PayoutId=00000000-0000-0000-0000-000000000000",
+        "DeveloperCompanyId=00000000-0000-0000-0000-000000000000",
+        "Sort=Net",
     ];
     let payouts = ["Status=Pending", "Sort=Amount", "Sort=EarnedAt"];
     let nil = "AgentUserId=00000000-0000-0000-0000-000000000000";

@@ -24,9 +24,7 @@ async fn refused(query: &str) {
 #[tokio::test]
 async fn nobody_has_done_anything_before_their_first_deal() {
     let found = performance(guid(), PERIOD).await;
-    let month = |month: &str| {
-        json!({"Month": month, "DealsCreated": 0, "SalesCount": 0, "SalesVolume": [], "DealsCancelled": 0})
-    };
+    let month = |month: &str| json!({"Month": month, "DealsCreated": 0, "SalesCount": 0, "SalesVolume": [], "DealsCancelled": 0});
     let expected = json!({
         "From": "2026-01-01T00:00:00Z", "To": "2026-03-01T00:00:00Z", "DealsTotal": 0,
         "DealsByStatus": {"Application": 0, "Booking": 0, "Sale": 0, "Completed": 0, "Cancelled": 0},
@@ -81,7 +79,8 @@ async fn conversion_is_rounded_half_to_even() {
 #[tokio::test]
 async fn sales_count_where_they_began() {
     let agent = guid();
-    let of = |row: Value, amount: i64, currency: &str| with(with(row, "amount", amount), "currency", currency);
+    let of =
+        |row: Value, amount: i64, currency: &str| with(with(row, "amount", amount), "currency", currency);
     let rows = [
         of(sold(agent, "Sale", "2026-01-01T00:00:00Z"), 5, "USD"),
         of(sold(agent, "Completed", "2026-01-31T23:59:59.999999Z"), 7, "RUB"),
@@ -120,12 +119,12 @@ async fn volumes_do_not_overflow() {
 #[tokio::test]
 async fn cycles_are_told_in_tenths_of_days() {
     for (hours, mean) in [
-        (&[6][..], json!(0.2)),        // 0.25
-        (&[18], json!(0.8)),           // 0.75
-        (&[24], json!(1.0)),           // whole
-        (&[0, 1], json!(0.0)),         // 0.0208…
-        (&[24, 48, 49], json!(1.7)),   // 1.680…
-        (&[600, 30], json!(13.1)),     // 13.125
+        (&[6][..], json!(0.2)),      // 0.25
+        (&[18], json!(0.8)),         // 0.75
+        (&[24], json!(1.0)),         // whole
+        (&[0, 1], json!(0.0)),       // 0.0208…
+        (&[24, 48, 49], json!(1.7)), // 1.680…
+        (&[600, 30], json!(13.1)),   // 13.125
         (&[], Value::Null),
     ] {
         let agent = guid();
@@ -161,7 +160,10 @@ async fn months_are_cut_to_the_period() {
     // The end is in April by UTC alone.
     let query = "From=2026-01-15T12:00:00Z&To=2026-04-01T04:00:00%2B03:00";
     let found = performance(agent, query).await;
-    assert_eq!((&found["From"], &found["To"]), (&json!("2026-01-15T12:00:00Z"), &json!("2026-04-01T01:00:00Z")));
+    assert_eq!(
+        (&found["From"], &found["To"]),
+        (&json!("2026-01-15T12:00:00Z"), &json!("2026-04-01T01:00:00Z"))
+    );
     let months = list(&found["Monthly"]);
     assert_eq!(each(months, "Month"), ["2026-01", "2026-02", "2026-03", "2026-04"]);
     assert_eq!(each(months, "DealsCancelled"), [2, 0, 1, 1]);
@@ -179,11 +181,20 @@ async fn developers_are_those_who_were_sold_most_of() {
     developers.sort_unstable();
     let of = |developer: Uuid, amount: i64, currency: &str| {
         let row = sold(agent, "Sale", "2026-01-02T00:00:00Z");
-        with(with(with(row, "developer_company_id", developer.to_string()), "amount", amount), "currency", currency)
+        with(
+            with(with(row, "developer_company_id", developer.to_string()), "amount", amount),
+            "currency",
+            currency,
+        )
     };
     let mut rows: Vec<_> = developers.iter().map(|id| of(*id, 1, "RUB")).collect();
     // The last sells most, in two currencies; the one before as much as the first.
-    rows.extend([of(developers[52], 5, "USD"), of(developers[52], 7, "EUR"), of(developers[51], 3, "RUB"), of(developers[0], 4, "RUB")]);
+    rows.extend([
+        of(developers[52], 5, "USD"),
+        of(developers[52], 7, "EUR"),
+        of(developers[51], 3, "RUB"),
+        of(developers[0], 4, "RUB"),
+    ]);
     put("deal", &rows).await;
     tell(service(), crate::DEVELOPER_UPSERTED, &developer(developers[52], "Ромашка")).await;
     let found = performance(agent, PERIOD).await;
@@ -215,12 +226,17 @@ async fn a_period_is_at_most_366_days() {
     refused("From=2026-01-02T00:00:00Z&To=2026-01-01T00:00:00Z").await;
     refused("From=9999-01-01T00:00:00Z").await;
     refused("From=2020-01-01T00:00:00Z").await;
-    for broken in ["From=2026-01-01", "To=", "To=now", "From=2026-01-01T00:00:00", "To=9999-12-31T23:59:59-01:00"] {
+    for broken in
+        ["From=2026-01-01", "To=", "To=now", "From=2026-01-01T00:00:00", "To=9999-12-31T23:59:59-01:00"]
+    {
         refused(broken).await;
     }
     refused("From=2026-01-01T00:00:00Z&From=2026-01-01T00:00:00Z").await;
     let until = performance(agent, "To=2026-05-31T22:00:00-03:00").await;
-    assert_eq!((&until["From"], &until["To"]), (&json!("2025-07-01T00:00:00Z"), &json!("2026-06-01T01:00:00Z")));
+    assert_eq!(
+        (&until["From"], &until["To"]),
+        (&json!("2025-07-01T00:00:00Z"), &json!("2026-06-01T01:00:00Z"))
+    );
     assert_eq!(list(&until["Monthly"]).len(), 12);
     let far = performance(agent, "To=9999-12-31T23:59:59Z").await;
     assert_eq!(far["From"], "9999-01-01T00:00:00Z");
@@ -231,7 +247,8 @@ async fn a_period_is_at_most_366_days() {
     let to = moment(by_default["To"].as_str().unwrap());
     assert!(before <= to && to <= runtime::clock::now(), "{by_default}");
     let from = moment(by_default["From"].as_str().unwrap());
-    let months = (to.year() - from.year()) * 12 + i32::from(u8::from(to.month())) - i32::from(u8::from(from.month()));
+    let months =
+        (to.year() - from.year()) * 12 + i32::from(u8::from(to.month())) - i32::from(u8::from(from.month()));
     assert_eq!((months, from.day(), from.time()), (11, 1, time::Time::MIDNIGHT));
     assert_eq!(list(&by_default["Monthly"]).len(), 12);
 }

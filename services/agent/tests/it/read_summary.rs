@@ -67,7 +67,10 @@ async fn what_does_not_stand_counts_nowhere() {
     commissions().post(&reject, json!({"Comment": "дважды"})).await.expect(200);
     let found = summary(agent).await;
     assert_eq!(found["Balances"][1], balance([0; 4]));
-    assert_eq!((&found["Balances"][0]["Currency"], &found["Balances"][0]["Total"]), (&json!("EUR"), &money(150, "EUR")));
+    assert_eq!(
+        (&found["Balances"][0]["Currency"], &found["Balances"][0]["Total"]),
+        (&json!("EUR"), &money(150, "EUR"))
+    );
     dollars.bring_to("Application", "2026-02-02T00:00:00Z").await;
     let found = summary(agent).await;
     assert_eq!(found["Balances"][0]["Total"], money(0, "EUR"));

@@ -48,7 +48,10 @@ async fn an_accrual_is_rejected_with_what_adjusts_it() {
         let told = || service.bus().events(&base.id);
         eventually("the event", async || (!told().is_empty()).then_some(())).await;
         assert_eq!(told()[0].topic, ACCRUAL_CHANGED);
-        assert_eq!((&told()[0].payload["From"], &told()[0].payload["To"]), (&json!(status), &json!("Rejected")));
+        assert_eq!(
+            (&told()[0].payload["From"], &told()[0].payload["To"]),
+            (&json!(status), &json!("Rejected"))
+        );
     }
     assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
     let sql = service.sql().await;
@@ -122,7 +125,10 @@ async fn what_was_paid_is_reversed() {
     assert_eq!(accrual(service, agent, adjusting.id).await["Status"], "Paid");
     assert_eq!(accrual(service, agent, waiting.id).await["Status"], "Reversed", "it is in no payout");
     let sums = balances(service, agent, "RUB").await;
-    assert_eq!((&sums["Total"], &sums["Approved"], &sums["Outstanding"]), (&json!(0), &json!(-130), &json!(-130)));
+    assert_eq!(
+        (&sums["Total"], &sums["Approved"], &sums["Outstanding"]),
+        (&json!(0), &json!(-130), &json!(-130))
+    );
 
     Owed::to(agent, 200).write(service).await;
     let next = pay_one(service, agent).await;

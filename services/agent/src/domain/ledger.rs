@@ -1,0 +1,227 @@
+//! What a change of a deal's stage does to its sale, and to what agents earn.
+
+use auth::UserId;
+use time::OffsetDateTime;
+use values::{BasisPoints, Currency, Money};
+
+use super::{
+    Accrual, AccrualId, AccrualKind, AccrualStatus, Deal, DealStatus, Overflow, Sale, StageChange, Undone,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// What becomes of a sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Begin,
+    Complete,
+    End,
+}
+
+/// A line in the books.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    Added(Accrual),
+    Changed { before: Accrual, after: Accrual },
+}
+
+impl Entry {
+    /// The accrual as it is afterwards.
+    pub fn accrual(&self) -> &Accrual {
+        match self {
+            Self::Added(accrual) | Self::Changed { after: accrual, .. } => accrual,
+        }
+    }
+}
+
+/// What a change does to the ledger.
+#[derive(Debug, Default)]
+pub struct Posting {
+    pub entries: Vec<Entry>,
+    /// What stood of a sale that has ended: requests about it are closed.
+    pub ended: Vec<AccrualId>,
+}
+
+impl Deal {
+    /// The table: what a change does, by where the ledger has the deal. Whether a sale stands is not
+    /// a matter of the status, which may be one that is not known here.
+    pub fn steps(&self, change: &StageChange) -> &'static [Step] {
+        let stands = self.sale_row_version.is_some();
+        match change.to {
+            DealStatus::Sale if !stands => &[Step::Begin],
+            DealStatus::Completed if !stands => &[Step::Begin, Step::Complete],
+            DealStatus::Completed if self.completed_at.is_some() => &[],
+            DealStatus::Completed if self.sale_currency != Some(change.amount.currency) => {
+                &[Step::End, Step::Begin, Step::Complete]
+            }
+            DealStatus::Completed => &[Step::Complete],
+            DealStatus::Application | DealStatus::Booking | DealStatus::Cancelled if stands => &[Step::End],
+            _ => &[],
+        }
+    }
+
+    /// Whose accounts these steps change.
+    pub fn holders(
+        &self,
+        steps: &[Step],
+        change: &StageChange,
+    ) -> impl Iterator<Item = (UserId, Currency)> + use<> {
+        let begins = steps.contains(&Step::Begin);
+        let beginning = change.agent_user_id.filter(|_| begins);
+        self.holder().into_iter().chain(beginning.map(|agent| (agent, change.amount.currency)))
+    }
+
+    /// Whose account the sale that stands is in.
+    pub fn holder(&self) -> Option<(UserId, Currency)> {
+        self.sale_agent_user_id.zip(self.sale_currency)
+    }
+
+    /// Applies these steps. `sale` has the accruals of the sale that stands; `rate` is that of the
+    /// change's moment, for its agent.
+    ///
+    /// # Errors
+    /// [`Overflow`]
+    pub fn apply(
+        &mut self,
+        steps: &[Step],
+        change: &StageChange,
+        mut sale: Sale,
+        rate: Option<BasisPoints>,
+        now: OffsetDateTime,
+    ) -> Result<Posting, Overflow> {
+        let mut posting = Posting::default();
+        for step in steps {
+            match step {
+                Step::Begin => {
+                    self.begin(change);
+                    let base = rate.and_then(|rate| self.base(rate, now)).transpose()?;
+                    self.is_unrated = base.is_none() && self.sale_agent_user_id.is_some();
+                    posting.entries.extend(base.clone().map(Entry::Added));
+                    sale = Sale::of(base.into_iter().collect());
+                }
+                Step::Complete => {
+                    self.completed_at = Some(change.at);
+                    self.completed_amount = Some(change.amount.amount_minor);
+                    posting.entries.extend(sale.complete(change.amount.amount_minor, change.at, now)?);
+                }
+                Step::End => {
+                    self.end();
+                    posting.ended.extend(sale.standing().map(|accrual| accrual.id));
+                    posting.entries.extend(sale.end(change.at, now)?);
+                }
+            }
+        }
+        self.applied_row_version = change.row_version;
+        Ok(posting)
+    }
+
+    /// What a sale earns that had no rate, now that there is one.
+    ///
+    /// # Errors
+    /// [`Overflow`]
+    pub fn accrue(&self, rate: BasisPoints, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
+        let Some(base) = self.base(rate, now).transpose()? else { return Ok(Vec::new()) };
+        let mut entries = vec![Entry::Added(base.clone())];
+        if let Some((at, amount)) = self.completed_at.zip(self.completed_amount) {
+            entries.extend(Sale::of(vec![base]).complete(amount, at, now)?);
+        }
+        Ok(entries)
+    }
+
+    fn begin(&mut self, change: &StageChange) {
+        self.sale_row_version = Some(change.row_version);
+        self.sold_at = Some(change.at);
+        self.sale_agent_user_id = change.agent_user_id;
+        self.sale_amount = Some(change.amount.amount_minor);
+        self.sale_currency = Some(change.amount.currency);
+    }
+
+    fn end(&mut self) {
+        self.sale_row_version = None;
+        self.sold_at = None;
+        self.sale_agent_user_id = None;
+        self.sale_amount = None;
+        self.sale_currency = None;
+        self.completed_at = None;
+        self.completed_amount = None;
+        self.is_unrated = false;
+    }
+
+    /// The Base of the sale that stands, if it has an agent.
+    fn base(&self, rate: BasisPoints, now: OffsetDateTime) -> Option<Result<Accrual, Overflow>> {
+        let (agent, currency) = self.holder()?;
+        let (sale_row_version, sold_at) = self.sale_row_version.zip(self.sold_at)?;
+        let amount = Money { amount_minor: self.sale_amount?, currency };
+        let earned = amount.share(rate).ok_or(Overflow);
+        Some(earned.map(|earned| Accrual {
+            id: AccrualId::generate(),
+            agent_user_id: agent,
+            deal_id: self.id,
+            sale_row_version,
+            property_object_id: self.property_object_id,
+            developer_company_id: self.developer_company_id,
+            kind: AccrualKind::Base,
+            base_amount: amount.amount_minor,
+            rate_bps: rate.0.cast_signed(),
+            amount: earned.amount_minor,
+            currency,
+            status: AccrualStatus::Pending,
+            payout_id: None,
+            reverses_accrual_id: None,
+            adjusts_accrual_id: None,
+            earned_at: sold_at,
+            approved_at: None,
+            paid_at: None,
+            created_at: now,
+            updated_at: now,
+            decided_by_user_id: None,
+            decision_comment: None,
+            version: 1,
+        }))
+    }
+}
+
+impl Sale {
+    /// What its completion does: what is Pending becomes Approved, and another amount makes a Correction, unless
+    /// somebody has decided about the amount already.
+    fn complete(&self, amount: i64, at: OffsetDateTime, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
+        let pending = || self.standing().filter(|accrual| accrual.status == AccrualStatus::Pending);
+        let approved = pending().map(|before| {
+            let after = Accrual {
+                status: AccrualStatus::Approved,
+                approved_at: Some(at),
+                updated_at: now.max(before.updated_at),
+                ..before.clone()
+            };
+            Entry::Changed { before: before.clone(), after }
+        });
+        let mut entries: Vec<_> = approved.collect();
+        if let Some(base) = pending().find(|accrual| accrual.kind == AccrualKind::Base)
+            && self.standing_with(base.id).count() == 1
+        {
+            let whole = Money { amount_minor: amount, currency: base.currency }.share(base.rate());
+            let difference = whole.ok_or(Overflow)?.amount_minor.checked_sub(base.amount).ok_or(Overflow)?;
+            if difference != 0 {
+                entries.push(Entry::Added(Accrual {
+                    status: AccrualStatus::Approved,
+                    earned_at: at,
+                    approved_at: Some(at),
+                    ..base.adjusted(AccrualKind::Correction, difference, now)
+                }));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// What its end does: what stands of it is undone.
+    fn end(&self, at: OffsetDateTime, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
+        let undone = self.standing().map(|before| {
+            Ok(match before.undo(at, now)? {
+                Undone::Reversed(after) => Entry::Changed { before: before.clone(), after },
+                Undone::By(reversal) => Entry::Added(reversal),
+            })
+        });
+        undone.collect()
+    }
+}

@@ -1,0 +1,108 @@
+//! What deals do to the ledger.
+
+use std::collections::HashMap;
+
+use ::db::Tx;
+use messaging::Failure;
+use time::OffsetDateTime;
+
+use super::Books;
+use crate::db;
+use crate::db::rate::Unrated;
+use crate::domain::{Deal, DealId, DealTold, DealTopic, Overflow, Sale, StageChange, Step};
+use crate::error::Error;
+
+/// The job that looks for rates of unrated deals.
+pub const UNRATED_DEALS: &str = "unrated-deals";
+
+/// So many deals are looked at in one transaction.
+const MOST: i64 = 1_000;
+
+/// Takes what a topic tells of a deal; what it is told again changes nothing.
+///
+/// # Errors
+/// Those of the database; rejected where a sum would be more than can be told.
+pub async fn hear(tx: &mut Tx, told: &DealTold, now: OffsetDateTime) -> Result<(), Failure> {
+    let known = db::deal::lock(tx, told).await?;
+    if told.topic == DealTopic::StageChanged && told.row_version <= known.applied_row_version {
+        return Ok(());
+    }
+    let mut deal = known.clone();
+    deal.hear(told);
+    if let Some(change) = told.stage_change() {
+        follow(tx, &mut deal, &change, now).await?;
+    }
+    deal.hold(told, now);
+    if deal != known {
+        db::deal::save(tx, &deal).await?;
+    }
+    Ok(())
+}
+
+/// Has the ledger follow a change that it has not applied.
+async fn follow(
+    tx: &mut Tx,
+    deal: &mut Deal,
+    change: &StageChange,
+    now: OffsetDateTime,
+) -> Result<(), Failure> {
+    let steps = deal.steps(change);
+    let mut books = Books::open(tx, deal.holders(steps, change)).await?;
+    let sale = match deal.sale_row_version {
+        Some(version) if !steps.is_empty() => db::sale::read(tx, deal.id, version).await?,
+        _ => Sale::of(Vec::new()),
+    };
+    let rate = match change.agent_user_id {
+        Some(agent) if steps.contains(&Step::Begin) => {
+            db::rate::find(tx, agent, deal.developer_company_id, change.at).await?
+        }
+        _ => None,
+    };
+    let posting = deal.apply(steps, change, sale, rate, now).map_err(too_much)?;
+    books.post(posting.entries).map_err(too_much)?;
+    books.close(tx).await?;
+    if !posting.ended.is_empty() {
+        db::adjustment::close(tx, &posting.ended, None, now).await?;
+    }
+    Ok(())
+}
+
+fn too_much(Overflow: Overflow) -> Failure {
+    Failure::Rejected("an agent's sum would be more than can be told".to_owned())
+}
+
+/// Looks at the unrated deals behind one, and accrues those that have a rate now: the last one that it has looked at, if
+/// there may be more behind it.
+pub async fn accrue_unrated(
+    tx: &mut Tx,
+    behind: Option<&Unrated>,
+    now: OffsetDateTime,
+) -> Result<Option<Unrated>, Error> {
+    let looked_at = db::rate::unrated(tx, behind, MOST).await?;
+    let rated: HashMap<DealId, _> = looked_at
+        .iter()
+        .filter_map(|unrated| Some((unrated.deal_id, (unrated.sale_row_version, unrated.rate()?))))
+        .collect();
+    if !rated.is_empty() {
+        let ids: Vec<_> = rated.keys().copied().collect();
+        let deals = db::deal::lock_unrated(tx, &ids).await?;
+        let mut books = Books::open(tx, deals.iter().filter_map(Deal::holder)).await?;
+        let mut accrued = Vec::new();
+        for deal in &deals {
+            // Meanwhile another sale of it may have begun.
+            let rate = rated.get(&deal.id).filter(|(sale, _)| Some(*sale) == deal.sale_row_version);
+            let Some((_, rate)) = rate else { continue };
+            match deal.accrue(*rate, now).and_then(|entries| books.post(entries)) {
+                Ok(()) => accrued.push(deal.id),
+                Err(Overflow) => tracing::warn!(
+                    deal = %deal.id,
+                    "an agent's sum would be more than can be told: the deal stays unrated"
+                ),
+            }
+        }
+        books.close(tx).await?;
+        db::deal::mark_rated(tx, &accrued).await?;
+    }
+    let is_full = i64::try_from(looked_at.len()).is_ok_and(|count| count == MOST);
+    Ok(looked_at.last().copied().filter(|_| is_full))
+}
