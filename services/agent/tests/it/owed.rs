@@ -194,9 +194,14 @@ pub async fn accrual(service: &Running, agent: Uuid, id: Uuid) -> Value {
     found.unwrap_or_else(|| panic!("no {id} in {page}")).clone()
 }
 
-/// An agent's balances in a currency.
+/// An agent's balances in a currency, in minor units.
 pub async fn balances(service: &Running, agent: Uuid, currency: &str) -> Value {
     let summary = cabinet(service, agent).get("/api/v1/my/commission-summary").await.expect(200);
     let found = list(&summary["Balances"]).iter().find(|balance| balance["Currency"] == currency);
-    found.cloned().unwrap_or(Value::Null)
+    let mut found = found.cloned().unwrap_or(Value::Null);
+    for (_, sum) in found.as_object_mut().into_iter().flatten().filter(|(name, _)| *name != "Currency") {
+        assert_eq!(sum["Currency"], currency);
+        *sum = sum["AmountMinor"].clone();
+    }
+    found
 }
