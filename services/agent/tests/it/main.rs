@@ -6,6 +6,7 @@ mod access;
 mod adjustments;
 mod documents;
 mod fill;
+mod ledger;
 mod ledger_kept;
 mod owed;
 mod payout_moves;

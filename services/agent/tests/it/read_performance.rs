@@ -45,7 +45,7 @@ async fn deals_count_where_they_were_created() {
         created("Application", "2026-01-01T00:00:00Z"),
         created("Booking", "2026-01-31T23:59:59Z"),
         created("Cancelled", "2026-02-01T00:00:00Z"),
-        created("Frozen", "2026-02-03T00:00:00Z"),
+        created("Other", "2026-02-03T00:00:00Z"),
         sold(agent, "Sale", "2026-04-01T00:00:00Z"),
         created("Completed", "2026-02-28T23:59:59.999999Z"),
         created("Completed", "2026-03-01T00:00:00Z"),

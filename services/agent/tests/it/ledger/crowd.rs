@@ -1,0 +1,337 @@
+//! Everything at once: events in any order that Kafka may deliver them in, runs, decisions, and a worker that crashes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use agent::Service;
+use rand::RngExt;
+use serde_json::{Value, json};
+use testkit::bus::begin_now;
+use testkit::client::{Answer, Client};
+use testkit::database;
+use testkit::deployed::Deployed;
+use uuid::Uuid;
+
+use super::model::{Amount, Change, Deal, World};
+use super::sound::Watch;
+use crate::{
+    CABINET, CANCELLED, COMMISSIONS, COMPLETED, CREATED, MY, PAYOUTS, PLATFORM, STAGE_CHANGED, eventually,
+    guid, holder, id_of, in_days, in_millis, list, money, next, service, text,
+};
+
+const DEALS: usize = 18;
+const STATUSES: [&str; 7] = ["Application", "Booking", "Sale", "Sale", "Completed", "Cancelled", "Frozen"];
+const AMOUNTS: [Amount; 3] = [(10_000, "RUB"), (12_350, "RUB"), (777, "USD")];
+const RATES: [Option<i64>; 3] = [Some(300), Some(1_250), None];
+
+/// What is told of a deal, by topic and in order, and the changes among it.
+struct History {
+    deal: Deal,
+    changes: Vec<Change>,
+    queues: BTreeMap<&'static str, VecDeque<Value>>,
+}
+
+fn history(agent: Uuid, developer: Uuid, rate: Option<i64>) -> History {
+    let mut rng = rand::rng();
+    let mut told = crate::Deal::new(agent, developer, money(AMOUNTS[0].0, AMOUNTS[0].1));
+    let mut queues: BTreeMap<&'static str, VecDeque<Value>> = BTreeMap::new();
+    queues.entry(CREATED).or_default().push_back(told.created(&in_days(-200)));
+    let (mut changes, mut is_completed) = (Vec::new(), false);
+    for day in 0..rng.random_range(3..9) {
+        let at = in_days(-190 + day);
+        let mut to = STATUSES[rng.random_range(0..STATUSES.len())];
+        if to == "Completed" && is_completed && told.status != "Completed" {
+            to = "Cancelled";
+        }
+        is_completed = to == "Completed" || is_completed && matches!(to, "Sale" | "Frozen");
+        let amount = AMOUNTS[rng.random_range(0..AMOUNTS.len())];
+        told.amount = money(amount.0, amount.1);
+        told.agent = rng.random_bool(0.9).then_some(agent);
+        queues.entry(STAGE_CHANGED).or_default().push_back(told.moves(to, &at));
+        match to {
+            "Cancelled" => queues.entry(CANCELLED).or_default().push_back(told.cancelled(&at)),
+            "Completed" => queues.entry(COMPLETED).or_default().push_back(told.completed(&at)),
+            _ => {}
+        }
+        changes.push(Change { to, version: told.row_version, agent: told.agent, amount, at });
+    }
+    let deal = Deal { id: told.id, rate, status: "Application", sale: None, applied: 0, known: 0 };
+    History { deal, changes, queues }
+}
+
+struct Crowd {
+    serve: Deployed,
+    settings: Vec<(&'static str, String)>,
+    /// Whom nobody pays, who is paid, and who is decided about, too.
+    agents: [Uuid; 3],
+    is_over: AtomicBool,
+}
+
+impl Crowd {
+    async fn start() -> Self {
+        let suffix = format!(".{}", guid().simple());
+        begin_now::<Service>(&suffix).await.unwrap();
+        let settings = vec![
+            ("DATABASE_URL", database::create().await.unwrap()),
+            ("KAFKA_GROUP_SUFFIX", suffix),
+            ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
+            ("AGENT_PAYOUT_RUN_POLL_MS", "100".to_owned()),
+            ("AGENT_PAYOUT_MAX_LINES", "4".to_owned()),
+        ];
+        let serve = deploy(&settings, "serve").await;
+        Self { serve, settings, agents: [guid(), guid(), guid()], is_over: AtomicBool::new(false) }
+    }
+
+    async fn sql(&self) -> tokio_postgres::Client {
+        let sql = database::connect(&self.settings[0].1).await.unwrap();
+        sql.batch_execute("set search_path = agent").await.unwrap();
+        sql
+    }
+
+    fn by(&self, permission: &str) -> Client {
+        self.serve.caller(&holder(guid(), &[permission]))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Tells everything, in an order that Kafka may have, some of it twice; the worker crashes meanwhile.
+    async fn tell(&self, mut histories: Vec<BTreeMap<&'static str, VecDeque<Value>>>) {
+        let mut rng = rand::rng();
+        let mut worker = deploy(&self.settings, "work").await;
+        let count: usize = histories.iter().flat_map(BTreeMap::values).map(VecDeque::len).sum();
+        let mut told: Vec<(&'static str, Uuid, i64, Value)> = Vec::new();
+        let mut crashes = vec![2 * count / 3, count / 3];
+        while told.len() < count {
+            let some = rng.random_range(0..histories.len());
+            let waiting: Vec<&'static str> = histories[some]
+                .iter()
+                .filter(|(_, queue)| !queue.is_empty())
+                .map(|(topic, _)| *topic)
+                .collect();
+            if waiting.is_empty() {
+                continue;
+            }
+            let topic = waiting[rng.random_range(0..waiting.len())];
+            let payload = histories[some].get_mut(topic).unwrap().pop_front().unwrap();
+            let (key, sequence) = (id_of(&payload["DealId"]), next());
+            service().bus().publish(topic, key, sequence, &payload).await;
+            told.push((topic, key, sequence, payload));
+            if rng.random_bool(0.2) {
+                let (topic, key, sequence, payload) = &told[rng.random_range(0..told.len())];
+                let sequence = if rng.random_bool(0.5) { *sequence } else { next() };
+                service().bus().publish(topic, *key, sequence, payload).await;
+            }
+            tokio::time::sleep(Duration::from_millis(rng.random_range(0..12))).await;
+            if crashes.pop_if(|at| told.len() >= *at).is_some() {
+                worker.process.kill().await.unwrap();
+                worker = deploy(&self.settings, "work").await;
+            }
+        }
+        self.settle(&told).await;
+        self.is_over.store(true, Ordering::Relaxed);
+        // What was asked for last is worked off, too.
+        let sql = self.sql().await;
+        let running = "select 1 from payout_run where status = 'Running'";
+        eventually("the runs", async || sql.query(running, &[]).await.unwrap().is_empty().then_some(()))
+            .await;
+    }
+
+    /// Waits until the ledger has applied all that it was told.
+    async fn settle(&self, told: &[(&'static str, Uuid, i64, Value)]) {
+        let sql = self.sql().await;
+        let mut last: BTreeMap<String, i64> = BTreeMap::new();
+        for (topic, key, _, payload) in told {
+            if *topic == STAGE_CHANGED {
+                let version = last.entry(key.to_string()).or_default();
+                *version = payload["RowVersion"].as_i64().unwrap().max(*version);
+            }
+        }
+        for (deal, version) in last {
+            let applied = "select 1 from deal where id = $1::text::uuid and applied_row_version = $2 and known_row_version = $2";
+            eventually("the deal", async || sql.query_opt(applied, &[&deal, &version]).await.unwrap()).await;
+        }
+    }
+
+    /// Begins runs, several at a time, and does whatever comes to mind with their payouts.
+    async fn pay(&self) {
+        let mut rng = rand::rng();
+        let by = self.by(PAYOUTS);
+        while !self.is_over() {
+            let run = || {
+                let body = json!({
+                    "RunKey": guid().to_string(), "PeriodFrom": in_days(-300), "PeriodTo": in_millis(-1),
+                    "AgentUserIds": self.agents[1..], "WithholdingBps": 1_300,
+                });
+                let (by, path) = (by.clone(), format!("{PLATFORM}/payouts"));
+                async move { by.post(&path, body).await.expect(201) }
+            };
+            tokio::join!(run(), run());
+            for agent in &self.agents[1..] {
+                let path =
+                    format!("{PLATFORM}/payouts?AgentUserId={agent}&Status=Scheduled,InTransit&PageSize=10");
+                for payout in list(&by.get(&path).await.expect(200)["Items"]) {
+                    let moves = ["send", "confirm", "confirm", "fail", "cancel"];
+                    let path = format!("{PLATFORM}/payouts/{}", text(&payout["Id"]));
+                    let act = |operation: &'static str| {
+                        let (by, path) = (by.clone(), format!("{path}/{operation}"));
+                        let body =
+                            if operation == "fail" { json!({"Reason": "закрыт"}) } else { json!({}) };
+                        async move { by.post(&path, body).await }
+                    };
+                    let (one, other) = (moves[rng.random_range(0..5)], moves[rng.random_range(0..5)]);
+                    let (one, other) = tokio::join!(act(one), act(other));
+                    for answer in [one, other] {
+                        assert!(matches!(answer.status, 200 | 409), "{}", answer.text);
+                    }
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+    }
+
+    /// Asks, grants, rejects and reverses, whatever there is.
+    async fn decide(&self) -> usize {
+        let mut rng = rand::rng();
+        let (by, agent) = (self.by(COMMISSIONS), self.agents[2]);
+        let own = self.serve.caller(&holder(agent, &[CABINET]));
+        let mut succeeded = 0;
+        while !self.is_over() {
+            let path = format!("{MY}/commission-accruals?PageSize=100");
+            for accrual in list(&own.get(&path).await.expect(200)["Items"]) {
+                let id = text(&accrual["Id"]);
+                let of_platform = format!("{PLATFORM}/commission-accruals/{id}");
+                let answer: Answer = match rng.random_range(0..12) {
+                    0 => by.post(&format!("{of_platform}/reject"), json!({"Comment": "нет"})).await,
+                    1 => by.post(&format!("{of_platform}/reverse"), json!({"Comment": "нет"})).await,
+                    2 | 3 => {
+                        let whole =
+                            rng.random_range(0..=accrual["BaseAmount"]["AmountMinor"].as_i64().unwrap());
+                        let amount = money(whole, text(&accrual["Amount"]["Currency"]));
+                        let body = json!({"Reason": "Other", "Comment": "мало", "RequestedAmount": amount});
+                        own.post(&format!("{MY}/commission-accruals/{id}/adjustment-requests"), body).await
+                    }
+                    4 | 5 if accrual["AdjustmentRequest"]["Status"] == "Open" => {
+                        let request = text(&accrual["AdjustmentRequest"]["Id"]);
+                        let path = format!("{PLATFORM}/adjustment-requests/{request}");
+                        let (approve, reject) = (format!("{path}/approve"), format!("{path}/reject"));
+                        let (approved, rejected) = tokio::join!(
+                            by.post(&approve, json!({})),
+                            by.post(&reject, json!({"Comment": "нет"}))
+                        );
+                        assert!(
+                            approved.status != 200 || rejected.status != 200,
+                            "one decision has the effect"
+                        );
+                        approved
+                    }
+                    _ => continue,
+                };
+                assert!(matches!(answer.status, 200 | 201 | 409 | 422), "{}", answer.text);
+                succeeded += usize::from(answer.status < 300);
+            }
+            tokio::time::sleep(Duration::from_millis(80)).await;
+        }
+        succeeded
+    }
+
+    async fn watch(&self) -> usize {
+        let mut watch = Watch::over(self.sql().await);
+        while !self.is_over() {
+            watch.look().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        watch.looks
+    }
+}
+
+async fn deploy(settings: &[(&'static str, String)], role: &str) -> Deployed {
+    let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    Deployed::start(env!("CARGO_BIN_EXE_agent"), &[role], &settings).await
+}
+
+/// What a ledger is made of: sale, kind, base, rate, amount, currency, status.
+type Line = (i64, String, i64, i64, i64, String, String);
+
+/// INV-AGT-1 to INV-AGT-8, at every look from outside, whatever comes in whatever order, and whoever crashes; in the end the
+/// ledger is that of the changes in their order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_leaves_a_sound_ledger() {
+    let crowd = Crowd::start().await;
+    let by = crowd.by(COMMISSIONS);
+    let developers = RATES.map(|rate| (guid(), rate));
+    for (developer, rate) in developers {
+        let Some(rate) = rate else { continue };
+        let rates = json!([{"RateBps": rate, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
+        let card = json!({"DeveloperCompanyId": developer, "Rates": rates});
+        by.put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
+    }
+    let histories: Vec<History> = (0..DEALS)
+        .map(|at| {
+            let (developer, rate) = developers[(at / 3) % 3];
+            history(crowd.agents[at % 3], developer, rate)
+        })
+        .collect();
+    let told = histories.iter().map(|history| history.queues.clone()).collect();
+    let ((), (), decided, looks) =
+        tokio::join!(crowd.tell(told), crowd.pay(), crowd.decide(), crowd.watch(),);
+    assert!(looks > 10, "it was looked at only {looks} times");
+    assert!(decided > 0, "nothing was decided");
+    let sql = crowd.sql().await;
+    Watch::over(crowd.sql().await).look().await;
+
+    let mut world = World::default();
+    for (at, history) in histories.iter().enumerate() {
+        world.deals.push(history.deal.clone());
+        for change in &history.changes {
+            world.change(at, change);
+        }
+        let expected: Vec<Line> = world
+            .accruals
+            .iter()
+            .filter(|one| one.deal == at)
+            .map(|one| {
+                let words = (one.kind.to_owned(), one.currency.to_owned(), one.status.to_owned());
+                (one.sale, words.0, one.base, one.rate, one.amount, words.1, words.2)
+            })
+            .collect();
+        let stored = sql
+            .query(
+                "select sale_row_version, kind, base_amount, rate_bps::bigint, amount, currency, status from accrual \
+                where deal_id = $1::text::uuid",
+                &[&history.deal.id.to_string()],
+            )
+            .await
+            .unwrap();
+        let stored: Vec<Line> = stored
+            .iter()
+            .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4), row.get(5), row.get(6)))
+            .collect();
+        compare(at % 3, &stored, &expected);
+    }
+}
+
+/// `group` 0: nobody was paid. 1: what is paid is undone by a Reversal. 2: somebody has decided, too.
+fn compare(group: usize, stored: &[Line], expected: &[Line]) {
+    let sorted = |lines: &[Line]| lines.iter().cloned().collect::<BTreeSet<_>>();
+    let bases = |lines: &[Line]| -> BTreeSet<_> {
+        let bases = lines.iter().filter(|line| line.1 == "Base");
+        bases.map(|line| (line.0, line.2, line.3, line.4, line.5.clone())).collect()
+    };
+    let sums = |lines: &[Line]| -> BTreeMap<(i64, String), i64> {
+        let mut sums = BTreeMap::new();
+        for line in lines {
+            let stands = !matches!(line.6.as_str(), "Rejected" | "Reversed");
+            *sums.entry((line.0, line.5.clone())).or_default() += if stands { line.4 } else { 0 };
+        }
+        sums
+    };
+    match group {
+        0 => assert_eq!(sorted(stored), sorted(expected)),
+        1 => assert_eq!(sums(stored), sums(expected)),
+        _ => {}
+    }
+    assert_eq!(bases(stored), bases(expected));
+}
