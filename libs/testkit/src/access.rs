@@ -30,14 +30,19 @@ pub enum EmptyId {
     Refused,
     /// The same in these operations alone.
     RefusedIn(&'static [&'static str]),
+    /// Nobody's in these operations, which take any other: `404`.
+    NobodysIn(&'static [&'static str]),
 }
 
 impl EmptyId {
-    fn is_refused(self, operation: &str) -> bool {
+    /// Status and code, where they are others than those of any id of nothing.
+    fn answer(self, operation: &str) -> Option<(u16, &'static str)> {
+        let refused = (400, "VALIDATION_FAILED");
         match self {
-            Self::Unknown => false,
-            Self::Refused => true,
-            Self::RefusedIn(operations) => operations.contains(&operation),
+            Self::Unknown => None,
+            Self::Refused => Some(refused),
+            Self::RefusedIn(operations) => operations.contains(&operation).then_some(refused),
+            Self::NobodysIn(operations) => operations.contains(&operation).then_some((404, "NOT_FOUND")),
         }
     }
 }
@@ -235,11 +240,9 @@ impl Operation {
             let unparsable = fault(&ask(NO_ID.to_owned()).await, refused);
             found.push(unparsable.map(|fault| format!("{fault} with {NO_ID} for {name}")));
             let empty = ask(Uuid::nil().to_string()).await;
-            let expected = if empty_id.is_refused(&self.id) && !matches!(unknown.status, 401 | 403) {
-                (400, "VALIDATION_FAILED")
-            } else {
-                (unknown.status, unknown.body["code"].as_str().unwrap_or_default())
-            };
+            let as_unknown = (unknown.status, unknown.body["code"].as_str().unwrap_or_default());
+            let may_differ = !matches!(unknown.status, 401 | 403);
+            let expected = empty_id.answer(&self.id).filter(|_| may_differ).unwrap_or(as_unknown);
             let differs = (empty.status, empty.body["code"].as_str().unwrap_or_default()) != expected;
             found.push(differs.then(|| {
                 format!("{} with the empty id for {name}, {} with another", empty.status, unknown.status)

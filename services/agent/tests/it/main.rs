@@ -4,6 +4,7 @@
 
 mod access;
 mod adjustments;
+mod deals;
 mod documents;
 mod fill;
 mod ledger;
@@ -11,11 +12,13 @@ mod ledger_kept;
 mod owed;
 mod payout_moves;
 mod payout_runs;
+mod rates;
 mod read_lists;
 mod read_performance;
 mod read_summary;
 mod reversals;
 mod statements;
+mod waiting;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,1 +1,180 @@
-//! The table, and what it comes to.
+use proptest::prelude::*;
+use time::OffsetDateTime;
+use time::macros::datetime;
+use uuid::Uuid;
+use values::{BasisPoints, Currency, Money};
+
+use super::{Entry, Step};
+use crate::domain::{
+    Accrual, AccrualKind, AccrualStatus, Deal, DealStatus, DealTold, DealTopic, PayoutId, Sale, StageChange,
+};
+
+const AT: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
+
+/// A deal, and all that it has ever earned.
+struct Ledger {
+    deal: Deal,
+    accruals: Vec<Accrual>,
+}
+
+fn change(row_version: i64, to: DealStatus, amount_minor: i64, currency: Currency) -> StageChange {
+    let agent_user_id = Some(Uuid::from_u128(7).into());
+    StageChange { row_version, to, at: AT, agent_user_id, amount: Money { amount_minor, currency } }
+}
+
+impl Ledger {
+    fn new() -> Self {
+        let told = DealTold {
+            topic: DealTopic::StageChanged,
+            deal_id: Uuid::from_u128(1).into(),
+            developer_company_id: Uuid::from_u128(2).into(),
+            property_object_id: Uuid::from_u128(3).into(),
+            row_version: 0,
+            status: DealStatus::Application,
+            at: AT,
+            agent_user_id: None,
+            amount: None,
+        };
+        Self { deal: Deal::unheard(&told), accruals: Vec::new() }
+    }
+
+    fn follow(&mut self, change: &StageChange, rate: Option<BasisPoints>) -> &'static [Step] {
+        let of_sale = |accrual: &&Accrual| Some(accrual.sale_row_version) == self.deal.sale_row_version;
+        let sale = Sale::of(self.accruals.iter().filter(of_sale).cloned().collect());
+        let steps = self.deal.steps(change);
+        let posting = self.deal.apply(steps, change, sale, rate, AT).unwrap();
+        for entry in posting.entries {
+            match entry {
+                Entry::Added(accrual) => self.accruals.push(accrual),
+                Entry::Changed { before, after } => {
+                    let place = self.accruals.iter().position(|accrual| accrual.id == before.id).unwrap();
+                    assert_eq!(self.accruals[place], before);
+                    assert_eq!((before.amount, before.currency), (after.amount, after.currency));
+                    self.accruals[place] = after;
+                }
+            }
+        }
+        steps
+    }
+
+    /// A run takes all that is Approved.
+    fn pay(&mut self) {
+        for accrual in &mut self.accruals {
+            if accrual.status == AccrualStatus::Approved {
+                accrual.payout_id = accrual.payout_id.or_else(|| Some(PayoutId::generate()));
+            }
+        }
+    }
+
+    /// What stands of a sale.
+    fn sum(&self, sale: i64) -> i128 {
+        let of_sale = self.accruals.iter().filter(|accrual| accrual.sale_row_version == sale);
+        of_sale.filter(|accrual| accrual.stands()).map(|accrual| i128::from(accrual.amount)).sum()
+    }
+
+    /// INV-AGT-3, INV-AGT-4
+    fn check(&self) {
+        for accrual in &self.accruals {
+            let of_sale = |other: &&Accrual| other.sale_row_version == accrual.sale_row_version;
+            let bases = self.accruals.iter().filter(of_sale).filter(|one| one.kind == AccrualKind::Base);
+            assert_eq!(bases.count(), 1, "one Base for each beginning");
+            let reversals = self.accruals.iter().filter(|one| one.reverses_accrual_id == Some(accrual.id));
+            assert!(reversals.count() <= 1, "one Reversal for each accrual");
+            let goes_on = self.deal.sale_row_version == Some(accrual.sale_row_version);
+            let most = if goes_on {
+                i128::from(self.deal.sale_amount.max(self.deal.completed_amount).unwrap())
+            } else {
+                0
+            };
+            let sum = self.sum(accrual.sale_row_version);
+            assert!(if goes_on { (0..=most).contains(&sum) } else { sum == 0 }, "{sum} of {most}");
+        }
+    }
+}
+
+fn status() -> impl Strategy<Value = DealStatus> {
+    use DealStatus::{Application, Booking, Cancelled, Completed, Other, Sale};
+    prop::sample::select(vec![Application, Booking, Sale, Sale, Completed, Completed, Cancelled, Other])
+}
+
+proptest! {
+    /// INV-AGT-4: whatever becomes of a deal, what stands of a sale that has ended comes to nothing, and of one that goes on to no more
+    /// than it was sold for.
+    #[test]
+    fn what_stands_of_a_sale_is_what_it_earned(
+        changes in prop::collection::vec(
+            (status(), 0_i64..=i64::MAX, any::<bool>(), 0_u32..=10_000, any::<bool>()), 1..12,
+        ),
+    ) {
+        let mut ledger = Ledger::new();
+        for (version, (to, amount, in_dollars, rate, is_paid)) in (1..).zip(changes) {
+            let currency = if in_dollars { "USD".parse().unwrap() } else { Currency::RUB };
+            ledger.follow(&change(version, to, amount, currency), Some(BasisPoints(rate)));
+            ledger.check();
+            if is_paid {
+                ledger.pay();
+            }
+        }
+    }
+}
+
+/// Section 4: each cell of the table.
+#[test]
+fn a_change_does_what_the_table_says() {
+    use DealStatus::{Application, Booking, Cancelled, Completed, Other, Sale};
+    let none: &[Step] = &[];
+    let (begin, complete, end) = (&[Step::Begin][..], &[Step::Complete][..], &[Step::End][..]);
+    for (stood, to, expected) in [
+        (vec![], Sale, begin),
+        (vec![Application], Sale, begin),
+        (vec![Booking], Sale, begin),
+        (vec![Cancelled], Sale, begin),
+        (vec![Other], Sale, begin),
+        (vec![Sale, Cancelled], Sale, begin),
+        (vec![Sale], Sale, none),
+        (vec![Sale, Other], Sale, none),
+        (vec![Completed], Sale, none),
+        (vec![Sale], Completed, complete),
+        (vec![Sale, Other], Completed, complete),
+        (vec![], Completed, &[Step::Begin, Step::Complete]),
+        (vec![Booking], Completed, &[Step::Begin, Step::Complete]),
+        (vec![Sale, Booking], Completed, &[Step::Begin, Step::Complete]),
+        (vec![Completed], Completed, none),
+        (vec![Sale, Completed, Other], Completed, none),
+        (vec![Sale], Application, end),
+        (vec![Sale], Booking, end),
+        (vec![Sale], Cancelled, end),
+        (vec![Sale, Other], Cancelled, end),
+        (vec![Sale, Completed], Application, end),
+        (vec![Completed], Booking, end),
+        (vec![Completed], Cancelled, end),
+        (vec![], Application, none),
+        (vec![Booking], Cancelled, none),
+        (vec![Sale, Cancelled], Cancelled, none),
+        (vec![], Other, none),
+        (vec![Sale], Other, none),
+    ] {
+        let mut ledger = Ledger::new();
+        for (version, before) in (1..).zip(&stood) {
+            ledger.follow(&change(version, *before, 100, Currency::RUB), None);
+        }
+        let steps = ledger.follow(&change(100, to, 100, Currency::RUB), None);
+        assert_eq!(steps, expected, "{to} after {stood:?}");
+        assert_eq!(ledger.deal.applied_row_version, 100);
+    }
+}
+
+/// Another currency at completion: the sale ends and begins with that event.
+#[test]
+fn a_completion_in_another_currency_is_another_sale() {
+    let mut ledger = Ledger::new();
+    ledger.follow(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(BasisPoints(1_000)));
+    let usd = "USD".parse().unwrap();
+    let steps = ledger.follow(&change(2, DealStatus::Completed, 50, usd), Some(BasisPoints(1_000)));
+    assert_eq!(steps, [Step::End, Step::Begin, Step::Complete]);
+    let now = |accrual: &Accrual| (accrual.status, accrual.amount, accrual.currency);
+    let [former, latter] = &ledger.accruals[..] else { panic!("{:?}", ledger.accruals) };
+    assert_eq!(now(former), (AccrualStatus::Reversed, 100, Currency::RUB));
+    assert_eq!(now(latter), (AccrualStatus::Approved, 5, usd));
+    assert_eq!((latter.sale_row_version, ledger.deal.sale_row_version), (2, Some(2)));
+}
