@@ -178,6 +178,26 @@ async fn a_commit_wakes_whoever_does_what_it_asks_for() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
+/// What others have left is found when it is looked for, as often as is said; one's own commit wakes all the same.
+#[tokio::test]
+async fn what_others_left_is_looked_for_as_often_as_is_said() {
+    let shop = Shop::new().await;
+    let (db, process) = (shop.db(), Process::new());
+    let of_job = db.clone();
+    let jobs = Jobs::new(db.clone()).due_within(RING, Duration::from_hours(1), move |job| {
+        let db = of_job.clone();
+        async move { do_once(&db, &job).await }
+    });
+    jobs.start(&process);
+    db.tx(async |tx| jobs::schedule(tx, RING, ["own"], now()).await).await.unwrap();
+    shop.eventually("select count(*) from done", 1).await;
+    shop.schedule(&["foreign"], now()).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shop.number("select count(*) from done").await, 1, "an hour has not passed");
+    db.tx(async |tx| jobs::schedule(tx, RING, ["own"], now()).await).await.unwrap();
+    shop.eventually("select count(*) from done", 3).await;
+}
+
 #[tokio::test]
 async fn a_job_is_kept_or_dropped_with_the_change_that_asked_for_it() {
     let shop = Shop::new().await;

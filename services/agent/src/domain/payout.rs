@@ -233,3 +233,89 @@ impl From<Payout> for PayoutShown {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use time::macros::datetime;
+    use values::Currency;
+
+    use super::{Accrual, Payout, PayoutRun, PayoutStatus};
+    use crate::domain::{
+        AccrualId, AccrualKind, AccrualStatus, DealId, PayoutRunId, PayoutRunStatus, PropertyObjectId, RunKey,
+    };
+
+    const NOW: time::OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
+
+    fn run(withholding_bps: i32) -> PayoutRun {
+        PayoutRun {
+            id: PayoutRunId::generate(),
+            run_key: RunKey::parse("2026-10").unwrap(),
+            period_from: datetime!(2026-10-01 00:00 UTC),
+            period_to: datetime!(2026-11-01 00:00 UTC),
+            agent_user_ids: None,
+            withholding_bps,
+            status: PayoutRunStatus::Running,
+            done_agent_user_id: None,
+            done_currency: None,
+            created_at: NOW,
+            created_by_user_id: uuid::Uuid::nil().into(),
+            completed_at: None,
+        }
+    }
+
+    fn owed(amount: i64) -> Accrual {
+        Accrual {
+            id: AccrualId::generate(),
+            agent_user_id: uuid::Uuid::nil().into(),
+            deal_id: DealId::generate(),
+            sale_row_version: 1,
+            property_object_id: PropertyObjectId::generate(),
+            developer_company_id: uuid::Uuid::nil().into(),
+            kind: AccrualKind::Base,
+            base_amount: 0,
+            rate_bps: 0,
+            amount,
+            currency: Currency::RUB,
+            status: AccrualStatus::Approved,
+            payout_id: None,
+            reverses_accrual_id: None,
+            adjusts_accrual_id: None,
+            earned_at: NOW,
+            approved_at: Some(NOW),
+            paid_at: None,
+            created_at: NOW,
+            updated_at: NOW,
+            decided_by_user_id: None,
+            decision_comment: None,
+            version: 1,
+        }
+    }
+
+    proptest! {
+        /// INV-AGT-6: a payout is the sum of its lines, above 0, and what is withheld of it and the rest; what it does not take
+        /// could not be added, and what would come to nothing is not paid.
+        #[test]
+        fn a_payout_is_the_sum_of_its_lines(
+            amounts in prop::collection::vec(prop_oneof![any::<i64>(), -1_000_i64..1_000], 0..12),
+            bps in 0_i32..=10_000,
+        ) {
+            let payable: Vec<_> = amounts.iter().copied().map(owed).collect();
+            let sum = |count: usize| amounts[..count].iter().copied().map(i128::from).sum::<i128>();
+            let is_beyond = |count: &usize| i64::try_from(sum(*count)).is_err();
+            let most = (0..=amounts.len()).find(is_beyond).map_or(amounts.len(), |first| first - 1);
+            match Payout::of(&run(bps), &payable, NOW) {
+                Some((payout, taken)) => {
+                    prop_assert!(payout.gross > 0 && i128::from(payout.gross) == sum(most));
+                    prop_assert_eq!(payout.gross, payout.withheld + payout.net);
+                    prop_assert!(payout.withheld >= 0 && payout.net >= 0);
+                    prop_assert_eq!(usize::try_from(payout.accruals_count), Ok(taken.len()));
+                    prop_assert_eq!(taken.len(), most);
+                    prop_assert!(taken.iter().all(|accrual| accrual.payout_id == Some(payout.id)));
+                    prop_assert_eq!(payout.status, PayoutStatus::Scheduled);
+                }
+                None => prop_assert!(sum(most) <= 0, "{} was not paid", sum(most)),
+            }
+        }
+    }
+}

@@ -25,12 +25,10 @@ pub struct Decision<'d> {
 }
 
 impl Decision<'_> {
-    fn signed(&self, accrual: Accrual) -> Accrual {
-        Accrual {
-            decided_by_user_id: Some(self.by),
-            decision_comment: Some(self.comment.expose().as_str().to_owned()),
-            ..accrual
-        }
+    fn signed(&self, mut accrual: Accrual) -> Accrual {
+        accrual.decided_by_user_id = Some(self.by);
+        accrual.decision_comment = Some(self.comment.expose().as_str().to_owned());
+        accrual
     }
 }
 
