@@ -96,7 +96,7 @@ pub async fn list(
     }
     let show = |card: RateCard| {
         let rates = of_cards.remove(&card.id).unwrap_or_default();
-        RateCardShown::of(card, rates)
+        RateCardShown::of(&card, rates)
     };
     let Page { items, page, page_size, total_count } = page;
     Ok(Page { items: items.into_iter().map(show).collect(), page, page_size, total_count })

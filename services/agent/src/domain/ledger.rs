@@ -19,19 +19,20 @@ pub enum Step {
     End,
 }
 
-/// A line in the books.
+/// A line in the books: an accrual that is new, or another than before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
-    Added(Accrual),
-    Changed { before: Accrual, after: Accrual },
+pub struct Entry {
+    pub before: Option<Accrual>,
+    pub after: Accrual,
 }
 
 impl Entry {
-    /// The accrual as it is afterwards.
-    pub fn accrual(&self) -> &Accrual {
-        match self {
-            Self::Added(accrual) | Self::Changed { after: accrual, .. } => accrual,
-        }
+    fn added(after: Accrual) -> Self {
+        Self { before: None, after }
+    }
+
+    fn changed(before: &Accrual, after: Accrual) -> Self {
+        Self { before: Some(before.clone()), after }
     }
 }
 
@@ -97,7 +98,7 @@ impl Deal {
                     self.begin(change);
                     let base = rate.and_then(|rate| self.base(rate, now)).transpose()?;
                     self.is_unrated = base.is_none() && self.sale_agent_user_id.is_some();
-                    posting.entries.extend(base.clone().map(Entry::Added));
+                    posting.entries.extend(base.clone().map(Entry::added));
                     sale = Sale::of(base.into_iter().collect());
                 }
                 Step::Complete => {
@@ -122,7 +123,7 @@ impl Deal {
     /// [`Overflow`]
     pub fn accrue(&self, rate: BasisPoints, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
         let Some(base) = self.base(rate, now).transpose()? else { return Ok(Vec::new()) };
-        let mut entries = vec![Entry::Added(base.clone())];
+        let mut entries = vec![Entry::added(base.clone())];
         if let Some((at, amount)) = self.completed_at.zip(self.completed_amount) {
             entries.extend(Sale::of(vec![base]).complete(amount, at, now)?);
         }
@@ -194,7 +195,7 @@ impl Sale {
                 updated_at: now.max(before.updated_at),
                 ..before.clone()
             };
-            Entry::Changed { before: before.clone(), after }
+            Entry::changed(before, after)
         });
         let mut entries: Vec<_> = approved.collect();
         if let Some(base) = pending().find(|accrual| accrual.kind == AccrualKind::Base)
@@ -203,7 +204,7 @@ impl Sale {
             let whole = Money { amount_minor: amount, currency: base.currency }.share(base.rate());
             let difference = whole.ok_or(Overflow)?.amount_minor.checked_sub(base.amount).ok_or(Overflow)?;
             if difference != 0 {
-                entries.push(Entry::Added(Accrual {
+                entries.push(Entry::added(Accrual {
                     status: AccrualStatus::Approved,
                     earned_at: at,
                     approved_at: Some(at),
@@ -218,8 +219,8 @@ impl Sale {
     fn end(&self, at: OffsetDateTime, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
         let undone = self.standing().map(|before| {
             Ok(match before.undo(at, now)? {
-                Undone::Reversed(after) => Entry::Changed { before: before.clone(), after },
-                Undone::By(reversal) => Entry::Added(reversal),
+                Undone::Reversed(after) => Entry::changed(before, after),
+                Undone::By(reversal) => Entry::added(reversal),
             })
         });
         undone.collect()

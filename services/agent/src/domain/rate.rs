@@ -65,7 +65,7 @@ pub struct RateCardShown {
 }
 
 impl RateCardShown {
-    pub fn of(card: RateCard, rates: Vec<Rate>) -> Self {
+    pub fn of(card: &RateCard, rates: Vec<Rate>) -> Self {
         Self {
             id: card.id,
             developer_company_id: card.developer_company_id,

@@ -1,6 +1,6 @@
 //! What one transaction does to the ledger. There is no other way to write an accrual.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ::db::Tx;
 use auth::UserId;
@@ -26,8 +26,8 @@ pub struct Books {
 impl Books {
     /// Locks these accounts, always in the same order, and makes those that are missing.
     pub async fn open(tx: &mut Tx, holders: impl IntoIterator<Item = Holder>) -> Result<Self, ::db::Error> {
-        let holders: BTreeMap<Holder, ()> = holders.into_iter().map(|holder| (holder, ())).collect();
-        let holders: Vec<Holder> = holders.into_keys().collect();
+        let holders: BTreeSet<Holder> = holders.into_iter().collect();
+        let holders: Vec<Holder> = holders.into_iter().collect();
         let accounts = db::account::lock(tx, &holders).await?;
         let accounts =
             accounts.into_iter().map(|account| ((account.agent_user_id, account.currency), account));
@@ -52,21 +52,17 @@ impl Books {
     /// All of these lines, or none where a sum is more than can be told.
     pub fn post(&mut self, entries: Vec<Entry>) -> Result<(), Overflow> {
         let mut counted = BTreeMap::new();
-        for entry in &entries {
-            let accrual = entry.accrual();
+        for Entry { before, after } in &entries {
             let account = counted
-                .entry((accrual.agent_user_id, accrual.currency))
-                .or_insert_with(|| self.account(accrual).clone());
-            match entry {
-                Entry::Added(accrual) => account.count(None, accrual)?,
-                Entry::Changed { before, after } => account.count(Some(before), after)?,
-            }
+                .entry((after.agent_user_id, after.currency))
+                .or_insert_with(|| self.account(after).clone());
+            account.count(before.as_ref(), after)?;
         }
         self.accounts.extend(counted);
-        for entry in entries {
-            match entry {
-                Entry::Added(accrual) => self.added.push(accrual),
-                Entry::Changed { before, after } => self.changed.push((before, after)),
+        for Entry { before, after } in entries {
+            match before {
+                None => self.added.push(after),
+                Some(before) => self.changed.push((before, after)),
             }
         }
         Ok(())

@@ -92,12 +92,10 @@ pub async fn accrue_unrated(
             // Meanwhile another sale of it may have begun.
             let rate = rated.get(&deal.id).filter(|(sale, _)| Some(*sale) == deal.sale_row_version);
             let Some((_, rate)) = rate else { continue };
-            match deal.accrue(*rate, now).and_then(|entries| books.post(entries)) {
-                Ok(()) => accrued.push(deal.id),
-                Err(Overflow) => tracing::warn!(
-                    deal = %deal.id,
-                    "an agent's sum would be more than can be told: the deal stays unrated"
-                ),
+            if deal.accrue(*rate, now).and_then(|entries| books.post(entries)).is_ok() {
+                accrued.push(deal.id);
+            } else {
+                tracing::warn!(deal = %deal.id, "an agent's sum would be more than can be told: it stays unrated");
             }
         }
         books.close(tx).await?;

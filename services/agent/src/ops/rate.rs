@@ -37,7 +37,7 @@ pub async fn replace_card(
     change: &Change,
 ) -> Result<RateCardShown, Error> {
     let present = match db::rate_card::find(tx, key).await? {
-        Some((card, present)) if present == rates => return Ok(RateCardShown::of(card, rates)),
+        Some((card, present)) if present == rates => return Ok(RateCardShown::of(&card, rates)),
         present => present.map(|(card, _)| card),
     };
     let version = change.next(present.as_ref().map_or(0, |card| card.version))?;
@@ -55,7 +55,7 @@ pub async fn replace_card(
         return Err(CONCURRENCY_CONFLICT.into());
     }
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
-    Ok(RateCardShown::of(card, rates))
+    Ok(RateCardShown::of(&card, rates))
 }
 
 /// Enters by whose terms an agent is paid. The same again changes nothing.

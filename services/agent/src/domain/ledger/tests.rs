@@ -43,16 +43,15 @@ impl Ledger {
         let sale = Sale::of(self.accruals.iter().filter(of_sale).cloned().collect());
         let steps = self.deal.steps(change);
         let posting = self.deal.apply(steps, change, sale, rate, AT).unwrap();
-        for entry in posting.entries {
-            match entry {
-                Entry::Added(accrual) => self.accruals.push(accrual),
-                Entry::Changed { before, after } => {
-                    let place = self.accruals.iter().position(|accrual| accrual.id == before.id).unwrap();
-                    assert_eq!(self.accruals[place], before);
-                    assert_eq!((before.amount, before.currency), (after.amount, after.currency));
-                    self.accruals[place] = after;
-                }
-            }
+        for Entry { before, after } in posting.entries {
+            let Some(before) = before else {
+                self.accruals.push(after);
+                continue;
+            };
+            let place = self.accruals.iter().position(|accrual| accrual.id == before.id).unwrap();
+            assert_eq!(self.accruals[place], before);
+            assert_eq!((before.amount, before.currency), (after.amount, after.currency));
+            self.accruals[place] = after;
         }
         steps
     }
