@@ -12,6 +12,7 @@ mod ledger_kept;
 mod owed;
 mod payout_moves;
 mod payout_runs;
+mod privacy;
 mod rates;
 mod read_lists;
 mod read_performance;
