@@ -156,6 +156,7 @@ create index payout_agent_created on payout (agent_user_id, created_at, id);
 create index payout_agent_period on payout (agent_user_id, period_to, id);
 create index payout_agent_net on payout (agent_user_id, net, id);
 create index payout_created on payout (created_at, id);
+create index payout_status on payout (status, created_at, id);
 create index payout_period on payout (period_to, id);
 create index payout_net on payout (net, id);
 create index payout_run_created on payout (run_id, created_at, id);
@@ -202,10 +203,14 @@ create index accrual_payout on accrual (payout_id, id) where payout_id is not nu
 -- In the order in which runs take them: what is owed back first.
 create index accrual_payable on accrual (agent_user_id, currency, (amount >= 0), approved_at, id)
     where status = 'Approved' and payout_id is null;
-create index accrual_agent_created on accrual (agent_user_id, created_at, id);
+-- What is counted under a filter is counted without the rows.
+create index accrual_agent_created on accrual (agent_user_id, created_at, id)
+    include (status, kind, currency, developer_company_id);
 create index accrual_agent_earned on accrual (agent_user_id, earned_at, id);
 create index accrual_agent_amount on accrual (agent_user_id, amount, id);
 create index accrual_created on accrual (created_at, id);
+create index accrual_status on accrual (status, created_at, id);
+create index accrual_developer on accrual (developer_company_id, created_at, id);
 create index accrual_earned on accrual (earned_at, id);
 create index accrual_amount on accrual (amount, id);
 
