@@ -93,7 +93,7 @@ impl Beside {
         Ok(Self { names: names.into_iter().collect(), requests: requests.collect() })
     }
 
-    fn show(&mut self, accrual: Accrual) -> AccrualShown {
+    fn show(&mut self, accrual: &Accrual) -> AccrualShown {
         let request = self.requests.remove(&accrual.id);
         AccrualShown {
             id: accrual.id,
@@ -124,7 +124,7 @@ impl Beside {
 /// An accrual that was read or written, with what is beside it.
 pub async fn show(conn: Lookup<'_>, accrual: Accrual) -> QueryResult<AccrualShown> {
     let mut beside = Beside::read(conn, std::slice::from_ref(&accrual)).await?;
-    Ok(beside.show(accrual))
+    Ok(beside.show(&accrual))
 }
 
 /// What a list may be sorted by.
@@ -170,7 +170,7 @@ pub async fn list(
     let Page { items, page, page_size, total_count } =
         list::page::<_, Accrual, _, _>(conn, paging, sorted, counted).await?;
     let mut beside = Beside::read(conn, &items).await?;
-    let items = items.into_iter().map(|accrual| beside.show(accrual)).collect();
+    let items = items.iter().map(|accrual| beside.show(accrual)).collect();
     Ok(Page { items, page, page_size, total_count })
 }
 

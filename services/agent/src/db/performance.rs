@@ -167,11 +167,15 @@ pub async fn read(conn: Lookup<'_>, agent: UserId, period: Period) -> QueryResul
     )
     .await?;
     let mut told = Told::new(&months);
-    created.iter().for_each(|created| told.created(created));
+    for created in &created {
+        told.created(created);
+    }
     for sold in &sold {
         told.sold(sold)?;
     }
-    cancelled.iter().for_each(|cancelled| told.cancelled(cancelled));
+    for cancelled in &cancelled {
+        told.cancelled(cancelled);
+    }
     Ok(told.finish(period))
 }
 

@@ -86,7 +86,12 @@ impl Watched {
 
     async fn tell(&self, topic: &str, payload: &Value) {
         let members = [
-            "ClientUserId", "CreatedByUserId", "ChangedByUserId", "CancelledByUserId", "FromStepId", "ToStepId",
+            "ClientUserId",
+            "CreatedByUserId",
+            "ChangedByUserId",
+            "CancelledByUserId",
+            "FromStepId",
+            "ToStepId",
         ];
         let unneeded = members.iter().filter_map(|member| payload[member].as_str().map(str::to_owned));
         self.unneeded.lock().unwrap().extend(unneeded);
@@ -108,7 +113,8 @@ impl Watched {
         *self.count.lock().unwrap() += 1;
         let shown = format!("{} {:?}", answer.text, answer.headers);
         let shows = if answer.status < 400 { shows } else { &[] };
-        let more: Vec<_> = marks_in(&shown, &WRITTEN).into_iter().filter(|mark| !shows.contains(mark)).collect();
+        let more: Vec<_> =
+            marks_in(&shown, &WRITTEN).into_iter().filter(|mark| !shows.contains(mark)).collect();
         assert!(more.is_empty(), "{method} {path} shows {more:?}: {} {}", answer.status, answer.text);
         let told = self.unneeded.lock().unwrap();
         let mut hidden = told.iter().map(String::as_str).chain([CANCELLATION]);
@@ -137,7 +143,8 @@ impl Watched {
             let completed = deal.moves(status, &in_days(-7));
             self.tell(STAGE_CHANGED, &completed).await;
         }
-        let found = self.get(&self.own, &format!("{MY}/commission-accruals?DealId={}", deal.id), &WRITTEN).await;
+        let found =
+            self.get(&self.own, &format!("{MY}/commission-accruals?DealId={}", deal.id), &WRITTEN).await;
         let base = id_of(&found.expect(200)["Items"][0]["Id"]);
         (deal, base)
     }
@@ -171,10 +178,16 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
     let (_, rejected) = watched.deal("Sale").await;
     let request = watched.ask_for(rejected).await;
     let refusal = json!({"Comment": DECISION});
-    watched.post(commissions, &format!("adjustment-requests/{request}/reject"), refusal, decided).await.expect(200);
+    watched
+        .post(commissions, &format!("adjustment-requests/{request}/reject"), refusal, decided)
+        .await
+        .expect(200);
     let request = watched.ask_for(rejected).await;
     let grant = json!({"Comment": DECISION});
-    watched.post(commissions, &format!("adjustment-requests/{request}/approve"), grant, decided).await.expect(200);
+    watched
+        .post(commissions, &format!("adjustment-requests/{request}/approve"), grant, decided)
+        .await
+        .expect(200);
     let verdict = json!({"Comment": VERDICT});
     let path = format!("commission-accruals/{rejected}/reject");
     watched.post(commissions, &path, verdict.clone(), decided).await.expect(200);
@@ -245,7 +258,9 @@ async fn refuse(watched: &Watched, ids: &[Uuid]) {
             assert!(answer.status >= 400, "{path}: {}", answer.text);
         }
     }
-    for query in ["Status=marked-comment", "Currency=marked-comment&Sort=marked-comment", "From=marked-comment"] {
+    for query in
+        ["Status=marked-comment", "Currency=marked-comment&Sort=marked-comment", "From=marked-comment"]
+    {
         watched.get(own, &format!("{MY}/commission-accruals?{query}"), &[]).await.expect(400);
     }
 }
