@@ -111,16 +111,16 @@ impl Watched {
         let request = if body.is_null() { request } else { request.json(body) };
         let answer = send(request).await;
         *self.count.lock().unwrap() += 1;
-        let shown = format!("{} {:?}", answer.text, answer.headers);
+        let told = format!("{} {:?}", answer.text, answer.headers);
         let shows = if answer.status < 400 { shows } else { &[] };
         let more: Vec<_> =
-            marks_in(&shown, &WRITTEN).into_iter().filter(|mark| !shows.contains(mark)).collect();
+            marks_in(&told, &WRITTEN).into_iter().filter(|mark| !shows.contains(mark)).collect();
         assert!(more.is_empty(), "{method} {path} shows {more:?}: {} {}", answer.status, answer.text);
-        let told = self.unneeded.lock().unwrap();
-        let mut hidden = told.iter().map(String::as_str).chain([CANCELLATION]);
-        assert!(hidden.all(|id| !shown.contains(id)), "{method} {path}: {shown}");
+        let unneeded = self.unneeded.lock().unwrap();
+        let mut hidden = unneeded.iter().map(String::as_str).chain([CANCELLATION]);
+        assert!(hidden.all(|id| !told.contains(id)), "{method} {path}: {told}");
         for decider in &self.deciders {
-            assert!(!shown.contains(&decider.to_string()), "{method} {path} shows who decided: {shown}");
+            assert!(!told.contains(&decider.to_string()), "{method} {path} shows who decided: {told}");
         }
         answer
     }

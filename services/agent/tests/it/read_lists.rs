@@ -10,6 +10,9 @@ use crate::{
     payouts, rub, service, tell, with,
 };
 
+/// What rows are sorted by.
+type Key = fn(&Value) -> i64;
+
 async fn listed(by: &Client, path: &str) -> Vec<Uuid> {
     let page = by.get(path).await.expect(200);
     assert_eq!(page["TotalCount"], list(&page["Items"]).len(), "{path}");
@@ -185,7 +188,6 @@ async fn accruals_are_sorted_and_paged() {
         with(row, "currency", ["RUB", "USD"][at % 2])
     };
     let rows = put_accruals(agent, change, 7).await;
-    type Key = fn(&Value) -> i64;
     let created: Key = |row| micros(&row["created_at"]);
     let earned: Key = |row| micros(&row["earned_at"]);
     let amount: Key = |row| row["amount"].as_i64().unwrap();
@@ -277,7 +279,6 @@ async fn payouts_are_sorted_and_paged() {
         .unzip();
     put("payout_run", &runs).await;
     put("payout", &rows).await;
-    type Key = fn(&Value) -> i64;
     let created: Key = |row| micros(&row["created_at"]);
     let period: Key = |row| micros(&row["period_to"]);
     let net: Key = |row| row["net"].as_i64().unwrap();

@@ -13,7 +13,7 @@ async fn summary(agent: Uuid) -> Value {
     cabinet(agent).get(&format!("{MY}/commission-summary")).await.expect(200)
 }
 
-/// A balance in roubles: Pending, Approved, InPayout, Paid, and what follows from them.
+/// A balance in roubles: `Pending`, `Approved`, `InPayout`, `Paid`, and what follows from them.
 fn balance(sums: [i64; 4]) -> Value {
     let [pending, approved, in_payout, paid] = sums;
     let outstanding = pending + approved + in_payout;

@@ -319,7 +319,7 @@ impl World {
         self.accruals.push(Accrual {
             id: None,
             // Every other request is about a bonus.
-            kind: if request % 2 == 0 { "Correction" } else { "Bonus" },
+            kind: if request.is_multiple_of(2) { "Correction" } else { "Bonus" },
             amount: granted - sum,
             status,
             payout: None,
@@ -405,7 +405,7 @@ impl World {
         Ok(())
     }
 
-    /// Pending, Approved, InPayout, Paid of an agent in a currency.
+    /// `Pending`, `Approved`, `InPayout`, `Paid` of an agent in a currency.
     pub fn sums(&self, agent: Uuid, currency: &str) -> [i64; 4] {
         let mut sums = [0; 4];
         for accrual in self.accruals.iter().filter(|one| one.agent == agent && one.currency == currency) {
