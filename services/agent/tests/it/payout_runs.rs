@@ -156,15 +156,15 @@ async fn a_payout_has_so_many_lines() {
 #[tokio::test]
 async fn nothing_of_a_held_deal_is_paid() {
     let (service, agent) = (service(), guid());
-    let held = Owed::to(agent, 1).write(service).await;
+    let waiting = Owed::to(agent, 1).write(service).await;
     Owed::to(agent, 10).write(service).await;
     let sql = service.sql().await;
     let hold = "update deal set known_row_version = 2, held_since = now() where id = $1::text::uuid";
-    sql.execute(hold, &[&held.deal.to_string()]).await.unwrap();
+    sql.execute(hold, &[&waiting.deal.to_string()]).await.unwrap();
     assert_eq!(pay_one(service, agent).await["Gross"], money(10, "RUB"));
 
     let release = "update deal set applied_row_version = 2, held_since = null where id = $1::text::uuid";
-    sql.execute(release, &[&held.deal.to_string()]).await.unwrap();
+    sql.execute(release, &[&waiting.deal.to_string()]).await.unwrap();
     assert_eq!(pay_one(service, agent).await["Gross"], money(1, "RUB"));
 }
 

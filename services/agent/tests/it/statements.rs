@@ -97,10 +97,9 @@ async fn a_statement_is_a_table_for_spreadsheets() {
         let shown = crate::owed::accrual(service, agent, owed.id).await;
         let object = shown["PropertyObjectId"].as_str().unwrap();
         let earned_at = shown["EarnedAt"].as_str().unwrap();
-        expected += &format!(
-            "{},{},{object},{developer},{cell},Base,70,1000,7,RUB,{earned_at}\r\n",
-            owed.id, owed.deal
-        );
+        let (id, deal) = (owed.id, owed.deal);
+        let line = format!("{id},{deal},{object},{developer},{cell},Base,70,1000,7,RUB,{earned_at}\r\n");
+        expected.push_str(&line);
     }
     let made = pay_one(service, agent).await;
     for answer in [
