@@ -280,6 +280,22 @@ async fn an_agent_who_gets_an_agency_is_accrued() {
     assert_eq!(accruals_of(deal.id).await[0]["Amount"], rub(10));
 }
 
+/// A card wakes the job, which else looks much later.
+#[tokio::test]
+async fn a_card_wakes_the_job() {
+    let own = crate::start(&[("AGENT_UNRATED_POLL_SECONDS", "3600")]);
+    let (agent, developer) = (guid(), guid());
+    let row = with(crate::fill::sold(agent, "Sale", SOLD), "developer_company_id", developer.to_string());
+    crate::fill::put_into(&own, "deal", &[with(row, "is_unrated", true)]).await;
+    let by = own.caller(&crate::holder(guid(), &[crate::COMMISSIONS]));
+    let rates = json!([{"RateBps": 10_000, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
+    let card = json!({"DeveloperCompanyId": developer, "Rates": rates});
+    by.put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
+    let path = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}");
+    eventually("the accrual", async || (by.get(&path).await.expect(200)["TotalCount"] == 1).then_some(()))
+        .await;
+}
+
 /// More deals than one transaction looks at are accrued all the same, each once, and none that has no rate stands before them.
 #[tokio::test]
 async fn many_unrated_deals_are_accrued() {
