@@ -31,6 +31,8 @@ pub struct AskedRateCards {
 }
 
 /// List cards of rates.
+///
+/// Those that name all that is asked for, newest change first.
 #[utoipa::path(
     tag = "Commissions", params(AskedRateCards, Paging<RateCardSort>),
     responses((status = 200, description = "One page", body = Page<RateCardShown>))
