@@ -11,7 +11,7 @@ use clap::Args;
 use testkit::issuer::{CLIENTS, Claims};
 use tokio::process::Command;
 
-use crate::actors::{self, ANNA, Actor, MARIA, OLGA};
+use crate::actors::{self, ANNA, Actor, IGOR, MARIA, OLGA};
 use crate::areas::Settings;
 use crate::bus::Kind;
 use crate::children::Child;
@@ -135,6 +135,7 @@ async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
         let people: &[Actor] = match area.as_str() {
             "identity" => &[OLGA],
             "chessboard" | "crm" => &[MARIA, OLGA],
+            "agent" => &[IGOR, OLGA],
             _ => &[ANNA],
         };
         for person in people {
