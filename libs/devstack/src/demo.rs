@@ -1,5 +1,6 @@
 //! A story over HTTP and Kafka, told step by step; a step that is not as promised fails it.
 
+mod agent;
 mod chessboard;
 mod crm;
 mod identity;
@@ -36,10 +37,11 @@ const RING_SECONDS: u32 = 5;
 /// Identity: a company is founded, and what a role that is given, or a suspension, is to its people's next
 /// token. Chessboard: a developer's profile, project and grid of flats, an outside system that takes fields over, and how
 /// soon a suspension empties the catalog. CRM: a deal is made, booked, arbitrated, cancelled and revived, and how soon its flat is
-/// taken and free again. Messenger: the people of a deal write to each other, see its status change, and call each other. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
+/// taken and free again. Messenger: the people of a deal write to each other, see its status change, and call each other. Agent:
+/// a sale earns a commission, which is adjusted, paid, and taken back as a debt. Selections: one is made, shared, edited, embedded, deleted; and what Kafka tells of it. News: a post
 /// with an embedded selection is published and read, its embed replaced, and all that once more while
-/// selections is away: the demo stops it and starts it again. What it made is deleted at the end, and the
-/// company archived. Exit code 1 if any step was not as promised.
+/// selections is away: the demo stops it and starts it again. What it made is deleted at the end, the
+/// company archived; what was sold stays sold. Exit code 1 if any step was not as promised.
 #[derive(Args)]
 pub(crate) struct Demo {}
 
@@ -99,6 +101,7 @@ async fn chapters(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()
     chessboard::play(story, scene).await?;
     crm::play(story, scene).await?;
     messenger::play(story, scene).await?;
+    agent::play(story, scene).await?;
     selections::play(story, scene).await?;
     news::play(story, scene).await
 }

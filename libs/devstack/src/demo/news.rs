@@ -1,4 +1,4 @@
-//! The fifth chapter: a post that embeds a selection, and what becomes of it while selections is away.
+//! The last chapter: a post that embeds a selection, and what becomes of it while selections is away.
 
 use anyhow::Context;
 use serde_json::{Value, json};

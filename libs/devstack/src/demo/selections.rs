@@ -1,4 +1,4 @@
-//! The fourth chapter: a selection, from the first flat chosen to a snapshot that outlives it.
+//! The sixth chapter: a selection, from the first flat chosen to a snapshot that outlives it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
