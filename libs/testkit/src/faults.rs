@@ -100,6 +100,8 @@ struct Rule {
 struct State {
     rules: Vec<Rule>,
     calls: Vec<Call>,
+    /// It refuses connections.
+    is_deaf: bool,
 }
 
 impl State {
@@ -179,12 +181,20 @@ impl Faults {
 
     /// Refuses connections until [`Faults::listen`].
     pub fn refuse(&self) {
-        self.listening.send_replace(false);
+        self.set_listening(false);
     }
 
     /// Accepts connections again.
     pub fn listen(&self) {
-        self.listening.send_replace(true);
+        self.set_listening(true);
+    }
+
+    /// Answers when it is so: the injector's thread may have to wait for a processor.
+    fn set_listening(&self, listens: bool) {
+        self.listening.send_replace(listens);
+        while self.state().is_deaf == listens {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Every call so far whose path contains `path`, in order of arrival.
@@ -236,6 +246,7 @@ async fn serve(
                 } else {
                     None
                 };
+                state.lock().expect("nobody panics in here").is_deaf = !accepts;
             }
         }
     }
