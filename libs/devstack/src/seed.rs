@@ -1,5 +1,6 @@
 //! `cargo dev seed`: so many companies that one sees how it is among many.
 
+pub(crate) mod accruals;
 pub(crate) mod catalog;
 pub(crate) mod chats;
 pub(crate) mod deals;
@@ -20,7 +21,7 @@ use crate::stack::Stack;
 /// So many rows travel together.
 const BATCH: u64 = 10_000;
 
-/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries; or chessboard, or CRM, or messenger
+/// Fill identity of the running stack: so many companies, one with many employees, a log of many entries; or chessboard, or CRM, or messenger, or agent
 ///
 /// Rows are copied into the database and tell nobody: no events are appended for them. What is there already counts, and
 /// stays. Half of the names have `group` in them, one in ten thousand has `zephyr`. Meanwhile identity waits, and
@@ -54,15 +55,19 @@ pub(crate) struct Seed {
     /// Messages in the first of them, at least
     #[arg(long, default_value_t = 100_000, requires = "chats", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     longest: u64,
+    /// Accruals of agents, at least, with their deals; a tenth of the first million are one agent's; identity is left alone then
+    #[arg(long, conflicts_with_all = ["projects", "deals", "chats"], value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    accruals: Option<u64>,
 }
 
 impl Seed {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let stack = Stack::running()?;
-        let area = match (self.projects, self.deals, self.chats) {
+        let area = match (self.projects, self.deals, self.chats, self.accruals) {
             (Some(_), ..) => "chessboard",
-            (_, Some(_), _) => "crm",
-            (.., Some(_)) => "messenger",
+            (_, Some(_), ..) => "crm",
+            (_, _, Some(_), _) => "messenger",
+            (.., Some(_)) => "agent",
             _ => "identity",
         };
         let url = format!("{}?options=-csearch_path%3D{area}", stack.database_url);
@@ -84,6 +89,12 @@ impl Seed {
             chats::fill(&server.client, &counts, &step).await?;
             let (first, manager) = (chats::chat_id(1), chats::manager_id(1));
             step.done(format!("{chats} chats, the longest of them {first}, whose manager is {manager}"));
+            return Ok(());
+        }
+        if let Some(accruals) = self.accruals {
+            accruals::fill(&server.client, accruals, &step).await?;
+            let (first, deals) = (accruals::agent_id(1), accruals::of_first(accruals));
+            step.done(format!("{accruals} accruals; {deals} deals are those of {first}"));
             return Ok(());
         }
         let counts = Counts { tenants: self.tenants, employees: self.employees, entries: self.entries };
@@ -193,7 +204,7 @@ fn share(part: u64, whole: u64) -> impl Display {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, catalog, chats, deals, fill};
+    use super::{Counts, accruals, catalog, chats, deals, fill};
     use crate::areas::{self, Settings};
     use crate::postgres;
     use crate::progress::Step;
@@ -278,6 +289,32 @@ mod tests {
             assert_eq!(there, [count, count * 3, all, 0, count.min(1_999)]);
         }
         assert_eq!(indexes(&server, "messenger").await, before);
+    }
+
+    #[tokio::test]
+    async fn accruals_grow_to_what_is_asked_for() {
+        let server = server_of("agent").await;
+        let before = indexes(&server, "agent").await;
+        for (count, agents) in [(300, 4), (2_050, 22)] {
+            accruals::fill(&server.client, count, &Step::start("seed")).await.unwrap();
+            // Accounts are held against accruals as the service's audit does.
+            let select = "select (select count(*) from deal), (select count(*) from accrual), \
+                (select count(distinct agent_user_id) from account), \
+                (select count(*) from deal where agent_user_id = $1::text::uuid), \
+                (select count(*) from account full join ( \
+                    select agent_user_id, currency, count(*) as entries, \
+                        coalesce(sum(amount) filter (where status = 'Pending'), 0) as pending, \
+                        coalesce(sum(amount) filter (where status = 'Approved'), 0) as approved \
+                    from accrual group by agent_user_id, currency) as earned using (agent_user_id, currency) \
+                 where (account.entries, account.pending, account.approved, account.in_payout, account.paid) \
+                    is distinct from (earned.entries, earned.pending, earned.approved, 0, 0))";
+            let row = server.client.query_one(select, &[&accruals::agent_id(1).to_string()]).await.unwrap();
+            let there: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
+            let [first, count] =
+                [accruals::of_first(count), count].map(|count| i64::try_from(count).unwrap());
+            assert_eq!(there, [count, count, agents, first, 0]);
+        }
+        assert_eq!(indexes(&server, "agent").await, before);
     }
 
     #[tokio::test]
