@@ -3,6 +3,7 @@
 //! What is measured alternates with what it is measured against, so that whatever else the machine does
 //! falls on both, and the ratio of neighbours says more than either figure.
 
+mod agent;
 mod bare;
 mod chessboard;
 mod crm;
@@ -59,13 +60,14 @@ struct Member {
     run: for<'a> fn(&'a Ground, Effort) -> LocalBoxFuture<'a, anyhow::Result<Vec<Row>>>,
 }
 
-const ALL: [Member; 10] = [
+const ALL: [Member; 11] = [
     selections::MEMBER,
     news::MEMBER,
     identity::MEMBER,
     chessboard::MEMBER,
     crm::MEMBER,
     messenger::MEMBER,
+    agent::MEMBER,
     edge::MEMBER,
     messaging::MEMBER,
     overload::MEMBER,

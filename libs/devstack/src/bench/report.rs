@@ -38,6 +38,7 @@ pub(super) fn percentile(sorted: &[f64], per_mille: usize) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit {
     PerSecond,
+    Seconds,
     Milliseconds,
     Ratio,
     Mebibytes,
@@ -49,6 +50,7 @@ impl Unit {
     fn show(self, figure: f64) -> String {
         match self {
             Self::PerSecond | Self::Count => thousands(figure),
+            Self::Seconds => format!("{figure:.1} s"),
             Self::Milliseconds => format!("{figure:.1} ms"),
             Self::Ratio => format!("{figure:.2}"),
             Self::Mebibytes => format!("{figure:.0} MiB"),
