@@ -1,8 +1,10 @@
 //! Ids that exist, for Schemathesis to ask for: where things get theirs it cannot tell from the documents.
 
+mod commissions;
+
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use testkit::issuer::Claims;
 use uuid::Uuid;
@@ -29,7 +31,8 @@ pub(super) async fn plant(stack: &Stack) -> anyhow::Result<()> {
     plant_companies(stack).await?;
     plant_buildings(stack).await?;
     plant_deals(stack).await?;
-    plant_chats(stack).await
+    plant_chats(stack).await?;
+    commissions::plant(stack).await
 }
 
 /// A message and a call in the chat of each deal, whose client anna is.
@@ -86,14 +89,25 @@ async fn plant_deals(stack: &Stack) -> anyhow::Result<()> {
 
 /// What CRM answers once it has heard of developers and flats by Kafka.
 async fn ask_until_known(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+    ask_until(request, |_| true).await
+}
+
+/// What is answered once it is what is waited for.
+async fn ask_until(
+    request: reqwest::RequestBuilder,
+    is_it: impl Fn(&Value) -> bool,
+) -> anyhow::Result<Value> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
-        match ask(request.try_clone().context("a body that can be sent once only")?).await {
-            Err(_) if tokio::time::Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            answer => return answer,
+        let answer = ask(request.try_clone().context("a body that can be sent once only")?).await;
+        if answer.as_ref().is_ok_and(&is_it) {
+            return answer;
         }
+        if tokio::time::Instant::now() >= deadline {
+            answer?;
+            bail!("what was planted does not show");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
