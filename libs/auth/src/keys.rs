@@ -18,7 +18,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Tokens with made-up key ids cannot make us ask the issuer more often.
 const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(5);
 /// A request does not wait longer for a key; [`Keys::refresh`] does.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The issuer that is believed.
 #[derive(Clone, Debug)]

@@ -35,6 +35,7 @@ pub struct Config {
     url: String,
     schema: &'static str,
     pool_size: usize,
+    wait: Duration,
     statement_timeout_ms: u32,
 }
 
@@ -43,12 +44,23 @@ impl Config {
     pub fn read(env: &mut Env, schema: &'static str) -> Option<Self> {
         let url = env.require("DATABASE_URL", "PostgreSQL, as in postgres://user:password@host/database");
         let pool_size = env.or("DATABASE_POOL_SIZE", 16, "connections in the pool of a replica");
+        let wait_ms = env.or(
+            "DATABASE_WAIT_MS",
+            2_000,
+            "nobody waits longer for a connection, or for a look-up, in milliseconds",
+        );
         let statement_timeout_ms = env.or(
             "DATABASE_STATEMENT_TIMEOUT_MS",
             5_000,
             "a statement is cut off after so many milliseconds",
         );
-        Some(Self { url: url?, schema, pool_size: pool_size?, statement_timeout_ms: statement_timeout_ms? })
+        Some(Self {
+            url: url?,
+            schema,
+            pool_size: pool_size?,
+            wait: Duration::from_millis(wait_ms?),
+            statement_timeout_ms: statement_timeout_ms?,
+        })
     }
 
     /// The URL with the settings that every connection starts with.
@@ -71,15 +83,15 @@ impl Config {
 
     /// How long an answer is waited for: longer than PostgreSQL takes to cut the statement off by itself.
     fn patience(&self) -> Duration {
-        Duration::from_millis(self.statement_timeout_ms.into()) + PATIENCE
+        Duration::from_millis(self.statement_timeout_ms.into()) + CUTTING_OFF
     }
 }
 
 /// A connection is made in less, or not at all.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// Nobody waits longer for a connection, or for a lookup.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// PostgreSQL tells of a statement that it has cut off in less.
+const CUTTING_OFF: Duration = Duration::from_secs(2);
 
 /// When so many wait for each connection, who comes now waits as long as so many statements take: tens of
 /// milliseconds. A pause of the database is bridged by those who wait already.
@@ -99,7 +111,7 @@ impl Db {
     /// # Errors
     /// A pool size that cannot be used.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
-        let wait = Some(PATIENCE);
+        let wait = Some(config.wait);
         let pool = Pool::builder(conn::Connector(config.clone()))
             .max_size(config.pool_size)
             .runtime(deadpool::Runtime::Tokio1)

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::error::is_broken;
-use crate::{Config, Conn, Error, PATIENCE};
+use crate::{Config, Conn, Error};
 
 /// What a lookup runs on. Others are under way on the same connection.
 pub type Lookup<'c> = &'c Conn;
@@ -45,7 +45,7 @@ impl Lookups {
         lookup: &impl AsyncFn(Lookup<'_>) -> QueryResult<T>,
     ) -> Result<QueryResult<T>, Error> {
         let conn = self.conn().await?;
-        let result = timeout(PATIENCE, lookup(&conn)).await;
+        let result = timeout(self.config.wait, lookup(&conn)).await;
         if result.as_ref().map_or(true, |result| result.as_ref().is_err_and(is_broken)) {
             self.forget(&conn).await;
         }
@@ -63,7 +63,7 @@ impl Lookups {
                 Conn::establish(&self.config).await.map_err(|error| Error::Unavailable(error.to_string()))?;
             Ok(Arc::clone(shared.insert(Arc::new(conn))))
         };
-        timeout(PATIENCE, connect)
+        timeout(self.config.wait, connect)
             .await
             .map_err(|_| Error::Unavailable("no connection in time".to_owned()))?
     }

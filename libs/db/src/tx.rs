@@ -8,7 +8,7 @@ use diesel_async::SimpleAsyncConnection;
 use scopeguard::ScopeGuard;
 use tokio::sync::watch;
 
-use crate::{Conn, Error, PATIENCE, PooledConn};
+use crate::{CUTTING_OFF, Conn, Error, Lookup, PooledConn};
 
 /// COMMIT of a transaction in which a statement has failed rolls back and is no error. What stands before it
 /// fails there, and then COMMIT is not even looked at. One message, and one answer.
@@ -75,6 +75,12 @@ impl Tx {
         &mut self.conn
     }
 
+    /// The same, for statements that do not wait for each other's answers: none may need what another does, since one that is
+    /// prepared first comes later.
+    pub fn pipeline(&self) -> Lookup<'_> {
+        &self.conn
+    }
+
     /// That of words which are written once, whoever reads them.
     pub fn language(&self) -> &str {
         &self.language
@@ -91,7 +97,7 @@ impl Tx {
              set local idle_in_transaction_session_timeout = {longest_ms}"
         );
         self.conn().batch_execute(&limit).await?;
-        self.conn.wait_longer(Some(longest + PATIENCE));
+        self.conn.wait_longer(Some(longest + CUTTING_OFF));
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! the calls that are under way, and a breaker that answers at once while the other side is plainly down.
 
 mod breaker;
+mod call;
 mod middleware;
 mod service;
 mod token;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use opentelemetry_http::HeaderInjector;
 
+pub use call::Call;
 pub use service::{CallError, Config, Service};
 
 /// A client for small documents, such as an issuer's keys: no redirects, and cut off after `timeout`.

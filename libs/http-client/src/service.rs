@@ -21,8 +21,8 @@ use crate::middleware::{Passing, Try};
 use crate::token::MachineToken;
 
 /// Of one try, from the connection to the last byte of the answer.
-const TIMEOUT: Duration = Duration::from_secs(5);
-const RETRIES: u32 = 2;
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const RETRIES: u32 = 2;
 /// Calls under way at once; the others wait their turn, but not for long: one that hangs, with its retries, takes a
 /// quarter of a minute.
 const CALLS: usize = 64;

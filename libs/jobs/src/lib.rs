@@ -8,6 +8,7 @@ mod job;
 mod metrics;
 mod worker;
 
+use std::fmt::{self, Display};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,17 @@ use crate::worker::{POLL, Worker};
 
 /// The table of this crate, for every service's schema.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/jobs");
+
+/// As the context of an error: who fails has said so already, once for all jobs that meet it. So the log has the attempts at debug
+/// alone; they are counted as any that fail.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownFailure;
+
+impl Display for KnownFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a known failure")
+    }
+}
 
 /// The jobs of one service.
 pub struct Jobs {

@@ -20,7 +20,8 @@ impl Metrics {
             seconds: histogram(),
         };
         metrics.register(|registry| {
-            let registry = registry.sub_registry_with_label(("job".into(), kind.into()));
+            // Not `job`: that is what Prometheus calls whom it scrapes.
+            let registry = registry.sub_registry_with_label(("kind".into(), kind.into()));
             registry.register("jobs_done", "Jobs done", kept.done.clone());
             registry.register("jobs_failed", "Attempts that will be repeated", kept.failed.clone());
             registry.register("jobs_late_seconds", "From a job's time to its beginning", kept.late.clone());

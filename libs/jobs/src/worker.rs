@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::Job;
 use crate::metrics::Metrics;
+use crate::{Job, KnownFailure};
 
 /// How often it looks where nothing else is said.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
@@ -106,8 +106,18 @@ impl Worker {
             Err(error) => {
                 metrics.failed.inc();
                 let pause = Duration::from_secs(1 << (job.attempts - 1).clamp(0, 5)).min(MAX_PAUSE);
-                let error = format!("{error:#}");
-                tracing::warn!(job = job.kind, key = job.key, error, ?pause, "a job will be tried again");
+                let (is_known, error) = (error.is::<KnownFailure>(), format!("{error:#}"));
+                if is_known {
+                    tracing::debug!(
+                        job = job.kind,
+                        key = job.key,
+                        error,
+                        ?pause,
+                        "a job will be tried again"
+                    );
+                } else {
+                    tracing::warn!(job = job.kind, key = job.key, error, ?pause, "a job will be tried again");
+                }
                 async { job.postpone(&mut *db.conn().await?, pause).await }.await
             }
         };

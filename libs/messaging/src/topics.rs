@@ -50,9 +50,9 @@ pub struct Topic {
     pub owner: String,
     /// What the key of its messages is.
     pub key: String,
-    partitions: i32,
+    pub partitions: i32,
     /// `None`: the newest message of each key is kept for ever.
-    retention_days: Option<u64>,
+    pub retention_days: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -60,6 +60,15 @@ pub struct Topic {
 struct Shape {
     partitions: i32,
     retention_days: Option<u64>,
+}
+
+/// What a topic is made as.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub partitions: i32,
+    /// `None`: as many as the brokers have by default.
+    pub replicas: Option<i32>,
+    pub settings: Vec<(&'static str, String)>,
 }
 
 /// What came of making topics. What was there already, and as declared, is in no list.
@@ -104,6 +113,13 @@ impl Topics {
         })
     }
 
+    /// What a topic is made as; `None` if it is declared nowhere.
+    pub fn layout(&self, name: &str) -> Option<Layout> {
+        let shape = self.shape(name)?;
+        let replicas = self.replicas.as_ref().map(|replicas| replicas.count);
+        Some(Layout { partitions: shape.partitions, replicas, settings: self.settings(shape) })
+    }
+
     fn shape(&self, name: &str) -> Option<Shape> {
         if let Some(topic) = self.topics.iter().find(|topic| topic.name == name) {
             return Some(Shape { partitions: topic.partitions, retention_days: topic.retention_days });
@@ -121,11 +137,11 @@ impl Topics {
         let mut outcome = Outcome::default();
         let mut missing = Vec::new();
         for name in names {
-            match (self.shape(name), there.get(name)) {
+            match (self.layout(name), there.get(name)) {
                 (None, _) => outcome.refused.push(format!("{name} is declared nowhere")),
-                (Some(shape), None) => missing.push((name, shape)),
-                (Some(shape), Some(found)) if *found != shape.partitions => {
-                    let declared = shape.partitions;
+                (Some(layout), None) => missing.push((name, layout)),
+                (Some(layout), Some(found)) if *found != layout.partitions => {
+                    let declared = layout.partitions;
                     let text = format!("{name} has {found} partitions, not {declared}; it is left as it is");
                     outcome.differing.push(text);
                 }
@@ -135,12 +151,12 @@ impl Topics {
         if missing.is_empty() {
             return Ok(outcome);
         }
-        let settings: Vec<_> = missing.iter().map(|(_, shape)| self.settings(*shape)).collect();
-        let count = self.replicas.as_ref().map_or(-1, |replicas| replicas.count);
-        let new: Vec<_> = std::iter::zip(&missing, &settings)
-            .map(|((name, shape), settings)| {
-                let new = NewTopic::new(name, shape.partitions, TopicReplication::Fixed(count));
-                settings.iter().fold(new, |new, (setting, value)| new.set(setting, value))
+        let new: Vec<_> = missing
+            .iter()
+            .map(|(name, layout)| {
+                let replicas = TopicReplication::Fixed(layout.replicas.unwrap_or(-1));
+                let new = NewTopic::new(name, layout.partitions, replicas);
+                layout.settings.iter().fold(new, |new, (setting, value)| new.set(setting, value))
             })
             .collect();
         let admin: AdminClient<DefaultClientContext> = client.create()?;

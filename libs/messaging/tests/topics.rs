@@ -13,7 +13,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, FutureProducer, FutureRecord, Producer};
 use runtime::Env;
 use testkit::broker::Embedded;
-use testkit::required;
+use testkit::{eventually, required};
 
 /// The declaration of one topic with this name, of the service `shop`, on brokers of any number.
 fn declared(name: &str, partitions: u16) -> String {
@@ -52,6 +52,11 @@ fn partitions(brokers: &str, name: &str) -> usize {
     metadata.topics().iter().find(|topic| topic.name() == name).map_or(0, |topic| topic.partitions().len())
 }
 
+/// A broker does not know at once of what has just been made.
+async fn has_partitions(brokers: &str, name: &str, count: usize) {
+    eventually(name, async || (partitions(brokers, name) == count).then_some(())).await;
+}
+
 async fn make(brokers: &str, declared: &str, name: &str) -> Outcome {
     let topics: Topics = yaml_serde::from_str(declared).unwrap();
     topics.make(&client(brokers), &[name.to_owned()]).await.unwrap()
@@ -72,11 +77,11 @@ async fn migrate_makes_a_topic_that_is_missing_as_it_is_declared() {
 
     config.make_topics("shop", &[name.clone(), topics::dead_letters(&name, "shop")]).await.unwrap();
 
-    assert_eq!(partitions(&brokers, &name), 5);
+    has_partitions(&brokers, &name, 5).await;
     let days = |count: u64| Some((count * 24 * 60 * 60 * 1000).to_string());
     assert_eq!(setting(&brokers, &name, "retention.ms").await, days(14));
     let dead = topics::dead_letters(&name, "shop");
-    assert_eq!(partitions(&brokers, &dead), 1);
+    has_partitions(&brokers, &dead, 1).await;
     assert_eq!(setting(&brokers, &dead, "retention.ms").await, days(30));
 }
 
@@ -89,7 +94,8 @@ async fn migrate_makes_no_topic_of_another_service() {
 
     config.make_topics("billing", &[name.clone(), dead.clone()]).await.unwrap();
 
-    assert_eq!((partitions(&brokers, &name), partitions(&brokers, &dead)), (0, 1));
+    has_partitions(&brokers, &dead, 1).await;
+    assert_eq!(partitions(&brokers, &name), 0);
 }
 
 #[tokio::test]
@@ -103,7 +109,7 @@ async fn a_topic_that_is_there_is_left_as_it_is_and_a_difference_is_told() {
 
     assert_eq!((second.made.len(), second.refused.len()), (0, 0));
     assert_eq!(second.differing, [format!("{name} has 2 partitions, not 3; it is left as it is")]);
-    assert_eq!(partitions(&brokers, &name), 2);
+    has_partitions(&brokers, &name, 2).await;
 }
 
 #[tokio::test]

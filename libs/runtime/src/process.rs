@@ -26,7 +26,7 @@ pub enum Phase {
 impl Phase {
     const ALL: [Self; 3] = [Self::Work, Self::Delivery, Self::Watch];
 
-    /// How long its parts may take to end. Kubernetes grants 45 s, of which 5 pass in `preStop`.
+    /// How long its parts may take to end. Kubernetes grants 45 s, of which 5 pass before that (see [`Process::drain`]).
     fn patience(self) -> Duration {
         Duration::from_secs(match self {
             Self::Work => 25,
@@ -52,6 +52,8 @@ pub type Check = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>>
 pub struct Process(Arc<Inner>);
 
 struct Inner {
+    /// Cancelled when callers should take another process.
+    draining: CancellationToken,
     stages: [Stage; 3],
     checks: Mutex<Vec<(&'static str, Check)>>,
     failure: Mutex<Option<anyhow::Error>>,
@@ -91,6 +93,7 @@ impl Default for Process {
 impl Process {
     pub fn new() -> Self {
         Self(Arc::new(Inner {
+            draining: CancellationToken::new(),
             stages: Default::default(),
             checks: Mutex::default(),
             failure: Mutex::default(),
@@ -128,8 +131,20 @@ impl Process {
         &self.0.stages[phase as usize]
     }
 
+    /// Begins to drain: readiness is false from now on, so that callers take another process, and until they all do
+    /// everything goes on.
+    pub fn drain(&self) {
+        self.0.draining.cancel();
+    }
+
+    /// Cancelled when callers should take another process.
+    pub fn draining(&self) -> CancellationToken {
+        self.0.draining.clone()
+    }
+
     /// Asks every part to finish; readiness is false from now on.
     pub fn stop(&self) {
+        self.drain();
         self.stage(Phase::Work).ending.cancel();
     }
 
@@ -180,7 +195,7 @@ impl Process {
     /// # Errors
     /// What stands against it, a line for each condition.
     pub async fn ready(&self) -> Result<(), Vec<String>> {
-        if self.stopping().is_cancelled() {
+        if self.0.draining.is_cancelled() {
             return Err(vec!["stopping".to_owned()]);
         }
         let checks = self.0.checks.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -219,6 +234,15 @@ mod tests {
         let process = Process::new();
         process.spawn(Phase::Work, "part", |_| async { panic!("the test's own") });
         assert_eq!(process.finished().await.unwrap_err().to_string(), "part panicked");
+    }
+
+    #[tokio::test]
+    async fn a_draining_service_is_not_ready_and_goes_on() {
+        let process = Process::new();
+        assert_eq!(process.ready().await, Ok(()));
+        process.drain();
+        assert_eq!(process.ready().await, Err(vec!["stopping".to_owned()]));
+        assert!(!process.stopping().is_cancelled());
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ use ::web::Listener;
 use actix_web::web;
 use db::Db;
 use diesel_migrations::EmbeddedMigrations;
+use http_client::Call;
 use jobs::Jobs;
 use messaging::{Published, Republished, Subscription};
 use runtime::{Env, Process};
@@ -42,6 +43,8 @@ pub trait Service: 'static {
     const REPUBLISHED: &'static [Republished] = &[];
     /// What it takes from others.
     const CONSUMERS: &'static [Subscription] = &[];
+    /// What it asks of others.
+    const CALLS: &'static [Call] = &[];
     /// What its operators can do beside what all services' can.
     const COMMANDS: &'static [OwnCommand] = &[];
     /// What it reads from the environment beside what all services read.

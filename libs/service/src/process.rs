@@ -118,6 +118,7 @@ fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
 
 async fn run<S: Service>(config: Config<S>, role: Role) -> anyhow::Result<()> {
     let process = Process::new();
+    let drain = config.web.drain;
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let endpoints = start(config, role, &process).await?;
     tracing::info!(service = S::NAME, ?role, ?endpoints, "started");
@@ -125,6 +126,17 @@ async fn run<S: Service>(config: Config<S>, role: Role) -> anyhow::Result<()> {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
         () = process.stopping().cancelled_owned() => {}
+    }
+    if role.serves() && !process.stopping().is_cancelled() {
+        tracing::info!(service = S::NAME, "draining");
+        process.drain();
+        // What fails in the meantime ends it, and so does whoever cannot wait.
+        tokio::select! {
+            () = tokio::time::sleep(drain) => {}
+            () = process.stopping().cancelled_owned() => {}
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
     }
     tracing::info!(service = S::NAME, "stopping");
     process.stop();

@@ -85,9 +85,10 @@ impl<const MAX: usize> Rule for DialledNumber<MAX> {
     }
 }
 
-/// What people put between the digits of a number.
+/// What people put between the digits of a number, and what stands there unseen.
 fn is_between(c: char) -> bool {
-    matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '-' | '\u{2010}'..='\u{2015}' | '(' | ')' | '.' | '/')
+    matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '(' | ')' | '.' | '/')
+        || matches!(c, ' ' | '\u{a0}' | '\u{2009}' | '\u{202f}' | '\u{ad}' | '\u{200b}' | '\u{2060}')
 }
 
 /// Whether a phone number with its country (`+7 495 …`) stands somewhere in a text.
@@ -175,6 +176,7 @@ mod tests {
             "84951234567",
             "495.123.45.67",
             "(+7) 495 123\u{2013}45\u{a0}67",
+            "+7\u{2009}495 123\u{2212}45\u{ad}6\u{200b}7",
         ] {
             assert_eq!(number("RU", text), moscow, "{text}");
         }
@@ -221,6 +223,7 @@ mod tests {
             "Best of 2020 (call +7 495 123-45-67!)",
             "звоните +7(495)123-45-67 2021",
             "a+b, ＋1 202 555 0123",
+            "+7\u{2009}495 123\u{2212}45\u{2060}-67",
         ] {
             assert!(has_international_number(text), "{text}");
         }

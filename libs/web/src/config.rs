@@ -17,6 +17,9 @@ const MOST_UNDER_WAY: NonZeroU32 = NonZeroU32::new(512).unwrap();
 /// closed.
 const KEEP_ALIVE_SECONDS: u64 = 75;
 
+/// None on a developer's machine, where nobody has to learn that a process goes.
+const DRAIN_SECONDS: u64 = 0;
+
 /// Listeners and what holds for all of them.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -27,6 +30,8 @@ pub struct Config {
     pub(crate) workers: usize,
     pub(crate) most_under_way: NonZeroU32,
     pub(crate) keep_alive: Duration,
+    /// For so long requests are still answered after SIGTERM, until every proxy knows that this process goes.
+    pub drain: Duration,
     pub(crate) allowed_origins: Vec<Origin>,
 }
 
@@ -69,6 +74,11 @@ impl Config {
             KEEP_ALIVE_SECONDS,
             "an idle connection is closed after so long; longer than the proxies keep theirs",
         );
+        let drain = env.or(
+            "HTTP_DRAIN_SECONDS",
+            DRAIN_SECONDS,
+            "after SIGTERM requests are still answered for so long, while readiness is false and each answer ends its connection",
+        );
         let allowed_origins = env.list(
             "CORS_ALLOWED_ORIGINS",
             "origins whose pages may call the public API, as in https://example.org; none when unset",
@@ -81,6 +91,7 @@ impl Config {
             workers: workers?,
             most_under_way: most_under_way?,
             keep_alive: Duration::from_secs(keep_alive?),
+            drain: Duration::from_secs(drain?),
             allowed_origins: allowed_origins?,
         })
     }

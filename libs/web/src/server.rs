@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_router::ResourceDef;
-use actix_web::dev::Server as ActixServer;
-use actix_web::http::Method;
-use actix_web::middleware::{Condition, from_fn};
+use actix_web::body::MessageBody;
+use actix_web::dev::{Server as ActixServer, ServiceRequest, ServiceResponse};
+use actix_web::http::{ConnectionType, Method};
+use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 use anyhow::Context;
 use runtime::{Metrics, Phase, Process};
@@ -29,6 +30,10 @@ use crate::{Config, Messages, Problem};
 /// A caller that for so long acknowledges nothing of what is on its way to it, or has no room for it, is given up.
 #[cfg(target_os = "linux")]
 const UNREAD: Duration = Duration::from_secs(20);
+
+/// A connection whose first request has not come after so long is given up (408). It counts from the moment that the kernel has
+/// it, so that a process that is late itself must not take its callers for slow.
+const HEAD_PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the kernel takes of an answer before its reader has taken any of it (it counts twice as much, with its own
 /// overhead). Left to itself it takes 4 MiB a connection, and a container pays for them. 2 MiB over the loopback come
@@ -147,6 +152,7 @@ impl Server {
             tracer: opentelemetry::global::tracer("web"),
             door: self.doors.of(listener.name),
         });
+        let draining = web::Data::new(self.process.draining());
         let trusted = web::Data::new(TrustedProxies(self.config.trusted_proxies.clone()));
         let area = self.area.name;
         let origins = match listener.callers {
@@ -169,6 +175,7 @@ impl Server {
                 .app_data(surroundings.clone())
                 .app_data(trusted.clone())
                 .app_data(routes)
+                .app_data(draining.clone())
                 .app_data(web::PathConfig::default().error_handler(|_, _| Problem::not_found().into()))
                 .default_service(web::to(unmatched))
                 .wrap(from_fn(surround))
@@ -177,10 +184,12 @@ impl Server {
                 // Outside the door: who is not let in hears why.
                 .wrap(Condition::new(!origins.is_empty(), cors(&origins)))
                 .wrap(headers::defaults())
+                .wrap(from_fn(end_connection))
         })
         .workers(self.config.workers)
         .max_connections(self.connections / self.config.workers.max(1))
         .keep_alive(self.config.keep_alive)
+        .client_request_timeout(HEAD_PATIENCE)
         .disable_signals()
         .shutdown_timeout(25)
         .listen(socket)?
@@ -211,6 +220,20 @@ impl Server {
         self.process.spawn(Phase::Watch, "admin", |ending| until(server, ending));
         Ok(address)
     }
+}
+
+/// A process that drains ends each connection with an answer: closed while it is idle, it may be closed just when the next
+/// request is on its way, which its caller must not repeat unless it may be done twice.
+async fn end_connection<B: MessageBody>(
+    draining: web::Data<CancellationToken>,
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<B>, actix_web::Error> {
+    let mut response = next.call(request).await?;
+    if draining.is_cancelled() {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+    }
+    Ok(response)
 }
 
 /// Serves until `stop`, then finishes the requests in flight.
