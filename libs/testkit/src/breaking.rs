@@ -235,11 +235,11 @@ impl Comparison<'_> {
     }
 }
 
-fn members(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+pub(crate) fn members(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
     object.as_object().into_iter().flatten()
 }
 
-fn list(array: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn list(array: &Value) -> impl Iterator<Item = &Value> {
     array.as_array().into_iter().flatten()
 }
 
@@ -261,7 +261,7 @@ fn resolved(document: &Value, value: &Value) -> Value {
 
 /// A schema with what it refers to and what it is made of in one. A shape that may also be `null` is that
 /// shape, with one more type.
-fn whole(document: &Value, schema: &Value) -> Value {
+pub(crate) fn whole(document: &Value, schema: &Value) -> Value {
     let mut all = Map::new();
     let resolved = resolved(document, schema);
     let shapes: Vec<_> = choices(&resolved).filter(|choice| choice["type"] != "null").collect();
@@ -299,11 +299,11 @@ fn whole(document: &Value, schema: &Value) -> Value {
     Value::Object(all)
 }
 
-fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
     list(&schema["oneOf"]).chain(list(&schema["anyOf"]))
 }
 
-fn kinds(schema: &Value) -> BTreeSet<&str> {
+pub(crate) fn kinds(schema: &Value) -> BTreeSet<&str> {
     list(&schema["type"]).chain([&schema["type"]]).filter_map(Value::as_str).collect()
 }
 

@@ -7,10 +7,8 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
+use crate::PATIENCE;
 use crate::faults::{Fault, Faults};
-
-/// How long a span may take to arrive before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A listening collector. It stops when dropped.
 pub struct Collector(Faults);

@@ -11,6 +11,7 @@ use service::{Contracts, Endpoints};
 
 use crate::bus::Published;
 use crate::client::Answer;
+use crate::{possible, sunset};
 
 /// The contracts of running services, by the address they answer at or the topic they publish to.
 static HELD: LazyLock<Mutex<HashMap<String, Arc<Contract>>>> = LazyLock::new(Mutex::default);
@@ -63,11 +64,8 @@ impl Contract {
     fn keep_operations_of(&mut self, callers: &str) {
         let paths = self.document["paths"].as_object_mut().into_iter().flatten();
         for (_, item) in paths {
-            let security = |operation: &Value| operation["security"].as_array().cloned().unwrap_or_default();
             let is_theirs = |operation: &Value| {
-                security(operation).iter().any(|one| {
-                    one.get(callers).is_some() || callers == "person" && one.get("signature").is_some()
-                })
+                lets_in(operation, callers) || callers == "person" && lets_in(operation, "signature")
             };
             item.as_object_mut()
                 .into_iter()
@@ -93,6 +91,7 @@ impl Contract {
             );
             return Ok(());
         };
+        sunset::check(operation, answer)?;
         let status = answer.status.to_string();
         let response = operation["responses"].get(&status).context("its status is not documented")?;
         let (response, pointer) = self.resolved(response, format!("{pointer}/responses/{status}"))?;
@@ -141,6 +140,42 @@ impl Contract {
             }
         }
         examples
+    }
+
+    /// What may be answered to an operation that is done, with its status: each member at its edges, for consumers as
+    /// [`examples`](Self::examples) are.
+    ///
+    /// # Panics
+    /// When there is no such operation.
+    pub fn successes(&self, method: &str, path: &str) -> Vec<(u16, Value)> {
+        let (operation, _) = self.operation(method, path).expect("an operation");
+        let responses = operation["responses"].as_object().into_iter().flatten();
+        let responses =
+            responses.filter_map(|(status, response)| Some((status.parse::<u16>().ok()?, response)));
+        let done = responses.filter(|(status, _)| (200..300).contains(status));
+        done.flat_map(|(status, response)| {
+            let (response, _) = self.resolved(response, String::new()).expect("a whole document");
+            let bodies = possible::values(&self.document, &response["content"]["application/json"]["schema"]);
+            bodies.into_iter().map(move |body| (status, body))
+        })
+        .collect()
+    }
+
+    /// What may be published to a topic, each member at its edges; `None` where the topic is not documented.
+    pub fn messages(&self, topic: &str) -> Option<Vec<Value>> {
+        let mut channels = self.document["channels"].as_object().into_iter().flatten();
+        let (name, channel) = channels.find(|(_, channel)| channel["address"] == topic)?;
+        Some(possible::values(&self.document, &channel["messages"][name]["payload"]))
+    }
+
+    /// The operations that are there for these callers (`service`, say), as method and path.
+    pub fn operations_of(&self, callers: &str) -> Vec<(String, String)> {
+        let paths = self.document["paths"].as_object().into_iter().flatten();
+        let operations = paths.flat_map(|(path, item)| {
+            item.as_object().into_iter().flatten().map(move |(method, operation)| (method, path, operation))
+        });
+        let theirs = operations.filter(|(_, _, operation)| lets_in(operation, callers));
+        theirs.map(|(method, path, _)| (method.to_ascii_uppercase(), path.clone())).collect()
     }
 
     /// What a reference stands for, with where it is in the document.
@@ -205,6 +240,11 @@ impl Contract {
     }
 }
 
+/// Whether an operation is there for these callers.
+fn lets_in(operation: &Value, callers: &str) -> bool {
+    operation["security"].as_array().into_iter().flatten().any(|one| one.get(callers).is_some())
+}
+
 fn matches(template: &str, path: &str) -> bool {
     let (mut template, mut path) = (template.split('/'), path.split('/'));
     loop {
@@ -251,7 +291,7 @@ mod tests {
     use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
     use serde_json::{Value, json};
 
-    use super::Contract;
+    use super::{Contract, Published};
     use crate::client::Answer;
 
     const DOCUMENT: &str = r"
@@ -270,6 +310,34 @@ components:
     Shelf: {type: object, required: [Books], properties: {Books: {type: array, items: {$ref: '#/components/schemas/Book'}}}}
     Book: {allOf: [{type: object, properties: {Title: {type: string}}}, {type: object, properties: {Id: {type: string, format: uuid}}}]}
 ";
+
+    const EVENTS: &str = r"
+channels:
+  Moved:
+    address: shelves.moved
+    messages:
+      Moved:
+        payload: {type: object, required: [Id], properties: {Id: {type: string, format: uuid}}}
+        headers: {type: object, required: [ce_id, ce_type], properties: {ce_id: {type: string}, ce_type: {const: moved}}}
+";
+
+    #[test]
+    fn a_message_without_its_context_breaks_its_contract() {
+        let contract = Contract::read(EVENTS).unwrap();
+        let id = json!({"Id": "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"});
+        let check = |topic: &str, headers: &[(&str, &str)], payload: &Value| {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let event =
+                Published { topic: topic.to_owned(), headers: headers.collect(), payload: payload.clone() };
+            contract.check_event(&event).is_ok()
+        };
+        assert!(check("shelves.moved", &[("ce_id", "1"), ("ce_type", "moved")], &id));
+        assert!(!check("shelves.burnt", &[("ce_id", "1"), ("ce_type", "moved")], &id));
+        assert!(!check("shelves.moved", &[("ce_type", "moved")], &id));
+        assert!(!check("shelves.moved", &[("ce_id", "1"), ("ce_type", "burnt")], &id));
+        assert!(!check("shelves.moved", &[("ce_id", "1"), ("ce_type", "moved"), ("by", "me")], &id));
+        assert!(!check("shelves.moved", &[("ce_id", "1"), ("ce_type", "moved")], &json!({})));
+    }
 
     fn check(
         method: &str,

@@ -1,7 +1,6 @@
 //! A service as it is deployed: its binary in a process of its own, with a database and a collector.
 
 use std::collections::HashMap;
-use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,10 +14,7 @@ use crate::client::Client;
 use crate::collector::Collector;
 use crate::issuer::Claims;
 use crate::service::issuer;
-use crate::{database, required};
-
-/// How long a process may take until it is ready.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{PATIENCE, database, ports, required};
 
 /// A running process. It is killed when dropped.
 pub struct Deployed {
@@ -37,9 +33,13 @@ impl Deployed {
     /// When it does not become ready.
     pub async fn start(binary: &str, roles: &[&str], settings: &[(&str, &str)]) -> Self {
         let collector = Collector::start();
-        let [public, internal, admin] = std::array::from_fn(|_| free());
+        let [public, internal, admin] =
+            std::array::from_fn(|_| format!("127.0.0.1:{}", ports::free().expect("a port")));
         let mut environment = HashMap::from([
             ("DATABASE_URL", database::create().await.expect("a database")),
+            // As in [`crate::service`].
+            ("DATABASE_WAIT_MS", "20000".to_owned()),
+            ("DATABASE_STATEMENT_TIMEOUT_MS", "30000".to_owned()),
             ("KAFKA_BROKERS", required("KAFKA_BROKERS").expect("a broker")),
             ("KAFKA_FETCH_WAIT_MS", "20".to_owned()),
             ("KAFKA_GROUP_SUFFIX", format!(".{}", Uuid::from_u128(rand::random()).simple())),
@@ -140,12 +140,4 @@ impl Deployed {
     pub fn guest(&self) -> Client {
         Client::new(self.public.clone(), None)
     }
-}
-
-/// An address that nobody listens on; below those that the system hands out, or somebody else who starts
-/// meanwhile could get it.
-fn free() -> String {
-    let mut ports = std::iter::repeat_with(|| 20_000 + rand::random::<u16>() % 10_000);
-    let listener = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
-    listener.expect("a port").local_addr().expect("an address").to_string()
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use service::Service;
 
 use crate::breaking;
+use crate::service::Running;
 
 /// The values of a chart, as far as they name variables.
 #[derive(Deserialize)]
@@ -22,6 +23,28 @@ struct Variables {
     common: BTreeSet<String>,
     #[serde(default)]
     own: BTreeSet<String>,
+}
+
+/// Of an area's chart, the metrics of its own that it alerts on.
+#[derive(Deserialize)]
+struct Watched {
+    app: WatchedApp,
+}
+
+#[derive(Deserialize)]
+struct WatchedApp {
+    #[serde(rename = "prometheusRule", default)]
+    rule: Rule,
+}
+
+#[derive(Default, Deserialize)]
+struct Rule {
+    own: Vec<OwnAlert>,
+}
+
+#[derive(Deserialize)]
+struct OwnAlert {
+    metric: String,
 }
 
 /// An area's values lie below the name that its chart gives to `helm/lib`.
@@ -62,6 +85,40 @@ pub fn check<S: Service>() {
     // Where it listens is the templates' own business.
     let reads: BTreeSet<_> = reads.filter(|name| !name.ends_with("_LISTEN")).collect();
     assert_eq!(charted(name), reads, "helm/{name}/values.yaml: variables.own");
+}
+
+/// Holds alerts and dashboards to a running service that consumes and has jobs: each metric that they name is one that it tells.
+///
+/// # Panics
+/// When it does not tell one.
+pub async fn check_watched(service: &Running) {
+    // A route is told of once it has been asked for.
+    service.guest().get("/").await;
+    let told = service.operator().get("/metrics").await.text;
+    let told: BTreeSet<_> = told
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split(['{', ' ']).next())
+        .collect();
+    let own: Watched = yaml(&format!("helm/{}/values.yaml", service.name));
+    let own = own.app.rule.own.into_iter().map(|alert| alert.metric);
+    let templates = ["alerts", "dashboard"].map(|name| read(&format!("helm/lib/templates/_{name}.tpl")));
+    let named: BTreeSet<_> =
+        templates.iter().flat_map(|text| metrics(text)).map(str::to_owned).chain(own).collect();
+    assert!(named.len() > 20, "{named:?}");
+    // It is Prometheus that says which of its targets are up.
+    let unknown: Vec<_> = named.iter().filter(|name| *name != "up" && !told.contains(&***name)).collect();
+    assert!(unknown.is_empty(), "{}: nobody tells {unknown:?} of {told:?}", service.name);
+}
+
+/// The names before `{OF` in templates of `PromQL`, but for one that is a value of the area.
+fn metrics(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("{OF").filter_map(|(end, _)| {
+        let before =
+            text[..end].trim_end_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
+        let name = &text[before.len()..end];
+        (!name.is_empty() && !before.ends_with('%')).then_some(name)
+    })
 }
 
 /// The variables that the chart of an area takes.

@@ -15,7 +15,7 @@ use crate::service::issuer;
 #[must_use]
 pub fn tokens(claims: &Claims) -> Vec<(&'static str, String)> {
     let good = good_claims(claims);
-    let now = good["nbf"].as_i64().expect("a time");
+    let now = good["iat"].as_i64().expect("a time");
     let with = |name: &str, value: Value| {
         let mut claims = good.clone();
         claims[name] = value;

@@ -50,6 +50,8 @@ pub struct Verdict {
     pub delivered: usize,
     /// Deliveries beyond the first of an event. They are allowed.
     pub repeated: usize,
+    /// How many of the skipped each consumer lacks.
+    pub behind: BTreeMap<String, usize>,
     pub faults: Vec<(Fault, Stream, i64)>,
 }
 
@@ -81,7 +83,8 @@ impl History {
             verdict.add(Fault::Overtaken, stream, overtaken);
             verdict.add(Fault::Stale, stream, stale);
         }
-        for streams in self.received.values() {
+        for (consumer, streams) in &self.received {
+            let skipped_before = verdict.count(Fault::Skipped);
             let topics: BTreeSet<&str> = streams.keys().map(|(topic, _)| topic.as_str()).collect();
             for (stream, committed) in &self.committed {
                 let received = streams.get(stream).unwrap_or(&none.1);
@@ -91,6 +94,10 @@ impl History {
                 }
                 let backward = received.windows(2).filter(|pair| pair[1] <= pair[0]).map(|pair| pair[1]);
                 verdict.add(Fault::Misapplied, stream, backward);
+            }
+            let skipped = verdict.count(Fault::Skipped) - skipped_before;
+            if skipped > 0 {
+                verdict.behind.insert(consumer.clone(), skipped);
             }
         }
         verdict
@@ -318,6 +325,8 @@ mod tests {
     #[test]
     fn an_event_without_a_receipt_was_skipped() {
         assert_eq!(faults(&[1, 2, 3], &[1, 2, 3], &[1, 3]), [(Fault::Skipped, 2)]);
+        let behind = judge(&[1, 2, 3], &[1, 2, 3], &[1]).behind;
+        assert_eq!(behind.into_iter().collect::<Vec<_>>(), [("consumer".to_owned(), 2)]);
     }
 
     #[test]

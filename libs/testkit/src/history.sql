@@ -13,14 +13,15 @@ create table {schema}.history_received (
     sequence bigint not null
 );
 
+-- The service's own role need not see what is written down here.
 -- An event that is released after it was parked is inserted once more. A dead letter's copy has the sequence of
 -- its original.
-create function {schema}.history_append() returns trigger language plpgsql as $$ begin
+create function {schema}.history_append() returns trigger language plpgsql security definer as $$ begin
     insert into {schema}.history_appended values (coalesce((new.headers ->> 'ce_sequence')::bigint, new.id), new.topic, new.key) on conflict do nothing;
     return null;
 end $$;
 
-create function {schema}.history_receive() returns trigger language plpgsql as $$ begin
+create function {schema}.history_receive() returns trigger language plpgsql security definer as $$ begin
     insert into {schema}.history_received (consumer, topic, key, sequence)
     values (new.consumer, new.topic, new.key, new.sequence);
     return null;

@@ -1,5 +1,5 @@
 //! A small OIDC issuer: discovery, JWKS and a token endpoint for machine callers. Tests sign tokens
-//! with it directly; the local stack serves it on a port of its own.
+//! with it directly; the local stack serves it on a port of its own. Where there is a Keycloak, tests have its tokens instead.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use time::Duration;
 use uuid::Uuid;
+
+use crate::keycloak::Realm;
 
 /// What a person's token is for.
 pub const PLATFORM: &str = "platform";
@@ -102,6 +104,7 @@ struct Inner {
     key_id: String,
     jwks: JwkSet,
     machine_lifetime: Option<Duration>,
+    realm: Option<Arc<Realm>>,
 }
 
 impl Issuer {
@@ -134,7 +137,22 @@ impl Issuer {
         jwk.common.public_key_use = Some(PublicKeyUse::Signature);
         let url = url.into();
         let jwks = JwkSet { keys: vec![jwk] };
-        Ok(Self(Arc::new(Inner { url, key, key_id, jwks, machine_lifetime: None })))
+        Ok(Self(Arc::new(Inner { url, key, key_id, jwks, machine_lifetime: None, realm: None })))
+    }
+
+    /// One whose tokens are Keycloak's. Its own key signs what is forged.
+    ///
+    /// # Errors
+    /// When there is no key.
+    pub fn of(realm: Realm) -> anyhow::Result<Self> {
+        let mut issuer = Self::new(realm.issuer())?;
+        Arc::make_mut(&mut issuer.0).realm = Some(Arc::new(realm));
+        Ok(issuer)
+    }
+
+    /// The realm that its tokens are from, where they are Keycloak's.
+    pub fn realm(&self) -> Option<&Realm> {
+        self.0.realm.as_deref()
     }
 
     /// Machines get tokens that live so long.
@@ -198,6 +216,9 @@ impl Issuer {
 
     /// A token that is valid from now on.
     pub fn token(&self, claims: &Claims) -> anyhow::Result<String> {
+        if let Some(realm) = self.realm() {
+            return realm.token(claims);
+        }
         let now = runtime::clock::now();
         let mut all = serde_json::to_value(claims)?;
         all["iss"] = json!(self.0.url);

@@ -4,6 +4,7 @@
 mod artifacts;
 mod node;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,15 +31,12 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts a cluster on the data in `folder`, which is made where it is missing, and answers when it
-    /// is healthy. A folder belongs to clusters of one size.
+    /// is healthy. Its nodes listen at an address of this machine. A folder belongs to clusters of one size.
     ///
     /// # Errors
     /// When [`fetch`] has not brought Kafka yet, or a node does not start; its log says why.
-    pub async fn start(folder: &Path, size: u16) -> anyhow::Result<Self> {
-        let mut addresses = Vec::new();
-        for id in 1..=size {
-            addresses.push(Address::choose(id, &addresses)?);
-        }
+    pub async fn start(folder: &Path, host: IpAddr, size: u16) -> anyhow::Result<Self> {
+        let addresses = (1..=size).map(|id| Address::choose(id, host)).collect::<anyhow::Result<Vec<_>>>()?;
         let started = addresses.iter().map(|address| Node::create(folder, *address, &addresses));
         let nodes = join_all(started).await.into_iter().collect::<anyhow::Result<_>>()?;
         let mut cluster = Self { nodes, temporary: None };
@@ -60,7 +58,7 @@ impl Cluster {
 
     async fn start_empty(size: u16) -> anyhow::Result<Self> {
         let folder = own::temporary(&home()?.join("temporary"));
-        let mut cluster = Self::start(&folder, size).await?;
+        let mut cluster = Self::start(&folder, Ipv4Addr::LOCALHOST.into(), size).await?;
         cluster.temporary = Some(folder);
         Ok(cluster)
     }

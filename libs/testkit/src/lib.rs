@@ -18,11 +18,16 @@ pub mod forged;
 pub mod history;
 pub mod issuer;
 pub mod kafka;
+pub mod keycloak;
 pub mod livekit;
 mod own;
 pub mod page;
+pub mod ports;
+mod possible;
 pub mod postgres;
 pub mod service;
+pub mod statements;
+mod sunset;
 
 use std::time::Duration;
 
@@ -42,10 +47,13 @@ pub fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
 }
 
+/// How long a test waits for what has to come. What is right comes far sooner; a busy machine is late for all that it does.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
 /// Asks again until there is an answer.
 ///
 /// # Panics
-/// When there is none after half a minute.
+/// When there is none in time.
 pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let answered = async {
         loop {
@@ -55,7 +63,7 @@ pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) 
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let in_time = tokio::time::timeout(Duration::from_secs(30), answered).await;
+    let in_time = tokio::time::timeout(PATIENCE, answered).await;
     in_time.unwrap_or_else(|_| panic!("waited in vain: {what}"))
 }
 

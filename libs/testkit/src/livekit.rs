@@ -11,7 +11,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-pub use self::programs::{fetch, server};
+pub use self::programs::{fetch, fetch_for_browsers, for_browsers, server};
 pub use self::real::{Participant, RealLiveKit};
 use crate::faults::{Call, Fault, Faults};
 

@@ -1,7 +1,6 @@
-//! Servers of a test's own: a process that goes with the test, a port, a folder.
+//! Servers of a test's own: a process that goes with the test, a folder.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,18 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use tokio::process::{Child, Command};
 
-/// Below what Linux and macOS give to connections, so that a killed server finds its ports free.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
-
 /// How long a server may take to end before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A port that is free at this moment and none of those that are `taken`.
-pub(crate) fn free_port(taken: &[u16]) -> anyhow::Result<u16> {
-    let mut ports = (0..100).map(|_| rand::random_range(PORTS));
-    let free = ports.find(|port| !taken.contains(port) && TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.context("no free port")
-}
 
 /// A name in `parent` for a folder of this process. When it asks for the first, those of test processes that
 /// have ended are removed.

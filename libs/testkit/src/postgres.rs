@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::database;
 use crate::own::{self, Server};
+use crate::ports;
 
 /// How long it may take until it lets somebody in, recovery included.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -64,7 +65,7 @@ impl Postgres {
             programs,
             owner: (metadata.uid(), metadata.gid()),
             folder: own::temporary(&parent),
-            port: own::free_port(&[])?,
+            port: ports::free()?,
             account: Account::of(&url)?,
             server: None,
         };

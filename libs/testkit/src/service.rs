@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use crate::bus::{Bus, begin_now};
 use crate::client::Client;
-use crate::issuer::{Claims, Issuer, Served};
+use crate::issuer::{Claims, Issuer};
+use crate::keycloak::{self, Realm};
 use crate::{contract, database, required};
 
 /// A running service. It stops when dropped.
@@ -23,13 +24,17 @@ pub struct Running {
     topics: Vec<String>,
 }
 
-/// The issuer that all services under test believe.
+/// The issuer that all services under test believe: the Keycloak that `KEYCLOAK_URL` names, or one of the tests' own.
 ///
 /// # Panics
 /// When it cannot be started.
 pub fn issuer() -> &'static Issuer {
-    static ISSUER: OnceLock<Served> = OnceLock::new();
-    ISSUER.get_or_init(|| Issuer::start().expect("an issuer"))
+    static ISSUER: OnceLock<Issuer> = OnceLock::new();
+    ISSUER.get_or_init(|| match required(keycloak::URL) {
+        Ok(url) => Issuer::of(Realm::of(&url)).expect("an issuer"),
+        // It is served until the process ends.
+        Err(_) => Issuer::clone(Box::leak(Box::new(Issuer::start().expect("an issuer")))),
+    })
 }
 
 impl Running {
@@ -169,6 +174,9 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     let loopback = "127.0.0.1:0".to_owned();
     for (name, value) in [
         ("DATABASE_URL", database_url.clone()),
+        // A machine that all tests share may stand still for seconds.
+        ("DATABASE_WAIT_MS", "20000".to_owned()),
+        ("DATABASE_STATEMENT_TIMEOUT_MS", "30000".to_owned()),
         ("KAFKA_BROKERS", required("KAFKA_BROKERS")?),
         ("KAFKA_FETCH_WAIT_MS", "20".to_owned()),
         // The embedded broker lets a group wait for nearly so long when a member has left.

@@ -41,7 +41,8 @@ fn tests() -> BTreeSet<String> {
                 let text = fs::read_to_string(&file).unwrap();
                 let mut is_test = false;
                 for line in text.lines().map(str::trim) {
-                    if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                    if ["#[test]", "#[tokio::test", "#[actix_web::test"].iter().any(|of| line.starts_with(of))
+                    {
                         is_test = true;
                     } else if let Some((_, rest)) = line.split_once("fn ") {
                         if is_test {

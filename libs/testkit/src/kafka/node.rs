@@ -1,6 +1,7 @@
 //! One node of a cluster: its folder, its settings, its process.
 
 use std::fs::OpenOptions;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use anyhow::{Context, ensure};
 use tokio::process::Command;
 
 use super::{classes, home};
-use crate::own::{self, Server};
+use crate::own::Server;
+use crate::ports;
 
 /// Names every cluster there will ever be here: 16 bytes in base64.
 const CLUSTER: &str = "bG9jYWwtZGV2LXN0YWNrMA";
@@ -20,25 +22,28 @@ const STOP: Duration = Duration::from_secs(15);
 #[derive(Clone, Copy)]
 pub(super) struct Address {
     pub(super) id: u16,
+    host: IpAddr,
     port: u16,
     controller: u16,
 }
 
 impl Address {
-    /// Two ports that are free at this moment and none of those of `others`.
-    pub(super) fn choose(id: u16, others: &[Self]) -> anyhow::Result<Self> {
-        let mut taken: Vec<_> = others.iter().flat_map(|other| [other.port, other.controller]).collect();
-        let port = own::free_port(&taken)?;
-        taken.push(port);
-        Ok(Self { id, port, controller: own::free_port(&taken)? })
+    /// Two ports that are free at this moment.
+    pub(super) fn choose(id: u16, host: IpAddr) -> anyhow::Result<Self> {
+        Ok(Self { id, host, port: ports::free()?, controller: ports::free()? })
     }
 
     pub(super) fn broker(self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        SocketAddr::new(self.host, self.port).to_string()
     }
 
     fn voter(self) -> String {
-        format!("{}@127.0.0.1:{}", self.id, self.controller)
+        format!("{}@{}", self.id, self.quorum())
+    }
+
+    /// Where the other nodes find it.
+    fn quorum(self) -> SocketAddr {
+        SocketAddr::new(self.host, self.controller)
     }
 }
 
@@ -146,7 +151,7 @@ fn settings(folder: &Path, address: Address, all: &[Address]) -> String {
         "process.roles=broker,controller\n\
          node.id={id}\n\
          controller.quorum.voters={voters}\n\
-         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
+         listeners=PLAINTEXT://{broker},CONTROLLER://{quorum}\n\
          controller.listener.names=CONTROLLER\n\
          log.dirs={data}\n\
          broker.session.timeout.ms=6000\n\
@@ -167,8 +172,8 @@ fn settings(folder: &Path, address: Address, all: &[Address]) -> String {
          group.min.session.timeout.ms=1000\n",
         id = address.id,
         voters = voters.join(","),
-        port = address.port,
-        controller = address.controller,
+        broker = address.broker(),
+        quorum = address.quorum(),
         data = folder.join("data").display(),
     )
 }

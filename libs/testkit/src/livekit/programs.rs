@@ -1,4 +1,5 @@
-//! LiveKit's server and a client of it, built from their Go modules once and kept under `.dev/livekit`.
+//! LiveKit's server and a client of it, built from their Go modules once, and its client for browsers, from npm. All are kept
+//! under `.dev/livekit`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,32 @@ pub async fn fetch() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Brings LiveKit's client for browsers as npm's lock file has it.
+///
+/// # Errors
+/// When there is no npm, or it cannot get it.
+pub async fn fetch_for_browsers() -> anyhow::Result<()> {
+    let home = home().join("browser");
+    std::fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+    for file in ["package.json", "package-lock.json"] {
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("livekit/browser").join(file);
+        std::fs::copy(module, home.join(file))?;
+    }
+    let mut npm = Command::new("npm");
+    npm.current_dir(&home).args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+    let output = npm.output().await.context("`npm` is missing: it brings LiveKit's client for browsers")?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!("npm could not bring it: {}", text.trim().lines().last().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// LiveKit's client for browsers, a script for which it needs nothing else, where it was brought.
+pub fn for_browsers() -> PathBuf {
+    home().join("browser/node_modules/livekit-client/dist/livekit-client.umd.js")
 }
 
 /// The server: the one on the PATH, or the one that was built.

@@ -1,7 +1,7 @@
 //! A real server of a test's own, and people who are connected to it.
 
+use std::net::UdpSocket;
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -10,10 +10,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::{KEY, SECRET, programs};
-use crate::own::{Server, free_port};
-
-/// How long somebody may take to say what they should.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::own::Server;
+use crate::{PATIENCE, ports};
 
 /// A server. It ends when dropped.
 pub struct RealLiveKit {
@@ -30,10 +28,9 @@ impl RealLiveKit {
     /// # Errors
     /// When there are no free ports.
     pub fn new() -> anyhow::Result<Self> {
-        let port = free_port(&[])?;
-        let tcp = free_port(&[port])?;
-        let udp = free_port(&[port, tcp])?;
-        Ok(Self { port, tcp, udp, server: None })
+        // Any of those that `ports` gives is claimed by a socket for datagrams.
+        let udp = UdpSocket::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        Ok(Self { port: ports::free()?, tcp: ports::free()?, udp, server: None })
     }
 
     /// Where it answers.

@@ -1,0 +1,194 @@
+//! What a schema lets through, at its edges: whoever relies on a document must be able to take all of it.
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::breaking::{choices, kinds, list, members, whole};
+
+/// Of a text that has no bound.
+const LONG: u64 = 5_000;
+
+/// Values that fit a schema of `document`: an ordinary one, then one for each edge of each of its members. Ids in it
+/// are anybody's, and others each time.
+///
+/// # Panics
+/// When a pattern is not known here.
+pub(crate) fn values(document: &Value, schema: &Value) -> Vec<Value> {
+    let schema = whole(document, schema);
+    if let Some(constant) = schema.get("const") {
+        return vec![constant.clone()];
+    }
+    let listed: Vec<_> = list(&schema["enum"]).cloned().collect();
+    let mut values = match choices(&schema).map(|choice| values(document, choice)).collect::<Vec<_>>() {
+        _ if !listed.is_empty() => listed,
+        chosen if !chosen.is_empty() => chosen.concat(),
+        _ => kinds(&schema).into_iter().flat_map(|kind| of_kind(document, &schema, kind)).collect(),
+    };
+    if kinds(&schema).contains("null") && !values.contains(&Value::Null) {
+        values.push(Value::Null);
+    }
+    values.retain(|value| schema["not"]["const"].is_null() || schema["not"]["const"] != *value);
+    values
+}
+
+fn of_kind(document: &Value, schema: &Value, kind: &str) -> Vec<Value> {
+    match kind {
+        "boolean" => vec![json!(true), json!(false)],
+        "integer" => integers(schema),
+        "number" => numbers(schema),
+        "string" => texts(schema),
+        "array" => arrays(document, schema),
+        "object" => objects(document, schema),
+        _ => Vec::new(),
+    }
+}
+
+/// The first of the [`values`], without the others, of which there are many where members have members.
+fn ordinary(document: &Value, schema: &Value) -> Value {
+    let schema = whole(document, schema);
+    if let Some(choice) = choices(&schema).next() {
+        return ordinary(document, choice);
+    }
+    let kinds = kinds(&schema);
+    match kinds.into_iter().find(|kind| *kind != "null") {
+        Some("object") => Value::Object(all(document, &schema)),
+        Some("array") => json!(vec![ordinary(document, &schema["items"]); at_least(&schema).max(1)]),
+        _ => values(document, &schema).into_iter().next().unwrap_or_default(),
+    }
+}
+
+/// Every member, each with an ordinary value.
+fn all(document: &Value, schema: &Value) -> Map<String, Value> {
+    let members = members(&schema["properties"]);
+    members.map(|(name, schema)| (name.clone(), ordinary(document, schema))).collect()
+}
+
+fn at_least(array: &Value) -> usize {
+    array["minItems"].as_u64().map_or(0, |length| usize::try_from(length).expect("of an array"))
+}
+
+fn integers(schema: &Value) -> Vec<Value> {
+    let (lowest, highest) =
+        if schema["format"] == "int32" { (i32::MIN.into(), i32::MAX.into()) } else { (i64::MIN, i64::MAX) };
+    let lowest = schema["minimum"].as_i64().unwrap_or(lowest);
+    let highest = schema["maximum"].as_i64().unwrap_or(highest);
+    vec![json!(1.clamp(lowest, highest)), json!(lowest), json!(highest)]
+}
+
+fn numbers(schema: &Value) -> Vec<Value> {
+    let lowest = schema["minimum"].as_f64().unwrap_or(-1e15);
+    let highest = schema["maximum"].as_f64().unwrap_or(1e15);
+    vec![json!(1.5_f64.clamp(lowest, highest)), json!(lowest), json!(highest), json!(highest.trunc())]
+}
+
+fn texts(schema: &Value) -> Vec<Value> {
+    match schema["format"].as_str() {
+        Some("uuid") => return vec![json!(crate::guid()), json!(Uuid::nil()), json!(Uuid::max())],
+        Some("date-time") => {
+            return vec![
+                json!("2026-05-04T09:30:00.123456Z"),
+                json!("2026-05-04T09:30:00Z"),
+                json!("0001-01-01T00:00:00Z"),
+                json!("9999-12-31T23:59:59.999999Z"),
+            ];
+        }
+        _ => {}
+    }
+    match schema["pattern"].as_str() {
+        None => {}
+        Some("^[A-Z]{3}$") => return vec![json!("RUB"), json!("AAA"), json!("ZZZ")],
+        Some("^[0-9A-Za-z]{12}$") => return vec![json!("7Gq2ZkX0aBcd"), json!("000000000000")],
+        Some(pattern) => panic!("{pattern} needs values here"),
+    }
+    let of = |text: &str, length: u64| json!(text.repeat(usize::try_from(length).expect("of a text")));
+    let shortest = schema["minLength"].as_u64().unwrap_or(0);
+    let longest = schema["maxLength"].as_u64().unwrap_or(LONG);
+    vec![
+        of("Ж", 7.clamp(shortest, longest)),
+        of(" ", shortest),
+        // Of four bytes each, and of six when it is escaped.
+        of("\u{1f3e0}", longest),
+        of("\u{1}", longest),
+    ]
+}
+
+fn arrays(document: &Value, schema: &Value) -> Vec<Value> {
+    let items = values(document, &schema["items"]);
+    let ordinary = items.first().cloned().unwrap_or_default();
+    let of = |value: &Value, length: usize| json!(vec![value; length]);
+    let shortest = at_least(schema);
+    let longest =
+        schema["maxItems"].as_u64().map_or(200, |length| usize::try_from(length).expect("of an array"));
+    let edges = items.iter().map(|item| of(item, shortest.max(1)));
+    edges.chain([of(&ordinary, shortest), of(&ordinary, longest)]).collect()
+}
+
+fn objects(document: &Value, schema: &Value) -> Vec<Value> {
+    let all = || all(document, schema);
+    let mut objects = vec![all()];
+    let (mut edge, mut at_last) = (all(), all());
+    edge.retain(|name, _| list(&schema["required"]).any(|required| required == name));
+    objects.push(edge);
+    for (name, member) in members(&schema["properties"]) {
+        for value in values(document, member).into_iter().skip(1) {
+            at_last.insert(name.clone(), value.clone());
+            edge = all();
+            edge.insert(name.clone(), value);
+            objects.push(edge);
+        }
+    }
+    objects.push(at_last);
+    // Contracts grow: a member that nobody knows yet, before and behind the others.
+    edge = Map::from_iter([("AAddedLater".to_owned(), json!({"Id": [null, 1.5, {"Version": "x"}]}))]);
+    edge.extend(all());
+    edge.insert("ZAddedLater".to_owned(), json!("\u{1f3e0}"));
+    objects.push(edge);
+    objects.into_iter().map(Value::Object).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::values;
+
+    fn possible(schema: &Value) -> Vec<Value> {
+        values(&json!({"Level": {"type": "integer", "minimum": -2, "maximum": 9}}), schema)
+    }
+
+    #[test]
+    fn each_edge_of_each_member_is_there() {
+        let shelf = json!({
+            "type": "object",
+            "required": ["Level"],
+            "properties": {
+                "Level": {"$ref": "#/Level"},
+                "Label": {"oneOf": [{"type": "string", "maxLength": 2}, {"type": "null"}]},
+                "Kind": {"enum": ["Open", "Closed"], "type": "string"},
+            },
+        });
+        let shelves = possible(&shelf);
+        assert!(shelves.contains(&json!({"Level": 1})), "what is not required is left out");
+        for (member, edge) in [
+            ("Level", json!(-2)),
+            ("Level", json!(9)),
+            ("Label", json!("")),
+            ("Label", json!("\u{1f3e0}\u{1f3e0}")),
+            ("Label", Value::Null),
+            ("Kind", json!("Closed")),
+        ] {
+            assert!(shelves.iter().any(|shelf| shelf[member] == edge), "{member}: {edge}");
+        }
+        assert!(
+            shelves.iter().any(|shelf| !shelf["AAddedLater"].is_null() && !shelf["ZAddedLater"].is_null())
+        );
+    }
+
+    #[test]
+    fn what_several_shapes_make_up_has_the_members_of_all() {
+        let part = |member: &str| json!({"type": "object", "required": [member], "properties": {member: {"type": "boolean"}}});
+        let whole = possible(&json!({"allOf": [part("IsHigh"), part("IsWide")]}));
+        assert_eq!(whole[0], json!({"IsHigh": true, "IsWide": true}));
+        assert!(whole.contains(&json!({"IsHigh": true, "IsWide": false})));
+    }
+}
