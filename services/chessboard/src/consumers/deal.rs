@@ -4,8 +4,8 @@ use ::db::Tx;
 use messaging::{Failure, Handler, Message, Thing};
 use runtime::clock;
 use serde::Deserialize;
-use time::OffsetDateTime;
 use values::Whole;
+use web::Moment;
 
 use crate::domain::{Claim, ClaimKind, DealId, PropertyObjectId};
 use crate::ops;
@@ -29,15 +29,13 @@ struct DealEvent {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct BookingCreated {
-    #[serde(with = "time::serde::rfc3339")]
-    created_at: OffsetDateTime,
+    created_at: Moment,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DealCompleted {
-    #[serde(with = "time::serde::rfc3339")]
-    completed_at: OffsetDateTime,
+    completed_at: Moment,
 }
 
 impl Handler for Deals {
@@ -47,8 +45,8 @@ impl Handler for Deals {
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let DealEvent { deal_id, property_object_id, row_version } = message.decode()?;
         let (claim, claimed_at) = match &*message.topic {
-            BOOKED => (ClaimKind::Claims, Some(message.decode::<BookingCreated>()?.created_at)),
-            COMPLETED => (ClaimKind::Sells, Some(message.decode::<DealCompleted>()?.completed_at)),
+            BOOKED => (ClaimKind::Claims, Some(message.decode::<BookingCreated>()?.created_at.0)),
+            COMPLETED => (ClaimKind::Sells, Some(message.decode::<DealCompleted>()?.completed_at.0)),
             _ => (ClaimKind::GaveUp, None),
         };
         let row_version = row_version.get();

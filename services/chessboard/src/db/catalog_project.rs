@@ -1,6 +1,6 @@
-//! Projects as guests find them: lists, facets, cards.
+//! Projects as guests find them: lists and cards.
 
-use ::db::{Json, Lookup};
+use ::db::Lookup;
 use ::web::{COUNTED, Page, Paging, SortKey};
 use auth::CompanyId;
 use diesel::QueryResult;
@@ -8,11 +8,10 @@ use diesel::QueryableByName;
 use diesel::pg::Pg;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::{
-    Array, BigInt, Date as SqlDate, Double, Json as SqlJson, Nullable, SmallInt, Text, Timestamptz,
-    Uuid as SqlUuid,
+    Array, BigInt, Date as SqlDate, Double, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
 };
 use diesel_async::RunQueryDsl;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use strum::{EnumString, VariantNames};
 use time::{Date, OffsetDateTime};
 use utoipa::ToSchema;
@@ -103,63 +102,23 @@ pub struct Offer {
     pub price_from: Money,
 }
 
-/// What a search could be narrowed down to. Each list leaves out the filter of its own kind.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "PascalCase")]
-pub struct Facets {
-    /// Of projects found; 10,000 stands for "or more".
-    #[schema(maximum = 10000)]
-    pub total_count: i64,
-    /// The lowest and the highest price of an available flat or apartment of these.
-    pub price_min: Option<Money>,
-    pub price_max: Option<Money>,
-    /// Those with most projects.
-    #[schema(max_items = 100)]
-    pub cities: Vec<CityFacet>,
-    pub classes: Vec<ClassFacet>,
-    pub rooms: Vec<RoomsFacet>,
-}
-
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "PascalCase")]
-pub struct CityFacet {
-    /// As most of its projects write it.
-    pub city: String,
-    pub projects_count: i64,
-}
-
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "PascalCase")]
-pub struct ClassFacet {
-    pub class: ProjectClass,
-    pub projects_count: i64,
-}
-
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "PascalCase")]
-pub struct RoomsFacet {
-    /// 0 for studios.
-    pub rooms: i16,
-    pub projects_count: i64,
-}
-
 /// What is shown: live and published, of a live and published developer.
-const SHOWN: &str = "project.deleted_at is null and project.status = 'Published' \
+pub(super) const SHOWN: &str = "project.deleted_at is null and project.status = 'Published' \
     and developer.deleted_at is null and developer.status = 'Published'";
 
 /// The filters of which no facet is made. What is not asked for is null, and folded away by the planner.
-const NARROWED: &str = "($1::uuid is null or project.tenant_id = $1) \
+pub(super) const NARROWED: &str = "($1::uuid is null or project.tenant_id = $1) \
     and ($2::float8 is null or project.latitude between $2 and $3 and project.longitude between $4 and $5) \
     and ($6::text is null or project.lower_name like $6 and trigrams(project.lower_name) @> trigrams($7))";
 
 /// The filters by city and by class.
-const IN_CITY: &str = "($8::text is null or project.lower_city = $8)";
-const OF_CLASS: &str = "($9::text[] is null or project.class = any ($9))";
+pub(super) const IN_CITY: &str = "($8::text is null or project.lower_city = $8)";
+pub(super) const OF_CLASS: &str = "($9::text[] is null or project.class = any ($9))";
 
 /// Whether a project has a home with so many rooms that fits. All numbers of rooms are named, where none are asked
 /// for: so each is looked up in the index by its prices, where else all prices of a project were gone through. A value and not
 /// an `exists`, which the planner would make a join with all homes of.
-const FITTING: &str = "(select true from property_object as home join building on building.id = home.building_id \
+pub(super) const FITTING: &str = "(select true from property_object as home join building on building.id = home.building_id \
     where home.project_id = project.id and home.removed_at is null and home.status = 'Available' \
     and home.kind in ('Flat', 'Apartment') and home.price >= coalesce($11, 0) \
     and home.price < coalesce($12, 9223372036854775807) \
@@ -177,16 +136,16 @@ const ROOMS: &str = "coalesce($10::smallint[], '{-1,0,1,2,3,4,5,6,7,8,9,10,11,12
 
 impl ProjectFilter {
     /// Whether homes are looked at.
-    fn is_of_homes(&self) -> bool {
+    pub(super) fn is_of_homes(&self) -> bool {
         self.rooms.is_some() || self.is_of_prices()
     }
 
-    fn is_of_prices(&self) -> bool {
+    pub(super) fn is_of_prices(&self) -> bool {
         self.price_from.is_some() || self.price_to.is_some()
     }
 
     /// A statement with the filters as its first parameters.
-    fn bind(&self, sql: String) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
+    pub(super) fn bind(&self, sql: String) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
         let within = |side: fn(&BoundingBox) -> f64| self.within.as_ref().map(side);
         diesel::sql_query(sql)
             .into_boxed()
@@ -369,90 +328,4 @@ pub async fn look_up(
         let description = row.description.take();
         (row.shown(currency), description)
     }))
-}
-
-#[derive(QueryableByName)]
-struct FacetsRow {
-    #[diesel(sql_type = BigInt)]
-    total_count: i64,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    price_min: Option<i64>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    price_max: Option<i64>,
-    #[diesel(sql_type = SqlJson)]
-    cities: Json<Vec<CityFacet>>,
-    #[diesel(sql_type = SqlJson)]
-    classes: Json<Vec<ClassFacet>>,
-    #[diesel(sql_type = SqlJson)]
-    rooms: Json<Vec<RoomsFacet>>,
-}
-
-/// What a search could be narrowed down to, in one statement: each building is looked at once, and homes only where
-/// prices are asked for.
-pub async fn facets(
-    mut conn: Lookup<'_>,
-    filter: &ProjectFilter,
-    currency: Currency,
-) -> Result<Facets, ::db::Error> {
-    let fitting = if filter.is_of_prices() {
-        format!("{FITTING} and home.rooms_asked = project.rooms limit 1)")
-    } else {
-        "true".to_owned()
-    };
-    let is_found = match (filter.is_of_homes(), filter.ready_before) {
-        (true, _) => format!("project.id in (select id from fitting where rooms = any ({ROOMS}))"),
-        (false, Some(_)) => "coalesce(project.is_ready, false)".to_owned(),
-        (false, None) => "true".to_owned(),
-    };
-    let sql = format!(
-        "with candidate as materialized ( \
-            select project.id, project.city, project.lower_city, project.class, \
-                {IN_CITY} as in_city, {OF_CLASS} as of_class, figures.* \
-            from project join developer on developer.id = project.tenant_id \
-                left join ( \
-                    select building.project_id, min(price_from) as price_from, max(price_to) as price_to, \
-                        bool_or(building.ready_on < $13) as is_ready, \
-                        bit_or(offer_bits) filter (where $13::date is null or building.ready_on < $13) as offer_bits \
-                    from building left join building_figures as figures on figures.building_id = building.id \
-                    where building.deleted_at is null group by building.project_id \
-                ) as figures on figures.project_id = project.id \
-            where {SHOWN} and {NARROWED} \
-        ), offered as materialized ( \
-            select project.id, rooms.rooms from candidate as project, generate_series(-1, 20) as rooms (rooms) \
-            where project.offer_bits & (1 << (rooms.rooms + 22) % 22) <> 0 \
-        ), fitting as materialized ( \
-            select project.id, project.rooms from offered as project where {fitting} \
-        ), found as materialized ( \
-            select project.*, {is_found} as is_found from candidate as project \
-        ) \
-        select least((select count(*) from found where in_city and of_class and is_found), {COUNTED}) as total_count, \
-            (select min(price_from) from found where in_city and of_class and is_found) as price_min, \
-            (select max(price_to) from found where in_city and of_class and is_found) as price_max, \
-            (select coalesce(json_agg(json_build_object('City', city, 'ProjectsCount', count) \
-                    order by count desc, lower_city), '[]') \
-                from ( \
-                    select mode() within group (order by city collate \"C\") as city, lower_city, count(*) as count \
-                    from found where of_class and is_found group by lower_city order by count desc, lower_city limit 100 \
-                ) as city) as cities, \
-            (select coalesce(json_agg(json_build_object('Class', class, 'ProjectsCount', count) \
-                    order by array_position('{{Economy,Comfort,Business,Elite}}'::text[], class)), '[]') \
-                from (select class, count(*) as count from found where in_city and is_found group by class) as class \
-            ) as classes, \
-            (select coalesce(json_agg(json_build_object('Rooms', rooms, 'ProjectsCount', count) order by rooms), '[]') \
-                from ( \
-                    select rooms, count(*) as count from fitting join found using (id) \
-                    where in_city and of_class and rooms >= 0 group by rooms \
-                ) as rooms) as rooms"
-    );
-    let FacetsRow { total_count, price_min, price_max, cities, classes, rooms } =
-        filter.bind(sql).get_result(&mut conn).await?;
-    let money = |amount_minor| Money { amount_minor, currency };
-    Ok(Facets {
-        total_count,
-        price_min: price_min.map(money),
-        price_max: price_max.map(money),
-        cities: cities.0,
-        classes: classes.0,
-        rooms: rooms.0,
-    })
 }

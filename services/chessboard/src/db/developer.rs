@@ -74,12 +74,12 @@ pub async fn insert(tx: &mut Tx, new: &Developer) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one. How far
-/// the outside system has been followed is written only where it `is_synced`, by whoever has the company's turn.
+/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one. What has
+/// no version is written only by whoever has changed it: else an edit would put back what the books have had since.
 ///
 /// # Errors
 /// [`CONFLICT`], [`DEVELOPER_TALENT_DUPLICATE`]
-pub async fn save(tx: &mut Tx, changed: &mut Developer, is_synced: bool) -> Result<(), Error> {
+pub async fn save(tx: &mut Tx, before: &Developer, changed: &mut Developer) -> Result<(), Error> {
     let row = developer::table.find(changed.id).filter(developer::version.eq(changed.version));
     let synced = (
         developer::sync_source.eq(changed.sync_source),
@@ -87,10 +87,10 @@ pub async fn save(tx: &mut Tx, changed: &mut Developer, is_synced: bool) -> Resu
         developer::replica_version.eq(changed.replica_version),
         developer::last_synced_at.eq(changed.last_synced_at),
     );
+    let claim = developer::hidden_by_identity.eq(changed.hidden_by_identity);
     let save = diesel::update(row).set((
         (
             developer::status.eq(changed.status),
-            developer::hidden_by_identity.eq(changed.hidden_by_identity),
             developer::name.eq(&changed.name),
             developer::legal_name.eq(&changed.legal_name),
             developer::description.eq(&changed.description),
@@ -110,7 +110,8 @@ pub async fn save(tx: &mut Tx, changed: &mut Developer, is_synced: bool) -> Resu
             developer::lower_name.eq(changed.lower_name()),
             developer::search_text.eq(changed.search_text()),
         ),
-        is_synced.then_some(synced),
+        changed.is_synced_otherwise_than(before).then_some(synced),
+        (changed.hidden_by_identity != before.hidden_by_identity).then_some(claim),
     ));
     if Cached(save).execute(tx.conn()).await.map_err(taken)? == 0 {
         return Err(CONFLICT.into());

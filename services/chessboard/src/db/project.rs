@@ -6,6 +6,7 @@ use auth::CompanyId;
 use diesel::dsl::exists;
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::sql_types::BigInt;
 use diesel_async::RunQueryDsl;
 use service::list;
 use strum::{EnumString, VariantNames};
@@ -15,6 +16,11 @@ use values::{anywhere, fold};
 use super::schema::{building, project, property_object};
 use crate::domain::{Project, ProjectId, ProjectStatus};
 use crate::error::{CONFLICT, Error};
+
+#[diesel::declare_sql_function]
+extern "SQL" {
+    fn renew_project_figures(most: BigInt) -> BigInt;
+}
 
 /// What a list may be sorted by.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
@@ -85,6 +91,12 @@ pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
     }
     changed.version += 1;
     Ok(())
+}
+
+/// Adds up what projects offer where something has changed since, of so many projects at most. Answers of how many.
+pub async fn renew_figures(tx: &mut Tx, most: i64) -> Result<i64, ::db::Error> {
+    let renew = diesel::select(renew_project_figures(most));
+    Ok(Cached(renew).get_result(tx.conn()).await?)
 }
 
 /// Whether a deal holds an object in it.

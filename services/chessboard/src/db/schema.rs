@@ -197,6 +197,7 @@ diesel::table! {
         asked -> BigInt,
         told_to -> Nullable<Uuid>,
         turn -> BigInt,
+        round -> BigInt,
     }
 }
 

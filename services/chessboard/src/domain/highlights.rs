@@ -77,12 +77,18 @@ fn is_personal(text: &str) -> bool {
     text.match_indices('@').any(|(at, _)| is_address_at(text, at)) || has_international_number(text)
 }
 
-/// Whether the `@` that is `at` this place is an e-mail address's: something stands before it, and a domain after it.
+/// Whether the `@` that is `at` this place is an e-mail address's: something stands before it, and a domain after it,
+/// which may end with any of its labels, whatever comes behind that.
 fn is_address_at(text: &str, at: usize) -> bool {
     let is_of_name = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~\"".contains(c);
-    let domain = text[at + 1..].split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '.')).next();
-    let domain = domain.unwrap_or_default().trim_end_matches(['-', '.']);
-    text[..at].ends_with(is_of_name) && Email::<256>::parse(&format!("x@{domain}")).is_ok()
+    let after = text[at + 1..].split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '.')).next();
+    let after = after.unwrap_or_default();
+    let mut ends = after.match_indices('.').map(|(end, _)| end).chain([after.len()]);
+    let is_domain = |end: usize| {
+        let domain = after[..end].trim_end_matches('-');
+        Email::<256>::parse(&format!("x@{domain}")).is_ok()
+    };
+    text[..at].ends_with(is_of_name) && ends.any(is_domain)
 }
 
 #[cfg(test)]
@@ -125,10 +131,13 @@ mod tests {
             "mailto:anna@example.org?subject=x",
             "<иван@пример.рф>",
             "Победитель—anna@example.org.",
+            "anna@example.org...и другие",
+            "anna@example.org-.2020",
         ] {
             assert!(is_personal(text), "{text}");
         }
-        for text in ["", "@", "@home 2020", "Best @ Show", "№ 1 in 24/7 + more", "user@localhost"] {
+        for text in ["", "@", "@home 2020", "Best @ Show", "№ 1 in 24/7 + more", "user@localhost", "a@b..c"]
+        {
             assert!(!is_personal(text), "{text}");
         }
     }

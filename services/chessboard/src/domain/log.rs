@@ -6,8 +6,9 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
-use super::{Author, Developer, DeveloperField, DeveloperStatus, LogEntryId, SyncSource};
+use super::{Developer, DeveloperField, DeveloperStatus, LogEntryId, SyncSource};
 use crate::db::schema::developer_log;
 
 values::text_enum! {
@@ -29,6 +30,31 @@ values::text_enum! {
         Identity,
         /// The outside system.
         ExternalChessboard,
+    }
+}
+
+/// Who changes a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Author {
+    pub kind: ActorKind,
+    pub user_id: UserId,
+}
+
+impl Author {
+    pub fn user(user_id: UserId) -> Self {
+        Self { kind: ActorKind::User, user_id }
+    }
+
+    pub fn identity() -> Self {
+        Self::system(ActorKind::Identity, 1)
+    }
+
+    pub fn sync() -> Self {
+        Self::system(ActorKind::ExternalChessboard, 2)
+    }
+
+    fn system(kind: ActorKind, number: u128) -> Self {
+        Self { kind, user_id: Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 | number).into() }
     }
 }
 

@@ -4,9 +4,11 @@ mod access;
 mod building;
 mod catalog;
 mod catalog_grid;
+mod change;
 mod claim;
 mod company;
 mod developer;
+mod developer_change;
 mod highlights;
 mod log;
 mod project;
@@ -19,21 +21,23 @@ pub use access::{ManageDevelopers, ManageOwnDeveloper};
 pub use building::{Building, BuildingFacts, BuildingName, BuildingState};
 pub use catalog::{AreaBound, BoundingBox, CatalogQuery, FloorBound, PriceBound, RoomsAsked};
 pub use catalog_grid::{GridSection, Placed, grid};
+pub use change::{Above, Change, Told};
 pub use claim::{Claim, ClaimKind, Hold};
 pub use company::{Company, CompanyStatus, CompanyType};
 pub use developer::{
-    Author, ContactEmail, ContactPhone, Description, Details, Developer, DeveloperField, DeveloperName,
-    DeveloperStatus, FoundedYear, LegalName, Move, OutsideProfile, Profile, SyncSource, Website,
+    ContactEmail, ContactPhone, Description, Details, Developer, DeveloperName, DeveloperStatus, FoundedYear,
+    LegalName, Move, OutsideProfile, Profile, SyncSource, Website,
 };
+pub use developer_change::DeveloperField;
 pub use highlights::Highlights;
-pub use log::{ActorKind, LogEntry};
+pub use log::{Author, LogEntry};
 pub use project::{
     Address, City, Latitude, Longitude, Project, ProjectClass, ProjectDescription, ProjectFacts, ProjectName,
     ProjectStatus,
 };
 pub use property_object::{
-    Above, Area, Change, Finishing, Floor, ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position,
-    Price, PropertyObject, Rooms, Section,
+    Area, Finishing, Floor, ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position, Price,
+    PropertyObject, Rooms, Section,
 };
 pub use replacement::{Entry, Replacement, replace};
 

@@ -23,6 +23,7 @@ pub struct DeveloperUpserted {
     logo_file_id: Option<FileId>,
     founded_year: Option<FoundedYear>,
     highlights: Highlights,
+    #[schema(minimum = 1)]
     version: i64,
 }
 

@@ -18,6 +18,7 @@ pub struct ProjectStatusChanged {
     tenant_id: CompanyId,
     from: Option<ProjectStatus>,
     to: Option<ProjectStatus>,
+    #[schema(minimum = 1)]
     version: i64,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,

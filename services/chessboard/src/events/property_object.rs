@@ -37,6 +37,7 @@ pub struct PropertyObjectUpserted {
     layout_file_id: Option<FileId>,
     /// Its developer and its project are Published, and it is there.
     is_public: bool,
+    #[schema(minimum = 1)]
     version: i64,
 }
 

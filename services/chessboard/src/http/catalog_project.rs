@@ -15,7 +15,8 @@ use values::{Text, fold};
 use crate::app::App;
 use crate::db;
 use crate::db::catalog_building::CatalogBuilding;
-use crate::db::catalog_project::{CatalogProject, CatalogProjectSort, Facets, ProjectFilter};
+use crate::db::catalog_facets::Facets;
+use crate::db::catalog_project::{CatalogProject, CatalogProjectSort, ProjectFilter};
 use crate::domain::{
     BoundingBox, CatalogQuery, PriceBound, ProjectClass, ProjectDescription, ProjectId, RoomsAsked,
 };
@@ -124,7 +125,7 @@ pub async fn get_catalog_facets(
 ) -> Result<impl Responder, Error> {
     app.admit(&guest, address)?;
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::catalog_project::facets(&conn, &asked.into(), app.settings.currency).await?))
+    Ok(web::Json(db::catalog_facets::count(&conn, &asked.into(), app.settings.currency).await?))
 }
 
 /// A project whole.

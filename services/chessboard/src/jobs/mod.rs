@@ -1,6 +1,7 @@
 //! What this service does by itself.
 
 mod object_propagation;
+mod project_figures;
 mod project_recount;
 
 use std::sync::Arc;
@@ -10,5 +11,7 @@ use ::jobs::Jobs;
 use crate::app::App;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    object_propagation::add(app.clone(), project_recount::add(app, jobs))
+    let jobs = project_recount::add(app.clone(), jobs);
+    let jobs = project_figures::add(app.clone(), jobs);
+    object_propagation::add(app, jobs)
 }

@@ -226,8 +226,7 @@ pub(super) async fn keep(
     if after.differs_from(before) {
         after.updated_at = now;
         after.updated_by_user_id = by.user_id;
-        let is_synced = after.is_synced_otherwise_than(before);
-        db::developer::save(tx, after, is_synced).await?;
+        db::developer::save(tx, before, after).await?;
         if after.is_published() != before.is_published() {
             // What is below is shown or not, and whoever has replicas of it is told so.
             let hides = !after.is_published();

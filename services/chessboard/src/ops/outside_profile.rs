@@ -31,10 +31,12 @@ pub async fn hear(tx: &mut Tx, told: OutsideProfile) -> Result<(), Error> {
     if let Some(developer) = &developer {
         let linked = developer.external_chessboard_developer_id;
         if linked.is_some_and(|linked| linked != told.outside_id) {
-            // One that came before the link goes on waiting, as it is now.
+            // One that came for this company before the link goes on waiting, as it is now.
             return match waiting {
-                Some(_) => Ok(db::outside_profile::keep(tx, &told).await?),
-                None => Err(DEVELOPER_TALENT_DUPLICATE.into()),
+                Some(waiting) if waiting.company_id == told.company_id => {
+                    Ok(db::outside_profile::keep(tx, &told).await?)
+                }
+                _ => Err(DEVELOPER_TALENT_DUPLICATE.into()),
             };
         }
         if developer.knows(told.version) {

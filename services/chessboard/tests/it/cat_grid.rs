@@ -1,7 +1,5 @@
 //! A building with its grid.
 
-use std::time::Instant;
-
 use serde_json::json;
 
 use crate::cat_lists::{PROJECTS, members};
@@ -123,11 +121,9 @@ async fn a_grid_of_five_thousand_is_read_whole() {
         })
         .collect();
     catalog.fill(service()).await;
-    let started = Instant::now();
     let path = format!("{PROJECTS}/{}/buildings/{}", catalog.projects[0].id, building.id);
     let shown = service().guest().get(&path).await.expect(200);
     let objects = list(&shown["Grid"]).iter().flat_map(|section| list(&section["Floors"]));
     let objects: usize = objects.map(|floor| list(&floor["Objects"]).len()).sum();
     assert_eq!((objects, &shown["FreeCount"]), (5_000, &json!(5_000)));
-    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
 }

@@ -7,6 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use testkit::service::Running;
 
+use crate::cat_figures::miscounted;
 use crate::cat_lists::{PROJECTS, encoded, service_of};
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project};
 use crate::{each, list, text};
@@ -14,9 +15,27 @@ use crate::{each, list, text};
 const CITIES: [&str; 4] = ["Казань", "КАЗАНЬ", "Пермь", "Straße"];
 const CLASSES: [&str; 4] = ["Economy", "Comfort", "Business", "Elite"];
 const KINDS: [&str; 5] = ["Flat", "Apartment", "Flat", "Parking", "Commercial"];
-const STATUSES: [&str; 5] = ["Available", "Available", "Available", "Sold", "Booked"];
+const STATUSES: [&str; 7] =
+    ["Available", "Available", "Available", "Sold", "Booked", "Reserved", "Unavailable"];
 const STATES: [&str; 3] = ["Planned", "UnderConstruction", "Commissioned"];
 const NAMES: [&str; 4] = ["Сосны", "Сосновый бор", "River 50%", "river"];
+/// At the bounds of the steps by which prices are kept, beside them, and where there are none.
+const PRICES: [i64; 14] = [
+    1,
+    2,
+    2_097_151,
+    2_097_152,
+    2_097_153,
+    2_228_223,
+    2_228_224,
+    2_300_000,
+    2_359_296,
+    2_490_368,
+    128_849_018_879,
+    128_849_018_880,
+    128_849_018_881,
+    1_000_000_000_000_000,
+];
 const PUBLICITY: [&str; 4] = ["Published", "Published", "Published", "Hidden"];
 
 /// A filter, as numbers that choose; `None` for what is not asked for.
@@ -41,7 +60,7 @@ fn asked() -> impl Strategy<Value = Asked> {
         prop::option::of(0..CITIES.len()),
         prop::option::of(prop::collection::btree_set(0..4_usize, 1..3)),
         prop::option::of(prop::collection::btree_set(0..4_i16, 1..3)),
-        (prop::option::of(0..5_i64), prop::option::of(1..7_i64)),
+        (prop::option::of(0..PRICES.len()), prop::option::of(0..PRICES.len())),
         prop::option::of((2026..2029_i16, 1..5_u8)),
         prop::option::weighted(0.2, (0..4_i32, 0..4_i32)),
         prop::option::weighted(0.3, 0..QUERIES.len()),
@@ -49,6 +68,7 @@ fn asked() -> impl Strategy<Value = Asked> {
         0..SORTS.len(),
     );
     filters.prop_map(|(city, classes, rooms, (from, to), ready_before, within, query, developer, sort)| {
+        let (from, to) = (from.map(|from| PRICES[from]), to.map(|to| PRICES[to]));
         let prices = (from, to.filter(|to| from.is_none_or(|from| from < *to)));
         Asked { city, classes, rooms, prices, ready_before, within, query, developer, sort }
     })
@@ -56,7 +76,14 @@ fn asked() -> impl Strategy<Value = Asked> {
 
 /// Two developers, projects of theirs, buildings of these, objects in them: each as random numbers say.
 fn catalog() -> impl Strategy<Value = Catalog> {
-    let object = (0..5_usize, 0..5_usize, 0..4_i16, any::<bool>(), 1..6_i64, prop::bool::weighted(0.1));
+    let object = (
+        0..KINDS.len(),
+        0..STATUSES.len(),
+        0..4_i16,
+        any::<bool>(),
+        0..PRICES.len(),
+        prop::bool::weighted(0.1),
+    );
     let building =
         (0..3_usize, prop::option::of(2026..2029_i16), prop::option::of(1..5_i16), prop::bool::weighted(0.1));
     let building = (building, prop::collection::vec(object, 0..6));
@@ -103,7 +130,7 @@ fn catalog() -> impl Strategy<Value = Catalog> {
                         rooms: Some(rooms).filter(|rooms| *rooms > 0),
                         is_studio: is_studio && matches!(kind, "Flat" | "Apartment"),
                         is_removed,
-                        ..Object::new(&building, &at.to_string()).at(price)
+                        ..Object::new(&building, &at.to_string()).at(PRICES[price])
                     });
                 }
                 catalog.buildings.push(building);
@@ -328,14 +355,18 @@ impl<'c> Model<'c> {
 async fn agrees(service: &Running, catalog: &Catalog, asked: &[Asked]) {
     let sql = service.sql().await;
     sql.batch_execute(
-        "delete from property_object; delete from building_figures; delete from building; delete from project; \
+        "delete from property_object; delete from building_figures; delete from project_figures; delete from building; \
+        delete from project_figures_change; delete from project; \
         delete from developer where id not in (select developer_id from developer_log)",
     )
     .await
     .unwrap();
     catalog.add(&sql).await;
     let (model, guest) = (Model(catalog), service.guest());
-    for asked in asked {
+    for (at, asked) in asked.iter().enumerate() {
+        // At first what projects offer is added up by who asks, in the end it is kept of all.
+        let renew = "select renew_project_figures($1)";
+        sql.execute(renew, &[&i64::try_from(at).unwrap()]).await.unwrap();
         let query = asked.query(&catalog.developers);
         let page = guest
             .get(&format!("{PROJECTS}?PageSize=100&Sort={}&{query}", SORTS[asked.sort]))
@@ -353,6 +384,7 @@ async fn agrees(service: &Running, catalog: &Catalog, asked: &[Asked]) {
         let facets = guest.get(&format!("{PROJECTS}/facets?{query}")).await.expect(200);
         assert_eq!(facets, model.facets(asked), "{query}");
     }
+    assert_eq!(miscounted(&sql).await, 0);
 }
 
 /// Filters, numbers, sorts and facets, whatever is in the catalog and whatever is asked for.

@@ -9,7 +9,8 @@ use testkit::service::{Running, issuer};
 use tokio::process::Command;
 use uuid::Uuid;
 
-use crate::{MANAGE_ALL, company, eventually, guid, holder, path, profile, tell_company, told, with};
+use crate::objects::{flat, flats, house_of};
+use crate::{MANAGE, MANAGE_ALL, company, eventually, guid, holder, path, profile, tell_company, told, with};
 
 /// A developer of this service, which hears of the company beside the one that other tests share.
 async fn create_developer(own: &Running) -> (Uuid, Client) {
@@ -31,6 +32,23 @@ async fn phone_numbers_are_of_the_default_region() {
     }
     let refused = by.put(&path(id, ""), with(profile(), "ContactPhone", "8 (495) 123-45-67")).await;
     refused.expect_refusal("VALIDATION_FAILED", "/ContactPhone", "bad_phone");
+}
+
+/// Section 1: `Price.Currency` must be `CATALOG_CURRENCY`, and the catalog adds up in it.
+#[tokio::test]
+async fn prices_are_in_the_currency_of_the_catalog() {
+    let own = Running::start::<Service>(&[("CATALOG_CURRENCY", "USD")]);
+    let (id, by) = create_developer(&own).await;
+    let house = house_of(id, own.caller(&holder(Some(id), &[MANAGE]))).await;
+    let refused = house.send_grid(&flats(1), None).await;
+    refused.expect_refusal("VALIDATION_FAILED", "/Objects/0/Price/Currency", "unknown_value");
+    let price = json!({"AmountMinor": 5, "Currency": "USD"});
+    house.grid(&[with(flat("1"), "Price", price.clone())]).await;
+    by.put(&path(id, ""), profile()).await.expect(200);
+    by.post(&path(id, "/publish"), json!({})).await.expect(200);
+    house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
+    let shown = own.guest().get(&format!("/api/v1/public/projects/{}", house.project)).await.expect(200);
+    assert_eq!((&shown["PriceFrom"], &shown["Buildings"][0]["PriceFrom"]), (&price, &price));
 }
 
 /// `republish Developer`: each developer is told anew as they are, under their version.

@@ -78,6 +78,7 @@ async fn a_developer_with_projects_is_not_deleted() {
     operator().delete(&path(id, "")).await.expect(204);
     let late = manager(id).post(PROJECTS, self::project()).await;
     late.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
+    manager(id).get(PROJECTS).await.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
 }
 
 /// Section 7: of a project made while its developer is deleted, one is refused.

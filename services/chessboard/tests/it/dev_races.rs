@@ -1,7 +1,7 @@
 //! What holds when changes of developers race.
 
 use futures_util::future::{join, join_all};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     ADMIN, ME, company, count, create_developer, create_published_developer, entries, eventually, guid,
@@ -143,6 +143,37 @@ async fn a_suspension_waits_for_a_publication() {
     assert_eq!(hidden["Version"], 4);
 }
 
+/// Section 4: an edit that was begun before identity's claim ended does not bring the claim back.
+#[tokio::test]
+async fn a_claim_that_has_ended_stays_so_beside_an_edit() {
+    let id = create_published_developer().await;
+    operator().put(&path(id, ""), with(profile(), "LogoFileId", Value::Null)).await.expect(200);
+    tell_company(&company(id, "Suspended", 2)).await;
+    read_when(id, "the cascade", |found| found["Status"] == "Hidden").await;
+    let (sql, watcher) = (service().sql().await, service().sql().await);
+    let held = format!("begin; select from developer where id = '{id}' for update");
+    sql.batch_execute(&held).await.unwrap();
+    let holder: i32 = sql.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+    let blocked_by = async |holder: i32| -> i32 {
+        let waiting = "select pid from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
+        let ask = async || watcher.query_opt(waiting, &[&holder]).await.unwrap();
+        eventually("whoever waits", ask).await.get(0)
+    };
+    // Identity finds the profile incomplete, and waits for its row; the edit has read the claim, and waits behind it.
+    tell_company(&company(id, "Active", 3)).await;
+    let identity = blocked_by(holder).await;
+    let by = manager(id);
+    let waiting = async {
+        blocked_by(identity).await;
+        sql.batch_execute("rollback").await.unwrap();
+    };
+    let (edited, ()) = join(by.put(ME, profile()), waiting).await;
+    edited.expect(200);
+    tell_company(&with(company(id, "Active", 4), "Name", "Иное имя")).await;
+    let renamed = read_when(id, "the rename", |found| found["Name"] == "Иное имя").await;
+    assert_eq!(renamed["Status"], "Hidden", "it is a person's to publish");
+}
+
 /// Section 9: companies and outside profiles are serialized for each company: neither misses the other.
 #[tokio::test]
 async fn a_company_and_its_outside_profile_do_not_miss_each_other() {
@@ -188,6 +219,13 @@ async fn all_masters_at_once_lose_nothing() {
     };
     let (done, (), ()) = futures_util::join!(people, identity, sync);
     assert!(done > 0);
+    // It is published several times before.
+    let sql = service().sql().await;
+    eventually("identity's last word", async || {
+        let heard = "select from company where id = $1::text::uuid and version = 11";
+        sql.query_opt(heard, &[&id.to_string()]).await.unwrap()
+    })
+    .await;
     let last = read_when(id, "the last of all", |found| {
         found["ReplicaVersion"] == 10 && found["Status"] == "Published"
     })

@@ -75,6 +75,7 @@ async fn highlights_are_within_their_bounds() {
         ("AwardTitles", json!(vec!["x"; 21]), "/AwardTitles", "too_many"),
         ("AwardTitles", award(&"я".repeat(257)), "/AwardTitles/0", "too_long"),
         ("AwardTitles", award("write to anna@example.org"), "/AwardTitles/0", "personal_data"),
+        ("AwardTitles", award("anna@example.org...or call"), "/AwardTitles/0", "personal_data"),
         ("AwardTitles", award("call +7 495 123-45-67"), "/AwardTitles/0", "personal_data"),
     ] {
         let body = with(profile(), "Highlights", with(highlights(), member, value));
@@ -170,6 +171,24 @@ async fn refusals_come_in_their_order() {
         .post(&path(id, "/publish"), json!({"Version": 3}))
         .await
         .expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
+}
+
+/// Conventions: a Guid of a path that does not parse is 404, after 401 and 403, whatever the body.
+#[tokio::test]
+async fn what_is_no_id_is_not_found() {
+    let id = create_developer().await;
+    let nobody = service().caller(&holder(Some(id), &[]));
+    let projects = "/api/v1/developers/projects";
+    for (by, path) in [
+        (operator(), format!("{ADMIN}/x")),
+        (manager(id), format!("{projects}/x")),
+        (manager(id), format!("{projects}/{id}/buildings/x")),
+        (manager(id), format!("{projects}/{id}/buildings/{id}/property-objects/x")),
+    ] {
+        service().guest().put(&path, json!("x")).await.expect_problem(401, "UNAUTHORIZED");
+        nobody.put(&path, json!("x")).await.expect_problem(403, "FORBIDDEN");
+        by.put(&path, json!("x")).await.expect_problem(404, "NOT_FOUND");
+    }
 }
 
 /// Section 6, `POST A`: unknown or of another Type, then live, then the outside id, which is refused where it is empty.

@@ -266,6 +266,20 @@ async fn an_outside_id_is_one_companys_and_a_company_has_one() {
     assert_eq!((waiting(of_one).await, waiting(stranger).await), (None, None));
 }
 
+/// INV-DEV-2: what waits for a company and is told of another, which has an outside profile, is put aside; it waits on as it was.
+#[tokio::test]
+async fn what_waits_is_not_moved_to_a_company_that_has_another() {
+    let ((taken, _), unknown, outside_id) = (create_replica().await, guid(), guid());
+    tell_outside(&outside(outside_id, unknown, 1)).await;
+    waits(outside_id, 1).await;
+    tell_outside(&outside(outside_id, taken, 2)).await;
+    let reason = dead_letter(&outside_id.to_string()).await;
+    assert!(reason.contains("CHESSBOARD_DEVELOPER_TALENT_DUPLICATE"), "{reason}");
+    assert_eq!(waiting(outside_id).await, Some(1));
+    tell_company(&company(unknown, "Active", 1)).await;
+    assert_eq!(linked(unknown, outside_id).await["ReplicaVersion"], 1);
+}
+
 /// Section 2, release: `SyncSource` becomes Platform, outside id and `ReplicaVersion` null; already Platform: nothing changes.
 /// A later outside event takes the profile over again.
 #[tokio::test]
@@ -290,6 +304,30 @@ async fn a_profile_is_released() {
     let again = guid();
     tell_outside(&outside(again, id, 1)).await;
     linked(id, again).await;
+}
+
+/// Section 9: what waits under an id that is another's profile's goes on waiting when its company comes, and is applied when
+/// that profile is released.
+#[tokio::test]
+async fn what_waits_under_a_taken_id_is_applied_when_that_is_released() {
+    let (holder, late, outside_id) = (create_developer().await, guid(), guid());
+    tell_outside(&outside(outside_id, late, 3)).await;
+    waits(outside_id, 3).await;
+    operator().delete(&path(holder, "")).await.expect(204);
+    let body = json!({"CompanyId": holder, "ExternalChessboardDeveloperId": outside_id});
+    operator().post(ADMIN, body).await.expect(201);
+    tell_company(&company(late, "Active", 1)).await;
+    let made = read_when(late, "the profile", |_| true).await;
+    assert_eq!((&made["SyncSource"], &made["Name"]), (&json!("Platform"), &json!("Ромашка")));
+    assert_eq!(waiting(outside_id).await, Some(3));
+    let released = operator().post(&path(holder, "/release"), json!({})).await.expect(200);
+    assert_eq!((&released["SyncSource"], &released["Name"]), (&json!("Platform"), &json!("Ромашка")));
+    let taken_over = read(late).await;
+    assert_eq!(
+        (&taken_over["ExternalChessboardDeveloperId"], &taken_over["ReplicaVersion"], &taken_over["Name"]),
+        (&json!(outside_id), &json!(3), &json!("Внешняя"))
+    );
+    assert_eq!(waiting(outside_id).await, None);
 }
 
 /// Section 9: a deleted profile is touched by neither: what its outside id tells meanwhile waits, and is applied in the

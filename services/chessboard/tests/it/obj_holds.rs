@@ -98,6 +98,24 @@ async fn a_deal_releases_what_it_holds_and_no_more() {
     assert_eq!(house.read().await["Version"], 2, "deals leave the building's version alone");
 }
 
+/// Deals: each has one claim, on the object that its newest event names: what it named before is free, whichever comes first.
+#[tokio::test]
+async fn a_deal_claims_what_its_newest_event_names() {
+    let house = house().await;
+    house.grid(&flats(3)).await;
+    let (one, two) = (house.id_of("1").await, house.id_of("2").await);
+    let (deal, at) = (book(&house, "1").await, "2026-11-22T10:00:00Z");
+    have_taken(BOOKED, deal, two, 3, at).await;
+    // Late, and older.
+    have_taken(COMPLETED, deal, one, 2, at).await;
+    let (left, taken) = (house.object("1").await, house.object("2").await);
+    assert_eq!((&left["Status"], &left["HoldDealId"]), (&json!("Available"), &Value::Null));
+    assert_eq!((&taken["Status"], &taken["HoldDealId"]), (&json!("Booked"), &json!(deal)));
+    // What gives up names an object, too.
+    have_taken(EXPIRED, deal, house.id_of("3").await, 4, at).await;
+    assert_eq!(house.object("2").await["HoldDealId"], Value::Null);
+}
+
 /// Deals: what was removed comes back held; a sale needs no booking.
 #[tokio::test]
 async fn what_comes_back_comes_back_held() {
@@ -113,6 +131,15 @@ async fn what_comes_back_comes_back_held() {
         (&back["Status"], &back["HoldDealId"], &back["Id"]),
         (&json!("Sold"), &json!(deal), &json!(object))
     );
+    // Booked is sent for what is Booked alone, and never for what is sold.
+    let booked = with(flats(1)[0].clone(), "Status", "Booked");
+    let path = house.object_path(object);
+    for (answer, field) in [
+        (house.send_grid(std::slice::from_ref(&booked), None).await, "/Objects/0/Status"),
+        (house.manager.put(&path, booked.clone()).await, "/Status"),
+    ] {
+        answer.expect_refusal("VALIDATION_FAILED", field, "given_by_deals");
+    }
     have_taken(CANCELLED, deal, object, 4, "2026-11-22T10:00:00Z").await;
     assert_eq!(house.object("1").await["Status"], "Available");
 }
@@ -124,6 +151,12 @@ async fn what_cannot_be_read_is_put_aside() {
     let told = json!({"DealId": deal, "PropertyObjectId": guid(), "RowVersion": -1});
     service().bus().publish(CANCELLED, deal, next(), &told).await;
     assert!(dead_letter(&deal.to_string()).await.contains("decode"));
+    // A moment that UTC has no name for.
+    for topic in [BOOKED, COMPLETED] {
+        let deal = guid();
+        tell_deal(topic, deal, guid(), 1, "9999-12-31T23:59:59-00:01").await;
+        assert!(dead_letter(&deal.to_string()).await.contains("decode"), "{topic}");
+    }
     let unknown = guid();
     have_taken(BOOKED, unknown, guid(), 1, "2026-11-22T10:00:00Z").await;
 }

@@ -139,6 +139,50 @@ async fn what_hides_goes_first_and_developers_take_turns() {
     assert_eq!(batches, turns);
 }
 
+/// Propagation: a batch moves what it tells of and nothing else, however much else the developer has changed; and who comes later
+/// does not wait for all of that.
+#[tokio::test]
+async fn many_changes_of_one_developer_neither_cost_nor_wait_for_each_other() {
+    let own = Running::start::<chessboard::Service>(&[("OBJECT_PROPAGATION_INTERVAL_MS", "100")]);
+    let (mut holder, mut barrier, sql) = (own.sql().await, own.sql().await, own.sql().await);
+    let mut buildings = Vec::new();
+    for count in [6, 1] {
+        let (by, base) = project_of(&own).await;
+        for _ in 0..count {
+            let made = by.post(&format!("{base}/buildings"), building()).await.expect(201);
+            let path = format!("{base}/buildings/{}", text(&made["Id"]));
+            by.put(&format!("{path}/property-objects"), json!({"Objects": flats(1)})).await.expect(200);
+            buildings.push((by.clone(), path));
+        }
+    }
+    // Nobody takes up a job whose row is locked.
+    let held = holder.transaction().await.unwrap();
+    let job = "select 1 from job where kind = 'object-propagation' and run is null for update";
+    eventually("the job", async || held.query_opt(job, &[]).await.unwrap()).await;
+    for (by, path) in &buildings {
+        by.put(path, with(building(), "Name", "Б")).await.expect(200);
+    }
+    let rows = "select scope_id::text, xmin::text, ctid::text from propagation order by turn";
+    let read = async || {
+        let rows = sql.query(rows, &[]).await.unwrap();
+        rows.iter().map(|row| [0, 1, 2].map(|at| row.get::<_, String>(at))).collect::<Vec<_>>()
+    };
+    let asked = read().await;
+    assert_eq!(asked.len(), 7);
+    // The developer who came last has the second batch, which stops there.
+    let stopped = barrier.transaction().await.unwrap();
+    let last = "select from property_object where building_id::text = $1 for update";
+    stopped.query(last, &[&asked[6][0]]).await.unwrap();
+    held.commit().await.unwrap();
+    eventually("the first batch", async || (read().await.len() == 6).then_some(())).await;
+    assert_eq!(read().await, asked[1..]);
+    let told = "select count(*) from property_object where told_building_name = 'Б'";
+    assert_eq!(sql.query_one(told, &[]).await.unwrap().get::<_, i64>(0), 1);
+    stopped.commit().await.unwrap();
+    eventually("the end of the job", async || read().await.is_empty().then_some(())).await;
+    assert_eq!(sql.query_one(told, &[]).await.unwrap().get::<_, i64>(0), 7);
+}
+
 /// A project of a developer's in a service of a test's own: its manager, and its path.
 async fn project_of(own: &Running) -> (Client, String) {
     let developer = guid();

@@ -69,7 +69,11 @@ pub async fn draft_house() -> House {
 }
 
 async fn hidden_house(developer: Uuid) -> House {
-    let manager = manager(developer);
+    house_of(developer, manager(developer)).await
+}
+
+/// One that a developer's manager makes, wherever they call.
+pub async fn house_of(developer: Uuid, manager: Client) -> House {
     let project = id_of(&manager.post(PROJECTS, project()).await.expect(201)["Id"]);
     let path = format!("{PROJECTS}/{project}/buildings");
     let building = id_of(&manager.post(&path, building()).await.expect(201)["Id"]);
