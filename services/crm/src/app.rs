@@ -5,12 +5,13 @@ use ::jobs::Jobs;
 use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use http_client::Call;
 use messaging::{Published, Republished, Subscription};
 use runtime::Env;
 
 use crate::clients::Selections;
 use crate::settings::Settings;
-use crate::{consumers, events, http, jobs};
+use crate::{clients, consumers, events, http, jobs};
 
 /// Deals from application to completion, their board, and the manual override of their status.
 pub struct Service;
@@ -24,6 +25,7 @@ impl service::Service for Service {
     const EVENTS: &'static [Published] = events::ALL;
     const REPUBLISHED: &'static [Republished] = events::REPUBLISHED;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
+    const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;
     type App = App;
 

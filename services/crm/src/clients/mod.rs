@@ -2,4 +2,4 @@
 
 mod selections;
 
-pub use selections::{PassedOn, Selections};
+pub use selections::{CALLS, PassedOn, Selections};

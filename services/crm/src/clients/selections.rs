@@ -2,7 +2,7 @@
 
 use ::web::Problem;
 use auth::UserId;
-use http_client::{CallError, Service};
+use http_client::{Call, CallError, Service};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::openapi::RefOr;
@@ -11,6 +11,12 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::SelectionId;
 use crate::error::Error;
+
+const FIND: Call = Call::get("selections", "/api/v1/internal/selections/{selection_id}");
+const OF_OWNER: Call = Call::get("selections", "/api/v1/internal/selections/by-owner/{owner_user_id}");
+
+/// Every call.
+pub const CALLS: &[Call] = &[FIND, OF_OWNER];
 
 pub struct Selections {
     service: Service,
@@ -50,8 +56,7 @@ impl Selections {
     /// # Errors
     /// `SERVICE_UNAVAILABLE`
     pub async fn find(&self, id: SelectionId) -> Result<Option<(UserId, PassedOn)>, Error> {
-        let path = format!("/api/v1/internal/selections/{id}");
-        let selection: PassedOn = match self.service.get(&path).await {
+        let selection: PassedOn = match self.service.get(&FIND.at(id)).await {
             Ok(selection) => selection,
             Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
             Err(error) => return Err(Problem::unavailable(&error).into()),
@@ -66,7 +71,7 @@ impl Selections {
     /// # Errors
     /// `SERVICE_UNAVAILABLE`
     pub async fn of_owner(&self, owner: UserId) -> Result<PassedOn, Error> {
-        let path = format!("/api/v1/internal/selections/by-owner/{owner}?PageSize=100");
+        let path = format!("{}?PageSize=100", OF_OWNER.at(owner));
         self.service.get(&path).await.map_err(|error| Problem::unavailable(&error).into())
     }
 }

@@ -8,10 +8,9 @@ use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid a
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use uuid::Uuid;
-use values::Currency;
 
 use super::schema::{booking, deal};
-use crate::domain::{Booking, Deal, DealId, DealStatus, StepId};
+use crate::domain::{Amount, Booking, Deal, DealId, DealStatus, StepId};
 
 /// A deal's creation, or a change of its step, status or agent; with agent and amount as they were after it.
 #[derive(QueryableByName)]
@@ -35,10 +34,8 @@ pub struct PastChange {
     pub at: OffsetDateTime,
     #[diesel(sql_type = Nullable<SqlUuid>)]
     pub agent_user_id: Option<UserId>,
-    #[diesel(sql_type = BigInt)]
-    pub amount: i64,
-    #[diesel(sql_type = Text)]
-    pub currency: Currency,
+    #[diesel(embed)]
+    pub amount: Amount,
 }
 
 /// The past of these deals, by deal, oldest first.

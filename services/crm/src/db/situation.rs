@@ -126,15 +126,32 @@ pub async fn made(mut conn: Lookup<'_>, by: UserId, request: Option<Request>) ->
     .optional()
 }
 
-/// The deals whose bookings have been overdue for longest.
-pub async fn overdue(conn: &mut Conn, now: OffsetDateTime, limit: i64) -> Result<Vec<DealId>, ::db::Error> {
+/// The deals whose bookings have been overdue for longest, but for these.
+pub async fn overdue(
+    conn: &mut Conn,
+    now: OffsetDateTime,
+    but_for: &[DealId],
+    limit: i64,
+) -> Result<Vec<DealId>, ::db::Error> {
     let overdue = booking::table
         .filter(sql::<Bool>("booking.status = 'Active' and not booking.is_kept"))
         .filter(booking::expires_at.le(now))
+        .filter(booking::deal_id.ne_all(but_for))
         .order((booking::expires_at, booking::id))
         .limit(limit)
         .select(booking::deal_id);
     Ok(Cached(overdue).load(conn).await?)
+}
+
+/// The deal with what is around it, which nobody else changes until the transaction ends. `None`: somebody is changing it.
+pub async fn take(tx: &mut Tx, id: DealId) -> Result<Option<Situation>, ::db::Error> {
+    let conn: Lookup<'_> = tx.conn();
+    let mut first = conn;
+    let lock = deal::table.find(id).select(deal::id).for_no_key_update().skip_locked();
+    let lock = async { lock.first::<DealId>(&mut first).await.optional() };
+    // Sent together: what is around it is looked up behind the lock.
+    let (locked, situation) = try_join(lock, look_up(conn, id)).await?;
+    Ok(locked.and(situation))
 }
 
 /// The deal alone.

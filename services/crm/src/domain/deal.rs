@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::ObjectBuilder;
-use values::{Checked, Currency, Invalid, Money, Private, Prose, Rule, Text, Whole};
+use values::{Checked, Currency, Invalid, Private, Prose, Rule, Text, Whole};
 
 use super::{DealId, PropertyObjectId, SelectionId, StepId};
 use crate::db::schema::deal;
@@ -103,12 +103,6 @@ pub struct Amount {
     pub amount_minor: Whole<1, 1_000_000_000_000_000>,
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
     pub currency: Currency,
-}
-
-impl From<Amount> for Money {
-    fn from(amount: Amount) -> Self {
-        Self { amount_minor: amount.amount_minor.get(), currency: amount.currency }
-    }
 }
 
 /// What is known of a deal's contract beside its amount.

@@ -23,6 +23,7 @@ pub struct BookingCreated {
     pub expires_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
+    #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
 }
 
@@ -61,6 +62,7 @@ pub struct BookingExpired {
     pub property_object_id: PropertyObjectId,
     #[serde(with = "time::serde::rfc3339")]
     pub expired_at: OffsetDateTime,
+    #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
 }
 

@@ -6,10 +6,9 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use values::Money;
 
 use super::DEAL;
-use crate::domain::{Change, Deal, DealId, DealStatus, PropertyObjectId, StepGroup, StepId, Words};
+use crate::domain::{Amount, Change, Deal, DealId, DealStatus, PropertyObjectId, StepGroup, StepId, Words};
 
 /// A deal was made.
 #[derive(Debug, Serialize, ToSchema)]
@@ -20,10 +19,11 @@ pub struct DealCreated {
     pub property_object_id: PropertyObjectId,
     pub client_user_id: UserId,
     pub agent_user_id: Option<UserId>,
-    pub amount: Money,
+    pub amount: Amount,
     pub created_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
+    #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
 }
 
@@ -36,7 +36,7 @@ impl DealCreated {
             property_object_id: deal.property_object_id,
             client_user_id: deal.client_user_id,
             agent_user_id: deal.agent_user_id,
-            amount: deal.amount.into(),
+            amount: deal.amount,
             created_by_user_id: deal.created_by_user_id,
             created_at: deal.created_at,
             row_version: deal.row_version,
@@ -73,7 +73,8 @@ pub struct DealStageChanged {
     pub client_user_id: UserId,
     pub agent_user_id: Option<UserId>,
     pub created_by_user_id: UserId,
-    pub amount: Money,
+    pub amount: Amount,
+    #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
 }
 
@@ -96,7 +97,7 @@ impl DealStageChanged {
             client_user_id: after.client_user_id,
             agent_user_id: after.agent_user_id,
             created_by_user_id: after.created_by_user_id,
-            amount: after.amount.into(),
+            amount: after.amount,
             row_version: after.row_version,
         })
     }
@@ -123,6 +124,7 @@ pub struct DealCancelled {
     pub cancel_reason: Words,
     #[serde(with = "time::serde::rfc3339")]
     pub cancelled_at: OffsetDateTime,
+    #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
 }
 
@@ -159,9 +161,10 @@ pub struct DealCompleted {
     pub tenant_id: CompanyId,
     pub property_object_id: PropertyObjectId,
     pub agent_user_id: Option<UserId>,
-    pub amount: Money,
+    pub amount: Amount,
     #[serde(with = "time::serde::rfc3339")]
     pub completed_at: OffsetDateTime,
+    #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
 }
 
@@ -173,7 +176,7 @@ impl DealCompleted {
             tenant_id: deal.tenant_id,
             property_object_id: deal.property_object_id,
             agent_user_id: deal.agent_user_id,
-            amount: deal.amount.into(),
+            amount: deal.amount,
             completed_at: deal.completed_at?,
             row_version: deal.row_version,
         })

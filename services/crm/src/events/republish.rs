@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use ::db::Tx;
 use messaging::{Aggregate, Republish, outbox};
 use uuid::Uuid;
-use values::Money;
 
 use super::{BookingCreated, DEAL, DealCancelled, DealCompleted, DealCreated, DealStageChanged};
 use crate::db;
@@ -45,7 +44,7 @@ impl Republish for Deals {
 fn creation(deal: &Deal, change: &PastChange) -> DealCreated {
     DealCreated {
         agent_user_id: change.agent_user_id,
-        amount: Money { amount_minor: change.amount, currency: change.currency },
+        amount: change.amount,
         row_version: change.row_version,
         ..DealCreated::of(deal)
     }
@@ -71,7 +70,7 @@ fn stage(
         client_user_id: deal.client_user_id,
         agent_user_id: change.agent_user_id,
         created_by_user_id: deal.created_by_user_id,
-        amount: Money { amount_minor: change.amount, currency: change.currency },
+        amount: change.amount,
         row_version: change.row_version,
     }
 }

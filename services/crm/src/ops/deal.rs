@@ -71,16 +71,15 @@ pub async fn note(
     Ok(db::change::append_note(tx, &deal, note, by, now.max(deal.updated_at)).await?)
 }
 
-/// Ends the booking of a deal if it is overdue.
+/// Ends the booking of a deal if it is overdue. `false`: somebody is changing the deal.
 ///
 /// # Errors
 /// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT)
-pub async fn expire_booking(tx: &mut Tx, id: DealId, now: OffsetDateTime) -> Result<(), Error> {
-    let situation = db::situation::look_up(tx.conn(), id).await?;
-    let decided = situation.map(|situation| situation.decide(Operation::Expire, Author::SYSTEM, now));
+pub async fn expire_booking(tx: &mut Tx, id: DealId, now: OffsetDateTime) -> Result<bool, Error> {
+    let Some(situation) = db::situation::take(tx, id).await? else { return Ok(false) };
     // A deal that has ended meanwhile has ended its booking.
-    match decided {
-        Some(Ok(Some(expired))) => change(tx, &expired).await,
-        _ => Ok(()),
+    if let Ok(Some(expired)) = situation.decide(Operation::Expire, Author::SYSTEM, now) {
+        change(tx, &expired).await?;
     }
+    Ok(true)
 }

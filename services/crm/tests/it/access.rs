@@ -311,6 +311,24 @@ async fn what_is_another_companys_is_as_if_it_did_not_exist() {
     }
 }
 
+/// C: the company is the token's, whatever a query says.
+#[tokio::test]
+async fn a_tenant_in_the_query_counts_nowhere_under_a_developers_routes() {
+    let (own, other) = (create_developer().await, create_developer().await);
+    let by = manager(own);
+    for below in ["/deals", "/board", "/pipeline-steps"] {
+        let expected = by.get(&format!("{OWN}{below}")).await.expect(200);
+        for tenant in [other.to_string(), Uuid::nil().to_string(), "x".to_owned()] {
+            let answer = by.get(&format!("{OWN}{below}?TenantId={tenant}")).await;
+            assert_eq!(answer.expect(200), expected, "{below} {tenant}");
+        }
+    }
+    let before = steps(other).await;
+    let replaced = json!({"Steps": [{"Group": "Booking", "Name": "x"}]});
+    by.put(&format!("{OWN}/pipeline-steps?TenantId={other}"), replaced).await.expect(200);
+    assert_eq!((steps(own).await.len(), steps(other).await), (1, before));
+}
+
 /// Section 1: who holds several is written down with the first role of the table that applies.
 #[tokio::test]
 async fn who_holds_several_permissions_is_written_down_with_the_first_role() {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     CREATED, MANAGE, MANAGE_OWN, OWN, PLATFORM, application, company, count, create_developer, create_object,
-    holder, id_of, manager, object, platform, rub, service, tell_company, tell_object, with,
+    holder, id_of, manager, object, platform, rub, service, tell_company, tell_developer, tell_object, with,
 };
 
 fn deals(base: &str) -> String {
@@ -74,6 +74,23 @@ async fn a_creation_is_refused_in_order() {
     create().await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
     tell_object(&object(flat, developer, "Booked")).await;
     create().await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+}
+
+/// Create: where the object has no price that a deal could have, the amount is asked for, when nothing else speaks against it.
+#[tokio::test]
+async fn an_amount_is_required_where_the_object_has_no_price() {
+    for price in [0, 1_000_000_000_000_001] {
+        let (developer, flat) = (guid(), guid());
+        tell_object(&with(object(flat, developer, "Available"), "Price", rub(price))).await;
+        let body = application(flat);
+        let refused = platform().post(&deals(PLATFORM), body.clone()).await;
+        refused.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
+        tell_developer(&crate::developer(developer)).await;
+        let refused = platform().post(&deals(PLATFORM), body.clone()).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/Amount", "required");
+        let made = platform().post(&deals(PLATFORM), with(body, "Amount", rub(7))).await.expect(201);
+        assert_eq!(made["Amount"], rub(7));
+    }
 }
 
 /// A developer's people make deals of their own objects; another's is as unknown.

@@ -16,22 +16,40 @@ use crate::{
     service, start, tell,
 };
 
-/// INV-TLE-1: the database refuses to change, to remove and to clear rows of the timeline, to the service's own role too.
+/// INV-TLE-1: the database refuses to change, to remove and to clear rows of the timeline, to the service's own role too, which
+/// owns the table, and to one that may do everything with it.
 #[tokio::test]
 async fn nobody_changes_the_timeline() {
     let deal = create_deal().await;
     let sql = service().sql().await;
+    let role = format!("clerk_{}", guid().simple());
+    sql.batch_execute(&format!("create role {role}; grant usage on schema crm to {role}; grant all on all tables in schema crm to {role}"))
+        .await
+        .unwrap();
+    let row = format!("timeline where deal_id = '{}'", deal.id);
+    let columns = "id, deal_id, kind, payload, actor_user_id, actor_role, created_at, row_version, agent_user_id, amount, currency";
     for statement in [
         format!("update timeline set actor_role = 'CareService' where deal_id = '{}'", deal.id),
         "update timeline set kind = kind where false".to_owned(),
-        format!("delete from timeline where deal_id = '{}'", deal.id),
+        format!("delete from {row}"),
+        format!("with gone as (delete from {row} returning id) select count(*) from gone"),
+        format!(
+            "insert into timeline ({columns}) select {columns} from {row} on conflict (id) do update set kind = 'ManualNote'"
+        ),
+        format!(
+            "merge into timeline using (select id from {row}) as known on timeline.id = known.id when matched then delete"
+        ),
         "truncate timeline".to_owned(),
         "truncate deal cascade".to_owned(),
     ] {
-        let refused = sql.batch_execute(&statement).await.unwrap_err();
-        let code = refused.code().map(|code| code.code().to_owned());
-        assert_eq!(code.as_deref(), Some("23001"), "{statement}: {refused:?}");
+        for role in ["none", &role] {
+            sql.batch_execute(&format!("set role {role}")).await.unwrap();
+            let refused = sql.batch_execute(&statement).await.unwrap_err();
+            let code = refused.code().map(|code| code.code().to_owned());
+            assert_eq!(code.as_deref(), Some("23001"), "{role}: {statement}: {refused:?}");
+        }
     }
+    sql.batch_execute(&format!("reset role; drop owned by {role}; drop role {role}")).await.unwrap();
     assert_eq!(deal.timeline().await.len(), 1);
 }
 

@@ -11,6 +11,7 @@ mod deal_history;
 mod deal_move;
 mod deal_override;
 mod documents;
+mod expiries;
 mod fill;
 mod model;
 mod pipeline_steps;

@@ -1,18 +1,16 @@
 //! What holds when requests race: section 4, Races.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use testkit::client::{Answer, Client};
-use testkit::service::Running;
 use uuid::Uuid;
 
 use crate::{
-    BOOKING_CREATED, BOOKING_EXPIRED, COMPLETED, Deal, MANAGE, MANAGE_OWN, OWN, PLATFORM, application,
-    contract, count, create_deal, create_deal_of, create_developer, create_object, each, eventually, guid,
-    holder, id_of, in_days, in_millis, list, manager, platform, service, start, steps, text, with,
+    BOOKING_CREATED, COMPLETED, Deal, MANAGE, MANAGE_OWN, OWN, PLATFORM, application, contract, count,
+    create_deal, create_deal_of, create_developer, create_object, each, guid, holder, id_of, list, manager,
+    platform, service, steps, with,
 };
 
 /// How many race, and how often where it hangs on who is first.
@@ -29,7 +27,7 @@ async fn callers(count: usize) -> Vec<Client> {
     callers
 }
 
-fn is_conflict(answer: &Answer, code: &str) -> bool {
+pub fn is_conflict(answer: &Answer, code: &str) -> bool {
     answer.status == 409 && answer.body["code"] == code
 }
 
@@ -41,7 +39,7 @@ fn assert_refused(answers: &[Answer], status: u16, codes: &[&str]) {
 }
 
 /// Versions of a timeline's changes, oldest first, each once.
-fn versions(timeline: &[Value]) -> Vec<i64> {
+pub fn versions(timeline: &[Value]) -> Vec<i64> {
     let mut versions: Vec<_> = timeline.iter().map(|row| row["RowVersion"].as_i64().unwrap()).collect();
     versions.dedup();
     versions
@@ -214,101 +212,6 @@ async fn a_cancellation_takes_the_booking_along_whatever_races() {
             versions(&deal.timeline().await),
             (1..=found["RowVersion"].as_i64().unwrap()).collect::<Vec<_>>()
         );
-    }
-}
-
-/// An expiry that meets a change wins or loses whole.
-#[tokio::test]
-async fn an_expiry_that_meets_a_change_wins_or_loses_whole() {
-    let crm = start_with_interval("1");
-    let by = crm.caller(&holder(None, &[MANAGE]));
-    let mut races = Vec::new();
-    for number in 0..24_u64 {
-        let deal = create_deal_at(&crm, &by).await;
-        let by = by.clone();
-        races.push(async move {
-            // The moment comes while the change is under way, a little earlier or later.
-            let soon = json!({"ExpiresAt": in_millis(700)});
-            let booked = by.post(&deal.path("/booking"), soon).await.expect(201);
-            let left = crate::moment(text(&booked["ExpiresAt"])) - runtime::clock::now();
-            let left = Duration::try_from(left).unwrap_or_default();
-            tokio::time::sleep(
-                left.saturating_sub(Duration::from_millis(6)) + Duration::from_millis(number % 12),
-            )
-            .await;
-            let later = json!({"ExpiresAt": in_days(1)});
-            let change = match number % 3 {
-                0 => by.put(&deal.path("/booking"), later).await,
-                1 => by.post(&deal.path("/cancel"), json!({"Reason": "x"})).await,
-                _ => by.put(&deal.path("/agent"), json!({"AgentUserId": guid()})).await,
-            };
-            (number, deal, change)
-        });
-    }
-    for (number, deal, change) in join_all(races).await {
-        let sql = crm.sql().await;
-        let status = async || {
-            let booking = "select status from booking where deal_id = $1::text::uuid";
-            sql.query_one(booking, &[&deal.id.to_string()]).await.unwrap().get::<_, String>(0)
-        };
-        let has_won = (200..300).contains(&change.status);
-        let expected = match (number % 3, has_won) {
-            (0, true) => "Active",
-            // One that came after the expiry cancels a deal that has no booking any more.
-            (1, true) if status().await == "Cancelled" => "Cancelled",
-            _ => "Expired",
-        };
-        eventually("the end of the booking", async || (status().await == expected).then_some(())).await;
-        assert!(
-            has_won
-                || is_conflict(&change, "CRM_DEAL_CONFLICT")
-                || is_conflict(&change, "CRM_DEAL_BOOKING_REQUIRED"),
-            "{}",
-            change.text
-        );
-        let page = by.get(&deal.path("/timeline?PageSize=100")).await.expect(200);
-        let expiries = list(&page["Items"]).iter().filter(|row| row["Kind"] == "BookingExpired").count();
-        assert_eq!(expiries, usize::from(expected == "Expired"), "{page}");
-        let found = by.get(&deal.path("")).await.expect(200);
-        let rows: Vec<_> = list(&page["Items"]).iter().rev().cloned().collect();
-        assert_eq!(versions(&rows), (1..=found["RowVersion"].as_i64().unwrap()).collect::<Vec<_>>());
-        assert_eq!(found["BookingExpiresAt"].is_null(), expected != "Active");
-    }
-}
-
-fn start_with_interval(millis: &str) -> Running {
-    start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", millis)])
-}
-
-/// A deal at a service of the test's own.
-async fn create_deal_at(crm: &Running, by: &Client) -> Deal {
-    let (developer, object) = (guid(), guid());
-    crate::tell(crm, crate::DEVELOPER_UPSERTED, "Id", &crate::developer(developer)).await;
-    crate::tell(crm, crate::OBJECT_UPSERTED, "Id", &crate::object(object, developer, "Available")).await;
-    let made = by.post(&format!("{PLATFORM}/deals"), application(object)).await.expect(201);
-    Deal { id: id_of(&made["DealId"]), object, developer }
-}
-
-/// Replicas of the job end a booking once, and one booking that waits holds up no other.
-#[tokio::test]
-async fn replicas_of_the_job_end_each_booking_once() {
-    let first = start_with_interval("30");
-    let second = start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", "30"), ("DATABASE_URL", &first.database_url)]);
-    let by = first.caller(&holder(None, &[MANAGE]));
-    let mut deals = Vec::new();
-    for _ in 0..30 {
-        deals.push(create_deal_at(&first, &by).await);
-    }
-    let soon = in_millis(1_500);
-    for deal in &deals {
-        by.post(&deal.path("/booking"), json!({"ExpiresAt": soon})).await.expect(201);
-    }
-    for deal in &deals {
-        let events = second.bus().events_until(deal.id, BOOKING_EXPIRED).await;
-        assert_eq!(events.iter().filter(|event| event.topic == BOOKING_EXPIRED).count(), 1);
-        let found = by.get(&deal.path("")).await.expect(200);
-        assert_eq!((&found["RowVersion"], &found["Status"]), (&json!(3), &json!("Booking")));
-        assert_eq!((&found["UpdatedByUserId"], &found["BookingExpiresAt"]), (&Value::Null, &Value::Null));
     }
 }
 

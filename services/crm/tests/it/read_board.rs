@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::fill::{LONG_AGO, after, deal_in, put_deals, shown};
 use crate::{
-    OWN, PLATFORM, READ_OWN, create_developer, each, guid, holder, id_of, list, manager, platform, service,
-    steps, text, with,
+    DEVELOPER_UPSERTED, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, developer, each, guid,
+    holder, id_of, list, manager, platform, service, start, steps, tell, text, with,
 };
 
 fn reader(developer: Uuid) -> Client {
@@ -155,6 +155,63 @@ async fn totals_follow_every_change() {
     .await;
     assert_eq!(board(developer, "").await, counted, "it is the same once it was added up");
     assert_eq!(column(&steps[0]["Id"], "").await, counted["Columns"][0]);
+}
+
+/// What an upgrade has counted wrongly is counted anew, while deals are changed and while there is what was not added up yet; who
+/// adds that up waits until it is counted.
+#[tokio::test]
+async fn totals_are_counted_anew_while_deals_change() {
+    let anew = include_str!("../../../../migrations/crm/2026-11-22-000503_board_totals_anew/up.sql");
+    // Changes are added up when the test has it so.
+    let crm = start(&[("CRM_BOARD_TOTALS_INTERVAL_MS", "3600000")]);
+    let id = guid();
+    tell(&crm, DEVELOPER_UPSERTED, "Id", &developer(id)).await;
+    let by = crm.caller(&holder(Some(id), &[READ_OWN, PIPELINE_OWN]));
+    let steps = by.get(&format!("{OWN}/pipeline-steps")).await.expect(200)["Steps"].clone();
+    let deals: Value = (0..40).map(|_| deal_in(&steps[0])).collect();
+    let mut upgrading = crm.sql().await;
+    let sql = crm.sql().await;
+    let insert = "insert into deal select * from json_populate_recordset(null::deal, $1::text::json)";
+    sql.execute(insert, &[&deals.to_string()]).await.unwrap();
+    let add_up = "update job set due_at = clock_timestamp() where kind = 'board-totals'";
+    let are_added_up = async || {
+        let left = sql.query_opt("select 1 from step_total_change limit 1", &[]).await.unwrap();
+        left.is_none().then_some(())
+    };
+    let is_right = async || {
+        let board = async |query: &str| by.get(&format!("{OWN}/board?{query}")).await.expect(200);
+        assert_eq!(board("").await, board("CreatedFrom=2000-01-01T00:00:00Z").await);
+    };
+    sql.execute(add_up, &[]).await.unwrap();
+    testkit::eventually("the job", are_added_up).await;
+    let change = "update deal set amount = 1 + (random() * 100)::bigint, step_id = $1::text::uuid \
+        where id in (select id from deal order by random() limit 12)";
+    for number in 0..5 {
+        let wrong = sql.execute("update step_total set count = count + 7, sum = sum - 1", &[]).await.unwrap();
+        assert!(wrong > 0);
+        let step = text(&steps[number % 2]["Id"]);
+        sql.execute(change, &[&step]).await.unwrap();
+        assert!(are_added_up().await.is_none());
+        let change = async {
+            for _ in 0..5 {
+                sql.execute(change, &[&step]).await.unwrap();
+            }
+        };
+        let upgrade = async { upgrading.batch_execute(&format!("begin; {anew}; commit")).await.unwrap() };
+        tokio::join!(change, upgrade);
+        is_right().await;
+    }
+
+    sql.execute(change, &[&text(&steps[0]["Id"])]).await.unwrap();
+    let upgrade = upgrading.transaction().await.unwrap();
+    upgrade.batch_execute(anew).await.unwrap();
+    sql.execute(add_up, &[]).await.unwrap();
+    // For the table, before it has looked at anything.
+    let waits = "select 1 from pg_locks where not granted and relation = 'step_total'::regclass";
+    testkit::eventually("the job to wait", async || sql.query_opt(waits, &[]).await.unwrap()).await;
+    upgrade.commit().await.unwrap();
+    testkit::eventually("the job", are_added_up).await;
+    is_right().await;
 }
 
 /// `Groups` and the filters narrow the board; counts and totals are under the filters.

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::client::{Answer, Client};
+use testkit::client::{Answer, Client, send};
 use testkit::contract::Contract;
 use testkit::faults::{Fault, Faults};
 use testkit::issuer::{CLIENTS, Claims};
@@ -191,6 +194,38 @@ async fn selections_being_away_is_503_for_what_needs_it() {
     }
 }
 
+/// The call carries the machine token and the trace of the request, each try of it, whoever asks; never the caller's own token.
+#[tokio::test]
+async fn each_call_carries_the_machine_token_and_the_trace() {
+    let scene = Scene::new().await;
+    let trace = guid().simple().to_string();
+    for (below, path) in [
+        ("selection", format!("/selections/{}", scene.selection)),
+        ("client-selections", format!("/by-owner/{}", scene.client)),
+    ] {
+        scene.between.next(2, path.clone(), Fault::Answer(503, String::new()));
+        let request = scene.by.request(Method::GET, &format!("{PLATFORM}/deals/{}/{below}", scene.deal));
+        let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
+        send(request).await.expect(200);
+        let calls = scene.between.calls(&path);
+        assert_eq!(calls.len(), 3, "{below}");
+        for call in calls {
+            let parts: Vec<_> = call.headers["traceparent"].split('-').collect();
+            assert_eq!(parts[1], trace, "{below}");
+            assert_ne!(parts[2], "00f067aa0ba902b7", "a span of its own");
+            let claims = claims(&call.headers["authorization"]);
+            assert_eq!((&claims["client_id"], &claims["aud"]), (&json!("crm"), &json!("platform-internal")));
+        }
+    }
+}
+
+/// What a token says.
+fn claims(authorization: &str) -> Value {
+    let token = authorization.strip_prefix("Bearer ").unwrap();
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    serde_json::from_slice(&claims).unwrap()
+}
+
 /// Over 5 s is away. One that is late once is asked again.
 #[tokio::test]
 async fn selections_that_is_late_is_asked_again() {
@@ -222,7 +257,7 @@ async fn what_is_asked_and_answered_is_what_selections_documents() {
         "what CRM has words for"
     );
     let scene = Scene::new().await;
-    for (status, mut example) in answers {
+    for (status, mut example) in answers.into_iter().chain(provider.successes("GET", ONE)) {
         scene.between.heal();
         if status == 200 {
             example["OwnerUserId"] = json!(scene.client);
@@ -237,7 +272,8 @@ async fn what_is_asked_and_answered_is_what_selections_documents() {
             Some(_) => expect_unavailable(answer),
         }
     }
-    for (status, example) in provider.examples("GET", OF_OWNER) {
+    let answers = provider.examples("GET", OF_OWNER);
+    for (status, example) in answers.into_iter().chain(provider.successes("GET", OF_OWNER)) {
         scene.between.heal();
         scene.between.on(format!("/by-owner/{}", scene.client), Fault::Answer(status, example.to_string()));
         let answer = scene.list().await;

@@ -49,6 +49,21 @@ impl What {
         }
     }
 
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Move { .. } => "move",
+            Self::Contract { .. } => "contract",
+            Self::Agent(_) => "agent",
+            Self::Book(_) => "book",
+            Self::Prolong(_) => "prolong",
+            Self::Cancel(_) => "cancel",
+            Self::Complete(_) => "complete",
+            Self::Note(_) => "note",
+            Self::Override { .. } => "override",
+            Self::Preview(_) => "preview",
+        }
+    }
+
     fn route(&self) -> (Method, &'static str) {
         match self {
             Self::Move { .. } => (Method::POST, "/move-step"),
@@ -147,8 +162,8 @@ impl Asked {
                 .find(|person| person.company == Some(deal.tenant) && person.role == Role::Manager)
         };
         let by = match self.person {
-            0..24 => world.people[0],
-            24..48 => *own().unwrap(),
+            0..20 => world.people[0],
+            20..40 => *own().unwrap(),
             _ => world.people[self.person % world.people.len()],
         };
         let words = || WORDS[self.words % WORDS.len()].to_owned();

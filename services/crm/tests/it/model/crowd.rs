@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+use runtime::clock;
 use serde_json::{Value, json};
 use testkit::client::Answer;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::asked::{Asked, Request, What, asked};
@@ -16,20 +18,22 @@ use super::books::{created, expired};
 use super::rules::{Around, Outcome, decide};
 use super::world::{Deal, Person, World};
 use super::{Play, begin, compare, explains};
-use crate::{PLATFORM, contract, eventually, guid, id_of, list, start, text};
+use crate::{PLATFORM, contract, eventually, guid, id_of, list, moment, start, text};
 
 /// How many ask at once, how much each, and how often all of them.
 const ACTORS: usize = 8;
 const REQUESTS: usize = 20;
 const ROUNDS: usize = 5;
 
-/// A request, its answer, and when it was under way, on a clock that only counts.
+/// A request, its answer, and when it was under way, on a clock that only counts; and when its answer was there, on the one that
+/// changes are dated by.
 struct Heard {
     deal: usize,
     request: Request,
     answer: Answer,
     begun: usize,
     ended: usize,
+    answered_at: OffsetDateTime,
 }
 
 /// A deal with all that it ever was: at `n` the state of version `n + 1`; and for each change whose it was.
@@ -40,12 +44,13 @@ struct Past {
 }
 
 impl Past {
-    /// The versions that a request may have met.
+    /// The versions that a request may have met: not one that another came after before it began, nor one of after its answer.
     fn window(&self, heard: &[Heard], of: &Heard) -> std::ops::RangeInclusive<usize> {
         let causes =
             || self.causes.iter().enumerate().filter_map(|(at, cause)| Some((at, &heard[(*cause)?])));
         let first = causes().filter(|(_, cause)| cause.ended < of.begun).map(|(at, _)| at + 1).max();
-        let last = causes().filter(|(_, cause)| cause.begun > of.ended).map(|(at, _)| at).min();
+        let is_later = |state: &Deal| moment(&state.updated_at) > of.answered_at;
+        let last = self.states.iter().skip(1).position(is_later);
         first.unwrap_or(0)..=last.unwrap_or(self.states.len() - 1)
     }
 }
@@ -119,12 +124,12 @@ async fn act(play: &Play<'_>, by: Person, asked: Vec<Asked>, clock: &AtomicUsize
         request.by = by;
         let begun = tick();
         let answer = request.send(&client, deal.id).await;
-        let ended = tick();
+        let (ended, answered_at) = (tick(), clock::now());
         let card = if answer.body["Deal"].is_null() { &answer.body } else { &answer.body["Deal"] };
         if let Some(version) = card["RowVersion"].as_i64() {
             seen[at] = version;
         }
-        heard.lock().unwrap().push(Heard { deal: at, request, answer, begun, ended });
+        heard.lock().unwrap().push(Heard { deal: at, request, answer, begun, ended, answered_at });
     }
 }
 
@@ -214,19 +219,26 @@ fn assert_explained(world: &World, pasts: &[Past], heard: &[Heard], at: usize) {
         Some(before) => &past.states[before..=before],
         None => &past.states[past.window(heard, one)],
     };
-    let mut outcomes = states.iter().flat_map(|state| {
-        around.iter().map(move |around| (state, decide(state, *around, &one.request, &one.answer.body)))
+    let is_read = matches!(one.request.what, What::Preview(_));
+    let decided = |state: &Deal| -> Vec<Outcome> {
+        around.iter().map(|around| decide(state, *around, &one.request, &one.answer.body)).collect()
+    };
+    let is_plain = states.iter().any(|state| {
+        decided(state).iter().any(|outcome| {
+            let is_own = own.is_some() || is_read || !matches!(outcome, Outcome::Changed(_));
+            is_own && explains(outcome, state, &one.request, &one.answer)
+        })
     });
-    let is_plain = outcomes.any(|(state, outcome)| {
-        let is_own = own.is_some()
-            || !matches!(outcome, Outcome::Changed(_))
-            || matches!(one.request.what, What::Preview(_));
-        is_own && explains(&outcome, state, &one.request, &one.answer)
-    });
-    let is_lost_race =
-        one.answer.status == 409 && one.answer.body["code"] == "CRM_DEAL_CONFLICT" && states.len() > 1;
+    // It would have changed the deal that it met, which another change of the same deal came after before its answer.
+    let is_conflict = one.answer.status == 409 && one.answer.body["code"] == "CRM_DEAL_CONFLICT";
+    let is_lost_race = || {
+        let overtaken = &states[..states.len() - 1];
+        overtaken
+            .iter()
+            .any(|state| decided(state).iter().any(|outcome| matches!(outcome, Outcome::Changed(_))))
+    };
     assert!(
-        is_plain || is_lost_race,
+        is_plain || is_conflict && !is_read && is_lost_race(),
         "{:?}\nis answered {} {}\nwhile the deal was {states:#?}\namong {around:?}",
         one.request,
         one.answer.status,

@@ -18,22 +18,25 @@ pub struct Plan {
     keep: u64,
     /// A new step of this group, if it is one.
     added: usize,
-    /// Which of the faults that a body may have, if any.
+    /// Which of the faults that a body may have, if any; or that it changes nothing.
     fault: usize,
+    /// Of this group no step stays, if it is one.
+    emptied: usize,
     has_defaults: bool,
     is_reversed: bool,
     version: usize,
 }
 
 pub fn plan() -> impl Strategy<Value = Plan> {
-    let numbers = (0..64_usize, 0..2_usize, any::<u64>(), 0..10_usize, 0..24_usize);
+    let numbers = (0..64_usize, 0..2_usize, any::<u64>(), 0..10_usize, 0..24_usize, 0..20_usize);
     (numbers, any::<bool>(), any::<bool>(), 0..6_usize).prop_map(
-        |((person, developer, keep, added, fault), has_defaults, is_reversed, version)| Plan {
+        |((person, developer, keep, added, fault, emptied), has_defaults, is_reversed, version)| Plan {
             person,
             developer,
             keep,
             added,
             fault,
+            emptied,
             has_defaults,
             is_reversed,
             version,
@@ -71,6 +74,9 @@ impl Plan {
                 step.is_default = self.has_defaults;
             }
         }
+        if let Some(emptied) = GROUPS.get(self.emptied) {
+            items.retain(|(_, step)| step.group != *emptied);
+        }
         let mut is_invalid = items.is_empty();
         match (self.fault, items.first().cloned()) {
             (0, _) => items.push((
@@ -102,6 +108,10 @@ impl Plan {
                 is_invalid = true;
             }
             (6, Some((Some(_), step))) => items[0].1 = Step { name: format!("имя {number}"), ..step },
+            (7, _) => {
+                items = own.live.iter().map(|step| (Some(step.id), step.clone())).collect();
+                is_invalid = false;
+            }
             _ => {}
         }
         let version = match self.version {
@@ -112,8 +122,8 @@ impl Plan {
         Change { items, version, is_invalid }
     }
 
-    /// Sends it, and holds the answer to what the rules say.
-    pub async fn play(&self, world: &mut World, clients: &[Client], number: usize) {
+    /// Sends it, and holds the answer to what the rules say; answers what came of it.
+    pub async fn play(&self, world: &mut World, clients: &[Client], number: usize) -> &'static str {
         let at = self.person % world.people.len();
         let (by, client) = (world.people[at], &clients[at]);
         let own = if by.is_of_platform() {
@@ -128,11 +138,12 @@ impl Plan {
         let own = world.developers.iter_mut().find(|developer| developer.id == own).unwrap();
         if let Some((status, code)) = change.refusal(by, own) {
             answer.expect_problem(status, code);
-            return;
+            return code;
         }
-        let found = answer.expect(200);
+        let (found, name) = (answer.expect(200), if change.is_change(own) { "changed" } else { "same" });
         change.apply(own, &found);
         assert_pipeline(&found, own);
+        name
     }
 }
 

@@ -42,6 +42,17 @@ pub enum Outcome {
     Noted(Box<Deal>),
 }
 
+impl Outcome {
+    /// The code of a refusal, or else a word of its own.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Refused(_, code) => code,
+            Self::Same => "same",
+            Self::Changed(_) | Self::Noted(_) => "changed",
+        }
+    }
+}
+
 type Refusal = (u16, &'static str);
 
 const TERMINAL: Refusal = (409, "CRM_DEAL_ALREADY_TERMINAL");

@@ -1,0 +1,159 @@
+//! Bookings whose time is over, whatever else happens to their deals meanwhile.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::service::Running;
+
+use crate::races::{is_conflict, versions};
+use crate::{
+    BOOKING_EXPIRED, DEVELOPER_UPSERTED, Deal, MANAGE, OBJECT_UPSERTED, PLATFORM, application, developer,
+    eventually, guid, holder, id_of, in_days, in_millis, list, moment, object, start, tell, text,
+};
+
+fn start_with_interval(millis: &str) -> Running {
+    start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", millis)])
+}
+
+/// An expiry that meets a change wins or loses whole.
+#[tokio::test]
+async fn an_expiry_that_meets_a_change_wins_or_loses_whole() {
+    let crm = start_with_interval("1");
+    let by = crm.caller(&holder(None, &[MANAGE]));
+    let mut races = Vec::new();
+    for number in 0..24_u64 {
+        let deal = create_deal_at(&crm, &by).await;
+        let by = by.clone();
+        races.push(async move {
+            // The moment comes while the change is under way, a little earlier or later.
+            let soon = json!({"ExpiresAt": in_millis(2_000)});
+            let booked = by.post(&deal.path("/booking"), soon).await.expect(201);
+            let left = moment(text(&booked["ExpiresAt"])) - runtime::clock::now();
+            let left = Duration::try_from(left).unwrap_or_default();
+            tokio::time::sleep(
+                left.saturating_sub(Duration::from_millis(6)) + Duration::from_millis(number % 12),
+            )
+            .await;
+            let later = json!({"ExpiresAt": in_days(1)});
+            let change = match number % 3 {
+                0 => by.put(&deal.path("/booking"), later).await,
+                1 => by.post(&deal.path("/cancel"), json!({"Reason": "x"})).await,
+                _ => by.put(&deal.path("/agent"), json!({"AgentUserId": guid()})).await,
+            };
+            (number, deal, change)
+        });
+    }
+    for (number, deal, change) in join_all(races).await {
+        let sql = crm.sql().await;
+        let status = async || {
+            let booking = "select status from booking where deal_id = $1::text::uuid";
+            sql.query_one(booking, &[&deal.id.to_string()]).await.unwrap().get::<_, String>(0)
+        };
+        let has_won = (200..300).contains(&change.status);
+        let expected = match (number % 3, has_won) {
+            (0, true) => "Active",
+            // One that came after the expiry cancels a deal that has no booking any more.
+            (1, true) if status().await == "Cancelled" => "Cancelled",
+            _ => "Expired",
+        };
+        eventually("the end of the booking", async || (status().await == expected).then_some(())).await;
+        assert!(
+            has_won
+                || is_conflict(&change, "CRM_DEAL_CONFLICT")
+                || is_conflict(&change, "CRM_DEAL_BOOKING_REQUIRED"),
+            "{}",
+            change.text
+        );
+        let page = by.get(&deal.path("/timeline?PageSize=100")).await.expect(200);
+        let expiries = list(&page["Items"]).iter().filter(|row| row["Kind"] == "BookingExpired").count();
+        assert_eq!(expiries, usize::from(expected == "Expired"), "{page}");
+        let found = by.get(&deal.path("")).await.expect(200);
+        let rows: Vec<_> = list(&page["Items"]).iter().rev().cloned().collect();
+        assert_eq!(versions(&rows), (1..=found["RowVersion"].as_i64().unwrap()).collect::<Vec<_>>());
+        assert_eq!(found["BookingExpiresAt"].is_null(), expected != "Active");
+    }
+}
+
+/// A deal at a service of the test's own.
+async fn create_deal_at(crm: &Running, by: &Client) -> Deal {
+    let (tenant, flat) = (guid(), guid());
+    tell(crm, DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
+    tell(crm, OBJECT_UPSERTED, "Id", &object(flat, tenant, "Available")).await;
+    let made = by.post(&format!("{PLATFORM}/deals"), application(flat)).await.expect(201);
+    Deal { id: id_of(&made["DealId"]), object: flat, developer: tenant }
+}
+
+/// Replicas of the job end a booking once, and one booking that waits holds up no other.
+#[tokio::test]
+async fn replicas_of_the_job_end_each_booking_once() {
+    let first = start_with_interval("30");
+    let second = start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", "30"), ("DATABASE_URL", &first.database_url)]);
+    let by = first.caller(&holder(None, &[MANAGE]));
+    let mut deals = Vec::new();
+    for _ in 0..30 {
+        deals.push(create_deal_at(&first, &by).await);
+    }
+    for deal in &deals {
+        by.post(&deal.path("/booking"), json!({"ExpiresAt": in_days(1)})).await.expect(201);
+    }
+    // All are overdue at once, however long it took to make them.
+    first.sql().await.batch_execute("update booking set expires_at = created_at").await.unwrap();
+    for deal in &deals {
+        let events = second.bus().events_until(deal.id, BOOKING_EXPIRED).await;
+        assert_eq!(events.iter().filter(|event| event.topic == BOOKING_EXPIRED).count(), 1);
+        let found = by.get(&deal.path("")).await.expect(200);
+        assert_eq!((&found["RowVersion"], &found["Status"]), (&json!(3), &json!("Booking")));
+        assert_eq!((&found["UpdatedByUserId"], &found["BookingExpiresAt"]), (&Value::Null, &Value::Null));
+    }
+}
+
+/// Job: a deal that somebody is changing, and a booking that cannot be ended, hold up no other, each of which is ended at most an
+/// interval and a second after its time; and they are ended as soon as that can be.
+#[tokio::test]
+async fn a_booking_that_stays_holds_up_no_other() {
+    let crm = start_with_interval("100");
+    let by = crm.caller(&holder(None, &[MANAGE]));
+    let (busy, broken) = (create_deal_at(&crm, &by).await, create_deal_at(&crm, &by).await);
+    let mut others = Vec::new();
+    for _ in 0..12 {
+        others.push(create_deal_at(&crm, &by).await);
+    }
+    let book = async |deal: &Deal, millis: i64| {
+        let body = json!({"ExpiresAt": in_millis(millis)});
+        by.post(&deal.path("/booking"), body).await.expect(201);
+    };
+    let (sql, mut other) = (crm.sql().await, crm.sql().await);
+    let refuse =
+        "alter table timeline add constraint refused check (deal_id <> '{}' or kind <> 'BookingExpired')";
+    sql.batch_execute(&refuse.replace("{}", &broken.id.to_string())).await.unwrap();
+    book(&busy, 3_000).await;
+    book(&broken, 3_000).await;
+    let change = other.transaction().await.unwrap();
+    let lock = "select from deal where id = $1::text::uuid for update";
+    change.execute(lock, &[&busy.id.to_string()]).await.unwrap();
+    for (deal, number) in std::iter::zip(&others, 0..) {
+        book(deal, 4_000 + 50 * number).await;
+    }
+    let late = "select extract(epoch from ended_at - expires_at)::float8 from booking \
+        where deal_id = $1::text::uuid and status = 'Expired'";
+    let ended = async |deal: &Deal| sql.query_opt(late, &[&deal.id.to_string()]).await.unwrap();
+    for deal in &others {
+        let row = eventually("the expiry", async || ended(deal).await).await;
+        let late: f64 = row.get(0);
+        // A second and an interval, and what a busy machine adds.
+        assert!(late < 5.0, "it was ended {late} s after its time");
+    }
+    for deal in [busy, broken] {
+        assert!(ended(&deal).await.is_none(), "{deal:?}");
+    }
+    change.rollback().await.unwrap();
+    sql.batch_execute("alter table timeline drop constraint refused").await.unwrap();
+    for deal in [busy, broken] {
+        eventually("the expiry", async || ended(&deal).await).await;
+        let page = by.get(&deal.path("/timeline")).await.expect(200);
+        let rows: Vec<_> = list(&page["Items"]).iter().rev().cloned().collect();
+        assert_eq!(versions(&rows), [1, 2, 3]);
+    }
+}
