@@ -7,10 +7,10 @@ use ::jobs::Jobs;
 use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use http_client::Call;
 use messaging::{Published, Subscription};
 use runtime::{Env, Phase, Process};
 use service::Role;
-use time::OffsetDateTime;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +18,7 @@ use crate::clients::LiveKit;
 use crate::ops::conference::Terms;
 use crate::settings::Settings;
 use crate::stream::{self, Hub};
-use crate::{consumers, events, http, jobs};
+use crate::{clients, consumers, events, http, jobs};
 
 /// Chats of deals and of two, and conferences that ring.
 pub struct Service;
@@ -33,6 +33,7 @@ impl service::Service for Service {
     const CONNECTIONS: usize = 12_288;
     const EVENTS: &'static [Published] = events::ALL;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
+    const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;
     type App = App;
 
@@ -93,7 +94,7 @@ impl App {
     }
 
     /// What a change of a conference is made under.
-    pub fn terms(&self, now: OffsetDateTime) -> Terms<'_> {
-        Terms { timing: Some(&self.settings.timing), livekit: self.reachable_livekit(), now }
+    pub fn terms(&self) -> Terms<'_> {
+        Terms { timing: Some(&self.settings.timing), livekit: self.reachable_livekit() }
     }
 }

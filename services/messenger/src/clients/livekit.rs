@@ -1,14 +1,16 @@
 //! LiveKit, which carries sound and picture: what lets people in, what it is told and asked, and how it signs what it
 //! tells.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use auth::UserId;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use http_client::Call;
+use jobs::KnownFailure;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use runtime::Env;
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,18 @@ use crate::domain::{ConferenceId, ConnectionSid, Media, Present};
 
 /// Of one call.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Not repeated here: what it has to be told is told again by a job.
+const ROOM_SERVICE: Call = Call {
+    of: "LiveKit",
+    method: "POST",
+    path: "/twirp/livekit.RoomService/{method}",
+    timeout: TIMEOUT,
+    retries: 0,
+};
+
+/// Every call.
+pub const CALLS: &[Call] = &[ROOM_SERVICE];
+
 /// How long an access token lets its bearer in.
 const LIFETIME: Duration = Duration::from_mins(10);
 /// Clocks may differ by so much.
@@ -110,6 +124,8 @@ pub struct LiveKit {
     checking: DecodingKey,
     /// In a row.
     failed_probes: AtomicU32,
+    /// Whether it was when it was called last.
+    is_away: AtomicBool,
 }
 
 impl LiveKit {
@@ -122,6 +138,7 @@ impl LiveKit {
             checking: DecodingKey::from_secret(config.api_secret.as_bytes()),
             config,
             failed_probes: AtomicU32::new(0),
+            is_away: AtomicBool::new(false),
         })
     }
 
@@ -242,18 +259,39 @@ impl LiveKit {
         Ok(connected.filter_map(present).collect())
     }
 
-    /// `None`: it knows of no such thing.
+    /// `None`: it knows of no such thing. That it is away is said once, and not by all who call it.
     async fn call(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {
+        let called = self.attempt(method, grant, body).await;
+        let is_away = called.as_ref().is_err_and(anyhow::Error::is::<KnownFailure>);
+        match (self.is_away.swap(is_away, Ordering::Relaxed), &called) {
+            (false, Err(error)) if is_away => {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "LiveKit takes no calls: each will be tried again"
+                );
+            }
+            (true, _) if !is_away => tracing::info!("LiveKit takes calls again"),
+            _ => {}
+        }
+        called
+    }
+
+    /// # Errors
+    /// As [`KnownFailure`] where it is away.
+    async fn attempt(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {
         #[derive(Deserialize)]
         struct Refusal {
             code: String,
         }
         let now = runtime::clock::now();
         let token = self.sign(None, grant, now, now + SKEW)?;
-        let url = format!("{}/twirp/livekit.RoomService/{method}", self.config.api_url);
+        let url = format!("{}{}", self.config.api_url, ROOM_SERVICE.at(method));
         let call = self.http.post(url).headers(http_client::trace()).bearer_auth(token).json(body);
-        let answer = call.send().await.context("no answer")?;
+        let answer = call.send().await.context("no answer").context(KnownFailure)?;
         let status = answer.status();
+        if status.is_server_error() {
+            return Err(anyhow!("{method} is answered {status}").context(KnownFailure));
+        }
         if status.is_success() {
             return Ok(Some(answer.json().await.context("it does not answer what it should")?));
         }

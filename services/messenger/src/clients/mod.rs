@@ -2,4 +2,4 @@
 
 pub mod livekit;
 
-pub use livekit::{LiveKit, MediaAccess, SignedSha256, present};
+pub use livekit::{CALLS, LiveKit, MediaAccess, SignedSha256, present};

@@ -3,7 +3,6 @@
 use ::db::Tx;
 use auth::{CompanyId, UserId};
 use messaging::{Failure, Handler, Message, Thing};
-use runtime::clock;
 use serde::{Deserialize, Deserializer};
 use time::{OffsetDateTime, UtcOffset};
 use values::Whole;
@@ -56,7 +55,8 @@ fn said<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D
 impl From<DealStageChanged> for DealChange {
     fn from(told: DealStageChanged) -> Self {
         let DealStageChanged { from_status, to_status, changed_by_user_id, changed_at, .. } = told;
-        let changed_at = changed_at.checked_to_offset(UtcOffset::UTC).unwrap_or(changed_at);
+        let changed_at =
+            changed_at.checked_to_offset(UtcOffset::UTC).unwrap_or(changed_at).truncate_to_microsecond();
         Self {
             deal_id: told.deal_id,
             row_version: told.row_version.get(),
@@ -89,12 +89,12 @@ impl Handler for Deals {
             let kept = thing.take(tx).await?;
             let changes = kept.iter().map(|kept| kept.decode::<DealStageChanged>().map(Into::into));
             let changes = changes.collect::<Result<Vec<DealChange>, _>>()?;
-            ops::deal::open(tx, deal, &changes, clock::now()).await?;
+            ops::deal::open(tx, deal, &changes).await?;
         } else {
             let change = DealChange::from(message.decode::<DealStageChanged>()?);
             let thing = Thing::lock(tx, Self::GROUP, change.deal_id).await?;
             if ops::deal::is_known(tx, change.deal_id).await? {
-                ops::deal::follow(tx, &change, clock::now()).await?;
+                ops::deal::follow(tx, &change).await?;
             } else {
                 thing.keep(tx, message, change.row_version).await?;
             }

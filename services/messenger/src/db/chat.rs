@@ -5,6 +5,7 @@ use auth::{CompanyId, UserId};
 use diesel::dsl::exists;
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::sql_types::Timestamptz;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
@@ -30,8 +31,8 @@ struct Row {
 pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> {
     let row = chat::table.find(id).select(Row::as_select()).for_no_key_update();
     let Some(row) = row.first(tx.conn()).await.optional()? else { return Ok(None) };
-    // Behind the lock, so that nobody is missed who came while it was waited for.
-    let members = super::member::of_chat(tx.conn(), id).await?;
+    // Behind the lock, so that nobody is missed who came while it was waited for, and nothing happens before what came first.
+    let Some((members, now)) = super::member::of_chat(tx, id).await? else { return Ok(None) };
     let Row {
         id,
         kind,
@@ -56,7 +57,14 @@ pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> 
         created_at,
         last_activity_at,
         members,
+        now,
     }))
+}
+
+/// What the database's clock says, by which everything happens in a chat.
+pub async fn clock(mut conn: Lookup<'_>) -> QueryResult<OffsetDateTime> {
+    let now = diesel::dsl::sql::<Timestamptz>("clock_timestamp()");
+    diesel::select(now).get_result(&mut conn).await
 }
 
 /// The chat of a deal, if there is one.

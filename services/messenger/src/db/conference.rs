@@ -4,7 +4,6 @@ use ::db::{Cached, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::Timestamptz;
 use diesel_async::RunQueryDsl;
 use service::list;
 use strum::{EnumString, VariantNames};
@@ -130,10 +129,4 @@ fn of_chat(chat: ChatId) -> _ {
 /// As the index of live ones has it.
 fn is_live() -> diesel::expression::SqlLiteral<diesel::sql_types::Bool> {
     diesel::dsl::sql("conference.status <> 'Ended'")
-}
-
-/// What the database's clock says, by which jobs are due.
-pub async fn clock(tx: &mut Tx) -> Result<OffsetDateTime, ::db::Error> {
-    let now = diesel::dsl::sql::<Timestamptz>("clock_timestamp()");
-    Ok(diesel::select(now).get_result(tx.conn()).await?)
 }

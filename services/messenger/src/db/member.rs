@@ -1,19 +1,25 @@
 //! Who is in a chat, and how far they have read.
 
-use ::db::{Cached, Conn, Tx};
+use ::db::{Cached, Tx};
 use auth::UserId;
 use diesel::prelude::*;
+use diesel::sql_types::Timestamptz;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
+use time::OffsetDateTime;
 
-use super::schema::{chat, member};
+use super::schema::member;
 use crate::domain::{ChatId, Member};
 
-/// Everybody, by when they joined.
-pub async fn of_chat(conn: &mut Conn, id: ChatId) -> Result<Vec<Member>, ::db::Error> {
-    let members = member::table.filter(member::chat_id.eq(id));
-    let members = members.order((member::joined_at, member::user_id)).select(Member::as_select());
-    Ok(members.load(conn).await?)
+/// Everybody, by when they joined, and what time it is by the database's clock. `None`: there is no such chat, since each has
+/// members.
+pub async fn of_chat(tx: &mut Tx, id: ChatId) -> Result<Option<(Vec<Member>, OffsetDateTime)>, ::db::Error> {
+    let now = diesel::dsl::sql::<Timestamptz>("clock_timestamp()");
+    let members = member::table.filter(member::chat_id.eq(id)).order((member::joined_at, member::user_id));
+    let members: Vec<(Member, OffsetDateTime)> =
+        members.select((Member::as_select(), now)).load(tx.conn()).await?;
+    let (members, times): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+    Ok(times.into_iter().next().map(|now| (members, now)))
 }
 
 /// Writes those who are new, or have another role.
@@ -35,16 +41,7 @@ pub async fn delete(tx: &mut Tx, id: ChatId, user: UserId) -> Result<(), ::db::E
     Ok(())
 }
 
-/// How far somebody has read, and how far the chat goes. Nobody else moves the marker until the transaction ends.
-pub async fn lock_marker(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Option<(i64, i64)>, ::db::Error> {
-    let marker = member::table.find((user, id)).select(member::read_sequence).for_no_key_update();
-    let Some(read) = marker.first::<i64>(tx.conn()).await.optional()? else { return Ok(None) };
-    // Behind the lock: whoever held it may have sent something.
-    let last: i64 = chat::table.find(id).select(chat::last_sequence).first(tx.conn()).await?;
-    Ok(Some((read, last)))
-}
-
-/// Moves a marker that is locked.
+/// Moves a marker in a chat that is locked.
 pub async fn move_marker(tx: &mut Tx, id: ChatId, user: UserId, to: i64) -> Result<(), ::db::Error> {
     let row = diesel::update(member::table.find((user, id))).set(member::read_sequence.eq(to));
     Cached(row).execute(tx.conn()).await?;

@@ -1,11 +1,12 @@
 //! What people are to be told, in the order in which it was committed.
 
+use std::time::Duration;
+
 use ::db::{Cached, Lookup, Tx, Work};
 use auth::UserId;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Double, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::schema::member;
@@ -50,13 +51,7 @@ pub async fn lock(tx: &mut Tx, people: &[UserId]) -> Result<(), ::db::Error> {
 }
 
 /// Tells each of these people something of a chat. Of what a person is told the last thousand are kept.
-pub async fn append(
-    tx: &mut Tx,
-    people: &[UserId],
-    chat: ChatId,
-    told: Told,
-    now: OffsetDateTime,
-) -> Result<(), ::db::Error> {
+pub async fn append(tx: &mut Tx, people: &[UserId], chat: ChatId, told: Told) -> Result<(), ::db::Error> {
     let subject: Option<Uuid> = match told {
         Told::Chat | Told::ChatRemoved => None,
         Told::Message(id) => Some(id.into()),
@@ -74,34 +69,35 @@ pub async fn append(
              where stream_event.user_id = told.user_id and stream_event.event = told.last_event - 1000\
          ) \
          insert into stream_event (user_id, event, kind, chat_id, subject_id, at) \
-         select user_id, last_event, $2, $3, $4, $5 from told",
+         select user_id, last_event, $2, $3, $4, clock_timestamp() from told",
     )
     .bind::<Array<SqlUuid>, _>(people)
     .bind::<Text, _>(told.kind())
     .bind::<SqlUuid, _>(chat)
-    .bind::<Nullable<SqlUuid>, _>(subject)
-    .bind::<Timestamptz, _>(now);
+    .bind::<Nullable<SqlUuid>, _>(subject);
     Cached(append).execute(tx.conn()).await?;
     tx.announce(Work::Stream);
     Ok(())
 }
 
-/// Where a person's stream is, and whether it can go on after the event `asked`, of which nothing older than `since` is
-/// kept.
+/// Where a person's stream is, and whether it can go on after the event `asked`, of which nothing is kept for longer than
+/// `retention`.
 pub async fn position(
     mut conn: Lookup<'_>,
     user: UserId,
     asked: i64,
-    since: OffsetDateTime,
+    retention: Duration,
 ) -> QueryResult<Position> {
     // Events of a person have no gaps: if the next one is kept, so are all that follow.
     let position = diesel::sql_query(
         "select coalesce(stream.last_event, 0) as last_event, \
              coalesce(stream.last_event, 0) = $2 or exists (\
-                 select from stream_event where stream_event.user_id = $1 and event = $2 + 1 and at >= $3) as is_kept \
+                 select from stream_event where stream_event.user_id = $1 and event = $2 + 1 \
+                     and at >= clock_timestamp() - make_interval(secs => $3)) as is_kept \
          from (select $1 as user_id) as asked left join stream on stream.user_id = asked.user_id",
     );
-    let position = position.bind::<SqlUuid, _>(user).bind::<BigInt, _>(asked).bind::<Timestamptz, _>(since);
+    let position = position.bind::<SqlUuid, _>(user).bind::<BigInt, _>(asked);
+    let position = position.bind::<Double, _>(retention.as_secs_f64());
     Cached(position).get_result(&mut conn).await
 }
 
@@ -136,12 +132,14 @@ pub async fn readers(
     members.select((member::user_id, member::chat_id, member::read_sequence)).load(&mut conn).await
 }
 
-/// Forgets what was told before `since`, some thousands at a time; how many those were.
-pub async fn forget(tx: &mut Tx, since: OffsetDateTime, limit: u32) -> Result<usize, ::db::Error> {
+/// Forgets what was told longer ago than `retention`, some thousands at a time; how many those were. What somebody else is
+/// forgetting is left to them.
+pub async fn forget(tx: &mut Tx, retention: Duration, limit: u32) -> Result<usize, ::db::Error> {
     let forget = diesel::sql_query(
         "delete from stream_event where (user_id, event) in (\
-             select user_id, event from stream_event where at < $1 order by at limit $2)",
+             select user_id, event from stream_event where at < clock_timestamp() - make_interval(secs => $1) \
+             order by at limit $2 for update skip locked)",
     );
-    let forget = forget.bind::<Timestamptz, _>(since).bind::<BigInt, _>(i64::from(limit));
+    let forget = forget.bind::<Double, _>(retention.as_secs_f64()).bind::<BigInt, _>(i64::from(limit));
     Ok(Cached(forget).execute(tx.conn()).await?)
 }

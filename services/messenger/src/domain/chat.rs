@@ -81,6 +81,9 @@ pub struct Chat {
     pub last_activity_at: OffsetDateTime,
     /// By when they joined.
     pub members: Vec<Member>,
+    /// When it was made or locked, by a clock that all replicas share: what is done in it happens then, however long its turn was
+    /// waited for.
+    pub now: OffsetDateTime,
 }
 
 /// A deal, as it is when its chat is made.
@@ -121,12 +124,13 @@ impl Chat {
             created_at: now,
             last_activity_at: now,
             members: Vec::new(),
+            now,
         };
-        chat.enter(deal.client_user_id, Role::Client, now);
+        chat.enter(deal.client_user_id, Role::Client);
         if deal.created_by_user_id != deal.client_user_id {
-            chat.enter(deal.created_by_user_id, Role::Manager, now);
+            chat.enter(deal.created_by_user_id, Role::Manager);
         }
-        chat.assign(deal.agent_user_id, now);
+        chat.assign(deal.agent_user_id);
         chat
     }
 
@@ -144,9 +148,10 @@ impl Chat {
             created_at: now,
             last_activity_at: now,
             members: Vec::new(),
+            now,
         };
-        chat.enter(one, Role::Member, now);
-        chat.enter(other, Role::Member, now);
+        chat.enter(one, Role::Member);
+        chat.enter(other, Role::Member);
         chat
     }
 
@@ -164,13 +169,13 @@ impl Chat {
     }
 
     /// Lets somebody in who is not in it. They see the whole history, as read.
-    pub fn enter(&mut self, user_id: UserId, role: Role, now: OffsetDateTime) {
+    pub fn enter(&mut self, user_id: UserId, role: Role) {
         self.members.push(Member {
             chat_id: self.id,
             user_id,
             role,
             role_beneath: None,
-            joined_at: now,
+            joined_at: self.now,
             read_sequence: self.last_sequence,
         });
     }
@@ -180,7 +185,7 @@ impl Chat {
     }
 
     /// The deal has this agent now. One whom a supervisor has removed stays away until the deal names another.
-    pub fn assign(&mut self, agent: Option<UserId>, now: OffsetDateTime) -> Turnover {
+    pub fn assign(&mut self, agent: Option<UserId>) -> Turnover {
         let mut turnover = Turnover::default();
         if agent == self.agent_user_id {
             return turnover;
@@ -206,7 +211,7 @@ impl Chat {
                 turnover.recast.push(new);
             }
             None => {
-                self.enter(new, Role::Agent, now);
+                self.enter(new, Role::Agent);
                 turnover.joined = Some(new);
             }
         }

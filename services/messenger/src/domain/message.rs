@@ -30,7 +30,8 @@ type Bounded = Text<1, 4000>;
 impl Rule for Written {
     fn parse(raw: &str) -> Result<String, Invalid> {
         Bounded::parse(raw)?;
-        if raw.trim().is_empty() {
+        // A mark of byte order is white space to readers of the document's pattern, and nothing to those of the text.
+        if raw.chars().all(|char| char.is_whitespace() || char == '\u{feff}') {
             return Err(Invalid::new("too_short").with("min", 1));
         }
         Ok(raw.to_owned())
@@ -104,7 +105,7 @@ impl Message {
         }
         self.refuse_late(window, now)?;
         self.text = Some(text);
-        self.edited_at = Some(now);
+        self.edited_at = Some(now.max(self.created_at));
         self.version += 1;
         Ok(true)
     }
@@ -120,7 +121,7 @@ impl Message {
         }
         self.refuse_late(window, now)?;
         self.text = None;
-        self.deleted_at = Some(now);
+        self.deleted_at = Some(now.max(self.created_at));
         self.version += 1;
         Ok(true)
     }
@@ -148,6 +149,7 @@ mod tests {
             ("", "too_short"),
             (" ", "too_short"),
             ("\u{a0}\u{2003}\r\n\t\u{3000}", "too_short"),
+            ("\u{feff} ", "too_short"),
             (&"🏠".repeat(4001), "too_long"),
             (&" ".repeat(4001), "too_long"),
             ("a\0b", "forbidden_character"),

@@ -58,6 +58,9 @@ pub struct Entry {
     pub shown: Participant,
     /// The newest connection that LiveKit has told of, until it ends.
     connection: Option<ConnectionSid>,
+    /// When the newest one began.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    connected_at: Option<OffsetDateTime>,
     /// Those that have ended: what is told of them late is no news.
     ended_connections: Vec<ConnectionSid>,
     /// By request or by connection.
@@ -85,6 +88,7 @@ impl Entry {
                 left_at: None,
             },
             connection: None,
+            connected_at: None,
             ended_connections: Vec::new(),
             latest_join_at: None,
         }
@@ -130,7 +134,11 @@ impl Entry {
         let latest = self.latest_join_at.filter(|_| self.is(ParticipantState::Joined));
         self.join(now);
         self.latest_join_at = latest.max(Some(at));
-        self.connection = sid;
+        // One that began before another which is there has been replaced by it, and is told of late.
+        if self.connection.is_none() || self.connected_at <= Some(at) {
+            self.connection = sid;
+            self.connected_at = Some(at);
+        }
     }
 
     /// One who is Joined is in this state from `at` on.

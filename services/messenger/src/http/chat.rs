@@ -1,11 +1,12 @@
 //! Chats, for those who are in them and for those who supervise them.
 
-use ::web::{Both, Fields, Json, Page, Paging, Query, Several};
+use std::future::{Ready, ready};
+
+use ::web::{Both, Fields, FromQuery, Json, Page, Paging, Problem, Query, Several};
+use actix_web::dev::Payload;
 use actix_web::web::{Data, Path};
-use actix_web::{HttpResponse, Responder, get, post, put, web};
-use auth::{Actor, Permission, UserId};
-use ids::Reference;
-use runtime::clock;
+use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, get, post, put, web};
+use auth::{Actor, Permission, Reach, UserId};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Whole};
@@ -14,7 +15,7 @@ use crate::app::App;
 use crate::db;
 use crate::db::chat_view::{ChatFilter, ChatSort, ChatView, Unread};
 use crate::domain::{ChatId, ChatKind, DealId, SuperviseChats, Viewer};
-use crate::error::{CHAT_NOT_FOUND, Error, FORBIDDEN};
+use crate::error::{CHAT_NOT_FOUND, Error};
 use crate::ops;
 
 values::text_enum! {
@@ -54,20 +55,49 @@ pub struct ListChats {
 #[get("/api/messenger/chats")]
 pub async fn list_chats(
     app: Data<App>,
-    actor: Actor,
+    Lister { user_id: user, supervised }: Lister,
     Both(Query(asked), paging): Both<Query<ListChats>, Paging<ChatSort>>,
 ) -> Result<impl Responder, Error> {
     let ListChats { kind, deal_id, unread, live, scope } = asked;
     let filter = ChatFilter { kinds: kind.map(|kinds| kinds.0), deal_id, unread, live };
-    let user = actor.user_id;
-    let page = match scope {
-        None => db::chat_view::list_own(&*app.db.conn().await?, user, &filter, &paging).await?,
-        Some(ChatScope::Tenant) => {
-            let reach = SuperviseChats::granted(&actor).ok_or(FORBIDDEN)?;
-            db::chat_view::list_supervised(&*app.db.conn().await?, user, reach, &filter, &paging).await?
-        }
+    let conn = app.db.conn().await?;
+    let page = match scope.and(supervised) {
+        None => db::chat_view::list_own(&conn, user, &filter, &paging).await?,
+        Some(reach) => db::chat_view::list_supervised(&conn, user, reach, &filter, &paging).await?,
     };
     Ok(web::Json(page))
+}
+
+/// Who lists chats, and how far they supervise, where that is asked for. Who does not is refused whatever else the query has.
+pub struct Lister {
+    user_id: UserId,
+    supervised: Option<Reach>,
+}
+
+impl FromRequest for Lister {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Scoped {
+            scope: Option<ChatScope>,
+        }
+        let actor = Actor::from_request(request, payload).into_inner();
+        ready(actor.and_then(|actor| {
+            // One that cannot be read is refused with the rest of the query.
+            let scope =
+                Query::<Scoped>::from_query(request.query_string()).ok().and_then(|query| query.0.scope);
+            let supervised = match scope {
+                Some(ChatScope::Tenant) => {
+                    Some(SuperviseChats::granted(&actor).ok_or_else(Problem::forbidden)?)
+                }
+                None => None,
+            };
+            Ok(Self { user_id: actor.user_id, supervised })
+        }))
+    }
 }
 
 /// Count what I have not read.
@@ -79,14 +109,11 @@ pub async fn count_unread(app: Data<App>, actor: Actor) -> Result<impl Responder
     Ok(web::Json(db::chat_view::unread(&mut *app.db.conn().await?, actor.user_id).await?))
 }
 
-/// Of a person, as a request names them.
-type PersonReference = Reference<UserId>;
-
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct OpenChat {
     /// With whom.
-    user_id: PersonReference,
+    user_id: UserId,
 }
 
 /// Open the chat with another person.
@@ -103,13 +130,13 @@ pub struct OpenChat {
 pub async fn open_chat(
     app: Data<App>,
     actor: Actor,
-    Json(OpenChat { user_id: Reference(with) }): Json<OpenChat>,
+    Json(OpenChat { user_id: with }): Json<OpenChat>,
 ) -> Result<HttpResponse, Error> {
-    let (by, now) = (actor.user_id, clock::now());
+    let by = actor.user_id;
     let mut fields = Fields::default();
     fields.check("/UserId", if with == by { Err(Invalid::new("oneself")) } else { Ok(()) });
     fields.finish(Some(()))?;
-    let (id, is_new) = app.db.tx(async |tx| ops::chat::open_direct(tx, by, with, now).await).await?;
+    let (id, is_new) = app.db.tx(async |tx| ops::chat::open_direct(tx, by, with).await).await?;
     let view = db::chat_view::view(&*app.db.conn().await?, by, id).await?.ok_or(CHAT_NOT_FOUND)?;
     let mut answer = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
     Ok(answer.json(view))
@@ -166,8 +193,8 @@ pub async fn read_chat(
     id: Path<ChatId>,
     body: Json<ReadChat>,
 ) -> Result<impl Responder, Error> {
-    let (reader, sequence, now) = (actor.user_id, body.0.sequence.get(), clock::now());
-    let read = async |tx: &mut _| ops::chat::read(tx, reader, *id, sequence, now).await;
+    let (reader, sequence) = (actor.user_id, body.0.sequence.get());
+    let read = async |tx: &mut _| ops::chat::read(tx, reader, *id, sequence).await;
     let marker = app.db.tx(read).await?;
     let (read_sequence, unread_count) = (marker.read_sequence, marker.last_sequence - marker.read_sequence);
     Ok(web::Json(ReadMarker { chat_id: *id, read_sequence, unread_count }))

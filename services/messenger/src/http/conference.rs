@@ -5,7 +5,6 @@ use ::web::{Both, Check, Fields, Filter, Json, Page, Paging, Several, time as in
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Actor, UserId};
-use runtime::clock;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
@@ -77,7 +76,7 @@ pub async fn start_conference(
 ) -> Result<HttpResponse, Error> {
     let StartConference { media, invite_user_ids } = body;
     let asked = invite_user_ids.map(|users| others("/InviteUserIds", users, actor.user_id)).transpose()?;
-    let (host, terms) = (actor.user_id, app.terms(clock::now()));
+    let (host, terms) = (actor.user_id, app.terms());
     let start = async |tx: &mut _| {
         ops::conference::start_conference(tx, *chat, host, media, asked.as_deref(), terms).await
     };
@@ -163,7 +162,7 @@ pub async fn invite_to_conference(
     Json(body): Json<InviteToConference>,
 ) -> Result<impl Responder, Error> {
     let users = others("/UserIds", body.user_ids, actor.user_id)?;
-    let terms = app.terms(clock::now());
+    let terms = app.terms();
     let invite =
         async |tx: &mut _| ops::conference::invite_to_conference(tx, *id, &actor, &users, terms).await;
     Ok(web::Json(app.db.tx(invite).await?))
@@ -182,7 +181,7 @@ pub async fn join_conference(
     actor: Actor,
     id: Path<ConferenceId>,
 ) -> Result<impl Responder, Error> {
-    let terms = app.terms(clock::now());
+    let terms = app.terms();
     let join = async |tx: &mut _| ops::conference::join_conference(tx, *id, &actor, terms).await;
     Ok(web::Json(app.db.tx(join).await?))
 }
@@ -214,7 +213,7 @@ pub async fn refresh_media_token(
         return Err(PARTICIPANT_NOT_FOUND.into());
     }
     let livekit = app.reachable_livekit().ok_or(MEDIA_UNAVAILABLE)?;
-    Ok(web::Json(ops::media::access(livekit, &conference, actor.user_id, clock::now())?))
+    Ok(web::Json(ops::media::access(livekit, &conference, actor.user_id)?))
 }
 
 /// Leave a conference.
@@ -288,7 +287,7 @@ async fn as_member(
     actor: &Actor,
     act: Act<'_>,
 ) -> Result<web::Json<Conference>, Error> {
-    let terms = app.terms(clock::now());
+    let terms = app.terms();
     let done = async |tx: &mut _| ops::conference::act_as_member(tx, id, actor, act, terms).await;
     Ok(web::Json(app.db.tx(done).await?))
 }
@@ -299,7 +298,7 @@ async fn as_moderator(
     actor: &Actor,
     act: Act<'_>,
 ) -> Result<web::Json<Conference>, Error> {
-    let terms = app.terms(clock::now());
+    let terms = app.terms();
     let done = async |tx: &mut _| ops::conference::act_as_moderator(tx, id, actor, act, terms).await;
     Ok(web::Json(app.db.tx(done).await?))
 }

@@ -1,11 +1,11 @@
 //! Who is in a chat, for those who supervise it and for those who leave.
 
-use ::web::{EMPTY_ID, Problem};
+use ::web::{Fields, Problem};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, delete, put};
 use auth::{Actor, UserId};
-use runtime::clock;
 use uuid::Uuid;
+use values::Invalid;
 
 use crate::app::App;
 use crate::domain::{ChatId, Viewer};
@@ -25,8 +25,8 @@ pub async fn add_member(
     actor: Actor,
     ids: Path<(ChatId, UserId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((chat, user), viewer, now) = (named(ids)?, Viewer::of(&actor), clock::now());
-    app.db.tx(async |tx| ops::member::add_member(tx, &viewer, chat, user, now).await).await?;
+    let ((chat, user), viewer) = (named(ids)?, Viewer::of(&actor));
+    app.db.tx(async |tx| ops::member::add_member(tx, &viewer, chat, user).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -43,15 +43,20 @@ pub async fn remove_member(
     actor: Actor,
     ids: Path<(ChatId, UserId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((chat, user), viewer, now) = (named(ids)?, Viewer::of(&actor), clock::now());
-    app.db.tx(async |tx| ops::member::remove_member(tx, &viewer, chat, user, now).await).await?;
+    let ((chat, user), viewer) = (named(ids)?, Viewer::of(&actor));
+    app.db.tx(async |tx| ops::member::remove_member(tx, &viewer, chat, user).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
+/// What the path names; the empty id is refused.
+///
 /// # Errors
-/// [`EMPTY_ID`]
+/// `400 VALIDATION_FAILED`
 fn named(ids: Path<(ChatId, UserId)>) -> Result<(ChatId, UserId), Problem> {
     let (chat, user) = ids.into_inner();
-    let is_empty = [Uuid::from(chat), user.into()].iter().any(Uuid::is_nil);
-    if is_empty { Err(EMPTY_ID.into()) } else { Ok((chat, user)) }
+    let mut fields = Fields::default();
+    for (member, id) in [("/ChatId", Uuid::from(chat)), ("/UserId", user.into())] {
+        fields.check(member, if id.is_nil() { Err(Invalid::new("empty_id")) } else { Ok(()) });
+    }
+    fields.finish(Some((chat, user)))
 }

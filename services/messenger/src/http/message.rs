@@ -5,7 +5,6 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::Actor;
 use ids::Reference;
-use runtime::clock;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Whole};
@@ -118,8 +117,8 @@ pub async fn send_message(
     id: Path<ChatId>,
     Json(SendMessage { text, client_message_id }): Json<SendMessage>,
 ) -> Result<HttpResponse, Error> {
-    let (sender, repeated, now) = (actor.user_id, client_message_id.map(|id| id.0), clock::now());
-    let send = async |tx: &mut _| ops::message::send_message(tx, sender, *id, text, repeated, now).await;
+    let (sender, repeated) = (actor.user_id, client_message_id.map(|id| id.0));
+    let send = async |tx: &mut _| ops::message::send_message(tx, sender, *id, text, repeated).await;
     let (message, is_new) = app.db.tx(send).await?;
     let mut answer = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
     Ok(answer.json(message))
@@ -146,9 +145,9 @@ pub async fn edit_message(
     ids: Path<(ChatId, MessageId)>,
     Json(EditMessage { text }): Json<EditMessage>,
 ) -> Result<impl Responder, Error> {
-    let ((chat, id), by, now) = (ids.into_inner(), actor.user_id, clock::now());
+    let ((chat, id), by) = (ids.into_inner(), actor.user_id);
     let window = app.settings.edit_window;
-    let edit = async |tx: &mut _| ops::message::edit_message(tx, by, chat, id, text, window, now).await;
+    let edit = async |tx: &mut _| ops::message::edit_message(tx, by, chat, id, text, window).await;
     Ok(web::Json(app.db.tx(edit).await?))
 }
 
@@ -165,8 +164,8 @@ pub async fn delete_message(
     actor: Actor,
     ids: Path<(ChatId, MessageId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((chat, id), by, now) = (ids.into_inner(), actor.user_id, clock::now());
+    let ((chat, id), by) = (ids.into_inner(), actor.user_id);
     let window = app.settings.edit_window;
-    app.db.tx(async |tx| ops::message::delete_message(tx, by, chat, id, window, now).await).await?;
+    app.db.tx(async |tx| ops::message::delete_message(tx, by, chat, id, window).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -43,10 +43,10 @@ pub async fn open_stream(
     let (user, now, settings) = (actor.user_id, clock::now(), &app.settings.stream);
     let asked = request.headers().get(LAST_EVENT_ID);
     let position = asked.and_then(|asked| number(asked.to_str().ok()?));
-    let since = now - settings.retention;
-    let found =
-        lookups.run(async |conn| db::stream::position(conn, user, position.unwrap_or(0), since).await);
-    let found = found.await?;
+    let asked_position = position.unwrap_or(0);
+    let found = lookups
+        .run(async |conn| db::stream::position(conn, user, asked_position, settings.retention).await)
+        .await?;
     let resumed = position.filter(|position| *position <= found.last_event && found.is_kept);
     let told = resumed.unwrap_or(found.last_event);
     let first = if asked.is_some() && resumed.is_none() {
@@ -114,12 +114,12 @@ impl Reader {
                 if self.end.is_elapsed() || self.end.deadline() <= Instant::now() {
                     return None;
                 }
-                self.catch_up(told)
-                    .await
-                    .inspect_err(|error| {
-                        tracing::warn!(%error, "what a stream has missed cannot be read");
-                    })
-                    .ok()?;
+                let is_whole = self.catch_up(told).await.inspect_err(|error| {
+                    tracing::warn!(%error, "what a stream has missed cannot be read");
+                });
+                if !is_whole.ok()? {
+                    return None;
+                }
                 continue;
             }
             return tokio::select! {
@@ -131,10 +131,14 @@ impl Reader {
         }
     }
 
-    /// Reads some of what came after the event `told`; behind the last of it the stream is live.
-    async fn catch_up(&mut self, told: i64) -> Result<(), ::db::Error> {
+    /// Reads some of what came after the event `told`; behind the last of it the stream is live. `false`: some of it was forgotten
+    /// while this reader took its time.
+    async fn catch_up(&mut self, told: i64) -> Result<bool, ::db::Error> {
         let conn = self.app.db.conn().await?;
         let news = page(&conn, &[self.user], &[told], MISSED).await?.pop();
+        if news.as_ref().is_some_and(|news| !news.follows(told)) {
+            return Ok(false);
+        }
         let is_last = news.as_ref().is_none_or(|news| news.found < MISSED);
         let last = news.as_ref().map_or(told, |news| news.last);
         self.waiting.extend(news.into_iter().flat_map(|news| news.frames));
@@ -142,6 +146,6 @@ impl Reader {
         if is_last {
             self.app.streams.go_live(self.user, self.number, last);
         }
-        Ok(())
+        Ok(true)
     }
 }

@@ -13,8 +13,8 @@ use values::Invalid;
 use crate::app::App;
 use crate::clients::SignedSha256;
 use crate::error::Error;
-use crate::ops;
 use crate::ops::media::Webhook;
+use crate::{db, ops};
 
 /// A larger one is not LiveKit's.
 const LIMIT: usize = 64 * 1024;
@@ -56,10 +56,10 @@ pub async fn hear_livekit(
             invalid: Invalid::new("malformed"),
         }])
     })?;
-    let now = runtime::clock::now();
+    let now = db::chat::clock(&*app.db.conn().await?).await?;
     if let Some(webhook) = Webhook::read(&told, now) {
-        let terms = app.terms(now);
-        app.db.tx(async |tx| ops::media::hear(tx, webhook, terms).await).await?;
+        let terms = app.terms();
+        app.db.tx(async |tx| ops::media::hear(tx, webhook, terms, now).await).await?;
     }
     Ok(HttpResponse::Ok().finish())
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::jobs::Jobs;
+use ::jobs::{Jobs, KnownFailure};
 use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::app::App;
@@ -63,7 +63,12 @@ async fn reconcile(app: &App, livekit: &LiveKit) -> anyhow::Result<()> {
         let calls: Vec<_> = live.iter().copied().map(compare).collect();
         let compared: Vec<_> = stream::iter(calls).buffer_unordered(AT_ONCE).collect().await;
         for error in compared.into_iter().filter_map(Result::err) {
-            tracing::warn!(error = format!("{error:#}"), "a room cannot be compared");
+            let (is_known, error) = (error.is::<KnownFailure>(), format!("{error:#}"));
+            if is_known {
+                tracing::debug!(error, "a room cannot be compared");
+            } else {
+                tracing::warn!(error, "a room cannot be compared");
+            }
         }
     }
 }

@@ -24,8 +24,8 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     let jobs = jobs.periodic("stream-retention", MINUTE, move |_| {
         let app = streams.clone();
         async move {
-            let since = clock::now() - app.settings.stream.retention;
-            let forget = async || app.db.tx(async |tx| db::stream::forget(tx, since, BATCH).await).await;
+            let retention = app.settings.stream.retention;
+            let forget = async || app.db.tx(async |tx| db::stream::forget(tx, retention, BATCH).await).await;
             while forget().await? == BATCH as usize {}
             Ok(())
         }

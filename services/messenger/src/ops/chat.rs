@@ -2,7 +2,6 @@
 
 use ::db::Tx;
 use auth::UserId;
-use time::OffsetDateTime;
 
 use super::stream::tell;
 use crate::db;
@@ -20,21 +19,16 @@ pub struct Marker {
 ///
 /// # Errors
 /// [`PARTICIPANT_NOT_FOUND`]
-pub async fn open_direct(
-    tx: &mut Tx,
-    by: UserId,
-    with: UserId,
-    now: OffsetDateTime,
-) -> Result<(ChatId, bool), Error> {
+pub async fn open_direct(tx: &mut Tx, by: UserId, with: UserId) -> Result<(ChatId, bool), Error> {
     if let Some(id) = db::chat::of_two(tx.conn(), by, with).await? {
         return Ok((id, false));
     }
     if !db::chat::have_met(tx.conn(), by, with).await? {
         return Err(PARTICIPANT_NOT_FOUND.into());
     }
-    let chat = Chat::direct(by, with, now);
+    let chat = Chat::direct(by, with, db::chat::clock(tx.conn()).await?);
     if db::chat::insert(tx, &chat).await? {
-        tell(tx, &chat, Told::Chat, now).await?;
+        tell(tx, &chat, Told::Chat).await?;
         return Ok((chat.id, true));
     }
     // Whoever was first has committed.
@@ -46,21 +40,14 @@ pub async fn open_direct(
 ///
 /// # Errors
 /// [`CHAT_NOT_FOUND`]
-pub async fn read(
-    tx: &mut Tx,
-    reader: UserId,
-    chat: ChatId,
-    sequence: i64,
-    now: OffsetDateTime,
-) -> Result<Marker, Error> {
-    let marker = db::member::lock_marker(tx, chat, reader).await?;
-    let (was, last_sequence) = marker.ok_or(CHAT_NOT_FOUND)?;
-    let read_sequence = sequence.min(last_sequence).max(was);
+pub async fn read(tx: &mut Tx, reader: UserId, chat: ChatId, sequence: i64) -> Result<Marker, Error> {
+    // With its turn: members are told, and others who tell them something move markers, too.
+    let chat = db::chat::lock(tx, chat).await?.ok_or(CHAT_NOT_FOUND)?;
+    let was = chat.member(reader).ok_or(CHAT_NOT_FOUND)?.read_sequence;
+    let read_sequence = sequence.min(chat.last_sequence).max(was);
     if read_sequence > was {
-        db::member::move_marker(tx, chat, reader, read_sequence).await?;
-        let members = db::member::of_chat(tx.conn(), chat).await?;
-        let people: Vec<_> = members.iter().map(|member| member.user_id).collect();
-        db::stream::append(tx, &people, chat, Told::Read(reader), now).await?;
+        db::member::move_marker(tx, chat.id, reader, read_sequence).await?;
+        tell(tx, &chat, Told::Read(reader)).await?;
     }
-    Ok(Marker { read_sequence, last_sequence })
+    Ok(Marker { read_sequence, last_sequence: chat.last_sequence })
 }

@@ -31,7 +31,6 @@ pub struct Terms<'a> {
     pub timing: Option<&'a Timing>,
     /// `None`: nobody could hear anybody.
     pub livekit: Option<&'a LiveKit>,
-    pub now: OffsetDateTime,
 }
 
 impl<'a> Terms<'a> {
@@ -62,11 +61,11 @@ pub async fn start_conference(
     }
     terms.livekit()?;
     let place = Place { chat_id: chat.id, deal_id, tenant_id };
-    let conference = Conference::start(place, media, host, &rung, terms.now);
+    let conference = Conference::start(place, media, host, &rung, chat.now);
     db::conference::insert(tx, &conference).await?;
     outbox::append(tx, &ConferenceStarted::of(&conference)).await?;
-    tell(tx, &chat, Told::Conference(conference.id), terms.now).await?;
-    set_deadline(tx, &conference, terms).await?;
+    tell(tx, &chat, Told::Conference(conference.id)).await?;
+    set_deadline(tx, &conference, terms, chat.now).await?;
     Ok(conference)
 }
 
@@ -114,10 +113,10 @@ pub async fn join_conference(
     let (mut chat, conference) = lock_for_member(tx, id, actor).await?;
     let act = Act::Join(actor.user_id);
     // Who cannot come in for another reason is told that one.
-    conference.decide(act.clone(), terms.now)?;
+    conference.decide(act.clone(), chat.now)?;
     let livekit = terms.livekit()?;
     let joined = change(tx, &mut chat, &conference, act, terms).await?;
-    media::access(livekit, &joined, actor.user_id, terms.now)
+    media::access(livekit, &joined, actor.user_id)
 }
 
 /// What its host may do, and whoever moderates it.
@@ -153,9 +152,8 @@ pub async fn member_gone(
     chat: &mut Chat,
     user: UserId,
     by: Option<UserId>,
-    now: OffsetDateTime,
 ) -> Result<(), Error> {
-    let terms = Terms { timing: None, livekit: None, now };
+    let terms = Terms { timing: None, livekit: None };
     if let Some(live) = db::conference::live(tx, chat.id).await? {
         change(tx, chat, &live, Act::Depart { user, by }, terms).await?;
     }
@@ -173,16 +171,16 @@ pub async fn hear(tx: &mut Tx, id: ConferenceId, act: Act<'_>, terms: Terms<'_>)
     Ok(())
 }
 
-/// What time does to a conference. Its job is due by the database's clock, so that is what is asked.
+/// What time does to a conference: by the clock by which its job is due.
 ///
 /// # Errors
 /// Those of the database.
 pub async fn expire(tx: &mut Tx, id: ConferenceId, timing: &Timing) -> Result<(), Error> {
     if let Some((mut chat, conference)) = lock(tx, id).await? {
-        let terms = Terms { timing: Some(timing), livekit: None, now: db::conference::clock(tx).await? };
+        let terms = Terms { timing: Some(timing), livekit: None };
         let left = change(tx, &mut chat, &conference, Act::Expire(timing), terms).await?;
         // Also where nothing was due yet: this run's job is done.
-        set_deadline(tx, &left, terms).await?;
+        set_deadline(tx, &left, terms, chat.now).await?;
     }
     Ok(())
 }
@@ -231,7 +229,7 @@ async fn change(
         Act::Invite { by, .. } => Some(by),
         _ => None,
     };
-    let Terms { timing, now, .. } = terms;
+    let (timing, now) = (terms.timing, chat.now);
     let decision = before.decide(act, now)?;
     let (is_seen, ends) = (decision.is_seen(before), decision.ends(before));
     let after = decision.conference;
@@ -249,23 +247,27 @@ async fn change(
             end_reason: ended.end_reason,
             duration_seconds: after.duration_seconds(),
         };
-        post_card(tx, chat, Card::ConferenceEnded(card), &before.users(ParticipantState::Joined), now)
-            .await?;
+        post_card(tx, chat, Card::ConferenceEnded(card), &before.users(ParticipantState::Joined)).await?;
     }
     if is_seen {
-        tell(tx, chat, Told::Conference(after.id), now).await?;
+        tell(tx, chat, Told::Conference(after.id)).await?;
     }
     media::order(tx, after.id, &decision.orders, now).await?;
     let is_moved = timing.is_none_or(|timing| after.deadline(timing) != before.deadline(timing));
     if is_moved && is_seen {
-        set_deadline(tx, &after, terms).await?;
+        set_deadline(tx, &after, terms, now).await?;
     }
     Ok(after)
 }
 
 /// When time is to look at it next. Comes after all other locks.
-async fn set_deadline(tx: &mut Tx, conference: &Conference, terms: Terms<'_>) -> Result<(), Error> {
-    let at = terms.timing.map_or(Some(terms.now), |timing| conference.deadline(timing));
+async fn set_deadline(
+    tx: &mut Tx,
+    conference: &Conference,
+    terms: Terms<'_>,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    let at = terms.timing.map_or(Some(now), |timing| conference.deadline(timing));
     match at.filter(|_| conference.is_live()) {
         Some(at) => jobs::schedule(tx, CONFERENCE_DEADLINE, [conference.id], at).await?,
         None => jobs::cancel(tx, CONFERENCE_DEADLINE, conference.id).await?,

@@ -123,9 +123,9 @@ fn seconds(value: &Value) -> Option<OffsetDateTime> {
 ///
 /// # Errors
 /// Those of the database.
-pub async fn hear(tx: &mut Tx, webhook: Webhook, terms: Terms<'_>) -> Result<(), Error> {
+pub async fn hear(tx: &mut Tx, webhook: Webhook, terms: Terms<'_>, now: OffsetDateTime) -> Result<(), Error> {
     if let Some(id) = &webhook.id
-        && !db::webhook::hear(tx, id, terms.now).await?
+        && !db::webhook::hear(tx, id, now).await?
     {
         return Ok(());
     }
@@ -136,13 +136,8 @@ pub async fn hear(tx: &mut Tx, webhook: Webhook, terms: Terms<'_>) -> Result<(),
 ///
 /// # Errors
 /// `500` when a token cannot be signed.
-pub fn access(
-    livekit: &LiveKit,
-    conference: &Conference,
-    user: UserId,
-    now: OffsetDateTime,
-) -> Result<MediaAccess, Error> {
-    let access = livekit.access(conference.id, user, conference.media, now);
+pub fn access(livekit: &LiveKit, conference: &Conference, user: UserId) -> Result<MediaAccess, Error> {
+    let access = livekit.access(conference.id, user, conference.media, runtime::clock::now());
     access.map_err(|error| Problem::internal(&*error.into_boxed_dyn_error()).into())
 }
 
@@ -156,9 +151,9 @@ pub async fn reconcile(
     room: ConferenceId,
     timing: &Timing,
 ) -> anyhow::Result<()> {
-    let at = runtime::clock::now();
+    let at = db::chat::clock(&*db.conn().await?).await?;
     let present = livekit.list_participants(room).await.context("ListParticipants")?;
-    let terms = Terms { timing: Some(timing), livekit: None, now: runtime::clock::now() };
+    let terms = Terms { timing: Some(timing), livekit: None };
     let act = Act::Compare { present: &present, at };
     Ok(db.tx(async |tx| conference::hear(tx, room, act, terms).await).await?)
 }

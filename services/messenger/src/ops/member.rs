@@ -2,7 +2,6 @@
 
 use ::db::Tx;
 use auth::UserId;
-use time::OffsetDateTime;
 
 use super::conference::member_gone;
 use super::message::post_card;
@@ -15,13 +14,7 @@ use crate::error::{
 
 /// # Errors
 /// [`CHAT_NOT_FOUND`], [`FORBIDDEN`], [`CHAT_NOT_DEAL`], [`CHAT_FULL`]
-pub async fn add_member(
-    tx: &mut Tx,
-    viewer: &Viewer,
-    chat: ChatId,
-    user: UserId,
-    now: OffsetDateTime,
-) -> Result<(), Error> {
+pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId) -> Result<(), Error> {
     let mut chat = lock_seen(tx, viewer, chat).await?;
     if !may_manage(viewer, &chat) {
         return Err(FORBIDDEN.into());
@@ -33,19 +26,13 @@ pub async fn add_member(
     if !chat.has_room() {
         return Err(CHAT_FULL.into());
     }
-    chat.enter(user, Role::Member, now);
-    welcome(tx, &mut chat, user, Some(viewer.user_id), now).await
+    chat.enter(user, Role::Member);
+    welcome(tx, &mut chat, user, Some(viewer.user_id)).await
 }
 
 /// # Errors
 /// [`CHAT_NOT_FOUND`], [`FORBIDDEN`], [`CHAT_NOT_DEAL`], [`PARTICIPANT_NOT_FOUND`], [`MEMBER_OF_DEAL`]
-pub async fn remove_member(
-    tx: &mut Tx,
-    viewer: &Viewer,
-    chat: ChatId,
-    user: UserId,
-    now: OffsetDateTime,
-) -> Result<(), Error> {
+pub async fn remove_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId) -> Result<(), Error> {
     let mut chat = lock_seen(tx, viewer, chat).await?;
     let is_oneself = viewer.user_id == user;
     if !is_oneself && !may_manage(viewer, &chat) {
@@ -59,41 +46,29 @@ pub async fn remove_member(
     }
     take_turn(tx, &chat.user_ids()).await?;
     chat.remove(user);
-    dismiss(tx, &mut chat, user, Some(viewer.user_id), now).await
+    dismiss(tx, &mut chat, user, Some(viewer.user_id)).await
 }
 
 /// Writes and tells that somebody is new in a chat.
-pub async fn welcome(
-    tx: &mut Tx,
-    chat: &mut Chat,
-    user: UserId,
-    by: Option<UserId>,
-    now: OffsetDateTime,
-) -> Result<(), Error> {
+pub async fn welcome(tx: &mut Tx, chat: &mut Chat, user: UserId, by: Option<UserId>) -> Result<(), Error> {
     let Some(member) = chat.members.iter_mut().find(|member| member.user_id == user) else { return Ok(()) };
     // What was said until now they have read, cards that came a moment ago among it.
     member.read_sequence = chat.last_sequence;
     db::member::put(tx, &[member]).await?;
-    tell(tx, chat, Told::Chat, now).await?;
+    tell(tx, chat, Told::Chat).await?;
     let readers: Vec<_> = by.into_iter().chain([user]).collect();
     let card = Card::MemberAdded(MemberCard { user_id: user, by_user_id: by });
-    post_card(tx, chat, card, &readers, now).await
+    post_card(tx, chat, card, &readers).await
 }
 
 /// Writes and tells that somebody is in a chat no longer. Whom all this is told has been named before.
-pub async fn dismiss(
-    tx: &mut Tx,
-    chat: &mut Chat,
-    user: UserId,
-    by: Option<UserId>,
-    now: OffsetDateTime,
-) -> Result<(), Error> {
+pub async fn dismiss(tx: &mut Tx, chat: &mut Chat, user: UserId, by: Option<UserId>) -> Result<(), Error> {
     db::member::delete(tx, chat.id, user).await?;
-    db::stream::append(tx, &[user], chat.id, Told::ChatRemoved, now).await?;
-    tell(tx, chat, Told::Chat, now).await?;
+    db::stream::append(tx, &[user], chat.id, Told::ChatRemoved).await?;
+    tell(tx, chat, Told::Chat).await?;
     let card = Card::MemberRemoved(MemberCard { user_id: user, by_user_id: by });
-    post_card(tx, chat, card, by.as_slice(), now).await?;
-    member_gone(tx, chat, user, by, now).await
+    post_card(tx, chat, card, by.as_slice()).await?;
+    member_gone(tx, chat, user, by).await
 }
 
 /// A chat that somebody may look at, locked.

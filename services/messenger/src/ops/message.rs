@@ -5,7 +5,6 @@ use std::time::Duration;
 use ::db::{Json, Tx};
 use auth::UserId;
 use messaging::outbox;
-use time::OffsetDateTime;
 
 use super::stream::tell;
 use crate::db;
@@ -25,7 +24,6 @@ pub async fn send_message(
     chat: ChatId,
     text: PrivateText,
     client_message_id: Option<ClientMessageId>,
-    now: OffsetDateTime,
 ) -> Result<(Message, bool), Error> {
     let mut chat = lock_own(tx, chat, sender).await?;
     if let Some(id) = client_message_id
@@ -33,7 +31,7 @@ pub async fn send_message(
     {
         return Ok((repeated, false));
     }
-    let mut message = next(&mut chat, now);
+    let mut message = next(&mut chat);
     message.kind = MessageKind::Text;
     message.sender_user_id = Some(sender);
     message.client_message_id = client_message_id;
@@ -49,7 +47,7 @@ pub async fn send_message(
         at: message.created_at,
     };
     outbox::append(tx, &sent).await?;
-    tell(tx, &chat, Told::Message(message.id), now).await?;
+    tell(tx, &chat, Told::Message(message.id)).await?;
     Ok((message, true))
 }
 
@@ -63,12 +61,11 @@ pub async fn edit_message(
     id: MessageId,
     text: PrivateText,
     window: Duration,
-    now: OffsetDateTime,
 ) -> Result<Message, Error> {
     let chat = lock_own(tx, chat, by).await?;
     let mut message = db::message::find(tx, chat.id, id).await?.ok_or(MESSAGE_NOT_FOUND)?;
-    if message.edit(by, text, window, now)? {
-        keep(tx, &chat, &message, now).await?;
+    if message.edit(by, text, window, chat.now)? {
+        keep(tx, &chat, &message).await?;
     }
     Ok(message)
 }
@@ -82,35 +79,28 @@ pub async fn delete_message(
     chat: ChatId,
     id: MessageId,
     window: Duration,
-    now: OffsetDateTime,
 ) -> Result<(), Error> {
     let chat = lock_own(tx, chat, by).await?;
     let mut message = db::message::find(tx, chat.id, id).await?.ok_or(MESSAGE_NOT_FOUND)?;
-    if message.delete(by, window, now)? {
-        keep(tx, &chat, &message, now).await?;
+    if message.delete(by, window, chat.now)? {
+        keep(tx, &chat, &message).await?;
     }
     Ok(())
 }
 
 /// Posts a card in a chat that is locked. Those of `readers` who had read all before it have read it, too.
-pub async fn post_card(
-    tx: &mut Tx,
-    chat: &mut Chat,
-    card: Card,
-    readers: &[UserId],
-    now: OffsetDateTime,
-) -> Result<(), Error> {
-    let mut message = next(chat, now);
+pub async fn post_card(tx: &mut Tx, chat: &mut Chat, card: Card, readers: &[UserId]) -> Result<(), Error> {
+    let mut message = next(chat);
     message.card = Some(Json(card));
     db::message::insert(tx, &message, readers).await?;
-    tell(tx, chat, Told::Message(message.id), now).await?;
+    tell(tx, chat, Told::Message(message.id)).await?;
     Ok(())
 }
 
-/// The message that comes next. INV-MSG-2: clocks of replicas differ, and who came first may have waited longer.
-fn next(chat: &mut Chat, now: OffsetDateTime) -> Message {
+/// The message that comes next. INV-MSG-2: also where the clock was set back.
+fn next(chat: &mut Chat) -> Message {
     chat.last_sequence += 1;
-    chat.last_activity_at = chat.last_activity_at.max(now);
+    chat.last_activity_at = chat.last_activity_at.max(chat.now);
     Message {
         id: MessageId::generate(),
         chat_id: chat.id,
@@ -136,8 +126,8 @@ pub async fn lock_own(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Chat, Err
     Ok(chat.filter(|chat| chat.member(user).is_some()).ok_or(CHAT_NOT_FOUND)?)
 }
 
-async fn keep(tx: &mut Tx, chat: &Chat, message: &Message, now: OffsetDateTime) -> Result<(), Error> {
+async fn keep(tx: &mut Tx, chat: &Chat, message: &Message) -> Result<(), Error> {
     db::message::save(tx, message).await?;
-    tell(tx, chat, Told::Message(message.id), now).await?;
+    tell(tx, chat, Told::Message(message.id)).await?;
     Ok(())
 }

@@ -6,7 +6,6 @@
 
 use ::db::Tx;
 use auth::UserId;
-use time::OffsetDateTime;
 
 use crate::db;
 use crate::domain::{Chat, Told};
@@ -17,6 +16,6 @@ pub async fn take_turn(tx: &mut Tx, people: &[UserId]) -> Result<(), ::db::Error
 }
 
 /// Tells all members of a chat.
-pub async fn tell(tx: &mut Tx, chat: &Chat, told: Told, now: OffsetDateTime) -> Result<(), ::db::Error> {
-    db::stream::append(tx, &chat.user_ids(), chat.id, told, now).await
+pub async fn tell(tx: &mut Tx, chat: &Chat, told: Told) -> Result<(), ::db::Error> {
+    db::stream::append(tx, &chat.user_ids(), chat.id, told).await
 }

@@ -42,6 +42,14 @@ pub struct News {
     pub found: i64,
 }
 
+impl News {
+    /// Whether nothing is missing between the event `told` and these: events of a person are numbered without gaps, and what is no
+    /// longer kept cannot be told.
+    pub fn follows(&self, told: i64) -> bool {
+        self.last - self.found <= told
+    }
+}
+
 impl Hub {
     /// Opens a stream, which is told nothing until it [goes live](Self::go_live).
     pub fn open(&self, user: UserId) -> (u64, Receiver<Frame>) {
@@ -103,9 +111,12 @@ impl Hub {
 }
 
 impl Stream {
-    /// `false`: it is over. Whoever has just let the queue run full is given until the next time.
+    /// `false`: it is over, and its reader comes again. Whoever has just let the queue run full is given until the next time.
     fn tell(&mut self, news: &News) -> bool {
         let Some(told) = self.told else { return true };
+        if !news.follows(told) {
+            return false;
+        }
         let was_full = self.sender.capacity() == 0;
         for frame in news.frames.iter().filter(|frame| frame.id > told) {
             match self.sender.try_send(frame.clone()) {
@@ -128,9 +139,9 @@ mod tests {
     use crate::stream::Frame;
 
     fn news(user_id: UserId, ids: std::ops::RangeInclusive<i64>) -> News {
-        let last = *ids.end();
+        let (last, found) = (*ids.end(), ids.end() - ids.start() + 1);
         let frame = |id| Frame { id, event: "message", data: Bytes::from_static(b"{}") };
-        News { user_id, frames: ids.map(frame).collect(), last, found: 0 }
+        News { user_id, frames: ids.map(frame).collect(), last, found }
     }
 
     /// Section 6: a stream ends when 256 events wait for a slow reader, and a quick one loses none.
@@ -154,6 +165,25 @@ mod tests {
             rest += 1;
         }
         assert_eq!(rest, MOST_WAITING);
+    }
+
+    /// Section 6: at least once: a stream of whose events some are not kept any more ends instead of leaving them out.
+    #[tokio::test]
+    async fn a_stream_leaves_nothing_out() {
+        let (hub, user) = (Hub::default(), UserId::generate());
+        let (number, mut receiver) = hub.open(user);
+        hub.go_live(user, number, 3);
+        hub.tell(&news(user, 2..=5));
+        hub.tell(&news(user, 7..=8));
+        assert_eq!(hub.listeners(), []);
+        let mut heard = Vec::new();
+        while let Some(frame) = receiver.recv().await {
+            heard.push(frame.id);
+        }
+        assert_eq!(heard, [4, 5]);
+        // What is nothing to be told any more is no gap.
+        let silent = News { frames: Vec::new(), ..news(user, 4..=6) };
+        assert!(silent.follows(3) && silent.follows(5) && !silent.follows(2));
     }
 
     /// Section 6: a sixth stream of one person ends the oldest.

@@ -147,12 +147,12 @@ async fn refusals_come_in_their_order() {
     let nil = Uuid::nil();
     service().guest().delete(&path(id, &format!("/members/{nil}"))).await.expect_problem(401, "UNAUTHORIZED");
     for caller in [&boss, &person(guid()), &person(deal.client)] {
-        put(caller, &path(id, &format!("/members/{nil}"))).await.expect_problem(400, "VALIDATION_FAILED");
-        put(caller, &path(guid(), &format!("/members/{nil}"))).await.expect_problem(400, "VALIDATION_FAILED");
-        caller
-            .delete(&path(nil, &format!("/members/{}", guid())))
-            .await
-            .expect_problem(400, "VALIDATION_FAILED");
+        for chat in [id, guid()] {
+            let refused = put(caller, &path(chat, &format!("/members/{nil}"))).await;
+            refused.expect_refusal("VALIDATION_FAILED", "/UserId", "empty_id");
+        }
+        let refused = caller.delete(&path(nil, &format!("/members/{}", guid()))).await;
+        refused.expect_refusal("VALIDATION_FAILED", "/ChatId", "empty_id");
         put(caller, &path(id, "/members/x")).await.expect_problem(404, "NOT_FOUND");
         put(caller, &path(guid(), &format!("/members/{}", guid())))
             .await
@@ -237,6 +237,16 @@ async fn supervisors_list_what_they_supervise() {
         assert_eq!(page["TotalCount"], 0, "{query}");
     }
     for nobody in [person(deal.client), service().caller(&holder(guid(), None, &[MANAGE]))] {
-        nobody.get(&format!("{CHATS}?Scope=Tenant")).await.expect_problem(403, "FORBIDDEN");
+        // Before the rest of the query is looked at, as a permission is before a body.
+        for query in ["", "&PageSize=0", "&DealId=x&Kind=Deal,Deal,&Page=2"] {
+            let refused = nobody.get(&format!("{CHATS}?Scope=Tenant{query}")).await;
+            refused.expect_problem(403, "FORBIDDEN");
+        }
+        for query in ["Scope=tenant&PageSize=0", "Scope=Tenant&Scope=Tenant"] {
+            let refused = nobody.get(&format!("{CHATS}?{query}")).await;
+            refused.expect_problem(400, "VALIDATION_FAILED");
+        }
     }
+    let refused = boss.get(&format!("{CHATS}?Scope=Tenant&PageSize=0")).await;
+    refused.expect_problem(400, "VALIDATION_FAILED");
 }

@@ -1,14 +1,19 @@
 //! What holds when people meet.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use serde_json::json;
-use testkit::guid;
+use testkit::{guid, text};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::time::sleep;
 
+use crate::calls::{Line, participant};
 use crate::{
-    CHATS, Deal, STAGE_CHANGED, add, cards, count, each, messages, open_chat, path, person, put, remove,
-    roles, say, supervisor, view, view_when,
+    CHATS, Deal, STAGE_CHANGED, add, cards, count, each, list, messages, open_chat, path, person, put,
+    remove, roles, say, service, supervisor, view, view_when,
 };
 
 /// INV-MSG-1, section 7: of twenty openings of a Direct chat from both sides one answers 201 and nineteen 200.
@@ -75,6 +80,71 @@ fn time(at: &str) -> (String, String) {
     let at = at.trim_end_matches('Z');
     let (seconds, fraction) = at.split_once('.').unwrap_or((at, ""));
     (seconds.to_owned(), format!("{fraction:0<9}"))
+}
+
+/// Section 7: commands fail by no race: a marker that rises while its reader is removed.
+#[tokio::test]
+async fn a_marker_and_a_removal_do_not_block_each_other() {
+    let (deal, id) = open_chat().await;
+    let user = guid();
+    add(&deal, id, user).await.expect(204);
+    say(id, deal.client, "а").await;
+    let sql = service().sql().await;
+    // Both are told to the last of the members, whose row is held: so each has what it has when they meet.
+    let hold = "select from stream where user_id in (select user_id from member where chat_id = $1::text::uuid) \
+        order by user_id desc limit 1 for update";
+    sql.batch_execute("begin").await.unwrap();
+    sql.execute(hold, &[&id.to_string()]).await.unwrap();
+    let read = async {
+        sleep(Duration::from_millis(300)).await;
+        person(user).put(&path(id, "/read"), json!({"Sequence": 2})).await
+    };
+    let release = async {
+        sleep(Duration::from_millis(700)).await;
+        sql.batch_execute("commit").await.unwrap();
+    };
+    let (removed, (read, ())) = join(remove(&deal, id, user), join(read, release)).await;
+    removed.expect(204);
+    read.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+}
+
+/// Section 7: whoever waits for their turn does what they do when it comes, so that no time falls.
+#[tokio::test]
+async fn what_waits_for_its_turn_happens_then() {
+    let line = Line::new().await;
+    let [client, agent, _] = line.people();
+    let id = line.ring(None).await;
+    let sql = service().sql().await;
+    let now = async || {
+        let now = sql.query_one("select extract(epoch from clock_timestamp())::float8", &[]).await.unwrap();
+        now.get::<_, f64>(0)
+    };
+    let hold = "select from chat where id = $1::text::uuid for update";
+    sql.batch_execute("begin").await.unwrap();
+    sql.execute(hold, &[&line.chat.to_string()]).await.unwrap();
+    let user = guid();
+    let release = async {
+        sleep(Duration::from_millis(1200)).await;
+        let released = now().await;
+        sql.batch_execute("commit").await.unwrap();
+        released
+    };
+    let (joined, (added, (sent, released))) = join(
+        line.act(agent, id, "join"),
+        join(add(&line.deal, line.chat, user), join(say(line.chat, client, "а"), release)),
+    )
+    .await;
+    joined.expect(200);
+    added.expect(204);
+    let card = line.card(id).await;
+    let chat = view(line.chat, user).await;
+    let member = list(&chat["Members"]).iter().find(|member| member["UserId"] == json!(user)).unwrap();
+    for at in
+        [&participant(&card, agent)["JoinedAt"], &card["ActiveAt"], &member["JoinedAt"], &sent["CreatedAt"]]
+    {
+        let at = OffsetDateTime::parse(text(at), &Rfc3339).unwrap();
+        assert!((at - OffsetDateTime::UNIX_EPOCH).as_seconds_f64() + 0.001 > released, "{at}");
+    }
 }
 
 /// INV-MSG-6: additions that race for the last seat.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use testkit::{guid, text};
 
-use crate::calls::{CONFERENCES, ENDED, INVITED, Line, act_as, participant, state, told};
-use crate::{id_of, list};
+use crate::calls::{CONFERENCES, ENDED, INVITED, Line, MODERATE, act_as, participant, state, told};
+use crate::{holder, id_of, list, put};
 
 /// Section 4: Ringing → Active at the first join beside the host; `JoinedAt` is the first time, `LeftAt` the last.
 #[tokio::test]
@@ -169,6 +169,9 @@ async fn only_the_host_asks_back_who_was_removed() {
     // A Removed one is told so before anything else.
     line.invite(agent, id, &[guid()]).await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
     line.invite(manager, id, &[agent, guid()]).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    let moderator = line.service.caller(&holder(manager, Some(line.deal.tenant), &[MODERATE]));
+    let asked = moderator.post(&format!("{CONFERENCES}/{id}/invite"), json!({"UserIds": [agent]})).await;
+    asked.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
 
     let card = line.invite(client, id, &[agent]).await.expect(200);
     assert_eq!(state(&card, agent), "Invited");
@@ -259,6 +262,9 @@ async fn who_is_no_member_any_more_is_in_no_call() {
         .get(&format!("{CONFERENCES}/{id}"))
         .await
         .expect_problem(404, "MESSENGER_CONFERENCE_NOT_FOUND");
+    // Who is added again is a member, and stays Removed.
+    put(&line.supervisor(), &line.path(&format!("/members/{agent}"))).await.expect(204);
+    line.act(agent, id, "join").await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
     line.act(client, id, "end").await.expect(200);
 
     let own = id_of(&line.start(manager, json!({"Media": "Audio"})).await.expect(201)["Id"]);

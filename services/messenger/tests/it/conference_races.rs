@@ -1,7 +1,9 @@
 //! What holds when people call, join, leave and hang up at once.
 
 use futures_util::future::{join, join_all};
-use serde_json::json;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::calls::{ENDED, Line, state, told};
 use crate::{count, id_of};
@@ -14,6 +16,16 @@ async fn is_told_once(line: &Line<'_>, id: uuid::Uuid) {
     let events = told(line.service, id).await;
     assert_eq!(events.iter().filter(|event| event.topic == ENDED).count(), 1);
     assert_eq!(line.ends(id).await.len(), 1);
+}
+
+/// What comes later in a conference's life has a later time, whoever waited for whom.
+fn times_rise(card: &Value) {
+    let moment = |time: &Value| time.as_str().map(|time| OffsetDateTime::parse(time, &Rfc3339).unwrap());
+    let rise = |times: &[&Value]| times.iter().filter_map(|time| moment(time)).is_sorted();
+    assert!(rise(&[&card["CreatedAt"], &card["ActiveAt"], &card["EndedAt"]]), "{card}");
+    for one in crate::list(&card["Participants"]) {
+        assert!(rise(&[&card["CreatedAt"], &one["JoinedAt"], &one["LeftAt"]]), "{card}");
+    }
 }
 
 /// INV-CNF-1, section 7: twenty starts at once give one 201 and nineteen `_ALREADY_ACTIVE`.
@@ -58,6 +70,7 @@ async fn a_join_that_meets_the_end_is_before_or_after_it() {
         ended.expect(200);
         let card = line.card(id).await;
         assert_eq!(card["Status"], "Ended");
+        times_rise(&card);
         if joined.status == 200 {
             assert_eq!(state(&card, agent), "Left");
         } else {
@@ -108,6 +121,7 @@ async fn all_hang_up_at_once() {
         assert_eq!(count(&answers, 200), acts.len(), "{answers:?}");
         let card = line.card(id).await;
         assert_eq!(card["Status"], "Ended");
+        times_rise(&card);
         is_told_once(&line, id).await;
     }
 }

@@ -185,9 +185,13 @@ async fn without_livekit_nobody_is_rung_and_all_else_works() {
     line.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     assert_eq!(line.card(id).await["Version"], 1, "nothing is written");
     line.act(client, id, "media-token").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    line.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    let again = line.start(agent, json!({"Media": "Audio"})).await;
+    again.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
     let card = line.act(agent, id, "decline").await.expect(200);
     assert_eq!(state(&card, agent), "Declined");
     assert_eq!(act_as(&line.moderator(), id, "end").await.expect(200)["Status"], "Ended");
+    line.act(agent, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 }
 
 /// Section 4: no body is read where none is listed.

@@ -12,11 +12,12 @@ use crate::calls::{Line, participant, seconds, start, state, told};
 
 const RING: Duration = Duration::from_secs(2);
 const EMPTY: Duration = Duration::from_secs(2);
-const MAX: Duration = Duration::from_secs(6);
+/// Nothing else may take so long, whatever the machine is at.
+const MAX: Duration = Duration::from_secs(20);
 /// What a test's clock may have seen later than the service's.
 const EARLY: Duration = Duration::from_millis(200);
-/// Timers fire within 2 s.
-const LATE: Duration = Duration::from_secs(2);
+/// Timers fire within 2 s, and a busy machine is late for all that it does.
+const LATE: Duration = Duration::from_secs(10);
 
 /// Two replicas: each timer fires once all the same.
 fn hasty() -> &'static Running {
@@ -26,7 +27,7 @@ fn hasty() -> &'static Running {
         let short = [
             ("MESSENGER_RING_SECONDS", "2"),
             ("MESSENGER_EMPTY_SECONDS", "2"),
-            ("MESSENGER_MAX_SECONDS", "6"),
+            ("MESSENGER_MAX_SECONDS", "20"),
         ];
         let first = start(&livekit, &short);
         let database = [("DATABASE_URL", first.database_url.as_str())];

@@ -84,7 +84,7 @@ async fn a_change_of_the_status_makes_a_card() {
     let change = with(
         deal.changed(7, "Application", "UnderReview", deal.agent),
         "ChangedAt",
-        "2026-11-22T14:00:00.5+03:00",
+        "2026-11-22T14:00:00.1234567+03:00",
     );
     deal.tell(STAGE_CHANGED, &change).await;
     // A step within a status, and what is older than what was followed.
@@ -99,7 +99,7 @@ async fn a_change_of_the_status_makes_a_card() {
         all[0]["Card"],
         json!({
             "Type": "DealStatusChanged", "FromStatus": "Application", "ToStatus": "UnderReview",
-            "ChangedByUserId": deal.manager, "ChangedAt": "2026-11-22T11:00:00.5Z",
+            "ChangedByUserId": deal.manager, "ChangedAt": "2026-11-22T11:00:00.123456Z",
         })
     );
     assert_eq!(all[1]["Card"]["ToStatus"], "Cancelled");
@@ -158,6 +158,31 @@ async fn what_comes_before_its_deal_is_kept() {
     let row =
         sql.query_one("select count(*) from thing_waiting where thing = $1", &[&deal.id.to_string()]).await;
     assert_eq!(row.unwrap().get::<_, i64>(0), 0);
+}
+
+/// Section 3: what was kept for a deal and is not above its version gives nothing, as if it had come later.
+#[tokio::test]
+async fn what_was_kept_of_older_versions_gives_nothing() {
+    let deal = Deal::new();
+    for version in [2, 3] {
+        deal.tell(STAGE_CHANGED, &deal.changed(version, "Application", "Booking", Some(guid()))).await;
+    }
+    let sql = service().sql().await;
+    let kept = async || {
+        let count = "select count(*) from thing_waiting where thing = $1";
+        let row = sql.query_one(count, &[&deal.id.to_string()]).await.unwrap();
+        (row.get::<_, i64>(0) == 2).then_some(())
+    };
+    eventually("what is kept", kept).await;
+    deal.tell(DEAL_CREATED, &with(deal.created(), "RowVersion", 3)).await;
+    let id = deal.chat().await;
+    deal.tell(STAGE_CHANGED, &deal.changed(3, "Application", "Sale", None)).await;
+    deal.tell(STAGE_CHANGED, &deal.changed(4, "Sale", "Completed", deal.agent)).await;
+    let is_last = |chat: &Value| chat["LastMessage"]["Card"]["ToStatus"] == "Completed";
+    let chat = view_when(id, deal.client, "the card", is_last).await;
+    assert_eq!(chat["LastSequence"], 1);
+    assert_eq!(role(&chat, deal.agent()).as_deref(), Some("Agent"));
+    assert_eq!(roles(&chat).len(), 3);
 }
 
 /// Conventions, events: members that nobody here reads may be missing; what cannot be read is put aside.

@@ -35,6 +35,7 @@ async fn what_is_no_text_is_refused() {
     for (said, reason) in [
         (json!(""), "too_short"),
         (json!(" \n\t\u{a0}\u{2003}"), "too_short"),
+        (json!("\u{feff}"), "too_short"),
         (json!("я".repeat(4001)), "too_long"),
         (json!("a\0b"), "forbidden_character"),
         (json!(7), "invalid_type"),
@@ -64,6 +65,38 @@ async fn what_is_no_text_is_refused() {
         .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     service().guest().post(&path(id, "/messages"), json!({})).await.expect_problem(401, "UNAUTHORIZED");
     assert_eq!(messages(id, deal.client).await.len(), 3);
+}
+
+/// Section 2, Text: every character counts by itself, and none is changed; a broken one is no text.
+#[tokio::test]
+async fn characters_are_counted_and_kept_one_by_one() {
+    let (deal, id) = open_chat().await;
+    let (me, place) = (person(deal.client), path(id, "/messages"));
+    // Combining marks, a family of seven characters, right to left and back, and a mark of byte order.
+    for said in [
+        "e\u{301}".repeat(2000),
+        "👨\u{200d}👩\u{200d}👧\u{200d}👦".to_owned(),
+        "שלום \u{202e}abc\u{202c}".to_owned(),
+        "\u{feff}a".to_owned(),
+    ] {
+        let sent = me.post(&place, json!({"Text": said})).await.expect(201);
+        assert_eq!(sent["Text"], said);
+        let read = person(deal.agent()).get(&path(id, "/messages?PageSize=1")).await.expect(200);
+        assert_eq!(read["Items"][0]["Text"], said);
+    }
+    me.post(&place, json!({"Text": format!("{}x", "e\u{301}".repeat(2000))})).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/Text",
+        "too_long",
+    );
+    for broken in [r#"{"Text": "\ud800"}"#, r#"{"Text": "a\udc00\ud800"}"#, r#"{"Text": "\u0000"}"#] {
+        let request = me.request(reqwest::Method::POST, &place).header("content-type", "application/json");
+        let answer = testkit::client::send(request.body(broken)).await;
+        answer.expect_problem(400, "VALIDATION_FAILED");
+    }
+    let escaped = me.request(reqwest::Method::POST, &place).header("content-type", "application/json");
+    let answer = testkit::client::send(escaped.body(r#"{"Text": "\ud83c\udfe0"}"#)).await;
+    assert_eq!(answer.expect(201)["Text"], "🏠");
 }
 
 /// INV-MSG-4: 200 with the stored one if this sender used that id in this chat, whatever the text.

@@ -95,6 +95,22 @@ async fn a_stream_tells_who_comes_and_goes() {
     assert_eq!(role(&told[1].data, user), None);
 }
 
+/// Section 6, `chat`: whoever comes for another is told of the chat that they come into, and of nothing before that.
+#[tokio::test]
+async fn another_agent_is_told_of_what_follows() {
+    let (deal, id) = open_chat().await;
+    let new = guid();
+    let (mut old, mut coming) = (Stream::open(deal.agent()).await, Stream::open(new).await);
+    deal.tell(STAGE_CHANGED, &deal.changed(2, "Application", "Booking", Some(new))).await;
+    let told = coming.rest(SILENCE).await;
+    assert_eq!(names(&told), ["chat", "message"]);
+    assert_eq!(told[0].data["Id"], json!(id));
+    assert_eq!(role(&told[0].data, new).as_deref(), Some("Agent"));
+    assert_eq!(told[1].data["Card"], json!({"Type": "MemberAdded", "UserId": new, "ByUserId": null}));
+    let told = old.rest(SILENCE).await;
+    assert_eq!(told.last().map(|event| event.name.as_str()), Some("chat-removed"));
+}
+
 /// Section 6, `conference`: the card, at each change.
 #[tokio::test]
 async fn a_stream_rings() {

@@ -43,17 +43,16 @@ async fn a_stream_goes_on_after_an_event() {
 async fn a_position_that_was_never_given_is_reset() {
     let (deal, id) = open_chat().await;
     say(id, deal.client, "1").await;
-    for asked in ["3", "-1", "x", "1.0", "+1", " ", "9223372036854775808", "0x1"] {
-        let (mut stream, reset) = Stream::resume(deal.client, asked).await;
+    for asked in ["3", "-1", "1.0", "+1", " ", "9223372036854775808", "0x1"] {
+        let (_, reset) = Stream::resume(deal.client, asked).await;
         assert_eq!((reset.name.as_str(), reset.id, &reset.data), ("reset", 2, &json!({})), "{asked}");
-        if asked == "x" {
-            say(id, deal.client, "2").await;
-            assert_eq!(stream.next().await.id, 3, "it goes on live");
-            let (_, ready) = Stream::resume(deal.client, reset.id).await;
-            assert_eq!((ready.name.as_str(), ready.id), ("ready", 2));
-            return;
-        }
     }
+    let (mut stream, reset) = Stream::resume(deal.client, "x").await;
+    assert_eq!((reset.name.as_str(), reset.id), ("reset", 2));
+    say(id, deal.client, "2").await;
+    assert_eq!(stream.next().await.id, 3, "it goes on live");
+    let (_, ready) = Stream::resume(deal.client, reset.id).await;
+    assert_eq!((ready.name.as_str(), ready.id), ("ready", 2));
 }
 
 /// Section 6: somebody who was never told anything is at 0.

@@ -75,6 +75,22 @@ async fn who_disconnects_is_left() {
     assert_eq!(line.card(id).await, before);
 }
 
+/// Section 5, `participant_left`: a reconnect, where what tells of the older connection comes after what tells of the newer one.
+#[tokio::test]
+async fn a_connection_that_is_told_of_late_was_replaced_all_the_same() {
+    let line = Line::new().await;
+    let agent = line.deal.agent();
+    let id = line.talk().await;
+    let began = seconds(0);
+    line.tell("participant_joined", id, agent, "PA_2", began + 2).await;
+    let card = line.card(id).await;
+    line.tell("participant_joined", id, agent, "PA_1", began).await;
+    line.tell("participant_left", id, agent, "PA_1", began + 2).await;
+    assert_eq!(line.card(id).await, card);
+    line.tell("participant_left", id, agent, "PA_2", began + 4).await;
+    assert_eq!(state(&line.card(id).await, agent), "Left");
+}
+
 /// Section 5: an old token lets nobody back in: Removed, without an entry, Ended.
 #[tokio::test]
 async fn an_old_token_lets_nobody_back_in() {
@@ -134,8 +150,10 @@ async fn a_room_that_is_finished_has_nobody_in_it() {
     let card = line.card(id).await;
     assert_eq!((state(&card, client), state(&card, agent)), ("Joined", "Joined"), "an older room");
     // By webhook later than that, whatever was before.
-    line.tell("participant_joined", id, agent, "PA_1", seconds(20)).await;
+    let joined = seconds(20);
+    line.tell("participant_joined", id, agent, "PA_1", joined).await;
     finished(seconds(10)).await;
+    finished(joined).await;
     let card = line.card(id).await;
     assert_eq!((state(&card, client), state(&card, agent)), ("Left", "Joined"));
     assert_eq!(state(&card, manager), "Invited");

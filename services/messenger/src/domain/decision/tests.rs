@@ -211,6 +211,8 @@ fn each_way_to_the_end_has_its_reason() {
     use EndReason::{AllDeclined, AllLeft, EndedByHost, MaxDuration, NoAnswer};
     let expire = || Act::Expire(&TIMING);
     let empty = decided(&decided(&active(), Act::Leave(person(0)), 20), Act::Leave(person(1)), 20);
+    let broken = decided(&ringing(2), Act::Disconnect { user: person(0), sid: None, at: at(3) }, 3);
+    assert_eq!(decided(&broken, Act::Join(person(1)), 5).status, ConferenceStatus::Active);
     for (from, act, now, reason, by) in [
         (ringing(2), expire(), 60, NoAnswer, None),
         (ringing(1), Act::Decline(person(1)), 5, AllDeclined, None),
@@ -218,6 +220,7 @@ fn each_way_to_the_end_has_its_reason() {
         (ringing(1), Act::Depart { user: person(1), by: None }, 5, AllDeclined, None),
         (ringing(2), Act::End(person(9)), 5, EndedByHost, Some(person(9))),
         (ringing(2), Act::Leave(person(0)), 5, EndedByHost, Some(person(0))),
+        (broken, Act::Leave(person(0)), 5, EndedByHost, Some(person(0))),
         (ringing(2), Act::Depart { user: person(0), by: Some(person(8)) }, 5, EndedByHost, Some(person(8))),
         (active(), Act::End(person(0)), 15, EndedByHost, Some(person(0))),
         (active(), expire(), 10 + 4 * 3600, MaxDuration, None),
@@ -249,6 +252,21 @@ fn an_invitation_is_missed_when_its_own_minute_is_over() {
     assert_eq!((state(&missed, 2), missed.is_live()), (ParticipantState::Missed, true));
 }
 
+/// Section 4: who has left is asked back, and `JoinedAt` stays the first time, `LeftAt` the last until they are there again.
+#[test]
+fn who_has_left_may_be_asked_back() {
+    let members = [person(0), person(1)];
+    let rung = [person(1)];
+    let left = decided(&active(), Act::Leave(person(1)), 20);
+    let asked = decided(&left, Act::Invite { by: person(0), users: &rung, members: &members }, 30);
+    let shown = &asked.entry(person(1)).unwrap().shown;
+    assert_eq!((shown.state, shown.invited_at), (ParticipantState::Invited, Some(at(30))));
+    assert_eq!((shown.joined_at, shown.left_at), (Some(at(10)), Some(at(20))));
+    let back = decided(&asked, Act::Join(person(1)), 40);
+    let shown = &back.entry(person(1)).unwrap().shown;
+    assert_eq!((shown.joined_at, shown.left_at), (Some(at(10)), None));
+}
+
 /// Section 5: what is told of a connection that has been replaced, or that has ended, is no news.
 #[test]
 fn connections_are_told_apart_by_their_ids() {
@@ -265,4 +283,9 @@ fn connections_are_told_apart_by_their_ids() {
     assert_eq!(left.entry(person(1)).unwrap().shown.left_at, Some(at(30)));
     assert_eq!(state(&decided(&left, connect("PA_2", 29), 32), 1), ParticipantState::Left);
     assert_eq!(state(&decided(&left, connect("PA_3", 33), 33), 1), ParticipantState::Joined);
+    // Told of in another order than that in which they began.
+    let late = decided(&decided(&ringing(1), connect("PA_2", 20), 21), connect("PA_1", 10), 22);
+    let replaced = decided(&late, disconnect("PA_1", 20), 23);
+    assert_eq!(state(&replaced, 1), ParticipantState::Joined);
+    assert_eq!(state(&decided(&replaced, disconnect("PA_2", 30), 31), 1), ParticipantState::Left);
 }
