@@ -111,7 +111,7 @@ create table payout_run (
     run_key text collate "C" not null unique check (run_key ~ '^[A-Za-z0-9._-]{1,64}$'),
     period_from timestamptz not null,
     period_to timestamptz not null check (period_to > period_from),
-    agent_user_ids uuid[], -- sorted; null: everybody
+    agent_user_ids uuid[], -- null: everybody
     withholding_bps integer not null check (withholding_bps between 0 and 10000),
     status text collate "C" not null check (status in ('Running', 'Completed')),
     -- The account that was worked off last.

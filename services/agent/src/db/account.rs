@@ -11,7 +11,7 @@ use super::schema::account;
 use crate::domain::Account;
 
 /// Locks these accounts in the order in which they are given, which is the same for all; makes the missing ones.
-pub async fn lock(tx: &mut Tx, holders: &[(UserId, Currency)]) -> Result<Vec<Account>, ::db::Error> {
+pub async fn lock(tx: &Tx, holders: &[(UserId, Currency)]) -> Result<Vec<Account>, ::db::Error> {
     if holders.is_empty() {
         return Ok(Vec::new());
     }
@@ -23,11 +23,11 @@ pub async fn lock(tx: &mut Tx, holders: &[(UserId, Currency)]) -> Result<Vec<Acc
          returning agent_user_id, currency, entries, pending, approved, in_payout, paid",
     );
     let lock = lock.bind::<Array<SqlUuid>, _>(agents).bind::<Array<Text>, _>(currencies);
-    Ok(Cached(lock).load(tx.conn()).await?)
+    Ok(Cached(lock).load(&mut tx.pipeline()).await?)
 }
 
 /// Writes accounts that this transaction has locked.
-pub async fn save(tx: &mut Tx, accounts: impl Iterator<Item = &Account>) -> Result<(), ::db::Error> {
+pub async fn save(tx: &Tx, accounts: impl Iterator<Item = &Account>) -> Result<(), ::db::Error> {
     let (mut agents, mut currencies, mut sums) = (Vec::new(), Vec::new(), [const { Vec::new() }; 5]);
     for account in accounts {
         agents.push(account.agent_user_id);
@@ -53,7 +53,7 @@ pub async fn save(tx: &mut Tx, accounts: impl Iterator<Item = &Account>) -> Resu
     .bind::<Array<BigInt>, _>(approved)
     .bind::<Array<BigInt>, _>(in_payout)
     .bind::<Array<BigInt>, _>(paid);
-    Cached(save).execute(tx.conn()).await?;
+    Cached(save).execute(&mut tx.pipeline()).await?;
     Ok(())
 }
 

@@ -7,10 +7,15 @@ use diesel_async::RunQueryDsl;
 use super::schema::accrual;
 use crate::domain::Accrual;
 
-pub async fn insert(tx: &mut Tx, accruals: &[Accrual]) -> Result<(), ::db::Error> {
+pub async fn insert(tx: &Tx, accruals: &[Accrual]) -> Result<(), ::db::Error> {
+    let mut conn = tx.pipeline();
+    if let [accrual] = accruals {
+        Cached(diesel::insert_into(accrual::table).values(accrual)).execute(&mut conn).await?;
+        return Ok(());
+    }
     // PostgreSQL takes 65,535 values with a statement.
     for some in accruals.chunks(2_000) {
-        diesel::insert_into(accrual::table).values(some).execute(tx.conn()).await?;
+        diesel::insert_into(accrual::table).values(some).execute(&mut conn).await?;
     }
     Ok(())
 }

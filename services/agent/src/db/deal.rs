@@ -14,15 +14,19 @@ pub async fn lock(tx: &mut Tx, told: &DealTold) -> Result<Deal, ::db::Error> {
         return Ok(known);
     }
     let insert = diesel::insert_into(deal::table).values(Deal::unheard(told)).on_conflict_do_nothing();
-    Cached(insert).execute(tx.conn()).await?;
+    let insert = insert.returning(Deal::as_select());
+    if let Some(made) = Cached(insert).get_result(tx.conn()).await.optional()? {
+        return Ok(made);
+    }
+    // Somebody else has made it meanwhile.
     let find = deal::table.find(told.deal_id).select(Deal::as_select()).for_no_key_update();
     Ok(Cached(find).get_result(tx.conn()).await?)
 }
 
 /// Writes what this transaction has locked.
-pub async fn save(tx: &mut Tx, known: &Deal) -> Result<(), ::db::Error> {
+pub async fn save(tx: &Tx, known: &Deal) -> Result<(), ::db::Error> {
     let update = diesel::update(deal::table.find(known.id)).set(known);
-    Cached(update).execute(tx.conn()).await?;
+    Cached(update).execute(&mut tx.pipeline()).await?;
     Ok(())
 }
 

@@ -111,21 +111,48 @@ pub async fn lines(conn: &mut Conn, id: PayoutId) -> Result<Vec<Line>, ::db::Err
     Ok(Cached(lines.bind::<SqlUuid, _>(id)).load(conn).await?)
 }
 
-/// What a run can pay of an account that it has locked: clear of INV-AGT-8 for as long as the transaction lasts, and of deals
-/// that nobody is changing at the moment. What is owed back comes first.
+/// Waits for whoever is changing a deal of which a run can pay something, and keeps them from it until the transaction ends.
+/// They need the account, so this comes before it is locked.
+pub async fn await_deals(
+    tx: &mut Tx,
+    (agent, currency): (UserId, Currency),
+    before: OffsetDateTime,
+    most: i64,
+) -> Result<(), ::db::Error> {
+    // `offset 0`: however many there may be, no more deals are looked at than accruals are taken.
+    let deals = diesel::sql_query(
+        "select from deal where held_since is null and id in ( \
+            select deal_id from accrual cross join lateral ( \
+                select from deal as owed where owed.id = accrual.deal_id and held_since is null offset 0 \
+            ) as owed \
+            where agent_user_id = $1 and currency = $2 and status = 'Approved' \
+                and payout_id is null and approved_at < $3 \
+            order by (amount >= 0), approved_at, accrual.id limit $4 \
+         ) order by id for share",
+    );
+    let deals = deals.bind::<SqlUuid, _>(agent).bind::<Text, _>(currency);
+    let deals = deals.bind::<Timestamptz, _>(before).bind::<BigInt, _>(most);
+    Cached(deals).execute(tx.conn()).await?;
+    Ok(())
+}
+
+/// What a run can pay of an account that it has locked: clear of INV-AGT-8 for as long as the transaction lasts. What is owed
+/// back comes first.
 pub async fn payable(
     tx: &mut Tx,
     (agent, currency): (UserId, Currency),
     before: OffsetDateTime,
     most: i64,
 ) -> Result<Vec<Accrual>, ::db::Error> {
-    // Whoever changes a deal holds its row and then waits for the account, so here nobody may wait for the deal.
+    // Whoever changes a deal holds its row and then waits for the account, so from here on nobody may wait for a deal: what has
+    // become payable since this transaction waited, and is being changed already, waits for the next run.
     let payable = diesel::sql_query(
-        "select accrual.* from accrual join deal on deal.id = accrual.deal_id \
-         where accrual.agent_user_id = $1 and accrual.currency = $2 and accrual.status = 'Approved' \
-            and accrual.payout_id is null and accrual.approved_at < $3 and deal.held_since is null \
-         order by (accrual.amount >= 0), accrual.approved_at, accrual.id limit $4 \
-         for share of deal skip locked",
+        "select accrual.* from accrual cross join lateral ( \
+            select from deal where deal.id = accrual.deal_id and held_since is null for share skip locked \
+         ) as free \
+         where agent_user_id = $1 and currency = $2 and status = 'Approved' \
+            and payout_id is null and approved_at < $3 \
+         order by (amount >= 0), approved_at, accrual.id limit $4",
     );
     let payable = payable.bind::<SqlUuid, _>(agent).bind::<Text, _>(currency);
     let payable = payable.bind::<Timestamptz, _>(before).bind::<BigInt, _>(most);

@@ -35,7 +35,7 @@ struct Best {
 
 /// That of a sale which began `at`.
 pub async fn find(
-    tx: &mut Tx,
+    tx: &Tx,
     agent: UserId,
     developer: CompanyId,
     at: OffsetDateTime,
@@ -45,7 +45,7 @@ pub async fn find(
          left join agent as terms on terms.user_id = asked.agent cross join lateral ({BEST}) as best"
     ));
     let find = find.bind::<SqlUuid, _>(agent).bind::<SqlUuid, _>(developer).bind::<Timestamptz, _>(at);
-    let best: Option<Best> = Cached(find).get_result(tx.conn()).await.optional()?;
+    let best: Option<Best> = Cached(find).get_result(&mut tx.pipeline()).await.optional()?;
     Ok(best.map(|best| BasisPoints(best.rate_bps.unsigned_abs())))
 }
 

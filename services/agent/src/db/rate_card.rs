@@ -1,7 +1,5 @@
 //! Cards of rates.
 
-use std::collections::HashMap;
-
 use ::db::{Cached, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
@@ -14,17 +12,17 @@ use strum::{EnumString, VariantNames};
 use super::schema::{rate, rate_card};
 use crate::domain::{CardKey, Rate, RateCard, RateCardId, RateCardShown};
 
-/// The card of exactly these three, with its rates by `ValidFrom`.
+/// The card of exactly these three, with its rates by `ValidFrom`: in one statement, so that both are of one version.
 pub async fn find(tx: &mut Tx, key: CardKey) -> Result<Option<(RateCard, Vec<Rate>)>, ::db::Error> {
     let of_these = rate_card::table
+        .left_join(rate::table)
         .filter(rate_card::developer_company_id.is_not_distinct_from(key.developer_company_id))
         .filter(rate_card::agency_company_id.is_not_distinct_from(key.agency_company_id))
         .filter(rate_card::agent_user_id.is_not_distinct_from(key.agent_user_id));
-    let card = of_these.select(RateCard::as_select()).first(tx.conn()).await.optional()?;
-    let Some(card) = card else { return Ok(None) };
-    let rates = rate::table.filter(rate::card_id.eq(card.id)).select(Rate::as_select());
-    let rates = Cached(rates.order(rate::valid_from)).load(tx.conn()).await?;
-    Ok(Some((card, rates)))
+    let lines = of_these.select((RateCard::as_select(), Option::<Rate>::as_select())).order(rate::valid_from);
+    let lines: Vec<(RateCard, Option<Rate>)> = Cached(lines).load(tx.conn()).await?;
+    let (mut cards, rates): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
+    Ok(cards.pop().map(|card| (card, rates.into_iter().flatten().collect())))
 }
 
 /// Writes a card, of which the version before was read, and its rates. `false`: somebody else was first.
@@ -74,32 +72,31 @@ pub struct RateCardFilter {
     pub agent_user_id: Option<UserId>,
 }
 
-/// One page.
+/// One page. Of cards that are shown each is read with its rates in one statement, so that both are of one version.
 pub async fn list(
-    conn: Lookup<'_>,
+    mut conn: Lookup<'_>,
     filter: &RateCardFilter,
     paging: &Paging<RateCardSort>,
 ) -> QueryResult<Page<RateCardShown>> {
     let RateCardSort::UpdatedAt = paging.sort;
     let order = (list::by(paging, rate_card::updated_at), list::by(paging, rate_card::id));
-    let sorted = found(filter).select(RateCard::as_select()).order(order);
+    let sorted = found(filter).select(rate_card::id).order(order);
     let counted = found(filter).select(rate_card::id);
-    let page: Page<RateCard> = list::page(conn, paging, sorted, counted).await?;
-    let ids: Vec<_> = page.items.iter().map(|card| card.id).collect();
-    let mut rest = conn;
-    let rates = rate::table.filter(rate::card_id.eq_any(ids)).select((rate::card_id, Rate::as_select()));
-    let rates: Vec<(RateCardId, Rate)> =
-        rates.order((rate::card_id, rate::valid_from)).load(&mut rest).await?;
-    let mut of_cards: HashMap<RateCardId, Vec<Rate>> = HashMap::new();
-    for (card, rate) in rates {
-        of_cards.entry(card).or_default().push(rate);
-    }
-    let show = |card: RateCard| {
-        let rates = of_cards.remove(&card.id).unwrap_or_default();
-        RateCardShown::of(&card, rates)
-    };
-    let Page { items, page, page_size, total_count } = page;
-    Ok(Page { items: items.into_iter().map(show).collect(), page, page_size, total_count })
+    let Page { items, page, page_size, total_count } =
+        list::page::<_, RateCardId, _, _>(conn, paging, sorted, counted).await?;
+    let shown = rate_card::table.left_join(rate::table).filter(rate_card::id.eq_any(items));
+    let shown = shown.select((RateCard::as_select(), Option::<Rate>::as_select())).order((
+        list::by(paging, rate_card::updated_at),
+        list::by(paging, rate_card::id),
+        rate::valid_from,
+    ));
+    let lines: Vec<(RateCard, Option<Rate>)> = shown.load(&mut conn).await?;
+    let cards = lines.chunk_by(|(one, _), (next, _)| one.id == next.id);
+    let items = cards.filter_map(|lines| {
+        let rates = lines.iter().filter_map(|(_, rate)| rate.clone()).collect();
+        lines.first().map(|(card, _)| RateCardShown::of(card, rates))
+    });
+    Ok(Page { items: items.collect(), page, page_size, total_count })
 }
 
 fn found(filter: &RateCardFilter) -> rate_card::BoxedQuery<'static, Pg> {

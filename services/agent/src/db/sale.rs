@@ -30,10 +30,10 @@ pub async fn accrual(tx: &mut Tx, id: AccrualId) -> Result<Accrual, ::db::Error>
     Ok(accrual::table.find(id).select(Accrual::as_select()).first(tx.conn()).await?)
 }
 
-/// Has the deal to itself: before any account.
-pub async fn lock(tx: &mut Tx, deal: DealId) -> Result<(), ::db::Error> {
-    let lock = deal::table.find(deal).select(deal::id).for_no_key_update();
-    Ok(lock.get_result::<DealId>(tx.conn()).await.map(drop)?)
+/// Has the deal to itself: before any account. Answers what it came to when it was completed, if it is.
+pub async fn lock(tx: &mut Tx, deal: DealId) -> Result<Option<i64>, ::db::Error> {
+    let lock = deal::table.find(deal).select(deal::completed_amount).for_no_key_update();
+    Ok(lock.get_result(tx.conn()).await?)
 }
 
 /// Its accruals, in the order in which they came.

@@ -144,8 +144,10 @@ impl Deal {
         let is_cancellation = told.topic == DealTopic::Cancelled
             && (version, told.status) == (self.status_row_version, self.status);
         if is_newer || is_cancellation {
+            let stays = told.topic == DealTopic::StageChanged && self.cancelled_at.is_some();
             (self.status, self.status_row_version) = (told.status, version);
-            self.cancelled_at = (told.status == DealStatus::Cancelled).then_some(told.at);
+            let cancelled_at = if stays { self.cancelled_at } else { Some(told.at) };
+            self.cancelled_at = cancelled_at.filter(|_| told.status == DealStatus::Cancelled);
         }
         let outranks = |known: i64| version > known || told.topic == DealTopic::Completed && version == known;
         if let Some(agent) = told.agent_user_id

@@ -1,5 +1,7 @@
 //! A run: the payouts of everybody, or of some, for a period.
 
+use std::collections::BTreeSet;
+
 use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -55,7 +57,7 @@ pub struct PayoutRun {
     pub run_key: RunKey,
     pub period_from: OffsetDateTime,
     pub period_to: OffsetDateTime,
-    /// Sorted. `None`: everybody.
+    /// In the order in which they were named. `None`: everybody.
     pub agent_user_ids: Option<Vec<UserId>>,
     pub withholding_bps: i32,
     pub status: PayoutRunStatus,
@@ -68,11 +70,11 @@ pub struct PayoutRun {
 }
 
 impl PayoutRun {
-    /// Whether it asks for what another one of this key does.
+    /// Whether it asks for what another one of this key does; in which order it names whom is all the same.
     pub fn asks_as(&self, other: &Self) -> bool {
-        (self.period_from, self.period_to, self.withholding_bps)
-            == (other.period_from, other.period_to, other.withholding_bps)
-            && self.agent_user_ids == other.agent_user_ids
+        let agents = |run: &Self| run.agent_user_ids.clone().map(BTreeSet::from_iter);
+        (self.period_from, self.period_to, self.withholding_bps, agents(self))
+            == (other.period_from, other.period_to, other.withholding_bps, agents(other))
     }
 
     pub fn withholding(&self) -> BasisPoints {
@@ -113,7 +115,7 @@ pub struct PayoutRunShown {
     period_from: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     period_to: OffsetDateTime,
-    /// In order of their ids; null: everybody.
+    /// As they were named; null: everybody.
     agent_user_ids: Option<Vec<UserId>>,
     #[schema(minimum = 0, maximum = 10000)]
     withholding_bps: i32,

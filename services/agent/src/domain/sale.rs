@@ -55,27 +55,37 @@ impl Sale {
         self.standing_with(id).map(|accrual| i128::from(accrual.amount)).sum()
     }
 
-    /// What is rejected with an accrual: itself, and what adjusts it.
+    /// INV-AGT-4: what is left without one that adjusts another is no more than the sale came to when it began, or was
+    /// `completed` at.
+    fn can_lose(&self, accrual: &Accrual, completed: Option<i64>) -> bool {
+        let Some(base) = accrual.adjusts_accrual_id.and_then(|id| self.find(id)) else { return true };
+        let most = base.base_amount.max(completed.unwrap_or_default());
+        self.sum_with(base.id) - i128::from(accrual.amount) <= i128::from(most)
+    }
+
+    /// What is rejected with an accrual of a sale that was `completed` at so much: itself, and what adjusts it.
     ///
     /// # Errors
     /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REJECTABLE`]
-    pub fn rejectable(&self, id: AccrualId) -> Result<Vec<&Accrual>, Code> {
+    pub fn rejectable(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let all: Vec<_> = self.standing_with(id).collect();
         let is_open = all.iter().all(|one| one.payout_id.is_none());
-        if is_open && all.contains(&accrual) { Ok(all) } else { Err(ACCRUAL_NOT_REJECTABLE) }
+        let is_rejectable = is_open && all.contains(&accrual) && self.can_lose(accrual, completed);
+        if is_rejectable { Ok(all) } else { Err(ACCRUAL_NOT_REJECTABLE) }
     }
 
-    /// What is undone with an accrual that has no Reversal yet: itself, and what adjusts it.
+    /// What is undone with an accrual that has no Reversal yet, of a sale that was `completed` at so much: itself, and what
+    /// adjusts it.
     ///
     /// # Errors
     /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REVERSIBLE`]
-    pub fn reversible(&self, id: AccrualId) -> Result<Vec<&Accrual>, Code> {
+    pub fn reversible(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
-        if accrual.kind == AccrualKind::Reversal || accrual.payout_id.is_none() {
-            return Err(ACCRUAL_NOT_REVERSIBLE);
-        }
-        Ok(self.standing_with(id).collect())
+        let is_reversible = accrual.kind != AccrualKind::Reversal
+            && accrual.payout_id.is_some()
+            && self.can_lose(accrual, completed);
+        if is_reversible { Ok(self.standing_with(id).collect()) } else { Err(ACCRUAL_NOT_REVERSIBLE) }
     }
 
     /// An accrual of which its agent may ask for more, or less.

@@ -23,6 +23,7 @@ pub struct AccrualChanged {
     from: Option<AccrualStatus>,
     to: AccrualStatus,
     amount: Money,
+    #[schema(minimum = 1)]
     version: i64,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,

@@ -22,6 +22,7 @@ pub struct PayoutStatusChanged {
     to: PayoutStatus,
     net: Money,
     accruals_count: i32,
+    #[schema(minimum = 1)]
     version: i64,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,

@@ -51,14 +51,11 @@ impl BeginPayoutRun {
         let is_within = period_to <= now && period_to - period_from <= LONGEST_PERIOD;
         fields.check("/PeriodTo", if is_within { Ok(()) } else { Err(Invalid::new("out_of_bounds")) });
         let agents = self.agent_user_ids.map(|ids| ids.into_inner().into_iter().map(|id| id.0));
-        let mut agents: Option<Vec<UserId>> = agents.map(Iterator::collect);
+        let agents: Option<Vec<UserId>> = agents.map(Iterator::collect);
         let mut seen = HashSet::new();
         for (at, agent) in agents.iter().flatten().enumerate() {
             let first = if seen.insert(*agent) { Ok(()) } else { Err(Invalid::new("duplicate")) };
             fields.check(&format!("/AgentUserIds/{at}"), first);
-        }
-        if let Some(agents) = &mut agents {
-            agents.sort_unstable();
         }
         let withholding = self.withholding_bps.map_or(0, Whole::get);
         fields.finish(Some(PayoutRun {

@@ -10,11 +10,12 @@ use crate::db::sale::SaleKey;
 use crate::domain::{Accrual, AccrualId, AccrualStatus, Overflow, Sale, Undone, Words};
 use crate::error::{ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_REVERSIBLE, Error};
 
-/// The sale of an accrual, which nobody else changes until the transaction ends, and the books for it.
-pub(super) async fn open_sale(tx: &mut Tx, key: SaleKey) -> Result<(Books, Sale), ::db::Error> {
-    db::sale::lock(tx, key.deal_id).await?;
+/// The sale of an accrual, which nobody else changes until the transaction ends, the books for it, and what its deal came to
+/// when it was completed, if it is.
+pub(super) async fn open_sale(tx: &mut Tx, key: SaleKey) -> Result<(Books, Sale, Option<i64>), ::db::Error> {
+    let completed = db::sale::lock(tx, key.deal_id).await?;
     let books = Books::open(tx, [(key.agent_user_id, key.currency)]).await?;
-    Ok((books, db::sale::read(tx, key.deal_id, key.sale_row_version).await?))
+    Ok((books, db::sale::read(tx, key.deal_id, key.sale_row_version).await?, completed))
 }
 
 /// Who decided something, why and when.
@@ -38,13 +39,13 @@ impl Decision<'_> {
 /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REJECTABLE`]
 pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Result<Accrual, Error> {
     let key = db::sale::key_of(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    let (mut books, sale) = open_sale(tx, key).await?;
+    let (mut books, sale, completed) = open_sale(tx, key).await?;
     let accrual = sale.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
     if accrual.status == AccrualStatus::Rejected {
         return Ok(accrual.clone());
     }
     let mut ids = Vec::new();
-    for before in sale.rejectable(id)? {
+    for before in sale.rejectable(id, completed)? {
         ids.push(before.id);
         let updated_at = decision.now.max(before.updated_at);
         let after = Accrual { status: AccrualStatus::Rejected, updated_at, ..before.clone() };
@@ -62,12 +63,12 @@ pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resul
 /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REVERSIBLE`]
 pub async fn reverse(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Result<Accrual, Error> {
     let key = db::sale::key_of(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    let (mut books, sale) = open_sale(tx, key).await?;
+    let (mut books, sale, completed) = open_sale(tx, key).await?;
     if let Some(reversal) = sale.reversal_of(id) {
         return Ok(reversal.clone());
     }
     let (mut ids, mut made) = (Vec::new(), None);
-    for undone in sale.reversible(id)? {
+    for undone in sale.reversible(id, completed)? {
         ids.push(undone.id);
         let written = match undone.undo(decision.now, decision.now) {
             Ok(Undone::Reversed(after)) => books.change(undone.clone(), decision.signed(after)),

@@ -54,7 +54,7 @@ pub async fn approve(
 ) -> Result<AdjustmentRequestShown, Error> {
     let request = to_decide(tx, id, by).await?;
     let key = db::sale::key_of(tx, request.accrual_id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    let (mut books, sale) = open_sale(tx, key).await?;
+    let (mut books, sale, _) = open_sale(tx, key).await?;
     // Whatever was decided meanwhile, by the end of the sale, too, is seen under the locks.
     let request = to_decide(tx, id, by).await?;
     let accrual = sale.find(request.accrual_id).ok_or(ACCRUAL_NOT_FOUND)?;

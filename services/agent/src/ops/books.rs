@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::db::Tx;
 use auth::UserId;
+use futures_util::future::try_join3;
 use messaging::outbox;
 use values::Currency;
 
@@ -25,7 +26,7 @@ pub struct Books {
 
 impl Books {
     /// Locks these accounts, always in the same order, and makes those that are missing.
-    pub async fn open(tx: &mut Tx, holders: impl IntoIterator<Item = Holder>) -> Result<Self, ::db::Error> {
+    pub async fn open(tx: &Tx, holders: impl IntoIterator<Item = Holder>) -> Result<Self, ::db::Error> {
         let holders: BTreeSet<Holder> = holders.into_iter().collect();
         let holders: Vec<Holder> = holders.into_iter().collect();
         let accounts = db::account::lock(tx, &holders).await?;
@@ -72,16 +73,28 @@ impl Books {
     ///
     /// # Errors
     /// [`CONCURRENCY_CONFLICT`] where an accrual is not as it was read.
-    pub async fn close(mut self, tx: &mut Tx) -> Result<(), Error> {
+    pub async fn close(self, tx: &mut Tx) -> Result<(), Error> {
+        self.close_beside(tx, async |_| Ok(())).await
+    }
+
+    /// The same, beside what else is to be written and has nothing to do with it.
+    ///
+    /// # Errors
+    /// Those of [`close`](Self::close), and of what else is written.
+    pub async fn close_beside(
+        mut self,
+        tx: &mut Tx,
+        write: impl AsyncFnOnce(&Tx) -> Result<(), ::db::Error>,
+    ) -> Result<(), Error> {
         if self.added.is_empty() && self.changed.is_empty() {
-            return Ok(());
+            return Ok(write(tx).await?);
         }
         for (_, after) in &mut self.changed {
             after.version += 1;
         }
         let now: Vec<_> = self.changed.iter().map(|(_, after)| after).collect();
-        db::account::save(tx, self.accounts.values()).await?;
-        db::accrual::insert(tx, &self.added).await?;
+        let accounts = db::account::save(tx, self.accounts.values());
+        try_join3(accounts, db::accrual::insert(tx, &self.added), write(tx)).await?;
         if !db::accrual::update(tx, &now).await? {
             return Err(CONCURRENCY_CONFLICT.into());
         }

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use ::db::Tx;
+use futures_util::future::try_join;
 use messaging::Failure;
 use time::OffsetDateTime;
 
 use super::Books;
 use crate::db;
 use crate::db::rate::Unrated;
-use crate::domain::{Deal, DealId, DealTold, DealTopic, Overflow, Sale, StageChange, Step};
+use crate::domain::{AccrualId, Deal, DealId, DealTold, DealTopic, Overflow, Sale, StageChange, Step};
 use crate::error::Error;
 
 /// The job that looks for rates of unrated deals.
@@ -29,42 +30,45 @@ pub async fn hear(tx: &mut Tx, told: &DealTold, now: OffsetDateTime) -> Result<(
     }
     let mut deal = known.clone();
     deal.hear(told);
-    if let Some(change) = told.stage_change() {
-        follow(tx, &mut deal, &change, now).await?;
-    }
+    let followed = match told.stage_change() {
+        Some(change) => Some(follow(tx, &mut deal, &change, now).await?),
+        None => None,
+    };
     deal.hold(told, now);
-    if deal != known {
-        db::deal::save(tx, &deal).await?;
+    let save = async |tx: &Tx| if deal == known { Ok(()) } else { db::deal::save(tx, &deal).await };
+    let Some((books, ended)) = followed else { return Ok(save(tx).await?) };
+    books.close_beside(tx, save).await?;
+    if !ended.is_empty() {
+        db::adjustment::close(tx, &ended, None, now).await?;
     }
     Ok(())
 }
 
-/// Has the ledger follow a change that it has not applied.
+/// Has the ledger follow a change that it has not applied: what is to be written, and the accruals that have ended.
 async fn follow(
     tx: &mut Tx,
     deal: &mut Deal,
     change: &StageChange,
     now: OffsetDateTime,
-) -> Result<(), Failure> {
+) -> Result<(Books, Vec<AccrualId>), Failure> {
     let steps = deal.steps(change);
-    let mut books = Books::open(tx, deal.holders(steps, change)).await?;
+    let rate = async {
+        match change.agent_user_id {
+            Some(agent) if steps.contains(&Step::Begin) => {
+                db::rate::find(tx, agent, deal.developer_company_id, change.at).await
+            }
+            _ => Ok(None),
+        }
+    };
+    let (mut books, rate) = try_join(Books::open(tx, deal.holders(steps, change)), rate).await?;
+    // Behind the accounts' locks: nobody else changes what stands of it.
     let sale = match deal.sale_row_version {
         Some(version) if !steps.is_empty() => db::sale::read(tx, deal.id, version).await?,
         _ => Sale::of(Vec::new()),
     };
-    let rate = match change.agent_user_id {
-        Some(agent) if steps.contains(&Step::Begin) => {
-            db::rate::find(tx, agent, deal.developer_company_id, change.at).await?
-        }
-        _ => None,
-    };
     let posting = deal.apply(steps, change, sale, rate, now).map_err(too_much)?;
     books.post(posting.entries).map_err(too_much)?;
-    books.close(tx).await?;
-    if !posting.ended.is_empty() {
-        db::adjustment::close(tx, &posting.ended, None, now).await?;
-    }
-    Ok(())
+    Ok((books, posting.ended))
 }
 
 fn too_much(Overflow: Overflow) -> Failure {

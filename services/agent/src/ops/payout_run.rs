@@ -59,6 +59,7 @@ async fn pay(
     most_lines: i64,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
+    db::payout::await_deals(tx, holder, run.period_to, most_lines).await?;
     let mut books = Books::open(tx, [holder]).await?;
     let payable = db::payout::payable(tx, holder, run.period_to, most_lines).await?;
     let Some((payout, taken)) = Payout::of(run, &payable, now) else { return Ok(()) };

@@ -52,7 +52,11 @@ pub async fn replace_card(
         version,
     };
     if !db::rate_card::save(tx, &card, &rates).await? {
-        return Err(CONCURRENCY_CONFLICT.into());
+        // Whoever was first may have said the same.
+        return match db::rate_card::find(tx, key).await? {
+            Some((card, present)) if present == rates => Ok(RateCardShown::of(&card, rates)),
+            _ => Err(CONCURRENCY_CONFLICT.into()),
+        };
     }
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
     Ok(RateCardShown::of(&card, rates))
@@ -81,7 +85,11 @@ pub async fn replace_agent(
         updated_by_user_id: change.by,
     };
     if !db::agent::save(tx, &agent).await? {
-        return Err(CONCURRENCY_CONFLICT.into());
+        // As with cards.
+        return match db::agent::find(tx.conn(), id).await? {
+            Some(present) if present.agency_company_id == agency => Ok(AgentShown::of(id, Some(&present))),
+            _ => Err(CONCURRENCY_CONFLICT.into()),
+        };
     }
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
     Ok(AgentShown::of(id, Some(&agent)))

@@ -15,3 +15,9 @@ fn what_is_written_down_is_what_is_served() {
 async fn the_api_page_loads_nothing_from_elsewhere() {
     testkit::page::check(service()).await;
 }
+
+/// What people are woken for and look at (`helm/lib`) is told by the service.
+#[tokio::test]
+async fn every_metric_of_alerts_and_dashboards_is_told() {
+    testkit::documents::check_watched(service()).await;
+}

@@ -1,7 +1,9 @@
 //! The ledger against a plain model of its rules: random histories, one thing after the other and all at once.
 
+mod compare;
 mod crowd;
 mod model;
+mod paid;
 mod play;
 mod sound;
 
@@ -83,22 +85,32 @@ fn a_history_of_money_is_that_of_a_plain_model() {
     let cases = Config { cases: 16, max_shrink_iters: 30, failure_persistence: None, ..Config::default() };
     let history = prop::collection::vec(happening(), 40..90);
     let met = Mutex::new((BTreeSet::new(), BTreeSet::new()));
-    let checked = TestRunner::new(cases).run(&history, |history| {
-        tokio.block_on(async {
-            let mut watch = Watch::of(&service).await;
-            let mut play: Play<'_> = begin(&service).await;
-            for happening in &history {
-                play.happen(happening).await;
-                watch.look().await;
-            }
-            play.compare_told().await;
-            let mut met = met.lock().unwrap();
-            met.0.extend(play.world.accruals.iter().map(|accrual| (accrual.kind, accrual.status)));
-            met.1.extend(play.refused);
+    let is_enough = || {
+        let met = met.lock().unwrap();
+        met.0.len() >= 9 && met.1.len() == 7
+    };
+    // Sixteen histories nearly always meet all that there is; the next sixteen what these have not.
+    for _ in 0..8 {
+        let checked = TestRunner::new(cases.clone()).run(&history, |history| {
+            tokio.block_on(async {
+                let mut watch = Watch::of(&service).await;
+                let mut play: Play<'_> = begin(&service).await;
+                for happening in &history {
+                    play.happen(happening).await;
+                    watch.look().await;
+                }
+                play.compare_told().await;
+                let mut met = met.lock().unwrap();
+                met.0.extend(play.world.accruals.iter().map(|accrual| (accrual.kind, accrual.status)));
+                met.1.extend(play.refused);
+            });
+            Ok(())
         });
-        Ok(())
-    });
-    checked.unwrap();
+        checked.unwrap();
+        if is_enough() {
+            break;
+        }
+    }
     let (ends, codes) = met.into_inner().unwrap();
     assert!(ends.len() >= 9, "hardly a kind did not come to each status: {ends:?}");
     assert_eq!(codes.len(), 7, "every refusal was met: {codes:?}");

@@ -134,10 +134,13 @@ async fn a_confirmed_payout_has_paid_its_accruals() {
 #[tokio::test]
 async fn what_failed_waits_for_another_run() {
     let service = service();
-    for operation in ["fail", "cancel"] {
+    for (operation, is_sent) in [("fail", false), ("fail", true), ("cancel", false)] {
         let agent = guid();
         let owed = Owed::to(agent, 60).write(service).await;
         let made = pay_one(service, agent).await;
+        if is_sent {
+            payer(service).post(&to(&made, "send"), json!({})).await.expect(200);
+        }
         let body =
             if operation == "fail" { json!({"Reason": " \n счёт закрыт "}) } else { json!({}) };
         let moved = payer(service).post(&to(&made, operation), body).await.expect(200);

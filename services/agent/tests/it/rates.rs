@@ -258,3 +258,22 @@ async fn of_replacements_of_one_version_one_is_kept() {
     let [card] = list(&page["Items"]) else { panic!("{page}") };
     assert_eq!(list(&card["Rates"]).len(), 1);
 }
+
+/// Those who say the same at once are told the same: it is entered once.
+#[tokio::test]
+async fn of_those_who_say_the_same_nobody_is_refused() {
+    let (developer, agent) = (guid(), guid());
+    for version in 1..4_i64 {
+        let card = json!({"DeveloperCompanyId": developer, "Rates": always(version), "Version": version - 1});
+        let cards = join_all((0..10).map(|_| put(&card))).await;
+        let terms = json!({"AgencyCompanyId": guid(), "Version": version - 1});
+        let path = format!("{PLATFORM}/agents/{agent}");
+        let agents = (0..10).map(|_| {
+            let (by, path, terms) = (commissions(), path.clone(), terms.clone());
+            async move { by.put(&path, terms).await }
+        });
+        for answer in cards.into_iter().chain(join_all(agents).await) {
+            assert_eq!(answer.expect(200)["Version"], version);
+        }
+    }
+}

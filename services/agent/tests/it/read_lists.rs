@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::fill::{LONG_AGO, after, deal, payout, put, put_accruals, request, shown};
+use crate::fill::{LONG_AGO, after, deal, payout, put, put_accruals, request, shown, sold};
 use crate::{
     DEVELOPER_UPSERTED, MY, PLATFORM, cabinet, commissions, developer, each, guid, id_of, list, money,
     payouts, rub, service, tell, with,
@@ -295,6 +295,58 @@ async fn payouts_are_sorted_and_paged() {
         assert_eq!(pages(&cabinet(agent), &format!("{MY}/payouts?x=1{sort}"), 7).await, expected, "{sort}");
         let everybody = format!("{PLATFORM}/payouts?AgentUserId={agent}{sort}");
         assert_eq!(pages(&payouts(), &everybody, 7).await, expected, "{sort}");
+    }
+}
+
+/// Requests are sorted both ways, oldest first by default, ties by id in the same direction.
+#[tokio::test]
+async fn requests_are_sorted_and_paged() {
+    let agent = guid();
+    let accruals = put_accruals(agent, |_, row| row, 7).await;
+    let made = |(at, accrual): (usize, &Value)| {
+        with(request(agent, id_of(&accrual["id"])), "created_at", after(at / 3))
+    };
+    let rows: Vec<_> = accruals.iter().enumerate().map(made).collect();
+    put("adjustment_request", &rows).await;
+    let created: Key = |row| micros(&row["created_at"]);
+    for (sort, descending) in [("", false), ("&Sort=CreatedAt", false), ("&Sort=-CreatedAt", true)] {
+        let path = format!("{PLATFORM}/adjustment-requests?AgentUserId={agent}{sort}");
+        assert_eq!(pages(&commissions(), &path, 7).await, in_order(&rows, created, descending), "{sort}");
+    }
+}
+
+/// Deals that wait, for a rate or for the ledger, are sorted in the same way.
+#[tokio::test]
+async fn deals_that_wait_are_sorted_and_paged() {
+    let (agent, by) = (guid(), commissions());
+    let waits = |at: usize| {
+        let row = with(sold(agent, "Sale", &after(at / 3)), "is_unrated", true);
+        with(with(row, "known_row_version", 2), "held_since", after(60 - at / 2))
+    };
+    let rows: Vec<_> = (0..7).map(waits).collect();
+    put("deal", &rows).await;
+    let found = async |path: &str| -> Vec<Uuid> {
+        let mut met = Vec::new();
+        for page in 1..=4 {
+            let page = by.get(&format!("{path}&Page={page}&PageSize=2")).await.expect(200);
+            assert_eq!(page["TotalCount"], 7, "{path}");
+            met.extend(each(list(&page["Items"]), "DealId").into_iter().map(id_of));
+        }
+        met
+    };
+    let sold_at: Key = |row| micros(&row["sold_at"]);
+    let since: Key = |row| micros(&row["held_since"]);
+    for (waiting, name, key) in [("unrated-deals", "SoldAt", sold_at), ("held-deals", "Since", since)] {
+        let path = format!("{PLATFORM}/{waiting}?AgentUserId={agent}");
+        assert_eq!(found(&path).await, in_order(&rows, key, false), "{waiting}");
+        for (sort, descending) in [(name.to_owned(), false), (format!("-{name}"), true)] {
+            let sorted = found(&format!("{path}&Sort={sort}")).await;
+            assert_eq!(sorted, in_order(&rows, key, descending), "{waiting} by {sort}");
+        }
+        for query in ["Sort=CreatedAt", "Sort=", "AgentUserId=x", "AgentUserId=", "Page=501", "PageSize=0"] {
+            let refused = by.get(&format!("{PLATFORM}/{waiting}?{query}")).await;
+            refused.expect_problem(400, "VALIDATION_FAILED");
+        }
     }
 }
 

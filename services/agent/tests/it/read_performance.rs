@@ -60,6 +60,8 @@ async fn deals_count_where_they_were_created() {
     // 2 of 6: 3333.3
     assert_eq!(found["ConversionBps"], 3_333);
     assert_eq!(each(list(&found["Monthly"]), "DealsCreated"), [3, 3]);
+    // No parameter names another agent.
+    assert_eq!(performance(guid(), &format!("{PERIOD}&AgentUserId={agent}")).await["DealsTotal"], 0);
 }
 
 /// `ConversionBps`: half to even.
@@ -289,6 +291,12 @@ async fn deals_are_shown_as_crm_tells_of_them() {
         assert_eq!((&found["DealsByStatus"]["Cancelled"], &found["ConversionBps"]), (&json!(1), &json!(0)));
         tell(service(), STAGE_CHANGED, &change).await;
     }
+    // What changes of it while it is cancelled is no other cancellation.
+    (told.agent, told.row_version) = (Some(agent), told.row_version + 1);
+    told.bring_to("Cancelled", "2026-02-06T00:00:00Z").await;
+    let found = performance(agent, PERIOD).await;
+    assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [1, 0]);
+    told.agent = Some(other);
     // Revived, it is not cancelled any more.
     told.bring_to("Application", &day(7)).await;
     let found = performance(other, PERIOD).await;

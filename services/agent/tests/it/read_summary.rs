@@ -97,4 +97,8 @@ async fn open_requests_are_counted() {
     put("adjustment_request", &[of(0), of(1), rejected]).await;
     assert_eq!(summary(agent).await["OpenAdjustmentRequestsCount"], 2);
     assert_eq!(summary(guid()).await["OpenAdjustmentRequestsCount"], 0);
+    // No parameter names another agent.
+    let foreign = format!("{MY}/commission-summary?AgentUserId={agent}");
+    let foreign = cabinet(guid()).get(&foreign).await.expect(200);
+    assert_eq!(foreign, json!({"Balances": [], "OpenAdjustmentRequestsCount": 0}));
 }

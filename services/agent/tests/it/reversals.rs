@@ -6,7 +6,7 @@ use testkit::{eventually, guid};
 use uuid::Uuid;
 
 use crate::owed::{Owed, Written, accrual, balances, cabinet, decider, pay_one, payer, to};
-use crate::{ACCRUAL_CHANGED, PLATFORM, id_of, money, service};
+use crate::{ACCRUAL_CHANGED, Deal, PLATFORM, accruals_of, id_of, money, pay, rub, service};
 
 fn at(id: Uuid, what: &str) -> String {
     format!("{PLATFORM}/commission-accruals/{id}/{what}")
@@ -184,6 +184,52 @@ async fn what_is_in_no_payout_is_not_reversed() {
             decider.post(&at(guid(), what), body).await.expect_refusal("VALIDATION_FAILED", "/Comment", code);
         }
     }
+}
+
+/// Has an agent ask about a Base and the platform grant so much in whole: what makes it so.
+async fn grant(agent: Uuid, base: Written, whole: i64) -> Uuid {
+    let asked = open_request(agent, base).await;
+    let path = format!("{PLATFORM}/adjustment-requests/{}/approve", id_of(&asked["Id"]));
+    let decided = decider(service()).post(&path, json!({"Amount": rub(whole)})).await.expect(200);
+    id_of(&decided["ResultAccrualId"])
+}
+
+/// INV-AGT-4: what lowers a sale stays where the rest would come to more than the sale did; the Base goes with all of it.
+#[tokio::test]
+async fn what_is_left_of_a_sale_is_no_more_than_it_came_to() {
+    let (service, agent) = (service(), guid());
+    let decider = decider(service);
+    let total = async || balances(service, agent, "RUB").await["Total"].clone();
+    let base = Owed::to(agent, 100).write(service).await;
+    grant(agent, base, 1_000).await;
+    let lowers = grant(agent, base, 999).await;
+    let raises = grant(agent, base, 1_000).await;
+    let refused = decider.post(&at(lowers, "reject"), why()).await;
+    refused.expect_problem(409, "AGENT_ACCRUAL_NOT_REJECTABLE");
+    pay_one(service, agent).await;
+    let refused = decider.post(&at(lowers, "reverse"), why()).await;
+    refused.expect_problem(409, "AGENT_ACCRUAL_NOT_REVERSIBLE");
+    assert_eq!(total().await, 1_000);
+    reverse(raises).await;
+    reverse(lowers).await;
+    assert_eq!(total().await, 1_000);
+    reverse(base.id).await;
+    assert_eq!(total().await, 0);
+
+    // What a deal came to at its completion may be more than what it began with.
+    let developer = guid();
+    pay(developer, 10_000).await;
+    let mut deal = Deal::new(agent, developer, rub(1_000));
+    deal.bring_to("Sale", "2026-05-01T10:00:00Z").await;
+    deal.amount = rub(5_000);
+    deal.bring_to("Completed", "2026-06-01T10:00:00Z").await;
+    let accruals = accruals_of(deal.id).await;
+    let base = accruals.iter().find(|accrual| accrual["Kind"] == "Base").unwrap();
+    let base = Written { id: id_of(&base["Id"]), deal: deal.id };
+    let lowers = grant(agent, base, 1_000).await;
+    assert_eq!(total().await, 1_000);
+    reject(lowers).await;
+    assert_eq!(total().await, 5_000);
 }
 
 /// INV-AGT-3: of reversals that race there is one, and all are told of it.

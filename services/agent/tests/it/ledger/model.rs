@@ -1,7 +1,5 @@
 //! The rules of the ledger, in plain memory.
 
-use std::collections::BTreeMap;
-
 use uuid::Uuid;
 
 pub type Refused = (u16, &'static str);
@@ -12,7 +10,6 @@ const NOT_REVERSIBLE: Refused = (409, "AGENT_ACCRUAL_NOT_REVERSIBLE");
 const ALREADY_OPEN: Refused = (409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
 const ALREADY_DECIDED: Refused = (409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
 const AMOUNT_INVALID: Refused = (422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
-const INVALID_TRANSITION: Refused = (409, "AGENT_PAYOUT_INVALID_TRANSITION");
 
 /// So much of a currency.
 pub type Amount = (i64, &'static str);
@@ -206,7 +203,7 @@ impl World {
         (0..self.accruals.len()).filter(of_sale).collect()
     }
 
-    fn set(&mut self, at: usize, status: &'static str) {
+    pub fn set(&mut self, at: usize, status: &'static str) {
         self.accruals[at].status = status;
         self.accruals[at].told.push(status);
     }
@@ -227,6 +224,15 @@ impl World {
     fn standing_with(&self, at: usize) -> Vec<usize> {
         let of_it = |one: &usize| *one == at || self.accruals[*one].adjusts == Some(at);
         (0..self.accruals.len()).filter(of_it).filter(|one| self.stands(*one)).collect()
+    }
+
+    /// What is left without one that adjusts another is no more than the whole sale.
+    fn can_lose(&self, at: usize) -> bool {
+        let Some(base) = self.accruals[at].adjusts else { return true };
+        let left = self.standing_with(base).into_iter().filter(|one| *one != at);
+        let left: i64 = left.map(|one| self.accruals[one].amount).sum();
+        let sale = self.deals[self.accruals[at].deal].sale.as_ref();
+        left <= self.accruals[base].base.max(sale.and_then(|sale| sale.completed).unwrap_or(0))
     }
 
     fn undo(&mut self, at: usize, earned_at: Option<String>) {
@@ -261,7 +267,8 @@ impl World {
             return Ok(());
         }
         let all = self.standing_with(at);
-        if !all.contains(&at) || all.iter().any(|one| self.accruals[*one].payout.is_some()) {
+        let is_paid = all.iter().any(|one| self.accruals[*one].payout.is_some());
+        if !all.contains(&at) || is_paid || !self.can_lose(at) {
             return Err(NOT_REJECTABLE);
         }
         for one in all {
@@ -276,7 +283,8 @@ impl World {
         if let Some(reversal) = self.reversal_of(at) {
             return Ok(reversal);
         }
-        if self.accruals[at].kind == "Reversal" || self.accruals[at].payout.is_none() {
+        let is_in_payout = self.accruals[at].payout.is_some();
+        if self.accruals[at].kind == "Reversal" || !is_in_payout || !self.can_lose(at) {
             return Err(NOT_REVERSIBLE);
         }
         for one in self.standing_with(at) {
@@ -338,86 +346,5 @@ impl World {
         }
         self.requests[request].status = "Rejected";
         Ok(())
-    }
-
-    /// What a run pays, of what was approved before this moment.
-    pub fn run(&mut self, agents: &[Uuid], until: i64, withholding: i64, max_lines: usize) {
-        let mut payable: BTreeMap<(Uuid, &'static str), Vec<usize>> = BTreeMap::new();
-        for (at, accrual) in self.accruals.iter().enumerate() {
-            let deal = &self.deals[accrual.deal];
-            if agents.contains(&accrual.agent)
-                && (accrual.status, accrual.payout) == ("Approved", None)
-                && accrual.approved_at < until
-                && deal.known <= deal.applied
-            {
-                payable.entry((accrual.agent, accrual.currency)).or_default().push(at);
-            }
-        }
-        for ((agent, currency), mut lines) in payable {
-            lines.sort_by_key(|at| {
-                let accrual = &self.accruals[*at];
-                (accrual.amount >= 0, accrual.approved_at, accrual.id)
-            });
-            lines.truncate(max_lines);
-            let gross: i64 = lines.iter().map(|at| self.accruals[*at].amount).sum();
-            if gross <= 0 {
-                continue;
-            }
-            for at in &lines {
-                self.accruals[*at].payout = Some(self.payouts.len());
-            }
-            let withheld = share(gross, withholding);
-            self.payouts.push(Payout {
-                id: None,
-                agent,
-                currency,
-                gross,
-                withheld,
-                status: "Scheduled",
-                lines,
-            });
-        }
-    }
-
-    pub fn move_payout(&mut self, at: usize, to: &'static str) -> Result<(), Refused> {
-        let from = self.payouts[at].status;
-        if from == to {
-            return Ok(());
-        }
-        let legal = match to {
-            "Paid" | "Failed" => matches!(from, "Scheduled" | "InTransit"),
-            _ => from == "Scheduled",
-        };
-        if !legal {
-            return Err(INVALID_TRANSITION);
-        }
-        self.payouts[at].status = to;
-        for accrual in 0..self.accruals.len() {
-            if self.accruals[accrual].payout != Some(at) {
-                continue;
-            }
-            match to {
-                "Paid" => self.set(accrual, "Paid"),
-                "Failed" | "Cancelled" => self.accruals[accrual].payout = None,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// `Pending`, `Approved`, `InPayout`, `Paid` of an agent in a currency.
-    pub fn sums(&self, agent: Uuid, currency: &str) -> [i64; 4] {
-        let mut sums = [0; 4];
-        for accrual in self.accruals.iter().filter(|one| one.agent == agent && one.currency == currency) {
-            let at = match (accrual.status, accrual.payout) {
-                ("Pending", _) => 0,
-                ("Approved", None) => 1,
-                ("Approved", Some(_)) => 2,
-                ("Paid", _) => 3,
-                _ => continue,
-            };
-            sums[at] += accrual.amount;
-        }
-        sums
     }
 }
