@@ -1,17 +1,20 @@
 //! The service, as what it is made of.
 
+use std::time::Duration;
+
 use ::db::Db;
 use ::jobs::Jobs;
 use ::web::{Listener, RateLimit};
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use http_client::Call;
 use messaging::Published;
 use runtime::Env;
 
 use crate::clients::Selections;
 use crate::jobs::snapshot_detach_retry;
 use crate::settings::Settings;
-use crate::{events, http};
+use crate::{clients, events, http};
 
 /// Posts made of blocks, with embedded snapshots of selections.
 pub struct Service;
@@ -23,6 +26,7 @@ impl service::Service for Service {
         &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [Published] = events::ALL;
+    const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;
     type App = App;
 
@@ -35,6 +39,7 @@ impl service::Service for Service {
             db,
             selections: Selections::new(&settings.selections)?,
             guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
+            embeds_wait: settings.embeds_wait,
         })
     }
 
@@ -48,4 +53,5 @@ pub struct App {
     pub db: Db,
     pub selections: Selections,
     pub guest_reads: RateLimit,
+    pub embeds_wait: Duration,
 }

@@ -1,10 +1,14 @@
 //! What the environment configures beside what it does for all services.
 
+use std::time::Duration;
+
 use runtime::Env;
 
 pub struct Settings {
     pub selections: http_client::Config,
     pub guest_reads_per_minute: u32,
+    /// For the embeds of a post, however many they are.
+    pub embeds_wait: Duration,
 }
 
 impl Settings {
@@ -12,6 +16,12 @@ impl Settings {
         let selections = http_client::Config::read(env, "SELECTIONS_URL", "news");
         let guest_reads_per_minute =
             env.or("GUEST_READS_PER_MINUTE", 120, "reads for each guest address; 0 for no limit");
-        Some(Self { selections: selections?, guest_reads_per_minute: guest_reads_per_minute? })
+        let embeds_wait_ms =
+            env.or("EMBEDS_WAIT_MS", 2_000, "a reader waits no longer for a post's embeds, in milliseconds");
+        Some(Self {
+            selections: selections?,
+            guest_reads_per_minute: guest_reads_per_minute?,
+            embeds_wait: Duration::from_millis(embeds_wait_ms?),
+        })
     }
 }

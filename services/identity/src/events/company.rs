@@ -22,6 +22,7 @@ pub struct CompanyUpserted {
     status: TenantStatus,
     name: TenantName,
     legal_name: Option<LegalName>,
+    #[schema(minimum = 1)]
     version: i64,
 }
 
@@ -58,6 +59,7 @@ pub struct CompanySuspended {
     status: TenantStatus,
     name: TenantName,
     legal_name: Option<LegalName>,
+    #[schema(minimum = 1)]
     version: i64,
     #[serde(with = "time::serde::rfc3339")]
     suspended_at: OffsetDateTime,

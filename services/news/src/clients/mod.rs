@@ -2,4 +2,4 @@
 
 mod selections;
 
-pub use selections::{Selections, SnapshotContent, Taken};
+pub use selections::{CALLS, Selections, SnapshotContent, Taken};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use auth::UserId;
-use http_client::{CallError, Service};
+use http_client::{Call, CallError, Service};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde::Deserialize;
@@ -13,6 +13,13 @@ use serde_json::{Value, json};
 
 use crate::domain::{PostId, SelectionId, SnapshotId};
 use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, selections_unavailable};
+
+const TAKE: Call = Call::post("selections", "/api/v1/internal/selections/{selection_id}/snapshots");
+const READ: Call = Call::get("selections", "/api/v1/internal/snapshots/{snapshot_id}");
+const DETACH: Call = Call::post("selections", "/api/v1/internal/snapshots/{snapshot_id}/detach");
+
+/// Every call.
+pub const CALLS: &[Call] = &[TAKE, READ, DETACH];
 
 /// What is remembered of snapshots, over all of them, in bytes.
 const REMEMBERED: u64 = 32 * 1024 * 1024;
@@ -82,9 +89,8 @@ impl Selections {
         actor: UserId,
         author: UserId,
     ) -> Result<Taken, Error> {
-        let path = format!("/api/v1/internal/selections/{source}/snapshots");
         let body = json!({"PostId": post, "ActorUserId": actor, "AuthorUserId": author});
-        self.service.post(&path, &body).await.map_err(|error| match error {
+        self.service.post(&TAKE.at(source), &body).await.map_err(|error| match error {
             CallError::Refused { code, .. } => match code.as_str() {
                 "SELECTIONS_NOT_FOUND" | "SELECTIONS_SOURCE_DELETED" => SELECTION_SOURCE_DELETED.into(),
                 "SELECTIONS_SOURCE_EMPTY" => SELECTION_SOURCE_EMPTY.into(),
@@ -99,7 +105,7 @@ impl Selections {
     /// # Errors
     /// `SelectionsUnavailable`
     pub async fn find_snapshot(&self, id: SnapshotId) -> Result<Option<Snapshot>, Error> {
-        found(self.service.get(&format!("/api/v1/internal/snapshots/{id}")).await)
+        found(self.service.get(&READ.at(id)).await)
     }
 
     /// The content of a snapshot, for rendering.
@@ -107,9 +113,8 @@ impl Selections {
     /// # Errors
     /// `SelectionsUnavailable`
     pub async fn snapshot_content(&self, id: SnapshotId) -> Result<Option<Arc<SnapshotContent>>, Error> {
-        let path = format!("/api/v1/internal/snapshots/{id}");
         let fetch = async {
-            let content = found(self.service.get(&path).await).map_err(Some)?;
+            let content = found(self.service.get(&READ.at(id)).await).map_err(Some)?;
             content.map(Arc::new).ok_or(None)
         };
         // One fetches it for all who wait. What failed is not remembered: the next one sees for themselves.
@@ -125,8 +130,7 @@ impl Selections {
     /// # Errors
     /// `SelectionsUnavailable`
     pub async fn detach_snapshot(&self, id: SnapshotId, reason: &str) -> Result<(), Error> {
-        let path = format!("/api/v1/internal/snapshots/{id}/detach");
-        found::<Value>(self.service.post(&path, &json!({"Reason": reason})).await).map(drop)
+        found::<Value>(self.service.post(&DETACH.at(id), &json!({"Reason": reason})).await).map(drop)
     }
 }
 

@@ -25,6 +25,7 @@ pub struct PostPublished {
     #[serde(with = "time::serde::rfc3339")]
     published_at: OffsetDateTime,
     is_first_publication: bool,
+    #[schema(minimum = 1)]
     version: i64,
 }
 

@@ -1,6 +1,6 @@
 //! Lists of posts: the public feed and search, and one's own.
 
-use ::web::{ClientAddress, Page, Paging, Query};
+use ::web::{ClientAddress, Page, Paging, Problem, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
@@ -42,7 +42,7 @@ pub async fn list_posts(
     guest: Guest,
     address: ClientAddress,
     Query(filter): Query<ListPosts>,
-    paging: Paging<FeedSort>,
+    paging: Result<Paging<FeedSort>, Problem>,
 ) -> Result<impl Responder, Error> {
     if guest.actor.is_none() {
         app.guest_reads.check(address)?;
@@ -52,6 +52,7 @@ pub async fn list_posts(
         None if filter.mine => return Err(UNAUTHORIZED.into()),
         actor => actor.filter(|_| filter.mine),
     };
+    let paging = paging?;
     let conn = app.db.conn().await?;
     let page = if let Some(author) = author {
         db::feed::list_of_author(&conn, author.user_id, &paging).await?

@@ -1,7 +1,6 @@
 //! Posts: their life and their metadata.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::db::{Lookups, Tx};
 use ::web::{ClientAddress, Json, reserve};
@@ -28,8 +27,6 @@ use crate::ops::post::Metadata;
 
 /// Embeds of one post that are fetched at once.
 const CALLS: usize = 8;
-/// A reader does not wait longer for the embeds of a post, however many they are.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A post whole.
 #[derive(Serialize, ToSchema)]
@@ -50,9 +47,12 @@ pub struct PostView {
     published_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
+    created_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     updated_at: OffsetDateTime,
     updated_by_user_id: UserId,
+    #[serde(with = "time::serde::rfc3339::option")]
+    deleted_at: Option<OffsetDateTime>,
     version: i64,
 }
 
@@ -104,7 +104,7 @@ async fn change(
 
 /// The post with the content of its embeds; those that cannot be had now are shown without.
 async fn view(app: &App, post: Post) -> PostView {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + app.embeds_wait;
     let blocks = post.blocks.into_iter().map(async |block| match block {
         Block::Text(text) => BlockView::Text(text),
         Block::ImageGallery(gallery) => BlockView::ImageGallery(gallery),
@@ -126,8 +126,10 @@ async fn view(app: &App, post: Post) -> PostView {
         blocks: stream::iter(blocks).buffered(CALLS).collect().await,
         published_at: post.published_at,
         created_at: post.created_at,
+        created_by_user_id: post.author_user_id,
         updated_at: post.updated_at,
         updated_by_user_id: post.updated_by_user_id,
+        deleted_at: post.deleted_at,
         version: post.version,
     }
 }

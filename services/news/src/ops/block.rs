@@ -76,13 +76,7 @@ pub async fn set_post_blocks(
         let now = now + started.elapsed();
         let post = admit(lookups, actor, id).await?;
         let edit = Edit { id: EditId::generate(), post };
-        let sources = sources(&blocks);
-        if !sources.is_empty() {
-            // What is going to be taken is written down first, so that it is not forgotten.
-            let due_at = now + CLAIM;
-            db::snapshot::claim(db, edit.id, &sources, &edit.post, actor.user_id, due_at).await?;
-        }
-        let calls = resolve(selections, actor, &edit.post, &sources, &blocks);
+        let calls = resolve(db, selections, actor, now, &edit, &blocks);
         let resolved = tokio::time::timeout(CALLS_DEADLINE, calls)
             .await
             .map_err(|_| selections_unavailable(&"too slow"))??;
@@ -111,10 +105,11 @@ fn embedded(post: &Post) -> HashMap<EmbedOf, Resolved> {
 
 /// Rule 6 for every embed, before any call of rule 7.
 async fn resolve(
+    db: &Db,
     selections: &Selections,
     actor: &Actor,
-    post: &Post,
-    sources: &[SelectionId],
+    now: OffsetDateTime,
+    Edit { id: edit, post }: &Edit,
     blocks: &[NewBlock],
 ) -> Result<HashMap<EmbedOf, Resolved>, Error> {
     let mut resolved = embedded(post);
@@ -124,6 +119,11 @@ async fn resolve(
     let checked: Vec<_> = stream::iter(checks).buffered(CALLS).collect().await;
     for (id, snapshot) in checked {
         resolved.insert(EmbedOf::Snapshot(id), snapshot?);
+    }
+    let sources = sources(blocks);
+    if !sources.is_empty() {
+        // What is going to be taken is written down first, so that it is not forgotten.
+        db::snapshot::claim(db, *edit, &sources, post, actor.user_id, now + CLAIM).await?;
     }
     let calls = sources.iter().map(async |&source| {
         let taken = selections.take_snapshot(source, post.id, actor.user_id, post.author_user_id).await;

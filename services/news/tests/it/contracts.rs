@@ -5,10 +5,12 @@ use testkit::client::Answer;
 use testkit::contract::Contract;
 use testkit::faults::Fault;
 
+use crate::detach::{detaching, settled};
 use crate::selections_down::Scene;
-use crate::{author, between, detached, embed, embed_snapshot, snapshot_path, taking, text};
+use crate::{author, between, detached, embed, embed_snapshot, guid, snapshot_path, taking, text};
 
 const TAKE: &str = "/api/v1/internal/selections/{selection_id}/snapshots";
+const DETACH: &str = "/api/v1/internal/snapshots/{snapshot_id}/detach";
 const READ: &str = "/api/v1/internal/snapshots/{snapshot_id}";
 
 fn provider() -> Contract {
@@ -64,7 +66,7 @@ async fn every_documented_answer_to_taking_a_snapshot_is_understood() {
     let answers = provider().examples("POST", TAKE);
     assert_documented(&known, &answers);
     let scene = Scene::new().await;
-    for (status, example) in answers {
+    for (status, example) in answers.into_iter().chain(provider().successes("POST", TAKE)) {
         scene.between.heal();
         scene.between.on(taking(&scene.selection), Fault::Answer(status, example.to_string()));
         let post = scene.author.create_post().await;
@@ -96,6 +98,51 @@ async fn every_documented_answer_to_reading_a_snapshot_is_understood() {
         } else {
             answer.expect(200);
             assert_eq!(scene.author.read(&post).await["Blocks"][0]["Items"], example["Items"]);
+        }
+    }
+}
+
+/// Each member of a snapshot at each of its edges, and members that are added later.
+#[tokio::test]
+async fn whatever_selections_may_answer_of_a_snapshot_is_understood() {
+    let answers = provider().successes("GET", READ);
+    assert!(answers.iter().any(|(_, answer)| answer["Status"] == "Detached"));
+    let scene = Scene::new().await;
+    for (status, mut example) in answers {
+        let (post, snapshot) = (scene.author.create_post().await, guid().to_string());
+        (example["SnapshotId"], example["PostId"]) = (json!(snapshot), json!(post));
+        scene.between.on(snapshot_path(&snapshot), Fault::Answer(status, example.to_string()));
+        let answer = scene.author.set_blocks(&post, [embed_snapshot(&snapshot)]).await;
+        if example["Status"] == "Detached" {
+            answer.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
+        } else {
+            answer.expect(200);
+            assert_eq!(scene.author.read(&post).await["Blocks"][0]["Items"], example["Items"]);
+        }
+    }
+}
+
+/// A detachment that is done, or whose snapshot is gone, is not asked for again; any other is, until it is done.
+#[tokio::test]
+async fn every_answer_to_detaching_a_snapshot_is_understood() {
+    let gone = "SELECTIONS_SNAPSHOT_NOT_FOUND";
+    let answers = provider().examples("POST", DETACH);
+    assert_documented(&[(gone, 404, gone)], &answers);
+    let scene = Scene::new().await;
+    let mut detachments = Vec::new();
+    for (status, example) in answers.into_iter().chain(provider().successes("POST", DETACH)) {
+        let (post, snapshot) = scene.author.embed(&scene.author.create_selection().await).await;
+        scene.between.next(1, detaching(&snapshot), Fault::Answer(status, example.to_string()));
+        scene.author.set_blocks(&post, []).await.expect(200);
+        detachments.push((post, snapshot, status, example));
+    }
+    for (post, snapshot, status, example) in detachments {
+        settled(&scene.news, &post).await;
+        let is_done = status == 200 || example["code"] == gone;
+        let calls = scene.between.calls(detaching(&snapshot)).len();
+        assert_eq!(calls == 1, is_done, "{status} {example}: {calls} calls");
+        if !is_done {
+            assert_eq!(detached(&snapshot).await, "BlockReplaced");
         }
     }
 }

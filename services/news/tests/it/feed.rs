@@ -278,13 +278,17 @@ async fn an_author_lists_their_own() {
     assert_eq!(nobody, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
 }
 
-/// Conventions: guests have no posts of their own; nor does whoever shows a token that does not hold.
+/// Conventions, Check order: guests have no posts of their own, whatever page they ask for; nor does whoever shows a token
+/// that does not hold.
 #[tokio::test]
 async fn nobody_has_no_posts_of_their_own() {
     let callers: [Client; 2] = [service().guest(), service().bearer("nonsense")];
     for caller in callers {
-        caller.get(&format!("{POSTS}?Mine=true")).await.expect_problem(401, "UNAUTHORIZED");
+        for page in ["", "&Page=0", "&Sort=Title"] {
+            caller.get(&format!("{POSTS}?Mine=true{page}")).await.expect_problem(401, "UNAUTHORIZED");
+        }
         caller.get(&format!("{POSTS}?Mine=false")).await.expect(200);
+        caller.get(&format!("{POSTS}?Mine=false&Page=0")).await.expect_problem(400, "VALIDATION_FAILED");
     }
 }
 

@@ -62,7 +62,16 @@ fn service() -> &'static Running {
 
 /// A news that calls selections at `selections_url`.
 fn start(selections_url: &str) -> Running {
-    Running::start::<Service>(&[("SELECTIONS_URL", selections_url), ("CLIENT_SECRET", CLIENTS[0].1)])
+    start_with(selections_url, "20000")
+}
+
+/// One whose readers wait so many milliseconds for embeds.
+fn start_with(selections_url: &str, embeds_wait_ms: &str) -> Running {
+    Running::start::<Service>(&[
+        ("SELECTIONS_URL", selections_url),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("EMBEDS_WAIT_MS", embeds_wait_ms),
+    ])
 }
 
 /// Somebody who writes posts, here and as an owner of selections.

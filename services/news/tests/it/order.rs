@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use testkit::client::send;
 use testkit::faults::Fault;
 
+use crate::detach::{hurry, settled};
 use crate::{
     author, between, blocks_path, content, embed, embed_snapshot, formatted, gallery, guid, service, taking,
     text_block, with,
@@ -142,6 +143,9 @@ async fn an_invalid_snapshot_is_told_before_any_source_is_taken() {
     ] {
         author.set_blocks(&post, blocks).await.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
     }
+    // Nor by whoever looks after what a failed edit may have taken.
+    hurry(service(), &post).await;
+    settled(service(), &post).await;
     assert_eq!(between().calls(&selection).len() + between().calls(&deleted).len(), 0);
 }
 

@@ -44,13 +44,14 @@ async fn a_new_post_is_an_empty_draft() {
     for member in ["Title", "Summary", "CoverFileId", "Tags"] {
         assert_eq!(post[member], body[member]);
     }
-    assert_eq!(post["AuthorUserId"], author.id.to_string());
-    assert_eq!(post["UpdatedByUserId"], author.id.to_string());
+    for member in ["AuthorUserId", "CreatedByUserId", "UpdatedByUserId"] {
+        assert_eq!(post[member], author.id.to_string(), "{member}");
+    }
     assert_eq!(
         (&post["Status"], &post["Blocks"], &post["Version"]),
         (&json!("Draft"), &json!([]), &json!(1))
     );
-    for member in ["TenantId", "AuthorCompanyId", "PublishedAt"] {
+    for member in ["TenantId", "AuthorCompanyId", "PublishedAt", "DeletedAt"] {
         assert_eq!(post.get(member), Some(&Value::Null), "{member}");
     }
     assert!(text(&post["CreatedAt"]).ends_with('Z') && post["CreatedAt"] == post["UpdatedAt"]);

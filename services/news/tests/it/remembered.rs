@@ -1,10 +1,10 @@
 //! What news remembers of selections: the items of snapshots, and its own machine token.
 
 use serde_json::{Value, json};
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Faults};
 
 use crate::selections_down::{Scene, assert_unavailable};
-use crate::{eventually, path, snapshot_path, taking, text};
+use crate::{author_at, embed, eventually, path, selections, snapshot_path, start_with, taking, text};
 
 /// Rendering: a post reads while selections is down, with the items that are remembered and `null` for the rest.
 #[tokio::test]
@@ -28,6 +28,22 @@ async fn a_post_reads_while_selections_is_down() {
 
     scene.between.refuse();
     assert_eq!(scene.author.read(&scene.post).await, seen, "remembered");
+}
+
+/// Rendering: a reader does not wait for a selections that does not answer; the call's own tries go on for longer.
+#[tokio::test]
+async fn a_post_reads_while_selections_does_not_answer() {
+    let between = Faults::before(selections().internal_url());
+    let news = start_with(&between.url(), "100");
+    let author = author_at(&news);
+    let post = author.create_post().await;
+    author.set_blocks(&post, [embed(&author.create_selection().await)]).await.expect(200);
+    between.on("/internal/snapshots/", Fault::HangAfterHeaders);
+
+    let block = author.read(&post).await["Blocks"][0].take();
+
+    assert_eq!((&block["Items"], &block["Title"]), (&Value::Null, &json!("Three flats")));
+    assert!(between.calls("/internal/snapshots/").len() <= 1, "it was not asked again");
 }
 
 /// Rendering: a snapshot never changes, so it is asked for once, however often it is read.

@@ -53,6 +53,7 @@ pub struct SelectionUpdated {
     selection_id: SelectionId,
     changed_fields: Vec<ChangedField>,
     items_count: usize,
+    #[schema(minimum = 1)]
     version: i64,
     #[serde(with = "time::serde::rfc3339")]
     updated_at: OffsetDateTime,
@@ -88,6 +89,7 @@ pub struct SelectionItemAdded {
     property_object_id: PropertyObjectId,
     sort_order: u32,
     /// Of the selection with this item in it: never less than in an earlier event.
+    #[schema(minimum = 1)]
     version: i64,
 }
 

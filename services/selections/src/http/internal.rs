@@ -22,8 +22,10 @@ use crate::ops::snapshot::Taken;
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotCard {
     snapshot_id: SnapshotId,
+    #[schema(pattern = "^[0-9A-Za-z]{12}$", examples("7Gq2ZkX0aBcd"))]
     public_code: String,
     title: Title,
+    #[schema(maximum = 200)]
     items_count: usize,
     status: SnapshotStatus,
 }
@@ -47,10 +49,13 @@ pub struct SnapshotView {
     snapshot_id: SnapshotId,
     post_id: PostId,
     source_selection_id: SelectionId,
+    #[schema(pattern = "^[0-9A-Za-z]{12}$", examples("7Gq2ZkX0aBcd"))]
     public_code: String,
     title: Title,
     description: Option<Description>,
+    #[schema(maximum = 200)]
     items_count: usize,
+    #[schema(max_items = 200)]
     items: Vec<SnapshotItem>,
     status: SnapshotStatus,
     #[serde(with = "time::serde::rfc3339")]

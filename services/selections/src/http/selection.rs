@@ -1,7 +1,7 @@
 //! Selections, for their owners and for whoever has a code.
 
 use ::db::Lookups;
-use ::web::{ClientAddress, Fields, Json, Messages, Page, Paging, Problem};
+use ::web::{ClientAddress, Fields, Json, Messages, OptionalJson, Page, Paging, Problem};
 use actix_web::http::Method;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
@@ -94,7 +94,7 @@ pub struct CreateSelectionFromFavorites {
 ///
 /// In the order in which they were marked; favorites that change later do not change it.
 #[utoipa::path(
-    tag = "Selections",
+    tag = "Selections", request_body = Option<CreateSelectionFromFavorites>,
     responses((status = 201, description = "Created", body = SelectionView))
 )]
 #[post("/api/v1/selections/from-favorites")]
@@ -103,9 +103,9 @@ pub async fn create_selection_from_favorites(
     actor: Actor,
     messages: Data<Messages>,
     request: HttpRequest,
-    body: Json<CreateSelectionFromFavorites>,
+    body: OptionalJson<CreateSelectionFromFavorites>,
 ) -> Result<HttpResponse, Error> {
-    let Json(CreateSelectionFromFavorites { title, description }) = body;
+    let OptionalJson(CreateSelectionFromFavorites { title, description }) = body;
     let mut fields = Fields::default();
     let named = || Title::parse(messages.say(&request, "favorites_title").unwrap_or_default());
     let title = fields.check("/Title", title.map_or_else(named, Ok));

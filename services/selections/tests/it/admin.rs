@@ -1,15 +1,19 @@
 //! Health, metrics, the API page, and how the service stops and bears an outage.
 
+use std::process::Command;
+
 use reqwest::Method;
 use selections::Service;
 use serde_json::{Value, json};
 use testkit::client::Client;
+use testkit::deployed::Deployed;
+use testkit::issuer::Claims;
 use testkit::service::Running;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::{
-    CREATED, SELECTIONS, create_selection, eventually, items_path, open_path, reread, service, text,
+    CREATED, SELECTIONS, create_selection, eventually, guid, items_path, open_path, reread, service, text,
 };
 
 /// Conventions, Health: on an admin port.
@@ -117,6 +121,38 @@ async fn a_stopping_service_finishes_what_it_has_begun() {
     let next = Running::start::<Service>(&[("DATABASE_URL", &service.database_url)]);
     let events = next.bus().events_until(text(&created["Id"]), CREATED).await;
     assert_eq!(events.len(), 1);
+}
+
+/// SIGTERM: while proxies learn of it the service goes on, and each answer ends its connection, so that no further request
+/// is on its way into one that is being closed.
+#[tokio::test]
+async fn a_draining_service_answers_and_ends_each_connection() {
+    let settings = [("HTTP_DRAIN_SECONDS", "600")];
+    let mut service = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &settings).await;
+    let (operator, owner) = (service.operator(), service.caller(&Claims::user(guid())));
+    let signal = |service: &Deployed| {
+        let process = service.process.id().expect("a process that runs").to_string();
+        assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    };
+    let before = owner.get(SELECTIONS).await;
+    assert_eq!((before.status, before.header("connection")), (200, ""));
+
+    signal(&service);
+
+    eventually("it is not ready", async || {
+        let ready = operator.get("/health/ready").await;
+        ((ready.status, &*ready.text) == (503, "stopping")).then_some(())
+    })
+    .await;
+    for _ in 0..2 {
+        let after = owner.get(SELECTIONS).await;
+        assert_eq!((after.status, after.header("connection")), (200, "close"));
+    }
+    let refused = owner.get(&format!("{SELECTIONS}/none")).await;
+    assert_eq!((refused.status, refused.header("connection")), (404, "close"));
+    // Who cannot wait says so once more.
+    signal(&service);
+    assert!(service.process.wait().await.unwrap().success());
 }
 
 pub(crate) const BODY: &[u8] = b"{\"Title\":\"Spring\"}";

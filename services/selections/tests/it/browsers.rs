@@ -51,7 +51,9 @@ async fn pages_of_allowed_origins_read_every_answer() {
         let answer = ask(caller, ORIGIN).await;
         assert_eq!((answer.status, answer.header("access-control-allow-origin")), (status, ORIGIN));
         let exposed = answer.header("access-control-expose-headers").to_lowercase();
-        assert!(exposed.contains("retry-after") && exposed.contains("etag"), "{exposed}");
+        for header in ["retry-after", "etag", "deprecation", "sunset"] {
+            assert!(exposed.contains(header), "{header}: {exposed}");
+        }
         assert_eq!(answer.header("access-control-allow-credentials"), "");
         assert!(answer.header("vary").to_lowercase().contains("origin"), "caches keep origins apart");
     }

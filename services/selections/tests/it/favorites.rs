@@ -184,3 +184,13 @@ async fn a_selection_of_favorites_is_named_in_the_callers_language() {
         }
     }
 }
+
+/// A selection of favorites needs no body: all of its members may be left out.
+#[tokio::test]
+async fn a_selection_of_favorites_needs_no_body() {
+    let (_, owner) = service().user();
+    let object = guid();
+    mark(&owner, object).await;
+    let selection = send(owner.request(Method::POST, FROM_FAVORITES)).await.expect(201);
+    assert_eq!((objects(&selection), text(&selection["Title"])), (vec![object], "Favorites"));
+}

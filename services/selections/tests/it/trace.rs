@@ -101,6 +101,37 @@ async fn requests_at_once_keep_their_traces_apart() {
     join_all((0..64).map(ask)).await;
 }
 
+/// A `traceparent` that is none, or of a trace of zeros, is ignored: the answer and the message have a trace of their own.
+#[tokio::test]
+async fn a_traceparent_that_is_broken_is_ignored() {
+    let (_, owner) = service().user();
+    let trace = guid().simple().to_string();
+    for broken in [
+        String::new(),
+        trace.clone(),
+        format!("00-{trace}"),
+        format!("00-{trace}-00f067aa0ba902b7-01-more"),
+        format!("ff-{trace}-00f067aa0ba902b7-01"),
+        format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)),
+        format!("00-{trace}-{}-01", "0".repeat(16)),
+        format!("00-{}-00f067aa0ba902b7-01", "x".repeat(32)),
+        format!("00-{trace}0-00f067aa0ba902b7-01"),
+    ] {
+        let request = owner.request(Method::GET, "/api/v1/nowhere").header("traceparent", &broken);
+        let problem = send(request).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        let trace_id = text(&problem["traceId"]);
+        assert!(u128::from_str_radix(trace_id, 16).is_ok_and(|id| id != 0), "{broken}: {trace_id}");
+        assert_ne!(trace_id, trace, "{broken}");
+
+        let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
+        let selection = send(request.header("traceparent", &broken)).await.expect(201);
+        let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+        let told_of = told.headers["traceparent"].split('-').nth(1).unwrap().to_owned();
+        assert!(u128::from_str_radix(&told_of, 16).is_ok_and(|id| id != 0), "{broken}: {told_of}");
+        assert_ne!(told_of, trace, "{broken}");
+    }
+}
+
 /// A service that traces nothing passes the trace of its caller on as it came.
 #[tokio::test]
 async fn without_traces_that_of_the_caller_is_passed_on() {
