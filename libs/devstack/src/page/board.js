@@ -1,0 +1,115 @@
+// The deals of a developer as columns, and what may be done with one.
+
+import { get, post, put } from "./api.js";
+import { act, ask, attempt, choice, empty, heading, say } from "./ask.js";
+import { calm, el, show } from "./dom.js";
+import { hear } from "./feed.js";
+import { project } from "./grid.js";
+import { day, short, t } from "./i18n.js";
+import { actor, may, nameOf } from "./session.js";
+
+const OWN = "/api/v1/crm";
+const PLATFORM = "/api/platform-manager/crm";
+const KANBAN = ["Application", "Booking", "Contract"];
+const TARGETS = ["Application", "Booking", "Sale", "Cancelled"];
+const section = document.getElementById("board");
+let board = null;
+let opened = null;
+
+const overrides = () => may("crm.deals.manage@platform");
+const reads = () => overrides() || may("crm.deals.care@platform") || may("crm.deals.manage-own") || may("crm.deals.read-own");
+const prefix = () => (overrides() || may("crm.deals.care@platform") ? PLATFORM : OWN);
+
+// Where this person changes deals; null of who does not.
+export const family = () => (overrides() ? PLATFORM : may("crm.deals.manage-own") ? OWN : null);
+
+export function open(deal) {
+  opened = deal;
+  return refresh();
+}
+
+const text = (name, value) => el("textarea", { name, required: true, maxlength: 2000, rows: 2 }, value);
+
+const DEEDS = {
+  book: (path) => post(`${path}/booking`, {}),
+  cancel: async (path) => {
+    const asked = await ask(t("action.cancel"), ["word.reason", text("reason", t("reason.cancel"))]);
+    return asked && post(`${path}/cancel`, { Reason: asked.reason });
+  },
+  move: async (path, deal) => {
+    const steps = board.Columns.filter((column) => KANBAN.includes(column.Group) && !column.ArchivedAt && column.StepId !== deal.StepId);
+    const asked = await ask(t("action.move"), ["word.step", choice("step", steps.map((step) => [step.StepId, step.Name]))]);
+    return asked && post(`${path}/move-step`, { StepId: asked.step });
+  },
+  contract: async (path) => {
+    const of = (list, key) => list.map((value) => [value, t(`${key}.${value}`)]);
+    const asked = await ask(t("action.contract"),
+      ["word.contract", choice("contract", of(["Ddu", "Dkp", "Assignment"], "contract"))],
+      ["word.payment", choice("payment", of(["Cash", "Mortgage", "Installment"], "payment"))]);
+    return asked && put(`${path}/contract`, { ContractType: asked.contract, PaymentMethod: asked.payment });
+  },
+  complete: async (path) => {
+    const number = el("input", { name: "number", required: true, maxlength: 64, value: "77:01:0001001:1234-77/001/2026-1" });
+    const asked = await ask(t("action.complete"), ["word.registry", number]);
+    return asked && post(`${path}/complete`, { RegistryRecordNumber: asked.number });
+  },
+  override: async (path, deal) => {
+    const targets = TARGETS.filter((status) => status !== deal.Status).map((status) => [status, t(`deal.${status}`)]);
+    const asked = await ask(t("action.override"),
+      ["word.status", choice("status", targets)], ["word.comment", text("comment", t("reason.override"))]);
+    return asked && post(`${path}/override-status`, { TargetStatus: asked.status, Comment: asked.comment });
+  },
+};
+
+// What makes sense from a status. Whether it is allowed the service says.
+function deeds({ Status, BookingExpiresAt }) {
+  if (Status === "Completed" || !family()) return [];
+  if (Status === "Cancelled") return overrides() ? ["override"] : [];
+  return [
+    !BookingExpiresAt && "book", "move", "contract", Status === "Sale" && !overrides() && "complete",
+    overrides() && "override", "cancel",
+  ].filter(Boolean);
+}
+
+async function carryOut(name, deal) {
+  const done = await DEEDS[name](`${family()}/deals/${deal.DealId}`, deal);
+  if (done) say(t("board.done", { n: deal.Number, action: t(`action.${name}`) }));
+}
+
+function card(deal) {
+  const isOpen = deal.DealId === opened;
+  const toggle = () => {
+    opened = isOpen ? null : deal.DealId;
+    draw();
+  };
+  const until = deal.BookingExpiresAt && t("board.until", { day: day(deal.BookingExpiresAt) });
+  return el("li", { "data-deal": deal.DealId, "data-number": deal.Number, class: isOpen ? "open" : "" },
+    el("button", { type: "button", class: "card", "aria-expanded": String(isOpen), "data-keep": deal.DealId, click: toggle },
+      el("b", {}, `№ ${deal.Number ?? "–"}`), el("span", {}, short(deal.Amount)),
+      el("small", {}, `${nameOf(deal.ClientUserId)} · ${nameOf(deal.AgentUserId)}`), until && el("small", {}, until)),
+    isOpen && el("menu", {}, deeds(deal).map((name) => act(name, () => carryOut(name, deal)))));
+}
+
+function column(one) {
+  const totals = one.Totals.map(short).join(", ");
+  return el("div", { class: "column", "data-group": one.Group },
+    el("h3", {}, el("span", {}, one.Name), el("span", { class: "count" }, String(one.TotalCount))),
+    el("p", { class: "totals" }, totals || " "), el("ul", {}, one.Items.map(card)));
+}
+
+function draw() {
+  show(section, heading("board.title"), el("div", { class: "columns" }, board.Columns.map(column)));
+}
+
+export const refresh = calm(async () => {
+  if (!actor()) return empty(section, "board.title", t("board.guest"));
+  if (!reads()) return empty(section, "board.title", t("board.stranger", { name: actor() }));
+  const of = prefix() === PLATFORM ? `&TenantId=${project?.DeveloperId ?? ""}` : "";
+  if (of.endsWith("=")) return empty(section, "board.title", t("board.none"));
+  board = await attempt(() => get(`${prefix()}/board?PageSize=20${of}`));
+  if (board) draw();
+}, 0);
+
+hear((event) => {
+  if (!event || event.topic.startsWith("platform.crm.")) refresh().catch(() => {});
+});

@@ -1,0 +1,95 @@
+// A call: it rings, is answered, and LiveKit carries it. Its client is loaded with the first call, from this stack.
+
+import { get, post } from "./api.js";
+import { act, say } from "./ask.js";
+import { el, show } from "./dom.js";
+import { t } from "./i18n.js";
+import { me, nameOf } from "./session.js";
+
+const API = "/api/messenger";
+const box = document.getElementById("call");
+let conference = null;
+let room = null;
+const media = el("div", { class: "media" });
+
+const mine = () => conference?.Participants.find((participant) => participant.UserId === me());
+
+export async function call(chat, kind) {
+  heard(await post(`${API}/chats/${chat}/conferences`, { Media: kind }));
+  await join();
+}
+
+// One that goes on already, found when the page is opened.
+export async function answer(id) {
+  heard(await get(`${API}/conferences/${id}`));
+}
+
+// The card of a conference, as it is now.
+export function heard(card) {
+  if (conference && card.Id !== conference.Id && card.Status === "Ended") return;
+  if (conference?.Id === card.Id && card.Version < conference.Version) return;
+  conference = card.Status === "Ended" ? null : card;
+  if (!conference || !["Joined"].includes(mine()?.State)) hangUp();
+  draw();
+}
+
+function draw() {
+  const state = mine()?.State;
+  box.hidden = !["Invited", "Joined"].includes(state);
+  if (box.hidden) return;
+  box.dataset.state = state;
+  const path = `${API}/conferences/${conference.Id}`;
+  const host = nameOf(conference.StartedByUserId);
+  const others = conference.Participants.map(({ UserId, State }) => el("span", { class: "pill", "data-person": nameOf(UserId), "data-state": State }, `${nameOf(UserId)}: ${t(`participant.${State}`)}`));
+  const invited = [act("join", join, { class: "main" }), act("decline", async () => heard(await post(`${path}/decline`)))];
+  const joined = [
+    act("leave", async () => heard(await post(`${path}/leave`))),
+    conference.StartedByUserId === me() && act("end", async () => heard(await post(`${path}/end`)), { class: "main" }),
+  ];
+  show(box, el("b", {}, t(state === "Invited" ? "call.rings" : "call.on", { who: host })), el("span", { class: "people" }, others),
+    el("menu", {}, state === "Invited" ? invited : joined), media);
+}
+
+async function join() {
+  const id = conference.Id;
+  const access = await post(`${API}/conferences/${id}/join`);
+  heard(await get(`${API}/conferences/${id}`));
+  try {
+    await connect(access);
+  } catch (error) {
+    box.dataset.media = "none";
+    say(t("call.silent", { why: error.message }), true);
+  }
+}
+
+function loadClient() {
+  return new Promise((done, failed) => {
+    if (window.LivekitClient) return done();
+    const script = el("script", { src: "/stack/livekit-client.js", load: () => done(), error: () => failed(new Error(t("call.client"))) });
+    return document.head.append(script);
+  });
+}
+
+async function connect({ Url, Token }) {
+  await loadClient();
+  const { Room, RoomEvent } = window.LivekitClient;
+  const own = new Room({ adaptiveStream: true });
+  room = own;
+  const count = () => { box.dataset.tracks = String(media.children.length); };
+  own.on(RoomEvent.TrackSubscribed, (track) => { media.append(track.attach()); count(); });
+  own.on(RoomEvent.TrackUnsubscribed, (track) => { for (const element of track.detach()) element.remove(); count(); });
+  own.on(RoomEvent.Disconnected, () => { if (room === own) hangUp(); });
+  await own.connect(Url, Token);
+  box.dataset.media = "connected";
+  await own.localParticipant.setMicrophoneEnabled(true);
+  if (conference?.Media === "Video") await own.localParticipant.setCameraEnabled(true);
+}
+
+function hangUp() {
+  const ended = room;
+  room = null;
+  media.replaceChildren();
+  delete box.dataset.media;
+  delete box.dataset.tracks;
+  ended?.disconnect();
+}

@@ -1,0 +1,60 @@
+// The bus as it goes by: topic, key, from whom to whom. Views hear of it and read anew what it is about.
+
+import { heading } from "./ask.js";
+import { el, show } from "./dom.js";
+import { t, time } from "./i18n.js";
+import { leaving } from "./session.js";
+
+const KEPT = 60;
+const section = document.getElementById("feed");
+const list = el("ol", { "aria-live": "off", tabindex: 0 });
+const hearers = [];
+const state = el("span", { class: "state" });
+
+// Has this called with each event, and with null where some may have been missed.
+export const hear = (hearer) => hearers.push(hearer);
+
+function about({ topic, payload: p, to }) {
+  const changes = p?.ToStatus ?? p?.To ?? p?.Status ?? p?.EndReason;
+  const from = p?.FromStatus ?? p?.From;
+  const what = [p?.Number && `№ ${p.Number}`, from && changes ? `${from} → ${changes}` : changes].filter(Boolean).join(" ");
+  const names = to.length ? to.join(", ") : t("feed.nobody");
+  return { what, names, short: topic.replace(/^platform\.\w+\.|^external\./, "").replace(/\.v\d+$/, "") };
+}
+
+function row(event) {
+  const { what, names, short } = about(event);
+  const payload = JSON.stringify(event.payload, null, 1);
+  return el("li", { "data-topic": event.topic, class: `of-${event.from}` },
+    el("details", {},
+      el("summary", {},
+        el("time", {}, time(Date.now())),
+        el("span", { class: "topic" }, short),
+        el("span", { class: "what" }, what),
+        el("span", { class: "way" }, `${event.from} → ${names}`),
+        el("code", { title: event.key }, event.key.slice(-12))),
+      el("p", {}, event.topic), el("pre", {}, payload)));
+}
+
+export function follow() {
+  list.append(el("li", { class: "empty" }, t("feed.empty")));
+  show(section, heading("feed.title", state), list);
+  const stream = new EventSource("/stack/events");
+  leaving.signal.addEventListener("abort", () => stream.close());
+  stream.addEventListener("ready", () => {
+    state.textContent = t("feed.live");
+    section.dataset.state = "live";
+    for (const hearer of hearers) hearer(null);
+  });
+  stream.addEventListener("error", () => {
+    state.textContent = t("feed.away");
+    section.dataset.state = "away";
+  });
+  stream.addEventListener("message", ({ data }) => {
+    const event = JSON.parse(data);
+    list.querySelector(".empty")?.remove();
+    list.prepend(row(event));
+    while (list.children.length > KEPT) list.lastChild.remove();
+    for (const hearer of hearers) hearer(event);
+  });
+}

@@ -1,0 +1,50 @@
+// The page: who one is, then each view by itself. A view that fails says so and leaves the others alone.
+
+import * as board from "./board.js";
+import * as chat from "./chat.js";
+import { attempt, heading } from "./ask.js";
+import { el, show } from "./dom.js";
+import { follow } from "./feed.js";
+import * as grid from "./grid.js";
+import { LANGUAGES, language, speak, t } from "./i18n.js";
+import * as money from "./money.js";
+import { actor, areas, learn, people, signIn, signOut, token } from "./session.js";
+
+// All views begin anew as somebody else.
+const become = (work) => () => attempt(async () => {
+  await work();
+  location.reload();
+});
+
+function top() {
+  const buttons = [...people.values()].map(({ name, about, may }) =>
+    el("button", {
+      type: "button", "data-actor": name, title: `${about} (${may})`, "aria-pressed": String(name === actor()),
+      click: become(() => signIn(name)),
+    }, el("b", {}, name), el("small", {}, t(`person.${name}`))));
+  const languages = LANGUAGES.map((one) =>
+    el("button", { type: "button", "data-language": one, "aria-pressed": String(one === language), click: () => speak(one) }, one.toUpperCase()));
+  const signed = actor() && [
+    el("button", { type: "button", id: "copy", click: async () => navigator.clipboard.writeText(await token()) }, t("top.copy")),
+    el("button", { type: "button", id: "sign-out", click: become(signOut) }, t("top.out")),
+  ];
+  show(document.getElementById("top"),
+    el("h1", {}, t("top.title")), el("div", { class: "tools" }, signed, languages),
+    el("div", { class: "people", role: "group", "aria-label": t("top.who") }, buttons));
+}
+
+function list() {
+  show(document.getElementById("areas"), heading("areas.title"),
+    el("ul", {}, areas.map(({ name, about, ready }) => el("li", {},
+      el("a", { href: `/docs/${name}/` }, name), el("span", { class: ready ? "ready" : "away" }, t(ready ? "areas.ready" : "areas.away")),
+      el("small", {}, language === "en" ? about : t(`area.${name}`))))),
+    el("pre", {}, t("areas.terminal")));
+}
+
+await attempt(learn);
+top();
+list();
+await attempt(grid.load);
+follow();
+await Promise.all([board.refresh, money.load, chat.load].map(attempt));
+document.body.dataset.ready = "true";
