@@ -3,19 +3,21 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use console::style;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use testkit::broker::Embedded;
 use testkit::issuer::{Issuer, Served};
 use testkit::kafka::Cluster as Kafka;
+use testkit::ports;
 
 use super::replica::Replica;
 use crate::areas::{self, Area, Settings};
 use crate::bus::Kind;
 use crate::postgres::{self, Cluster};
 use crate::progress::Step;
-use crate::{kafka, livekit, processes, stack};
+use crate::{kafka, livekit};
 
 /// Workers of each service: one relays, the others wait to take over.
 const WORKERS: usize = 2;
@@ -27,6 +29,8 @@ pub(super) struct Platform {
     pub(super) areas: Vec<Area>,
     pub(super) issuer: Served,
     pub(super) replicas: Vec<Replica>,
+    /// How often one has ended although nobody has killed it.
+    pub(super) ended: usize,
     cluster: Cluster,
     broker: Broker,
     /// The node that does not run as it should.
@@ -83,7 +87,7 @@ impl Broker {
             }
             Kind::Kafka => {
                 kafka::forget(CHAOS)?;
-                let cluster = kafka::start(CHAOS, NODES, step).await?;
+                let cluster = kafka::start(CHAOS, kafka::LOOPBACK, NODES, step).await?;
                 let servers = cluster.bootstrap_servers();
                 Ok((Self::Kafka(cluster), servers))
             }
@@ -112,13 +116,12 @@ impl Platform {
     /// All but what has to be stopped: the broker goes when it is dropped.
     pub(super) async fn prepare(kind: Kind) -> anyhow::Result<Self> {
         let areas = areas::all();
-        processes::build(&areas).await?;
         let step = Step::start("broker");
         let (broker, brokers) = Broker::start(kind, &areas::topics(&areas), &step).await?;
         step.done(brokers);
         let cluster = Cluster::prepare(Cluster::CHAOS, true, &Step::start("database")).await?;
         let issuer = Issuer::start()?;
-        Ok(Self { areas, issuer, replicas: Vec::new(), cluster, broker, ailing: None })
+        Ok(Self { areas, issuer, replicas: Vec::new(), ended: 0, cluster, broker, ailing: None })
     }
 
     /// Starts the database and the services; [`Platform::stop`] stops what has come of it.
@@ -138,6 +141,9 @@ impl Platform {
             // And calls that nobody answers, or that all have left.
             ("MESSENGER_RING_SECONDS", "2".to_owned()),
             ("MESSENGER_EMPTY_SECONDS", "1".to_owned()),
+            // And what agents have earned is paid a few sales at a time, once there is a rate.
+            ("AGENT_PAYOUT_MAX_LINES", "5".to_owned()),
+            ("AGENT_UNRATED_POLL_SECONDS", "1".to_owned()),
         ]);
         common.extend(livekit::settings(false));
         for area in &self.areas {
@@ -145,14 +151,14 @@ impl Platform {
             (area.migrate)(settings.clone()).await?;
             let mut listen = settings;
             for variable in ["PUBLIC_LISTEN", "INTERNAL_LISTEN", "ADMIN_LISTEN"] {
-                listen.insert(variable, format!("127.0.0.1:{}", stack::free_port()?));
+                listen.insert(variable, format!("127.0.0.1:{}", ports::free()?));
             }
             if let Some(variable) = area.url_variable {
                 common.insert(variable, format!("http://{}", listen["INTERNAL_LISTEN"]));
             }
             self.replicas.push(Replica::new(area.name, "serve", 1, listen.clone()));
             for number in 1..=WORKERS {
-                listen.insert("ADMIN_LISTEN", format!("127.0.0.1:{}", stack::free_port()?));
+                listen.insert("ADMIN_LISTEN", format!("127.0.0.1:{}", ports::free()?));
                 self.replicas.push(Replica::new(area.name, "work", number, listen.clone()));
             }
         }
@@ -232,9 +238,21 @@ impl Platform {
         }
     }
 
+    /// Starts those again that have ended by themselves, as an orchestrator would.
+    pub(super) fn revive(&mut self) -> anyhow::Result<()> {
+        for replica in &mut self.replicas {
+            if let Some(reason) = replica.revive()? {
+                crate::say(&style(format!("{reason:#}")).red().bold().to_string());
+                self.ended += 1;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends all troubles and waits until every process is ready.
     pub(super) async fn heal(&mut self) -> anyhow::Result<()> {
         self.recover_broker().await?;
+        self.revive()?;
         for replica in &mut self.replicas {
             replica.heal().await?;
         }

@@ -54,6 +54,17 @@ impl Replica {
         self.child.is_some() && !self.frozen
     }
 
+    /// Starts it again if it has ended although nobody has killed it, and says why it has.
+    pub(super) fn revive(&mut self) -> anyhow::Result<Option<anyhow::Error>> {
+        let Some(child) = &mut self.child else { return Ok(None) };
+        let reason = child.has_ended()?;
+        if reason.is_some() {
+            self.frozen = false;
+            self.start()?;
+        }
+        Ok(reason)
+    }
+
     pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
         match self.child.take() {
             Some(child) => child.kill().await,

@@ -1,15 +1,15 @@
 //! What is said and done in chats has to add up, whatever broke: by messenger's own tables, and CRM's.
 
-use crate::postgres::Connection;
+use super::Count;
 
 /// What there is, so that one sees that there was something to add up.
-const FIGURES: [(&str, &str); 2] = [
+pub(super) const FIGURES: &[Count] = &[
     ("messages and cards in chats", "select count(*) from messenger.message"),
     ("calls", "select count(*) from messenger.conference"),
 ];
 
 /// What there must be none of, as it is told, and how many there are.
-const RULES: [(&str, &str); 4] = [
+pub(super) const RULES: &[Count] = &[
     (
         "chats whose messages are not 1, 2, 3 …",
         "select count(*) from messenger.chat where last_sequence <> \
@@ -36,25 +36,3 @@ const RULES: [(&str, &str); 4] = [
          and card ->> 'Type' = 'DealStatusChanged') or chat.id is null",
     ),
 ];
-
-/// How much was said and done.
-pub(super) async fn figures(server: &Connection) -> anyhow::Result<Vec<(&'static str, usize)>> {
-    count(server, &FIGURES).await
-}
-
-/// How much of it does not add up.
-pub(super) async fn faults(server: &Connection) -> anyhow::Result<Vec<(&'static str, usize)>> {
-    count(server, &RULES).await
-}
-
-async fn count(
-    server: &Connection,
-    counts: &[(&'static str, &str)],
-) -> anyhow::Result<Vec<(&'static str, usize)>> {
-    let mut counted = Vec::new();
-    for (name, count) in counts {
-        let count: i64 = server.client.query_one(*count, &[]).await?.get(0);
-        counted.push((*name, usize::try_from(count)?));
-    }
-    Ok(counted)
-}

@@ -1,34 +1,118 @@
 //! Load while everything breaks: people at the services. Refusals and broken connections are part of it; what counts is
 //! what the databases and the broker have kept.
 
+mod money;
 mod talk;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use testkit::issuer::{Claims, Issuer};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Roles that every company of the type that is founded here may give: by identity's migration the same everywhere.
 const AGENT: &str = "0198f000-0000-7000-8000-000000000007";
 
+/// What came of requests. A refusal is an answer; none at all is a failure, as is one of a server that could not.
+#[derive(Default)]
+pub(crate) struct Answers(Mutex<Score>);
+
+#[derive(Default)]
+pub(crate) struct Score {
+    pub(crate) requests: u64,
+    pub(crate) successful: u64,
+    pub(crate) failed: u64,
+    pub(crate) longest: Duration,
+    /// The first failures, for people to read.
+    pub(crate) failures: Vec<String>,
+}
+
+/// How many failures are told.
+const TOLD: usize = 5;
+
+impl Answers {
+    /// What has come so far; from now on it is counted anew.
+    pub(crate) fn take(&self) -> Score {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts an answer, and answers what it has brought, if that is what was asked for.
+    fn add(
+        &self,
+        asked: &str,
+        answer: reqwest::Result<(StatusCode, String)>,
+        took: Duration,
+    ) -> Option<String> {
+        let mut score = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        score.requests += 1;
+        score.longest = score.longest.max(took);
+        let failure = match answer {
+            Ok((status, body)) if status.is_server_error() => format!("{status} {body}"),
+            Ok((status, body)) => {
+                score.successful += u64::from(status.is_success());
+                return status.is_success().then_some(body);
+            }
+            Err(error) => format!("{error:?}"),
+        };
+        score.failed += 1;
+        if score.failures.len() < TOLD {
+            score.failures.push(format!("{asked} after {} ms: {failure}", took.as_millis()));
+        }
+        None
+    }
+}
+
+/// How people come: by which client, how long they wait, what becomes of their answers, and when they end.
+pub(crate) struct Crowd<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) patience: Duration,
+    pub(crate) issuer: &'a Issuer,
+    pub(crate) answers: &'a Arc<Answers>,
+    pub(crate) ending: &'a CancellationToken,
+}
+
+impl Crowd<'_> {
+    /// Has somebody act in each area, which is found where `base` says.
+    pub(crate) fn spawn(
+        &self,
+        tasks: &mut JoinSet<()>,
+        base: impl Fn(&str) -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        let writer = |area: &str| Writer::new(self, base(area)?);
+        let (selections, chessboard) = (base("selections")?, base("chessboard")?);
+        let (crm, messenger) = (base("crm")?, base("messenger")?);
+        tasks.spawn(writer("selections")?.select());
+        tasks.spawn(writer("news")?.post(selections));
+        tasks.spawn(writer("identity")?.administer());
+        let identity = writer("identity")?;
+        tasks.spawn(identity.clone().build(chessboard.clone()));
+        tasks.spawn(identity.clone().sell(chessboard.clone(), crm.clone()));
+        tasks.spawn(identity.clone().earn(chessboard.clone(), crm.clone(), base("agent")?));
+        tasks.spawn(identity.talk(chessboard, crm, messenger));
+        Ok(())
+    }
+}
+
 /// A person at a service.
 #[derive(Clone)]
-pub(super) struct Writer {
+struct Writer {
     client: Client,
+    patience: Duration,
     issuer: Issuer,
     token: String,
     base: String,
-    done: Arc<AtomicU64>,
+    answers: Arc<Answers>,
+    /// From then on nothing more is asked for.
+    ending: CancellationToken,
 }
 
 impl Writer {
     /// Somebody who may write posts and selections, and administers all companies.
-    pub(super) fn new(issuer: &Issuer, base: String, done: Arc<AtomicU64>) -> anyhow::Result<Self> {
+    fn new(crowd: &Crowd<'_>, base: String) -> anyhow::Result<Self> {
         let claims = Claims::user(guid())
             .permission("news.posts.manage-own")
             .permission("identity.tenants.manage@platform")
@@ -37,8 +121,15 @@ impl Writer {
             .permission("crm.deals.manage@platform")
             .permission("news.posts.create-company@platform")
             .permission("news.posts.manage-own@platform");
-        let token = issuer.token(&claims)?;
-        Ok(Self { client: crate::http::client()?, issuer: issuer.clone(), token, base, done })
+        Ok(Self {
+            client: crowd.client.clone(),
+            patience: crowd.patience,
+            issuer: crowd.issuer.clone(),
+            token: crowd.issuer.token(&claims)?,
+            base,
+            answers: Arc::clone(crowd.answers),
+            ending: crowd.ending.clone(),
+        })
     }
 
     /// Somebody who administers this company: identity keeps them not, so that their token says it all.
@@ -51,9 +142,9 @@ impl Writer {
     }
 
     /// Founds a company, moves it to and fro while its people come, get roles, lose them and go, and closes it; and
-    /// again until `ending`.
-    pub(super) async fn administer(self, ending: CancellationToken) {
-        while !ending.is_cancelled() {
+    /// again until the end.
+    async fn administer(self) {
+        while !self.ending.is_cancelled() {
             let tenants = "identity/admin/tenants";
             let Some(company) = self.make(tenants, json!({"Name": "chaos", "Type": "Agency"})).await else {
                 continue;
@@ -91,17 +182,17 @@ impl Writer {
     }
 
     /// Founds a developer, whose profile is published and hidden, by people and by suspensions, while its grid and prices
-    /// change; and again until `ending`.
-    pub(super) async fn build(self, chessboard: String, ending: CancellationToken) {
+    /// change; and again until the end.
+    async fn build(self, chessboard: String) {
         let tenants = "identity/admin/tenants";
-        while !ending.is_cancelled() {
+        while !self.ending.is_cancelled() {
             let company = self.make(tenants, json!({"Name": "chaos", "Type": "Developer"})).await;
             let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
             let Some(manager) = self.manager(developer, &chessboard) else { return };
             let tenant = format!("{tenants}/{developer}");
             let me = "v1/developers/me";
             // Chessboard hears of the company by Kafka.
-            while !ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
+            while !self.ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
             let mut profile = json!({
                 "Name": "chaos",
                 "Description": "Whatever happens.",
@@ -139,11 +230,11 @@ impl Writer {
     }
 
     /// Founds a developer with a house, whose flats are applied for, booked, sold, cancelled and revived while other bookings
-    /// of them expire; until `ending`.
-    pub(super) async fn sell(self, chessboard: String, crm: String, ending: CancellationToken) {
-        let Some(flats) = self.house(&chessboard, &ending).await else { return };
+    /// of them expire; until the end.
+    async fn sell(self, chessboard: String, crm: String) {
+        let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
-        while !ending.is_cancelled() {
+        while !seller.ending.is_cancelled() {
             for flat in &flats {
                 seller.deal(flat).await;
             }
@@ -151,15 +242,15 @@ impl Writer {
     }
 
     /// The flats of a new developer.
-    async fn house(&self, chessboard: &str, ending: &CancellationToken) -> Option<Vec<String>> {
-        while !ending.is_cancelled() {
+    async fn house(&self, chessboard: &str) -> Option<Vec<String>> {
+        while !self.ending.is_cancelled() {
             let body = json!({"Name": "chaos", "Type": "Developer"});
             let company = self.make("identity/admin/tenants", body).await;
             let Some(developer) = company.and_then(|id| id.parse().ok()) else { continue };
             let manager = self.manager(developer, chessboard)?;
             // Chessboard hears of the company by Kafka.
             let me = "v1/developers/me";
-            while !ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
+            while !self.ending.is_cancelled() && manager.send(Method::GET, me, Value::Null).await.is_none() {}
             let Some((_, grid)) = manager.project().await else { continue };
             if manager.send(Method::PUT, &grid, flats(0)).await.is_none() {
                 continue;
@@ -196,9 +287,9 @@ impl Writer {
         }
     }
 
-    /// Makes a selection, changes it a few times, deletes it; and again until `ending`.
-    pub(super) async fn select(self, ending: CancellationToken) {
-        while !ending.is_cancelled() {
+    /// Makes a selection, changes it a few times, deletes it; and again until the end.
+    async fn select(self) {
+        while !self.ending.is_cancelled() {
             let Some(selection) =
                 self.make("v1/selections", json!({"Title": "chaos", "Items": objects(3)})).await
             else {
@@ -218,19 +309,34 @@ impl Writer {
         }
     }
 
-    /// Makes a post, publishes and withdraws it a few times, deletes it; and again until `ending`.
-    pub(super) async fn post(self, ending: CancellationToken) {
-        while !ending.is_cancelled() {
+    /// Makes a post, embeds a selection in it, takes it out and embeds it again while the post is published and withdrawn,
+    /// and deletes it, or leaves it as it is; and again until the end.
+    async fn post(self, selections: String) {
+        let owner = Self { base: selections, ..self.clone() };
+        while !self.ending.is_cancelled() {
             let Some(post) = self.make("v1/posts", json!({"Title": "chaos"})).await else { continue };
             let path = format!("v1/posts/{post}");
-            let block =
+            let source = owner.make("v1/selections", json!({"Title": "chaos", "Items": objects(2)})).await;
+            let text =
                 json!({"Kind": "Text", "Format": "Plain", "Text": "Whatever happens.", "SortOrder": 0});
-            self.send(Method::PUT, &format!("{path}/blocks"), json!({"Blocks": [block]})).await;
-            for _ in 0..4 {
+            let embed = json!({"Kind": "SelectionEmbed", "SourceSelectionId": source, "SortOrder": 1});
+            for round in 0..4 {
+                let blocks = if round % 2 == 0 { json!([text, embed]) } else { json!([text]) };
+                self.send(Method::PUT, &format!("{path}/blocks"), json!({"Blocks": blocks})).await;
                 self.send(Method::POST, &format!("{path}/publish"), Value::Null).await;
                 self.send(Method::POST, &format!("{path}/unpublish"), Value::Null).await;
             }
-            self.send(Method::DELETE, &path, Value::Null).await;
+            if rand::random() {
+                let blocks = json!({"Blocks": [text, embed]});
+                self.send(Method::PUT, &format!("{path}/blocks"), blocks).await;
+                self.send(Method::POST, &format!("{path}/publish"), Value::Null).await;
+            } else {
+                self.send(Method::DELETE, &path, Value::Null).await;
+            }
+            // There may be a hundred of them; what is embedded stays.
+            if let Some(source) = source {
+                owner.send(Method::DELETE, &format!("v1/selections/{source}"), Value::Null).await;
+            }
         }
     }
 
@@ -240,17 +346,26 @@ impl Writer {
     }
 
     async fn send(&self, method: Method, path: &str, body: Value) -> Option<Value> {
-        let request = self.client.request(method, format!("{}/api/{path}", self.base));
-        let request = request.bearer_auth(&self.token).timeout(Duration::from_secs(5));
+        if self.ending.is_cancelled() {
+            return None;
+        }
+        let url = format!("{}/api/{path}", self.base);
+        let asked = format!("{method} {url}");
+        let request = self.client.request(method, url);
+        let request = request.bearer_auth(&self.token).timeout(self.patience);
         let request = if body.is_null() { request } else { request.json(&body) };
-        let answer = request.send().await.ok().filter(|answer| answer.status().is_success());
-        let Some(answer) = answer else {
+        let started = Instant::now();
+        let answer = async {
+            let answer = request.send().await?;
+            Ok((answer.status(), answer.text().await?))
+        };
+        let answer = answer.await;
+        let Some(body) = self.answers.add(&asked, answer, started.elapsed()) else {
             // Somebody is down; a person would try again in a moment.
             tokio::time::sleep(Duration::from_millis(100)).await;
             return None;
         };
-        self.done.fetch_add(1, Ordering::Relaxed);
-        answer.json().await.ok()
+        serde_json::from_str(&body).ok()
     }
 }
 

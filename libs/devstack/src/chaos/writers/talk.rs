@@ -5,7 +5,6 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::issuer::Claims;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Writer, guid};
@@ -15,18 +14,12 @@ const LOOKS: usize = 100;
 
 impl Writer {
     /// Founds a developer with a house, and makes one deal of its flats after the other, in whose chats is talked; until
-    /// `ending`.
-    pub(in crate::chaos) async fn talk(
-        self,
-        chessboard: String,
-        crm: String,
-        messenger: String,
-        ending: CancellationToken,
-    ) {
-        let Some(flats) = self.house(&chessboard, &ending).await else { return };
+    /// the end.
+    pub(super) async fn talk(self, chessboard: String, crm: String, messenger: String) {
+        let Some(flats) = self.house(&chessboard).await else { return };
         let seller = Self { base: crm, ..self };
         for flat in flats.iter().cycle() {
-            if ending.is_cancelled() {
+            if seller.ending.is_cancelled() {
                 return;
             }
             seller.talk_about(flat, &messenger).await;
@@ -66,6 +59,9 @@ impl Writer {
     async fn chat_of(&self, deal: &str) -> Option<String> {
         let own = format!("messenger/chats?DealId={deal}");
         for _ in 0..LOOKS {
+            if self.ending.is_cancelled() {
+                return None;
+            }
             let page = self.send(Method::GET, &own, Value::Null).await;
             if let Some(chat) = page.as_ref().and_then(|page| page["Items"][0]["Id"].as_str()) {
                 return Some(format!("messenger/chats/{chat}"));

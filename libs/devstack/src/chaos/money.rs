@@ -1,0 +1,126 @@
+//! What agents earn and are paid has to add up, whatever broke: by agent's own tables, and CRM's.
+
+use super::Count;
+
+/// What there is, so that one sees that there was something to add up.
+pub(super) const FIGURES: &[Count] = &[
+    ("accruals", "select count(*) from agent.accrual"),
+    (
+        "minor units that sales have earned agents",
+        "select coalesce(sum(amount), 0)::bigint from agent.accrual where kind = 'Base'",
+    ),
+    ("payouts", "select count(*) from agent.payout"),
+    (
+        "minor units that were paid to agents",
+        "select coalesce(sum(gross), 0)::bigint from agent.payout where status = 'Paid'",
+    ),
+    (
+        "requests of agents that were decided",
+        "select count(*) from agent.adjustment_request where status <> 'Open'",
+    ),
+];
+
+/// What there must be none of a while after everything has arrived: jobs see to it.
+pub(super) const IN_TIME: &[Count] = &[
+    ("runs that were not worked off", "select count(*) from agent.payout_run where status <> 'Completed'"),
+    ("deals that are held for ever", "select count(*) from agent.deal where held_since is not null"),
+    (
+        "sales that wait for a rate that there is",
+        "select count(*) from agent.deal where is_unrated and exists (select from agent.rate_card as card \
+         join agent.rate on rate.card_id = card.id \
+         where (card.agent_user_id is null or card.agent_user_id = deal.sale_agent_user_id) \
+            and (card.developer_company_id is null or card.developer_company_id = deal.developer_company_id) \
+            and card.agency_company_id is null and rate.valid_from <= deal.sold_at \
+            and (rate.valid_to is null or deal.sold_at < rate.valid_to))",
+    ),
+];
+
+/// What there must be none of, as it is told, and how many there are.
+pub(super) const RULES: &[Count] = &[
+    // Whoever was frozen while setting a rate is back within 20 s; until then a sale may have found none, and ended.
+    (
+        "sales with an agent that have not their one Base, or Bases that have no sale",
+        "with sale as ( \
+            select stage.deal_id, stage.row_version, stage.entered_at, deal.tenant_id, \
+                told.agent_user_id, told.amount, told.currency \
+            from ( \
+                select deal_id, row_version, entered_at, status in ('Sale', 'Completed') as is_sold, \
+                    lag(status in ('Sale', 'Completed'), 1, false) \
+                        over (partition by deal_id order by row_version) as was_sold \
+                from crm.stage \
+            ) as stage \
+            join crm.deal on deal.id = stage.deal_id \
+            cross join lateral ( \
+                select agent_user_id, amount, currency from crm.timeline \
+                where timeline.deal_id = stage.deal_id and timeline.row_version = stage.row_version limit 1 \
+            ) as told \
+            where stage.is_sold and not stage.was_sold and told.agent_user_id is not null \
+         ), base as (select * from agent.accrual where kind = 'Base') \
+         select count(*) from sale full join base \
+            on base.deal_id = sale.deal_id and base.sale_row_version = sale.row_version \
+         where case \
+            when sale.deal_id is null then true \
+            when base.id is null then exists ( \
+                select from agent.rate_card as card join agent.rate on rate.card_id = card.id \
+                where (card.agent_user_id is null or card.agent_user_id = sale.agent_user_id) \
+                    and (card.developer_company_id is null or card.developer_company_id = sale.tenant_id) \
+                    and card.agency_company_id is null and rate.valid_from <= sale.entered_at \
+                    and (rate.valid_to is null or sale.entered_at < rate.valid_to) \
+                    and card.created_at + interval '20 seconds' < sale.entered_at) \
+            else (base.agent_user_id, base.base_amount, base.currency) \
+                <> (sale.agent_user_id, sale.amount, sale.currency) end",
+    ),
+    (
+        "accounts that are not what their accruals come to",
+        "select count(*) from agent.account full join ( \
+            select agent_user_id, currency, count(*) as entries, \
+                sum(amount) filter (where status = 'Pending') as pending, \
+                sum(amount) filter (where status = 'Approved' and payout_id is null) as approved, \
+                sum(amount) filter (where status = 'Approved' and payout_id is not null) as in_payout, \
+                sum(amount) filter (where status = 'Paid') as paid \
+            from agent.accrual group by agent_user_id, currency \
+         ) as earned using (agent_user_id, currency) \
+         where coalesce(account.pending, 0) <> coalesce(earned.pending, 0) \
+            or coalesce(account.approved, 0) <> coalesce(earned.approved, 0) \
+            or coalesce(account.in_payout, 0) <> coalesce(earned.in_payout, 0) \
+            or coalesce(account.paid, 0) <> coalesce(earned.paid, 0) \
+            or coalesce(account.entries, 0) <> coalesce(earned.entries, 0)",
+    ),
+    (
+        "payouts that are not what their lines come to",
+        "select count(*) from (select payout.id from agent.payout \
+         left join agent.payout_line as line on line.payout_id = payout.id \
+         left join agent.accrual on accrual.id = line.accrual_id \
+         group by payout.id, payout.gross, payout.withheld, payout.net, payout.accruals_count \
+         having payout.gross is distinct from sum(accrual.amount) or payout.gross <= 0 \
+            or payout.gross <> payout.withheld + payout.net or payout.accruals_count <> count(accrual.id) \
+            or bool_or(accrual.agent_user_id <> payout.agent_user_id or accrual.currency <> payout.currency) \
+         ) as wrong",
+    ),
+    (
+        "accruals in two payouts, or not where their payout is",
+        "select count(*) from ( \
+            select line.accrual_id, line.payout_id, payout.status from agent.payout_line as line \
+            join agent.payout on payout.id = line.payout_id \
+            where payout.status in ('Scheduled', 'InTransit', 'Paid') \
+         ) as live full join (select * from agent.accrual where payout_id is not null) as accrual \
+            on accrual.id = live.accrual_id \
+         where accrual.payout_id is distinct from live.payout_id \
+            or (accrual.status = 'Paid') is distinct from (live.status = 'Paid')",
+    ),
+    (
+        "sales that ended and of which something stands, or of which more stands than they came to",
+        "select count(*) from (select deal.id from agent.accrual join agent.deal on deal.id = accrual.deal_id \
+         group by deal.id, deal.sale_row_version, deal.completed_amount, accrual.sale_row_version, accrual.currency \
+         having coalesce(sum(accrual.amount) filter (where accrual.status not in ('Rejected', 'Reversed')), 0) \
+            not between case when deal.sale_row_version is distinct from accrual.sale_row_version then 0 else -9e18 end \
+            and case when deal.sale_row_version is distinct from accrual.sale_row_version then 0 \
+                else greatest(max(accrual.base_amount), deal.completed_amount) end) as wrong",
+    ),
+    (
+        "requests that are open about what has no more to be decided",
+        "select count(*) from agent.adjustment_request as request \
+         join agent.accrual on accrual.id = request.accrual_id \
+         where request.status = 'Open' and accrual.status in ('Rejected', 'Reversed')",
+    ),
+];

@@ -1,0 +1,154 @@
+//! What areas know of each other has to agree when all has arrived: what each keeps of another's, and what it counts.
+
+use super::Count;
+
+/// What there is, so that one sees that there was something to compare.
+pub(super) const FIGURES: &[Count] = &[
+    ("companies", "select count(*) from identity.tenant"),
+    ("property objects", "select count(*) from chessboard.property_object"),
+    ("deals", "select count(*) from crm.deal"),
+    ("snapshots of selections", "select count(*) from selections.snapshot"),
+];
+
+/// What there must be none of a while after everything has arrived: jobs see to it.
+pub(super) const IN_TIME: &[Count] = &[
+    (
+        "bookings that have not expired",
+        "select count(*) from crm.booking where status = 'Active' and not is_kept and expires_at < clock_timestamp() + interval '1 minute'",
+    ),
+    ("changes above objects that are not told", "select count(*) from chessboard.propagation"),
+    (
+        "changes of what projects offer that are not added up",
+        "select count(*) from chessboard.project_figures_change",
+    ),
+    ("claims of edits that are over", "select count(*) from news.snapshot_claim"),
+    (
+        "snapshots that posts have let go and nobody has detached",
+        "select count(*) from news.snapshot_detach where detached_at is null",
+    ),
+];
+
+/// What there must be none of, as it is told, and how many there are.
+pub(super) const RULES: &[Count] = &[
+    (
+        "deals that have not one chat as theirs, or chats that have no deal",
+        "select count(*) from crm.deal full join (select * from messenger.chat where kind = 'Deal') as chat \
+         on chat.deal_id = deal.id \
+         where (deal.id, deal.tenant_id, deal.property_object_id, deal.agent_user_id) \
+            is distinct from (chat.deal_id, chat.tenant_id, chat.property_object_id, chat.agent_user_id)",
+    ),
+    (
+        "objects whose status does not follow from their deals",
+        "with hold as ( \
+            select property_object_id, id as deal_id, 'Sold' as status from crm.deal where status = 'Completed' \
+            union all \
+            select property_object_id, deal_id, 'Booked' from crm.booking where status = 'Active' \
+         ) select count(*) from chessboard.property_object as object \
+         join chessboard.building on building.id = object.building_id and building.deleted_at is null \
+         join chessboard.project on project.id = object.project_id and project.deleted_at is null \
+         join chessboard.developer on developer.id = object.tenant_id and developer.deleted_at is null \
+         left join hold on hold.property_object_id = object.id \
+         where object.removed_at is null and (object.hold_deal_id, object.status) \
+            is distinct from (hold.deal_id, coalesce(hold.status, object.own_status))",
+    ),
+    (
+        "companies that chessboard or CRM has otherwise than identity",
+        "select count(*) from identity.tenant as source \
+         full join chessboard.company as told using (id) full join crm.company as heard using (id) \
+         where (source.type, source.status, source.name, source.legal_name) \
+                is distinct from (told.type, told.status, told.name, told.legal_name) \
+            or case source.type when 'Developer' then source.status end is distinct from heard.status",
+    ),
+    (
+        "developers whom CRM or agent has otherwise than chessboard",
+        "select count(*) from chessboard.developer as source \
+         full join crm.developer as told using (id) full join agent.developer as heard using (id) \
+         where source.name is distinct from told.name or source.name is distinct from heard.name",
+    ),
+    (
+        "objects that CRM or selections have otherwise than chessboard",
+        "with source as ( \
+            select *, case when told_is_live then status else 'Unavailable' end as told_status \
+            from chessboard.property_object \
+         ) select count(*) from source \
+         full join crm.property_object as told using (id) full join selections.property_object as seen using (id) \
+         where (source.tenant_id, source.told_project_name, source.told_building_name, source.number, \
+                source.price, source.currency, source.told_status) \
+                is distinct from (told.tenant_id, told.project_name, told.building_name, told.number, \
+                told.price, told.currency, told.status) \
+            or (source.number, source.price::text, source.told_status) is distinct from \
+                (seen.shown ->> 'Number', seen.shown -> 'Price' ->> 'AmountMinor', seen.shown ->> 'Status')",
+    ),
+    (
+        "deals that agent has otherwise than CRM",
+        "select count(*) from crm.deal as source full join agent.deal as told using (id) \
+         where (source.status, source.agent_user_id, source.tenant_id, source.property_object_id, \
+                source.cancelled_at) \
+                is distinct from (told.status, told.agent_user_id, told.developer_company_id, \
+                told.property_object_id, told.cancelled_at) \
+            or source.status = 'Completed' \
+                and (source.amount, source.completed_at) is distinct from (told.completed_amount, told.completed_at)",
+    ),
+    (
+        "embeds without their live snapshot, or live snapshots that no post embeds",
+        "select count(*) from ( \
+            select post.id as post_id, (embed ->> 'SnapshotId')::uuid as id from news.post \
+            cross join lateral json_array_elements(post.embeds) as embed where post.deleted_at is null \
+         ) as embedded full join (select * from selections.snapshot where detached_at is null) as live \
+            on live.id = embedded.id and live.post_id = embedded.post_id \
+         where embedded.id is null or live.id is null",
+    ),
+    (
+        "steps of boards that count other deals than are in them",
+        "select count(*) from ( \
+            select step_id, currency, count(*) as count, sum(amount) as sum from crm.deal group by step_id, currency \
+         ) as actual full join ( \
+            select step_id, currency, sum(count) as count, sum(sum) as sum from ( \
+                select step_id, currency, count, sum from crm.step_total \
+                union all select step_id, currency, count, sum from crm.step_total_change \
+            ) as part group by step_id, currency \
+         ) as kept using (step_id, currency) \
+         where (coalesce(actual.count, 0), coalesce(actual.sum, 0)) <> (coalesce(kept.count, 0), coalesce(kept.sum, 0))",
+    ),
+    (
+        "companies that count other employees than they have",
+        "select count(*) from identity.tenant \
+         where employees_count <> (select count(*) from identity.employee where company_id = tenant.id)",
+    ),
+    (
+        "developers who count other projects than are published",
+        "select count(*) from chessboard.developer where projects_published_count <> ( \
+            select count(*) from chessboard.project \
+            where tenant_id = developer.id and status = 'Published' and deleted_at is null)",
+    ),
+    (
+        "buildings that count other flats than are free",
+        "select count(*) from chessboard.building \
+         left join chessboard.building_figures as figures on figures.building_id = building.id \
+         where coalesce(figures.free_flat, 0) <> (select count(*) from chessboard.property_object as object \
+            where object.building_id = building.id and kind = 'Flat' and removed_at is null and status = 'Available')",
+    ),
+    (
+        "projects of which other offers are kept than their buildings have",
+        "select count(*) from chessboard.project_figures as kept cross join lateral ( \
+            select min(price_from) as price_from, max(price_to) as price_to, bit_or(offer_bits) as offer_bits, \
+                bit_or(offer_prices) as offer_prices \
+            from chessboard.building join chessboard.building_figures as figures on figures.building_id = building.id \
+            where building.project_id = kept.project_id and building.deleted_at is null \
+         ) as counted \
+         where kept.project_id not in (select project_id from chessboard.project_figures_change) \
+            and (kept.price_from, kept.price_to, kept.offer_bits, kept.offer_prices) is distinct from \
+                (counted.price_from, counted.price_to, counted.offer_bits, counted.offer_prices)",
+    ),
+    (
+        "owners who count other selections than they have",
+        "select count(*) from selections.owner where selections_count <> ( \
+            select count(*) from selections.selection where owner_user_id = owner.user_id and deleted_at is null)",
+    ),
+    (
+        "published posts that cannot be found, or others that can be",
+        "select count(*) from (select id from news.post where status = 'Published' and deleted_at is null) as post \
+         full join news.post_search as found on found.post_id = post.id \
+         where post.id is null or found.post_id is null",
+    ),
+];
