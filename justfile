@@ -12,6 +12,10 @@ up *arguments:
 demo:
     cargo dev demo
 
+# click through the first page in Chromium
+browser *arguments:
+    cargo dev browser {{arguments}}
+
 # run the tests, with the database and the broker that they need
 test *arguments:
     cargo dev test {{arguments}}
@@ -19,6 +23,10 @@ test *arguments:
 # break everything under load, then check that no event was lost or out of order
 chaos *arguments:
     cargo dev chaos {{arguments}}
+
+# install the charts on a real Kubernetes, and see what people notice while it rolls and breaks
+cluster *arguments:
+    cargo dev cluster {{arguments}}
 
 # look for faults that no test knows of (needs Python)
 fuzz *arguments:

@@ -19,11 +19,12 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '{"seconds": %f, "per_second": %f, "refused": %d, "broken": %d, "p50": %f, "p95": %f, "p99": %f, "p999": %f}\n',
+    '{"seconds": %f, "per_second": %f, "refused": %d, "broken": %d, "late": %d, "p50": %f, "p95": %f, "p99": %f, "p999": %f}\n',
     summary.duration / 1e6,
     summary.requests / summary.duration * 1e6,
     errors.status,
-    errors.connect + errors.read + errors.write + errors.timeout,
+    errors.connect + errors.read + errors.write,
+    errors.timeout,
     latency:percentile(50) / 1e3,
     latency:percentile(95) / 1e3,
     latency:percentile(99) / 1e3,

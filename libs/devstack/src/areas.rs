@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use anyhow::Context;
+use http_client::Call;
+use messaging::{Published, Subscription};
 use runtime::{Env, Process};
 use service::{Config, Contracts, Endpoints, Role, Service};
 use testkit::issuer::CLIENTS;
@@ -24,6 +26,9 @@ pub(crate) struct Area {
     pub(crate) prefixes: &'static [&'static str],
     /// The variable that tells others where its internal port is; `None` where it has none.
     pub(crate) url_variable: Option<&'static str>,
+    pub(crate) events: &'static [Published],
+    pub(crate) consumers: &'static [Subscription],
+    pub(crate) calls: &'static [Call],
     pub(crate) topics: fn() -> Vec<String>,
     pub(crate) contracts: fn() -> anyhow::Result<Contracts>,
     pub(crate) migrate: fn(Settings) -> Answer<()>,
@@ -96,6 +101,9 @@ impl Area {
             about,
             prefixes,
             url_variable,
+            events: S::EVENTS,
+            consumers: S::CONSUMERS,
+            calls: S::CALLS,
             topics: service::topics::<S>,
             contracts: || service::contracts::<S>().with_context(|| S::NAME),
             migrate: |settings| {
@@ -123,6 +131,10 @@ impl Area {
         if let Some((_, secret)) = CLIENTS.iter().find(|(client, _)| *client == self.name) {
             settings.insert("CLIENT_SECRET", (*secret).to_owned());
         }
+        // One of its own, as it has in production.
+        if let Some(url) = crate::variable(&format!("{}_DATABASE_URL", self.name.to_uppercase())) {
+            settings.insert("DATABASE_URL", url);
+        }
         settings
     }
 
@@ -149,20 +161,35 @@ mod tests {
 
     use super::{all, topics};
 
-    /// What an area publishes, by its AsyncAPI document.
-    fn published(area: &str) -> BTreeSet<String> {
-        let path = crate::stack::root().join(format!("contracts/asyncapi/{area}.yaml"));
-        let text = std::fs::read_to_string(path).unwrap();
-        text.lines().filter_map(|line| line.trim().strip_prefix("address: ")).map(str::to_owned).collect()
-    }
-
     #[test]
     fn what_a_service_publishes_is_declared_as_its_own() {
         let declared = Topics::built_in().unwrap();
         for area in all() {
             let is_own = |topic: &&Topic| topic.owner == area.name && !topic.name.starts_with("external.");
             let own = declared.topics().iter().filter(is_own);
-            assert_eq!(own.map(|topic| topic.name.clone()).collect::<BTreeSet<_>>(), published(area.name));
+            let published: BTreeSet<_> = area.events.iter().map(|event| event.topic).collect();
+            assert_eq!(own.map(|topic| &*topic.name).collect::<BTreeSet<_>>(), published);
+        }
+    }
+
+    #[test]
+    fn a_topic_is_named_after_its_area_its_event_and_its_version() {
+        for area in all() {
+            for event in area.events {
+                let parts: Vec<_> = event.topic.split('.').collect();
+                let [platform, owner, name, version] = parts[..] else { panic!("{}", event.topic) };
+                assert_eq!((platform, owner), ("platform", area.name), "{}", event.topic);
+                assert!(!name.is_empty() && version == "v1", "{}", event.topic);
+            }
+        }
+    }
+
+    /// What tells of a state is kept for who comes late; what tells of a change is kept 14 days.
+    #[test]
+    fn what_a_topic_keeps_follows_from_its_name() {
+        for topic in Topics::built_in().unwrap().topics() {
+            let is_state = topic.name.ends_with("-upserted.v1");
+            assert_eq!(topic.retention_days, (!is_state).then_some(14), "{}", topic.name);
         }
     }
 

@@ -34,7 +34,7 @@ impl Bus {
         let bus = match (crate::variable("KAFKA_BROKERS"), kind) {
             (Some(brokers), _) => Self::External(brokers),
             (None, Kind::Embedded) => return Ok(Self::Embedded(Embedded::start(topics)?)),
-            (None, Kind::Kafka) => Self::Kafka(kafka::start(name, 1, step).await?),
+            (None, Kind::Kafka) => Self::Kafka(kafka::start(name, kafka::LOOPBACK, 1, step).await?),
         };
         if let Err(error) = create_topics(&bus.brokers()?, topics).await {
             bus.close().await?;

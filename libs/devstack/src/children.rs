@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -53,12 +53,21 @@ impl Child {
     /// Resolves with the reason when the process ends although nobody stopped it.
     pub(crate) async fn ended(&mut self) -> anyhow::Error {
         match self.process.wait().await {
-            // One that ended by itself has said why; one that was killed has not.
-            Ok(status) if status.code().is_some() => {
-                anyhow::anyhow!("{} ended ({status}): {}", self.name, last_words(&self.name))
-            }
-            Ok(status) => anyhow::anyhow!("{} ended ({status})", self.name),
+            Ok(status) => self.ended_with(status),
             Err(error) => error.into(),
+        }
+    }
+
+    /// The reason if it has ended although nobody stopped it.
+    pub(crate) fn has_ended(&mut self) -> anyhow::Result<Option<anyhow::Error>> {
+        Ok(self.process.try_wait()?.map(|status| self.ended_with(status)))
+    }
+
+    fn ended_with(&self, status: ExitStatus) -> anyhow::Error {
+        // One that ended by itself has said why; one that was killed has not.
+        match status.code() {
+            Some(_) => anyhow::anyhow!("{} ended ({status}): {}", self.name, last_words(&self.name)),
+            None => anyhow::anyhow!("{} ended ({status})", self.name),
         }
     }
 
@@ -108,6 +117,11 @@ fn records() -> anyhow::Result<PathBuf> {
 /// Asks a process to end.
 pub(crate) async fn terminate(process: u32) {
     signal(process, "TERM").await;
+}
+
+/// Ends a process at once, as a failing machine would.
+pub(crate) async fn kill(process: u32) {
+    signal(process, "KILL").await;
 }
 
 async fn signal(process: u32, name: &str) {

@@ -1,4 +1,5 @@
-//! `cargo dev contracts`: the documents in `contracts/`, written from the code or compared with it, and linted.
+//! `cargo dev contracts`: the documents in `contracts/`, the page of who talks to whom and what the charts know of it, written from
+//! the code or compared with it, and linted.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use tokio::process::Command;
 
 use crate::children::Child;
 use crate::progress::Step;
-use crate::{areas, say, stack};
+use crate::{areas, charts, say, stack, talk};
 
 /// The linters, each of one version: a newer one may find more, and that should be nobody's surprise.
 const LINTERS: &str = r#"{
@@ -35,9 +36,16 @@ impl Contracts {
         let (mut openapi, mut asyncapi) = (Vec::new(), Vec::new());
         for area in areas::all() {
             let contracts = (area.contracts)()?;
-            openapi.push(self.keep(&folder, "openapi", area.name, &contracts.openapi)?);
-            asyncapi.push(self.keep(&folder, "asyncapi", area.name, &contracts.asyncapi)?);
+            let file = format!("{}.yaml", area.name);
+            openapi.push(self.keep(folder.join("openapi").join(&file), &contracts.openapi)?);
+            asyncapi.push(self.keep(folder.join("asyncapi").join(&file), &contracts.asyncapi)?);
         }
+        let areas = areas::all();
+        for area in &areas {
+            let charted = stack::root().join("helm").join(area.name).join("declared.yaml");
+            self.keep(charted, &charts::declared(&areas, area)?)?;
+        }
+        self.keep(stack::root().join(talk::PAGE), &talk::page(&areas)?)?;
         step.done(if self.check { "contracts/ is what the code says" } else { "contracts/ is written" });
         for tool in ["node", "npm"] {
             if !Command::new(tool).arg("--version").output().await.is_ok_and(|output| output.status.success())
@@ -59,8 +67,7 @@ impl Contracts {
     }
 
     /// Writes a document, or compares it with the one that is there.
-    fn keep(&self, folder: &Path, kind: &str, area: &str, document: &str) -> anyhow::Result<PathBuf> {
-        let path = folder.join(kind).join(format!("{area}.yaml"));
+    fn keep(&self, path: PathBuf, document: &str) -> anyhow::Result<PathBuf> {
         if self.check {
             let kept = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             ensure!(

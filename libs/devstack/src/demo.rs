@@ -79,7 +79,7 @@ impl Demo {
 }
 
 /// Tells the whole story, and leaves the stack as it was, however far the story came.
-async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
+pub(crate) async fn play(stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
     let (mut story, mut scene) = (Story::begin()?, Scene::of(stack).await?);
     let told = tokio::select! {
         told = chapters(&mut story, &mut scene) => told,

@@ -22,7 +22,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         crate::say(&format!("stopped {name}, which was left behind"));
     }
     // Tests that are running still need theirs.
-    let mut clusters = vec![Cluster::STACK, Cluster::FUZZ, Cluster::CHAOS, Cluster::BENCH];
+    let mut clusters = vec![Cluster::STACK, Cluster::FUZZ, Cluster::CHAOS, Cluster::BENCH, Cluster::PODS];
     if Lock::holder("test")?.is_none() {
         clusters.push(Cluster::TESTS);
     }

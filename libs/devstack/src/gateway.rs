@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::time::Duration;
 
 use ::web::{Messages, ProblemBody};
 use actix_web::body::SizedStream;
@@ -12,10 +13,14 @@ use actix_web::web::{self, Data, Payload, ServiceConfig};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
 use anyhow::Context;
 use futures_util::StreamExt;
+use runtime::{Phase, Process};
 use tokio::sync::mpsc;
 
 use crate::areas::Area;
+use crate::feed::Feed;
+use crate::identity::Identity;
 use crate::page::{self, Page};
+use crate::stack::{Stack, Urls};
 
 /// Headers of one connection, never of the message (RFC 9110, section 7.6.1), and those set anew here.
 const OWN_HEADERS: [&str; 11] = [
@@ -32,31 +37,52 @@ const OWN_HEADERS: [&str; 11] = [
     "x-forwarded-for",
 ];
 
+/// Longer than its clients keep theirs, as everywhere on the way: who closes first must be who asks.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+
 /// Where each area's public port is.
-pub(crate) struct Routes {
+struct Routes {
     areas: Vec<(Area, String)>,
     client: reqwest::Client,
     messages: Messages,
 }
 
 impl Routes {
-    pub(crate) fn new(areas: Vec<(Area, String)>) -> anyhow::Result<Self> {
+    fn new(areas: Vec<(Area, String)>) -> anyhow::Result<Self> {
         Ok(Self { areas, client: crate::http::client()?, messages: Messages::new(&[], "en")? })
     }
 }
 
-/// Serves on the listener; the server runs once its future is polled.
-pub(crate) fn serve(
+/// Opens the edge of a stack: public paths, the first page, and what goes by on the bus, for who looks at it.
+pub(crate) fn open(
+    process: &Process,
     listener: TcpListener,
-    routes: Routes,
-    page: Page,
-) -> anyhow::Result<(Server, ServerHandle)> {
+    areas: &[Area],
+    stack: &Stack,
+) -> anyhow::Result<(ServerHandle, Feed)> {
+    let at = |url: fn(&Urls) -> &String| {
+        let areas = areas.iter();
+        areas.filter_map(|area| Some((*area, url(stack.services.get(area.name)?).clone()))).collect()
+    };
+    let routes = Routes::new(at(|urls| &urls.public_url))?;
+    let feed = Feed::new(areas, stack.brokers.clone());
+    let page = Page::new(at(|urls| &urls.admin_url), Identity::of(stack)?, feed.clone())?;
+    let (server, handle) = serve(listener, routes, page)?;
+    process.spawn(Phase::Work, "gateway", |_| async { Ok(server.await?) });
+    let reading = feed.clone();
+    process.spawn(Phase::Work, "feed", |_| reading.run());
+    Ok((handle, feed))
+}
+
+/// Serves on the listener; the server runs once its future is polled.
+fn serve(listener: TcpListener, routes: Routes, page: Page) -> anyhow::Result<(Server, ServerHandle)> {
     let (routes, page) = (Data::new(routes), Data::new(page));
     let server = HttpServer::new(move || {
         let (routes, page) = (routes.clone(), page.clone());
         App::new().configure(|app| page::configure(app, page)).configure(|app| configure(app, routes))
     })
     .workers(2)
+    .keep_alive(KEEP_ALIVE)
     .disable_signals()
     .shutdown_timeout(5)
     .listen(listener)
@@ -188,13 +214,14 @@ mod tests {
     use actix_web::web::Data;
     use actix_web::{App, test};
     use serde_json::Value;
+    use testkit::ports;
 
     use super::{Routes, configure};
-    use crate::{areas, stack};
+    use crate::areas;
 
     /// What the gateway answers, with every area away.
     async fn ask(path: &str) -> (u16, Option<String>, Value) {
-        let upstream = format!("http://127.0.0.1:{}", stack::free_port().unwrap());
+        let upstream = format!("http://127.0.0.1:{}", ports::free().unwrap());
         let areas = areas::all().into_iter().map(|area| (area, upstream.clone())).collect();
         let routes = Data::new(Routes::new(areas).unwrap());
         let gateway = test::init_service(App::new().configure(|app| configure(app, routes))).await;

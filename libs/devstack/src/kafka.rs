@@ -1,5 +1,7 @@
 //! `cargo dev kafka`: a real Apache Kafka of this clone's own, in the foreground.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use clap::Args;
 use console::style;
 use testkit::kafka::{self, Cluster};
@@ -7,6 +9,9 @@ use testkit::kafka::{self, Cluster};
 use crate::progress::Step;
 use crate::signals::Signals;
 use crate::stack::Lock;
+
+/// Where nobody but this machine finds it.
+pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Run a real Apache Kafka until Ctrl-C; needs Java 17 or later and Maven
 ///
@@ -38,7 +43,7 @@ impl Kafka {
         }
         let step = Step::start("kafka");
         let mut cluster = tokio::select! {
-            cluster = start(&name, self.nodes, &step) => cluster?,
+            cluster = start(&name, LOOPBACK, self.nodes, &step) => cluster?,
             () = signals.stop() => return Ok(()),
         };
         step.done(format!("data in .dev/kafka/{name}"));
@@ -56,12 +61,12 @@ impl Kafka {
     }
 }
 
-/// Starts a cluster on what it has kept under this name.
-pub(crate) async fn start(name: &str, nodes: u16, step: &Step) -> anyhow::Result<Cluster> {
+/// Starts a cluster on what it has kept under this name, at an address of this machine.
+pub(crate) async fn start(name: &str, host: IpAddr, nodes: u16, step: &Step) -> anyhow::Result<Cluster> {
     step.note("bringing Apache Kafka with Maven, if it is not here (54 MB)");
     kafka::fetch().await?;
     step.note("starting");
-    Cluster::start(&kafka::home()?.join(name), nodes).await
+    Cluster::start(&kafka::home()?.join(name), host, nodes).await
 }
 
 /// Drops what a cluster has kept.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::json;
-use testkit::livekit::{fetch, server};
+use testkit::livekit::{fetch, fetch_for_browsers, for_browsers, server};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
@@ -27,14 +27,24 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Bring LiveKit's server and a client of it, and say whether they could run here; needs Go
 ///
 /// Both are built from their Go modules, once, and lie in .dev/livekit: for `cargo dev up --media`, and for the tests that only
-/// a real one passes.
+/// a real one passes. Its client for browsers, which the first page loads, is brought by npm.
 #[derive(Args)]
 pub(crate) struct Fetch {}
 
 impl Fetch {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        fetch().await
+        fetch().await?;
+        if let Err(error) = fetch_for_browsers().await {
+            // Tests of services need none.
+            eprintln!("{error:#}; without it the first page rings, but carries neither sound nor picture");
+        }
+        Ok(())
     }
+}
+
+/// The client for browsers, where it was brought.
+pub(crate) async fn browser_client() -> Option<Vec<u8>> {
+    tokio::fs::read(for_browsers()).await.ok()
 }
 
 /// What services are told of it. Tokens and webhooks work without one; only where one runs it is probed.
@@ -60,6 +70,12 @@ impl LiveKit {
     /// Starts one whose webhooks go to the stack at `base_url`.
     pub(crate) async fn start(base_url: &str, step: &Step) -> anyhow::Result<Self> {
         let program = find_or_build(step).await?;
+        if !for_browsers().is_file()
+            && let Err(error) = fetch_for_browsers().await
+        {
+            // Without it the first page rings, but carries neither sound nor picture.
+            step.note(format!("{error:#}"));
+        }
         step.note("starting");
         let webhooks = format!("{base_url}/api/messenger/webhooks/livekit");
         // JSON is YAML, too. A machine may have no other address than its loopback's.

@@ -4,19 +4,25 @@ mod account;
 mod actors;
 mod areas;
 mod bench;
+mod browser;
 mod bus;
 mod chaos;
+mod charts;
 mod children;
+mod cluster;
 mod contracts;
 mod control;
 mod demo;
+mod docs;
 mod down;
 mod events;
+mod feed;
 mod fuzz;
 mod gateway;
 mod http;
 mod identity;
 mod kafka;
+mod keycloak;
 mod livekit;
 mod page;
 mod plant;
@@ -29,8 +35,11 @@ mod services;
 mod signals;
 mod stack;
 mod status;
+mod talk;
 mod test;
 mod up;
+mod verify;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -49,6 +58,7 @@ Examples:
   cargo dev up                                 start everything; Ctrl-C stops it
   cargo dev up --fresh --port 9000             with empty data, at another address
   cargo dev demo                               see it work
+  cargo dev browser                            see it work in Chromium
   cargo dev events --from-start                read the bus
   cargo dev token --employee ID                a token that says what identity says
   cargo dev seed --tenants 1000000             see how it is among many
@@ -58,11 +68,16 @@ Examples:
   cargo dev fuzz --seconds 600                 look longer for what no test knows of
   cargo dev test --kafka real                  test against a real Apache Kafka
   cargo dev chaos --seconds 60                 break everything under load, then check the books
+  cargo dev chaos --events 1000000             again and again, until so many events were committed
+  cargo dev verify                             see that the areas agree, and their books add up
+  cargo dev watch                              see each alert told, and end
   cargo dev bench --quick                      see how fast it is, and against what
+  cargo dev cluster --load-with 'COMMAND'      roll and break it on a real Kubernetes
 
 DATABASE_URL and KAFKA_BROKERS, where set, name the PostgreSQL and the Kafka to use; otherwise the
-stack brings its own. Variables of a service (`LOG=info`, say) are passed on to it. Everything that is
-kept lies in .dev/ and may be deleted while nothing runs.";
+stack brings its own. AGENT_DATABASE_URL gives agent a database of its own, and so for each area.
+Variables of a service (`LOG=info`, say) are passed on to it. Everything that is kept lies in
+.dev/ and may be deleted while nothing runs.";
 
 #[derive(Parser)]
 #[command(
@@ -85,16 +100,25 @@ enum Command {
     /// Stop what is running or was left behind
     Down,
     Demo(demo::Demo),
+    Browser(browser::Browser),
     Token(actors::Token),
     Events(events::Events),
     Seed(seed::Seed),
     Kafka(kafka::Kafka),
+    Keycloak(keycloak::Keycloak),
     Livekit(livekit::Fetch),
     Test(test::Test),
     Contracts(contracts::Contracts),
     Fuzz(fuzz::Fuzz),
+    Watch(watch::Watch),
+    /// Check that what the areas of the running stack keep of each other agrees, and that their own books add up
+    ///
+    /// Waits for what is on its way. The rules are those of `cargo dev chaos`; what `cargo dev seed` has filled into one area
+    /// alone does not keep them. Exits with 1 when something does not add up.
+    Verify,
     Chaos(chaos::Chaos),
     Bench(bench::Bench),
+    Cluster(cluster::Cluster),
 }
 
 fn main() -> ExitCode {
@@ -113,6 +137,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         let done = match command {
             Command::Up(up) => logged(up.run()).await,
             Command::Demo(demo) => logged(demo.run()).await,
+            Command::Browser(browser) => logged(browser.run()).await,
             Command::Status(status) => status.run(),
             Command::Stop(stop) => stop.run().await,
             Command::Start(start) => start.run().await,
@@ -120,11 +145,15 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Token(token) => token.run().await,
             Command::Events(events) => events.run().await,
             Command::Seed(seed) => seed.run().await,
+            Command::Cluster(cluster) => logged(cluster.run()).await,
             Command::Contracts(contracts) => contracts.run().await,
             Command::Kafka(kafka) => kafka.run().await,
+            Command::Keycloak(keycloak) => return keycloak.run().await,
             Command::Livekit(livekit) => livekit.run().await,
             Command::Test(test) => return test.run().await,
             Command::Fuzz(fuzz) => return logged(fuzz.run()).await,
+            Command::Watch(watch) => return logged(watch.run()).await,
+            Command::Verify => return verify::run().await,
             Command::Chaos(chaos) => return chaos.run().await,
             Command::Bench(bench) => return logged(bench.run()).await,
         };

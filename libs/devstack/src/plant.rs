@@ -1,6 +1,7 @@
 //! The demo data, planted through the interface that everybody has.
 
 pub(crate) mod building;
+mod deals;
 pub(crate) mod people;
 
 use std::time::Duration;
@@ -37,11 +38,14 @@ pub(crate) async fn plant(stack: &Stack, step: &Step) -> anyhow::Result<String> 
         wait_until_read(&stack.brokers).await?;
     }
     step.note("creating a selection");
-    let code = plant_selection(stack, &Flats::of(stack).await?).await?;
+    let flats = Flats::of(stack).await?;
+    let code = plant_selection(stack, &flats).await?;
     let page = format!("{}/api/v1/selections/{code}", stack.base_url);
     wait_until_shown(&page).await?;
+    step.note("selling flats");
+    deals::plant(stack, &flats).await.context("deals")?;
     Ok(format!(
-        "four companies with their people; a building of {} flats; anna's selection: {page}",
+        "four companies with their people; a building of {} flats; deals in each status; anna's selection: {page}",
         building::FLATS
     ))
 }

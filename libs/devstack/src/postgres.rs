@@ -2,11 +2,14 @@
 
 pub(crate) mod tools;
 
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
+use testkit::ports;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
@@ -23,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What a cluster may forget that lives no longer than a test run.
 const FOR_TESTS: &str =
     "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nshared_buffers = 256MB\n";
+/// Who may come in where others than this machine can, too.
+const FROM_ELSEWHERE: &str =
+    "local all all trust\nhost all all 127.0.0.1/32 password\nhost all all all scram-sha-256\n";
 /// For the pools of all processes of all services at once; and tests are many.
 const CONNECTIONS: u32 = 500;
 
@@ -33,6 +39,8 @@ pub(crate) struct Cluster {
     tools: Tools,
     account: Account,
     kept: Kept,
+    /// Where it listens beside loopback.
+    also_at: Option<IpAddr>,
 }
 
 /// What a cluster must remember from one start to the next.
@@ -51,8 +59,12 @@ impl Cluster {
     pub(crate) const FUZZ: &'static str = "postgres-fuzz";
     /// The cluster of `cargo dev chaos`, which is crashed and must forget nothing.
     pub(crate) const CHAOS: &'static str = "postgres-chaos";
+    /// The cluster of `cargo dev watch`, which is crashed, too.
+    pub(crate) const WATCH: &'static str = "postgres-watch";
     /// The cluster of `cargo dev bench`, as durable as that of the stack.
     pub(crate) const BENCH: &'static str = "postgres-bench";
+    /// The cluster of `cargo dev cluster`, which pods use.
+    pub(crate) const PODS: &'static str = "postgres-pods";
 
     /// Finds the programs and the data, making both where they are missing.
     pub(crate) async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {
@@ -73,7 +85,7 @@ impl Cluster {
             Some(_) => Kept::load(name)?,
             None => create(name, &folder, &tools, account, step).await?,
         };
-        let cluster = Self { name, folder, tools, account, kept };
+        let cluster = Self { name, folder, tools, account, kept, also_at: None };
         cluster.matches()?;
         Ok(cluster)
     }
@@ -88,7 +100,8 @@ impl Cluster {
             return Ok(None);
         };
         let account = Account::find(&folder.join("data")).await?;
-        Ok(Some(Self { name, folder, tools, account, kept: Kept::load(name)? }))
+        let kept = Kept::load(name)?;
+        Ok(Some(Self { name, folder, tools, account, kept, also_at: None }))
     }
 
     /// Starts it, unless it still runs, and makes the database where it is missing.
@@ -97,7 +110,7 @@ impl Cluster {
             self.kept.port = port;
         } else {
             if std::net::TcpListener::bind(("127.0.0.1", self.kept.port)).is_err() {
-                self.kept.port = stack::free_port()?;
+                self.kept.port = ports::free()?;
                 self.kept.save(self.name)?;
             }
             step.note(format!("starting on port {}", self.kept.port));
@@ -110,6 +123,21 @@ impl Cluster {
             server.client.batch_execute(&format!("create database {NAME}")).await?;
         }
         Ok(())
+    }
+
+    /// Listens at this address of the machine, too, from the next start on; who comes from there has a password.
+    pub(crate) fn listen_at(&mut self, address: IpAddr) {
+        self.also_at = Some(address);
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.kept.port
+    }
+
+    /// Where a role with this password finds the database from there.
+    pub(crate) fn url_at(&self, address: IpAddr, role: &str, password: &str) -> String {
+        let place = SocketAddr::new(address, self.kept.port);
+        format!("postgres://{role}:{password}@{place}/{NAME}")
     }
 
     /// Stops it if it runs, without waiting for connections to be closed; says whether it ran.
@@ -208,11 +236,18 @@ impl Cluster {
         let socket = self.folder.to_string_lossy().replace('\'', "''");
         // A socket's path has room for 107 bytes; TCP does without one.
         let socket = if socket.len() < 80 { socket } else { String::new() };
+        let also_at = self.also_at.map(|address| format!(",{address}")).unwrap_or_default();
         let mut settings = format!(
-            "port = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
+            "port = {}\nlisten_addresses = '127.0.0.1{also_at}'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
             max_connections = {CONNECTIONS}\n",
             self.kept.port
         );
+        if self.also_at.is_some() {
+            let path = self.data().join("devstack-hba.conf");
+            std::fs::write(&path, FROM_ELSEWHERE)?;
+            self.account.give(&path)?;
+            writeln!(settings, "hba_file = '{}'", path.to_string_lossy().replace('\'', "''"))?;
+        }
         if self.name == Self::TESTS {
             settings.push_str(FOR_TESTS);
         }
@@ -270,7 +305,7 @@ async fn create(
             std::fs::remove_dir_all(old)?;
         }
     }
-    let kept = Kept { port: stack::free_port()?, password: crate::random_hex() };
+    let kept = Kept { port: ports::free()?, password: crate::random_hex() };
     kept.save(name)?;
     stack::write_private(&password_file, kept.password.as_bytes())?;
     account.give(&password_file)?;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures_util::future::{join_all, select_all};
 use service::Endpoints;
+use testkit::ports;
 use tokio::process::Command;
 
 use crate::areas::{Area, Settings};
 use crate::children::Child;
 use crate::progress::Step;
-use crate::stack;
 
 /// How long a process may take until it is ready.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -83,7 +83,7 @@ fn address(wanted: Option<&String>) -> anyhow::Result<SocketAddr> {
     let wanted = wanted.map(|text| text.parse::<SocketAddr>()).transpose()?;
     match wanted.filter(|address| address.port() != 0) {
         Some(address) => Ok(address),
-        None => Ok(([127, 0, 0, 1], stack::free_port()?).into()),
+        None => Ok(([127, 0, 0, 1], ports::free()?).into()),
     }
 }
 

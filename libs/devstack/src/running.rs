@@ -5,21 +5,20 @@ use std::net::TcpListener;
 
 use actix_web::dev::ServerHandle;
 use anyhow::{Context, ensure};
-use runtime::{Phase, Process};
+use runtime::Process;
 use testkit::issuer::{Issuer, Served};
 
 use crate::areas::{self, Area, Settings};
 use crate::bus::Bus;
 use crate::children;
 use crate::control::{Control, Request};
-use crate::gateway::{self, Routes};
-use crate::identity::Identity;
+use crate::feed::Feed;
+use crate::gateway;
 use crate::livekit::{self, LiveKit};
-use crate::page::Page;
 use crate::postgres::{self, Cluster};
 use crate::progress::Step;
 use crate::services::{Mode, Services};
-use crate::stack::{self, Lock, Stack, State, Urls};
+use crate::stack::{self, Lock, Stack, State};
 use crate::up::Up;
 use crate::{kafka, plant, processes, services};
 
@@ -30,6 +29,7 @@ pub(crate) struct Running {
     /// What is told about it, once it is ready.
     stack: Option<Stack>,
     gateway: Option<ServerHandle>,
+    feed: Option<Feed>,
     /// Holds the gateway's task, as each service's process holds its own.
     process: Process,
     services: Services,
@@ -46,6 +46,7 @@ impl Running {
             control: None,
             stack: None,
             gateway: None,
+            feed: None,
             process: Process::new(),
             services: Services::default(),
             issuer: None,
@@ -165,15 +166,9 @@ impl Running {
     }
 
     fn start_gateway(&mut self, listener: TcpListener, areas: &[Area], stack: &Stack) -> anyhow::Result<()> {
-        let at = |url: fn(&Urls) -> &String| {
-            let areas = areas.iter();
-            areas.filter_map(|area| Some((*area, url(stack.services.get(area.name)?).clone()))).collect()
-        };
-        let routes = Routes::new(at(|urls| &urls.public_url))?;
-        let page = Page::new(at(|urls| &urls.admin_url), Identity::of(stack)?)?;
-        let (server, handle) = gateway::serve(listener, routes, page)?;
+        let (handle, feed) = gateway::open(&self.process, listener, areas, stack)?;
         self.gateway = Some(handle);
-        self.process.spawn(Phase::Work, "gateway", |_| async { Ok(server.await?) });
+        self.feed = Some(feed);
         Ok(())
     }
 
@@ -256,6 +251,9 @@ impl Running {
         let mut failures = Vec::new();
         drop(self.control);
         Stack::forget()?;
+        if let Some(feed) = self.feed {
+            feed.close();
+        }
         if let Some(gateway) = self.gateway {
             gateway.stop(true).await;
         }

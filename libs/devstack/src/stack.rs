@@ -156,8 +156,3 @@ pub(crate) fn listen_again(name: &str) -> anyhow::Result<TcpListener> {
     std::fs::write(&path, listener.local_addr()?.port().to_string())?;
     Ok(listener)
 }
-
-/// A loopback port that nobody listens on at this moment.
-pub(crate) fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}

@@ -1,14 +1,18 @@
 //! `cargo dev test`: what the tests need, the whole suite as it runs, a sum at the end.
 
-use std::collections::HashMap;
-use std::io::Write;
-use std::process::{ExitCode, Stdio};
+mod job;
+mod suite;
 
-use anyhow::{Context, ensure};
+use std::collections::HashMap;
+use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
 use clap::Args;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
+use self::job::{Outcome, run_all};
+use self::suite::Arguments;
 use crate::areas;
 use crate::bus::{Bus, Kind};
 use crate::children;
@@ -18,16 +22,29 @@ use crate::progress::Step;
 use crate::signals::Signals;
 use crate::stack::Lock;
 
+/// Of the whole workspace so many test binaries run at once: while one waits for timers, another works. A third would only make
+/// all of them late on two processors.
+const AT_ONCE: u8 = 2;
+/// As cargo does.
+const FAILED: u8 = 101;
+/// So many of the longest are named in the end.
+const LONGEST: usize = 5;
+
 /// Run the tests with a database and a broker of their own
 ///
-/// `--kafka real` runs them against a real Apache Kafka, with those that only a real one can pass and without
-/// those that only the embedded one can, and then the demo. Packages and filters narrow it down as usual; of named packages there is no demo.
+/// Those of the whole workspace run side by side, each test binary with a broker that it shares with no other at its time;
+/// what it says is shown when it has ended (until then: .dev/logs/test). Packages and filters narrow it down as usual, and
+/// what they say is seen as it comes. `--kafka real` runs them against a real Apache Kafka, with those that only a real one
+/// can pass and without those that only the embedded one can, and then the demo. Of named packages there is no demo.
 #[derive(Args)]
 pub(crate) struct Test {
     /// The broker of the tests, where `KAFKA_BROKERS` names none; a real one needs Java 17 and Maven
     #[arg(long, value_enum, default_value = "embedded")]
     kafka: Lane,
-    /// Passed on to `cargo test`, as in `-p selections snapshots -- --nocapture`
+    /// How many test binaries run at once: two, or one where packages or `KAFKA_BROKERS` are named or Kafka is real
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
+    at_once: Option<u8>,
+    /// As of `cargo test`, as in `-p selections snapshots -- --nocapture`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CARGO TEST ARGUMENTS")]
     arguments: Vec<String>,
 }
@@ -44,64 +61,83 @@ impl Test {
         let lock = Lock::take("test")?;
         let mut needs = Needs::default();
         let result = tokio::select! {
-            result = async {
-                ensure!(!self.plays_demo() || Lock::holder("up")?.is_none(), "a stack runs here; stop it first");
-                needs.prepare(self.kafka).await?;
-                let (counts, code) = cargo_test(self.command(), &needs).await?;
-                if self.plays_demo() && code == ExitCode::SUCCESS {
-                    demo(&needs).await?;
-                }
-                Ok((counts, code))
-            } => result,
+            result = self.test(&mut needs) => result,
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
-        if let Some(bus) = needs.bus {
+        for bus in needs.buses {
             bus.close().await?;
         }
         if let Some(cluster) = needs.cluster {
             cluster.stop().await?;
         }
         drop(lock);
-        let (counts, code) = result?;
+        result
+    }
+
+    async fn test(&self, needs: &mut Needs) -> anyhow::Result<ExitCode> {
+        let mut arguments = Arguments::parse(&self.arguments);
+        let plays_demo = self.kafka == Lane::Real && !arguments.names_packages();
+        ensure!(!plays_demo || Lock::holder("up")?.is_none(), "a stack runs here; stop it first");
+        let began = Instant::now();
+        let jobs = match arguments.with(self.kafka.choice()).build().await? {
+            Ok(jobs) => jobs,
+            Err(code) => return Ok(code),
+        };
+        let built = began.elapsed();
+        let at_once = match (self.at_once, crate::variable("KAFKA_BROKERS")) {
+            (Some(at_once), _) => at_once,
+            // They would be told what others are told.
+            (None, Some(_)) => 1,
+            // A real Kafka is work for both processors.
+            (None, None) if arguments.names_packages() || self.kafka == Lane::Real => 1,
+            (None, None) => AT_ONCE,
+        };
+        needs.prepare(self.kafka, at_once).await?;
+        let outcomes = run_all(jobs, &needs.environments(self.kafka)?).await?;
+        let all_succeeded = self.sum_up(outcomes, built, began.elapsed());
+        if !all_succeeded {
+            return Ok(ExitCode::from(FAILED));
+        }
+        if plays_demo {
+            needs.demo(self.kafka).await?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Says what came of them, and whether all is well.
+    fn sum_up(&self, mut outcomes: Vec<Outcome>, built: Duration, took: Duration) -> bool {
+        outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
+        let seconds = |outcome: &Outcome| format!("{} {} s", outcome.name, outcome.took.as_secs());
+        let longest: Vec<_> = outcomes.iter().take(LONGEST).map(seconds).collect();
+        println!(
+            "\n{} s, of which {} s to build; longest: {}",
+            took.as_secs(),
+            built.as_secs(),
+            longest.join(", ")
+        );
+        for Outcome { name, counts, .. } in outcomes.iter().filter(|outcome| !outcome.succeeded) {
+            print!("{name} failed: {}\n{}", counts.failures.join(", "), counts.reasons);
+        }
         if self.kafka == Lane::Real {
             print!("real Kafka: ran, ");
         }
-        let Counts { passed, failed, ignored } = counts;
+        let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        let (passed, failed) = (sum(|outcome| outcome.counts.passed), sum(|outcome| outcome.counts.failed));
+        let ignored = sum(|outcome| outcome.counts.ignored);
         println!("{passed} tests passed, {failed} failed, {ignored} ignored");
-        Ok(code)
+        outcomes.iter().all(|outcome| outcome.succeeded)
     }
+}
 
-    /// Whether packages were named; then it is all about them.
-    fn names_packages(&self) -> bool {
-        self.arguments.iter().any(|argument| argument == "-p" || argument.starts_with("--package"))
-    }
-
-    fn plays_demo(&self) -> bool {
-        self.kafka == Lane::Real && !self.names_packages()
-    }
-
-    fn command(&self) -> Command {
-        let mut cargo = crate::cargo();
-        cargo.args(["test", "--no-fail-fast"]);
-        // Of the same packages for both brokers, or other features would be built anew.
-        if !self.names_packages() {
-            cargo.arg("--workspace");
-        }
-        let mut arguments = self.arguments.clone();
-        if self.kafka == Lane::Real {
-            if !arguments.iter().any(|argument| argument == "--") {
-                arguments.push("--".to_owned());
-            }
+impl Lane {
+    /// What it chooses among the tests.
+    fn choice(self) -> &'static [&'static str] {
+        match self {
+            Self::Embedded => &[],
             // Those that no other broker passes are marked as ignored, those that only the embedded one
-            // passes stand in files of this name.
-            // A real LiveKit has a lane of its own.
-            let chosen = ["--include-ignored", "--skip=embedded::", "--skip=livekit::"];
-            arguments.extend(chosen.map(str::to_owned));
-            // Tests that start a broker of their own ask for its kind.
-            cargo.env("KAFKA", "real");
+            // passes stand in files of this name. A real LiveKit has a lane of its own.
+            Self::Real => &["--include-ignored", "--skip=embedded::", "--skip=livekit::"],
         }
-        cargo.args(arguments);
-        cargo
     }
 }
 
@@ -109,98 +145,61 @@ impl Test {
 #[derive(Default)]
 struct Needs {
     cluster: Option<Cluster>,
-    bus: Option<Bus>,
+    /// One for each binary that runs at once: what one has its broker told, or does to it, is none of another's.
+    buses: Vec<Bus>,
 }
 
 impl Needs {
-    async fn prepare(&mut self, lane: Lane) -> anyhow::Result<()> {
+    async fn prepare(&mut self, lane: Lane, at_once: u8) -> anyhow::Result<()> {
         if crate::variable("DATABASE_URL").is_none() {
             let step = Step::start("database");
             let cluster = self.cluster.insert(Cluster::prepare(Cluster::TESTS, false, &step).await?);
             cluster.start(&step).await?;
             step.done(cluster.describe());
         }
-        let step = Step::start("broker");
         let kind = match lane {
             Lane::Embedded => Kind::Embedded,
             Lane::Real => Kind::Kafka,
         };
-        kafka::forget(Bus::TESTS)?;
-        let bus = Bus::open(kind, Bus::TESTS, &areas::topics(&areas::all()), &step).await?;
-        let bus = self.bus.insert(bus);
-        step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
+        for number in 1..=at_once {
+            let step = Step::start("broker");
+            let name = format!("{}-{number}", Bus::TESTS);
+            kafka::forget(&name)?;
+            let bus = Bus::open(kind, &name, &areas::topics(&areas::all()), &step).await?;
+            step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
+            self.buses.push(bus);
+        }
         Ok(())
     }
 
-    /// What tells others of it.
-    fn variables(&self) -> anyhow::Result<HashMap<&'static str, String>> {
-        let mut variables = HashMap::new();
-        if let Some(cluster) = &self.cluster {
-            variables.insert("DATABASE_URL", cluster.url());
-        }
-        if let Some(bus) = &self.bus {
-            variables.insert("KAFKA_BROKERS", bus.brokers()?);
-        }
-        Ok(variables)
-    }
-}
-
-#[derive(Default)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-}
-
-impl Counts {
-    /// Adds a line like `test result: ok. 12 passed; 0 failed; 1 ignored; …`.
-    fn add(&mut self, line: &str) {
-        let Some(result) = line.strip_prefix("test result: ") else {
-            return;
-        };
-        let words: Vec<_> = result.split_whitespace().collect();
-        for pair in words.windows(2) {
-            let count = pair[0].parse().unwrap_or(0);
-            match pair[1] {
-                "passed;" => self.passed += count,
-                "failed;" => self.failed += count,
-                "ignored;" => self.ignored += count,
-                _ => {}
+    /// What tells others of it: for each broker.
+    fn environments(&self, lane: Lane) -> anyhow::Result<Vec<HashMap<&'static str, String>>> {
+        let environment = |bus: &Bus| {
+            let mut variables = HashMap::from([("KAFKA_BROKERS", bus.brokers()?)]);
+            if let Some(cluster) = &self.cluster {
+                variables.insert("DATABASE_URL", cluster.url());
             }
-        }
+            if lane == Lane::Real {
+                // Tests that start a broker of their own ask for its kind.
+                variables.insert("KAFKA", "real".to_owned());
+            }
+            Ok(variables)
+        };
+        self.buses.iter().map(environment).collect()
+    }
+
+    /// The story, told over the same broker and database.
+    async fn demo(&self, lane: Lane) -> anyhow::Result<()> {
+        let mut demo = Command::new(std::env::current_exe()?);
+        demo.arg("demo").envs(self.environments(lane)?.swap_remove(0)).stdin(Stdio::null()).process_group(0);
+        let mut child = demo.spawn()?;
+        let _group = Group(child.id());
+        ensure!(child.wait().await?.success(), "the demo failed");
+        Ok(())
     }
 }
 
-/// The whole suite, whatever fails in between; in a group of its own, so that it ends as a whole.
-async fn cargo_test(mut cargo: Command, needs: &Needs) -> anyhow::Result<(Counts, ExitCode)> {
-    cargo.envs(needs.variables()?).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-    let mut child = cargo.spawn().context("cargo cannot be run")?;
-    let _group = Group(child.id());
-    let mut output = BufReader::new(child.stdout.take().context("no output")?);
-    let (mut counts, mut line) = (Counts::default(), Vec::new());
-    let mut terminal = std::io::stdout();
-    while output.read_until(b'\n', &mut line).await? > 0 {
-        counts.add(&String::from_utf8_lossy(&line));
-        terminal.write_all(&line)?;
-        terminal.flush()?;
-        line.clear();
-    }
-    let status = child.wait().await?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-    Ok((counts, ExitCode::from(code)))
-}
-
-/// The story, told over the same broker and database.
-async fn demo(needs: &Needs) -> anyhow::Result<()> {
-    let mut demo = Command::new(std::env::current_exe()?);
-    demo.arg("demo").envs(needs.variables()?).stdin(Stdio::null()).process_group(0);
-    let mut child = demo.spawn()?;
-    let _group = Group(child.id());
-    ensure!(child.wait().await?.success(), "the demo failed");
-    Ok(())
-}
-
-/// Takes the tests down with the command: cargo would leave them running.
+/// Takes what was started down with the command: cargo would leave the tests running.
 struct Group(Option<u32>);
 
 impl Drop for Group {
@@ -211,18 +210,7 @@ impl Drop for Group {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::Counts;
-
-    #[test]
-    fn results_of_all_binaries_add_up() {
-        let mut counts = Counts::default();
-        counts.add(
-            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.07s",
-        );
-        counts.add("test a_test_result ... ok");
-        counts.add("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
-        assert_eq!((counts.passed, counts.failed, counts.ignored), (15, 2, 1));
-    }
+/// What a command ends with when another one has failed.
+fn code(status: ExitStatus) -> ExitCode {
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
 }

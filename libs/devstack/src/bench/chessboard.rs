@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::bare;
 use super::ground::Ground;
-use super::load::{Load, find_wrk, pgbench_of};
+use super::load::{LATE, Load, find_wrk, pgbench_of};
 use super::platform::{Platform, Service};
 use super::report::{Goal, Rounds, Row, Unit};
 use super::{Effort, Member};
@@ -218,10 +218,12 @@ impl Bench<'_> {
             seconds,
             rate,
         };
-        let (mut asked, mut alone) = (Vec::new(), Vec::new());
-        load(CONNECTIONS, None).run(&self.service.url).await?;
+        let (mut asked, mut alone, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        load(CONNECTIONS, None).run_however_late(&self.service.url).await?;
         for _ in 1..=effort.rounds() {
-            asked.push(load(CONNECTIONS, None).run(&self.service.url).await?.per_second);
+            let outcome = load(CONNECTIONS, None).run_however_late(&self.service.url).await?;
+            asked.push(outcome.per_second);
+            late.push(f64::from(outcome.late));
             alone.push(pgbench_of(self.ground, "chessboard", &files, &[], CONNECTIONS, seconds).await?);
         }
         let ratios = Rounds::ratios(&asked, &alone);
@@ -236,11 +238,18 @@ impl Bench<'_> {
         ];
         let mut outcomes = Vec::new();
         for _ in 1..=effort.rounds() {
-            outcomes.push(load(CONNECTIONS, Some(rate / 2.0)).run(&self.service.url).await?);
+            let outcome = load(CONNECTIONS, Some(rate / 2.0)).run_however_late(&self.service.url).await?;
+            late.push(f64::from(outcome.late));
+            outcomes.push(outcome);
         }
         let p95 = Rounds::new(outcomes.iter().map(|outcome| outcome.p95).collect());
         let p95 = Row::new(format!("{what}: p95 at half of that rate"), Unit::Milliseconds, p95);
         rows.push(p95.goal(Goal::Below(question.slowest)));
+        if late.iter().any(|late| *late > 0.0) {
+            let late = Rounds::new(vec![late.iter().sum()]);
+            let row = Row::new(format!("{what}: not answered within {LATE}"), Unit::Count, late);
+            rows.push(row.goal(Goal::AtMost(0.0)));
+        }
         Ok((rows, rate))
     }
 

@@ -212,12 +212,12 @@ impl Bench<'_> {
         // What is made once is there.
         drop(Streams::open(&self.client, &service.url, &tokens[..100], None).await?);
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let before = service.memory().await?;
+        let before = service.memory()?;
         let streams = Streams::open(&self.client, &service.url, &tokens, None).await?;
         // Two heartbeats.
         tokio::time::sleep(Duration::from_secs(effort.choose(31, 5))).await;
         ensure!(streams.are_open(), "streams have ended");
-        let each = (service.memory().await? - before) * 1024.0 / f64::from(u32::try_from(count)?);
+        let each = (service.memory()? - before) * 1024.0 / f64::from(u32::try_from(count)?);
         drop(streams);
         service.stop().await?;
         let what = format!("{count} streams at rest: memory of each");

@@ -41,7 +41,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
         came.push(crowd.per_second);
         shed.push(crowd.refused_per_second());
         saved.push(crowd.per_second - crowd.refused_per_second());
-        broken.push(f64::from(crowd.broken));
+        broken.push(f64::from(crowd.broken + crowd.late));
         crowds.push(crowd);
     }
     bench.stop().await?;

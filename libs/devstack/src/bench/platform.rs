@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 use testkit::issuer::{Issuer, Served};
+use testkit::ports;
 use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::ground::Ground;
 use crate::areas::{self, Settings};
 use crate::children::Child;
-use crate::{processes, stack};
+use crate::processes;
 
 pub(super) struct Platform {
     pub(super) issuer: Served,
@@ -87,11 +89,22 @@ impl Platform {
 
 impl Service {
     /// What the process holds, in MiB.
-    pub(super) async fn memory(&self) -> anyhow::Result<f64> {
-        let id = self.child.id().context("it has ended")?.to_string();
-        let output = Command::new("ps").args(["-o", "rss=", "-p", &id]).output().await?;
-        let kibibytes: f64 = String::from_utf8(output.stdout)?.trim().parse()?;
-        Ok(kibibytes / 1024.0)
+    pub(super) fn memory(&self) -> anyhow::Result<f64> {
+        let kibibytes = self.look(sysinfo::Process::memory)? / 1024;
+        Ok(f64::from(u32::try_from(kibibytes)?) / 1024.0)
+    }
+
+    /// For how long the process has had a core to itself so far, all its threads together.
+    pub(super) fn cpu_time(&self) -> anyhow::Result<Duration> {
+        Ok(Duration::from_millis(self.look(sysinfo::Process::accumulated_cpu_time)?))
+    }
+
+    fn look(&self, figure: impl FnOnce(&sysinfo::Process) -> u64) -> anyhow::Result<u64> {
+        let id = Pid::from_u32(self.child.id().context("it has ended")?);
+        let mut system = System::new()?;
+        let what = ProcessRefreshKind::nothing().with_memory().with_cpu().without_tasks();
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&[id]), false, what);
+        system.process(id).map(figure).context("it has ended")
     }
 
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
@@ -101,5 +114,5 @@ impl Service {
 
 /// One that nobody listens at.
 pub(super) fn address() -> anyhow::Result<String> {
-    Ok(format!("127.0.0.1:{}", stack::free_port()?))
+    Ok(format!("127.0.0.1:{}", ports::free()?))
 }

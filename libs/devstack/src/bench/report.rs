@@ -3,10 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use console::style;
 
-use crate::stack;
+use crate::docs;
 
 /// The figures of all rounds.
 #[derive(Clone, Debug)]
@@ -43,6 +42,8 @@ pub(super) enum Unit {
     Ratio,
     Mebibytes,
     Kibibytes,
+    /// Of one core.
+    Percent,
     Count,
 }
 
@@ -55,6 +56,7 @@ impl Unit {
             Self::Ratio => format!("{figure:.2}"),
             Self::Mebibytes => format!("{figure:.0} MiB"),
             Self::Kibibytes => format!("{figure:.0} KiB"),
+            Self::Percent => format!("{figure:.1} %"),
         }
     }
 }
@@ -128,10 +130,7 @@ impl Report {
 
     /// Writes the section anew; what stands around it is people's.
     pub(super) fn write(&self) -> anyhow::Result<PathBuf> {
-        let path = stack::root().join("docs/performance.md");
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        std::fs::write(&path, replaced(&text, self.name, &self.to_string()))?;
-        Ok(path)
+        docs::write_section("performance.md", "bench", self.name, &self.to_string())
     }
 }
 
@@ -141,16 +140,6 @@ impl fmt::Display for Report {
         writeln!(f, "| | Median of {} | Least – most | Goal | |", self.rounds)?;
         writeln!(f, "|---|---|---|---|---|")?;
         self.rows.iter().try_for_each(|row| writeln!(f, "| {} |", row.cells().join(" | ")))
-    }
-}
-
-/// The text with another section `name`, at its end if it had none.
-fn replaced(text: &str, name: &str, section: &str) -> String {
-    let (start, end) = (format!("<!-- bench {name} -->\n"), format!("<!-- end of {name} -->\n"));
-    let section = format!("{start}{section}{end}");
-    match text.split_once(&start).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1))) {
-        Some((before, after)) => format!("{before}{section}{after}"),
-        None => format!("{text}\n## {name}\n\n{section}"),
     }
 }
 
@@ -169,7 +158,7 @@ fn thousands(figure: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Goal, Rounds, Row, Unit, replaced};
+    use super::{Goal, Rounds, Row, Unit};
 
     #[test]
     fn a_row_says_how_the_median_stands_to_its_goal() {
@@ -179,16 +168,5 @@ mod tests {
         let row = Row::new("p99", Unit::Milliseconds, Rounds::new(vec![99.0, 103.0]));
         let cells = row.goal(Goal::Below(100.0)).cells();
         assert_eq!(cells, ["p99", "101.0 ms", "99.0 ms – 103.0 ms", "< 100.0 ms", "missed"]);
-    }
-
-    #[test]
-    fn a_section_is_written_in_its_place_and_the_rest_is_kept() {
-        let first = replaced("# Performance\n", "messaging", "1\n");
-        assert_eq!(
-            first,
-            "# Performance\n\n## messaging\n\n<!-- bench messaging -->\n1\n<!-- end of messaging -->\n"
-        );
-        let told = format!("{first}\nWhat was tried.\n");
-        assert_eq!(replaced(&told, "messaging", "2\n"), told.replace("\n1\n", "\n2\n"));
     }
 }

@@ -1,25 +1,41 @@
-//! What a process takes: time until it is ready, memory at rest and under load.
+//! What a process takes: time until it is ready, memory and connections, what it does when there is nothing to do.
 
 use std::time::Duration;
 
 use super::ground::Ground;
 use super::load::Load;
 use super::news::Bench;
-use super::platform::Platform;
+use super::platform::{Platform, Service};
 use super::report::{Rounds, Row, Unit};
 use super::{Effort, Member, selections};
+use crate::areas;
+use crate::postgres::Connection;
 use crate::progress::Step;
 
 pub(super) const MEMBER: Member = Member {
     name: "resources",
-    about: "time to readiness and memory of each service, at rest and under load",
+    about: "time to readiness, memory, connections and idle CPU of each service and role; memory under load",
     run: |ground, effort| Box::pin(run(ground, effort)),
 };
 
 /// And as many posts.
 const SELECTIONS: i64 = 1_000;
 /// A process has settled by then.
-const AT_REST: Duration = Duration::from_secs(2);
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Those of a service's processes.
+const CONNECTIONS: &str =
+    "select count(*) from pg_stat_activity where datname = current_database() and application_name = $1";
+
+/// What is seen of one role of a service, round by round.
+#[derive(Default)]
+struct Seen {
+    ready: Vec<f64>,
+    memory: Vec<f64>,
+    connections: Vec<f64>,
+    idle: Vec<f64>,
+    loaded: Vec<f64>,
+}
 
 async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let step = Step::start("resources");
@@ -27,41 +43,70 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     bench.fill_feed(SELECTIONS).await?;
     bench.stop().await?;
     let platform = Platform::prepare(ground).await?;
-    selections::fill(&ground.connect("selections").await?, SELECTIONS).await?;
+    let connection = ground.connect("selections").await?;
+    selections::fill(&connection, SELECTIONS).await?;
     let mut rows = Vec::new();
-    for (name, role, load) in [
-        ("selections", "serve", Some(("open", SELECTIONS.to_string()))),
-        ("selections", "work", None),
-        ("news", "serve", Some(("feed", String::new()))),
-        ("news", "work", None),
-        ("identity", "serve", None),
-        ("identity", "work", None),
-    ] {
-        let (mut ready, mut rest, mut loaded) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 1..=effort.rounds() {
-            step.note(format!("{name} {role}, round {round}"));
-            let service = platform.start(name, role, &[]).await?;
-            ready.push(service.ready_after.as_secs_f64() * 1e3);
-            tokio::time::sleep(AT_REST).await;
-            rest.push(service.memory().await?);
-            if let Some((script, argument)) = &load {
-                let arguments = [argument.clone()];
-                let seconds = effort.choose(3, 2);
-                Load { script, arguments: &arguments, connections: 64, seconds, rate: None }
-                    .run(&service.url)
-                    .await?;
-                loaded.push(service.memory().await?);
+    for area in areas::all() {
+        for role in ["serve", "work"] {
+            let load = match (area.name, role) {
+                ("selections", "serve") => Some(("open", SELECTIONS.to_string())),
+                ("news", "serve") => Some(("feed", String::new())),
+                _ => None,
+            };
+            let mut seen = Seen::default();
+            for round in 1..=effort.rounds() {
+                step.note(format!("{} {role}, round {round}", area.name));
+                let service = platform.start(area.name, role, &[]).await?;
+                seen.look(&service, area.name, &connection, effort).await?;
+                if let Some((script, argument)) = &load {
+                    let arguments = [argument.clone()];
+                    let seconds = effort.choose(3, 2);
+                    Load { script, arguments: &arguments, connections: 64, seconds, rate: None }
+                        .run(&service.url)
+                        .await?;
+                    seen.loaded.push(service.memory()?);
+                }
+                service.stop().await?;
             }
-            service.stop().await?;
-        }
-        let what = format!("{name} {role}");
-        rows.push(Row::new(format!("{what}: ready after"), Unit::Milliseconds, Rounds::new(ready)));
-        rows.push(Row::new(format!("{what}: memory at rest"), Unit::Mebibytes, Rounds::new(rest)));
-        if let Some((script, _)) = load {
-            let what = format!("{what}: memory after `{script}` at 64 connections");
-            rows.push(Row::new(what, Unit::Mebibytes, Rounds::new(loaded)));
+            rows.extend(seen.rows(&format!("{} {role}", area.name), load.map(|(script, _)| script)));
         }
     }
     step.done(format!("{} rounds", effort.rounds()));
     Ok(rows)
+}
+
+impl Seen {
+    async fn look(
+        &mut self,
+        service: &Service,
+        name: &str,
+        connection: &Connection,
+        effort: Effort,
+    ) -> anyhow::Result<()> {
+        self.ready.push(service.ready_after.as_secs_f64() * 1e3);
+        tokio::time::sleep(SETTLED).await;
+        self.memory.push(service.memory()?);
+        let connections: i64 = connection.client.query_one(CONNECTIONS, &[&name]).await?.get(0);
+        self.connections.push(u32::try_from(connections)?.into());
+        let (idle, before) = (Duration::from_secs(effort.choose(10, 3)), service.cpu_time()?);
+        tokio::time::sleep(idle).await;
+        self.idle.push(service.cpu_time()?.saturating_sub(before).div_duration_f64(idle) * 100.0);
+        Ok(())
+    }
+
+    fn rows(self, what: &str, script: Option<&str>) -> Vec<Row> {
+        let row =
+            |figure: &str, unit, rounds| Row::new(format!("{what}: {figure}"), unit, Rounds::new(rounds));
+        let mut rows = vec![
+            row("ready after", Unit::Milliseconds, self.ready),
+            row("memory at rest", Unit::Mebibytes, self.memory),
+            row("connections to the database at rest", Unit::Count, self.connections),
+            row("of a core at rest", Unit::Percent, self.idle),
+        ];
+        if let Some(script) = script {
+            let figure = format!("memory after `{script}` at 64 connections");
+            rows.push(row(&figure, Unit::Mebibytes, self.loaded));
+        }
+        rows
+    }
 }

@@ -103,6 +103,11 @@ async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> 
         && object["Number"] == "3"
         && object["Price"].is_object();
     story.check(shown, &format!("it has each flat as it was: {object}"));
+
+    story.tell("The post is deleted: news lets its snapshot go.");
+    let detach = format!("{internal}/snapshots/{snapshot}/detach");
+    let gone = story.post(&detach, Some(&news), &json!({ "Reason": "PostDeleted" }), promise(200)).await?;
+    story.check(gone["Status"] == "Detached", &format!("Status is {}", gone["Status"]));
     Ok(id)
 }
 

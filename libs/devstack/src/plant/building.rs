@@ -12,8 +12,8 @@ use crate::http;
 use crate::identity::Identity;
 use crate::stack::Stack;
 
-const PROJECT: &str = "Riverside";
-const FLOORS: u32 = 3;
+const PROJECT: &str = "Embankment";
+const FLOORS: u32 = 9;
 const FLATS_A_FLOOR: u32 = 4;
 pub(super) const FLATS: u32 = FLOORS * FLATS_A_FLOOR;
 /// How long it may take until chessboard has heard of the company: after a stack that was killed, a real Kafka first waits
@@ -116,13 +116,14 @@ pub(super) async fn plant(stack: &Stack) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Flats of one to three rooms; higher floors cost more, two are taken already.
+/// Flats of one to three rooms; higher floors cost more, some are taken already.
 fn flat(number: u32) -> Value {
     let (floor, position) = ((number - 1) / FLATS_A_FLOOR + 1, (number - 1) % FLATS_A_FLOOR);
     let (rooms, area) = [(1, 38.40), (2, 54.30), (3, 77.15), (1, 27.90)][position as usize];
     let status = match number {
-        3 => "Reserved",
-        8 => "Sold",
+        3 | 29 => "Reserved",
+        8 | 19 | 22 => "Sold",
+        36 => "Unavailable",
         _ => "Available",
     };
     json!({

@@ -12,18 +12,29 @@ const BUILDINGS: u64 = 20;
 /// So many projects are filled together.
 const BATCH: u64 = 10;
 
-const TABLES: [&str; 6] =
-    ["developer", "project", "building", "property_object", "price_history", "building_figures"];
+const TABLES: [&str; 8] = [
+    "developer",
+    "project",
+    "building",
+    "property_object",
+    "price_history",
+    "building_figures",
+    "project_figures",
+    "project_figures_change",
+];
 
 /// A number's id in a table.
 const ID: &str = "create or replace function pg_temp.seeded(kind text, number bigint) returns uuid language sql immutable as \
     $$ select ('5eed' || kind || '-0000-4000-8000-' || lpad(to_hex(number), 12, '0'))::uuid $$";
 
-/// A developer for every ten projects.
+/// A developer for every ten projects, and the company that they are.
 const DEVELOPERS: &str = "\
-    insert into developer (id, name, description, highlights, status, sync_source, projects_published_count, created_at, \
-        created_by_user_id, updated_at, updated_by_user_id, version, lower_name, search_text) \
-    select pg_temp.seeded('0010', n), 'Developer ' || n, 'Builds houses', \
+    with of_company as (insert into company (id, type, status, name, version) \
+        select pg_temp.seeded('0010', n), 'Developer', 'Active', 'Developer ' || n, 1 \
+        from generate_series(($1::bigint + 9) / 10, ($2::bigint + 9) / 10) as n on conflict do nothing) \
+    insert into developer (id, name, description, logo_file_id, highlights, status, sync_source, projects_published_count, \
+        created_at, created_by_user_id, updated_at, updated_by_user_id, version, lower_name, search_text) \
+    select pg_temp.seeded('0010', n), 'Developer ' || n, 'Builds houses', pg_temp.seeded('0018', n), \
         '{\"ContractVersion\":1,\"ObjectsDeliveredCount\":null,\"ObjectsInProgressCount\":null,\"YearsOnMarket\":null,\
         \"ReliabilityValue\":null,\"ReliabilityMax\":10,\"AwardTitles\":[]}', 'Published', 'Platform', 10, \
         '2026-01-01', pg_temp.seeded('0019', 1), '2026-01-01', pg_temp.seeded('0019', 1), 1, 'developer ' || n, 'developer ' || n \
@@ -103,5 +114,6 @@ async fn fill_within(client: &Client, projects: u64, objects: u64, step: &Step) 
         step.note(format!("index {} of {}", number + 1, indexes.len()));
         client.batch_execute(definition).await?;
     }
+    client.execute("select renew_project_figures($1)", &[&i64::MAX]).await?;
     Ok(())
 }

@@ -1,0 +1,138 @@
+//! What happens to pods and to what they stand on, and what those notice who use them meanwhile.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::time::Instant;
+
+use super::ground::{Ground, NODES};
+use super::kube::{Kube, Pod};
+use crate::areas::Area;
+use crate::children;
+
+/// The charts' two.
+const ROLES: [&str; 2] = ["serve", "work"];
+/// For so long nothing happens, before and between.
+const CALM: Duration = Duration::from_secs(5);
+/// For so long it may take until a disruption budget knows that all are back.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// For so long a node of the broker is away.
+const AWAY: Duration = Duration::from_secs(3);
+
+/// Something that happens, in the order of the table.
+#[derive(Clone, Copy)]
+pub(super) enum Trouble {
+    Nothing,
+    Roll(&'static str),
+    Delete,
+    Evict,
+    Kill,
+    Broker,
+    Database,
+}
+
+impl Trouble {
+    /// All of them.
+    pub(super) fn all(areas: &[Area]) -> Vec<Self> {
+        let mut all = vec![Self::Nothing];
+        all.extend(areas.iter().map(|area| Self::Roll(area.name)));
+        all.extend([Self::Delete, Self::Evict, Self::Kill, Self::Broker, Self::Database]);
+        all
+    }
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Nothing => "nothing".to_owned(),
+            Self::Roll(area) => format!("{area} is rolled"),
+            Self::Delete => "a pod of each role of each area is deleted".to_owned(),
+            Self::Evict => "a pod of each role of each area is evicted".to_owned(),
+            Self::Kill => "a process of each role of each area is killed with -9".to_owned(),
+            Self::Broker => "each node of the broker is killed, one after the other".to_owned(),
+            Self::Database => "the database crashes".to_owned(),
+        }
+    }
+
+    /// Whether nobody may notice it.
+    pub(super) fn is_silent(self) -> bool {
+        !matches!(self, Self::Kill | Self::Database)
+    }
+
+    /// Brings it about, and waits until all is well again; answers how many containers have ended by themselves.
+    pub(super) async fn befall(
+        self,
+        kube: &Kube,
+        areas: &[Area],
+        ground: &mut Ground,
+    ) -> anyhow::Result<usize> {
+        match self {
+            Self::Nothing => {}
+            Self::Roll(area) => {
+                let [serve, work] = ROLES.map(|role| format!("deployment/{area}-{role}"));
+                kube.run(&["rollout", "restart", &serve, &work]).await?;
+            }
+            Self::Broker => {
+                let broker = ground.broker.as_mut().context("there is no broker")?;
+                for node in 0..usize::from(NODES) {
+                    broker.kill(node).await?;
+                    tokio::time::sleep(AWAY).await;
+                    broker.restart(node)?;
+                    broker.healthy().await?;
+                }
+            }
+            Self::Database => ground.crash_database().await?,
+            Self::Delete | Self::Evict | Self::Kill => {
+                for area in areas {
+                    for role in ROLES {
+                        let pods = kube.pods(area.name, role).await?;
+                        self.befall_pod(kube, &pods)
+                            .await
+                            .with_context(|| format!("{} {role}", area.name))?;
+                    }
+                }
+            }
+        }
+        // Until the cluster knows of it.
+        tokio::time::sleep(CALM).await;
+        kube.settled().await?;
+        // Endpoints follow readiness, and who uses them follows endpoints.
+        tokio::time::sleep(CALM).await;
+        kube.settled().await
+    }
+
+    async fn befall_pod(self, kube: &Kube, pods: &[Pod]) -> anyhow::Result<()> {
+        let [first, second, ..] = pods else { anyhow::bail!("there are no two pods") };
+        match self {
+            Self::Delete => kube.run(&["delete", "pod", &first.name, "--wait=false"]).await.map(drop),
+            Self::Evict => {
+                let deadline = Instant::now() + PATIENCE;
+                while !kube.evict(first).await? {
+                    ensure!(Instant::now() < deadline, "the disruption budget lets none be evicted");
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
+                ensure!(!kube.evict(second).await?, "the disruption budget lets both be evicted");
+                Ok(())
+            }
+            _ => kill(first).await,
+        }
+    }
+}
+
+/// Kills a pod's processes as a failing machine would, where they are this machine's: a container is no more than that.
+async fn kill(pod: &Pod) -> anyhow::Result<()> {
+    let mut killed = 0;
+    for entry in std::fs::read_dir("/proc").context("processes of pods are found on Linux only")?.flatten() {
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let groups = std::fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
+        // With systemd as the driver the id has underscores.
+        let is_its = groups.contains(&pod.id) || groups.contains(&pod.id.replace('-', "_"));
+        let program = std::fs::read_link(entry.path().join("exe")).unwrap_or_default();
+        if is_its && program.ends_with("usr/local/bin/service") {
+            children::kill(process).await;
+            killed += 1;
+        }
+    }
+    ensure!(killed > 0, "the processes of {} are not on this machine, or not for you to see", pod.name);
+    Ok(())
+}
