@@ -41,6 +41,18 @@
 ---
 {{ include "lib.networkPolicy" . }}
 {{- end }}
+{{- if $app.strimzi.enabled }}
+---
+{{ include "lib.strimzi" . }}
+{{- end }}
+{{- if $app.cnpg.enabled }}
+---
+{{ include "lib.cnpg" . }}
+{{- end }}
+{{- if $app.externalSecret.enabled }}
+---
+{{ include "lib.externalSecrets" . }}
+{{- end }}
 {{- if $app.httpRoute.enabled }}
 ---
 {{ include "lib.httpRoute" . }}
@@ -48,5 +60,13 @@
 {{- if $app.podMonitor.enabled }}
 ---
 {{ include "lib.podMonitor" . }}
+{{- end }}
+{{- if $app.prometheusRule.enabled }}
+---
+{{ include "lib.prometheusRule" . }}
+{{- end }}
+{{- if $app.dashboard.enabled }}
+---
+{{ include "lib.dashboard" . }}
 {{- end }}
 {{- end }}

@@ -9,6 +9,13 @@
 {{ toYaml $keys }}
 {{- end }}
 
+{{- /* Those of them that the area's Secret has: with a database of the CloudNativePG operator, all but its URL. */}}
+{{- define "lib.mountedKeys" -}}
+{{- $keys := include "lib.secretKeys" . | fromYamlArray -}}
+{{- if .Values.app.cnpg.enabled }}{{ $keys = without $keys "DATABASE_URL" }}{{ end -}}
+{{ toYaml $keys }}
+{{- end }}
+
 {{- /* The environment as YAML: where the callees are, over that global.config, and over that app.config. */}}
 {{- define "lib.config" -}}
 {{- $app := .Values.app -}}
@@ -16,8 +23,10 @@
 {{- $shared := (.Values.global).config | default dict -}}
 {{- include "lib.config.known" (dict "names" (concat $app.variables.common $app.variables.own) "config" $app.config "of" "app.config") -}}
 {{- include "lib.config.known" (dict "names" $app.variables.common "config" $shared "of" "global.config") -}}
-{{- $config := dict -}}
-{{- range $area := $app.calls -}}
+{{- /* Until every proxy knows that the pod is going. */}}
+{{- $config := dict "HTTP_DRAIN_SECONDS" "5" -}}
+{{- if $app.strimzi.enabled }}{{ $_ := set $config "KAFKA_TOPICS" "elsewhere" }}{{ end -}}
+{{- range $area := (include "lib.declared" . | fromYaml).calls -}}
 {{- $host := include "lib.fullname" $ | replace $.Chart.Name $area -}}
 {{- $_ := set $config (printf "%s_URL" (upper $area)) (printf "http://%s-internal" $host) -}}
 {{- end -}}

@@ -23,6 +23,7 @@ spec:
 {{- define "lib.networkPolicy" -}}
 {{- $app := .Values.app -}}
 {{- $policy := $app.networkPolicy -}}
+{{- $declared := include "lib.declared" . | fromYaml -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 {{ include "lib.metadata" (dict "root" .) }}
@@ -37,10 +38,10 @@ spec:
       from:
         {{- toYaml . | nindent 8 }}
     {{- end }}
-    {{- if and $app.internal.enabled (or $app.internal.callers $policy.ingress.internal) }}
+    {{- if and $app.internal.enabled (or $declared.callers $policy.ingress.internal) }}
     - ports: [{port: 8081}]
       from:
-        {{- with $app.internal.callers }}
+        {{- with $declared.callers }}
         {{- include "lib.pods" . | nindent 8 }}
         {{- end }}
         {{- with $policy.ingress.internal }}
@@ -53,7 +54,7 @@ spec:
         {{- toYaml . | nindent 8 }}
     {{- end }}
   egress:
-    {{- with $app.calls }}
+    {{- with $declared.calls }}
     - ports: [{port: 8081}]
       to:
         {{- include "lib.pods" . | nindent 8 }}
@@ -76,19 +77,22 @@ spec:
 
 {{- define "lib.httpRoute" -}}
 {{- $route := .Values.app.httpRoute -}}
+{{- /* `required` takes an empty list for a value. */}}
+{{- if not $route.parentRefs }}{{ fail "app.httpRoute.parentRefs must name a Gateway" }}{{ end -}}
+{{- if not $route.paths }}{{ fail "app.httpRoute.paths must not be empty" }}{{ end -}}
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 {{ include "lib.metadata" (dict "root" .) }}
 spec:
   parentRefs:
-    {{- required "app.httpRoute.parentRefs must name a Gateway" $route.parentRefs | toYaml | nindent 4 }}
+    {{- toYaml $route.parentRefs | nindent 4 }}
   {{- with $route.hostnames }}
   hostnames:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   rules:
     - matches:
-        {{- range required "app.httpRoute.paths must not be empty" $route.paths }}
+        {{- range $route.paths }}
         - path: {type: PathPrefix, value: {{ . }}}
         {{- end }}
       backendRefs:

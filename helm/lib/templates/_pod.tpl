@@ -55,14 +55,34 @@ volumeMounts:
 {{- /* {root, migrates} */}}
 {{- define "lib.volumes" -}}
 {{- $app := .root.Values.app -}}
+{{- $keys := include "lib.mountedKeys" .root | fromYamlArray -}}
 - name: app
+  {{- if $app.cnpg.enabled }}
+  projected:
+    defaultMode: 0440
+    sources:
+      - secret:
+          # The operator makes it, with its cluster.
+          name: {{ include "lib.cnpg.cluster" .root }}-app
+          items:
+            - {key: uri, path: DATABASE_URL}
+      {{- if $keys }}
+      - secret:
+          name: {{ required "app.existingSecret must be set" $app.existingSecret }}
+          items:
+            {{- range $keys }}
+            - {key: {{ . }}, path: {{ . }}}
+            {{- end }}
+      {{- end }}
+  {{- else }}
   secret:
     secretName: {{ required "app.existingSecret must be set" $app.existingSecret }}
     defaultMode: 0440
     items:
-      {{- range include "lib.secretKeys" .root | fromYamlArray }}
+      {{- range $keys }}
       - {key: {{ . }}, path: {{ . }}}
       {{- end }}
+  {{- end }}
 {{- if and .migrates $app.migration.existingSecret }}
 - name: migrator
   secret:

@@ -1,5 +1,13 @@
+{{- /* {of, bounds} */}}
+{{- define "lib.scaling.bounds" -}}
+{{- if gt (int .bounds.minReplicas) (int .bounds.maxReplicas) -}}
+{{- fail (printf "%s.minReplicas is more than its maxReplicas" .of) -}}
+{{- end -}}
+{{- end }}
+
 {{- define "lib.hpa" -}}
 {{- $scaling := .root.Values.app.serve.autoscaling -}}
+{{- include "lib.scaling.bounds" (dict "of" "app.serve.autoscaling" "bounds" $scaling) -}}
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 {{ include "lib.metadata" . }}
@@ -19,9 +27,13 @@ spec:
 
 {{- define "lib.scaledObject" -}}
 {{- $keda := .root.Values.app.work.keda -}}
-{{- if gt (int $keda.maxReplicas) (int $keda.partitions) -}}
-{{- fail "app.work.keda.maxReplicas is more than the topics' partitions: the rest would idle" -}}
+{{- $consumes := (include "lib.declared" .root | fromYaml).consumes -}}
+{{- $partitions := 0 -}}
+{{- range $consumes }}{{ $partitions = max $partitions (int .partitions) }}{{ end -}}
+{{- if and $consumes (gt (int $keda.maxReplicas) (int $partitions)) -}}
+{{- fail (printf "app.work.keda.maxReplicas is more than the topics' %d partitions: the rest would idle" (int $partitions)) -}}
 {{- end -}}
+{{- include "lib.scaling.bounds" (dict "of" "app.work.keda" "bounds" $keda) -}}
 {{- $config := include "lib.config" .root | fromYaml -}}
 {{- $brokers := $config.KAFKA_BROKERS -}}
 {{- $suffix := $config.KAFKA_GROUP_SUFFIX | default "" -}}
@@ -44,12 +56,12 @@ spec:
     - type: cpu
       metricType: Utilization
       metadata: {value: {{ $keda.cpuUtilization | int64 | toString | quote }}}
-    {{- range $keda.triggers }}
+    {{- range $consumes }}
     - type: kafka
       metricType: AverageValue
       metadata:
         bootstrapServers: {{ required "app.config.KAFKA_BROKERS must be set for KEDA" $brokers | quote }}
-        consumerGroup: {{ .consumerGroup }}{{ $suffix }}
+        consumerGroup: {{ .group }}{{ $suffix }}
         topic: {{ .topic }}
         lagThreshold: {{ $keda.lagThreshold | int64 | toString | quote }}
         limitToPartitionsWithLag: "true"

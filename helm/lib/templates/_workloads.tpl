@@ -33,8 +33,8 @@ spec:
     spec:
       serviceAccountName: {{ include "lib.serviceAccountName" $root }}
       {{- include "lib.pod.security" $root | nindent 6 }}
-      # 5 s before the signal, 30 s to finish, and some to spare.
-      terminationGracePeriodSeconds: 45
+      # What it drains, 30 s to finish, and some to spare.
+      terminationGracePeriodSeconds: {{ add 40 (include "lib.config" $root | fromYaml).HTTP_DRAIN_SECONDS }}
       topologySpreadConstraints:
         {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
         - topologyKey: {{ . }}
@@ -71,9 +71,6 @@ spec:
             httpGet: {path: /health/ready, port: admin}
             periodSeconds: 5
             timeoutSeconds: 3
-          lifecycle:
-            # Until every proxy knows that this pod is going.
-            preStop: {sleep: {seconds: 5}}
           resources:
             {{- toYaml $settings.resources | nindent 12 }}
       volumes:
