@@ -57,7 +57,8 @@ pub(crate) struct Bench {
 struct Member {
     name: &'static str,
     about: &'static str,
-    run: for<'a> fn(&'a Ground, Effort) -> LocalBoxFuture<'a, anyhow::Result<Vec<Row>>>,
+    /// Adds what it measures as it comes, so that it is told even if what follows fails.
+    run: for<'a> fn(&'a Ground, Effort, &'a mut Vec<Row>) -> LocalBoxFuture<'a, anyhow::Result<()>>,
 }
 
 const ALL: [Member; 11] = [
@@ -126,9 +127,11 @@ impl Bench {
                 continue;
             }
             let conditions = ground.conditions().await?;
-            let rows = run(ground, effort).await.context(name)?;
+            let mut rows = Vec::new();
+            let result = run(ground, effort, &mut rows).await.context(name);
             let report = Report { name, conditions, rounds: effort.rounds(), rows };
             report.print();
+            result?;
             if !effort.quick {
                 crate::say(&format!("written to {}", report.write()?.display()));
             }

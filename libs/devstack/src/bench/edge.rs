@@ -21,19 +21,19 @@ use crate::progress::Step;
 pub(super) const MEMBER: Member = Member {
     name: "edge",
     about: "a token's verification against a bare handler, traces against none",
-    run: |ground, effort| Box::pin(run(ground, effort)),
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
 };
 
 const CONNECTIONS: u32 = 32;
 
-async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("edge");
     find_wrk(&step).await?;
     let platform = Platform::prepare(ground).await?;
-    let mut rows = token(ground, &platform, effort, &step).await?;
+    rows.extend(token(ground, &platform, effort, &step).await?);
     rows.extend(tracing(ground, &platform, effort, &step).await?);
     step.done(format!("{} rounds", effort.rounds()));
-    Ok(rows)
+    Ok(())
 }
 
 /// A server that has nothing but two handlers, one of which wants to know who asks, and takes what a collector does.

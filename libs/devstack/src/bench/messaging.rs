@@ -18,7 +18,7 @@ use super::{Effort, Member};
 pub(super) const MEMBER: Member = Member {
     name: "messaging",
     about: "the relay against the bare producer, commit to broker, the consumer against its transactions",
-    run: |ground, effort| Box::pin(run(ground, effort)),
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
 };
 
 const SCHEMA: &str = "bench";
@@ -33,7 +33,7 @@ struct Bench<'g> {
     config: messaging::Config,
 }
 
-async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     ground.make_topics(&[RELAYED, CONSUMED]).await?;
     let mut env = ground.env()?;
     let config = db::Config::read(&mut env, SCHEMA).zip(messaging::Config::read(&mut env));
@@ -41,10 +41,10 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     db::migrate(&database, [messaging::MIGRATIONS]).await?;
     let bench = Bench { ground, db: Db::new(&database)?, config };
     events::make(&ground.connect(SCHEMA).await?.client).await?;
-    let mut rows = relay::run(&bench, effort).await?;
+    rows.extend(relay::run(&bench, effort).await?);
     rows.extend(latency::run(&bench, effort).await?);
     rows.extend(consumer::run(&bench, effort).await?);
-    Ok(rows)
+    Ok(())
 }
 
 impl Bench<'_> {

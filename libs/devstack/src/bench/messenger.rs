@@ -24,7 +24,7 @@ use crate::seed::chats;
 pub(super) const MEMBER: Member = Member {
     name: "messenger",
     about: "a message against the same statements alone, and until it is on a stream; streams at rest; pages among few and many",
-    run: |ground, effort| Box::pin(run(ground, effort)),
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
 };
 
 /// Chats of three people who are in no other.
@@ -58,7 +58,7 @@ struct Bench<'g> {
     client: Client,
 }
 
-async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("messenger");
     find_wrk(&step).await?;
     let platform = Platform::prepare(ground).await?;
@@ -71,7 +71,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     };
     bench.connection.client.execute(FILL, &[&i64::try_from(CHATS)?]).await?;
     bench.connection.client.batch_execute("vacuum analyze").await?;
-    let mut rows = bench.sends(effort, &step).await?;
+    rows.extend(bench.sends(effort, &step).await?);
     rows.extend(bench.delays(effort, &step).await?);
     rows.push(bench.idle(effort, &step).await?);
     let longest = effort.choose(1_000_000, 100_000);
@@ -81,7 +81,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     rows.extend(bench.pages(effort, &counts).await?);
     bench.service.stop().await?;
     step.done(format!("{} rounds", effort.rounds()));
-    Ok(rows)
+    Ok(())
 }
 
 /// A chat by its number, its client, its manager, its agent.

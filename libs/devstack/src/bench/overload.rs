@@ -10,7 +10,7 @@ use crate::progress::Step;
 pub(super) const MEMBER: Member = Member {
     name: "overload",
     about: "three times the highest rate: what is saved, what is shed, how long callers wait, and after it",
-    run: |ground, effort| Box::pin(run(ground, effort)),
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
 };
 
 /// The highest rate comes from so many connections.
@@ -20,7 +20,7 @@ const CROWD: u32 = 2_000;
 /// They ask for more, since their own waiting for answers takes from it.
 const OFFERED: f64 = 4.5;
 
-async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("overload");
     let bench = Bench::start(ground, &step).await?;
     let edits = bench.prepare_edits(effort).await?;
@@ -47,16 +47,16 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     bench.stop().await?;
     let came = Rounds::ratios(&came, &before);
     let (kept, recovered) = (Rounds::ratios(&saved, &before), Rounds::ratios(&after, &before));
-    let mut rows = vec![
+    rows.extend([
         Row::new("Before: edits/s", Unit::PerSecond, Rounds::new(before)),
         Row::new("Overload: came, of the edits before", Unit::Ratio, came).goal(Goal::AtLeast(3.0)),
         Row::new("Overload: saved/s", Unit::PerSecond, Rounds::new(saved)),
         Row::new("Overload: shed/s", Unit::PerSecond, Rounds::new(shed)),
         Row::new("Overload: not answered", Unit::Count, Rounds::new(broken)),
         Row::new("Overload: saved, of the edits before", Unit::Ratio, kept),
-    ];
+    ]);
     rows.extend(latencies("Overload, all answers", &crowds));
     rows.push(Row::new("Right after, of the edits before", Unit::Ratio, recovered).goal(Goal::AtLeast(0.9)));
     step.done(format!("{} rounds", effort.rounds()));
-    Ok(rows)
+    Ok(())
 }

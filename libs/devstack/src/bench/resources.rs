@@ -15,7 +15,7 @@ use crate::progress::Step;
 pub(super) const MEMBER: Member = Member {
     name: "resources",
     about: "time to readiness, memory, connections and idle CPU of each service and role; memory under load",
-    run: |ground, effort| Box::pin(run(ground, effort)),
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
 };
 
 /// And as many posts.
@@ -37,7 +37,7 @@ struct Seen {
     loaded: Vec<f64>,
 }
 
-async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("resources");
     let bench = Bench::start(ground, &step).await?;
     bench.fill_feed(SELECTIONS).await?;
@@ -45,7 +45,6 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     let platform = Platform::prepare(ground).await?;
     let connection = ground.connect("selections").await?;
     selections::fill(&connection, SELECTIONS).await?;
-    let mut rows = Vec::new();
     for area in areas::all() {
         for role in ["serve", "work"] {
             let load = match (area.name, role) {
@@ -72,7 +71,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
         }
     }
     step.done(format!("{} rounds", effort.rounds()));
-    Ok(rows)
+    Ok(())
 }
 
 impl Seen {

@@ -11,7 +11,7 @@ use crate::progress::Step;
 pub(super) const MEMBER: Member = Member {
     name: "selections",
     about: "a guest opens a selection of 20 items, against the same SQL alone, and among up to a million",
-    run: |ground, effort| Box::pin(run(ground, effort)),
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
 };
 
 /// Selections with codes from 100000000001 on, of 20 items each, up to so many.
@@ -31,7 +31,7 @@ pub(super) async fn fill(connection: &Connection, count: i64) -> anyhow::Result<
     Ok(())
 }
 
-async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let step = Step::start("selections");
     find_wrk(&step).await?;
     let platform = Platform::prepare(ground).await?;
@@ -43,7 +43,6 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
         load.run(&service.url).await
     };
 
-    let mut rows = Vec::new();
     let few = 1_000;
     step.note(format!("{few} selections"));
     fill(&connection, few).await?;
@@ -96,7 +95,7 @@ async fn run(ground: &Ground, effort: Effort) -> anyhow::Result<Vec<Row>> {
     }
     service.stop().await?;
     step.done(format!("{} rounds", effort.rounds()));
-    Ok(rows)
+    Ok(())
 }
 
 /// The figure of all rounds.
