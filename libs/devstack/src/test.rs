@@ -44,6 +44,9 @@ pub(crate) struct Test {
     /// How many test binaries run at once: two, or one where packages or `KAFKA_BROKERS` are named or Kafka is real
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
     at_once: Option<u8>,
+    /// A test that fails runs once more, alone; the sum names those that passed only then
+    #[arg(long)]
+    again: bool,
     /// As of `cargo test`, as in `-p selections snapshots -- --nocapture`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CARGO TEST ARGUMENTS")]
     arguments: Vec<String>,
@@ -93,7 +96,7 @@ impl Test {
             (None, None) => AT_ONCE,
         };
         needs.prepare(self.kafka, at_once).await?;
-        let outcomes = run_all(jobs, &needs.environments(self.kafka)?).await?;
+        let outcomes = run_all(jobs, &needs.environments(self.kafka)?, self.again).await?;
         let all_succeeded = self.sum_up(outcomes, built, began.elapsed());
         if !all_succeeded {
             return Ok(ExitCode::from(FAILED));
@@ -117,6 +120,11 @@ impl Test {
         );
         for Outcome { name, counts, .. } in outcomes.iter().filter(|outcome| !outcome.succeeded) {
             print!("{name} failed: {}\n{}", counts.failures.join(", "), counts.reasons);
+        }
+        for Outcome { name, counts, recovered, .. } in outcomes.iter().filter(|one| one.succeeded) {
+            if !recovered.is_empty() {
+                print!("{name} passed only again: {}\n{}", recovered.join(", "), counts.reasons);
+            }
         }
         if self.kafka == Lane::Real {
             print!("real Kafka: ran, ");

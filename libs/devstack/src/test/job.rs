@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::mem;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,27 @@ pub(super) struct Outcome {
     pub(super) counts: Counts,
     pub(super) took: Duration,
     pub(super) succeeded: bool,
+    /// Tests that failed, and passed when they ran again alone.
+    pub(super) recovered: Vec<String>,
+}
+
+impl Outcome {
+    /// Not so of a program that has crashed, or whose lines others have written into.
+    fn names_its_failures(&self) -> bool {
+        self.counts.failed > 0 && self.counts.failed == self.counts.failures.len() as u64
+    }
+
+    /// Of those that failed, what came of running them again.
+    fn take(&mut self, second: Self) {
+        // A program that found none of them is content, too.
+        self.succeeded = second.succeeded && second.counts.passed == self.counts.failed;
+        let failed = mem::replace(&mut self.counts.failures, second.counts.failures);
+        self.recovered = failed.into_iter().filter(|name| !self.counts.failures.contains(name)).collect();
+        self.counts.passed += second.counts.passed;
+        self.counts.failed = second.counts.failed;
+        self.counts.reasons.push_str(&second.counts.reasons);
+        self.took += second.took;
+    }
 }
 
 /// What the test programs told of their tests.
@@ -85,10 +107,12 @@ impl Counts {
 }
 
 /// Runs all of them, as many at once as there are environments: in each of these one after the other. What a program says
-/// is seen as it comes where there is one environment, else when the program has ended.
+/// is seen as it comes where there is one environment, else when the program has ended. What fails runs `again`, once and
+/// alone.
 pub(super) async fn run_all(
     jobs: Vec<Job>,
     environments: &[HashMap<&'static str, String>],
+    again: bool,
 ) -> anyhow::Result<Vec<Outcome>> {
     let logs = stack::dev("logs/test")?;
     std::fs::create_dir_all(&logs)?;
@@ -100,16 +124,21 @@ pub(super) async fn run_all(
         while let Some(mut job) = next() {
             job.command.envs(environment);
             let log = logs.join(format!("{}.log", job.name.replace([' ', '/'], "-")));
-            outcomes.push(run(job, log, alone).await?);
+            let mut outcome = run(&mut job, &log, alone).await?;
+            if again && outcome.names_its_failures() {
+                let mut failed = job.only(&outcome.counts.failures);
+                outcome.take(run(&mut failed, &log.with_extension("again.log"), alone).await?);
+            }
+            outcomes.push(outcome);
         }
         anyhow::Ok(outcomes)
     });
     Ok(try_join_all(workers).await?.into_iter().flatten().collect())
 }
 
-async fn run(Job { name, mut command }: Job, log: PathBuf, alone: bool) -> anyhow::Result<Outcome> {
-    let written = File::create(&log).with_context(|| log.display().to_string())?;
-    let mut said = File::open(&log)?;
+async fn run(Job { name, command }: &mut Job, log: &Path, alone: bool) -> anyhow::Result<Outcome> {
+    let written = File::create(log).with_context(|| log.display().to_string())?;
+    let mut said = File::open(log)?;
     command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
     // A group of its own, so that it ends with all that it has started.
     let mut child = command.process_group(0).spawn().with_context(|| format!("{name} cannot be run"))?;
@@ -137,8 +166,9 @@ async fn run(Job { name, mut command }: Job, log: PathBuf, alone: bool) -> anyho
         heading();
         show(&mut said)?;
     }
-    let counts = Counts::of(&String::from_utf8_lossy(&std::fs::read(&log)?));
-    Ok(Outcome { name, counts, took: started.elapsed(), succeeded: status.success() })
+    let counts = Counts::of(&String::from_utf8_lossy(&std::fs::read(log)?));
+    let (name, took) = (name.clone(), started.elapsed());
+    Ok(Outcome { name, counts, took, succeeded: status.success(), recovered: Vec::new() })
 }
 
 /// Prints what has come since the last time.
@@ -208,7 +238,7 @@ mod tests {
                 "echo 'test x::y ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed;' >&2; exit 101",
             ),
         ];
-        let outcomes = run_all(jobs, &[environment("x"), environment("y")]).await.unwrap();
+        let outcomes = run_all(jobs, &[environment("x"), environment("y")], false).await.unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(outcomes.len(), 5);
         assert_eq!(outcomes.iter().map(|outcome| outcome.counts.passed).sum::<u64>(), 4);
@@ -216,5 +246,32 @@ mod tests {
         assert_eq!(failed.len(), 1);
         assert_eq!((&*failed[0].name, failed[0].counts.failed), ("test five", 1));
         assert_eq!(failed[0].counts.failures, ["x::y"]);
+    }
+
+    #[tokio::test]
+    async fn what_fails_runs_once_more_alone() {
+        let folder = std::env::temp_dir().join(format!("again-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let environment = HashMap::from([("HERE", folder.display().to_string())]);
+        // `$0 $*`: what it is told to run alone.
+        let recovers = "if [ -e \"$HERE/again\" ]; then [ \"$0 $*\" = '--exact a::b' ] && echo 'test result: ok. 1 passed; 0 failed;'; \
+             else touch \"$HERE/again\"; echo 'test a::b ... FAILED'; echo 'test result: FAILED. 4 passed; 1 failed;'; exit 101; fi";
+        let fails = "echo 'test a::c ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed;'; exit 101";
+        let vanishes = "[ \"$0\" = --exact ] && { echo 'test result: ok. 0 passed; 0 failed;'; exit 0; }
+             echo 'test a::d ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed;'; exit 101";
+        let crashes = "[ \"$0\" = --exact ] && exit 0; echo 'test a::e ... '; exit 134";
+        let jobs = [recovers, fails, vanishes, crashes].map(|script| job("again", script));
+        let outcomes = run_all(jobs.into(), &[environment], true).await.unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let told: Vec<_> = outcomes
+            .iter()
+            .map(|outcome| {
+                (outcome.succeeded, outcome.counts.passed, outcome.counts.failed, &*outcome.recovered)
+            })
+            .collect();
+        let recovered = ["a::b".to_owned()];
+        assert_eq!(told[0], (true, 5, 0, &recovered[..]));
+        assert_eq!(told[1], (false, 0, 1, &[][..]));
+        assert!(!told[2].0 && !told[3].0);
     }
 }

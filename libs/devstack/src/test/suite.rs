@@ -66,6 +66,25 @@ pub(super) struct Job {
     pub(super) command: Command,
 }
 
+impl Job {
+    /// The same program for these tests alone.
+    pub(super) fn only(&self, tests: &[String]) -> Self {
+        let all = self.command.as_std();
+        let mut command = Command::new(all.get_program());
+        command.args(all.get_args()).arg("--exact").args(tests);
+        for (name, value) in all.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(folder) = all.get_current_dir() {
+            command.current_dir(folder);
+        }
+        Self { name: format!("{} again", self.name), command }
+    }
+}
+
 impl Arguments {
     pub(super) fn parse(arguments: &[String]) -> Self {
         let mut parts = arguments.splitn(2, |argument| argument == "--").map(<[_]>::to_vec);
