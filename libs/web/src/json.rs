@@ -191,12 +191,19 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 const MOST_TOLD: usize = 16;
 
 /// Reads a request, past what is wrong with its values, until all of it is known.
-pub(crate) fn gather<T>(mut read: impl FnMut() -> Result<T, FieldError>) -> Result<T, Problem> {
+pub(crate) fn gather<T>(read: impl FnMut() -> Result<T, FieldError>) -> Result<T, Problem> {
+    match gather_all(read) {
+        (Some(value), errors) if errors.is_empty() => Ok(value),
+        (_, errors) => Err(Problem::validation_failed(errors)),
+    }
+}
+
+/// The same, and what was read all the same: where a value was refused it has none, or one that means nothing.
+pub(crate) fn gather_all<T>(mut read: impl FnMut() -> Result<T, FieldError>) -> (Option<T>, Vec<FieldError>) {
     let mut errors = Vec::new();
     loop {
         match read_past(errors.len(), &mut read) {
-            (Ok(value), _) if errors.is_empty() => return Ok(value),
-            (Ok(_), _) => break,
+            (Ok(value), _) => return (Some(value), errors),
             (Err(FieldError { field, invalid }), refused) => {
                 // What serde has read past by itself (a flattened part, say) is not what this error is of.
                 let refused = refused.filter(|_| invalid.code == "invalid_type");
@@ -204,12 +211,11 @@ pub(crate) fn gather<T>(mut read: impl FnMut() -> Result<T, FieldError>) -> Resu
                 let is_last = refused.is_none() || errors.len() + 1 == MOST_TOLD;
                 errors.push(FieldError { field, invalid: refused.unwrap_or(invalid) });
                 if is_last {
-                    break;
+                    return (None, errors);
                 }
             }
         }
     }
-    Err(Problem::validation_failed(errors))
 }
 
 /// serde tells what is wrong by its text alone; of an absent or repeated member the path ends above it.

@@ -12,8 +12,8 @@ use time::macros::format_description;
 use time::{Date, OffsetDateTime, UtcOffset};
 use values::{Invalid, read_text};
 
-use crate::json::{blame, gather};
-use crate::{Fields, Problem};
+use crate::json::{blame, gather, gather_all};
+use crate::{FieldError, Fields, Problem};
 
 /// What is made of members of a query.
 pub trait FromQuery: Sized {
@@ -30,16 +30,20 @@ pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> FromQuery for Query<T> {
     fn from_query(query: &str) -> Result<Self, Problem> {
-        gather(|| {
-            let members = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
-            let parsed = serde_path_to_error::deserialize(members);
-            parsed.map(Self).map_err(|error| blame(error.path(), &error.inner().to_string()))
-        })
+        gather(|| read(query)).map(Self)
     }
+}
+
+fn read<T: DeserializeOwned>(query: &str) -> Result<T, FieldError> {
+    let members = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
+    let parsed = serde_path_to_error::deserialize(members);
+    parsed.map_err(|error| blame(error.path(), &error.inner().to_string()))
 }
 
 /// A query some of whose members go together.
 pub trait Check {
+    /// Also of a query of which other members are refused. One that `time`, `date` or `parsed` has refused is as if it had
+    /// been left out, so that nothing is told of it twice.
     fn check(&self, fields: &mut Fields);
 }
 
@@ -48,10 +52,13 @@ pub struct Filter<T>(pub T);
 
 impl<T: DeserializeOwned + Check> FromQuery for Filter<T> {
     fn from_query(query: &str) -> Result<Self, Problem> {
-        let Query(filter) = Query::<T>::from_query(query)?;
+        let (filter, refused) = gather_all(|| read::<T>(query));
         let mut fields = Fields::default();
-        filter.check(&mut fields);
-        fields.finish(Some(Self(filter)))
+        fields.refuse(refused);
+        if let Some(filter) = &filter {
+            filter.check(&mut fields);
+        }
+        fields.finish(filter.map(Self))
     }
 }
 
@@ -177,7 +184,8 @@ mod tests {
     use time::OffsetDateTime;
     use time::macros::datetime;
 
-    use super::{FromQuery, Query, Several};
+    use super::{Check, FromQuery, Query, Several};
+    use crate::Fields;
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -235,6 +243,39 @@ mod tests {
             let error = &problem.details().errors[0];
             assert_eq!((error.field.as_str(), error.invalid.code), ("/Statuses", "unknown_value"), "{query}");
         }
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Range {
+        #[serde(default, deserialize_with = "super::time")]
+        from: Option<OffsetDateTime>,
+        #[serde(default, deserialize_with = "super::time")]
+        to: Option<OffsetDateTime>,
+        #[expect(dead_code, reason = "only reading is tested")]
+        statuses: Option<Several<Status>>,
+    }
+
+    impl Check for Range {
+        fn check(&self, fields: &mut Fields) {
+            fields.range("/To", self.from.as_ref(), self.to.as_ref());
+        }
+    }
+
+    #[test]
+    fn what_goes_together_is_checked_whatever_else_is_wrong() {
+        let told = |query: &str| -> Vec<_> {
+            let problem = super::Filter::<Range>::from_query(query).err().unwrap();
+            let told = problem.details().errors.iter();
+            told.map(|error| (error.field.clone(), error.invalid.code)).collect()
+        };
+        let range = "From=2026-11-22T00:00:00Z&To=2026-11-22T00:00:00Z";
+        let empty = ("/To".to_owned(), "empty_range");
+        assert_eq!(told(range), [empty.clone()]);
+        let unknown = ("/Statuses".to_owned(), "unknown_value");
+        assert_eq!(told(&format!("{range}&Statuses=x")), [unknown, empty]);
+        let wrong = ("/From".to_owned(), "invalid_type");
+        assert_eq!(told("From=x&To=2026-11-22T00:00:00Z"), [wrong]);
     }
 
     #[test]

@@ -234,6 +234,8 @@ async fn every_faulty_part_of_a_query_is_told() {
     assert_eq!(told(operator(), format!("{AUDIT}?{all}")).await, fields);
     let range = "From=2026-01-01T00:00:00Z&To=2026-01-01T00:00:00Z&PageSize=0";
     assert_eq!(told(operator(), format!("{AUDIT}?{range}")).await, ["/PageSize", "/To"]);
+    let more = format!("{AUDIT}?{range}&Actions=x&SubjectId=x");
+    assert_eq!(told(operator(), more).await, ["/Actions", "/PageSize", "/SubjectId", "/To"]);
     let partner = || Tenant(Uuid::nil()).partner();
     for cursor in ["", "e30", "bm8", "%00"] {
         assert_eq!(told(partner(), format!("{COMPANY_AUDIT}?Cursor={cursor}")).await, ["/Cursor"]);

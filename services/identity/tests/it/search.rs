@@ -190,6 +190,12 @@ async fn every_faulty_part_of_a_query_is_told() {
     );
     let range = "search?CreatedFrom=2026-01-02T00:00:00Z&CreatedTo=2026-01-01T00:00:00Z&Sort=";
     assert_eq!(fields(range).await, ["/CreatedTo", "/Sort"]);
+    let all = format!("{range}&Types=x&Query=a%01");
+    assert_eq!(
+        fields(&all).await,
+        ["/CreatedTo", "/Query", "/Sort", "/Types"],
+        "a range hides behind nothing"
+    );
     assert_eq!(fields("lookup?Limit=51&Types=").await, ["/Limit", "/Types"]);
     assert_eq!(fields("search?Page=101&PageSize=100").await, ["/Page"]);
     assert_eq!(fields("lookup?Limit=0&Query=a%01").await, ["/Limit", "/Query"]);
