@@ -8,7 +8,7 @@ use auth::{Permitted, UserId};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::LARGEST_BODY;
+use super::{LARGEST_BODY, SeenVersion};
 use crate::app::App;
 use crate::db;
 use crate::db::employee::{EmployeeFilter, EmployeeSort};
@@ -113,7 +113,8 @@ pub struct UpdateEmployee {
     name: PersonName,
     email: WorkEmail,
     /// The version that the caller has seen; another one is a conflict.
-    version: Option<i64>,
+    #[schema(value_type = Option<i64>)]
+    version: Option<SeenVersion>,
 }
 
 /// Replace what an employee is described by.
@@ -133,7 +134,7 @@ pub async fn update_employee(
 ) -> Result<impl Responder, Error> {
     let Json(UpdateEmployee { name, email, version }) = body;
     let (acting, company) = (app.acting(&permitted.actor), permitted.granted);
-    let person = Person { name, email };
+    let (person, version) = (Person { name, email }, version.map(SeenVersion::get));
     let employee = app
         .db
         .tx(async |tx| ops::employee::update_employee(tx, &acting, company, *id, version, person).await)
@@ -145,7 +146,8 @@ pub async fn update_employee(
 #[serde(rename_all = "PascalCase")]
 pub struct MoveEmployee {
     /// The version that the caller has seen; another one is a conflict.
-    version: Option<i64>,
+    #[schema(value_type = Option<i64>)]
+    version: Option<SeenVersion>,
 }
 
 async fn move_to(
@@ -156,6 +158,7 @@ async fn move_to(
     MoveEmployee { version }: MoveEmployee,
 ) -> Result<web::Json<Employee>, Error> {
     let (acting, company) = (app.acting(&permitted.actor), permitted.granted);
+    let version = version.map(SeenVersion::get);
     let moved = app
         .db
         .tx(async |tx| ops::employee::move_employee(tx, &acting, company, id, version, to).await)

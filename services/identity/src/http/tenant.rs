@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
-use super::LARGEST_BODY;
+use super::{LARGEST_BODY, SeenVersion};
 use crate::app::App;
 use crate::db;
 use crate::db::tenant::{TenantFilter, TenantSort};
@@ -198,7 +198,8 @@ pub struct UpdateTenant {
     /// `null`, or nothing, removes it.
     tax_number: Option<TaxNumber>,
     /// The version that the caller has seen; another one is a conflict.
-    version: Option<i64>,
+    #[schema(value_type = Option<i64>)]
+    version: Option<SeenVersion>,
 }
 
 /// Replace what a tenant is described by.
@@ -217,7 +218,7 @@ pub async fn update_tenant(
     body: Json<UpdateTenant, LARGEST_BODY>,
 ) -> Result<impl Responder, Error> {
     let Json(UpdateTenant { name, legal_name, tax_number, version }) = body;
-    let described = Description { name, legal_name, tax_number };
+    let (described, version) = (Description { name, legal_name, tax_number }, version.map(SeenVersion::get));
     let acting = app.acting(&permitted.actor);
     let tenant =
         app.db.tx(async |tx| ops::tenant::update_tenant(tx, &acting, *id, version, described).await).await?;
@@ -230,14 +231,16 @@ pub struct MoveTenant {
     /// For the audit log; of a suspension also for those whom it concerns.
     reason: Option<Reason>,
     /// The version that the caller has seen; another one is a conflict.
-    version: Option<i64>,
+    #[schema(value_type = Option<i64>)]
+    version: Option<SeenVersion>,
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ActivateTenant {
     /// The version that the caller has seen; another one is a conflict.
-    version: Option<i64>,
+    #[schema(value_type = Option<i64>)]
+    version: Option<SeenVersion>,
 }
 
 async fn move_to(
@@ -247,7 +250,7 @@ async fn move_to(
     to: TenantStatus,
     MoveTenant { reason, version }: MoveTenant,
 ) -> Result<web::Json<Tenant>, Error> {
-    let acting = app.acting(&permitted.actor);
+    let (acting, version) = (app.acting(&permitted.actor), version.map(SeenVersion::get));
     let moved =
         app.db.tx(async |tx| ops::tenant::move_tenant(tx, &acting, id, version, to, reason).await).await?;
     Ok(web::Json(moved))

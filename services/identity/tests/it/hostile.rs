@@ -403,6 +403,45 @@ async fn every_faulty_member_is_told_at_once() {
     }
 }
 
+/// A 400 tells of every faulty member, wherever it stands: what is no version hides nothing of what comes after it.
+#[tokio::test]
+async fn a_version_that_is_none_hides_nothing_else() {
+    let tenant = create_tenant("Agency").await;
+    let (operator, partner, user) = (operator(), tenant.partner(), tenant.employee().await);
+    for version in ["\"1\"", "1.5", "true", "[]", "{}", "9223372036854775808"] {
+        for (by, method, path, rest, fields) in [
+            (
+                &operator,
+                Method::PUT,
+                tenant.path(""),
+                r#""TaxNumber":"1","Name":"""#,
+                vec!["/Name", "/TaxNumber", "/Version"],
+            ),
+            (&operator, Method::POST, tenant.path("/suspend"), r#""Reason":"""#, vec!["/Reason", "/Version"]),
+            (&operator, Method::POST, tenant.path("/archive"), r#""Reason":1"#, vec!["/Reason", "/Version"]),
+            (
+                &partner,
+                Method::PUT,
+                employee_path(user),
+                r#""Email":"x""#,
+                vec!["/Email", "/Name", "/Version"],
+            ),
+        ] {
+            let answer = raw(by, method, &path, format!("{{\"Version\":{version},{rest}}}")).await;
+            let problem = answer.expect_problem(400, INVALID);
+            let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+            told.sort_unstable();
+            assert_eq!(told, fields, "{path} {version}");
+        }
+    }
+    // Any number may be one, and is a conflict unless it is the current one.
+    for version in [i64::MIN, -1, 0, i64::MAX] {
+        let stale = json!({"Name": "y", "Version": version});
+        let refused = operator.put(&tenant.path(""), stale).await;
+        refused.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    }
+}
+
 /// Conventions: unknown members are ignored, and what identity makes is made by identity.
 #[tokio::test]
 async fn nobody_sends_what_identity_makes() {
