@@ -1,12 +1,12 @@
 //! What holds when requests race.
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{join, join_all, join3};
 use serde_json::json;
 use testkit::client::Answer;
 
 use crate::{
-    EMPLOYEES, ROLE_ASSIGNED, SUSPENDED, UPSERTED, add_role, count, create_tenant, email, employee_path,
-    guid, list, operator, service, take_role, text,
+    EMPLOYEES, ROLE_ASSIGNED, STATUS_CHANGED, SUSPENDED, UPSERTED, add_role, count, create_tenant, email,
+    employee_path, guid, list, operator, service, take_role, text,
 };
 
 /// Rounds of a race whose outcome hangs on who is first.
@@ -161,6 +161,63 @@ async fn the_count_of_employees_is_right_whatever_races() {
     let all = partner.get(EMPLOYEES).await.expect(200);
     assert_eq!((&all["TotalCount"], list(&all["Items"]).len()), (&json!(10), 10));
     assert_eq!(tenant.read().await["EmployeesCount"], 10);
+}
+
+/// Concurrency: an employee's changes are compared and swapped where no version is sent, too: who was second is told so.
+#[tokio::test]
+async fn whoever_describes_an_employee_second_is_told() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, path) = (tenant.partner(), employee_path(tenant.employee().await));
+    let changes =
+        (0..10).map(|at| partner.put(&path, json!({"Name": format!("name {at}"), "Email": email()})));
+    let answers = join_all(changes).await;
+    let (done, lost) = (count(&answers, 200), count(&answers, 409));
+    assert_eq!((done >= 1, done + lost), (true, 10));
+    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
+        answer.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
+    }
+    assert_eq!(partner.get(&path).await.expect(200)["Version"], done + 1);
+    let updated = tenant.actions().await.into_iter().filter(|action| action == "EmployeeUpdated");
+    assert_eq!(updated.count(), done);
+}
+
+/// Of ten suspensions of an employee one is 200, with one entry and one event; nine are repeats.
+#[tokio::test]
+async fn an_employee_is_suspended_once() {
+    let tenant = create_tenant("Agency").await;
+    let (partner, bob) = (tenant.partner(), tenant.employee().await);
+    let path = format!("{}/suspend", employee_path(bob));
+    let answers = join_all((0..10).map(|_| partner.post(&path, json!({})))).await;
+    assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
+    for answer in answers.into_iter().filter(|answer| answer.status == 409) {
+        answer.expect_problem(409, "IDENTITY_EMPLOYEE_INVALID_TRANSITION");
+    }
+    assert_eq!(tenant.actions().await, ["TenantCreated", "EmployeeCreated", "EmployeeSuspended"]);
+    testkit::eventually("both moves", async || (service().bus().events(&bob).len() > 1).then_some(())).await;
+    let moves = service().bus().events_until(bob, STATUS_CHANGED).await;
+    let told: Vec<_> = moves.iter().map(|event| &event.payload["To"]).collect();
+    assert_eq!(told, [&json!("Active"), &json!("Suspended")]);
+}
+
+/// Locks: what is done to a company, its employees and their roles stands in one order, and nothing after a suspension.
+#[tokio::test]
+async fn nobody_is_employed_after_a_suspension() {
+    for _ in 0..ROUNDS {
+        let tenant = create_tenant("Agency").await;
+        let (operator, partner, bob) = (operator(), tenant.partner(), tenant.employee().await);
+        let path = tenant.path("/suspend");
+        let joining =
+            join_all((0..6).map(|_| partner.post(EMPLOYEES, json!({"Name": "x", "Email": email()}))));
+        let (joined, given, suspended) =
+            join3(joining, add_role(&partner, bob, 7), operator.post(&path, json!({}))).await;
+        suspended.expect(200);
+        assert_eq!(tenant.actions().await.last().map(String::as_str), Some("TenantSuspended"));
+        assert_eq!(tenant.read().await["EmployeesCount"], 1 + count(&joined, 201));
+        let late = joined.into_iter().filter(|answer| answer.status != 201);
+        for answer in late.chain((given.status != 204).then_some(given)) {
+            answer.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+        }
+    }
 }
 
 /// Companies never wait for each other: while one is held, another is changed, also by its own administrators at the
