@@ -6,8 +6,8 @@ use testkit::client::{Client, send};
 use uuid::Uuid;
 
 use crate::{
-    AUDIT, COMPANY_AUDIT, EMPLOYEES, TENANTS, Tenant, add_role, create_tenant, each, email, employee_path,
-    guid, holder, list, operator, role, service, take_role, tax_number, text,
+    AUDIT, COMPANY_AUDIT, EMPLOYEES, ROLES, TENANTS, Tenant, add_role, create_tenant, each, email,
+    employee_path, guid, holder, list, operator, role, service, take_role, tax_number, text,
 };
 
 /// Each change has its entry, whole.
@@ -141,6 +141,24 @@ async fn a_refused_escalation_is_written_down() {
         (&*claims.sub, &own)
     );
     assert_eq!((&entries[before]["From"], &entries[before]["To"]), (&Value::Null, &Value::Null));
+}
+
+/// A refused grant is written down after its refusal, and in its trace.
+#[tokio::test]
+async fn a_refused_grant_has_the_trace_of_its_refusal() {
+    let tenant = create_tenant("Developer").await;
+    let bob = tenant.employee().await;
+    let few = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage"]));
+    let trace = guid().simple().to_string();
+    let grant = few.request(Method::POST, &format!("{ROLES}/{bob}/roles/{}/add", role(3)));
+    let grant = grant.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
+    let refused = send(grant).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    let entries = tenant.entries().await;
+    let told = entries.last().unwrap();
+    assert_eq!(
+        (text(&told["Action"]), text(&told["TraceId"]), text(&refused["traceId"])),
+        ("RoleGrantRefused", &*trace, &*trace)
+    );
 }
 
 /// INV-IDN-010: the database itself refuses to change or remove entries.

@@ -141,6 +141,62 @@ async fn an_administrator_comes_before_their_role() {
     told_of(tenant.0, 3).await;
 }
 
+/// What the platform takes is told as what a partner takes is, by whom, and stands in the log, in an archived tenant too.
+#[tokio::test]
+async fn what_the_platform_takes_is_told() {
+    let tenant = create_tenant("Developer").await;
+    let (partner, bob) = (tenant.partner(), tenant.employee().await);
+    add_role(&partner, bob, 2).await.expect(204);
+    add_role(&partner, bob, 9).await.expect(204);
+    partner.post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
+    tenant.make("archive").await;
+    let own = guid();
+    let claims = crate::holder(Some(own), &crate::ALL);
+    let (by, path) = (service().caller(&claims), tenant.path(&format!("/employees/{bob}")));
+    by.delete(&format!("{path}/roles/{}", role(2))).await.expect(204);
+    by.delete(&path).await.expect(204);
+    let events = told_of(bob, 7).await;
+    assert_eq!(topics(&events[4..]), [ROLE_REMOVED, ROLE_REMOVED, STATUS_CHANGED]);
+    for (event, number, code) in [(&events[4], 2, "developer-manager"), (&events[5], 9, "content-editor")] {
+        let expected = json!({
+            "UserId": bob, "CompanyId": tenant.0, "RoleId": role(number), "RoleCode": code, "ByUserId": claims.sub,
+            "At": event.payload["At"],
+        });
+        assert_eq!(event.payload, expected);
+    }
+    let left = &events[6].payload;
+    let expected = json!({
+        "UserId": bob, "CompanyId": tenant.0, "From": "Suspended", "To": null, "ByUserId": claims.sub, "At": left["At"],
+    });
+    assert_eq!(*left, expected);
+    let entries = tenant.entries().await;
+    let taken: Vec<_> = entries[entries.len() - 3..]
+        .iter()
+        .zip(&events[4..])
+        .map(|(entry, event)| {
+            assert_eq!((&entry["At"], &entry["SubjectId"]), (&event.payload["At"], &json!(bob)));
+            json!([
+                entry["Action"],
+                entry["RoleCode"],
+                entry["From"],
+                entry["To"],
+                entry["ActorUserId"],
+                entry["ActorCompanyId"]
+            ])
+        })
+        .collect();
+    assert_eq!(
+        taken,
+        [
+            json!(["RoleRemoved", "developer-manager", null, null, claims.sub, own]),
+            json!(["RoleRemoved", "content-editor", null, null, claims.sub, own]),
+            json!(["EmployeeRemoved", null, "Suspended", null, claims.sub, own]),
+        ]
+    );
+    // Of the company its creation and its archiving, and nothing of its people.
+    told_of(tenant.0, 2).await;
+}
+
 /// Whoever is employed again is told of further on in the same sequence.
 #[tokio::test]
 async fn a_second_employment_goes_on_in_the_sequence() {
