@@ -7,7 +7,7 @@ use testkit::issuer::Claims;
 use testkit::service::{Running, issuer};
 use tokio::process::Command;
 
-use crate::{AUDIT, STATUS_CHANGED, TENANTS, each, guid, text};
+use crate::{ALL, AUDIT, ROLES, STATUS_CHANGED, TENANTS, each, guid, holder, text};
 
 /// Runs a command of the binary beside a running service; what it said, or what was wrong.
 pub async fn run(database_url: &str, arguments: &[&str]) -> Result<String, String> {
@@ -72,6 +72,24 @@ async fn of_two_at_once_one_makes_a_company() {
     let (one, other) = (arguments(ids[0].as_str()), arguments(ids[1].as_str()));
     let (one, other) = tokio::join!(run(&own.database_url, &one), run(&own.database_url, &other));
     assert_eq!([one.is_ok(), other.is_ok()].iter().filter(|done| **done).count(), 1, "{one:?} {other:?}");
+}
+
+/// A company of the operator that nobody administers is no reason to refuse: another is made, by whom it is for.
+#[tokio::test]
+async fn a_company_that_nobody_administers_does_not_count() {
+    let own = Running::start::<identity::Service>(&[]);
+    let operator = own.caller(&holder(None, &ALL));
+    operator.post(TENANTS, json!({"Name": "x", "Type": "Platform"})).await.expect(201);
+    let user = guid();
+    let id = user.to_string();
+    let person = ["bootstrap", "--user", &id, "--name", "x", "--email", "x@example.org"];
+    run(&own.database_url, &[&person[..], &["--company", "y"]].concat()).await.unwrap();
+    let found = operator.get(&format!("{TENANTS}/search?Types=Platform&Sort=Name")).await.expect(200);
+    assert_eq!(each(&found["Items"], "Name"), [&json!("x"), &json!("y")]);
+    assert_eq!(each(&found["Items"], "EmployeesCount"), [&json!(0), &json!(1)]);
+    let held = own.caller(&Claims::user(user)).get(&format!("{ROLES}/{user}/roles")).await.expect(200);
+    assert_eq!(each(&held["Items"], "Code"), [&json!("platform-admin")]);
+    assert_eq!(each(&held["Items"], "AssignedByUserId"), [&json!(user)]);
 }
 
 /// What is wrong with an argument is told without the argument.
