@@ -199,6 +199,43 @@ async fn employees_are_found_filtered_and_sorted() {
     assert_eq!(each(&seen["Items"], "Name"), [&json!("анна")]);
 }
 
+/// Lists of employees: ties are broken by Id, whatever the direction, and pages neither repeat nor skip.
+#[tokio::test]
+async fn equal_employees_are_in_the_order_of_their_ids() {
+    let tenant = create_tenant("Agency").await;
+    for name in ["Анна", "АННА", "анна", "аННа", "Анна"] {
+        tenant.partner().post(EMPLOYEES, json!({"Name": name, "Email": email()})).await.expect(201);
+    }
+    for sort in ["Name", "-Name"] {
+        let mut ids = Vec::new();
+        for page in 1..=3 {
+            let query = format!("{EMPLOYEES}?Sort={sort}&PageSize=2&Page={page}");
+            let found = tenant.partner().get(&query).await.expect(200);
+            assert_eq!(found["TotalCount"], 5);
+            ids.extend(each(&found["Items"], "Id").into_iter().map(|id| text(id).to_owned()));
+        }
+        assert_eq!(ids.len(), 5, "{sort}");
+        assert!(ids.is_sorted_by(|one, other| one < other), "{sort}: {ids:?}");
+    }
+}
+
+/// Who works for a company is no change of it, and who was given what is none of an employee.
+#[tokio::test]
+async fn employees_and_roles_leave_versions_and_times_alone() {
+    let tenant = create_tenant("Agency").await;
+    let before = tenant.read().await;
+    let (partner, bob) = (tenant.partner(), tenant.employee().await);
+    let path = employee_path(bob);
+    let card = partner.get(&path).await.expect(200);
+    add_role(&partner, bob, 7).await.expect(204);
+    assert_eq!(partner.get(&path).await.expect(200), with(card.clone(), "RoleCodes", json!(["agent"])));
+    assert_eq!(tenant.read().await, with(before.clone(), "EmployeesCount", 1));
+    crate::take_role(&partner, bob, 7).await.expect(204);
+    assert_eq!(partner.get(&path).await.expect(200), card);
+    partner.delete(&path).await.expect(204);
+    assert_eq!(tenant.read().await, before);
+}
+
 #[tokio::test]
 async fn every_faulty_part_of_a_query_is_told() {
     let partner = create_tenant("Agency").await.partner();

@@ -102,6 +102,10 @@ async fn one_sees_the_roles_for_ones_company() {
     let partner = create_tenant("Agency").await.partner();
     assert_eq!(codes(&partner, "").await, agencys);
     assert_eq!(codes(&partner, "?TenantType=Platform").await, agencys);
+    let both = ["identity.employee-roles.manage", "identity.tenants.read@platform"];
+    let both = service().caller(&holder(Some(guid()), &both));
+    assert_eq!(codes(&both, "").await.len(), 16, "who is both administers the platform");
+    assert_eq!(codes(&both, "?TenantType=Agency").await, agencys);
     for wrong in ["", "agency", "Agency,Partner"] {
         let answer = operator().get(&format!("{ROLE_LIST}?TenantType={wrong}")).await;
         answer.expect_refusal("VALIDATION_FAILED", "/TenantType", "unknown_value");
