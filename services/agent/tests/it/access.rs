@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 use testkit::access::{self, Case, EmptyId};
 use testkit::issuer::Claims;
+use testkit::service::issuer;
 use uuid::Uuid;
 
 use crate::fill::{put, put_accruals, put_payout, request};
-use crate::{CABINET, COMMISSIONS, PAYOUTS, guid, holder, id_of, in_days, service, text};
+use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, guid, holder, id_of, in_days, service, text};
 
 /// Each operation, and what it answers to whom. The cabinet counts in any scope, with or without a company, and is of one's own;
 /// what the platform does counts in platform scope alone, and who decides what is owed does not pay it.
@@ -120,4 +121,24 @@ async fn prepare(operation: &str) -> Case {
 async fn every_operation_answers_each_caller_as_the_table_says() {
     let empty_id = EmptyId::NobodysIn(&["get_agent", "replace_agent"]);
     access::check_with(service(), TABLE, empty_id, prepare).await;
+}
+
+/// Conventions, Token: clocks may differ by 30 seconds and no more, in both directions.
+#[tokio::test]
+async fn clocks_may_differ_by_30_seconds_and_no_more() {
+    let service = service();
+    let ask = async |begins: i64, ends: i64| {
+        let now = runtime::clock::now().unix_timestamp();
+        let claims = json!({
+            "iss": issuer().url(), "aud": "platform", "sub": guid(), "permissions": [CABINET], "iat": now + begins,
+            "nbf": now + begins, "exp": now + ends,
+        });
+        let token = issuer().sign(&claims).unwrap();
+        service.bearer(&token).get(&format!("{MY}/commission-summary")).await
+    };
+    // Time goes on meanwhile: what has ended does not begin again, and what begins comes nearer.
+    ask(-3_000, -31).await.expect_problem(401, "UNAUTHORIZED");
+    ask(-3_000, -20).await.expect(200);
+    ask(30, 3_600).await.expect(200);
+    ask(60, 3_600).await.expect_problem(401, "UNAUTHORIZED");
 }

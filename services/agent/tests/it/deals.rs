@@ -293,6 +293,37 @@ async fn another_currency_at_completion_is_another_sale() {
     assert_eq!(balances[1]["Approved"], money(50, "USD"));
 }
 
+/// Another currency ends the former sale as any end does: what was granted for it goes with it, its open request is closed, and the sale
+/// that begins can be asked about.
+#[tokio::test]
+async fn another_currency_takes_along_what_was_granted_and_asked() {
+    let mut deal = deal().await;
+    deal.bring_to("Sale", SOLD).await;
+    let granted = ask(&deal).await;
+    let approve = format!("{PLATFORM}/adjustment-requests/{}/approve", text(&granted["Id"]));
+    commissions().post(&approve, json!({})).await.expect(200);
+    let open = ask(&deal).await;
+    deal.amount = money(500, "USD");
+    deal.bring_to("Completed", LATER).await;
+    let left = [("Base", "Approved", 50), ("Base", "Reversed", 100_000), ("Correction", "Reversed", 23)];
+    assert_eq!(ledger(&deal).await, lines(&left));
+
+    let agent = deal.agent.unwrap();
+    let path = format!("{PLATFORM}/adjustment-requests?AgentUserId={agent}");
+    let listed = commissions().get(&path).await.expect(200);
+    let [first, second] = list(&listed["Items"]) else { panic!("{listed}") };
+    assert_eq!((&first["Id"], &first["Status"]), (&granted["Id"], &json!("Approved")));
+    assert_eq!((&second["Id"], &second["Status"]), (&open["Id"], &json!("Rejected")));
+    assert_eq!((&second["DecisionComment"], &second["Version"]), (&Value::Null, &json!(2)));
+
+    let accruals = accruals_of(deal.id).await;
+    let begun = accruals.iter().find(|accrual| accrual["Status"] == "Approved").unwrap();
+    assert_eq!(begun["AdjustmentRequest"], Value::Null);
+    let path = format!("{MY}/commission-accruals/{}/adjustment-requests", text(&begun["Id"]));
+    let body = json!({"Reason": "WrongRate", "RequestedAmount": money(60, "USD"), "Comment": "мало"});
+    cabinet(agent).post(&path, body).await.expect(201);
+}
+
 /// No agent in the event that begins a sale: no accrual, later neither, and it is not unrated.
 #[tokio::test]
 async fn a_sale_without_an_agent_earns_nothing() {

@@ -8,7 +8,10 @@ use uuid::Uuid;
 use crate::owed::{
     Owed, accrual, ago, complete, decider, now, pay, pay_one, payer, payouts_of, run_of, to, written,
 };
-use crate::{PAYOUT_STATUS_CHANGED, PLATFORM, id_of, list, money, service, start, with, without};
+use crate::{
+    Deal, PAYOUT_STATUS_CHANGED, PLATFORM, accruals_of, id_of, list, money, rub, service, start, with,
+    without,
+};
 
 pub fn payouts() -> String {
     format!("{PLATFORM}/payouts")
@@ -145,6 +148,63 @@ async fn a_payout_has_so_many_lines() {
     assert_eq!((&first["Gross"], &first["AccrualsCount"]), (&money(250, "RUB"), &json!(3)));
     let second = pay_one(&service, agent).await;
     assert_eq!((&second["Gross"], &second["AccrualsCount"]), (&money(1_200, "RUB"), &json!(2)));
+}
+
+/// Of what was approved at one moment the lowest ids are paid first.
+#[tokio::test]
+async fn of_one_moment_the_lowest_ids_are_paid_first() {
+    let service = start(&[("AGENT_PAYOUT_MAX_LINES", "2")]);
+    let agent = guid();
+    let mut owed = Owed::to(agent, 10).write_all(&service, 5).await;
+    owed.sort_by_key(|line| line.id);
+    for lines in owed.chunks(2) {
+        let made = pay_one(&service, agent).await;
+        assert_eq!(made["AccrualsCount"], lines.len());
+        for line in lines {
+            assert_eq!(accrual(&service, agent, line.id).await["PayoutId"], made["Id"]);
+        }
+    }
+}
+
+/// A debt is never paid: where what is owed back takes all the lines of a payout there is none, however much waits behind it.
+#[tokio::test]
+async fn debts_that_take_all_lines_leave_no_payout() {
+    let service = start(&[("AGENT_PAYOUT_MAX_LINES", "2")]);
+    let agent = guid();
+    let owed = |amount: i64, days: i64| {
+        let kind = if amount < 0 { "Correction" } else { "Base" };
+        Owed { kind, ..Owed::to(agent, amount) }.approved_at(ago(Duration::days(days)))
+    };
+    let debt = owed(-30, 2).write(&service).await;
+    owed(-30, 5).write(&service).await;
+    owed(1_000, 4).write(&service).await;
+    let (run, made) = pay(&service, run_of(&[agent])).await;
+    assert_eq!((made.len(), &run["PayoutsCount"]), (0, &json!(0)));
+    let waits = accrual(&service, agent, debt.id).await;
+    assert_eq!((&waits["PayoutId"], &waits["Version"]), (&Value::Null, &json!(1)));
+
+    let before_it = with(run_of(&[agent]), "PeriodTo", written(ago(Duration::days(3))));
+    let (_, made) = pay(&service, before_it).await;
+    assert_eq!((&made[0]["Gross"], &made[0]["AccrualsCount"]), (&money(970, "RUB"), &json!(2)));
+}
+
+/// A rate of 0 earns accruals of 0, of which no payout comes: they wait, and go along with what is more.
+#[tokio::test]
+async fn a_rate_of_0_makes_no_payout() {
+    let (service, agent, developer) = (service(), guid(), guid());
+    crate::pay(developer, 0).await;
+    let mut deal = Deal::new(agent, developer, rub(1_000_000));
+    deal.bring_to("Sale", "2026-05-01T10:00:00Z").await;
+    deal.bring_to("Completed", "2026-06-01T10:00:00Z").await;
+    let earned = accruals_of(deal.id).await;
+    assert_eq!((earned.len(), &earned[0]["Status"], &earned[0]["Amount"]), (1, &json!("Approved"), &rub(0)));
+    let (run, made) = pay(service, run_of(&[agent])).await;
+    assert_eq!((made.len(), &run["Totals"]), (0, &json!([])));
+    assert_eq!(accruals_of(deal.id).await, earned, "they wait");
+
+    Owed::to(agent, 7).write(service).await;
+    let made = pay_one(service, agent).await;
+    assert_eq!((&made["Gross"], &made["AccrualsCount"]), (&rub(7), &json!(2)));
 }
 
 /// INV-AGT-8: nothing of a deal that is held enters a payout, until the ledger has caught up.
