@@ -137,7 +137,52 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use super::MessageText;
+    use std::time::Duration;
+
+    use auth::UserId;
+    use time::OffsetDateTime;
+
+    use super::{Message, MessageKind, MessageText, PrivateText};
+    use crate::domain::{ChatId, MessageId};
+    use crate::error::MESSAGE_LOCKED;
+
+    fn text(text: &str) -> PrivateText {
+        PrivateText::new(MessageText::parse(text).unwrap())
+    }
+
+    /// What somebody has just said.
+    fn said(sender: UserId, at: OffsetDateTime) -> Message {
+        Message {
+            id: MessageId::generate(),
+            chat_id: ChatId::generate(),
+            sequence: 1,
+            kind: MessageKind::Text,
+            sender_user_id: Some(sender),
+            client_message_id: None,
+            text: Some(text("раз")),
+            card: None,
+            created_at: at,
+            edited_at: None,
+            deleted_at: None,
+            version: 1,
+        }
+    }
+
+    /// Section 2: for 24 h, of which the end is none; what changes nothing is never too late.
+    #[test]
+    fn a_message_is_its_senders_until_the_window_ends() {
+        let (sender, window) = (UserId::generate(), Duration::from_hours(24));
+        let sent = OffsetDateTime::UNIX_EPOCH;
+        let end = sent + window;
+        let last = end - Duration::from_micros(1);
+        assert!(said(sender, sent).edit(sender, text("два"), window, last).unwrap());
+        assert!(said(sender, sent).delete(sender, window, last).unwrap());
+        let locked = said(sender, sent).edit(sender, text("два"), window, end).unwrap_err();
+        assert!(locked.is(MESSAGE_LOCKED), "{locked}");
+        let locked = said(sender, sent).delete(sender, window, end).unwrap_err();
+        assert!(locked.is(MESSAGE_LOCKED), "{locked}");
+        assert!(!said(sender, sent).edit(sender, text("раз"), window, end).unwrap());
+    }
 
     /// Section 2, Text: as it was sent, of 1 to 4,000 characters, not white space alone, no NUL.
     #[test]

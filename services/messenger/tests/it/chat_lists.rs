@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::guid;
 use uuid::Uuid;
 
-use crate::{CHATS, Deal, chat_direct, each, list, person, say, view};
+use crate::{CHATS, Deal, chat_direct, each, list, person, say, service, view};
 
 async fn ids(user: Uuid, query: &str) -> Vec<Value> {
     let page = person(user).get(&format!("{CHATS}?{query}")).await.expect(200);
@@ -40,6 +40,36 @@ async fn own_chats_are_sorted_and_filtered() {
     assert_eq!(each(list(&page["Items"]), "Id"), [&three_id]);
     assert_eq!((&page["TotalCount"], &page["Page"], &page["PageSize"]), (&json!(3), &json!(2), &json!(2)));
     assert_eq!(page["Items"][0], view(three, me).await, "an item is the chat as its reader sees it");
+}
+
+/// Conventions, paging: chats of one moment are in the order of their ids, whichever way they are sorted and wherever pages are cut.
+#[tokio::test]
+async fn chats_of_one_moment_are_in_the_order_of_their_ids() {
+    let me = guid();
+    let mut chats = Vec::new();
+    for _ in 0..5 {
+        let deal = Deal { client: me, ..Deal::new() };
+        deal.tell_created().await;
+        chats.push(deal.chat().await);
+    }
+    chats.sort_unstable();
+    let ids: Vec<_> = chats.iter().map(|id| format!("'{id}'")).collect();
+    let moment = "timestamptz '2026-01-01 00:00:00+00'";
+    let of_one_moment = format!(
+        "update chat set created_at = {moment}, last_activity_at = {moment} where id in ({})",
+        ids.join(",")
+    );
+    service().sql().await.batch_execute(&of_one_moment).await.unwrap();
+    let expected: Vec<Value> = chats.iter().map(|id| json!(id)).collect();
+    for sort in ["LastActivityAt", "-LastActivityAt", "CreatedAt", "-CreatedAt"] {
+        for size in [1, 2, 5] {
+            let mut met = Vec::new();
+            for page in 1..=5_usize.div_ceil(size) {
+                met.extend(self::ids(me, &format!("Sort={sort}&PageSize={size}&Page={page}")).await);
+            }
+            assert_eq!(met, expected, "{sort} by {size}");
+        }
+    }
 }
 
 /// Conventions, paging: what is wrong with a query is 400.

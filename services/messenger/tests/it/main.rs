@@ -27,6 +27,7 @@ mod message_changes;
 mod message_events;
 mod message_pages;
 mod message_texts;
+mod settings;
 mod stream_ends;
 mod stream_events;
 mod stream_resume;

@@ -169,6 +169,36 @@ async fn nobody_is_rung_while_livekit_is_away() {
     eventually("a call", start).await;
 }
 
+/// Section 5: it is the last three probes that count: two that failed keep nobody out, and one that did not has them counted anew.
+#[tokio::test]
+async fn two_probes_that_failed_keep_nobody_out() {
+    let livekit = LiveKit::start();
+    let own = start(&livekit, &[("MESSENGER_MEDIA_PROBE_SECONDS", "2")]);
+    let line = Line::of(&own).await;
+    let agent = line.deal.agent();
+    let id = line.ring(None).await;
+    let probes = || livekit.faults().calls("/").iter().filter(|call| call.path == "/").count();
+    let so_many = async |count: usize| {
+        eventually("the probes", async || {
+            line.act(agent, id, "join").await.expect(200);
+            sleep(Duration::from_millis(100)).await;
+            (probes() >= count).then_some(())
+        })
+        .await;
+    };
+    // Right after a probe there is time until the next one.
+    so_many(probes() + 1).await;
+    let before = probes();
+    // Two that fail and one that does not, twice: what is named last comes first.
+    for _ in 0..2 {
+        livekit.faults().next(1, "/", Fault::Answer(200, "OK".to_owned()));
+        livekit.faults().next(2, "/", Fault::Answer(503, String::new()));
+    }
+    // All that is no probe succeeds.
+    livekit.faults().on("/twirp/", Fault::Answer(200, "{}".to_owned()));
+    so_many(before + 7).await;
+}
+
 /// Section 5: where a probe runs, rooms are compared: none is Joined for hours because a webhook was lost.
 #[tokio::test]
 async fn rooms_are_compared_with_who_is_said_to_be_there() {

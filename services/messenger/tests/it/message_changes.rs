@@ -12,10 +12,16 @@ fn place(chat: Uuid, message: &Value) -> String {
     path(chat, &format!("/messages/{}", text(&message["Id"])))
 }
 
+/// As if a message had been sent so much earlier.
+async fn age_by(message: &Value, interval: &str) {
+    let aged = "update message set created_at = created_at - $2::text::interval where id = $1::text::uuid";
+    let aged = service().sql().await.execute(aged, &[&text(&message["Id"]), &interval]).await;
+    assert_eq!(aged.unwrap(), 1);
+}
+
 /// As if a message had been sent a day ago.
 async fn age(message: &Value) {
-    let aged = "update message set created_at = created_at - interval '24 hours' where id = $1::text::uuid";
-    assert_eq!(service().sql().await.execute(aged, &[&text(&message["Id"])]).await.unwrap(), 1);
+    age_by(message, "24 hours").await;
 }
 
 /// Section 2: own texts can be edited; the same text again changes nothing; neither marker nor order move.
@@ -74,6 +80,23 @@ async fn after_a_day_a_message_stays_as_it_is() {
     me.put(&place(id, &old), json!({"Text": "старое"})).await.expect(200);
     me.delete(&place(id, &gone)).await.expect(204);
     me.put(&place(id, &gone), json!({"Text": "а"})).await.expect_problem(409, "MESSENGER_MESSAGE_DELETED");
+}
+
+/// Section 2: for 24 h, and not for less; an edit gives no further time.
+#[tokio::test]
+async fn within_a_day_a_message_is_its_senders() {
+    let (deal, id) = open_chat().await;
+    let me = person(deal.client);
+    let (kept, gone) = (say(id, deal.client, "старое").await, say(id, deal.client, "лишнее").await);
+    for message in [&kept, &gone] {
+        age_by(message, "23 hours 55 minutes").await;
+    }
+    let edited = me.put(&place(id, &kept), json!({"Text": "новое"})).await.expect(200);
+    assert_eq!((&edited["Text"], &edited["Version"]), (&json!("новое"), &json!(2)));
+    me.delete(&place(id, &gone)).await.expect(204);
+    age_by(&kept, "5 minutes").await;
+    me.put(&place(id, &kept), json!({"Text": "ещё"})).await.expect_problem(409, "MESSENGER_MESSAGE_LOCKED");
+    me.delete(&place(id, &kept)).await.expect_problem(409, "MESSENGER_MESSAGE_LOCKED");
 }
 
 /// Section 2, order: 401, 400, 404 chat, 404 message, 403.

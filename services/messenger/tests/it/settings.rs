@@ -1,0 +1,32 @@
+//! What the environment configures.
+
+use messenger::Service;
+use runtime::Env;
+use testkit::livekit::SECRET;
+
+use crate::calls::livekit;
+
+/// Section 8: the four settings of LiveKit are there together or not at all; each that is missing is named, and none is quoted.
+#[test]
+fn livekit_is_configured_whole_or_not_at_all() {
+    let all = livekit().settings();
+    for given in 0..1_u32 << all.len() {
+        let is_given = move |at: usize| (given >> at) & 1 == 1;
+        let found = all.clone();
+        let mut env = Env::new(move |name| {
+            let at = found.iter().position(|(known, _)| *known == name)?;
+            is_given(at).then(|| found[at].1.clone())
+        });
+        let config = service::configure::<Service>(&mut env);
+        let mistakes = env.finish(config).err().map(|error| error.to_string()).unwrap_or_default();
+        for (at, (name, _)) in all.iter().enumerate() {
+            let is_missing = given != 0 && !is_given(at);
+            assert_eq!(
+                mistakes.contains(&format!("{name} is missing")),
+                is_missing,
+                "{given:04b}: {mistakes}"
+            );
+        }
+        assert!(!mistakes.contains(SECRET), "{mistakes}");
+    }
+}
