@@ -4,9 +4,10 @@ use chessboard::Service;
 use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::service::Running;
+use uuid::Uuid;
 
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project, one};
-use crate::{each, list, service, text};
+use crate::{ADMIN, each, id_of, list, manager, objects, operator, service, text};
 
 pub const DEVELOPERS: &str = "/api/v1/public/developers";
 pub const PROJECTS: &str = "/api/v1/public/projects";
@@ -207,6 +208,57 @@ async fn projects_are_sorted() {
         let beyond = guest.get(&format!("{path}&PageSize=5&Page=2")).await.expect(200);
         assert_eq!((&beyond["Items"], &beyond["TotalCount"]), (&json!([]), &json!(5)), "{sort}");
     }
+}
+
+/// Conventions, Paging: what has one key is in the order of ids, whichever way it is sorted, and pages cut it without gaps or overlaps; for
+/// guests, for a manager and for the platform.
+#[tokio::test]
+async fn ties_are_in_the_order_of_ids_over_all_pages() {
+    let (name, owner) = (testkit::guid().simple().to_string(), Developer::new("Владелец"));
+    let projects: Vec<_> = (0..7).map(|_| Project::new(&owner, &name)).collect();
+    let buildings: Vec<_> = projects.iter().map(|project| Building::new(project, "1")).collect();
+    let objects = buildings.iter().map(|building| Object::new(building, "1")).collect();
+    let mut developers: Vec<_> = (0..7).map(|_| Developer::new(&name)).collect();
+    let of_developers = ordered(developers.iter().map(|developer| developer.id));
+    let of_projects = ordered(projects.iter().map(|project| project.id));
+    let (guest, manager, operator) = (service().guest(), manager(owner.id), operator());
+    let of_owner = format!("{PROJECTS}?DeveloperId={}", owner.id);
+    developers.push(owner);
+    // Each table is filled at one moment.
+    Catalog { developers, projects, buildings, objects }.fill(service()).await;
+    for (caller, path, ids, sorts) in [
+        (
+            &guest,
+            format!("{DEVELOPERS}?Query={name}"),
+            &of_developers,
+            vec!["Name", "ProjectsPublishedCount"],
+        ),
+        (&guest, of_owner, &of_projects, vec!["PublishedAt", "Name", "PriceFrom"]),
+        (
+            &manager,
+            format!("{}?Query={name}", objects::PROJECTS),
+            &of_projects,
+            vec!["Name", "CreatedAt", "UpdatedAt"],
+        ),
+        (&operator, format!("{ADMIN}?Query={name}"), &of_developers, vec!["Name", "CreatedAt", "UpdatedAt"]),
+    ] {
+        for sort in sorts.into_iter().flat_map(|sort| [sort.to_owned(), format!("-{sort}")]) {
+            let mut met = Vec::new();
+            for page in 1..=3 {
+                let asked = format!("{path}&Sort={sort}&PageSize=3&Page={page}");
+                let page = caller.get(&asked).await.expect(200);
+                assert_eq!(page["TotalCount"], 7, "{asked}");
+                met.extend(each(&page["Items"], "Id").into_iter().map(id_of));
+            }
+            assert_eq!(met, *ids, "{path} by {sort}");
+        }
+    }
+}
+
+fn ordered(ids: impl Iterator<Item = Uuid>) -> Vec<Uuid> {
+    let mut ids: Vec<_> = ids.collect();
+    ids.sort_unstable();
+    ids
 }
 
 /// Conventions, Paging: what is out of bounds is refused, each member by its name.

@@ -60,13 +60,17 @@ async fn what_breaks_a_buildings_bounds_is_named() {
     let house = draft_house().await;
     let path = house.project_path("/buildings");
     for (member, value, code) in [
+        ("Name", json!(""), "too_short"),
         ("Name", json!("x".repeat(129)), "too_long"),
         ("SectionsCount", json!(0), "out_of_range"),
         ("SectionsCount", json!(101), "out_of_range"),
+        ("FloorsTotal", json!(0), "out_of_range"),
         ("FloorsTotal", json!(201), "out_of_range"),
         ("FloorsTotal", json!(1.5), "invalid_type"),
         ("State", json!("Ready"), "unknown_value"),
         ("ReadyYear", json!(1899), "out_of_range"),
+        ("ReadyYear", json!(2101), "out_of_range"),
+        ("ReadyQuarter", json!(0), "out_of_range"),
         ("ReadyQuarter", json!(5), "out_of_range"),
     ] {
         let answer = house.manager.post(&path, with(building(), member, value)).await;
@@ -77,6 +81,28 @@ async fn what_breaks_a_buildings_bounds_is_named() {
     house.manager.post(&path, without(building(), "ReadyQuarter")).await.expect(201);
     let nowhere = format!("{}/{}/buildings", crate::objects::PROJECTS, guid());
     house.manager.post(&nowhere, building()).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
+}
+
+/// Fields: bounds of a building's are inclusive; what may be left out is null.
+#[tokio::test]
+async fn the_least_and_the_most_of_a_building_are_kept() {
+    let house = draft_house().await;
+    let path = house.project_path("/buildings");
+    let bare = json!({"Name": "x", "SectionsCount": 1, "FloorsTotal": 1, "State": "Planned"});
+    let least = with(with(bare.clone(), "ReadyYear", 1900), "ReadyQuarter", 1);
+    let most = json!({
+        "Name": "🏠".repeat(128), "SectionsCount": 100, "FloorsTotal": 200, "State": "Commissioned", "ReadyYear": 2100,
+        "ReadyQuarter": 4,
+    });
+    for sent in [with(with(bare.clone(), "ReadyYear", Value::Null), "ReadyQuarter", Value::Null), least, most]
+    {
+        let made = house.manager.post(&path, sent.clone()).await.expect(201);
+        for (member, value) in sent.as_object().unwrap() {
+            assert_eq!(&made[member], value, "{member}");
+        }
+    }
+    let made = house.manager.post(&path, bare).await.expect(201);
+    assert_eq!((&made["ReadyYear"], &made["ReadyQuarter"]), (&Value::Null, &Value::Null));
 }
 
 /// Deleting a building takes its objects along, and no object that a deal holds.

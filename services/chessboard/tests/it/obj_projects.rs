@@ -180,6 +180,24 @@ async fn what_breaks_a_projects_bounds_is_named() {
     by.post(PROJECTS, with(with(project(), "Latitude", 90), "Longitude", -180)).await.expect(201);
 }
 
+/// Fields: bounds of a project's are inclusive.
+#[tokio::test]
+async fn the_least_and_the_most_of_a_project_are_kept() {
+    let by = manager(create_developer().await);
+    for (length, degrees) in [([1, 1, 1, 1], [-90_i32, -180]), ([256, 4_000, 128, 512], [90, 180])] {
+        let members = ["Name", "Description", "City", "Address"];
+        let texts: Vec<_> = members.into_iter().zip(length.map(|length| "🏠".repeat(length))).collect();
+        let placed = with(with(project(), "Latitude", degrees[0]), "Longitude", degrees[1]);
+        let sent = texts.iter().fold(placed, |sent, (member, text)| with(sent, member, text.as_str()));
+        let made = by.post(PROJECTS, sent).await.expect(201);
+        for (member, text) in &texts {
+            assert_eq!(made[*member], *text, "{member}");
+        }
+        let place = [&made["Latitude"], &made["Longitude"]].map(Value::as_f64);
+        assert_eq!(place, degrees.map(|degrees| Some(f64::from(degrees))));
+    }
+}
+
 /// Another company's project is answered as if missing, and so is what is below it.
 #[tokio::test]
 async fn what_is_anothers_is_not_there() {

@@ -8,9 +8,12 @@ use testkit::service::{Running, issuer};
 use testkit::{eventually, guid, text};
 use tokio::process::Command;
 
-use crate::objects::{PROJECTS, building, draft_house, flats, house, project, put_of, told, told_when};
+use crate::objects::{
+    PROJECTS, building, draft_house, flats, house, house_of, project, put_of, told, told_when,
+};
 use crate::{
-    COMPANY_UPSERTED, MANAGE, ME, company, holder, id_of, next, operator, path, publish, service, with,
+    COMPANY_UPSERTED, MANAGE, ME, company, holder, id_of, next, operator, path, publish, service,
+    tell_company, tell_suspension, with,
 };
 
 /// Events: names and statuses above an object are told of it, each with a higher version, and once.
@@ -40,6 +43,48 @@ async fn what_changed_above_is_told_of_each_object() {
     let versions: Vec<_> =
         told(object, 7).await.iter().map(|told| told["Version"].as_i64().unwrap()).collect();
     assert_eq!(versions, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+/// Section 4, events: what identity hides, and publishes again, is told of each object that was public, once each time, and of no other.
+#[tokio::test]
+async fn a_suspension_is_told_of_each_public_object() {
+    let house = house().await;
+    house.grid(&flats(3)).await;
+    let mut objects = Vec::new();
+    for number in ["1", "2", "3"] {
+        objects.push(house.id_of(number).await);
+    }
+    let draft = house_of(house.developer, house.manager.clone()).await;
+    draft.grid(&flats(1)).await;
+    let never_public = draft.id_of("1").await;
+
+    let suspended = company(house.developer, "Suspended", 2);
+    tell_company(&suspended).await;
+    tell_suspension(&suspended).await;
+    for object in &objects {
+        told_when(*object, "that it is not public", |told| told["IsPublic"] == false).await;
+    }
+    tell_company(&company(house.developer, "Active", 3)).await;
+    for object in &objects {
+        told_when(*object, "that it is public again", |told| told["Version"] == 3).await;
+    }
+    let sql = service().sql().await;
+    let pending = format!("select 1 from propagation where tenant_id = '{}' limit 1", house.developer);
+    eventually("the end of the job", async || {
+        sql.query_opt(&pending, &[]).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    let expected = [(1, true), (2, false), (3, true)]
+        .map(|(version, is_public)| (json!(version), json!(is_public), json!("Available")));
+    for object in objects {
+        let events = told(object, 3).await;
+        let seen: Vec<_> = events
+            .iter()
+            .map(|told| (told["Version"].clone(), told["IsPublic"].clone(), told["Status"].clone()))
+            .collect();
+        assert_eq!(seen, expected);
+    }
+    assert_eq!(told(never_public, 1).await.len(), 1);
 }
 
 /// Events: what an object tells itself has what is above it by then, and the job adds nothing.
