@@ -183,6 +183,8 @@ async fn a_note_that_makes_no_sense_is_refused() {
         let answer = platform().post(&deal.path("/notes"), json!({"Text": text})).await;
         answer.expect_refusal("VALIDATION_FAILED", "/Text", code);
     }
+    let longest = json!({"Text": format!("\u{a0}{}\n", "😀".repeat(2000))});
+    platform().post(&deal.path("/notes"), longest).await.expect(201);
     let note = json!({"Text": "x"});
     let gone = Deal { id: guid(), ..deal };
     platform().post(&gone.path("/notes"), note.clone()).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");

@@ -93,6 +93,21 @@ async fn an_amount_is_required_where_the_object_has_no_price() {
     }
 }
 
+/// Create: the bounds of an amount are inclusive, of one that is named and of the object's price.
+#[tokio::test]
+async fn the_least_and_the_most_of_an_amount_are_taken() {
+    let developer = create_developer().await;
+    let flat = create_object(developer).await;
+    for amount in [1, 1_000_000_000_000_000] {
+        let named = json!({"AmountMinor": amount, "Currency": "AZZ"});
+        let made = platform().post(&deals(PLATFORM), with(application(flat), "Amount", named.clone())).await;
+        assert_eq!(made.expect(201)["Amount"], named);
+        tell_object(&with(object(flat, developer, "Available"), "Price", rub(amount))).await;
+        let made = manager(developer).post(&deals(OWN), application(flat)).await.expect(201);
+        assert_eq!(made["Amount"], rub(amount));
+    }
+}
+
 /// A developer's people make deals of their own objects; another's is as unknown.
 #[tokio::test]
 async fn another_developers_object_is_as_unknown() {

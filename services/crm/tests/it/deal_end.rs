@@ -5,8 +5,8 @@ use testkit::client::Answer;
 use testkit::guid;
 
 use crate::{
-    CANCELLED, COMPLETED, Deal, PLATFORM, STAGE_CHANGED, company, create_deal, create_deal_of, each, manager,
-    platform, service, steps, steps_of, tell_company, with,
+    CANCELLED, COMPLETED, Deal, OWN, PLATFORM, STAGE_CHANGED, application, company, contract, create_deal,
+    create_deal_of, create_object, each, manager, platform, service, steps, steps_of, tell_company, with,
 };
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
@@ -153,6 +153,45 @@ async fn the_platform_completes_for_a_developer_that_is_not_active() {
     assert_eq!(deal.timeline().await.last().unwrap()["ActorRole"], "PlatformManager");
     tell_company(&company(deal.developer, "Active")).await;
     send().await.expect(200);
+}
+
+/// Of a developer that is not Active no deal is made; those that there are go on, to either end.
+#[tokio::test]
+async fn deals_of_a_developer_that_is_not_active_go_on() {
+    for status in ["Suspended", "Archived"] {
+        let sold = create_deal().await;
+        let lost = create_deal_of(sold.developer, create_object(sold.developer).await).await;
+        tell_company(&company(sold.developer, status)).await;
+        let by = manager(sold.developer);
+        let refused = by.post(&format!("{OWN}/deals"), application(sold.object)).await;
+        refused.expect_problem(409, "CRM_DEVELOPER_NOT_ACTIVE");
+        by.post(&sold.own("/booking"), json!({})).await.expect(201);
+        by.put(&sold.own("/contract"), contract()).await.expect(200);
+        let step = steps_of(sold.developer, "Contract").await[0];
+        by.post(&sold.own("/move-step"), json!({"StepId": step})).await.expect(200);
+        assert_eq!(complete(&sold, completion()).await.expect(200)["Status"], "Completed");
+        assert_eq!(cancel(&lost, json!({"Reason": "x"})).await.expect(200)["Status"], "Cancelled");
+    }
+}
+
+/// Bodies: a reason of 2,000 characters and a number of 64 after trim are taken; `RowVersion` is of 32 bits.
+#[tokio::test]
+async fn the_longest_words_of_an_end_are_taken() {
+    let deal = create_deal().await;
+    let reason = "😀".repeat(2000);
+    let body = json!({"Reason": format!("\u{2003}{reason}\n"), "RowVersion": 4_294_967_295_i64});
+    cancel(&deal, body.clone()).await.expect_problem(409, "CRM_DEAL_CONFLICT");
+    cancel(&deal, with(body, "RowVersion", Value::Null)).await.expect(200);
+    assert_eq!(deal.read().await["CancelReason"], reason);
+    let told = service().bus().events_until(deal.id, CANCELLED).await;
+    assert_eq!(told.last().unwrap().payload["CancelReason"], reason);
+
+    let deal = create_deal().await;
+    deal.bring_to("Sale").await;
+    let number = "7".repeat(64);
+    let body = json!({"RegistryRecordNumber": format!(" {number}\t")});
+    complete(&deal, body).await.expect(200);
+    assert_eq!(deal.timeline().await.last().unwrap()["Payload"], json!({"RegistryRecordNumber": number}));
 }
 
 /// Complete, order of answers: terminal, status, another's booking, another's completion, step, version (INV-DEAL-10).

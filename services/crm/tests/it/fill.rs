@@ -1,6 +1,7 @@
 //! Deals put into the database as they are: many, of one moment, in any currency. What reads them cannot tell.
 
 use serde_json::{Value, json};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::{guid, id_of, list, service, text};
@@ -28,7 +29,11 @@ pub fn deal_in(step: &Value) -> Value {
 
 /// Puts rows into a table.
 pub async fn put(table: &str, rows: &[Value]) {
-    let sql = service().sql().await;
+    put_by(&service().sql().await, table, rows).await;
+}
+
+/// The same by a connection to a database of a test's own.
+pub async fn put_by(sql: &Client, table: &str, rows: &[Value]) {
     let columns: Vec<_> = rows[0].as_object().unwrap().keys().map(|name| format!("\"{name}\"")).collect();
     let columns = columns.join(", ");
     let insert = format!(

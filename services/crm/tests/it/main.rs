@@ -20,6 +20,7 @@ mod races;
 mod read_board;
 mod read_deals;
 mod read_lists;
+mod read_statements;
 mod read_walks;
 mod selection_cards;
 mod sync_replicas;

@@ -1,0 +1,125 @@
+//! How often reads ask the database.
+
+use serde_json::{Value, json};
+use testkit::database;
+use testkit::deployed::Deployed;
+use testkit::issuer::CLIENTS;
+use testkit::statements::Statements;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::fill::{LONG_AGO, after, deal_in, put_by};
+use crate::{MANAGE, OWN, PLATFORM, READ_OWN, between, guid, holder, id_of, list, with};
+
+/// A developer, the first of their steps, and the first deal in it.
+struct Filled {
+    developer: Uuid,
+    step: Uuid,
+    deal: Uuid,
+}
+
+/// As many steps, as far as there may be so many; in the first as many deals, each of an object of its own, which is booked; and of the
+/// first deal as much to walk through.
+async fn fill(sql: &Client, count: usize) -> Filled {
+    let developer = guid();
+    let row = json!({"id": developer, "name": "Ромашка", "version": 1, "pipeline_version": 1});
+    put_by(sql, "developer", &[row]).await;
+    let step = |at: usize| {
+        json!({
+            "id": guid(), "tenant_id": developer, "group": "Booking", "name": at.to_string(), "sort_order": at,
+            "is_default": at == 0, "archived_at": null,
+        })
+    };
+    let steps: Vec<Value> = (0..count.min(50)).map(step).collect();
+    put_by(sql, "step", &steps).await;
+    let first = &steps[0]["id"];
+    let step = json!({"Id": first, "TenantId": developer, "Group": "Booking"});
+    let deals: Vec<Value> = (0..count).map(|at| with(deal_in(&step), "step_entered_at", after(at))).collect();
+    let object = |deal: &Value| {
+        json!({
+            "id": deal["property_object_id"], "tenant_id": developer, "project_name": "Лесной", "building_name": "1",
+            "number": "12", "price": 100, "currency": "RUB", "status": "Available", "version": 1,
+        })
+    };
+    let booking = |deal: &Value| {
+        json!({
+            "id": guid(), "deal_id": deal["id"], "property_object_id": deal["property_object_id"], "status": "Active",
+            "expires_at": "2099-01-01T00:00:00Z", "created_at": LONG_AGO, "ended_at": null, "row_version": 1,
+            "is_kept": false,
+        })
+    };
+    let deal = &deals[0]["id"];
+    let note = |at: usize| {
+        json!({
+            "id": guid(), "deal_id": deal, "kind": "ManualNote", "payload": {"Text": "x"}, "actor_user_id": guid(),
+            "actor_role": "CareService", "created_at": after(at), "row_version": 1, "amount": 1, "currency": "RUB",
+        })
+    };
+    let stage = |at: usize| {
+        json!({
+            "deal_id": deal, "row_version": at + 1, "step_id": first, "status": "Booking", "entered_at": after(at),
+            "left_at": if at + 1 < count { json!(after(at + 1)) } else { Value::Null },
+        })
+    };
+    put_by(sql, "deal", &deals).await;
+    put_by(sql, "property_object", &deals.iter().map(object).collect::<Vec<_>>()).await;
+    put_by(sql, "booking", &deals.iter().map(booking).collect::<Vec<_>>()).await;
+    put_by(sql, "timeline", &(0..count).map(note).collect::<Vec<_>>()).await;
+    put_by(sql, "stage", &(0..count).map(stage).collect::<Vec<_>>()).await;
+    Filled { developer, step: id_of(first), deal: id_of(deal) }
+}
+
+/// Every read of deals and of the pipeline: the path, and where the answer has what there is so much of.
+fn reads(filled: &Filled) -> Vec<(String, &'static str)> {
+    let Filled { developer, step, deal } = filled;
+    let of_tenant = format!("TenantId={developer}&PageSize=100");
+    let filtered = "CreatedFrom=2000-01-01T00:00:00Z&PageSize=100";
+    vec![
+        (format!("{PLATFORM}/deals?{of_tenant}"), "/Items"),
+        (format!("{PLATFORM}/deals?{of_tenant}&Statuses=Booking&Sort=UpdatedAt"), "/Items"),
+        (format!("{OWN}/deals?StepId={step}&PageSize=100"), "/Items"),
+        (format!("{PLATFORM}/deals/{deal}"), ""),
+        (format!("{PLATFORM}/deals/{deal}/timeline?PageSize=100"), "/Items"),
+        (format!("{PLATFORM}/deals/{deal}/stages?PageSize=100"), "/Items"),
+        (format!("{PLATFORM}/board?{of_tenant}"), "/Columns/0/Items"),
+        (format!("{OWN}/board?{filtered}"), "/Columns/0/Items"),
+        (format!("{PLATFORM}/board/columns/{step}?PageSize=100"), "/Items"),
+        (format!("{OWN}/board/columns/{step}?{filtered}"), "/Items"),
+        (format!("{PLATFORM}/pipeline-steps?TenantId={developer}"), ""),
+    ]
+}
+
+/// Section 5: no read makes a query for each row: a hundred take as many as one, which are three at most.
+#[tokio::test]
+async fn a_hundred_rows_take_as_many_statements_as_one() {
+    let url = database::create().await.unwrap();
+    let statements = Statements::before(&url).await;
+    let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
+    let selections = between().url();
+    let settings =
+        [("DATABASE_URL", statements.url()), ("SELECTIONS_URL", &selections), ("CLIENT_SECRET", secret)];
+    let serve = Deployed::start(env!("CARGO_BIN_EXE_crm"), &["serve"], &settings).await;
+    let sql = database::connect(&url).await.unwrap();
+    sql.batch_execute("set search_path = crm").await.unwrap();
+    let mut asked = Vec::new();
+    for count in [1, 100] {
+        let filled = fill(&sql, count).await;
+        let by = serve.caller(&holder(Some(filled.developer), &[MANAGE, READ_OWN]));
+        for (path, shown) in reads(&filled) {
+            let mut least = usize::MAX;
+            // Connections that are made meanwhile ask for their settings.
+            for _ in 0..4 {
+                let before = statements.executed();
+                let answer = by.get(&path).await.expect(200);
+                least = least.min(statements.executed() - before);
+                if !shown.is_empty() {
+                    assert_eq!(list(answer.pointer(shown).unwrap_or(&Value::Null)).len(), count, "{path}");
+                }
+            }
+            asked.push(least);
+        }
+    }
+    let (one, hundred) = asked.split_at(asked.len() / 2);
+    assert_eq!(one, hundred);
+    assert!(one.iter().all(|asked| (1..=3).contains(asked)), "{one:?}");
+}
