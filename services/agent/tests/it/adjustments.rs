@@ -210,6 +210,19 @@ async fn what_was_granted_before_counts() {
     assert_eq!(balances(service, agent, "RUB").await["Total"], 20);
 }
 
+/// A whole of 0 is granted as any other, and after a decision one may ask again.
+#[tokio::test]
+async fn a_whole_of_0_is_granted_as_any_other() {
+    let service = service();
+    let (agent, base, open) = asked(with(request(), "RequestedAmount", money(0, "RUB"))).await;
+    let decided = decider(service).post(&decide_at(&open, "approve"), json!({})).await.expect(200);
+    assert_eq!(decided["GrantedAmount"], money(0, "RUB"));
+    let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
+    assert_eq!((&result["Kind"], &result["Amount"]), (&json!("Correction"), &money(-100, "RUB")));
+    assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
+    cabinet(service, agent).post(&ask_at(base.id), request()).await.expect(201);
+}
+
 /// Beside what is Pending it is Pending; beside what was paid meanwhile it is Approved, and paid by the next run.
 #[tokio::test]
 async fn what_is_granted_stands_as_its_accrual_does() {

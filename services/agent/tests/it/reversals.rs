@@ -135,6 +135,22 @@ async fn what_was_paid_is_reversed() {
     assert_eq!((&next["Gross"], &next["AccrualsCount"]), (&money(70, "RUB"), &json!(3)));
 }
 
+/// A reversal closes what is open about it: there is nothing left to adjust.
+#[tokio::test]
+async fn a_reversal_closes_open_requests() {
+    let (service, agent) = (service(), guid());
+    let base = Owed::to(agent, 100).write(service).await;
+    pay_one(service, agent).await;
+    let open = open_request(agent, base).await;
+    reverse(base.id).await;
+    let request = accrual(service, agent, base.id).await["AdjustmentRequest"].clone();
+    assert_eq!((&request["Id"], &request["Status"]), (&open["Id"], &json!("Rejected")));
+    assert_eq!((&request["DecisionComment"], &request["Version"]), (&Value::Null, &json!(2)));
+    let path = format!("{PLATFORM}/adjustment-requests/{}/approve", id_of(&open["Id"]));
+    let late = decider(service).post(&path, json!({})).await;
+    late.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
+}
+
 /// A payout that fails after the reversal gives back both, which come to nothing.
 #[tokio::test]
 async fn what_was_reversed_and_not_paid_comes_to_nothing() {

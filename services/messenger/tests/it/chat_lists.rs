@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use testkit::guid;
 use uuid::Uuid;
 
-use crate::{CHATS, Deal, chat_direct, each, list, person, say, service, view};
+use crate::calls::Line;
+use crate::{CHATS, Deal, MANAGE, chat_direct, each, holder, list, person, say, service, supervisor, view};
 
 async fn ids(user: Uuid, query: &str) -> Vec<Value> {
     let page = person(user).get(&format!("{CHATS}?{query}")).await.expect(200);
@@ -42,13 +43,14 @@ async fn own_chats_are_sorted_and_filtered() {
     assert_eq!(page["Items"][0], view(three, me).await, "an item is the chat as its reader sees it");
 }
 
-/// Conventions, paging: chats of one moment are in the order of their ids, whichever way they are sorted and wherever pages are cut.
+/// Conventions, paging: chats of one moment are in the order of their ids, whichever way they are sorted and wherever pages are cut; for
+/// members and for supervisors.
 #[tokio::test]
 async fn chats_of_one_moment_are_in_the_order_of_their_ids() {
-    let me = guid();
+    let (me, tenant) = (guid(), guid());
     let mut chats = Vec::new();
     for _ in 0..5 {
-        let deal = Deal { client: me, ..Deal::new() };
+        let deal = Deal { client: me, tenant, ..Deal::new() };
         deal.tell_created().await;
         chats.push(deal.chat().await);
     }
@@ -61,15 +63,43 @@ async fn chats_of_one_moment_are_in_the_order_of_their_ids() {
     );
     service().sql().await.batch_execute(&of_one_moment).await.unwrap();
     let expected: Vec<Value> = chats.iter().map(|id| json!(id)).collect();
-    for sort in ["LastActivityAt", "-LastActivityAt", "CreatedAt", "-CreatedAt"] {
-        for size in [1, 2, 5] {
-            let mut met = Vec::new();
-            for page in 1..=5_usize.div_ceil(size) {
-                met.extend(self::ids(me, &format!("Sort={sort}&PageSize={size}&Page={page}")).await);
+    for (caller, scope) in [(person(me), ""), (supervisor(tenant), "&Scope=Tenant")] {
+        for sort in ["LastActivityAt", "-LastActivityAt", "CreatedAt", "-CreatedAt"] {
+            for size in [1, 2, 5] {
+                let mut met = Vec::new();
+                for page in 1..=5_usize.div_ceil(size) {
+                    let asked = format!("{CHATS}?Sort={sort}&PageSize={size}&Page={page}{scope}");
+                    let page = caller.get(&asked).await.expect(200);
+                    met.extend(each(list(&page["Items"]), "Id").into_iter().cloned());
+                }
+                assert_eq!(met, expected, "{sort} by {size}{scope}");
             }
-            assert_eq!(met, expected, "{sort} by {size}");
         }
     }
+}
+
+/// Section 1: chats with a live call are found by it, while it is live.
+#[tokio::test]
+async fn a_live_call_is_found_by_its_chat() {
+    let line = Line::new().await;
+    let [client, agent, _] = line.people();
+    let quiet = Deal { client, ..Deal::new() };
+    quiet.tell_created().await;
+    quiet.chat().await;
+    let (chat, none) = (json!(line.chat), [Value::Null; 0]);
+    assert_eq!(ids(client, "Live=true").await, none);
+    let id = line.ring(None).await;
+    for user in [client, agent] {
+        assert_eq!(ids(user, "Live=true").await, std::slice::from_ref(&chat));
+    }
+    assert_eq!(ids(client, "Live=false").await.len(), 2);
+    assert_eq!(ids(client, "Live=true&Kind=Direct").await, none);
+    assert_eq!(ids(client, &format!("Live=true&DealId={}", quiet.id)).await, none);
+    let boss = service().caller(&holder(agent, Some(line.deal.tenant), &[MANAGE]));
+    let page = boss.get(&format!("{CHATS}?Scope=Tenant&Live=true")).await.expect(200);
+    assert_eq!(each(list(&page["Items"]), "Id"), [&chat], "of those that are their own");
+    line.act(client, id, "end").await.expect(200);
+    assert_eq!(ids(client, "Live=true").await, none);
 }
 
 /// Conventions, paging: what is wrong with a query is 400.
@@ -86,6 +116,7 @@ async fn a_query_that_is_wrong_is_refused() {
         ("Live=1", "/Live", "invalid_type"),
         ("PageSize=101", "/PageSize", "out_of_range"),
         ("Page=0", "/Page", "out_of_range"),
+        ("Page=101&PageSize=100", "/Page", "out_of_range"),
         ("Scope=Tenant&Scope=Tenant", "/Scope", "duplicate"),
     ] {
         me.get(&format!("{CHATS}?{query}")).await.expect_refusal("VALIDATION_FAILED", field, reason);

@@ -137,6 +137,7 @@ async fn the_history_of_a_chat_is_read_in_pages() {
         ("From=yesterday".to_owned(), "/From", "invalid_type"),
         (format!("From={0}&To={0}", at(&cards[0])), "/To", "empty_range"),
         ("PageSize=101".to_owned(), "/PageSize", "out_of_range"),
+        ("Page=101&PageSize=100".to_owned(), "/Page", "out_of_range"),
     ] {
         let answer = line.person(client).get(&line.path(&format!("/conferences?{query}"))).await;
         answer.expect_refusal("VALIDATION_FAILED", field, reason);

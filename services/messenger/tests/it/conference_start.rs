@@ -80,6 +80,21 @@ async fn of_many_members_the_first_twenty_are_rung() {
     assert_eq!(list(&card.await.expect(201)["Participants"]).len(), 2);
 }
 
+/// Section 4, start: as many as twenty may be named, who take all seats beside their host.
+#[tokio::test]
+async fn as_many_as_twenty_may_be_named() {
+    let line = Line::new().await;
+    let (client, added) = (line.deal.client, line.add(20).await);
+    let body = json!({"Media": "Audio", "InviteUserIds": added});
+    let card = line.start(client, body).await.expect(201);
+    assert_eq!(list(&card["Participants"]).len(), 21);
+    assert!(added.iter().all(|user| state(&card, *user) == "Invited"), "{card}");
+    let id = id_of(&card["Id"]);
+    let late = line.invite(client, id, &[line.deal.agent()]).await;
+    late.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
+    line.act(client, id, "end").await.expect(200);
+}
+
 /// Section 4, bodies: 1 to 20, distinct, not oneself.
 #[tokio::test]
 async fn what_is_asked_for_must_be_possible() {
