@@ -215,8 +215,10 @@ async fn what_was_granted_before_counts() {
 async fn a_whole_of_0_is_granted_as_any_other() {
     let service = service();
     let (agent, base, open) = asked(with(request(), "RequestedAmount", money(0, "RUB"))).await;
-    let decided = decider(service).post(&decide_at(&open, "approve"), json!({})).await.expect(200);
-    assert_eq!(decided["GrantedAmount"], money(0, "RUB"));
+    let comment = "я".repeat(2000);
+    let body = json!({"Comment": format!(" {comment}\n")});
+    let decided = decider(service).post(&decide_at(&open, "approve"), body).await.expect(200);
+    assert_eq!((&decided["GrantedAmount"], &decided["DecisionComment"]), (&money(0, "RUB"), &json!(comment)));
     let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
     assert_eq!((&result["Kind"], &result["Amount"]), (&json!("Correction"), &money(-100, "RUB")));
     assert_eq!(balances(service, agent, "RUB").await["Total"], 0);

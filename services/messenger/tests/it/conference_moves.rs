@@ -182,6 +182,34 @@ async fn only_the_host_asks_back_who_was_removed() {
     line.act(manager, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 }
 
+/// Section 4, the order of checks of invite: each of two that stand in the way is told before the one behind it.
+#[tokio::test]
+async fn an_invitation_is_refused_in_the_order_of_the_table() {
+    let line = Line::new().await;
+    let [client, agent, manager] = line.people();
+    let more = line.add(20).await;
+    let id = line.ring(Some(&[agent, manager])).await;
+    line.remove(client, id, agent).await.expect(200);
+    line.invite(client, id, &more[..19]).await.expect(200);
+    // All seats are taken now.
+    for (by, users, status, code) in [
+        (manager, vec![agent, guid(), more[19]], 404, "MESSENGER_PARTICIPANT_NOT_FOUND"),
+        (manager, vec![agent, more[19]], 403, "MESSENGER_PARTICIPANT_REMOVED"),
+        (client, vec![agent], 409, "MESSENGER_CONFERENCE_FULL"),
+        (client, vec![more[19]], 409, "MESSENGER_CONFERENCE_FULL"),
+    ] {
+        line.invite(by, id, &users).await.expect_problem(status, code);
+    }
+    line.invite(client, id, &[manager, more[0]]).await.expect(200);
+    line.act(client, id, "end").await.expect(200);
+    line.invite(agent, id, &[guid()]).await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
+    line.invite(manager, id, &[agent, guid()]).await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
+    let body = json!({"UserIds": [guid()]});
+    let path = format!("{CONFERENCES}/{id}/invite");
+    line.moderator().post(&path, body.clone()).await.expect_problem(403, "FORBIDDEN");
+    line.person(guid()).post(&path, body).await.expect_problem(404, "MESSENGER_CONFERENCE_NOT_FOUND");
+}
+
 /// INV-CNF-2: Invited and Joined take a seat, and there are 21.
 #[tokio::test]
 async fn there_are_twenty_one_seats() {
