@@ -37,6 +37,7 @@ mod stack;
 mod status;
 mod talk;
 mod test;
+mod trace;
 mod up;
 mod verify;
 mod watch;
@@ -71,6 +72,7 @@ Examples:
   cargo dev chaos --events 1000000             again and again, until so many events were committed
   cargo dev verify                             see that the areas agree, and their books add up
   cargo dev watch                              see each alert told, and end
+  cargo dev trace                              draw what one request sets off, as a collector was told
   cargo dev bench --quick                      see how fast it is, and against what
   cargo dev cluster --load-with 'COMMAND'      roll and break it on a real Kubernetes
 
@@ -111,6 +113,7 @@ enum Command {
     Contracts(contracts::Contracts),
     Fuzz(fuzz::Fuzz),
     Watch(watch::Watch),
+    Trace(trace::Trace),
     /// Check that what the areas of the running stack keep of each other agrees, and that their own books add up
     ///
     /// Waits for what is on its way. The rules are those of `cargo dev chaos`; what `cargo dev seed` has filled into one area
@@ -153,6 +156,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Command::Test(test) => return test.run().await,
             Command::Fuzz(fuzz) => return logged(fuzz.run()).await,
             Command::Watch(watch) => return logged(watch.run()).await,
+            Command::Trace(trace) => logged(trace.run()).await,
             Command::Verify => return verify::run().await,
             Command::Chaos(chaos) => return chaos.run().await,
             Command::Bench(bench) => return logged(bench.run()).await,

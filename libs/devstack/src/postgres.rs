@@ -61,6 +61,8 @@ impl Cluster {
     pub(crate) const CHAOS: &'static str = "postgres-chaos";
     /// The cluster of `cargo dev watch`, which is crashed, too.
     pub(crate) const WATCH: &'static str = "postgres-watch";
+    /// The cluster of `cargo dev trace`, which begins anew each time.
+    pub(crate) const TRACE: &'static str = "postgres-trace";
     /// The cluster of `cargo dev bench`, as durable as that of the stack.
     pub(crate) const BENCH: &'static str = "postgres-bench";
     /// The cluster of `cargo dev cluster`, which pods use.

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use prost::Message;
 
 use crate::PATIENCE;
@@ -14,13 +15,15 @@ use crate::faults::{Fault, Faults};
 pub struct Collector(Faults);
 
 impl Collector {
-    pub(crate) fn start() -> Self {
+    /// One that takes whatever comes.
+    pub fn start() -> Self {
         let collector = Faults::before("http://127.0.0.1:1");
         collector.on("/v1/traces", Fault::Answer(200, String::new()));
         Self(collector)
     }
 
-    pub(crate) fn url(&self) -> String {
+    /// Where it takes OTLP over HTTP.
+    pub fn url(&self) -> String {
         self.0.url()
     }
 
@@ -29,12 +32,26 @@ impl Collector {
     /// # Panics
     /// When something came that is no span.
     pub fn all(&self) -> impl Iterator<Item = Span> {
+        self.resources().flat_map(|spans| spans.scope_spans).flat_map(|scope| scope.spans)
+    }
+
+    /// Every span that has come, and the `service.name` that sent it.
+    ///
+    /// # Panics
+    /// When something came that is no span.
+    pub fn by_service(&self) -> impl Iterator<Item = (String, Span)> {
+        self.resources().flat_map(|spans| {
+            let service = name(&spans);
+            let spans = spans.scope_spans.into_iter().flat_map(|scope| scope.spans);
+            spans.map(move |span| (service.clone(), span))
+        })
+    }
+
+    fn resources(&self) -> impl Iterator<Item = ResourceSpans> {
         let exports = self.0.calls("/v1/traces").into_iter();
         exports
             .map(|call| ExportTraceServiceRequest::decode(call.raw.as_slice()).expect("OTLP"))
             .flat_map(|export| export.resource_spans)
-            .flat_map(|spans| spans.scope_spans)
-            .flat_map(|scope| scope.spans)
     }
 
     fn spans(&self, trace: &str) -> impl Iterator<Item = Span> {
@@ -59,6 +76,15 @@ impl Collector {
             let names: Vec<_> = self.spans(trace).map(|span| span.name).collect();
             panic!("the span does not arrive, only {names:?}")
         })
+    }
+}
+
+fn name(spans: &ResourceSpans) -> String {
+    let attributes = spans.resource.iter().flat_map(|resource| &resource.attributes);
+    let name = attributes.into_iter().find(|attribute| attribute.key == "service.name");
+    match name.and_then(|name| name.value.as_ref()?.value.as_ref()) {
+        Some(Value::StringValue(name)) => name.clone(),
+        _ => String::new(),
     }
 }
 
