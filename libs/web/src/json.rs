@@ -11,13 +11,14 @@ use actix_web::web::{Bytes, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 use tokio::time::{Instant, timeout_at};
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
-use values::{Invalid, read_past};
+use values::{Invalid, Whole, read_past};
 
 use crate::rate_limit::caller;
 use crate::room::{BODIES, LARGE, Place, SMALL};
@@ -317,6 +318,16 @@ impl Fields {
     }
 }
 
+/// Reads a version that a caller has seen, of a member that may be left out; any number may be one. What is none is refused as
+/// a value is, so that it hides nothing else that is wrong.
+///
+/// # Errors
+/// Those of the reading.
+pub fn seen_version<'de, D: Deserializer<'de>>(version: D) -> Result<Option<i64>, D::Error> {
+    let version: Option<Whole<{ i64::MIN }, { i64::MAX }>> = Option::deserialize(version)?;
+    Ok(version.map(Whole::get))
+}
+
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
@@ -375,6 +386,30 @@ mod tests {
         assert_eq!(told(r#"{"name": "abcd"}"#), ["/name too_long", "/tags required"]);
         let many = format!(r#"{{"name": "a", "tags": [{}]}}"#, ["\"\""; 100].join(","));
         assert_eq!(told(&many).len(), 16, "and no more");
+    }
+
+    /// What is no version is told of beside what follows on it.
+    #[test]
+    fn a_version_that_is_none_hides_nothing_else() {
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Seen {
+            #[serde(default, deserialize_with = "super::seen_version")]
+            version: Option<i64>,
+            #[expect(dead_code, reason = "only decoding is tested")]
+            name: Text<1, 3>,
+        }
+        for version in ["\"x\"", "1.5", "true", "[1]"] {
+            let problem =
+                decode::<Seen>(format!(r#"{{"Version": {version}, "Name": ""}}"#).as_bytes()).unwrap_err();
+            let told: Vec<_> =
+                problem.details().errors.iter().map(|error| (&*error.field, error.invalid.code)).collect();
+            assert_eq!(told, [("/Version", "invalid_type"), ("/Name", "too_short")], "{version}");
+        }
+        let seen = |body: &str| decode::<Seen>(body.as_bytes()).unwrap().version;
+        assert_eq!(seen(r#"{"Name": "a"}"#), None);
+        assert_eq!(seen(r#"{"Version": null, "Name": "a"}"#), None);
+        assert_eq!(seen(r#"{"Version": -9223372036854775808, "Name": "a"}"#), Some(i64::MIN));
     }
 
     /// What serde tries and leaves, as a flattened part, is blamed for nothing else.

@@ -30,7 +30,7 @@ pub use cacheable::cacheable;
 pub use config::Config;
 pub use cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use document::{describe, to_yaml};
-pub use json::{Fields, Json, OptionalJson, Raw, decode_part};
+pub use json::{Fields, Json, OptionalJson, Raw, decode_part, seen_version};
 pub use messages::Messages;
 pub use moment::Moment;
 pub use paging::{COUNTED, Page, Paging, SortKey, Sorting};

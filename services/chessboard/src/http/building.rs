@@ -121,6 +121,7 @@ pub struct UpdateBuilding {
     /// Only with a year.
     ready_quarter: Option<Whole<1, 4>>,
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 

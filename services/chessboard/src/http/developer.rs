@@ -38,6 +38,7 @@ pub struct UpdateDeveloper {
     founded_year: Option<FoundedYear>,
     highlights: Highlights,
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 

@@ -45,6 +45,7 @@ pub const PUBLIC: Listener = Listener {
 #[serde(rename_all = "PascalCase")]
 pub struct Seen {
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     pub version: Option<i64>,
 }
 

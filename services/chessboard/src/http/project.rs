@@ -156,6 +156,7 @@ pub struct UpdateProject {
     longitude: Option<Longitude>,
     cover_file_id: Option<FileReference>,
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 

@@ -102,6 +102,7 @@ pub struct ReplaceGrid {
     /// Each number is there once.
     objects: ListedObjects,
     /// The version of the building that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
@@ -194,6 +195,7 @@ pub struct UpdatePropertyObject {
     /// Left out it stays as it is; so it does while a deal holds the object.
     status: Option<ObjectStatus>,
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 

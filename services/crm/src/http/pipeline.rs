@@ -47,6 +47,7 @@ pub struct ReplacePipeline {
     /// In their order within each group; steps that are left out are archived.
     steps: ListedSteps,
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 

@@ -8,7 +8,7 @@ use auth::{Permitted, UserId};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{LARGEST_BODY, SeenVersion};
+use super::LARGEST_BODY;
 use crate::app::App;
 use crate::db;
 use crate::db::employee::{EmployeeFilter, EmployeeSort};
@@ -113,8 +113,8 @@ pub struct UpdateEmployee {
     name: PersonName,
     email: WorkEmail,
     /// The version that the caller has seen; another one is a conflict.
-    #[schema(value_type = Option<i64>)]
-    version: Option<SeenVersion>,
+    #[serde(default, deserialize_with = "::web::seen_version")]
+    version: Option<i64>,
 }
 
 /// Replace what an employee is described by.
@@ -134,7 +134,7 @@ pub async fn update_employee(
 ) -> Result<impl Responder, Error> {
     let Json(UpdateEmployee { name, email, version }) = body;
     let (acting, company) = (app.acting(&permitted.actor), permitted.granted);
-    let (person, version) = (Person { name, email }, version.map(SeenVersion::get));
+    let person = Person { name, email };
     let employee = app
         .db
         .tx(async |tx| ops::employee::update_employee(tx, &acting, company, *id, version, person).await)
@@ -146,8 +146,8 @@ pub async fn update_employee(
 #[serde(rename_all = "PascalCase")]
 pub struct MoveEmployee {
     /// The version that the caller has seen; another one is a conflict.
-    #[schema(value_type = Option<i64>)]
-    version: Option<SeenVersion>,
+    #[serde(default, deserialize_with = "::web::seen_version")]
+    version: Option<i64>,
 }
 
 async fn move_to(
@@ -158,7 +158,6 @@ async fn move_to(
     MoveEmployee { version }: MoveEmployee,
 ) -> Result<web::Json<Employee>, Error> {
     let (acting, company) = (app.acting(&permitted.actor), permitted.granted);
-    let version = version.map(SeenVersion::get);
     let moved = app
         .db
         .tx(async |tx| ops::employee::move_employee(tx, &acting, company, id, version, to).await)

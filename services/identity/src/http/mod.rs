@@ -11,7 +11,7 @@ mod tenant_employee;
 use ::web::{Callers, Listener, Refuses, Routes};
 use actix_web::middleware::from_fn;
 use utoipa_actix_web::scope;
-use values::{Code, Whole};
+use values::Code;
 
 use crate::error::{
     CONFLICT, EMAIL_TAKEN, EMPLOYEE_INVALID_TRANSITION, FORBIDDEN, LAST_ADMIN, OWN_TENANT,
@@ -23,10 +23,6 @@ use crate::error::{
 /// A body has so many bytes at most.
 const LARGEST_BODY: usize = 64 * 1024;
 const BODY_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with("max", LARGEST_BODY as u64);
-
-/// A version that a caller has seen; any number may be one. It is a value, so that what is no number is read past and hides
-/// nothing else that is wrong.
-type SeenVersion = Whole<{ i64::MIN }, { i64::MAX }>;
 
 /// What people may do.
 pub const PUBLIC: Listener = Listener {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{LARGEST_BODY, SeenVersion};
+use super::LARGEST_BODY;
 use crate::app::App;
 use crate::db;
 use crate::db::tenant::{TenantFilter, TenantSort};
@@ -198,8 +198,8 @@ pub struct UpdateTenant {
     /// `null`, or nothing, removes it.
     tax_number: Option<TaxNumber>,
     /// The version that the caller has seen; another one is a conflict.
-    #[schema(value_type = Option<i64>)]
-    version: Option<SeenVersion>,
+    #[serde(default, deserialize_with = "::web::seen_version")]
+    version: Option<i64>,
 }
 
 /// Replace what a tenant is described by.
@@ -218,7 +218,7 @@ pub async fn update_tenant(
     body: Json<UpdateTenant, LARGEST_BODY>,
 ) -> Result<impl Responder, Error> {
     let Json(UpdateTenant { name, legal_name, tax_number, version }) = body;
-    let (described, version) = (Description { name, legal_name, tax_number }, version.map(SeenVersion::get));
+    let described = Description { name, legal_name, tax_number };
     let acting = app.acting(&permitted.actor);
     let tenant =
         app.db.tx(async |tx| ops::tenant::update_tenant(tx, &acting, *id, version, described).await).await?;
@@ -231,16 +231,16 @@ pub struct MoveTenant {
     /// For the audit log; of a suspension also for those whom it concerns.
     reason: Option<Reason>,
     /// The version that the caller has seen; another one is a conflict.
-    #[schema(value_type = Option<i64>)]
-    version: Option<SeenVersion>,
+    #[serde(default, deserialize_with = "::web::seen_version")]
+    version: Option<i64>,
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ActivateTenant {
     /// The version that the caller has seen; another one is a conflict.
-    #[schema(value_type = Option<i64>)]
-    version: Option<SeenVersion>,
+    #[serde(default, deserialize_with = "::web::seen_version")]
+    version: Option<i64>,
 }
 
 async fn move_to(
@@ -250,7 +250,7 @@ async fn move_to(
     to: TenantStatus,
     MoveTenant { reason, version }: MoveTenant,
 ) -> Result<web::Json<Tenant>, Error> {
-    let (acting, version) = (app.acting(&permitted.actor), version.map(SeenVersion::get));
+    let acting = app.acting(&permitted.actor);
     let moved =
         app.db.tx(async |tx| ops::tenant::move_tenant(tx, &acting, id, version, to, reason).await).await?;
     Ok(web::Json(moved))

@@ -153,6 +153,7 @@ pub struct UpdatePost {
     cover_file_id: Option<FileId>,
     tags: Option<Tags>,
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 

@@ -185,6 +185,7 @@ pub struct UpdateSelection {
     #[schema(required)]
     description: Option<Description>,
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
@@ -218,6 +219,7 @@ pub struct ReplaceSelectionItems {
     #[schema(max_items = 200)]
     items: Vec<ItemInput>,
     /// The version that the caller has seen; another one is a conflict.
+    #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
