@@ -165,18 +165,23 @@ impl Needs {
             cluster.start(&step).await?;
             step.done(cluster.describe());
         }
+        for number in 1..=at_once {
+            self.open_bus(lane, &number.to_string()).await?;
+        }
+        Ok(())
+    }
+
+    async fn open_bus(&mut self, lane: Lane, name: &str) -> anyhow::Result<()> {
         let kind = match lane {
             Lane::Embedded => Kind::Embedded,
             Lane::Real => Kind::Kafka,
         };
-        for number in 1..=at_once {
-            let step = Step::start("broker");
-            let name = format!("{}-{number}", Bus::TESTS);
-            kafka::forget(&name)?;
-            let bus = Bus::open(kind, &name, &areas::topics(&areas::all()), &step).await?;
-            step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
-            self.buses.push(bus);
-        }
+        let step = Step::start("broker");
+        let name = format!("{}-{name}", Bus::TESTS);
+        kafka::forget(&name)?;
+        let bus = Bus::open(kind, &name, &areas::topics(&areas::all()), &step).await?;
+        step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
+        self.buses.push(bus);
         Ok(())
     }
 
@@ -196,8 +201,12 @@ impl Needs {
         self.buses.iter().map(environment).collect()
     }
 
-    /// The story, told over the same broker and database.
-    async fn demo(&self, lane: Lane) -> anyhow::Result<()> {
+    /// The story, told over the same database and another broker: all that the tests have left on theirs would be taken in first.
+    async fn demo(&mut self, lane: Lane) -> anyhow::Result<()> {
+        for bus in self.buses.drain(..) {
+            bus.close().await?;
+        }
+        self.open_bus(lane, "demo").await?;
         let mut demo = Command::new(std::env::current_exe()?);
         demo.arg("demo").envs(self.environments(lane)?.swap_remove(0)).stdin(Stdio::null()).process_group(0);
         let mut child = demo.spawn()?;
