@@ -32,3 +32,27 @@ impl<Q> QueryId for Cached<Q> {
 impl<Q: Query> Query for Cached<Q> {
     type SqlType = Q::SqlType;
 }
+
+/// A query with so many rows at most, where the number stands in the SQL, for queries whose plan is kept: of a parameter in its
+/// place PostgreSQL assumes a tenth of all rows, finds that plan dear, and makes a new one each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Limited<Q>(pub Q, pub u32);
+
+impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Limited<Q> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk_ast(out.reborrow())?;
+        out.push_sql(" LIMIT ");
+        out.push_sql(&self.1.to_string());
+        Ok(())
+    }
+}
+
+impl<Q> QueryId for Limited<Q> {
+    type QueryId = ();
+
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<Q: Query> Query for Limited<Q> {
+    type SqlType = Q::SqlType;
+}

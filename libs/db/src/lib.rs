@@ -16,7 +16,7 @@ use std::time::Duration;
 use deadpool::managed::{Manager as _, Object, Pool, Timeouts};
 use runtime::{Env, Phase, Process};
 
-pub use cached::Cached;
+pub use cached::{Cached, Limited};
 pub use conn::Conn;
 pub use error::Error;
 pub use json::Json;

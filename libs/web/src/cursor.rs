@@ -44,6 +44,11 @@ impl<K: Serialize, const SIZE: u32, const LARGEST: u32> CursorPaging<K, SIZE, LA
         i64::from(self.page_size) + 1
     }
 
+    /// The same where the page is of the size that most ask for.
+    pub fn usual_limit(&self) -> Option<u32> {
+        (self.page_size == SIZE).then_some(SIZE + 1)
+    }
+
     /// The answer, of so many as were read.
     pub fn page<T>(&self, mut items: Vec<T>, key: impl FnOnce(&T) -> K) -> CursorPage<T> {
         let page_size = self.page_size as usize;

@@ -1,6 +1,6 @@
 //! Property objects as guests find them.
 
-use ::db::{Cached, Lookup};
+use ::db::{Cached, Limited, Lookup};
 use ::web::{CursorPage, CursorPaging, SortKey, Sorting};
 use auth::CompanyId;
 use diesel::dsl::{auto_type, sql};
@@ -93,8 +93,8 @@ pub struct ObjectFilter {
 }
 
 impl ObjectFilter {
-    /// Whether it is where an object stands that decides, and its status: such a walk is the same few statements for all, read in the order
-    /// of an index whatever the values are.
+    /// Whether it is where an object stands that decides, and its status: such a walk in pages of the usual size is the same few
+    /// statements for all, read in the order of an index whatever the values are.
     fn is_of_place(&self) -> bool {
         let Self {
             kinds,
@@ -236,7 +236,8 @@ pub async fn search(
     paging: &ObjectPaging,
 ) -> Result<CursorPage<CatalogObject>, ::db::Error> {
     let mut found = shown().select(columns()).into_boxed::<Pg>();
-    if !filter.is_of_place() {
+    let is_of_place = filter.is_of_place();
+    if !is_of_place {
         found = found.filter(list::planned_anew());
     }
     if let Some(project) = filter.project_id {
@@ -299,7 +300,10 @@ pub async fn search(
         (CatalogObjectSort::AreaTotal, false) => found.order((property_object::area_total.asc(), id.asc())),
         (CatalogObjectSort::AreaTotal, true) => found.order((property_object::area_total.desc(), id.desc())),
     };
-    let rows: Vec<Row> = found.limit(paging.limit()).load(&mut conn).await?;
+    let rows: Vec<Row> = match paging.usual_limit().filter(|_| is_of_place) {
+        Some(limit) => Cached(Limited(found, limit)).load(&mut conn).await?,
+        None => found.limit(paging.limit()).load(&mut conn).await?,
+    };
     let objects = rows.into_iter().map(CatalogObject::from).collect();
     Ok(paging.page(objects, |last| ObjectKey::of(last, sorting)))
 }
