@@ -43,8 +43,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Draw the trace of an override, from the edge to the last who hears of it
 ///
 /// In a stack of its own, with a process for each role of each area, all of which export their spans to a real OpenTelemetry
-/// Collector: it is built once from its Go modules (minutes; needs Go) and lies in .dev/collector. A deal is booked and overridden to Sale;
-/// what the collector was told of that request becomes a picture. Exits with 1 where an area that has to hear of it is not in its trace.
+/// Collector: it is built once from its Go modules (minutes; needs Go) and lies in .dev/collector. A deal in Sale is overridden to
+/// Cancelled; what the collector was told of that request becomes a picture. Exits with 1 where an area that has to hear of it is not in its trace.
 #[derive(Args)]
 pub(crate) struct Trace {
     /// Where the picture is written
@@ -115,7 +115,9 @@ async fn seen(
     let (mut bars, mut since) = (Vec::new(), Instant::now());
     loop {
         let all: Vec<_> = told.by_service().collect();
-        let root = all.iter().find(|(_, span)| span.name.starts_with("POST ") && span.name.ends_with(ROOT));
+        let roots =
+            all.iter().filter(|(_, span)| span.name.starts_with("POST ") && span.name.ends_with(ROOT));
+        let root = roots.max_by_key(|(_, span)| span.start_time_unix_nano);
         let trace = root.map(|(_, root)| root.trace_id.clone());
         let ours = all.into_iter().filter(|(_, span)| Some(&span.trace_id) == trace.as_ref());
         let now: Vec<_> = ours.map(|(service, span)| Bar::of(service, &span)).collect();
@@ -132,7 +134,7 @@ async fn seen(
     }
 }
 
-/// A deal is made, booked and written down; then it is overridden to Sale.
+/// A deal is made, booked, written down and overridden to Sale; then it is overridden to Cancelled, of which all hear.
 async fn play(stack: &Stack) -> anyhow::Result<()> {
     let (identity, flats) = (Identity::of(stack)?, Flats::of(stack).await?);
     let client = http::client()?;
@@ -153,9 +155,12 @@ async fn play(stack: &Stack) -> anyhow::Result<()> {
     ask(Method::POST, &format!("v1/crm/deals/{deal}/booking"), &DMITRI, json!({})).await?;
     let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Mortgage"});
     ask(Method::PUT, &format!("v1/crm/deals/{deal}/contract"), &DMITRI, contract).await?;
-    // Others have heard of all that by then, so that the picture shows the override alone.
-    sleep(QUIET).await;
+    let override_status = format!("platform-manager/crm/deals/{deal}{ROOT}");
     let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
-    ask(Method::POST, &format!("platform-manager/crm/deals/{deal}/override-status"), &PAVEL, sale).await?;
+    ask(Method::POST, &override_status, &PAVEL, sale).await?;
+    // Others have heard of all that by then, so that the picture shows the last override alone.
+    sleep(QUIET).await;
+    let cancelled = json!({"TargetStatus": "Cancelled", "Comment": "The bank has refused the mortgage"});
+    ask(Method::POST, &override_status, &PAVEL, cancelled).await?;
     Ok(())
 }
