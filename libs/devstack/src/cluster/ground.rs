@@ -11,6 +11,7 @@ use crate::areas::Area;
 use crate::kafka;
 use crate::postgres::{self, Cluster};
 use crate::progress::Step;
+use crate::stack;
 
 /// As many as production has: each message is on three, acknowledged by two.
 pub(super) const NODES: u16 = 3;
@@ -31,7 +32,9 @@ impl Ground {
     pub(super) async fn prepare(node: IpAddr, areas: &[Area]) -> anyhow::Result<Self> {
         let address = as_seen_from(node)?;
         let listener = TcpListener::bind((address, 0))?;
-        let issuer = Issuer::new(format!("http://{}", listener.local_addr()?))?.serve(listener)?;
+        let url = format!("http://{}", listener.local_addr()?);
+        // Of this clone, with which the demo and `cargo dev token` sign.
+        let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, url)?.serve(listener)?;
         let mut database = Cluster::prepare(Cluster::PODS, true, &Step::start("database")).await?;
         database.listen_at(address);
         let passwords = areas.iter().map(|area| (area.name, crate::random_hex())).collect();
