@@ -18,7 +18,7 @@ use serde_path_to_error::{Path, Segment};
 use tokio::time::{Instant, timeout_at};
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
-use values::{Invalid, Whole, read_past};
+use values::{Invalid, Number, read_number, read_past};
 
 use crate::rate_limit::caller;
 use crate::room::{BODIES, LARGE, Place, SMALL};
@@ -318,14 +318,26 @@ impl Fields {
     }
 }
 
-/// Reads a version that a caller has seen, of a member that may be left out; any number may be one. What is none is refused as
-/// a value is, so that it hides nothing else that is wrong.
+/// Reads a version that a caller has seen, of a member that may be left out; any number of 64 bits may be one. What is none is
+/// refused as a value is, so that it hides nothing else that is wrong.
 ///
 /// # Errors
 /// Those of the reading.
 pub fn seen_version<'de, D: Deserializer<'de>>(version: D) -> Result<Option<i64>, D::Error> {
-    let version: Option<Whole<{ i64::MIN }, { i64::MAX }>> = Option::deserialize(version)?;
-    Ok(version.map(Whole::get))
+    struct Version(i64);
+
+    impl<'de> Deserialize<'de> for Version {
+        fn deserialize<D: Deserializer<'de>>(version: D) -> Result<Self, D::Error> {
+            let parse = |number| match number {
+                Number::Whole(number) => Ok(Self(number)),
+                Number::Fraction(_) => Err(Invalid::new("invalid_type")),
+            };
+            read_number(version, parse, || Self(0))
+        }
+    }
+
+    let version: Option<Version> = Option::deserialize(version)?;
+    Ok(version.map(|Version(number)| number))
 }
 
 #[cfg(test)]
@@ -399,7 +411,7 @@ mod tests {
             #[expect(dead_code, reason = "only decoding is tested")]
             name: Text<1, 3>,
         }
-        for version in ["\"x\"", "1.5", "true", "[1]"] {
+        for version in ["\"x\"", "1.5", "true", "[1]", "9223372036854775808"] {
             let problem =
                 decode::<Seen>(format!(r#"{{"Version": {version}, "Name": ""}}"#).as_bytes()).unwrap_err();
             let told: Vec<_> =
