@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::Args;
 use tokio::process::Command;
 
@@ -17,7 +17,7 @@ use crate::areas;
 use crate::bus::{Bus, Kind};
 use crate::children;
 use crate::kafka;
-use crate::postgres::Cluster;
+use crate::postgres::{self, Cluster};
 use crate::progress::Step;
 use crate::signals::Signals;
 use crate::stack::Lock;
@@ -201,14 +201,24 @@ impl Needs {
         self.buses.iter().map(environment).collect()
     }
 
-    /// The story, told over the same database and another broker: all that the tests have left on theirs would be taken in first.
+    /// The story, told over a broker and a database of its own: all that the tests have left on theirs would be taken in first,
+    /// and whom an earlier story has founded nobody would be told of again.
     async fn demo(&mut self, lane: Lane) -> anyhow::Result<()> {
         for bus in self.buses.drain(..) {
             bus.close().await?;
         }
         self.open_bus(lane, "demo").await?;
+        let mut environment = self.environments(lane)?.swap_remove(0);
+        if let Some(cluster) = &self.cluster {
+            let server = postgres::connect(&cluster.url()).await?;
+            server.client.batch_execute("drop database if exists demo with (force)").await?;
+            server.client.batch_execute("create database demo").await?;
+            let url = cluster.url();
+            let (address, _) = url.rsplit_once('/').context("a URL names its database")?;
+            environment.insert("DATABASE_URL", format!("{address}/demo"));
+        }
         let mut demo = Command::new(std::env::current_exe()?);
-        demo.arg("demo").envs(self.environments(lane)?.swap_remove(0)).stdin(Stdio::null()).process_group(0);
+        demo.arg("demo").envs(environment).stdin(Stdio::null()).process_group(0);
         let mut child = demo.spawn()?;
         let _group = Group(child.id());
         ensure!(child.wait().await?.success(), "the demo failed");
