@@ -230,20 +230,6 @@ async fn the_limits_of_guests_are_configured() {
     }
 }
 
-/// Conventions, Rate limits: per actor where configured, each for themselves.
-#[tokio::test]
-async fn the_limit_of_a_person_is_configured() {
-    let service = Running::start::<Service>(&[("ACTOR_REQUESTS_PER_MINUTE", "3")]);
-    let ((_, person), (_, another)) = (service.user(), service.user());
-    for _ in 0..3 {
-        person.get(SELECTIONS).await.expect(200);
-    }
-    let stopped = person.get(SELECTIONS).await;
-    assert!(stopped.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
-    stopped.expect_problem(429, "SELECTIONS_RATE_LIMITED");
-    another.get(SELECTIONS).await.expect(200);
-}
-
 /// A guest cannot pass for another by forging the header that proxies set.
 #[tokio::test]
 async fn a_forged_address_does_not_lift_the_limit() {
