@@ -173,6 +173,8 @@ async fn a_version_that_is_no_number_is_refused() {
             refused.expect_refusal(INVALID, "/Version", "invalid_type");
         }
     }
+    let none = owner.put(&items_path(&selection), json!({"Items": [], "Version": null})).await;
+    assert_eq!(none.expect(200)["Version"], 2);
     for huge in ["1e999", &"9".repeat(1000), "-1e999"] {
         let request =
             owner.request(Method::PUT, &items_path(&selection)).header("content-type", "application/json");

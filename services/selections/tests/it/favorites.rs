@@ -128,6 +128,25 @@ async fn a_selection_is_made_of_favorites_in_the_order_of_marking() {
     assert_eq!(objects(&list(&owner).await), [c, b, a], "the favorites stay");
 }
 
+/// Conventions, Paging: favorites of one instant are in the order of their ids, in lists and in a selection of them.
+#[tokio::test]
+async fn favorites_of_one_instant_are_in_the_order_of_their_ids() {
+    let (id, owner) = service().user();
+    let mut marked = guids(5);
+    mark_all(&owner, &marked).await;
+    let at_once = "update favorite set added_at = now() where owner_user_id = $1::text::uuid";
+    service().sql().await.execute(at_once, &[&id.to_string()]).await.unwrap();
+    marked.sort_unstable();
+
+    for sort in ["AddedAt", "-AddedAt"] {
+        let page = async |number: u32| {
+            owner.get(&format!("{FAVORITES}?Sort={sort}&PageSize=3&Page={number}")).await.expect(200)
+        };
+        assert_eq!([objects(&page(1).await), objects(&page(2).await)].concat(), marked, "{sort}");
+    }
+    assert_eq!(objects(&owner.post(FROM_FAVORITES, json!({})).await.expect(201)), marked);
+}
+
 /// Endpoints: a repeat makes an independent copy.
 #[tokio::test]
 async fn a_selection_of_favorites_is_an_independent_copy() {

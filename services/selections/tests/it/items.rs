@@ -186,6 +186,25 @@ async fn a_list_of_another_version_is_a_conflict() {
     assert_eq!(reread(&owner, &selection).await, unchanged);
 }
 
+/// Conventions, Check order: what is wrong with a list comes before a missing selection, and that before a version.
+#[tokio::test]
+async fn a_refusal_comes_in_its_order() {
+    let (_, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let [missing, object] = distinct();
+    let missing = json!({"Id": missing});
+    let put = async |selection: &Value, list: Value| {
+        owner.put(&items_path(selection), json!({"Items": list, "Version": 9})).await
+    };
+    for selection in [&missing, &selection] {
+        put(selection, json!([{}])).await.expect_problem(400, "SELECTIONS_VALIDATION_FAILED");
+        put(selection, items(201)).await.expect_problem(400, "SELECTIONS_ITEMS_LIMIT_EXCEEDED");
+        put(selection, listed(&[object, object])).await.expect_problem(400, "SELECTIONS_DUPLICATE_ITEM");
+    }
+    put(&missing, items(1)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    put(&selection, items(1)).await.expect_problem(409, "SELECTIONS_CONCURRENCY_CONFLICT");
+}
+
 /// One version counts the metadata and the list together.
 #[tokio::test]
 async fn metadata_and_list_share_one_version() {

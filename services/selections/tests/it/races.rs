@@ -88,6 +88,29 @@ async fn a_snapshot_races_an_edit() {
     }
 }
 
+/// A snapshot that is taken while its predecessor is detached is the one or a new one, and one alone is Active then.
+#[tokio::test]
+async fn a_snapshot_races_a_detachment() {
+    for _ in 0..10 {
+        let (_, owner) = service().user();
+        let selection = create_selection(&owner).await;
+        let post = guid();
+        let first = take_snapshot(&selection, post).await.expect(201);
+
+        let (taken, detached) =
+            join(take_snapshot(&selection, post), detach_snapshot(&first, "BlockReplaced")).await;
+
+        assert_eq!(detached.expect(200)["Status"], "Detached");
+        let next = take_snapshot(&selection, post).await;
+        if taken.status == 200 {
+            assert_eq!(taken.body["SnapshotId"], first["SnapshotId"]);
+            assert_ne!(next.expect(201)["SnapshotId"], first["SnapshotId"]);
+        } else {
+            assert_eq!(next.expect(200), taken.expect(201));
+        }
+    }
+}
+
 /// INV-SEL-007: with 99 selections one of twenty parallel creations fits, however they are made.
 #[tokio::test]
 async fn the_hundredth_place_is_taken_once() {
