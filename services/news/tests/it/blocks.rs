@@ -4,7 +4,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::send;
 
-use crate::{author, blocks_path, content, each, embed, gallery, guid, list, path, text, text_block, with};
+use crate::{
+    Author, MANAGE, author, author_of, blocks_path, content, each, embed, gallery, guid, list, path, service,
+    text, text_block, with,
+};
 
 const INVALID: &str = "VALIDATION_FAILED";
 
@@ -136,6 +139,23 @@ async fn a_block_id_is_not_repeated() {
         author.set_blocks(&post, blocks).await.expect_refusal(INVALID, "/Blocks/2/BlockId", "duplicate");
     }
     author.set_blocks(&post, [text_block("x"), text_block("x")]).await.expect(200);
+}
+
+/// News: an edit replaces the whole content, and nothing else of the post.
+#[tokio::test]
+async fn an_edit_replaces_the_whole_content() {
+    let author = author();
+    let post = author.create_post().await;
+    let before = author.read(&post).await;
+    for blocks in [vec![text_block("a"), gallery(1), text_block("b")], vec![text_block("c")], vec![]] {
+        author.set_blocks(&post, blocks.clone()).await.expect(200);
+        let after = author.read(&post).await;
+        let kinds: Vec<_> = blocks.iter().map(|block| &block["Kind"]).collect();
+        assert_eq!(each(&after["Blocks"], "Kind"), kinds);
+        for kept in ["Title", "Summary", "CoverFileId", "Tags", "Status", "AuthorUserId", "PublishedAt"] {
+            assert_eq!(after[kept], before[kept], "{kept}");
+        }
+    }
 }
 
 /// Rule 5: `BlockId` is taken from input or newly assigned, and stable across versions.
@@ -293,6 +313,33 @@ async fn what_the_server_writes_is_not_taken_from_a_client() {
     assert_ne!(blocks[0]["PublicCode"], "AAAAAAAAAAAA");
     assert_eq!(text(&blocks[0]["PublicCode"]).len(), 12);
     assert_eq!((&blocks[0]["Extra"], &blocks[1]["PlainText"]), (&Value::Null, &json!("x")));
+}
+
+/// Rule 8: `UpdatedByUserId` is whoever changed the post last, in whatever way; its author stays.
+#[tokio::test]
+async fn whoever_changes_a_post_is_named() {
+    let author = author();
+    let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
+    let post = author.create_post().await;
+    let changed_by = async |who: &Author| {
+        let read = author.read(&post).await;
+        assert_eq!(read["UpdatedByUserId"], who.id.to_string());
+        for member in ["AuthorUserId", "CreatedByUserId"] {
+            assert_eq!(read[member], author.id.to_string(), "{member}");
+        }
+    };
+    for who in [&editor, &author] {
+        who.set_blocks(&post, [text_block("x")]).await.expect(200);
+        changed_by(who).await;
+    }
+    for who in [&editor, &author] {
+        who.news.put(&path(&post), json!({"Title": who.id})).await.expect(200);
+        changed_by(who).await;
+    }
+    for (who, to) in [(&editor, "publish"), (&author, "unpublish"), (&editor, "archive")] {
+        who.move_post(&post, to).await.expect(200);
+        changed_by(who).await;
+    }
 }
 
 /// Rule 8: who edited and when; rule 10: the answer has its three members and nothing else.

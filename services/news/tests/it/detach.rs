@@ -5,8 +5,8 @@ use testkit::faults::{Fault, Faults, Gate};
 use testkit::service::Running;
 
 use crate::{
-    Author, author, author_at, between, detached, embed, embed_snapshot, eventually, path, read_snapshot,
-    selections, service, snapshot_path, start, taking, text, text_block,
+    Author, author, author_at, between, detached, embed, embed_snapshot, eventually, guid, path,
+    read_snapshot, selections, service, snapshot_path, start, taking, text, text_block,
 };
 
 /// The path at which news detaches a snapshot.
@@ -103,6 +103,43 @@ async fn moves_detach_nothing() {
     settled(service(), &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
     author.news.delete(&path(&post)).await.expect(204);
+    assert_eq!(detached(&snapshot).await, "PostDeleted");
+}
+
+/// Rule 9: what is detached is detached after the save; an edit that is refused has none.
+#[tokio::test]
+async fn a_refused_edit_detaches_nothing() {
+    let author = author();
+    let (post, snapshot) = author.embed(&author.create_selection().await).await;
+    let missing = guid().to_string();
+    for (block, status, code) in [
+        (text_block(""), 400, "VALIDATION_FAILED"),
+        (embed_snapshot(&missing), 422, "NEWS_SNAPSHOT_INVALID"),
+        (embed(&missing), 400, "NEWS_SELECTION_SOURCE_DELETED"),
+    ] {
+        author.set_blocks(&post, [block]).await.expect_problem(status, code);
+    }
+    hurry(service(), &post).await;
+    settled(service(), &post).await;
+    assert!(between().calls(detaching(&snapshot)).is_empty());
+    assert_eq!(author.read(&post).await["Blocks"][0]["SnapshotId"], snapshot);
+}
+
+/// `DELETE` does not wait for its detachments, which are tried again as those of an edit are.
+#[tokio::test]
+async fn a_deletion_does_not_wait_for_its_detachments() {
+    let author = author();
+    let (post, snapshot) = author.embed(&author.create_selection().await).await;
+    // The third attempt is held.
+    let gate = between().hold(detaching(&snapshot));
+    between().next(2, detaching(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+
+    author.news.delete(&path(&post)).await.expect(204);
+
+    gate.arrived().await;
+    author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
+    gate.open();
     assert_eq!(detached(&snapshot).await, "PostDeleted");
 }
 

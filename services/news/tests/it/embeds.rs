@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use testkit::faults::Fault;
+use uuid::Uuid;
 
 use crate::{
-    MANAGE, author, author_of, between, detached, each, embed, embed_snapshot, guid, read_snapshot, service,
-    snapshot_path, taking, text, text_block, with,
+    MANAGE, author, author_of, between, detached, each, embed, embed_snapshot, guid, read_snapshot,
+    selections, service, snapshot_path, taking, text, text_block, with,
 };
 
 /// Rule 7: `SnapshotId`, `PublicCode`, `Title`, `ItemsCount` are written into the block.
@@ -144,13 +145,36 @@ async fn a_kept_snapshot_needs_no_call() {
     assert_eq!((between().calls(taking(&selection)).len(), between().calls(&snapshot).len()), (takes, reads));
 }
 
+/// Rule 6: a snapshot that is this post's, though not in it, is taken up as it is, whatever its source is now.
+#[tokio::test]
+async fn a_snapshot_of_this_post_is_kept_as_it_is() {
+    let author = author();
+    let (post, selection) = (author.create_post().await, author.create_selection().await);
+    let body = json!({"PostId": post, "ActorUserId": author.id});
+    let take = format!("/api/v1{}", taking(&selection));
+    let taken = selections().machine("news").post(&take, body).await.expect(201);
+    author.delete_selection(&selection).await;
+
+    let saved = author.set_blocks(&post, [embed_snapshot(text(&taken["SnapshotId"]))]).await.expect(200);
+
+    assert_eq!(saved["EmbedSnapshotIds"], json!([taken["SnapshotId"]]));
+    let block = author.read(&post).await["Blocks"][0].take();
+    for member in ["SnapshotId", "PublicCode", "Title", "ItemsCount"] {
+        assert_eq!(block[member], taken[member], "{member}");
+    }
+    assert_eq!(block["SourceSelectionId"], selection);
+    assert!(between().calls(taking(&selection)).is_empty());
+}
+
 /// Rule 6: a snapshot that does not exist.
 #[tokio::test]
 async fn a_missing_snapshot_is_invalid() {
     let author = author();
     let post = author.create_post_of([text_block("kept")]).await;
-    let refused = author.set_blocks(&post, [embed_snapshot(&guid().to_string())]).await;
-    refused.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
+    for missing in [guid(), Uuid::nil()] {
+        let refused = author.set_blocks(&post, [embed_snapshot(&missing.to_string())]).await;
+        refused.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
+    }
     assert_eq!(author.read(&post).await["Blocks"][0]["Text"], "kept");
 }
 
@@ -201,13 +225,13 @@ async fn a_foreign_or_missing_source_is_told_like_a_deleted_one() {
     let post = author.create_post().await;
     let foreign = crate::author().create_selection().await;
     let mut answers = Vec::new();
-    for source in [foreign, guid().to_string()] {
+    for source in [foreign, guid().to_string(), Uuid::nil().to_string()] {
         let refused = author.set_blocks(&post, [embed(&source)]).await;
         let mut problem = refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
         problem["traceId"].take();
         answers.push(problem);
     }
-    assert_eq!(answers[0], answers[1], "nothing tells the one from the other");
+    assert!(answers.iter().all(|told| *told == answers[0]), "nothing tells the one from the other");
 }
 
 /// News: the owner must be the actor or the post's author. A manager of posts may use

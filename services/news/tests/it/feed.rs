@@ -250,6 +250,54 @@ async fn the_feed_is_paged_and_sorted() {
     guest.get(&format!("{POSTS}?PageSize=100")).await.expect(200);
 }
 
+/// Conventions, Paging: posts of one instant are in the order of their ids, in the feed and in one's own list.
+#[tokio::test]
+async fn ties_are_broken_by_id() {
+    let (author, mark) = (author(), word());
+    let mut posts = Vec::new();
+    for _ in 0..5 {
+        posts.push(publish(&author, "x", &mark).await);
+    }
+    posts.sort_unstable();
+    let sql = service().sql().await;
+    for at_once in [
+        "update post set published_at = now(), created_at = now() where author_user_id = $1::text::uuid",
+        "update post_search set published_at = now(), created_at = now() \
+         where post_id in (select id from post where author_user_id = $1::text::uuid)",
+    ] {
+        sql.execute(at_once, &[&author.id.to_string()]).await.unwrap();
+    }
+    for listed in [format!("Query={mark}"), "Mine=true".to_owned()] {
+        for sort in ["PublishedAt", "-PublishedAt", "CreatedAt", "-CreatedAt"] {
+            let mut seen = Vec::new();
+            for number in 1..=3 {
+                let page = format!("{POSTS}?{listed}&Sort={sort}&PageSize=2&Page={number}");
+                let page = author.news.get(&page).await.expect(200);
+                seen.extend(list(&page["Items"]).iter().map(|post| text(&post["Id"]).to_owned()));
+            }
+            assert_eq!(seen, posts, "{listed} by {sort}");
+        }
+    }
+}
+
+/// Rule 8: whatever edits of a published post race, the words of the one that was kept are found, and no others.
+#[tokio::test]
+async fn the_projection_is_the_content_whatever_races() {
+    let author = author();
+    let post = author.publish_post().await;
+    let words: Vec<String> = (0..10).map(|_| word()).collect();
+    for answer in join_all(words.iter().map(|word| author.set_blocks(&post, [text_block(word)]))).await {
+        if answer.status != 200 {
+            answer.expect_problem(409, "CONCURRENCY_CONFLICT");
+        }
+    }
+    let kept = author.read(&post).await["Blocks"][0]["Text"].take();
+    for word in &words {
+        let found = if kept == *word { vec![post.clone()] } else { Vec::new() };
+        assert_eq!(find(word).await, found, "{kept} is kept");
+    }
+}
+
 /// News: `Mine=true` lists one's own posts in whatever state, and nobody else's.
 #[tokio::test]
 async fn an_author_lists_their_own() {
@@ -274,6 +322,9 @@ async fn an_author_lists_their_own() {
     let last =
         author.news.get(&format!("{POSTS}?Mine=true&Sort=CreatedAt&PageSize=3&Page=2")).await.expect(200);
     assert_eq!(each(&last["Items"], "Id"), [ids[3].as_str()]);
+    // What was never published counts as the newest.
+    let newest = author.news.get(&format!("{POSTS}?Mine=true")).await.expect(200);
+    assert_eq!(each(&newest["Items"], "Status")[2..], ["Unpublished", "Published"]);
     let nobody = service().caller(&Claims::user(guid())).get(&format!("{POSTS}?Mine=true")).await.expect(200);
     assert_eq!(nobody, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
 }
@@ -372,6 +423,11 @@ async fn the_total_is_right_whatever_races() {
     assert_eq!(list(&news.guest().get(POSTS).await.expect(200)["Items"]).len(), 4);
     author.move_post(&withdrawn[0], "publish").await.expect(200);
     assert_eq!(total().await, 5);
+    let sql = news.sql().await;
+    for (count, told) in [(9_999, 9_999), (10_000, 10_000), (10_001, 10_000)] {
+        sql.batch_execute(&format!("update post_search_count set posts = {count}")).await.unwrap();
+        assert_eq!(total().await, told, "10,000 stands for or more");
+    }
 }
 
 /// Conventions: while the issuer is away nobody knows whose a token is; what it would show is not answered as to

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join;
 use testkit::faults::{Fault, Faults};
 use testkit::issuer::CLIENTS;
 use testkit::service::Running;
@@ -11,6 +12,30 @@ use crate::{
     author, author_at, between, detached, embed, guid, path, read_snapshot, selections, service, start,
     taking, text,
 };
+
+/// Orphans: what an edit is going to take is written down before it is taken, to be looked after within a minute; and
+/// crossed out with the save.
+#[tokio::test]
+async fn what_is_going_to_be_taken_is_written_down_first() {
+    let author = author();
+    let (post, selection) = (author.create_post().await, author.create_selection().await);
+    let sql = service().sql().await;
+    let written = async || {
+        let claims = "select count(*) from snapshot_claim where post_id = $1::text::uuid \
+                      and source_selection_id = $2::text::uuid and due_at < now() + interval '1 minute'";
+        sql.query_one(claims, &[&post, &selection]).await.unwrap().get::<_, i64>(0)
+    };
+    let gate = between().hold(taking(&selection));
+    let (saved, claims) = join(author.set_blocks(&post, [embed(&selection)]), async {
+        gate.arrived().await;
+        let claims = written().await;
+        gate.open();
+        claims
+    })
+    .await;
+    saved.expect(200);
+    assert_eq!((claims, written().await), (1, 0));
+}
 
 /// Orphans: what an edit took before it failed is detached within a minute.
 #[tokio::test]

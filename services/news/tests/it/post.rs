@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use testkit::client::{Client, send};
 
 use crate::{
-    CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_of, detached, embed, guid, path, read_snapshot,
-    service, text, text_block,
+    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_of, blocks_path, content, detached,
+    embed, embed_snapshot, guid, path, read_snapshot, service, text, text_block,
 };
 
 const INVALID: &str = "VALIDATION_FAILED";
@@ -123,6 +123,7 @@ async fn metadata_keeps_its_limits() {
     for good in [
         json!({"Title": long(1), "Summary": "", "Tags": tags(0)}),
         json!({"Title": long(256), "Summary": long(1000), "Tags": tags(20)}),
+        json!({"Title": "x", "Summary": null, "Tags": [long(64)]}),
     ] {
         author.news.post(POSTS, good.clone()).await.expect(201);
         let changed = author.news.put(&path(&existing), good.clone()).await.expect(200);
@@ -140,6 +141,7 @@ async fn metadata_keeps_its_limits() {
         (json!({"Title": "x", "Summary": long(1001)}), "/Summary", "too_long"),
         (json!({"Title": "x", "Tags": tags(21)}), "/Tags", "too_many"),
         (json!({"Title": "x", "Tags": ["ok", ""]}), "/Tags/1", "too_short"),
+        (json!({"Title": "x", "Tags": [long(65)]}), "/Tags/0", "too_long"),
         (json!({"Title": "x", "Tags": [7]}), "/Tags/0", "invalid_type"),
         (json!({"Title": "x", "CoverFileId": "x"}), "/CoverFileId", "invalid_type"),
     ] {
@@ -187,6 +189,74 @@ async fn metadata_of_a_stale_version_is_a_conflict() {
     for wrong in [json!("2"), json!(1.5), json!(true)] {
         let refused = author.news.put(&path(&post), json!({"Title": "b", "Version": wrong})).await;
         refused.expect_refusal(INVALID, "/Version", "invalid_type");
+    }
+}
+
+/// The same metadata again changes nothing, so that whoever repeats it with the version of then has no opponent.
+#[tokio::test]
+async fn the_same_metadata_changes_nothing() {
+    let author = author();
+    let full = json!({"Title": "a", "Summary": "b", "CoverFileId": guid(), "Tags": ["c"], "Version": 1});
+    let post = author.create_post().await;
+    let changed = author.news.put(&path(&post), full.clone()).await.expect(200);
+    assert_eq!(changed["Version"], 2);
+    assert_eq!(author.news.put(&path(&post), full).await.expect(200), changed);
+    assert_eq!(author.read(&post).await, changed);
+}
+
+/// Conventions, Check order: the body, then the post, then who asks, then its state; the blocks edit alone has another.
+#[tokio::test]
+async fn a_refusal_comes_in_its_order() {
+    let (author, stranger) = (author(), author());
+    let (post, missing) = (author.create_post().await, guid().to_string());
+    author.move_post(&post, "archive").await.expect(200);
+    let renamed = async |who: &Author, post: &str, body: Value| who.news.put(&path(post), body).await;
+    let good = || json!({"Title": "y", "Version": 9});
+    for (who, post) in [(&stranger, &missing), (&stranger, &post), (&author, &post)] {
+        renamed(who, post, json!({"Title": ""})).await.expect_problem(400, INVALID);
+    }
+    renamed(&stranger, &missing, good()).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    renamed(&stranger, &post, good()).await.expect_problem(403, "FORBIDDEN");
+    renamed(&author, &post, good()).await.expect_problem(409, "NEWS_POST_ARCHIVED");
+    for to in ["publish", "unpublish", "archive"] {
+        stranger.move_post(&missing, to).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+        stranger.move_post(&post, to).await.expect_problem(403, "FORBIDDEN");
+        author.move_post(&post, to).await.expect_problem(409, "NEWS_POST_ARCHIVED");
+    }
+}
+
+/// Conventions, Errors: what news refuses is told in the caller's language.
+#[tokio::test]
+async fn problems_speak_the_callers_language() {
+    let author = author();
+    let post = author.create_post().await;
+    let blocks = blocks_path(&post);
+    let with = |block: Value| content([block]);
+    let missing = guid().to_string();
+    for (method, path, body) in [
+        (Method::PUT, blocks.clone(), content(vec![text_block("x"); 201])),
+        (Method::PUT, blocks.clone(), with(text_block(""))),
+        (Method::PUT, blocks.clone(), with(json!({"Kind": "SelectionEmbed"}))),
+        (Method::PUT, blocks.clone(), with(embed(&missing))),
+        (Method::PUT, blocks, with(embed_snapshot(&missing))),
+        (Method::PUT, path(&missing), json!({"Title": "x"})),
+        (Method::PUT, path(&post), json!({"Title": "x", "Version": 9})),
+        (Method::POST, format!("{POSTS}/{post}/publish"), Value::Null),
+        (Method::POST, format!("{POSTS}/{post}/unpublish"), Value::Null),
+    ] {
+        let mut titles = Vec::new();
+        for language in ["en", "ru", "fr"] {
+            let request = author.news.request(method.clone(), &path).header("accept-language", language);
+            let answer = send(request.json(&body)).await;
+            assert!(answer.status >= 400, "{method} {path}");
+            let cyrillic = |words: &Value| text(words).chars().any(|c| ('а'..='я').contains(&c));
+            for error in answer.body["errors"].as_array().unwrap() {
+                assert_eq!(cyrillic(&error["message"]), language == "ru", "{}", answer.text);
+            }
+            assert_eq!(cyrillic(&answer.body["title"]), language == "ru", "{}", answer.text);
+            titles.push(answer.body["title"].clone());
+        }
+        assert_eq!(titles[2], titles[0], "English, where the language is none of ours");
     }
 }
 

@@ -146,6 +146,27 @@ async fn an_edit_loses_to_a_renaming() {
     assert_eq!(author.read(&post).await["Title"], "winner");
 }
 
+/// Errors: whoever lost may come again: the same edit is kept then, of the post as it is now and with the snapshot that
+/// it took before.
+#[tokio::test]
+async fn whoever_lost_may_come_again() {
+    let author = author();
+    let (post, selection) = (author.create_post().await, author.create_selection().await);
+    let lost = interrupted(&author, &post, &selection, async {
+        author.news.put(&path(&post), json!({"Title": "winner"})).await.expect(200);
+    });
+    lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
+    let body = between().calls(taking(&selection))[0].body.clone();
+    let take = format!("/api/v1{}", taking(&selection));
+    let taken = selections().machine("news").post(&take, body).await.expect(200);
+
+    author.set_blocks(&post, [text_block("again"), embed(&selection)]).await.expect(200);
+
+    let read = author.read(&post).await;
+    assert_eq!((&read["Title"], &read["Blocks"][0]["Text"]), (&json!("winner"), &json!("again")));
+    assert_eq!(read["Blocks"][1]["SnapshotId"], taken["SnapshotId"]);
+}
+
 /// News: no transaction is open while selections is called: others write the same row meanwhile.
 #[tokio::test]
 async fn a_waiting_edit_locks_nothing() {
