@@ -14,7 +14,7 @@ use diesel_async::RunQueryDsl;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer, PurgeConfig};
 use time::format_description::well_known::Rfc3339;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Quiet;
@@ -35,6 +35,9 @@ const UNDER_WAY: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The same, while there is something late already.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
+/// Rows are read so often at most while no backlog waits. Under load each reading would find a row or two, and to plan it costs
+/// PostgreSQL more than they do.
+const PACE: Duration = Duration::from_millis(10);
 const POLL_MIN: Duration = Duration::from_millis(25);
 const POLL_MAX: Duration = Duration::from_secs(1);
 
@@ -134,6 +137,7 @@ impl Tenure<'_> {
             let settled =
                 if is_backlog { under_way.len().saturating_sub(UNDER_WAY - 1) } else { under_way.len() };
             let settled = under_way.drain(..settled).collect();
+            let read_at = Instant::now();
             let (mut next, settled) = tokio::try_join!(
                 self.send_next(&in_flight, waiting, &mut destinations),
                 self.settle(std::mem::take(&mut late), settled)
@@ -144,9 +148,13 @@ impl Tenure<'_> {
             }
             // What was in flight is no reason to rest: more may have come behind it.
             let is_idle = next.rows.is_empty() && settled.arrived == 0 && !was_under_way;
+            let is_paced = !next.is_full;
             under_way.push_back(next);
             if !is_idle {
                 pause = POLL_MIN;
+                if is_paced {
+                    sleep_until(read_at + PACE).await;
+                }
                 continue;
             }
             if !ending.is_cancelled() {
