@@ -5,22 +5,18 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::schema::deal;
-use crate::domain::{Deal, DealId, DealTold};
+use crate::domain::{Deal, DealId};
 
-/// Has the deal that is told of to itself, and makes it where nobody has told of it before. Comes before any account.
-pub async fn lock(tx: &mut Tx, told: &DealTold) -> Result<Deal, ::db::Error> {
-    let find = deal::table.find(told.deal_id).select(Deal::as_select()).for_no_key_update();
-    if let Some(known) = Cached(find).get_result(tx.conn()).await.optional()? {
-        return Ok(known);
-    }
-    let insert = diesel::insert_into(deal::table).values(Deal::unheard(told)).on_conflict_do_nothing();
-    let insert = insert.returning(Deal::as_select());
-    if let Some(made) = Cached(insert).get_result(tx.conn()).await.optional()? {
-        return Ok(made);
-    }
-    // Somebody else has made it meanwhile.
-    let find = deal::table.find(told.deal_id).select(Deal::as_select()).for_no_key_update();
-    Ok(Cached(find).get_result(tx.conn()).await?)
+/// Has a deal to itself, if anybody has told of it before. Comes before any account.
+pub async fn lock(tx: &mut Tx, id: DealId) -> Result<Option<Deal>, ::db::Error> {
+    let find = deal::table.find(id).select(Deal::as_select()).for_no_key_update();
+    Ok(Cached(find).get_result(tx.conn()).await.optional()?)
+}
+
+/// Stores one that nobody has told of before. `false`: somebody else has stored it meanwhile.
+pub async fn insert(tx: &Tx, new: &Deal) -> Result<bool, ::db::Error> {
+    let insert = diesel::insert_into(deal::table).values(new).on_conflict_do_nothing();
+    Ok(Cached(insert).execute(&mut tx.pipeline()).await? == 1)
 }
 
 /// Writes what this transaction has locked.

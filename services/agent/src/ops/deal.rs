@@ -22,19 +22,32 @@ const MOST: i64 = 1_000;
 /// Takes what a topic tells of a deal; what it is told again changes nothing.
 ///
 /// # Errors
-/// Those of the database; rejected where a sum would be more than can be told.
+/// Those of the database; rejected where a sum would be more than can be told; transient where another topic was first to
+/// tell of the deal, a moment ago.
 pub async fn hear(tx: &mut Tx, told: &DealTold, now: OffsetDateTime) -> Result<(), Failure> {
-    let known = db::deal::lock(tx, told).await?;
+    let stored = db::deal::lock(tx, told.deal_id).await?;
+    let mut is_stored = stored.is_some();
+    let known = stored.unwrap_or_else(|| Deal::unheard(told));
     if told.topic == DealTopic::StageChanged && told.row_version <= known.applied_row_version {
         return Ok(());
     }
     let mut deal = known.clone();
     deal.hear(told);
     let followed = match told.stage_change() {
-        Some(change) => Some(follow(tx, &mut deal, &change, now).await?),
+        Some(change) => {
+            // What it earns refers to it.
+            if !is_stored && !deal.steps(&change).is_empty() {
+                insert(tx, &deal).await?;
+                is_stored = true;
+            }
+            Some(follow(tx, &mut deal, &change, now).await?)
+        }
         None => None,
     };
     deal.hold(told, now);
+    if !is_stored {
+        return insert(tx, &deal).await;
+    }
     let save = async |tx: &Tx| if deal == known { Ok(()) } else { db::deal::save(tx, &deal).await };
     let Some((books, ended)) = followed else { return Ok(save(tx).await?) };
     books.close_beside(tx, save).await?;
@@ -42,6 +55,12 @@ pub async fn hear(tx: &mut Tx, told: &DealTold, now: OffsetDateTime) -> Result<(
         db::adjustment::close(tx, &ended, None, now).await?;
     }
     Ok(())
+}
+
+/// Stores a deal that nobody has told of before.
+async fn insert(tx: &Tx, deal: &Deal) -> Result<(), Failure> {
+    let made_meanwhile = || Failure::Transient("another topic tells of the deal, too".to_owned());
+    if db::deal::insert(tx, deal).await? { Ok(()) } else { Err(made_meanwhile()) }
 }
 
 /// Has the ledger follow a change that it has not applied: what is to be written, and the accruals that have ended.
