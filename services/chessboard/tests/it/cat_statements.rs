@@ -7,7 +7,7 @@ use testkit::statements::Statements;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded};
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project};
-use crate::list;
+use crate::{list, text};
 
 /// So many developers whose names have `word` in them; the first has as many projects, the first of these as many buildings, and
 /// the first of these as many objects.
@@ -83,4 +83,35 @@ async fn a_hundred_rows_take_as_many_statements_as_one() {
     let (one, hundred) = asked.split_at(asked.len() / 2);
     assert_eq!(one, hundred);
     assert!(one.iter().all(|asked| (1..=3).contains(asked)), "{one:?}");
+}
+
+/// Section 10: a page of the search takes as long at any depth. What is planned anew takes longer than it is read.
+#[tokio::test]
+async fn pages_of_the_search_that_follow_are_not_prepared_again() {
+    let url = database::create().await.unwrap();
+    let statements = Statements::before(&url).await;
+    let settings = [("DATABASE_URL", statements.url()), ("GUEST_READS_PER_MINUTE", "0")];
+    let serve = Deployed::start(env!("CARGO_BIN_EXE_chessboard"), &["serve"], &settings).await;
+    let (sql, guest) = (database::connect(&url).await.unwrap(), serve.guest());
+    sql.batch_execute("set search_path = chessboard").await.unwrap();
+    let catalog = many("Глубоко", 200);
+    catalog.add(&sql).await;
+    let found = format!("{OBJECTS}?DeveloperId={}&Sort=AreaTotal", catalog.developers[0].id);
+    let (mut path, mut seen, mut prepared) = (found.clone(), 0, Vec::new());
+    loop {
+        // Each thread has a connection of its own, which prepares it once.
+        for _ in 0..50 {
+            guest.get(&path).await.expect(200);
+        }
+        let page = guest.get(&path).await.expect(200);
+        prepared.push(statements.prepared());
+        seen += list(&page["Items"]).len();
+        if page["NextCursor"].is_null() {
+            break;
+        }
+        path = format!("{found}&Cursor={}", text(&page["NextCursor"]));
+    }
+    assert_eq!(seen, 200);
+    // The first has no cursor, and thus SQL of its own.
+    assert!(prepared[1..].windows(2).all(|pages| pages[0] == pages[1]), "{prepared:?}");
 }
