@@ -103,9 +103,10 @@ impl Contract {
         ensure!(content.get(media_type).is_some(), "its content type {media_type:?} is not documented");
         let pointer = format!("{pointer}/content/{}/schema", escaped(media_type));
         if media_type.starts_with("text/") {
-            return self.check_value(&pointer, &answer.text.clone().into());
+            return self.check_value(&pointer, &answer.text.clone().into(), false);
         }
-        self.check_value(&pointer, &answer.body)
+        // What one of several problems says beside, the others leave out.
+        self.check_value(&pointer, &answer.body, answer.status < 400)
     }
 
     /// Whether a request is one that its operation documents: for consumers, whose tests send it.
@@ -118,7 +119,7 @@ impl Contract {
             ensure!(body.is_null(), "its body is not documented");
             return Ok(());
         }
-        self.check_value(&format!("{pointer}/requestBody/content/application~1json/schema"), body)
+        self.check_value(&format!("{pointer}/requestBody/content/application~1json/schema"), body, false)
     }
 
     /// Every answer that an operation gives as an example, with its status: for consumers, who must
@@ -194,31 +195,30 @@ impl Contract {
         let name = channels.into_iter().find(|(_, channel)| channel["address"] == event.topic.as_str());
         let (name, _) = name.context("its topic is not documented")?;
         let message = format!("/channels/{name}/messages/{name}");
-        self.check_value(&format!("{message}/payload"), &event.payload)?;
-        self.check_value(&format!("{message}/headers"), &json!(event.headers))
+        self.check_value(&format!("{message}/payload"), &event.payload, true)?;
+        self.check_value(&format!("{message}/headers"), &json!(event.headers), false)
     }
 
-    /// Whether a value fits the schema at `pointer`.
-    ///
-    /// # Errors
-    /// Where it does not.
-    pub fn check_value(&self, pointer: &str, value: &Value) -> anyhow::Result<()> {
-        let validator = self.validator(pointer)?;
+    /// Whether a value fits the schema at `pointer`; if `is_whole`, with every member that is described there: nulls are
+    /// written.
+    fn check_value(&self, pointer: &str, value: &Value, is_whole: bool) -> anyhow::Result<()> {
+        let validator = self.validator(pointer, is_whole)?;
         let errors: Vec<_> =
             validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
         if errors.is_empty() { Ok(()) } else { bail!("it does not fit {pointer}: {}", errors.join("; ")) }
     }
 
-    fn validator(&self, pointer: &str) -> anyhow::Result<Arc<Validator>> {
+    fn validator(&self, pointer: &str, is_whole: bool) -> anyhow::Result<Arc<Validator>> {
         let mut validators = self.validators.lock().expect("no test panics here");
         if let Some(validator) = validators.get(pointer) {
             return Ok(Arc::clone(validator));
         }
         let mut schema = self.document.pointer(pointer).with_context(|| format!("no {pointer}"))?.clone();
         let mut components = self.document["components"].clone();
-        close(&mut schema);
+        close(&mut schema, is_whole);
         schema["unevaluatedProperties"] = json!(false);
-        components["schemas"].as_object_mut().into_iter().flatten().for_each(|(_, schema)| close(schema));
+        let schemas = components["schemas"].as_object_mut().into_iter().flatten();
+        schemas.for_each(|(_, schema)| close(schema, is_whole));
         schema["components"] = components;
         let options = jsonschema::options().should_validate_formats(true);
         let validator =
@@ -263,21 +263,30 @@ fn escaped(key: &str) -> String {
 }
 
 /// Documents leave objects open, so that contracts can grow. An answer must not have members that nobody
-/// has described, so here each schema that a member or an item has is closed, where it describes any.
-fn close(schema: &mut Value) {
+/// has described, so here each schema that a member or an item has is closed, where it describes any. What is whole leaves
+/// none of them out either.
+fn close(schema: &mut Value, is_whole: bool) {
     let Some(keywords) = schema.as_object_mut() else { return };
-    for (keyword, value) in keywords {
+    for (keyword, value) in keywords.iter_mut() {
         match (keyword.as_str(), value) {
-            ("properties", Value::Object(members)) => members.values_mut().for_each(close_member),
-            ("items", items) => close_member(items),
-            ("allOf" | "oneOf" | "anyOf", Value::Array(parts)) => parts.iter_mut().for_each(close),
+            ("properties", Value::Object(members)) => {
+                members.values_mut().for_each(|member| close_member(member, is_whole));
+            }
+            ("items", items) => close_member(items, is_whole),
+            ("allOf" | "oneOf" | "anyOf", Value::Array(parts)) => {
+                parts.iter_mut().for_each(|part| close(part, is_whole));
+            }
             _ => {}
         }
     }
+    if is_whole && let Some(Value::Object(members)) = keywords.get("properties") {
+        let names: Vec<_> = members.keys().cloned().collect();
+        keywords.insert("required".to_owned(), json!(names));
+    }
 }
 
-fn close_member(schema: &mut Value) {
-    close(schema);
+fn close_member(schema: &mut Value, is_whole: bool) {
+    close(schema, is_whole);
     let describes = ["$ref", "properties", "allOf", "oneOf", "anyOf"];
     if let Some(keywords) = schema.as_object_mut()
         && describes.iter().any(|keyword| keywords.contains_key(*keyword))
@@ -317,14 +326,14 @@ channels:
     address: shelves.moved
     messages:
       Moved:
-        payload: {type: object, required: [Id], properties: {Id: {type: string, format: uuid}}}
+        payload: {type: object, required: [Id], properties: {Id: {type: string, format: uuid}, To: {type: [string, 'null']}}}
         headers: {type: object, required: [ce_id, ce_type], properties: {ce_id: {type: string}, ce_type: {const: moved}}}
 ";
 
     #[test]
     fn a_message_without_its_context_breaks_its_contract() {
         let contract = Contract::read(EVENTS).unwrap();
-        let id = json!({"Id": "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"});
+        let id = json!({"Id": "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3", "To": null});
         let check = |topic: &str, headers: &[(&str, &str)], payload: &Value| {
             let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let event =
@@ -337,6 +346,28 @@ channels:
         assert!(!check("shelves.moved", &[("ce_id", "1"), ("ce_type", "burnt")], &id));
         assert!(!check("shelves.moved", &[("ce_id", "1"), ("ce_type", "moved"), ("by", "me")], &id));
         assert!(!check("shelves.moved", &[("ce_id", "1"), ("ce_type", "moved")], &json!({})));
+    }
+
+    /// JSON member names: nulls are written.
+    #[test]
+    fn what_may_be_null_is_written_all_the_same() {
+        let contract = Contract::read(EVENTS).unwrap();
+        let moved = |payload: Value| {
+            let headers = [("ce_id", "1"), ("ce_type", "moved")];
+            let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let event = Published {
+                topic: "shelves.moved".to_owned(),
+                headers: headers.into_iter().collect(),
+                payload,
+            };
+            contract.check_event(&event).is_ok()
+        };
+        let id = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
+        assert!(moved(json!({"Id": id, "To": null})) && moved(json!({"Id": id, "To": "the attic"})));
+        assert!(!moved(json!({"Id": id})));
+        let book = json!({"Books": [{"Title": "a"}]});
+        let refusal = check("GET", "/shelves/1", 200, "application/json", book).unwrap_err();
+        assert!(refusal.contains("Id"), "{refusal}");
     }
 
     fn check(
