@@ -155,11 +155,198 @@ fn configuration<S: Service>(settings: Settings) -> anyhow::Result<Config<S>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use messaging::topics::{Topic, Topics};
+    use serde_json::{Value, json};
 
-    use super::{all, topics};
+    use super::{Area, all, topics};
+
+    fn read(yaml: &str) -> Value {
+        yaml_serde::from_str(yaml).unwrap()
+    }
+
+    fn openapi(area: &Area) -> Value {
+        read(&(area.contracts)().unwrap().openapi)
+    }
+
+    /// Of each area, and of the system outside, whose document is written by hand.
+    fn asyncapis() -> Vec<Value> {
+        let outside = crate::stack::root().join("contracts/outside/chessboard.yaml");
+        let outside = read(&std::fs::read_to_string(outside).unwrap());
+        all().iter().map(|area| read(&(area.contracts)().unwrap().asyncapi)).chain([outside]).collect()
+    }
+
+    /// Each operation of a document: its method, its path and what is said of it.
+    fn operations(openapi: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+        openapi["paths"].as_object().into_iter().flatten().flat_map(|(path, item)| {
+            let operations = item.as_object().into_iter().flatten();
+            operations.map(move |(method, operation)| (method.as_str(), path.as_str(), operation))
+        })
+    }
+
+    fn lets_in(operation: &Value, callers: &Value) -> bool {
+        operation["security"].as_array().is_some_and(|security| security.contains(callers))
+    }
+
+    /// The members that a schema describes, with `?` where they may be null.
+    fn members(document: &Value, schema: &Value) -> BTreeSet<String> {
+        let schema = match schema["$ref"].as_str() {
+            Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
+            None => schema,
+        };
+        let required = |name: &str| {
+            schema["required"].as_array().into_iter().flatten().any(|required| *required == *name)
+        };
+        let own = schema["properties"].as_object().into_iter().flatten();
+        let own = own.map(|(name, _)| if required(name) { name.clone() } else { format!("{name}?") });
+        let parts = schema["allOf"].as_array().into_iter().flatten();
+        own.chain(parts.flat_map(|part| members(document, part))).collect()
+    }
+
+    /// Of each topic the members of its payload, with `?` where they may be null, and who reads it.
+    const EVENTS: &str = "
+        platform.identity.company-upserted.v1 | CompanyId Type Status Name LegalName? Version | chessboard crm
+        platform.identity.company-suspended.v1 | CompanyId Type Status Name LegalName? Version SuspendedAt Reason? | chessboard
+        platform.identity.employee-status-changed.v1 | UserId CompanyId From? To? ByUserId At |
+        platform.identity.employee-role-assigned.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
+        platform.identity.employee-role-removed.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
+        external.chessboard.developer-upserted.v1 | ExternalChessboardDeveloperId CompanyId Version Name LegalName? LogoFileId? FoundedYear? | chessboard
+        platform.chessboard.developer-upserted.v1 | Id Status Name LegalName? LogoFileId? FoundedYear? Highlights Version | crm agent
+        platform.chessboard.project-status-changed.v1 | ProjectId TenantId From? To? Version ChangedAt | chessboard
+        platform.chessboard.property-object-upserted.v1 | Id BuildingId ProjectId TenantId ProjectName BuildingName Number Kind Rooms? IsStudio Floor AreaTotal Finishing Price Status LayoutFileId? IsPublic Version | selections crm
+        platform.news.post-published.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? Title Summary? CoverFileId? BlocksCount EmbedSnapshotIds PublishedAt IsFirstPublication Version |
+        platform.selections.selection-created.v1 | SelectionId OwnerUserId PublicCode Title ItemsCount CreatedAt |
+        platform.selections.selection-updated.v1 | SelectionId ChangedFields ItemsCount Version UpdatedAt |
+        platform.selections.selection-item-added.v1 | SelectionId PropertyObjectId SortOrder Version |
+        platform.selections.selection-deleted.v1 | SelectionId OwnerUserId DeletedAt |
+        platform.crm.deal-created.v1 | DealId TenantId PropertyObjectId ClientUserId AgentUserId? Amount CreatedByUserId CreatedAt RowVersion | messenger agent
+        platform.crm.deal-stage-changed.v1 | DealId TenantId FromStepId ToStepId FromStepGroup ToStepGroup FromStatus ToStatus ChangedByUserId ChangedAt PropertyObjectId ClientUserId AgentUserId? CreatedByUserId Amount RowVersion | messenger agent
+        platform.crm.deal-cancelled.v1 | DealId TenantId PropertyObjectId CancelledByUserId CancelReason CancelledAt RowVersion | chessboard agent
+        platform.crm.deal-completed.v1 | DealId TenantId PropertyObjectId AgentUserId? Amount CompletedAt RowVersion | chessboard agent
+        platform.crm.booking-created.v1 | BookingId DealId TenantId PropertyObjectId ClientUserId ExpiresAt CreatedAt RowVersion | chessboard
+        platform.crm.booking-expired.v1 | BookingId DealId TenantId PropertyObjectId ExpiredAt RowVersion | chessboard
+        platform.messenger.conference-started.v1 | ConferenceId ChatId DealId TenantId Media StartedByUserId InvitedUserIds CreatedAt |
+        platform.messenger.conference-invited.v1 | ConferenceId ChatId DealId TenantId Media InvitedUserIds ByUserId At |
+        platform.messenger.conference-ended.v1 | ConferenceId ChatId DealId TenantId EndReason StartedAt? EndedAt ParticipantUserIds |
+        platform.messenger.message-sent.v1 | ChatId DealId? MessageId Sequence SenderUserId RecipientUserIds At |
+        platform.agent.accrual-changed.v1 | AccrualId AgentUserId DealId Kind From? To Amount Version ChangedAt |
+        platform.agent.payout-status-changed.v1 | PayoutId AgentUserId From? To Net AccrualsCount Version ChangedAt |
+    ";
+
+    /// The rows of [`EVENTS`]: each topic with one of its columns.
+    fn told(column: usize) -> BTreeMap<String, BTreeSet<String>> {
+        let rows = EVENTS.lines().map(str::trim).filter(|row| !row.is_empty());
+        let rows = rows.map(|row| {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            (cells[0].to_owned(), cells[column].split_whitespace().map(str::to_owned).collect())
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn each_event_has_the_members_of_the_table() {
+        let mut documented = BTreeMap::new();
+        for document in asyncapis() {
+            for (name, channel) in document["channels"].as_object().unwrap() {
+                let topic = channel["address"].as_str().unwrap().to_owned();
+                documented.insert(topic, members(&document, &channel["messages"][name]["payload"]));
+            }
+        }
+        assert_eq!(documented, told(1));
+    }
+
+    #[test]
+    fn each_topic_is_read_by_those_of_the_table() {
+        for (topic, expected) in told(2) {
+            let reads = |area: &Area| area.consumers.iter().any(|of| of.topics.contains(&&*topic));
+            let readers = all().into_iter().filter(reads).map(|area| area.name.to_owned());
+            assert_eq!(readers.collect::<BTreeSet<_>>(), expected, "{topic}");
+        }
+    }
+
+    /// Authentication: what guests may read.
+    const OPEN: [&str; 12] = [
+        "/api/v1/posts",
+        "/api/v1/posts/{post_id}",
+        "/api/v1/public/developers",
+        "/api/v1/public/developers/{developer_id}",
+        "/api/v1/public/projects",
+        "/api/v1/public/projects/facets",
+        "/api/v1/public/projects/{project_id}",
+        "/api/v1/public/projects/{project_id}/buildings/{building_id}",
+        "/api/v1/public/property-objects",
+        "/api/v1/public/property-objects/{property_object_id}",
+        "/api/v1/public/property-objects/{property_object_id}/price-history",
+        "/api/v1/selections/{selection}",
+    ];
+
+    #[test]
+    fn guests_read_what_is_public_and_do_nothing() {
+        let mut open = BTreeSet::new();
+        for document in all().iter().map(openapi) {
+            for (method, path, _) in operations(&document).filter(|(.., of)| lets_in(of, &json!({}))) {
+                assert_eq!(method, "get", "{path}");
+                open.insert(path.to_owned());
+            }
+        }
+        assert_eq!(open, BTreeSet::from(OPEN.map(str::to_owned)));
+    }
+
+    /// Route families: what is for services is on internal ports under one family, which the base URL does not know; all else
+    /// is under a path of its area alone, what is for the platform's people under a family that names the area.
+    #[test]
+    fn every_operation_is_in_the_family_of_its_area() {
+        let areas = all();
+        for area in &areas {
+            let document = openapi(area);
+            for (_, path, operation) in operations(&document) {
+                let owners: Vec<_> =
+                    areas.iter().filter(|area| area.owns(path)).map(|area| area.name).collect();
+                if lets_in(operation, &json!({"service": []})) {
+                    assert!(path.starts_with("/api/v1/internal/") && owners.is_empty(), "{path}: {owners:?}");
+                } else {
+                    assert_eq!(owners, [area.name], "{path}");
+                }
+                if let Some(rest) = path.strip_prefix("/api/platform-manager/") {
+                    assert_eq!(rest.split('/').next(), Some(area.name), "{path}");
+                }
+                if path.starts_with("/api/v1/admin/") {
+                    assert_eq!(area.name, "chessboard", "{path}");
+                }
+            }
+        }
+    }
+
+    /// Paging: a list of pages has an order and a count, a walk has a cursor, a lookup has a limit.
+    #[test]
+    fn lists_are_asked_for_and_answered_alike() {
+        let mut lists = 0;
+        for document in all().iter().map(openapi) {
+            for (_, path, operation) in operations(&document) {
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                let asked: BTreeSet<_> = parameters.filter_map(|of| of["name"].as_str()).collect();
+                let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+                let answered = members(&document, schema);
+                if asked.contains("Page") {
+                    assert!(asked.contains("PageSize") && asked.contains("Sort"), "{path}: {asked:?}");
+                    let whole = ["Items", "Page", "PageSize", "TotalCount"].map(str::to_owned);
+                    assert_eq!(answered, BTreeSet::from(whole), "{path}");
+                    lists += 1;
+                }
+                if asked.contains("Cursor") {
+                    assert!(asked.contains("PageSize") && !asked.contains("Page"), "{path}: {asked:?}");
+                    assert!(answered.contains("Items") && answered.contains("NextCursor?"), "{path}");
+                    lists += 1;
+                }
+                if asked.contains("Limit") {
+                    assert!(asked.contains("Query") && answered.contains("Items"), "{path}: {asked:?}");
+                    lists += 1;
+                }
+            }
+        }
+        assert!(lists > 30, "{lists}");
+    }
 
     #[test]
     fn what_a_service_publishes_is_declared_as_its_own() {
