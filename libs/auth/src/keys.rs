@@ -11,6 +11,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+#[cfg(test)]
+mod tests;
+
 /// A key that is withdrawn is forgotten after so long.
 const REFRESH: Duration = Duration::from_mins(5);
 /// Between attempts while the issuer is away.
