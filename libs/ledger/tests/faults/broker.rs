@@ -30,6 +30,19 @@ async fn a_service_without_a_broker_goes_on_writing() {
     rig.clean().await;
 }
 
+/// Health: ready is who reaches the database, and the broker if they relay and consume.
+#[tokio::test]
+async fn a_worker_without_a_broker_is_not_ready() {
+    let rig = Rig::new().await;
+    let (worker, writer) = (rig.work().await, rig.start("serve", &[]).await);
+    eventually("a worker that is ready", async || worker.is_ready().await).await;
+    rig.broker.kill(0).await;
+    eventually("a worker that is not", async || !worker.is_ready().await).await;
+    assert!(writer.is_ready().await);
+    rig.broker.restart(0).await;
+    eventually("a worker that is again", async || worker.is_ready().await).await;
+}
+
 #[tokio::test]
 async fn a_broker_that_was_frozen_gets_everything() {
     endure(1, async |rig| {

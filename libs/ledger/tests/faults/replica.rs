@@ -38,12 +38,22 @@ impl Replica {
         lines.iter().any(|line| line.contains("\"relaying\"") && line.contains(&epoch))
     }
 
-    /// A metric as the admin port tells it; several of one name are added up.
-    pub async fn metric(&self, name: &str) -> f64 {
+    /// Whether it says that it is ready.
+    pub async fn is_ready(&self) -> bool {
+        self.ask("/health/ready").await.status() == 204
+    }
+
+    /// What the admin port answers.
+    async fn ask(&self, path: &str) -> reqwest::Response {
         let started = self.logged("\"started\"").unwrap();
         let (_, address) = started.split_once("admin: ").unwrap();
         let address = address.split_once(' ').unwrap().0;
-        let text = reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
+        reqwest::get(format!("http://{address}{path}")).await.unwrap()
+    }
+
+    /// A metric as the admin port tells it; several of one name are added up.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let text = self.ask("/metrics").await.text().await.unwrap();
         let lines = text.lines().filter(|line| line.starts_with(name));
         lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
     }
