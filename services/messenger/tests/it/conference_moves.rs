@@ -147,8 +147,11 @@ async fn those_who_are_asked_in_ring() {
     let invited: Vec<_> = events.iter().filter(|event| event.topic == INVITED).collect();
     assert_eq!(invited.len(), 1, "only what made somebody Invited is told");
     let payload = &invited[0].payload;
-    assert_eq!(payload["InvitedUserIds"], json!([manager, new[0]]));
-    assert_eq!((&payload["ByUserId"], &payload["Media"]), (&json!(new[1]), &json!("Video")));
+    let expected = json!({
+        "ConferenceId": id, "ChatId": line.chat, "DealId": line.deal.id, "TenantId": line.deal.tenant,
+        "Media": "Video", "InvitedUserIds": [manager, new[0]], "ByUserId": new[1], "At": payload["At"],
+    });
+    assert_eq!(*payload, expected);
 }
 
 /// Section 4: from Removed nothing leads but the host's invitation.
