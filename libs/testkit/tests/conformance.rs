@@ -1,4 +1,4 @@
-//! Holds `docs/conformance.md` to the tests: what it names exists, and every code has its row.
+//! Holds `docs/conformance.md` to the tests: what it names exists, and every code has its row, and its words.
 
 #![expect(clippy::unwrap_used, reason = "a repository that cannot be read fails the test")]
 
@@ -87,5 +87,19 @@ fn every_code_of_every_area_has_a_row() {
         for code in codes.filter(|code| code.chars().all(|c| c.is_ascii_uppercase() || c == '_')) {
             assert!(page.contains(&format!("`{code}`")), "{code} has no row in docs/conformance.md");
         }
+    }
+}
+
+/// Errors: every message, with all that it says, is there in every language.
+#[test]
+fn every_message_is_there_in_every_language() {
+    let areas = fs::read_dir(root().join("services")).unwrap().map(|area| area.unwrap().path());
+    for folder in areas.chain([root().join("libs/web")]) {
+        let [english, russian] = ["en", "ru"].map(|language| {
+            let messages = fs::read_to_string(folder.join(format!("messages/{language}.ftl"))).unwrap();
+            let names = messages.lines().filter_map(|line| line.split_once(" = "));
+            names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        });
+        assert_eq!(english, russian, "{}", folder.display());
     }
 }
