@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    ADMIN, ME, company, create_developer, create_published_developer, each, guid, highlights, list, manager,
-    operator, path, profile, publish, read, read_when, tell_company, told, told_versions, with, without,
+    ADMIN, COMPANY_UPSERTED, ME, company, create_developer, create_published_developer, each, guid,
+    highlights, list, manager, next, operator, path, profile, publish, read, read_when, service,
+    tell_company, told, told_versions, with, without,
 };
 
 const IDENTITY: &str = "00000000-0000-7000-8000-000000000001";
@@ -41,6 +42,21 @@ async fn an_active_developer_company_gets_a_profile() {
         })
     );
     assert_eq!(events[0].headers["aggregatetype"], "Developer");
+}
+
+/// Traces: what a consumer tells is in the trace of what it was told.
+#[tokio::test]
+async fn what_a_company_sets_off_is_in_its_trace() {
+    let (id, trace) = (guid(), guid().simple().to_string());
+    let headers = [
+        ("ce_id", guid().to_string()),
+        ("ce_sequence", next().to_string()),
+        ("traceparent", format!("00-{trace}-00f067aa0ba902b7-01")),
+    ];
+    let (key, payload) = (id.to_string(), company(id, "Active", 1).to_string());
+    service().bus().publish_raw(COMPANY_UPSERTED, key.as_bytes(), &headers, payload.as_bytes()).await;
+    let told = told(id, 1).await.remove(0);
+    assert_eq!(told.headers["traceparent"].split('-').nth(1), Some(trace.as_str()));
 }
 
 /// Section 9: one that is first seen in another status gets it when it becomes Active; other Types get none.
