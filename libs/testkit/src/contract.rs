@@ -270,11 +270,15 @@ fn close(schema: &mut Value, is_whole: bool) {
     for (keyword, value) in keywords.iter_mut() {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(members)) => {
-                members.values_mut().for_each(|member| close_member(member, is_whole));
+                for member in members.values_mut() {
+                    close_member(member, is_whole);
+                }
             }
             ("items", items) => close_member(items, is_whole),
             ("allOf" | "oneOf" | "anyOf", Value::Array(parts)) => {
-                parts.iter_mut().for_each(|part| close(part, is_whole));
+                for part in parts {
+                    close(part, is_whole);
+                }
             }
             _ => {}
         }

@@ -28,7 +28,7 @@ struct Signed {
     tokens: Vec<(String, String)>,
 }
 
-/// Conventions, Token: RS256, ES256 or EdDSA, and no other algorithm, though its key is known.
+/// Conventions, Token: RS256, ES256 or `EdDSA`, and no other algorithm, though its key is known.
 #[tokio::test]
 async fn a_token_is_signed_by_one_of_three_algorithms() {
     let Signed { jwks, tokens } = serde_json::from_str(include_str!("signed.json")).unwrap();
