@@ -18,6 +18,7 @@ const CREATED: &str = "platform.crm.deal-created.v1";
 const STAGE_CHANGED: &str = "platform.crm.deal-stage-changed.v1";
 const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
 const COMPLETED: &str = "platform.crm.deal-completed.v1";
+const TOPICS: &[&str] = &[CREATED, STAGE_CHANGED, CANCELLED, COMPLETED];
 
 /// The first four bytes of ids.
 const DEAL: u128 = 0x5eed_0060;
@@ -45,7 +46,7 @@ const CARDS: &str = "with card as (\
 
 /// Of these deals: each topic's messages of a deal are numbered from one.
 const TAKEN: &str = "select (select coalesce(sum(sequence), 0)::bigint from inbox \
-    where consumer = 'agent.crm' and key between $1 and $2), (select count(*) from dead_letter)";
+    where consumer = 'agent.crm' and topic = any($3) and key between $1 and $2), (select count(*) from dead_letter)";
 
 const EARNED: &str =
     "select count(*) from accrual where deal_id between $1::text::uuid and $2::text::uuid and kind = 'Base'";
@@ -153,13 +154,17 @@ pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyho
     let producer: FutureProducer = env.finish(config)?.producer().create()?;
     let mut rates = Vec::new();
     let mut first = 1;
-    for round in 1..=effort.rounds() {
+    // Not measured is the first: its statements are planned for tables that are empty, and read them whole as they fill.
+    for round in 0..=effort.rounds() {
         let last = first + deals - 1;
         step.note(format!("round {round}: {} events are put on the bus", deals * EVENTS));
         send(&producer, first, last).await?;
         client.batch_execute("vacuum analyze").await?;
         client.batch_execute("checkpoint").await?;
-        rates.push(take(bench, first, last, &format!("round {round}"), step).await?);
+        let rate = take(bench, first, last, &format!("round {round}"), step).await?;
+        if round > 0 {
+            rates.push(rate);
+        }
         first = last + 1;
     }
     let what = format!("{} events of {deals} deals that crm tells of: taken/s", deals * EVENTS);
@@ -220,7 +225,7 @@ async fn take(bench: &Bench<'_>, first: u64, last: u64, round: &str, step: &Step
     let mut patience = Patience::new();
     let mut begun = None;
     let rate = loop {
-        let row = client.query_one(TAKEN, &[&from, &to]).await?;
+        let row = client.query_one(TAKEN, &[&from, &to, &TOPICS]).await?;
         let (taken, dead): (i64, i64) = (row.get(0), row.get(1));
         ensure!(dead == 0, "{dead} messages could not be taken");
         step.note(format!("{round}: {taken} of {all} events"));
