@@ -34,7 +34,7 @@ impl<Q: Query> Query for Cached<Q> {
 }
 
 /// A query with so many rows at most, where the number stands in the SQL, for queries whose plan is kept: of a parameter in its
-/// place PostgreSQL assumes a tenth of all rows, finds that plan dear, and makes a new one each time.
+/// place PostgreSQL assumes a tenth of all rows, and may sort what it should read in the order of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Limited<Q>(pub Q, pub u32);
 

@@ -37,6 +37,8 @@ pub struct Config {
     pool_size: usize,
     wait: Duration,
     statement_timeout_ms: u32,
+    /// Whether a statement that is prepared once is planned once, too.
+    keeps_plans: bool,
 }
 
 impl Config {
@@ -60,6 +62,7 @@ impl Config {
             pool_size: pool_size?,
             wait: Duration::from_millis(wait_ms?),
             statement_timeout_ms: statement_timeout_ms?,
+            keeps_plans: false,
         })
     }
 
@@ -74,10 +77,12 @@ impl Config {
             "{}{separator}application_name={schema}&connect_timeout=3\
              &tcp_user_timeout=10&keepalives_idle=5&keepalives_interval=3&keepalives_retries=3\
              &options=-csearch_path%3D{schema}%20-cstatement_timeout%3D{timeout}\
-             %20-cidle_in_transaction_session_timeout%3D30000%20-cjit%3Doff%20-cclient_connection_check_interval%3D500",
+             %20-cidle_in_transaction_session_timeout%3D30000%20-cjit%3Doff%20-cclient_connection_check_interval%3D500\
+             %20-cplan_cache_mode%3D{plans}",
             self.url,
             schema = self.schema,
             timeout = self.statement_timeout_ms,
+            plans = if self.keeps_plans { "force_generic_plan" } else { "auto" },
         )
     }
 

@@ -14,7 +14,9 @@ pub type Lookup<'c> = &'c Conn;
 
 /// A connection on which lookups follow each other without waiting for answers (pipelining): a fraction of the
 /// wake-ups of a pool, where each has a connection to itself. For single statements that find a row or a few by
-/// their key, since a slow one holds up those behind it.
+/// their key, since a slow one holds up those behind it. Such a statement has one plan, whatever is looked for, and is
+/// planned once: left to choose, PostgreSQL plans anew each time where values are spread unevenly, which takes longer
+/// than the lookup.
 ///
 /// Each worker thread has its own; shared between threads, every answer would have to wake another.
 pub struct Lookups {
@@ -25,7 +27,7 @@ pub struct Lookups {
 impl Lookups {
     /// Connects when first needed.
     pub fn new(config: &Config) -> Self {
-        Self { config: config.clone(), shared: Mutex::default() }
+        Self { config: Config { keeps_plans: true, ..config.clone() }, shared: Mutex::default() }
     }
 
     /// Runs a lookup; once more, on a new connection, where the old one was broken.

@@ -93,10 +93,14 @@ pub struct ObjectFilter {
 }
 
 impl ObjectFilter {
-    /// Whether it is where an object stands that decides, and its status: such a walk in pages of the usual size is the same few
-    /// statements for all, read in the order of an index whatever the values are.
-    fn is_of_place(&self) -> bool {
+    /// Whether it asks for all that is for sale of a developer or in a project, in pages of the usual size. They are read in the
+    /// order of an index by the same few statements for all.
+    pub fn is_walk(&self, paging: &ObjectPaging) -> bool {
         let Self {
+            project_id: _,
+            developer_id: _,
+            building_id,
+            statuses,
             kinds,
             rooms,
             finishings,
@@ -106,9 +110,11 @@ impl ObjectFilter {
             area_max,
             floor_min,
             floor_max,
-            ..
         } = self;
-        kinds.is_none()
+        paging.usual_limit().is_some()
+            && statuses == &[ObjectStatus::Available]
+            && building_id.is_none()
+            && kinds.is_none()
             && rooms.is_none()
             && finishings.is_none()
             && price_from.is_none()
@@ -231,15 +237,11 @@ pub async fn of_building(mut conn: Lookup<'_>, of: BuildingId) -> Result<Vec<Gri
 /// index. Ties are by id in the direction of the sort, as such an index has them.
 pub async fn search(
     mut conn: Lookup<'_>,
-    filter: ObjectFilter,
+    filter: &ObjectFilter,
     sorting: Sorting<CatalogObjectSort>,
     paging: &ObjectPaging,
-) -> Result<CursorPage<CatalogObject>, ::db::Error> {
+) -> QueryResult<CursorPage<CatalogObject>> {
     let mut found = shown().select(columns()).into_boxed::<Pg>();
-    let is_of_place = filter.is_of_place();
-    if !is_of_place {
-        found = found.filter(list::planned_anew());
-    }
     if let Some(project) = filter.project_id {
         found = found.filter(property_object::project_id.eq(project));
     }
@@ -249,16 +251,16 @@ pub async fn search(
     if let Some(building) = filter.building_id {
         found = found.filter(property_object::building_id.eq(building));
     }
-    if let Some(kinds) = filter.kinds {
+    if let Some(kinds) = &filter.kinds {
         found = found.filter(property_object::kind.eq_any(kinds));
     }
-    if let Some(rooms) = filter.rooms {
+    if let Some(rooms) = &filter.rooms {
         found = found.filter(property_object::rooms_asked.eq_any(rooms));
     }
-    if let Some(finishings) = filter.finishings {
+    if let Some(finishings) = &filter.finishings {
         found = found.filter(property_object::finishing.eq_any(finishings));
     }
-    found = found.filter(property_object::status.eq_any(filter.statuses));
+    found = found.filter(property_object::status.eq_any(&filter.statuses));
     if let Some(from) = filter.price_from {
         found = found.filter(property_object::price.ge(from));
     }
@@ -300,9 +302,9 @@ pub async fn search(
         (CatalogObjectSort::AreaTotal, false) => found.order((property_object::area_total.asc(), id.asc())),
         (CatalogObjectSort::AreaTotal, true) => found.order((property_object::area_total.desc(), id.desc())),
     };
-    let rows: Vec<Row> = match paging.usual_limit().filter(|_| is_of_place) {
+    let rows: Vec<Row> = match paging.usual_limit().filter(|_| filter.is_walk(paging)) {
         Some(limit) => Cached(Limited(found, limit)).load(&mut conn).await?,
-        None => found.limit(paging.limit()).load(&mut conn).await?,
+        None => found.filter(list::planned_anew()).limit(paging.limit()).load(&mut conn).await?,
     };
     let objects = rows.into_iter().map(CatalogObject::from).collect();
     Ok(paging.page(objects, |last| ObjectKey::of(last, sorting)))

@@ -1,6 +1,6 @@
 //! Property objects, for anybody.
 
-use ::db::Lookups;
+use ::db::{Lookup, Lookups};
 use ::web::{Both, Check, ClientAddress, CursorPage, Fields, Filter, Several, Sorting, unknown_cursor};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
@@ -115,13 +115,20 @@ pub async fn search_catalog_objects(
     guest: Guest,
     address: ClientAddress,
     Both(Both(Filter(asked), sorting), paging): Asked,
+    lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
     app.admit(&guest, address)?;
     if paging.after.is_some_and(|after| !after.is_of(sorting)) {
         return Err(unknown_cursor().into());
     }
-    let conn = app.db.conn().await?;
-    Ok(web::Json(db::catalog_object::search(&conn, asked.into(), sorting, &paging).await?))
+    let filter = ObjectFilter::from(asked);
+    let search = async |conn: Lookup<'_>| db::catalog_object::search(conn, &filter, sorting, &paging).await;
+    let page = if filter.is_walk(&paging) {
+        lookups.run(search).await?
+    } else {
+        search(&*app.db.conn().await?).await?
+    };
+    Ok(web::Json(page))
 }
 
 /// Read a property object.
