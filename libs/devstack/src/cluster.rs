@@ -4,6 +4,7 @@ mod deployment;
 mod ground;
 mod images;
 mod kube;
+mod policies;
 mod report;
 mod trouble;
 
@@ -22,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::deployment::{Deployment, Setting};
 use self::ground::Ground;
-use self::images::Images;
+use self::images::{Images, Release};
 use self::kube::Kube;
+use self::policies::Ways;
 use self::report::Report;
 use self::trouble::Trouble;
 use crate::areas;
@@ -56,7 +58,8 @@ const STORY: &[Setting] = &[("messenger", "MESSENGER_RING_SECONDS", "5")];
 /// Install the charts into the cluster that KUBECONFIG names, and see what people notice while it rolls and breaks
 ///
 /// In a namespace of its own, which enforces the restricted profile, each area is installed by its chart. PostgreSQL, three nodes of Kafka
-/// and an issuer run on this machine, where pods find them. People act in every area, half of them through an edge that keeps
+/// and an issuer run on this machine, where pods find them. From within pods every way is tried, whether network policies let through
+/// what is declared and nothing else. People act in every area, half of them through an edge that keeps
 /// its connections, half with a new connection for each request, while each area is rolled, pods are deleted and evicted, processes
 /// killed, nodes of the broker and the database crashed. Then nothing may be lost: the verdict is that of `cargo dev chaos`.
 /// At last the areas are upgraded to other settings and `cargo dev demo` plays its story through the edge. The table goes to
@@ -79,6 +82,10 @@ pub(crate) struct Cluster {
     /// A folder with the areas' binaries; without it they are built
     #[arg(long, requires = "load_with", value_name = "FOLDER")]
     binaries: Option<PathBuf>,
+    /// A folder with binaries of an earlier release: each area that it has is installed as that and, under load, upgraded to this one,
+    /// rolled back and upgraded again
+    #[arg(long, requires = "load_with", conflicts_with = "story_only", value_name = "FOLDER")]
+    before: Option<PathBuf>,
     /// So many people in each area, by each of the two ways
     #[arg(long, default_value_t = 1)]
     people: usize,
@@ -103,10 +110,10 @@ impl Cluster {
         };
         let _lock = Lock::take("up")?;
         crate::say(&kube.about);
-        let images = Images { prefix: &self.image_prefix, tag: &self.tag };
+        let images = Images::new(&self.image_prefix, &self.tag, &areas, self.before.as_deref());
         let prepared = async {
             if let Some(command) = &self.load_with {
-                images.load(&areas, self.binaries.as_deref(), command).await?;
+                images.load(&areas, self.binaries.as_deref(), self.before.as_deref(), command).await?;
             }
             let deployment = Deployment::prepare(&kube, &areas, images).await?;
             anyhow::Ok((deployment, Ground::prepare(kube.node, &areas).await?))
@@ -155,15 +162,19 @@ impl Cluster {
             let step = Step::start("charts");
             deployment.kube.open().await?;
             deployment.furnish(ground).await?;
-            deployment.install(ground, if self.story_only { STORY } else { HASTE }).await?;
+            let settings = if self.story_only { STORY } else { HASTE };
+            let release = if self.before.is_some() { Release::Before } else { Release::This };
+            deployment.install(ground, release, settings, &policies::ingress()).await?;
             step.done(format!("{} areas in namespace {}", deployment.areas.len(), self.namespace));
-            Edge::open(deployment, ground).await
+            let ways = policies::try_all(deployment, ground).await?;
+            deployment.install(ground, release, settings, &Deployment::anybody()).await?;
+            anyhow::Ok((ways, Edge::open(deployment, ground).await?))
         };
-        let edge = tokio::select! {
-            edge = installed => edge?,
+        let (ways, edge) = tokio::select! {
+            installed = installed => installed?,
             () = signals.stop() => bail!("interrupted"),
         };
-        let result = self.use_it(deployment, ground, &edge, signals).await;
+        let result = self.use_it(deployment, ground, &edge, &ways, signals).await;
         edge.close().await.and(result)
     }
 
@@ -172,13 +183,14 @@ impl Cluster {
         deployment: &Deployment<'_>,
         ground: &mut Ground,
         edge: &Edge,
+        ways: &Ways,
         signals: &mut Signals,
     ) -> anyhow::Result<()> {
         let stack = &edge.stack;
         let mut judged = Ok(());
         if !self.story_only {
             let report = tokio::select! {
-                report = self.trouble(deployment, ground, stack) => report?,
+                report = self.trouble(deployment, ground, stack, ways) => report?,
                 () = signals.stop() => bail!("interrupted"),
             };
             crate::say(&report.to_string());
@@ -191,7 +203,7 @@ impl Cluster {
         let prepared = async {
             if !self.story_only {
                 let step = Step::start("upgrade");
-                deployment.install(ground, STORY).await?;
+                deployment.install(ground, Release::This, STORY, &Deployment::anybody()).await?;
                 step.done("to other settings");
             }
             let step = Step::start("demo data");
@@ -239,6 +251,7 @@ impl Cluster {
         deployment: &Deployment<'_>,
         ground: &mut Ground,
         stack: &Stack,
+        ways: &Ways,
     ) -> anyhow::Result<Report> {
         let Deployment { kube, areas, .. } = deployment;
         // What comes from outside of the platform has been committed by nobody here.
@@ -263,24 +276,25 @@ impl Cluster {
                 })?;
             }
         }
-        let mut report = Report::of(&kube.about);
+        let mut report = Report::of(&kube.about, ways);
         // Until everybody has somewhere to act.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let (mut requests, mut ended) = (answers.take().requests, 0);
-        let troubles = Trouble::all(areas);
+        let troubles = Trouble::all(areas, &deployment.images.before);
         for trouble in &troubles {
             let step = Step::start("trouble");
             step.note(trouble.name());
             let started = tokio::time::Instant::now();
-            let so_far = trouble.befall(kube, areas, ground).await.with_context(|| trouble.name())?;
+            let so_far = trouble.befall(deployment, ground).await.with_context(|| trouble.name())?;
             ended = ended.max(so_far);
             let score = answers.take();
             requests += score.requests;
             step.done(format!(
-                "{}: {} requests, {} failed, the longest {} ms",
+                "{}: {} requests, {} failed, {} of them repeated in vain, the longest {} ms",
                 trouble.name(),
                 score.requests,
                 score.failed,
+                score.in_vain,
                 score.longest.as_millis()
             ));
             for failure in &score.failures {

@@ -26,6 +26,8 @@ pub(crate) struct Score {
     pub(crate) requests: u64,
     pub(crate) successful: u64,
     pub(crate) failed: u64,
+    /// Of these, what may be repeated and failed each time.
+    pub(crate) in_vain: u64,
     pub(crate) longest: Duration,
     /// The first failures, for people to read.
     pub(crate) failures: Vec<String>,
@@ -33,6 +35,21 @@ pub(crate) struct Score {
 
 /// How many failures are told.
 const TOLD: usize = 5;
+/// After how long what may be repeated is, each time, as who calls a service through a gateway has it: together that is longer than
+/// a pod that was killed is still named.
+const REPEATS: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_millis(700),
+    Duration::from_millis(1500),
+];
+
+type Answer = reqwest::Result<(StatusCode, String)>;
+
+/// No answer, or a server's that could not give one.
+fn has_failed(answer: &Answer) -> bool {
+    answer.as_ref().map_or(true, |(status, _)| status.is_server_error())
+}
 
 impl Answers {
     /// What has come so far; from now on it is counted anew.
@@ -40,21 +57,16 @@ impl Answers {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts an answer, and answers what it has brought, if that is what was asked for.
-    fn add(
-        &self,
-        asked: &str,
-        answer: reqwest::Result<(StatusCode, String)>,
-        took: Duration,
-    ) -> Option<String> {
+    /// Counts what came at first.
+    fn add(&self, asked: &str, answer: &Answer, took: Duration) {
         let mut score = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         score.requests += 1;
         score.longest = score.longest.max(took);
         let failure = match answer {
             Ok((status, body)) if status.is_server_error() => format!("{status} {body}"),
-            Ok((status, body)) => {
+            Ok((status, _)) => {
                 score.successful += u64::from(status.is_success());
-                return status.is_success().then_some(body);
+                return;
             }
             Err(error) => format!("{error:?}"),
         };
@@ -62,7 +74,11 @@ impl Answers {
         if score.failures.len() < TOLD {
             score.failures.push(format!("{asked} after {} ms: {failure}", took.as_millis()));
         }
-        None
+    }
+
+    /// Counts what failed although it was repeated.
+    fn add_in_vain(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).in_vain += 1;
     }
 }
 
@@ -345,27 +361,40 @@ impl Writer {
         Some(answer["Id"].as_str()?.to_owned())
     }
 
+    /// Asks, and repeats what may be repeated by its method (RFC 9110, 9.2.2) and has failed.
     async fn send(&self, method: Method, path: &str, body: Value) -> Option<Value> {
         if self.ending.is_cancelled() {
             return None;
         }
         let url = format!("{}/api/{path}", self.base);
         let asked = format!("{method} {url}");
-        let request = self.client.request(method, url);
-        let request = request.bearer_auth(&self.token).timeout(self.patience);
-        let request = if body.is_null() { request } else { request.json(&body) };
-        let started = Instant::now();
-        let answer = async {
-            let answer = request.send().await?;
+        let ask = async || {
+            let request = self.client.request(method.clone(), &url);
+            let request = request.bearer_auth(&self.token).timeout(self.patience);
+            let answer = if body.is_null() { request } else { request.json(&body) }.send().await?;
             Ok((answer.status(), answer.text().await?))
         };
-        let answer = answer.await;
-        let Some(body) = self.answers.add(&asked, answer, started.elapsed()) else {
+        let started = Instant::now();
+        let mut answer: Answer = ask().await;
+        self.answers.add(&asked, &answer, started.elapsed());
+        if method.is_idempotent() && has_failed(&answer) {
+            for pause in REPEATS {
+                tokio::time::sleep(pause).await;
+                answer = ask().await;
+                if !has_failed(&answer) {
+                    break;
+                }
+            }
+            if has_failed(&answer) {
+                self.answers.add_in_vain();
+            }
+        }
+        let body = answer.ok().filter(|(status, _)| status.is_success()).map(|(_, body)| body);
+        if body.is_none() {
             // Somebody is down; a person would try again in a moment.
             tokio::time::sleep(Duration::from_millis(100)).await;
-            return None;
-        };
-        serde_json::from_str(&body).ok()
+        }
+        serde_json::from_str(&body?).ok()
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::issuer::CLIENTS;
 
 use super::ground::Ground;
-use super::images::Images;
+use super::images::{Images, Release};
 use super::kube::{Kube, helm};
 use crate::areas::{Area, Settings};
 use crate::children::Child;
@@ -55,6 +55,12 @@ impl<'a> Deployment<'a> {
         Ok(Self { kube, areas, images, charts })
     }
 
+    /// Who besides areas is let in: whoever comes, since the edge is no pod.
+    pub(super) fn anybody() -> Value {
+        let anybody = json!([{"ipBlock": {"cidr": "0.0.0.0/0"}}]);
+        json!({"public": anybody, "internal": anybody, "admin": anybody})
+    }
+
     /// What each area keeps secret, and the way into it from outside of the cluster.
     pub(super) async fn furnish(&self, ground: &Ground) -> anyhow::Result<()> {
         for area in self.areas {
@@ -91,11 +97,18 @@ impl<'a> Deployment<'a> {
         Ok(())
     }
 
-    /// Installs every area's chart, or upgrades it to other settings, and waits until all is there.
-    pub(super) async fn install(&self, ground: &Ground, settings: &[Setting]) -> anyhow::Result<()> {
+    /// Installs every area's chart, or upgrades it to other settings, and waits until all is there. `ingress` tells who besides
+    /// areas is let in.
+    pub(super) async fn install(
+        &self,
+        ground: &Ground,
+        release: Release,
+        settings: &[Setting],
+        ingress: &Value,
+    ) -> anyhow::Result<()> {
         for area in self.areas {
             let path = stack::dev("cluster")?.join(format!("{}.json", area.name));
-            let values = self.values(ground, area.name, settings)?;
+            let values = self.values(ground, area.name, release, settings, ingress)?;
             std::fs::write(&path, serde_json::to_vec_pretty(&values)?)?;
             let (chart, values) =
                 (self.charts.join(area.name).display().to_string(), path.display().to_string());
@@ -115,8 +128,30 @@ impl<'a> Deployment<'a> {
         self.kube.settled().await.map(drop)
     }
 
+    /// Upgrades an area to this release, with the values that it has.
+    pub(super) async fn upgrade(&self, area: &str) -> anyhow::Result<()> {
+        let chart = self.charts.join(area).display().to_string();
+        let tag = format!("app.image.tag={}", self.images.tag(area, Release::This));
+        let (namespace, set) = (self.kube.namespace.as_str(), tag.as_str());
+        helm(&["upgrade", area, &chart, "--namespace", namespace, "--reuse-values", "--set-string", set])
+            .await
+            .map(drop)
+    }
+
+    /// Brings the release before back.
+    pub(super) async fn roll_back(&self, area: &str) -> anyhow::Result<()> {
+        helm(&["rollback", area, "--namespace", &self.kube.namespace]).await.map(drop)
+    }
+
     /// The values of an area, with its own of these settings.
-    fn values(&self, ground: &Ground, area: &str, settings: &[Setting]) -> anyhow::Result<Value> {
+    fn values(
+        &self,
+        ground: &Ground,
+        area: &str,
+        release: Release,
+        settings: &[Setting],
+        ingress: &Value,
+    ) -> anyhow::Result<Value> {
         let own = settings.iter().filter(|(of, ..)| *of == area);
         let mut own: Settings = own.map(|(_, name, value)| (*name, (*value).to_owned())).collect();
         let mut secret_keys = json!({});
@@ -126,7 +161,6 @@ impl<'a> Deployment<'a> {
         }
         // All areas fit on a machine of two cores, beside what they stand on.
         let modest = json!({"requests": {"cpu": "20m", "memory": "64Mi"}});
-        let anybody = json!([{"ipBlock": {"cidr": "0.0.0.0/0"}}]);
         let ports = ground.ports()?.into_iter().chain([("dns", vec![53])]);
         let egress = ports.map(|(name, ports)| (name, json!({"ports": ports, "to": []})));
         Ok(json!({
@@ -142,14 +176,14 @@ impl<'a> Deployment<'a> {
                 },
             },
             "app": {
-                "image": {"tag": self.images.tag},
+                "image": {"tag": self.images.tag(area, release)},
                 "existingSecret": area,
                 "secretKeys": secret_keys,
                 "serve": {"resources": modest},
                 "work": {"resources": modest},
                 "config": own,
                 "networkPolicy": {
-                    "ingress": {"public": anybody, "internal": anybody, "admin": anybody},
+                    "ingress": ingress,
                     "egress": egress.collect::<BTreeMap<_, _>>(),
                 },
             },

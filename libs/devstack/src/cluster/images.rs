@@ -14,19 +14,46 @@ use crate::{processes, stack};
 const SERVICE: &str = "usr/local/bin/service";
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 
+/// The tag of images of the release before.
+const BEFORE: &str = "before";
+
+/// Which release of an area; before this one there is one of some areas.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Release {
+    Before,
+    This,
+}
+
 /// What images are called: the charts' repositories below a prefix.
 pub(super) struct Images<'a> {
     pub(super) prefix: &'a str,
-    pub(super) tag: &'a str,
+    tag: &'a str,
+    /// The areas that there is an earlier release of.
+    pub(super) before: Vec<&'static str>,
 }
 
-impl Images<'_> {
-    /// Makes each area's image of a binary in `folder`, or of one that is built now, and hands it to a command that brings it
-    /// to where the cluster finds it.
+impl<'a> Images<'a> {
+    pub(super) fn new(prefix: &'a str, tag: &'a str, areas: &[Area], before: Option<&Path>) -> Self {
+        let has = |area: &&str| before.is_some_and(|folder| folder.join(area).is_file());
+        Self { prefix, tag, before: areas.iter().map(|area| area.name).filter(has).collect() }
+    }
+
+    pub(super) fn tag(&self, area: &str, release: Release) -> &str {
+        if release == Release::Before && self.before.contains(&area) { BEFORE } else { self.tag }
+    }
+
+    /// What the image of an area is called.
+    pub(super) fn of(&self, area: &str, release: Release) -> String {
+        format!("{}/platform/{area}:{}", self.prefix, self.tag(area, release))
+    }
+
+    /// Makes each area's image of a binary in `folder`, or of one that is built now, and that of the release before of what the
+    /// other folder has, and hands it to a command that brings it to where the cluster finds it.
     pub(super) async fn load(
         &self,
         areas: &[Area],
         folder: Option<&Path>,
+        before: Option<&Path>,
         command: &str,
     ) -> anyhow::Result<()> {
         let folder = if let Some(folder) = folder {
@@ -36,16 +63,21 @@ impl Images<'_> {
             processes::folder()?
         };
         let step = Step::start("images");
-        for Area { name, .. } in areas {
-            step.note(name);
-            let root = stack::dev("cluster")?.join("images").join(name);
-            lay_out(&folder.join(name), &root).await.with_context(|| format!("the image of {name}"))?;
+        let this = areas.iter().map(|area| (area.name, Release::This, folder.as_path()));
+        let before = before
+            .into_iter()
+            .flat_map(|folder| self.before.iter().map(move |area| (*area, Release::Before, folder)));
+        for (area, release, folder) in this.chain(before) {
+            let image = self.of(area, release);
+            step.note(&image);
+            let root = stack::dev("cluster")?.join("images").join(area);
+            lay_out(&folder.join(area), &root).await.with_context(|| format!("the image of {area}"))?;
             let mut load = Command::new("/bin/sh");
             load.args(["-c", command])
-                .env("IMAGE", format!("{}/platform/{name}:{}", self.prefix, self.tag))
+                .env("IMAGE", image)
                 .env("ROOT", &root)
                 .env("ENTRYPOINT", format!(r#"["/{SERVICE}"]"#));
-            Child::run("image", &mut load).await.with_context(|| format!("--load-with, for {name}"))?;
+            Child::run("image", &mut load).await.with_context(|| format!("--load-with, for {area}"))?;
             std::fs::remove_dir_all(root)?;
         }
         step.done(format!("{}/platform/…:{}, of {}", self.prefix, self.tag, folder.display()));

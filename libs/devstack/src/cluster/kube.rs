@@ -1,7 +1,7 @@
 //! The cluster that `KUBECONFIG` names, by way of `kubectl`.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -47,7 +47,29 @@ pub(super) struct Kube {
 /// A pod that is not on its way out.
 pub(super) struct Pod {
     pub(super) name: String,
-    pub(super) id: String,
+    /// Within the cluster; empty until it has one.
+    pub(super) address: String,
+    id: String,
+}
+
+impl Pod {
+    /// Its processes that are this machine's, each with its program.
+    pub(super) fn processes(&self) -> anyhow::Result<Vec<(u32, PathBuf)>> {
+        let mut found = Vec::new();
+        for entry in
+            std::fs::read_dir("/proc").context("processes of pods are found on Linux only")?.flatten()
+        {
+            let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            let groups = std::fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
+            // With systemd as the driver the id has underscores.
+            if groups.contains(&self.id) || groups.contains(&self.id.replace('-', "_")) {
+                found.push((process, std::fs::read_link(entry.path().join("exe")).unwrap_or_default()));
+            }
+        }
+        Ok(found)
+    }
 }
 
 impl Kube {
@@ -124,7 +146,8 @@ impl Kube {
         });
         let pods = pods.map(|pod| {
             let text = |name: &str| pod["metadata"][name].as_str().map(str::to_owned);
-            Some(Pod { name: text("name")?, id: text("uid")? })
+            let address = pod["status"]["podIP"].as_str().unwrap_or_default().to_owned();
+            Some(Pod { name: text("name")?, address, id: text("uid")? })
         });
         pods.collect::<Option<_>>().context("a pod without a name")
     }

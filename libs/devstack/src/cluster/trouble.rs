@@ -5,13 +5,14 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use tokio::time::Instant;
 
+use super::deployment::Deployment;
 use super::ground::{Ground, NODES};
 use super::kube::{Kube, Pod};
 use crate::areas::Area;
 use crate::children;
 
 /// The charts' two.
-const ROLES: [&str; 2] = ["serve", "work"];
+pub(super) const ROLES: [&str; 2] = ["serve", "work"];
 /// For so long nothing happens, before and between.
 const CALM: Duration = Duration::from_secs(5);
 /// For so long it may take until a disruption budget knows that all are back.
@@ -23,6 +24,8 @@ const AWAY: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy)]
 pub(super) enum Trouble {
     Nothing,
+    Upgrade(&'static str),
+    RollBack(&'static str),
     Roll(&'static str),
     Delete,
     Evict,
@@ -33,8 +36,11 @@ pub(super) enum Trouble {
 
 impl Trouble {
     /// All of them.
-    pub(super) fn all(areas: &[Area]) -> Vec<Self> {
+    pub(super) fn all(areas: &[Area], before: &[&'static str]) -> Vec<Self> {
         let mut all = vec![Self::Nothing];
+        all.extend(
+            before.iter().flat_map(|area| [Self::Upgrade(area), Self::RollBack(area), Self::Upgrade(area)]),
+        );
         all.extend(areas.iter().map(|area| Self::Roll(area.name)));
         all.extend([Self::Delete, Self::Evict, Self::Kill, Self::Broker, Self::Database]);
         all
@@ -43,6 +49,8 @@ impl Trouble {
     pub(super) fn name(self) -> String {
         match self {
             Self::Nothing => "nothing".to_owned(),
+            Self::Upgrade(area) => format!("{area} is upgraded from the release before"),
+            Self::RollBack(area) => format!("{area} is rolled back to it"),
             Self::Roll(area) => format!("{area} is rolled"),
             Self::Delete => "a pod of each role of each area is deleted".to_owned(),
             Self::Evict => "a pod of each role of each area is evicted".to_owned(),
@@ -60,12 +68,14 @@ impl Trouble {
     /// Brings it about, and waits until all is well again; answers how many containers have ended by themselves.
     pub(super) async fn befall(
         self,
-        kube: &Kube,
-        areas: &[Area],
+        deployment: &Deployment<'_>,
         ground: &mut Ground,
     ) -> anyhow::Result<usize> {
+        let Deployment { kube, areas, .. } = deployment;
         match self {
             Self::Nothing => {}
+            Self::Upgrade(area) => deployment.upgrade(area).await?,
+            Self::RollBack(area) => deployment.roll_back(area).await?,
             Self::Roll(area) => {
                 let [serve, work] = ROLES.map(|role| format!("deployment/{area}-{role}"));
                 kube.run(&["rollout", "restart", &serve, &work]).await?;
@@ -81,7 +91,7 @@ impl Trouble {
             }
             Self::Database => ground.crash_database().await?,
             Self::Delete | Self::Evict | Self::Kill => {
-                for area in areas {
+                for area in *areas {
                     for role in ROLES {
                         let pods = kube.pods(area.name, role).await?;
                         self.befall_pod(kube, &pods)
@@ -119,20 +129,16 @@ impl Trouble {
 
 /// Kills a pod's processes as a failing machine would, where they are this machine's: a container is no more than that.
 async fn kill(pod: &Pod) -> anyhow::Result<()> {
-    let mut killed = 0;
-    for entry in std::fs::read_dir("/proc").context("processes of pods are found on Linux only")?.flatten() {
-        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let groups = std::fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
-        // With systemd as the driver the id has underscores.
-        let is_its = groups.contains(&pod.id) || groups.contains(&pod.id.replace('-', "_"));
-        let program = std::fs::read_link(entry.path().join("exe")).unwrap_or_default();
-        if is_its && program.ends_with("usr/local/bin/service") {
-            children::kill(process).await;
-            killed += 1;
-        }
+    let processes = pod.processes()?.into_iter();
+    let services: Vec<_> =
+        processes.filter(|(_, program)| program.ends_with("usr/local/bin/service")).collect();
+    ensure!(
+        !services.is_empty(),
+        "the processes of {} are not on this machine, or not for you to see",
+        pod.name
+    );
+    for (process, _) in services {
+        children::kill(process).await;
     }
-    ensure!(killed > 0, "the processes of {} are not on this machine, or not for you to see", pod.name);
     Ok(())
 }
