@@ -4,60 +4,19 @@
 #   cargo build --bin devstack --bin agent
 #   deploy/local/restore.sh     # the steps of docs/runbooks/restoring.md stand in [ ]
 # The embedded broker lists no groups, so it is a real Kafka, which needs Java and Maven.
-# BIN is the folder of the two binaries, POSTGRES that of the server's programs. No stack may run in this clone, whose own one forgets its
-# events; databases are the drill's own, and nothing is left behind.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-bin=${BIN:-${CARGO_TARGET_DIR:-target}/debug}
-# The folder with the server's programs; Debian has it outside of the path.
-postgres=${POSTGRES:-$(dirname "$(printf '%s\n' /usr/lib/postgresql/*/bin/initdb "$(command -v initdb || true)" | grep -v '\*' | head -1)")}
-port=${PORT:-25433}
-work=$(mktemp -d)
-chmod 711 "$work"
-step() { printf '%5s s  %s\n' "$SECONDS" "$1"; }
-fail() { printf 'FAILED  %s\n' "$1" >&2; exit 1; }
-value() { python3 -c 'import json, sys; from functools import reduce; print(reduce(lambda found, key: found[key], sys.argv[1:], json.load(open(".dev/stack.json"))))' "$@"; }
-
-# PostgreSQL refuses to run as root.
-if [ "$(id -u)" = 0 ]; then
-  mkdir "$work/pg" && chown postgres "$work/pg"
-  as() { setpriv --reuid postgres --regid postgres --clear-groups "$@"; }
-else
-  mkdir "$work/pg"
-  as() { "$@"; }
-fi
-finish() {
-  if [ -n "${stack:-}" ]; then kill -TERM "$stack" && wait "$stack" || true; fi
-  for data in "$work"/pg/{others,data,restored}; do
-    [ ! -f "$data/postmaster.pid" ] || as "$postgres/pg_ctl" stop --silent --mode=fast --pgdata "$data" || true
-  done
-  rm -rf "$work"
-}
-trap finish EXIT
+. deploy/local/drill.sh
 
 agent() { DATABASE_URL="$url" LOG=error "$bin/agent" "$@"; }
-sql() { "$postgres/psql" --no-psqlrc --quiet --tuples-only --no-align --dbname "$url?options=-csearch_path%3Dagent" --command "$1"; }
-theirs() { "$postgres/psql" --no-psqlrc --quiet --tuples-only --no-align --dbname "$(value database_url)?options=-csearch_path%3Dcrm" --command "$1"; }
-# eventually WHAT COMMAND…: until the command succeeds.
-eventually() {
-  local tries
-  for tries in $(seq 240); do if "${@:2}"; then return; fi; sleep 0.5; done
-  fail "$1"
-}
-
-for program in "$bin"/{devstack,agent} "$postgres"/{initdb,pg_basebackup}; do [ -x "$program" ] || fail "$program is missing"; done
+own() { sql "$url" agent "$1"; }
+theirs() { sql "$(value database_url)" crm "$1"; }
+for program in "$bin/agent" "$postgres/pg_basebackup"; do [ -x "$program" ] || fail "$program is missing"; done
 
 url=postgres://platform@127.0.0.1:$port/platform
-export KAFKA_SESSION_TIMEOUT_MS=6000
 
 step 'agent gets a cluster of its own, whose log is archived'
-# cluster FOLDER PORT: one that is empty.
-cluster() {
-  as "$postgres/initdb" --auth=trust --encoding=UTF8 --username platform --pgdata "$work/pg/$1" >/dev/null
-  printf '%s\n' "port = $2" "listen_addresses = '127.0.0.1'" "unix_socket_directories = ''" 'max_connections = 300' >>"$work/pg/$1/postgresql.conf"
-}
-start() { as "$postgres/pg_ctl" start --silent --wait --pgdata "$work/pg/$1" --log "$work/pg/$1.log"; }
 cluster others "$((port + 1))"
 cluster data "$port"
 as mkdir "$work/pg/archive"
@@ -66,32 +25,27 @@ archive_mode = on
 archive_command = 'test ! -f $work/pg/archive/%f && cp %p $work/pg/archive/%f'
 EOF
 for name in others data; do start "$name"; done
-for each in "$port" "$((port + 1))"; do "$postgres/createdb" --host 127.0.0.1 --port "$each" --username platform platform; done
+for each in "$port" "$((port + 1))"; do database "$each"; done
 # Events of another time are none of these databases'.
 rm -rf .dev/kafka/stack
-DATABASE_URL=postgres://platform@127.0.0.1:$((port + 1))/platform AGENT_DATABASE_URL=$url "$bin/devstack" up --port 0 --broker kafka >"$work/up.log" 2>&1 &
-stack=$!
-is_up() { grep -q 'Ctrl-C' "$work/up.log"; }
-eventually 'the stack starts' is_up
-export KAFKA_BROKERS AUTH_ISSUER
-KAFKA_BROKERS=$(value brokers) AUTH_ISSUER=$(value issuer)
+DATABASE_URL=postgres://platform@127.0.0.1:$((port + 1))/platform AGENT_DATABASE_URL=$url up
 "$bin/devstack" demo >/dev/null || fail 'the demo, before the backup'
 
 step '[backup] a base backup, while people work'
 as "$postgres/pg_basebackup" --dbname "postgres://platform@127.0.0.1:$port/" --pgdata "$work/pg/base" --checkpoint=fast
 "$bin/devstack" demo >/dev/null || fail 'the demo, after the backup'
-all_heard() { [ "$(sql 'select count(*) from deal')" = "$(theirs 'select count(*) from deal')" ]; }
+all_heard() { [ "$(own 'select count(*) from deal')" = "$(theirs 'select count(*) from deal')" ]; }
 eventually 'agent hears of every deal' all_heard
-before=$(sql "select count(*) || ' deals, ' || (select count(*) from accrual) || ' accruals' from deal")
-sent=$(sql "select last_value from outbox_id_seq")
+before=$(own "select count(*) || ' deals, ' || (select count(*) from accrual) || ' accruals' from deal")
+sent=$(own "select last_value from outbox_id_seq")
 sleep 1
 # PostgreSQL takes no Z here.
 moment=$(date --utc +%Y-%m-%dT%H:%M:%S+00:00)
 sleep 1
 step "at $moment: $before"
 
-sql 'drop table accrual cascade'
-sql 'select pg_switch_wal()' >/dev/null
+own 'drop table accrual cascade'
+own 'select pg_switch_wal()' >/dev/null
 step 'somebody drops a table; the others go on, and what they tell is lost on agent'
 ! "$bin/devstack" demo >/dev/null 2>&1 || fail 'the demo does without accruals'
 "$bin/devstack" stop agent >/dev/null
@@ -109,9 +63,9 @@ EOF
 as touch "$work/pg/restored/recovery.signal"
 start restored \
   || { tail "$work/pg/restored.log" >&2; fail 'the restored database does not start'; }
-promoted() { [ "$(sql 'select pg_is_in_recovery()')" = f ]; }
+promoted() { [ "$(own 'select pg_is_in_recovery()')" = f ]; }
 eventually 'the database is recovered' promoted
-after=$(sql "select count(*) || ' deals, ' || (select count(*) from accrual) || ' accruals' from deal")
+after=$(own "select count(*) || ' deals, ' || (select count(*) from accrual) || ' accruals' from deal")
 [ "$after" = "$before" ] || fail "recovered: $after; before: $before"
 step "recovered: $after"
 
@@ -124,7 +78,7 @@ eventually 'the groups go back' rewound
 
 step 'the verdict'
 eventually 'agent hears of every deal' all_heard
-[ "$(sql "select nextval('outbox_id_seq')")" -gt "$sent" ] || fail 'numbers are given out again'
+[ "$(own "select nextval('outbox_id_seq')")" -gt "$sent" ] || fail 'numbers are given out again'
 # Where the stack's own database sees what agent has, one can hold it against what the others have.
 "$postgres/psql" --no-psqlrc --quiet --dbname "$(value database_url)" <<EOF
 create extension postgres_fdw;
