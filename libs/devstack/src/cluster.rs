@@ -110,7 +110,7 @@ impl Cluster {
         };
         let _lock = Lock::take("up")?;
         crate::say(&kube.about);
-        let images = Images::new(&self.image_prefix, &self.tag, &areas, self.before.as_deref());
+        let images = Images::new(&self.image_prefix, &self.tag, &areas, self.before.as_deref())?;
         let prepared = async {
             if let Some(command) = &self.load_with {
                 images.load(&areas, self.binaries.as_deref(), self.before.as_deref(), command).await?;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
 
 use crate::areas::Area;
@@ -33,9 +33,20 @@ pub(super) struct Images<'a> {
 }
 
 impl<'a> Images<'a> {
-    pub(super) fn new(prefix: &'a str, tag: &'a str, areas: &[Area], before: Option<&Path>) -> Self {
+    /// # Errors
+    /// When there is a folder of the release before, and no area in it.
+    pub(super) fn new(
+        prefix: &'a str,
+        tag: &'a str,
+        areas: &[Area],
+        before: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let has = |area: &&str| before.is_some_and(|folder| folder.join(area).is_file());
-        Self { prefix, tag, before: areas.iter().map(|area| area.name).filter(has).collect() }
+        let found: Vec<_> = areas.iter().map(|area| area.name).filter(has).collect();
+        if let Some(folder) = before.filter(|_| found.is_empty()) {
+            bail!("{} has no binary of an area", folder.display());
+        }
+        Ok(Self { prefix, tag, before: found })
     }
 
     pub(super) fn tag(&self, area: &str, release: Release) -> &str {

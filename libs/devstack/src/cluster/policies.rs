@@ -92,9 +92,15 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
+    fn is_own(&self, to: Destination<'_>) -> bool {
+        match (self.from, to) {
+            (Origin::Area(own), Destination::Area(area, _)) => own.name == area.name,
+            _ => false,
+        }
+    }
+
     async fn try_to_reach<'a>(&'a self, targets: &'a [Target<'a>]) -> anyhow::Result<Vec<Way<'a>>> {
-        let is_own = |target: &&Target<'_>| matches!((self.from, target.to), (Origin::Area(own), Destination::Area(area, _)) if own.name == area.name);
-        let targets: Vec<_> = targets.iter().filter(|target| !is_own(target)).collect();
+        let targets: Vec<_> = targets.iter().filter(|target| !self.is_own(target.to)).collect();
         let addresses = targets.iter().map(|target| target.address).collect();
         let reached = connected(self.process, addresses).await?;
         let ways = targets.into_iter().zip(reached).map(|(target, is_open)| Way {
