@@ -22,11 +22,13 @@ use crate::error::{DEAL_CONFLICT, Error};
 pub async fn insert(tx: &mut Tx, new: &Deal, request: Option<Request>, by: Author) -> Result<bool, Error> {
     let conn: Lookup<'_> = tx.conn();
     let (is_enterable, inserted) = join(hold_step(conn, new.step_id), insert_row(conn, new, request)).await;
-    if !is_enterable? {
-        return Err(DEAL_CONFLICT.into());
-    }
-    if !inserted? {
+    // What its request has made stays so wherever deals begin now.
+    let (is_enterable, inserted) = (is_enterable?, inserted?);
+    if !inserted {
         return Ok(false);
+    }
+    if !is_enterable {
+        return Err(DEAL_CONFLICT.into());
     }
     let (rows, entered) = join(append(conn, new, &[Entry::DealCreated {}], by), enter(conn, new)).await;
     rows?;

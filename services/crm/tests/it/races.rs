@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::{
     BOOKING_CREATED, COMPLETED, Deal, MANAGE, MANAGE_OWN, OWN, PLATFORM, application, contract, count,
     create_deal, create_deal_of, create_developer, create_object, each, guid, holder, id_of, list, manager,
-    platform, service, steps, with,
+    platform, service, steps, with, without,
 };
 
 /// How many race, and how often where it hangs on who is first.
@@ -235,6 +235,37 @@ async fn of_racing_repeats_of_a_creation_one_is_made() {
             let deal = Deal { id: *ids.first().unwrap(), object, developer };
             assert_eq!((deal.timeline().await.len(), deal.told(1).await.len()), (1, 1));
         }
+    }
+}
+
+/// Create: what a repeat finds made it answers, though the step in which deals begin is archived meanwhile.
+#[tokio::test]
+async fn a_repeat_of_a_creation_races_an_archived_step() {
+    for _ in 0..ROUNDS {
+        let developer = create_developer().await;
+        let object = create_object(developer).await;
+        let path = format!("{PLATFORM}/pipeline-steps?TenantId={developer}");
+        let known = steps(developer).await;
+        // Another step takes the place of the one in which deals begin.
+        let replaced = |step: &Value| {
+            let begins = step["Group"] == "Application" && step["IsDefault"] == true;
+            if begins { without(with(step.clone(), "Name", "elsewhere"), "Id") } else { step.clone() }
+        };
+        let live: Vec<_> = known.iter().map(replaced).collect();
+        let (seller, planner) = (platform(), platform());
+        let body = with(application(object), "RequestId", guid().to_string());
+        let deals = format!("{PLATFORM}/deals");
+        let create = || seller.post(&deals, body.clone());
+        let steps = json!({"Steps": live});
+        let (answers, archived) =
+            join(join_all([create(), create(), create()]), planner.put(&path, steps)).await;
+        archived.expect(200);
+        for lost in answers.iter().filter(|answer| ![200, 201].contains(&answer.status)) {
+            assert!(is_conflict(lost, "CRM_DEAL_CONFLICT"), "{}", lost.text);
+        }
+        assert!(count(&answers, 201) <= 1, "{answers:?}");
+        let made = create().await;
+        assert_eq!(made.status, if count(&answers, 201) == 1 { 200 } else { 201 }, "{}", made.text);
     }
 }
 
