@@ -9,7 +9,7 @@ use values::Text;
 /// What LiveKit calls one connection of somebody to a room.
 pub type ConnectionSid = Text<1, 128>;
 
-/// Connections that have ended and are remembered: the events of a connection come within minutes.
+/// Connections that have ended, or were replaced, and are remembered: the events of a connection come within minutes.
 const REMEMBERED: usize = 16;
 
 values::text_enum! {
@@ -63,6 +63,9 @@ pub struct Entry {
     connected_at: Option<OffsetDateTime>,
     /// Those that have ended: what is told of them late is no news.
     ended_connections: Vec<ConnectionSid>,
+    /// Those behind which another has come: that one of them ends is no news either.
+    #[serde(default)]
+    replaced_connections: Vec<ConnectionSid>,
     /// By request or by connection.
     #[serde(with = "time::serde::rfc3339::option")]
     latest_join_at: Option<OffsetDateTime>,
@@ -90,6 +93,7 @@ impl Entry {
             connection: None,
             connected_at: None,
             ended_connections: Vec::new(),
+            replaced_connections: Vec::new(),
             latest_join_at: None,
         }
     }
@@ -135,9 +139,14 @@ impl Entry {
         self.join(now);
         self.latest_join_at = latest.max(Some(at));
         // One that began before another which is there has been replaced by it, and is told of late.
-        if self.connection.is_none() || self.connected_at <= Some(at) {
-            self.connection = sid;
+        let replaced = if self.connection.is_none() || self.connected_at <= Some(at) {
             self.connected_at = Some(at);
+            std::mem::replace(&mut self.connection, sid)
+        } else {
+            sid
+        };
+        if let Some(replaced) = replaced.filter(|replaced| self.connection.as_ref() != Some(replaced)) {
+            remember(&mut self.replaced_connections, replaced);
         }
     }
 
@@ -156,15 +165,13 @@ impl Entry {
 
     /// Remembers that a connection has ended. Whether it was the newest that is known of.
     pub fn disconnect(&mut self, sid: Option<ConnectionSid>) -> bool {
-        let is_newest = sid.is_none() || self.connection.is_none() || self.connection == sid;
+        let was_replaced = sid.as_ref().is_some_and(|sid| self.replaced_connections.contains(sid));
+        let is_newest = sid.is_none() || self.connection == sid || self.connection.is_none() && !was_replaced;
         if is_newest {
             self.connection = None;
         }
-        if let Some(sid) = sid.filter(|sid| !self.ended_connections.contains(sid)) {
-            if self.ended_connections.len() == REMEMBERED {
-                self.ended_connections.remove(0);
-            }
-            self.ended_connections.push(sid);
+        if let Some(sid) = sid {
+            remember(&mut self.ended_connections, sid);
         }
         is_newest
     }
@@ -178,4 +185,14 @@ impl Entry {
     pub fn joined_before(&self, at: OffsetDateTime) -> bool {
         self.is(ParticipantState::Joined) && self.latest_join_at.is_none_or(|joined| joined < at)
     }
+}
+
+fn remember(known: &mut Vec<ConnectionSid>, sid: ConnectionSid) {
+    if known.contains(&sid) {
+        return;
+    }
+    if known.len() == REMEMBERED {
+        known.remove(0);
+    }
+    known.push(sid);
 }

@@ -91,6 +91,27 @@ async fn a_connection_that_is_told_of_late_was_replaced_all_the_same() {
     assert_eq!(state(&line.card(id).await, agent), "Left");
 }
 
+/// Section 5, `participant_left`: ignored after a `participant_joined` of another connection, also once that one has ended.
+#[tokio::test]
+async fn a_connection_that_was_replaced_takes_nobody_along() {
+    let line = Line::new().await;
+    let agent = line.deal.agent();
+    let id = line.talk().await;
+    let began = seconds(0);
+    // In either order in which they are told of.
+    for (first, second, replaced, newer) in [(0, 1, "PA_1", "PA_2"), (12, 11, "PA_4", "PA_3")] {
+        let [told_first, told_second] = if first < second { [replaced, newer] } else { [newer, replaced] };
+        line.tell("participant_joined", id, agent, told_first, began + first).await;
+        line.tell("participant_joined", id, agent, told_second, began + second).await;
+        line.tell("participant_left", id, agent, newer, began + first + 5).await;
+        assert_eq!(state(&line.card(id).await, agent), "Left");
+        line.act(agent, id, "join").await.expect(200);
+        let card = line.card(id).await;
+        line.tell("participant_left", id, agent, replaced, began + first + 6).await;
+        assert_eq!(line.card(id).await, card, "{replaced} was replaced");
+    }
+}
+
 /// Section 5: an old token lets nobody back in: Removed, without an entry, Ended.
 #[tokio::test]
 async fn an_old_token_lets_nobody_back_in() {
