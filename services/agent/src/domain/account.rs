@@ -5,7 +5,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use values::Currency;
 
-use super::{Accrual, AccrualStatus};
+use super::{Accrual, AccrualStatus, Entry};
 use crate::db::schema::account;
 
 /// A sum beyond what can be told.
@@ -33,22 +33,33 @@ impl Account {
         Self { agent_user_id, currency, entries: 0, pending: 0, approved: 0, in_payout: 0, paid: 0 }
     }
 
-    /// Counts an accrual as it is now instead of as it was before; one that is new was nothing.
+    /// Counts lines of its books: accruals as they are now instead of as they were before; one that is new was nothing. What counts
+    /// is what they come to together: on the way there a sum may be beyond what can be told.
     ///
     /// # Errors
     /// [`Overflow`] where a sum is more than can be told; nothing is counted then.
-    pub fn count(&mut self, before: Option<&Accrual>, now: &Accrual) -> Result<(), Overflow> {
-        let mut counted = self.clone();
-        if let Some(before) = before
-            && let Some(sum) = counted.sum_of(before)
-        {
-            *sum = sum.checked_sub(before.amount).ok_or(Overflow)?;
+    pub fn count<'e>(&mut self, entries: impl IntoIterator<Item = &'e Entry>) -> Result<(), Overflow> {
+        let mut sums = [self.pending, self.approved, self.in_payout, self.paid].map(i128::from);
+        let mut new = 0;
+        for Entry { before, after } in entries {
+            if let Some((sum, before)) = before.as_ref().and_then(|before| Some((sum_of(before)?, before))) {
+                sums[sum as usize] -= i128::from(before.amount);
+            }
+            if let Some(sum) = sum_of(after) {
+                sums[sum as usize] += i128::from(after.amount);
+            }
+            new += i64::from(before.is_none());
         }
-        if let Some(sum) = counted.sum_of(now) {
-            *sum = sum.checked_add(now.amount).ok_or(Overflow)?;
-        }
+        let told = |sum: Sum| i64::try_from(sums[sum as usize]).map_err(|_| Overflow);
+        let counted = Self {
+            entries: self.entries + new,
+            pending: told(Sum::Pending)?,
+            approved: told(Sum::Approved)?,
+            in_payout: told(Sum::InPayout)?,
+            paid: told(Sum::Paid)?,
+            ..self.clone()
+        };
         counted.total().and(counted.outstanding()).ok_or(Overflow)?;
-        counted.entries += i64::from(before.is_none());
         *self = counted;
         Ok(())
     }
@@ -62,15 +73,25 @@ impl Account {
     pub fn outstanding(&self) -> Option<i64> {
         sum([self.pending, self.approved, self.in_payout])
     }
+}
 
-    fn sum_of(&mut self, accrual: &Accrual) -> Option<&mut i64> {
-        match (accrual.status, accrual.payout_id) {
-            (AccrualStatus::Pending, _) => Some(&mut self.pending),
-            (AccrualStatus::Approved, None) => Some(&mut self.approved),
-            (AccrualStatus::Approved, Some(_)) => Some(&mut self.in_payout),
-            (AccrualStatus::Paid, _) => Some(&mut self.paid),
-            (AccrualStatus::Rejected | AccrualStatus::Reversed, _) => None,
-        }
+/// Where an account has what it sums up.
+#[derive(Clone, Copy)]
+enum Sum {
+    Pending,
+    Approved,
+    InPayout,
+    Paid,
+}
+
+/// Which of the sums an accrual is in, if any.
+fn sum_of(accrual: &Accrual) -> Option<Sum> {
+    match (accrual.status, accrual.payout_id) {
+        (AccrualStatus::Pending, _) => Some(Sum::Pending),
+        (AccrualStatus::Approved, None) => Some(Sum::Approved),
+        (AccrualStatus::Approved, Some(_)) => Some(Sum::InPayout),
+        (AccrualStatus::Paid, _) => Some(Sum::Paid),
+        (AccrualStatus::Rejected | AccrualStatus::Reversed, _) => None,
     }
 }
 

@@ -27,11 +27,11 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn added(after: Accrual) -> Self {
+    pub fn added(after: Accrual) -> Self {
         Self { before: None, after }
     }
 
-    fn changed(before: &Accrual, after: Accrual) -> Self {
+    pub fn changed(before: &Accrual, after: Accrual) -> Self {
         Self { before: Some(before.clone()), after }
     }
 }

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use super::Books;
 use crate::db;
 use crate::db::sale::SaleKey;
-use crate::domain::{Accrual, AccrualId, AccrualStatus, Overflow, Sale, Undone, Words};
+use crate::domain::{Accrual, AccrualId, AccrualStatus, Entry, Overflow, Sale, Undone, Words};
 use crate::error::{ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_REVERSIBLE, Error};
 
 /// The sale of an accrual, which nobody else changes until the transaction ends, the books for it, and what its deal came to
@@ -44,14 +44,14 @@ pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resul
     if accrual.status == AccrualStatus::Rejected {
         return Ok(accrual.clone());
     }
-    let mut ids = Vec::new();
+    let (mut ids, mut entries) = (Vec::new(), Vec::new());
     for before in sale.rejectable(id, completed)? {
         ids.push(before.id);
         let updated_at = decision.now.max(before.updated_at);
         let after = Accrual { status: AccrualStatus::Rejected, updated_at, ..before.clone() };
-        let changed = books.change(before.clone(), decision.signed(after));
-        changed.map_err(|Overflow| ACCRUAL_NOT_REJECTABLE)?;
+        entries.push(Entry::changed(before, decision.signed(after)));
     }
+    books.post(entries).map_err(|Overflow| ACCRUAL_NOT_REJECTABLE)?;
     books.close(tx).await?;
     db::adjustment::close(tx, &ids, Some(decision.by), decision.now).await?;
     Ok(db::sale::accrual(tx, id).await?)
@@ -67,22 +67,21 @@ pub async fn reverse(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resu
     if let Some(reversal) = sale.reversal_of(id) {
         return Ok(reversal.clone());
     }
-    let (mut ids, mut made) = (Vec::new(), None);
+    let (mut ids, mut entries, mut made) = (Vec::new(), Vec::new(), None);
     for undone in sale.reversible(id, completed)? {
         ids.push(undone.id);
-        let written = match undone.undo(decision.now, decision.now) {
-            Ok(Undone::Reversed(after)) => books.change(undone.clone(), decision.signed(after)),
-            Ok(Undone::By(reversal)) => {
+        match undone.undo(decision.now, decision.now).map_err(|Overflow| ACCRUAL_NOT_REVERSIBLE)? {
+            Undone::Reversed(after) => entries.push(Entry::changed(undone, decision.signed(after))),
+            Undone::By(reversal) => {
                 let reversal = decision.signed(reversal);
                 if undone.id == id {
                     made = Some(reversal.clone());
                 }
-                books.add(reversal)
+                entries.push(Entry::added(reversal));
             }
-            Err(overflow) => Err(overflow),
-        };
-        written.map_err(|Overflow| ACCRUAL_NOT_REVERSIBLE)?;
+        }
     }
+    books.post(entries).map_err(|Overflow| ACCRUAL_NOT_REVERSIBLE)?;
     books.close(tx).await?;
     db::adjustment::close(tx, &ids, Some(decision.by), decision.now).await?;
     Ok(made.ok_or(ACCRUAL_NOT_REVERSIBLE)?)

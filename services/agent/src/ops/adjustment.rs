@@ -8,7 +8,7 @@ use values::{Currency, Money};
 use super::accrual::open_sale;
 use crate::db;
 use crate::domain::{
-    AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus, Overflow, Words,
+    AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus, Entry, Overflow, Words,
 };
 use crate::error::{
     ACCRUAL_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN, ADJUSTMENT_AMOUNT_INVALID,
@@ -69,7 +69,7 @@ pub async fn approve(
         result_accrual_id: Some(result.id),
         ..request.decided(by, comment, now)
     };
-    books.add(result).map_err(|Overflow| ADJUSTMENT_AMOUNT_INVALID)?;
+    books.post(vec![Entry::added(result)]).map_err(|Overflow| ADJUSTMENT_AMOUNT_INVALID)?;
     books.close(tx).await?;
     decide(tx, decided, key.currency).await
 }

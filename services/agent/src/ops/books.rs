@@ -35,29 +35,19 @@ impl Books {
         Ok(Self { accounts: accounts.collect(), added: Vec::new(), changed: Vec::new() })
     }
 
-    /// An accrual that has not been there.
-    pub fn add(&mut self, accrual: Accrual) -> Result<(), Overflow> {
-        self.account(&accrual).count(None, &accrual)?;
-        self.added.push(accrual);
-        Ok(())
-    }
-
-    /// An accrual that was added, or read since the account is locked, as it is to be; its version is the one that it had.
-    /// One that is added and changed is written, and told of, twice.
-    pub fn change(&mut self, before: Accrual, after: Accrual) -> Result<(), Overflow> {
-        self.account(&after).count(Some(&before), &after)?;
-        self.changed.push((before, after));
-        Ok(())
-    }
-
-    /// All of these lines, or none where a sum is more than can be told.
+    /// All of these lines, or none where a sum is more than can be told. An accrual that is not new was read since its account is
+    /// locked, or added here; its version is the one that it had. One that is added and changed is written, and told of, twice.
     pub fn post(&mut self, entries: Vec<Entry>) -> Result<(), Overflow> {
+        let mut lines: BTreeMap<Holder, Vec<&Entry>> = BTreeMap::new();
+        for entry in &entries {
+            lines.entry((entry.after.agent_user_id, entry.after.currency)).or_default().push(entry);
+        }
         let mut counted = BTreeMap::new();
-        for Entry { before, after } in &entries {
-            let account = counted
-                .entry((after.agent_user_id, after.currency))
-                .or_insert_with(|| self.account(after).clone());
-            account.count(before.as_ref(), after)?;
+        for (holder, lines) in lines {
+            let known = self.accounts.get(&holder).cloned();
+            let mut account = known.unwrap_or_else(|| Account::empty(holder.0, holder.1));
+            account.count(lines)?;
+            counted.insert(holder, account);
         }
         self.accounts.extend(counted);
         for Entry { before, after } in entries {
@@ -103,10 +93,5 @@ impl Books {
         let moved = moved.map(|(before, after)| AccrualChanged::of(after, Some(before.status)));
         let told: Vec<_> = added.chain(moved).collect();
         Ok(outbox::append_all(tx, &told).await?)
-    }
-
-    fn account(&mut self, accrual: &Accrual) -> &mut Account {
-        let holder = (accrual.agent_user_id, accrual.currency);
-        self.accounts.entry(holder).or_insert_with(|| Account::empty(holder.0, holder.1))
     }
 }

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::Books;
 use crate::db;
-use crate::domain::{Move, Overflow, Payout, PayoutId};
+use crate::domain::{Entry, Move, Overflow, Payout, PayoutId};
 use crate::error::{CONCURRENCY_CONFLICT, Error, PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND};
 use crate::events::PayoutStatusChanged;
 
@@ -21,10 +21,9 @@ pub async fn move_payout(tx: &mut Tx, id: PayoutId, by: Move, now: OffsetDateTim
     let before = db::payout::find(tx, id).await?.ok_or(PAYOUT_NOT_FOUND)?;
     let Some(after) = before.moved(by, now)? else { return Ok(before) };
     if after.is_settled() {
-        for accrual in db::payout::accruals(tx, id).await? {
-            let settled = after.settle(&accrual);
-            books.change(accrual, settled).map_err(|Overflow| PAYOUT_INVALID_TRANSITION)?;
-        }
+        let accruals = db::payout::accruals(tx, id).await?;
+        let settled = accruals.iter().map(|accrual| Entry::changed(accrual, after.settle(accrual)));
+        books.post(settled.collect()).map_err(|Overflow| PAYOUT_INVALID_TRANSITION)?;
         books.close(tx).await?;
     }
     if !db::payout::update(tx, &after).await? {

@@ -8,7 +8,7 @@ use values::Currency;
 
 use super::Books;
 use crate::db;
-use crate::domain::{Payout, PayoutRun, PayoutRunId, PayoutRunStatus};
+use crate::domain::{Entry, Payout, PayoutRun, PayoutRunId, PayoutRunStatus};
 use crate::error::{Error, PAYOUT_RUN_KEY_REUSED};
 use crate::events::PayoutStatusChanged;
 
@@ -63,11 +63,10 @@ async fn pay(
     let mut books = Books::open(tx, [holder]).await?;
     let payable = db::payout::payable(tx, holder, run.period_to, most_lines).await?;
     let Some((payout, taken)) = Payout::of(run, &payable, now) else { return Ok(()) };
-    for (before, after) in std::iter::zip(payable, taken) {
-        if books.change(before, after).is_err() {
-            tracing::warn!(agent = %holder.0, "an account's payouts come to more than can be told: it waits");
-            return Ok(());
-        }
+    let taken = std::iter::zip(&payable, taken).map(|(before, after)| Entry::changed(before, after));
+    if books.post(taken.collect()).is_err() {
+        tracing::warn!(agent = %holder.0, "an account's payouts come to more than can be told: it waits");
+        return Ok(());
     }
     db::payout::insert(tx, &payout).await?;
     books.close(tx).await?;

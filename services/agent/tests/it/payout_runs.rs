@@ -6,7 +6,8 @@ use time::Duration;
 use uuid::Uuid;
 
 use crate::owed::{
-    Owed, accrual, ago, complete, decider, now, pay, pay_one, payer, payouts_of, run_of, to, written,
+    Owed, accrual, ago, balances, complete, decider, now, pay, pay_one, payer, payouts_of, run_of, to,
+    written,
 };
 use crate::{
     Deal, PAYOUT_STATUS_CHANGED, PLATFORM, accruals_of, id_of, list, money, rub, service, start, with,
@@ -337,6 +338,21 @@ async fn a_run_may_come_to_more_than_64_bits() {
     let half = i64::MAX / 2 + 1;
     assert_eq!(made[0]["Withheld"], money(half, "RUB"), "half to even");
     assert_eq!(made[0]["Net"], money(i64::MAX - half, "RUB"));
+}
+
+/// It is what an account comes to that is held to 64 bits: debts are taken first, and what is paid with them makes up for it.
+#[tokio::test]
+async fn a_debt_beside_the_greatest_sum_is_paid_with_it() {
+    let (service, agent) = (service(), guid());
+    let base = Owed::to(agent, 100).write(service).await;
+    let less = Owed { kind: "Correction", adjusts: Some(base), ..Owed::to(agent, -60) };
+    less.write(service).await;
+    Owed::to(agent, i64::MAX - 40).write(service).await;
+    let payout = pay_one(service, agent).await;
+    assert_eq!((&payout["AccrualsCount"], &payout["Gross"]), (&json!(3), &money(i64::MAX, "RUB")));
+    let paid = payer(service).post(&to(&payout, "confirm"), json!({})).await.expect(200);
+    assert_eq!(paid["Status"], "Paid");
+    assert_eq!(balances(service, agent, "RUB").await["Paid"], i64::MAX);
 }
 
 /// A payout of 5,000 lines is made, shown, confirmed and failed as one of few.

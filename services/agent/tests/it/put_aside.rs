@@ -5,7 +5,8 @@ use testkit::{eventually, guid};
 
 use crate::deals::{SOLD, deal, ledger, lines};
 use crate::{
-    CANCELLED, COMPLETED, CREATED, Deal, STAGE_CHANGED, id_of, money, next, pay, rub, service, with, without,
+    CANCELLED, COMPLETED, CREATED, Deal, MY, PLATFORM, STAGE_CHANGED, accruals_of, cabinet, commissions,
+    id_of, money, next, pay, rub, service, text, with, without,
 };
 
 /// Publishes a stage change that cannot be applied, and waits until it is put aside.
@@ -80,4 +81,26 @@ async fn a_sum_beyond_64_bits_is_put_aside() {
     assert_eq!(ledger(&third).await.len(), 1);
     first.bring_to("Completed", SOLD).await;
     assert_eq!(ledger(&first).await, lines(&[("Base", "Approved", i64::MAX)]));
+}
+
+/// It is what a sum comes to that is held to 64 bits, not what it passes through from line to line.
+#[tokio::test]
+async fn a_sum_may_pass_beyond_64_bits_on_its_way() {
+    let (developer, agent) = (guid(), guid());
+    pay(developer, 10_000).await;
+    let mut small = Deal::new(agent, developer, rub(100));
+    small.bring_to("Sale", SOLD).await;
+    let base = accruals_of(small.id).await.remove(0);
+    let path = format!("{MY}/commission-accruals/{}/adjustment-requests", text(&base["Id"]));
+    let body = json!({"Reason": "WrongAmount", "RequestedAmount": rub(40), "Comment": "много"});
+    let request = cabinet(agent).post(&path, body).await.expect(201);
+    let path = format!("{PLATFORM}/adjustment-requests/{}/approve", text(&request["Id"]));
+    commissions().post(&path, json!({})).await.expect(200);
+    let mut great = Deal::new(agent, developer, rub(i64::MAX - 40));
+    great.bring_to("Sale", SOLD).await;
+    great.bring_to("Completed", SOLD).await;
+    // The Base alone would be too much; the Correction goes with it.
+    small.bring_to("Completed", SOLD).await;
+    let granted = lines(&[("Base", "Approved", 100), ("Correction", "Approved", -60)]);
+    assert_eq!(ledger(&small).await, granted);
 }
