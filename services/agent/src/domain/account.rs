@@ -42,11 +42,10 @@ impl Account {
         let mut sums = [self.pending, self.approved, self.in_payout, self.paid].map(i128::from);
         let mut new = 0;
         for Entry { before, after } in entries {
-            if let Some((sum, before)) = before.as_ref().and_then(|before| Some((sum_of(before)?, before))) {
-                sums[sum as usize] -= i128::from(before.amount);
-            }
-            if let Some(sum) = sum_of(after) {
-                sums[sum as usize] += i128::from(after.amount);
+            for (accrual, sign) in before.iter().map(|before| (before, -1)).chain([(after, 1)]) {
+                if let Some(sum) = sum_of(accrual) {
+                    sums[sum as usize] += sign * i128::from(accrual.amount);
+                }
             }
             new += i64::from(before.is_none());
         }
