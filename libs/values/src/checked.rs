@@ -134,16 +134,23 @@ impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
     }
 }
 
-/// An address as it is written, of `MAX` Unicode scalar values at most, without white space around it.
+/// An address as it is written, of `MAX` Unicode scalar values at most. White space around it is left out if it is `TRIMMED`, and refused
+/// otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum EmailAddress<const MAX: usize> {}
+pub enum EmailAddress<const MAX: usize, const TRIMMED: bool> {}
 
-/// An e-mail address.
-pub type Email<const MAX: usize> = Checked<EmailAddress<MAX>>;
+/// An e-mail address, kept as it was sent.
+pub type Email<const MAX: usize> = Checked<EmailAddress<MAX, false>>;
 
-impl<const MAX: usize> Rule for EmailAddress<MAX> {
+/// An e-mail address, without the white space around it.
+pub type TrimmedEmail<const MAX: usize> = Checked<EmailAddress<MAX, true>>;
+
+impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> {
     fn parse(raw: &str) -> Result<String, Invalid> {
         let address = Line::<1, MAX>::parse(raw)?.0;
+        if !TRIMMED && address != raw {
+            return Err(Invalid::new("bad_email"));
+        }
         // `name@host` reaches nobody outside; `Name <address>` and `name@[address]` are no contact.
         let form = email_address::Options::default()
             .with_required_tld()
@@ -169,7 +176,7 @@ impl<const MAX: usize> Rule for EmailAddress<MAX> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Email, Line, Lines, Prose};
+    use super::{Email, Line, Lines, Prose, TrimmedEmail};
 
     #[test]
     fn white_space_around_a_line_is_left_out_before_it_is_counted() {
@@ -202,7 +209,8 @@ mod tests {
     fn an_email_address_is_parsed_and_kept_as_written() {
         for address in ["Anna@Example.org", "a.b+c@mail.example.co", "иван@пример.рф", " a@b.cd "]
         {
-            assert_eq!(Email::<256>::parse(address).unwrap().as_str(), address.trim());
+            assert_eq!(TrimmedEmail::<256>::parse(address).unwrap().as_str(), address.trim());
+            assert_eq!(Email::<256>::parse(address).is_ok(), address == address.trim());
         }
         for address in [
             "",

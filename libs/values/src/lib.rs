@@ -17,7 +17,7 @@ mod web_address;
 #[doc(hidden)]
 pub use {diesel, serde, strum, utoipa};
 
-pub use checked::{Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Stripped, Trimmed};
+pub use checked::{Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Stripped, Trimmed, TrimmedEmail};
 pub use code::Code;
 pub use fold::{anywhere, beginning, fold};
 pub use list::List;

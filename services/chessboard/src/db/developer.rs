@@ -14,7 +14,7 @@ use uuid::Uuid;
 use values::Private;
 
 use super::schema::{developer, project};
-use crate::domain::{Developer, DeveloperStatus, OutsideId, ProjectStatus, SyncSource};
+use crate::domain::{Developer, DeveloperStatus, OutsideId, ProjectStatus, SEPARATOR, SyncSource};
 use crate::error::{CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_TALENT_DUPLICATE, Error};
 
 /// What the list of all developers may be sorted by.
@@ -231,6 +231,13 @@ fn found(filter: &DeveloperFilter) -> developer::BoxedQuery<'static, Pg> {
         let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(");
         found = found.filter(developer::search_text.like(values::anywhere(query)));
         found = found.filter(trigrams.bind::<Text, _>(query.clone()).sql(")"));
+        if query.contains(SEPARATOR) {
+            // What stands between the two names is in neither.
+            let anywhere = values::anywhere(query);
+            let own = sql::<Bool>("(lower_name like ").bind::<Text, _>(anywhere.clone());
+            let own = own.sql(" or substr(search_text, length(lower_name) + 2) like ");
+            found = found.filter(own.bind::<Text, _>(anywhere).sql(")"));
+        }
     }
     if let Some(statuses) = &filter.statuses {
         found = found.filter(developer::status.eq_any(statuses.clone()));

@@ -21,6 +21,9 @@ pub type ContactPhone = Private<Phone>;
 pub type ContactEmail = Private<Email<256>>;
 pub type FoundedYear = Whole<1900, 2100>;
 
+/// What stands between the names by which the platform finds a developer. It may be in a name, too.
+pub const SEPARATOR: char = '\n';
+
 values::text_enum! {
     /// Whether guests see the profile, and what is below it.
     pub enum DeveloperStatus {
@@ -214,10 +217,10 @@ impl Developer {
         fold(self.name.as_str())
     }
 
-    /// In which the platform finds it. What stands between the parts is in nobody's words.
+    /// In which the platform finds it: both names, with [`SEPARATOR`] between them.
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Text::as_str).unwrap_or_default();
-        fold(&[self.name.as_str(), legal_name].join("\n"))
+        format!("{}{SEPARATOR}{}", self.lower_name(), fold(legal_name))
     }
 
     /// Replaces what a person writes.

@@ -26,7 +26,7 @@ pub use claim::{Claim, ClaimKind, Hold};
 pub use company::{Company, CompanyStatus, CompanyType};
 pub use developer::{
     ContactEmail, ContactPhone, Description, Details, Developer, DeveloperName, DeveloperStatus, FoundedYear,
-    LegalName, Move, OutsideProfile, Profile, SyncSource, Website,
+    LegalName, Move, OutsideProfile, Profile, SEPARATOR, SyncSource, Website,
 };
 pub use developer_change::DeveloperField;
 pub use highlights::Highlights;

@@ -247,6 +247,8 @@ async fn the_platform_lists_all_developers() {
     assert_eq!(names(format!("Query={upper}&Sort=CreatedAt")).await, ["Бета", "альфа", "Гамма"]);
     assert_eq!(names(format!("Query=100%25_aB%20{tag}")).await, ["альфа"]);
     assert_eq!(names(format!("Query=100%25%25aB%20{tag}")).await, [""; 0], "characters are taken literally");
+    let across = format!("Query=%D0%B0%0A100%25_Ab%20{tag}");
+    assert_eq!(names(across).await, [""; 0], "in one of the names, not across them");
     publish(made[0]).await;
     operator().delete(&path(made[1], "")).await.expect(204);
     assert_eq!(names(format!("Query={tag}&Status=Draft")).await, ["Гамма"]);

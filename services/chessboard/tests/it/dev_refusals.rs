@@ -30,6 +30,7 @@ async fn each_member_is_within_its_bounds() {
         ("ContactPhone", json!("1".repeat(33)), "too_long"),
         ("ContactEmail", json!("anna@example"), "bad_email"),
         ("ContactEmail", json!("anna"), "bad_email"),
+        ("ContactEmail", json!(" anna@example.org"), "bad_email"),
         ("FoundedYear", json!(1899), "out_of_range"),
         ("FoundedYear", json!(2101), "out_of_range"),
         ("FoundedYear", json!(2000.5), "invalid_type"),

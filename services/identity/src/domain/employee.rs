@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{Code, Email, Line, Private, fold};
+use values::{Code, Line, Private, TrimmedEmail, fold};
 
 use super::ChangedField;
 use crate::db::schema::employee_with_roles;
@@ -14,7 +14,7 @@ use crate::error::EMPLOYEE_INVALID_TRANSITION;
 
 pub type PersonName = Private<Line<1, 256>>;
 /// A contact, by which nobody signs in.
-pub type WorkEmail = Private<Email<256>>;
+pub type WorkEmail = Private<TrimmedEmail<256>>;
 
 values::text_enum! {
     /// Whether the person's roles count.
