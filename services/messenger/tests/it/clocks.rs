@@ -7,7 +7,7 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use tokio_postgres::Client;
 
-use crate::calls::{Line, act_as, livekit, start};
+use crate::calls::{Line, act_as, livekit, participant, start, state};
 use crate::streams::Stream;
 use crate::{CHATS, list, path};
 
@@ -97,4 +97,23 @@ async fn a_clock_that_is_set_back_moves_no_message() {
     let times: Vec<_> = list(&page["Items"]).iter().map(|message| time(&message["CreatedAt"])).collect();
     assert!(times.len() == 3 && times.is_sorted(), "{page}");
     assert_eq!(page["Items"][2]["Card"]["Type"], "ConferenceEnded");
+}
+
+/// Section 4: a call rings 60 s from `CreatedAt` on; who is asked in later rings no longer than it does.
+#[tokio::test]
+async fn a_later_invitation_does_not_make_a_call_ring_longer() {
+    let own = start(livekit(), &[]);
+    let sql = own.sql().await;
+    let line = Line::of(&own).await;
+    let [client, agent, manager] = line.people();
+    let id = line.ring(Some(&[agent])).await;
+    shift(&sql, "40 seconds").await;
+    let card = line.invite(client, id, &[manager]).await.expect(200);
+    assert_eq!((&card["Status"], state(&card, manager)), (&json!("Ringing"), "Invited"));
+    shift(&sql, "65 seconds").await;
+    let card = line.card_when(id, "its end", |card| card["Status"] == "Ended").await;
+    assert_eq!(card["EndReason"], "NoAnswer");
+    assert_eq!((state(&card, agent), state(&card, manager)), ("Missed", "Missed"));
+    let [asked, ended] = [&participant(&card, manager)["InvitedAt"], &card["EndedAt"]].map(time);
+    assert!(ended - asked < Duration::MINUTE, "{card}");
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::{guid, text};
 
 use crate::calls::{CONFERENCES, ENDED, INVITED, Line, MODERATE, act_as, participant, state, told};
-use crate::{holder, id_of, list, put};
+use crate::{STAGE_CHANGED, holder, id_of, list, put};
 
 /// Section 4: Ringing → Active at the first join beside the host; `JoinedAt` is the first time, `LeftAt` the last.
 #[tokio::test]
@@ -305,4 +305,31 @@ async fn who_is_no_member_any_more_is_in_no_call() {
     let types = line.person(client).get(&line.path("/messages")).await.expect(200);
     let types: Vec<_> = list(&types["Items"]).iter().map(|message| message["Card"]["Type"].clone()).collect();
     assert_eq!(types[..2], [json!("ConferenceEnded"), json!("MemberRemoved")], "newest first");
+}
+
+/// Section 1: so it is for the agent whom the deal replaces: a call of theirs ends, in another's they are Removed.
+#[tokio::test]
+async fn an_agent_whom_the_deal_replaces_is_in_no_call() {
+    let line = Line::new().await;
+    let [client, agent, manager] = line.people();
+    let own = id_of(&line.start(agent, json!({"Media": "Audio"})).await.expect(201)["Id"]);
+    line.act(client, own, "join").await.expect(200);
+    let next = guid();
+    line.deal.tell(STAGE_CHANGED, &line.deal.changed(2, "Application", "Sale", Some(next))).await;
+    let card = line.card_when(own, "its end", |card| card["Status"] == "Ended").await;
+    assert_eq!(card["EndReason"], "EndedByHost");
+    assert_eq!((state(&card, client), state(&card, manager)), ("Left", "Missed"));
+    let page = line.person(client).get(&line.path("/messages")).await.expect(200);
+    let types: Vec<_> = list(&page["Items"]).iter().map(|message| text(&message["Card"]["Type"])).collect();
+    let mut found = types.clone();
+    found.sort_unstable();
+    assert_eq!(found, ["ConferenceEnded", "DealStatusChanged", "MemberAdded", "MemberRemoved"]);
+    assert_eq!(types[0], "MemberAdded", "who comes comes after who goes");
+
+    let id = line.ring(Some(&[next])).await;
+    line.act(next, id, "join").await.expect(200);
+    line.deal.tell(STAGE_CHANGED, &line.deal.changed(3, "Sale", "Sale", None)).await;
+    let card = line.card_when(id, "Removed", |card| state(card, next) == "Removed").await;
+    assert_eq!(card["Status"], "Active");
+    line.act(client, id, "end").await.expect(200);
 }

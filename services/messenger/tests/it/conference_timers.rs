@@ -60,6 +60,11 @@ async fn a_call_that_nobody_answers_ends() {
     ends(&line, id, since, RING, "NoAnswer").await;
     let card = line.card(id).await;
     assert_eq!((state(&card, line.deal.client), state(&card, line.deal.agent())), ("Left", "Missed"));
+    // Section 2: who was Joined when it ended has read its card.
+    for (user, unread) in [(line.deal.client, 0), (line.deal.agent(), 1), (line.deal.manager, 1)] {
+        let chat = line.person(user).get(&line.path("")).await.expect(200);
+        assert_eq!(chat["UnreadCount"], unread);
+    }
 }
 
 /// Section 4: Active → Ended when nobody was Joined for so long; a join within keeps it.

@@ -111,6 +111,18 @@ async fn another_agent_is_told_of_what_follows() {
     assert_eq!(told.last().map(|event| event.name.as_str()), Some("chat-removed"));
 }
 
+/// Section 6, `chat`: members when its members change, though a role alone makes no card.
+#[tokio::test]
+async fn a_stream_tells_of_another_role() {
+    let (deal, id) = open_chat().await;
+    remove(&deal, id, deal.agent()).await.expect(204);
+    let mut stream = Stream::open(deal.client).await;
+    deal.tell(STAGE_CHANGED, &deal.changed(2, "Sale", "Sale", Some(deal.manager))).await;
+    let told = stream.rest(SILENCE).await;
+    assert_eq!(names(&told), ["chat"]);
+    assert_eq!(role(&told[0].data, deal.manager).as_deref(), Some("Agent"));
+}
+
 /// Section 6, `conference`: the card, at each change.
 #[tokio::test]
 async fn a_stream_rings() {
