@@ -1,6 +1,6 @@
 //! Keycloak's realm as tests use it: people and machines are made in it as they are needed, and ask it for their tokens.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,6 @@ use super::ADMINISTRATOR;
 use crate::issuer::{CLIENTS, Claims, PLATFORM};
 
 const REALM: &str = "platform";
-/// What people of tests get their tokens with.
-const TESTS: &str = "tests";
 const PASSWORD: &str = "password";
 /// An administrator's token lives for a minute.
 const ADMINISTRATION: Duration = Duration::from_secs(40);
@@ -26,11 +24,18 @@ pub struct Realm {
     administration: Mutex<Option<(String, Instant)>>,
     /// By what they say, since the last key.
     issued: Mutex<HashMap<String, String>>,
+    /// What people get their tokens with, by how many seconds these live.
+    clients: Mutex<HashSet<i64>>,
 }
 
 impl Realm {
     pub fn of(keycloak: &str) -> Self {
-        Self { keycloak: keycloak.to_owned(), administration: Mutex::default(), issued: Mutex::default() }
+        Self {
+            keycloak: keycloak.to_owned(),
+            administration: Mutex::default(),
+            issued: Mutex::default(),
+            clients: Mutex::default(),
+        }
     }
 
     /// What its tokens name as `iss`.
@@ -41,14 +46,7 @@ impl Realm {
     /// Lets people have tokens for a password that is hashed in no time, as no realm should where people are real.
     pub(super) async fn prepare(&self) -> anyhow::Result<()> {
         let policy = json!({"passwordPolicy": "hashAlgorithm(pbkdf2-sha256) and hashIterations(1)"});
-        self.administer(Method::PUT, "", &policy).await?;
-        let client = json!({
-            "clientId": TESTS, "enabled": true, "publicClient": true, "fullScopeAllowed": false,
-            "standardFlowEnabled": false, "directAccessGrantsEnabled": true,
-            "defaultClientScopes": ["person"], "optionalClientScopes": [],
-            "attributes": {"access.token.lifespan": "3600"},
-        });
-        self.administer(Method::POST, "/clients", &client).await.map(drop)
+        self.administer(Method::PUT, "", &policy).await.map(drop)
     }
 
     /// A token that says this, of a person or a machine who is made for it.
@@ -92,13 +90,30 @@ impl Realm {
         });
         let import = json!({"ifResourceExists": "OVERWRITE", "users": [person]});
         self.administer(Method::POST, "/partialImport", &import).await?;
+        let client = self.client(claims.lifetime.whole_seconds()).await?;
         let form = [
             ("grant_type", "password"),
-            ("client_id", TESTS),
+            ("client_id", client.as_str()),
             ("username", claims.sub.as_str()),
             ("password", PASSWORD),
         ];
         self.grant(REALM, &form).await
+    }
+
+    /// With whose tokens a person comes that are to live for so many seconds.
+    async fn client(&self, seconds: i64) -> anyhow::Result<String> {
+        let id = format!("tests-{seconds}");
+        if !self.clients.lock().unwrap_or_else(PoisonError::into_inner).contains(&seconds) {
+            let client = json!({
+                "clientId": id, "enabled": true, "publicClient": true, "fullScopeAllowed": false,
+                "standardFlowEnabled": false, "directAccessGrantsEnabled": true,
+                "defaultClientScopes": ["person"], "optionalClientScopes": [],
+                "attributes": {"access.token.lifespan": seconds.to_string()},
+            });
+            self.administer(Method::POST, "/clients", &client).await?;
+            self.clients.lock().unwrap_or_else(PoisonError::into_inner).insert(seconds);
+        }
+        Ok(id)
     }
 
     async fn machine(&self, claims: &Claims) -> anyhow::Result<String> {
