@@ -45,9 +45,9 @@ impl Conn {
         self.longer = longer;
     }
 
-    /// Sends `BEGIN` and does not wait for its answer.
-    pub(crate) fn begin(&self) -> QueryResult<()> {
-        (&mut &self.shared).batch_execute("BEGIN").now_or_never().unwrap_or(Ok(()))
+    /// Sends what needs no answer: what follows fails where this has failed.
+    pub(crate) fn send(&self, query: &str) -> QueryResult<()> {
+        (&mut &self.shared).batch_execute(query).now_or_never().unwrap_or(Ok(()))
     }
 
     /// A caller that hangs up owes the connection an answer, too.

@@ -108,6 +108,7 @@ pub struct Db {
     pool: Pool<conn::Connector>,
     commits: Arc<Commits>,
     language: Arc<str>,
+    keeps_plans: bool,
 }
 
 impl Db {
@@ -122,13 +123,20 @@ impl Db {
             .runtime(deadpool::Runtime::Tokio1)
             .timeouts(Timeouts { wait, create: Some(CONNECTING), recycle: wait })
             .build()?;
-        Ok(Self { pool, commits: Arc::default(), language: Arc::from("en") })
+        Ok(Self { pool, commits: Arc::default(), language: Arc::from("en"), keeps_plans: false })
     }
 
     /// Has its transactions know the service's default language: that of words which are written once, whoever reads them.
     #[must_use]
     pub fn speaking(self, language: &str) -> Self {
         Self { language: Arc::from(language), ..self }
+    }
+
+    /// Has what is prepared once in its transactions planned once, too: for statements whose plan is the same whatever
+    /// their values, by a key or an index each, that are run so often that to plan them is what they cost.
+    #[must_use]
+    pub fn keeping_plans(self) -> Self {
+        Self { keeps_plans: true, ..self }
     }
 
     /// A connection for reads; each statement stands for itself.
@@ -164,7 +172,7 @@ impl Db {
     where
         E: From<Error>,
     {
-        let mut tx = Tx::begin(self.conn().await?, self.language.clone())?;
+        let mut tx = Tx::begin(self.conn().await?, self.language.clone(), self.keeps_plans)?;
         match work(&mut tx).await {
             Ok(value) => {
                 tx.commit(&self.commits).await?;

@@ -14,6 +14,9 @@ use crate::{CUTTING_OFF, Conn, Error, Lookup, PooledConn};
 /// fails there, and then COMMIT is not even looked at. One message, and one answer.
 const COMMIT: &str = "select; COMMIT";
 
+/// For a transaction whose statements are planned once for each connection, not for their values.
+const BEGIN_KEEPING_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
+
 /// An open transaction. Use cases and the outbox demand `&mut Tx`, so that what they write is kept
 /// or dropped together; only [`Db::tx`](crate::Db::tx) makes one.
 ///
@@ -29,10 +32,10 @@ pub struct Tx {
 impl Tx {
     /// Sends `BEGIN` and does not wait for its answer: the first statement follows at once, and fails where
     /// this has failed.
-    pub(crate) fn begin(conn: PooledConn, language: Arc<str>) -> Result<Self, Error> {
+    pub(crate) fn begin(conn: PooledConn, language: Arc<str>, keeps_plans: bool) -> Result<Self, Error> {
         let conn = scopeguard::guard(conn, close as fn(PooledConn));
         let tx = Self { conn, announced: Vec::new(), closes: false, language };
-        tx.conn.begin()?;
+        tx.conn.send(if keeps_plans { BEGIN_KEEPING_PLANS } else { "BEGIN" })?;
         Ok(tx)
     }
 

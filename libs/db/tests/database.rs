@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use db::{Config, Db, Error, Tx};
-use diesel::sql_types::Integer;
+use diesel::dsl::sql;
+use diesel::sql_types::{Integer, Text};
 use diesel_async::RunQueryDsl;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use runtime::Env;
@@ -64,6 +65,20 @@ async fn a_commit_that_did_not_commit_is_an_error() {
         db.tx(async |tx| insert(tx, id).await).await.unwrap();
     }
     assert_eq!(count(&url).await, 5);
+}
+
+/// The pool is shared: whoever has the connection next has it as it was.
+#[tokio::test]
+async fn plans_are_kept_within_the_transaction_alone() {
+    let (_, db, _) = things(5_000).await;
+    let planned = async |tx: &mut Tx| {
+        let mode = diesel::select(sql::<Text>("current_setting('plan_cache_mode') || pg_backend_pid()"));
+        Ok::<String, Error>(mode.get_result(tx.conn()).await?)
+    };
+    let kept = db.clone().keeping_plans().tx(async |tx| planned(tx).await).await.unwrap();
+    let after = db.tx(async |tx| planned(tx).await).await.unwrap();
+    let backend = after.strip_prefix("auto").unwrap();
+    assert_eq!(kept, format!("force_generic_plan{backend}"));
 }
 
 /// Another replica, which would be told after 5 s that its statement took too long.

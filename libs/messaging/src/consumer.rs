@@ -105,7 +105,7 @@ impl ConsumerMetrics {
 impl Consumer {
     pub fn new(bus: &Bus, metrics: &Metrics, config: Config, subscription: Subscription, room: Room) -> Self {
         Self {
-            db: bus.db.clone(),
+            db: bus.db.clone().keeping_plans(),
             service: bus.service,
             config,
             subscription,
