@@ -46,13 +46,24 @@ sql() { "$postgres/psql" --no-psqlrc --quiet --tuples-only --no-align --dbname "
 up() {
   # Of a stack before; this one has its own.
   unset KAFKA_BROKERS AUTH_ISSUER
-  "$bin/devstack" up --port 0 --broker kafka >"$work/up.log" 2>&1 &
+  : >"$work/up.log"
+  "$bin/devstack" up --port 0 --broker kafka >>"$work/up.log" 2>&1 &
   stack=$!
   is_up() { grep -q 'Ctrl-C' "$work/up.log" || ! kill -0 "$stack"; }
   eventually 'the stack starts' is_up
   grep -q 'Ctrl-C' "$work/up.log" || { tail -3 "$work/up.log" >&2; fail 'the stack does not start'; }
   export KAFKA_BROKERS AUTH_ISSUER
   KAFKA_BROKERS=$(value brokers) AUTH_ISSUER=$(value issuer)
+}
+# call PATH JSON: of the running stack, as the demo's manager.
+call() { curl --silent --show-error --fail --header "Authorization: Bearer $("$bin/devstack" token pavel)" --json "$2" "$(value base_url)/api/$1"; }
+# deal: a new one about the demo's first flat; answers its id.
+deal() {
+  local developer flat ids
+  developer=$(curl --silent --fail "$(value base_url)/api/v1/public/developers" | member Items 0 Id)
+  flat=$(curl --silent --fail "$(value base_url)/api/v1/public/property-objects?DeveloperId=$developer" | member Items 0 Id)
+  mapfile -t ids < <(python3 -c 'import uuid; [print(uuid.uuid4()) for _ in range(3)]')
+  call platform-manager/crm/deals "{\"PropertyObjectId\": \"$flat\", \"ClientUserId\": \"${ids[0]}\", \"AgentUserId\": \"${ids[1]}\", \"RequestId\": \"${ids[2]}\"}" | member DealId
 }
 down() {
   kill -TERM "$stack" 2>/dev/null && wait "$stack" || true
