@@ -208,7 +208,7 @@ impl Fault {
                 let row = sql.client.query_one(select, &[&thing.to_string()]).await?;
                 let company: Uuid = row.get::<_, &str>(0).parse()?;
                 let told = json!({
-                    "Id": company, "Type": "Developer", "Status": "Active", "Name": "Outside", "LegalName": "Outside",
+                    "CompanyId": company, "Type": "Developer", "Status": "Active", "Name": "Outside", "LegalName": "Outside",
                     "Version": 1,
                 });
                 scene.tell("platform.identity.company-upserted.v1", company, &told).await;
@@ -220,7 +220,7 @@ impl Fault {
 
 /// People who come meanwhile wait for the lock; when it goes, those that wait are answered.
 async fn lock_again_and_again(locker: Connection) {
-    let lock = "begin; lock table account in access exclusive mode";
+    let lock = "begin; lock table accrual in access exclusive mode";
     while locker.client.batch_execute(lock).await.is_ok() {
         sleep(HELD).await;
         if locker.client.batch_execute("rollback").await.is_err() {

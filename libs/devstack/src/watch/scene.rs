@@ -21,8 +21,8 @@ use crate::{http, processes};
 
 /// Of an area: one serves, and of those that work one relays.
 const ROLES: [&str; 3] = ["serve", "work", "work"];
-/// What an agent asks for, of the table `account`.
-const PATH: &str = "/api/v1/my/commission-summary";
+/// What an agent asks for, of the table `accrual`, on a connection of the pool.
+const PATH: &str = "/api/v1/my/commission-accruals";
 /// More than may wait for four connections.
 const ASKERS: usize = 120;
 
