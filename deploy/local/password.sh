@@ -9,8 +9,7 @@ cd "$(dirname "$0")/../.."
 . deploy/local/drill.sh
 
 [ -x "$bin/agent" ] || fail "$bin/agent is missing"
-admin=postgres://platform@127.0.0.1:$port/platform
-own() { sql "$admin" agent "$1"; }
+own() { sql "postgres://platform@127.0.0.1:$port/platform" agent "$1"; }
 theirs() { sql "$(value database_url)" crm "$1"; }
 # let_in PASSWORD: whom the database lets in, as the Secret tells agent.
 let_in() {

@@ -208,8 +208,8 @@ impl Fault {
                 let row = sql.client.query_one(select, &[&thing.to_string()]).await?;
                 let company: Uuid = row.get::<_, &str>(0).parse()?;
                 let told = json!({
-                    "CompanyId": company, "Type": "Developer", "Status": "Active", "Name": "Outside", "LegalName": "Outside",
-                    "Version": 1,
+                    "CompanyId": company, "Type": "Developer", "Status": "Active", "Name": "Outside",
+                    "LegalName": "Outside", "Version": 1,
                 });
                 scene.tell("platform.identity.company-upserted.v1", company, &told).await;
                 Ok(())

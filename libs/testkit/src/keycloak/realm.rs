@@ -100,7 +100,7 @@ impl Realm {
         self.grant(REALM, &form).await
     }
 
-    /// With whose tokens a person comes that are to live for so many seconds.
+    /// The client whose tokens for people live so many seconds; made when it is first asked for.
     async fn client(&self, seconds: i64) -> anyhow::Result<String> {
         let id = format!("tests-{seconds}");
         if !self.clients.lock().unwrap_or_else(PoisonError::into_inner).contains(&seconds) {
