@@ -1,14 +1,15 @@
 //! Whether network policies hold. From within pods every way that is declared has to be open, and every other shut.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::deployment::Deployment;
@@ -158,8 +159,15 @@ pub(super) async fn try_all(deployment: &Deployment<'_>, ground: &Ground) -> any
     }
     let name = format!("--selector=app.kubernetes.io/name={OUTSIDER}");
     kube.run(&["wait", "--for=condition=Ready", "pod", &name, "--timeout=60s"]).await?;
-    let elsewhere = TcpListener::bind((ground.address, 0))?;
+    let elsewhere = TcpListener::bind((ground.address, 0)).await?;
     let (sources, targets) = places(kube, deployment.areas, ground, elsewhere.local_addr()?).await?;
+    // Connections that nobody accepts are refused after a while.
+    let mut accepting = JoinSet::<()>::new();
+    accepting.spawn(async move {
+        loop {
+            drop(elsewhere.accept().await);
+        }
+    });
     step.note(format!("{} ways", sources.len() * targets.len()));
     let deadline = Instant::now() + PATIENCE;
     let ways = loop {
