@@ -73,14 +73,17 @@ async fn a_database_that_is_restarted_under_load_gets_everything() {
 #[tokio::test]
 async fn a_message_that_is_the_victim_of_a_deadlock_is_tried_again() {
     let rig = Rig::new().await;
-    let worker = rig.work().await;
+    // Who waits looks for a deadlock once: the message after so long, when there is one, and long before the other.
+    let looks = "alter database %I set deadlock_timeout = '5s'";
+    let looks = format!("do $$ begin execute format($sql${looks}$sql$, current_database()); end $$");
+    rig.db.batch_execute(&looks).await.unwrap();
+    let worker = rig.start("work", &[("DATABASE_STATEMENT_TIMEOUT_MS", "60000")]).await;
     rig.step().await;
     rig.applied(8).await;
     let other = rig.lock("applied").await;
     rig.step_with(&rig.keys().await[0], 0).await;
     rig.blocked(1, "insert into applied%").await;
-    // The one that has waited for a second is ended: the message's.
-    other.execute("lock table inbox in share mode").await;
+    other.execute("set local deadlock_timeout = '1min'; lock table inbox in share mode").await;
     other.release().await;
     eventually("another attempt", async || worker.metric("consumer_retries_total").await >= 1.0).await;
     rig.clean().await;
