@@ -1,6 +1,6 @@
 //! The bus as a test sees it: everything that was published, by key, and a way to publish.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use anyhow::Context;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
-use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use serde_json::Value;
 use service::Service;
@@ -36,11 +36,20 @@ impl Published {
     }
 }
 
-type ByKey = HashMap<String, Vec<Published>>;
+/// The next offset of each partition.
+type Offsets = HashMap<(String, i32), i64>;
+
+/// Everything that the reader has received.
+#[derive(Default)]
+struct Received {
+    by_key: HashMap<String, Vec<Published>>,
+    next: Offsets,
+}
 
 /// One reader of all topics, shared by the tests of a process.
 pub struct Bus {
-    seen: Arc<Mutex<ByKey>>,
+    topics: Vec<String>,
+    received: Arc<Mutex<Received>>,
     arrived: watch::Receiver<u64>,
     producer: FutureProducer,
 }
@@ -69,8 +78,8 @@ impl Bus {
         let producer = config.create()?;
         let consumer = read(&mut config, topics)?;
         let (arrivals, arrived) = watch::channel(0);
-        let seen = Arc::new(Mutex::new(ByKey::new()));
-        let writer = Arc::clone(&seen);
+        let received = Arc::new(Mutex::new(Received::default()));
+        let writer = Arc::clone(&received);
         std::thread::Builder::new().name("bus".to_owned()).spawn(move || {
             loop {
                 let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) else { continue };
@@ -85,14 +94,42 @@ impl Bus {
                         .unwrap_or(Value::Null),
                 };
                 let key = text(message.key().unwrap_or_default());
-                writer.lock().expect("no test panics here").entry(key).or_default().push(published);
+                let mut received = writer.lock().expect("no test panics here");
+                received.next.insert((message.topic().to_owned(), message.partition()), message.offset() + 1);
+                received.by_key.entry(key).or_default().push(published);
+                drop(received);
                 arrivals.send_modify(|count| *count += 1);
             }
         })?;
-        Ok(Self { seen, arrived, producer })
+        Ok(Self { topics: topics.to_owned(), received, arrived, producer })
     }
 
-    /// Everything published under `key`, in order, once something of `last` topic is among it.
+    /// Waits until the reader has received every message that the broker has now.
+    ///
+    /// # Panics
+    /// When the broker does not answer, or the messages do not arrive.
+    pub async fn read_to_end(&self) {
+        let (producer, topics) = (self.producer.clone(), self.topics.clone());
+        let ends = tokio::task::spawn_blocking(move || ends(&producer, &topics)).await;
+        let ends = ends.expect("reading offsets does not panic").expect("the broker returns its offsets");
+        let mut arrived = self.arrived.clone();
+        let wait = async {
+            while !self.has_received(&ends) {
+                arrived.changed().await.expect("the bus lives as long as the tests");
+            }
+        };
+        assert!(
+            tokio::time::timeout(PATIENCE, wait).await.is_ok(),
+            "messages before {ends:?} did not arrive"
+        );
+    }
+
+    fn has_received(&self, ends: &Offsets) -> bool {
+        let received = self.received.lock().expect("no test panics here");
+        ends.iter().all(|(partition, end)| received.next.get(partition).is_some_and(|next| next >= end))
+    }
+
+    /// Returns everything published under `key`, in the order of [`Bus::events`], once an event of topic `last` is among it.
     ///
     /// # Panics
     /// When it does not arrive.
@@ -114,26 +151,34 @@ impl Bus {
         of_key()
     }
 
-    /// Everything published under `key` so far, in order.
+    /// Returns everything published under `key` so far, in the order of arrival and without redeliveries.
+    ///
+    /// Kafka orders the events of a key within a topic, not between topics. A test that compares events of several topics
+    /// sorts them by [`Published::sequence`] itself.
     ///
     /// # Panics
-    /// When the service does not document one of them.
+    /// When the service does not document one of them, or when they arrive out of order within a topic.
     pub fn events(&self, key: &(impl ToString + ?Sized)) -> Vec<Published> {
-        let seen = self.seen.lock().expect("no test panics here");
-        let mut events = seen.get(&key.to_string()).cloned().unwrap_or_default();
-        events.sort_by_key(Published::sequence);
-        // Delivered once more, as may happen: the same event, by its id. A dead letter has the id of its original.
-        events.dedup_by(|one, other| {
-            one.topic == other.topic
-                && one.sequence() == other.sequence()
-                && one.headers.get("ce_id") == other.headers.get("ce_id")
+        let received = self.received.lock().expect("no test panics here");
+        let mut events = received.by_key.get(&key.to_string()).cloned().unwrap_or_default();
+        drop(received);
+        // At-least-once delivery may repeat an event. A dead letter has the id of its original.
+        let mut ids = HashSet::new();
+        events.retain(|event| {
+            ids.insert((event.topic.clone(), event.headers.get("ce_id").cloned(), event.sequence()))
         });
+        let mut last = HashMap::new();
         for event in &events {
             let Some(contract) = contract::of(&event.topic) else { continue };
             if let Err(error) = contract.check_event(event) {
                 panic!("a message of {} breaks its contract, and {error:#}: {event:?}", event.topic);
             }
             assert_eq!(event.headers.get("ce_subject"), Some(&key.to_string()), "its key: {event:?}");
+            let before = last.insert(&event.topic, event.sequence());
+            assert!(
+                before < Some(event.sequence()),
+                "an event arrived out of order: {event:?} after {before:?}"
+            );
         }
         events
     }
@@ -203,6 +248,22 @@ fn commit_ends(brokers: &str, topics: &[&str], group: &str, suffix: &str) -> any
         }
     }
     Ok(consumer.commit(&ends, CommitMode::Sync)?)
+}
+
+/// The end of each partition that is not empty.
+fn ends(producer: &FutureProducer, topics: &[String]) -> anyhow::Result<Offsets> {
+    let client = producer.client();
+    let mut ends = Offsets::new();
+    for topic in topics {
+        let metadata = client.fetch_metadata(Some(topic), PATIENCE)?;
+        for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {
+            let (start, end) = client.fetch_watermarks(topic, partition.id(), PATIENCE)?;
+            if end > start {
+                ends.insert((topic.clone(), partition.id()), end);
+            }
+        }
+    }
+    Ok(ends)
 }
 
 fn partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use anyhow::{Context, bail, ensure};
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use service::{Contracts, Endpoints};
+use service::{Endpoints, Service};
 
 use crate::bus::Published;
 use crate::client::Answer;
@@ -22,28 +22,55 @@ pub struct Contract {
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
-/// From now on what comes from these ports, and from all topics of the service, keeps to `contracts`.
+/// The documents of one service. Its tests start it many times and read them once.
+struct Documents {
+    public: Arc<Contract>,
+    internal: Arc<Contract>,
+    events: Arc<Contract>,
+    topics: Vec<String>,
+}
+
+impl Documents {
+    fn of<S: Service>() -> anyhow::Result<Arc<Self>> {
+        static READ: LazyLock<Mutex<HashMap<&str, Arc<Documents>>>> = LazyLock::new(Mutex::default);
+        let mut read = READ.lock().expect("no test panics here");
+        if let Some(documents) = read.get(S::NAME) {
+            return Ok(Arc::clone(documents));
+        }
+        let contracts = service::contracts::<S>()?;
+        let openapi: Value = yaml_serde::from_str(&contracts.openapi)?;
+        let events = Contract::read(&contracts.asyncapi)?;
+        let channels = events.document["channels"].as_object().into_iter().flatten();
+        let topics = channels.filter_map(|(_, channel)| channel["address"].as_str()).map(str::to_owned);
+        let documents = Arc::new(Self {
+            public: Arc::new(Contract::for_callers(openapi.clone(), "person")),
+            internal: Arc::new(Contract::for_callers(openapi, "service")),
+            topics: topics.collect(),
+            events: Arc::new(events),
+        });
+        read.insert(S::NAME, Arc::clone(&documents));
+        Ok(documents)
+    }
+}
+
+/// Holds the service to its documents: from now on every answer of these ports and every message of its topics is checked.
 ///
 /// # Errors
 /// Documents that cannot be read.
-pub(crate) fn hold(contracts: &Contracts, endpoints: &Endpoints) -> anyhow::Result<()> {
-    let asyncapi = Contract::read(&contracts.asyncapi)?;
-    let channels = asyncapi.document["channels"].as_object().into_iter().flatten();
-    let topics: Vec<_> =
-        channels.filter_map(|(_, channel)| channel["address"].as_str()).map(str::to_owned).collect();
-    let asyncapi = Arc::new(asyncapi);
+pub(crate) fn hold<S: Service>(endpoints: &Endpoints) -> anyhow::Result<()> {
+    let documents = Documents::of::<S>()?;
     let mut held = HELD.lock().expect("no test panics here");
     // It may have been the port of an API that has been stopped since.
     held.remove(&endpoints.admin.to_string());
-    for (address, callers) in [(endpoints.public, "person"), (endpoints.internal, "service")] {
+    for (address, document) in
+        [(endpoints.public, &documents.public), (endpoints.internal, &documents.internal)]
+    {
         if let Some(address) = address {
-            let mut openapi = Contract::read(&contracts.openapi)?;
-            openapi.keep_operations_of(callers);
-            held.insert(address.to_string(), Arc::new(openapi));
+            held.insert(address.to_string(), Arc::clone(document));
         }
     }
-    for topic in topics {
-        held.entry(topic).or_insert_with(|| Arc::clone(&asyncapi));
+    for topic in &documents.topics {
+        held.entry(topic.clone()).or_insert_with(|| Arc::clone(&documents.events));
     }
     Ok(())
 }
@@ -60,9 +87,9 @@ impl Contract {
         Ok(Self { document: yaml_serde::from_str(yaml)?, validators: Mutex::default() })
     }
 
-    /// Leaves what is behind the port of these callers, and what signed callers send to that of people.
-    fn keep_operations_of(&mut self, callers: &str) {
-        let paths = self.document["paths"].as_object_mut().into_iter().flatten();
+    /// Keeps the operations behind the port of these callers. Signed callers use the port of people.
+    fn for_callers(mut document: Value, callers: &str) -> Self {
+        let paths = document["paths"].as_object_mut().into_iter().flatten();
         for (_, item) in paths {
             let is_theirs = |operation: &Value| {
                 lets_in(operation, callers) || callers == "person" && lets_in(operation, "signature")
@@ -71,6 +98,7 @@ impl Contract {
                 .into_iter()
                 .for_each(|item| item.retain(|_, operation| is_theirs(operation)));
         }
+        Self { document, validators: Mutex::default() }
     }
 
     /// Whether the answer to a request is one of those that its operation documents.
@@ -214,12 +242,11 @@ impl Contract {
             return Ok(Arc::clone(validator));
         }
         let mut schema = self.document.pointer(pointer).with_context(|| format!("no {pointer}"))?.clone();
-        let mut components = self.document["components"].clone();
+        let mut schemas = self.document["components"]["schemas"].clone();
         close(&mut schema, is_whole);
         schema["unevaluatedProperties"] = json!(false);
-        let schemas = components["schemas"].as_object_mut().into_iter().flatten();
-        schemas.for_each(|(_, schema)| close(schema, is_whole));
-        schema["components"] = components;
+        schemas.as_object_mut().into_iter().flatten().for_each(|(_, schema)| close(schema, is_whole));
+        schema["components"] = json!({"schemas": schemas});
         let options = jsonschema::options().should_validate_formats(true);
         let validator =
             Arc::new(options.build(&schema).map_err(|error| anyhow::anyhow!("{pointer}: {error}"))?);

@@ -18,6 +18,7 @@ use self::artifacts::classes;
 pub use self::artifacts::{fetch, home};
 use self::node::{Address, Node};
 use crate::own;
+use crate::signals::Signal;
 
 /// From a cold start one node takes three seconds on a small machine; recovery takes longer.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -88,16 +89,16 @@ impl Cluster {
     ///
     /// # Errors
     /// When there is no such node, or it does not run.
-    pub async fn freeze(&mut self, node: usize) -> anyhow::Result<()> {
-        self.node(node)?.signal("STOP").await
+    pub fn freeze(&mut self, node: usize) -> anyhow::Result<()> {
+        self.node(node)?.signal(Signal::SIGSTOP)
     }
 
     /// Lets a frozen node go on (SIGCONT).
     ///
     /// # Errors
     /// When there is no such node, or it does not run.
-    pub async fn thaw(&mut self, node: usize) -> anyhow::Result<()> {
-        self.node(node)?.signal("CONT").await
+    pub fn thaw(&mut self, node: usize) -> anyhow::Result<()> {
+        self.node(node)?.signal(Signal::SIGCONT)
     }
 
     /// Waits until every node answers, each knows all the others, and every partition has a leader and

@@ -26,6 +26,7 @@ pub mod ports;
 mod possible;
 pub mod postgres;
 pub mod service;
+pub mod signals;
 pub mod statements;
 mod sunset;
 

@@ -7,8 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use tokio::process::{Child, Command};
+
+use crate::signals::{self, Signal};
 
 /// How long a server may take to end before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,14 +39,11 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Whether there is a process of this number; where nobody can tell, there may be.
+/// Reports whether a process of this id may be running.
 pub(crate) fn lives(process: &str) -> bool {
-    if Path::new("/proc/self").exists() {
-        return Path::new("/proc").join(process).exists();
-    }
-    let mut ps = std::process::Command::new("ps");
-    ps.args(["-p", process]).stdout(Stdio::null()).stderr(Stdio::null());
-    ps.status().map_or(true, |status| status.success())
+    let Some(id) = process.parse().ok().filter(|id| *id > 0) else { return false };
+    // Without the right to signal it, there still is one.
+    kill(Pid::from_raw(id), None) != Err(Errno::ESRCH)
 }
 
 /// A running server. It is killed when it is dropped, or when this process dies.
@@ -57,6 +59,7 @@ impl Server {
         // Ctrl-C goes to the whole group, but whoever started it decides when it ends.
         let process = command.stdin(Stdio::null()).process_group(0).kill_on_drop(true).spawn()?;
         let id = process.id().context("it has ended already")?;
+        // Every Unix has a shell with `kill` built in, so the guard needs no program of its own.
         let guard = Command::new("/bin/sh")
             .args(["-c", &format!("read -r _; kill -KILL {id}")])
             .stdin(Stdio::piped())
@@ -70,28 +73,17 @@ impl Server {
         Ok(self.process.kill().await?)
     }
 
-    /// Sends it a signal by name, as in `STOP`.
-    pub(crate) async fn signal(&self, name: &str) -> anyhow::Result<()> {
-        let sent = Command::from(self.kill_command(name)?).status().await?;
-        ensure!(sent.success(), "it takes no signal");
-        Ok(())
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        Ok(signals::send(self.process.id().context("it has ended already")?, signal)?)
     }
 
     /// Ends it by a signal, waiting for it, or kills it when that takes too long.
-    pub(crate) fn end(mut self, name: &str) {
-        let sent = self.kill_command(name).is_ok_and(|mut kill| kill.status().is_ok());
+    pub(crate) fn end(mut self, signal: Signal) {
+        let sent = self.signal(signal).is_ok();
         let deadline = Instant::now() + PATIENCE;
         while sent && matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
-    }
-
-    /// The shell's own `kill`, since a small machine may have no other.
-    fn kill_command(&self, signal: &str) -> anyhow::Result<std::process::Command> {
-        let id = self.process.id().context("it has ended already")?;
-        let mut kill = std::process::Command::new("/bin/sh");
-        kill.args(["-c", &format!("kill -{signal} {id}")]);
-        Ok(kill)
     }
 
     pub(crate) async fn wait(&mut self) -> std::io::Result<ExitStatus> {

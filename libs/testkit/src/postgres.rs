@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::database;
 use crate::own::{self, Server};
 use crate::ports;
+use crate::signals::Signal;
 
 /// How long it may take until it lets somebody in, recovery included.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -86,10 +87,10 @@ impl Postgres {
     pub async fn stop(&mut self, end: End) -> anyhow::Result<()> {
         let mut server = self.server.take().context("it does not run")?;
         let signal = match end {
-            End::Fast => "INT",
-            End::Crash => "QUIT",
+            End::Fast => Signal::SIGINT,
+            End::Crash => Signal::SIGQUIT,
         };
-        server.signal(signal).await?;
+        server.signal(signal)?;
         server.wait().await?;
         Ok(())
     }
@@ -150,7 +151,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
             // One that is killed leaves its shared memory behind.
-            server.end("QUIT");
+            server.end(Signal::SIGQUIT);
         }
         // What is not removed now is removed by a later run.
         let _ = std::fs::remove_dir_all(&self.folder);

@@ -9,11 +9,11 @@ use runtime::{Env, Process, telemetry};
 use service::{Endpoints, Role, Service};
 use uuid::Uuid;
 
-use crate::bus::{Bus, begin_now};
+use crate::bus::{Bus, Published, begin_now};
 use crate::client::Client;
 use crate::issuer::{Claims, Issuer};
 use crate::keycloak::{self, Realm};
-use crate::{contract, database, required};
+use crate::{contract, database, eventually, required};
 
 /// A running service. It stops when dropped.
 pub struct Running {
@@ -114,6 +114,24 @@ impl Running {
         Bus::shared(&self.topics)
     }
 
+    /// Returns every event of `key` that the service has committed, in the order of [`Bus::events`].
+    ///
+    /// Waits until the relay has emptied the outbox of the key and the reader has reached the end of the bus. An event too
+    /// many is therefore in the result.
+    ///
+    /// # Panics
+    /// When the events do not arrive.
+    pub async fn published(&self, key: impl ToString) -> Vec<Published> {
+        let (sql, key) = (self.sql().await, key.to_string());
+        eventually("the outbox to be published", async || {
+            let waiting = sql.query_one("select count(*) from outbox where key = $1", &[&key]).await;
+            (waiting.expect("a count").get::<_, i64>(0) == 0).then_some(())
+        })
+        .await;
+        self.bus().read_to_end().await;
+        self.bus().events(&key)
+    }
+
     /// A connection to the service's own tables, for what no edge shows.
     ///
     /// # Panics
@@ -196,6 +214,6 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
     service::migrate(&config).await.context("migrate")?;
     let process = Process::new();
     let endpoints = service::start(config, Role::Both, &process).await?;
-    contract::hold(&service::contracts::<S>()?, &endpoints)?;
+    contract::hold::<S>(&endpoints)?;
     Ok(Running { name: S::NAME, database_url, process, endpoints, topics: service::topics::<S>() })
 }

@@ -38,9 +38,9 @@ async fn three_nodes_survive_the_loss_of_one_and_heal() {
     cluster.restart(0).unwrap();
     cluster.healthy().await.unwrap();
 
-    cluster.freeze(1).await.unwrap();
+    cluster.freeze(1).unwrap();
     send(&producer, "with one frozen").await;
-    cluster.thaw(1).await.unwrap();
+    cluster.thaw(1).unwrap();
     cluster.healthy().await.unwrap();
 
     let consumer: BaseConsumer = config.set("group.id", "test").create().unwrap();

@@ -85,7 +85,7 @@ impl Broker {
     pub async fn freeze(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.delay(node, FROZEN),
-            Self::Kafka(cluster) => cluster.lock().await.freeze(node.into()).await.unwrap(),
+            Self::Kafka(cluster) => cluster.lock().await.freeze(node.into()).unwrap(),
         }
     }
 
@@ -93,7 +93,7 @@ impl Broker {
     pub async fn thaw(&self, node: u16) {
         match self {
             Self::Embedded(_) => self.delay(node, Duration::ZERO),
-            Self::Kafka(cluster) => cluster.lock().await.thaw(node.into()).await.unwrap(),
+            Self::Kafka(cluster) => cluster.lock().await.thaw(node.into()).unwrap(),
         }
     }
 

@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
+use testkit::signals::{self, Signal};
+
 use crate::rig::eventually;
 
 /// A running process; it is killed when dropped.
@@ -66,7 +68,7 @@ impl Replica {
 
     /// Stops it as Kubernetes does, and waits.
     pub async fn terminate(mut self) -> ExitStatus {
-        self.signal("TERM");
+        self.signal(Signal::SIGTERM);
         let mut ended = None;
         eventually("its end", async || {
             ended = self.child.try_wait().unwrap();
@@ -77,17 +79,15 @@ impl Replica {
     }
 
     pub fn freeze(&self) {
-        self.signal("STOP");
+        self.signal(Signal::SIGSTOP);
     }
 
     pub fn thaw(&self) {
-        self.signal("CONT");
+        self.signal(Signal::SIGCONT);
     }
 
-    fn signal(&self, name: &str) {
-        // The shell's own `kill`, since a small machine may have no other.
-        let kill = format!("kill -s {name} {}", self.child.id());
-        assert!(Command::new("/bin/sh").args(["-c", &kill]).status().unwrap().success());
+    fn signal(&self, signal: Signal) {
+        signals::send(self.child.id(), signal).unwrap();
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::process::Command;
 use super::{classes, home};
 use crate::own::Server;
 use crate::ports;
+use crate::signals::Signal;
 
 /// Names every cluster there will ever be here: 16 bytes in base64.
 const CLUSTER: &str = "bG9jYWwtZGV2LXN0YWNrMA";
@@ -86,9 +87,9 @@ impl Node {
         self.process.take().context("it does not run")?.kill().await
     }
 
-    pub(super) async fn signal(&self, name: &str) -> anyhow::Result<()> {
+    pub(super) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let process = self.process.as_ref().context("it does not run")?;
-        process.signal(name).await.with_context(|| format!("node {}", self.address.id))
+        process.signal(signal).with_context(|| format!("node {}", self.address.id))
     }
 
     pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
@@ -96,7 +97,7 @@ impl Node {
             return Ok(());
         }
         // It may have ended by itself.
-        let _ = self.signal("TERM").await;
+        let _ = self.signal(Signal::SIGTERM);
         let Some(mut process) = self.process.take() else { return Ok(()) };
         match tokio::time::timeout(STOP, process.wait()).await {
             Ok(_) => Ok(()),
