@@ -1,0 +1,277 @@
+//! Test programs side by side: what each says is kept whole, and shown when it has ended.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use futures_util::future::try_join_all;
+
+use super::Group;
+use super::suite::Job;
+use devkit::stack;
+
+/// Between two looks at what a program has said.
+const GLANCE: Duration = Duration::from_millis(50);
+/// One that runs for so long is named again, since what it says is not seen yet.
+const REMINDER: Duration = Duration::from_mins(1);
+/// So many lines of a panic say why a test has failed; all that it said stands further above.
+const REASON: usize = 6;
+
+/// What came of one program.
+pub(super) struct Outcome {
+    pub(super) name: String,
+    pub(super) counts: Counts,
+    pub(super) took: Duration,
+    pub(super) succeeded: bool,
+    /// Tests that failed, and passed when they ran again alone.
+    pub(super) recovered: Vec<String>,
+}
+
+impl Outcome {
+    /// Not so of a program that has crashed, or whose lines others have written into.
+    fn names_its_failures(&self) -> bool {
+        self.counts.failed > 0 && self.counts.failed == self.counts.failures.len() as u64
+    }
+
+    /// Of those that failed, what came of running them again.
+    fn take(&mut self, second: Self) {
+        // A program that found none of them is content, too.
+        self.succeeded = second.succeeded && second.counts.passed == self.counts.failed;
+        let failed = mem::replace(&mut self.counts.failures, second.counts.failures);
+        self.recovered = failed.into_iter().filter(|name| !self.counts.failures.contains(name)).collect();
+        self.counts.passed += second.counts.passed;
+        self.counts.failed = second.counts.failed;
+        self.counts.reasons.push_str(&second.counts.reasons);
+        self.took += second.took;
+    }
+}
+
+/// What the test programs told of their tests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) passed: u64,
+    pub(super) failed: u64,
+    pub(super) ignored: u64,
+    /// By name.
+    pub(super) failures: Vec<String>,
+    /// Why they failed: the first lines of each panic.
+    pub(super) reasons: String,
+}
+
+impl Counts {
+    /// Of lines like `test a::b ... FAILED` and `test result: ok. 12 passed; 0 failed; 1 ignored; …`, and of what follows on
+    /// `---- a::b stdout ----`.
+    fn of(output: &str) -> Self {
+        let mut counts = Self::default();
+        let (mut is_reported, mut wanted) = (false, 0);
+        for line in output.lines() {
+            if line.starts_with("---- ") && line.ends_with(" stdout ----") {
+                (is_reported, wanted) = (true, 0);
+                counts.reasons.extend([line, "\n"]);
+            } else if is_reported && line.contains(" panicked at ") {
+                wanted = REASON;
+            }
+            if wanted > 0 {
+                wanted -= 1;
+                counts.reasons.extend([line, "\n"]);
+            }
+            if let Some(result) = line.strip_prefix("test result: ") {
+                counts.add(result);
+            } else if let Some(name) =
+                line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"))
+            {
+                counts.failures.push(name.to_owned());
+            }
+        }
+        counts
+    }
+
+    fn add(&mut self, result: &str) {
+        let words: Vec<_> = result.split_whitespace().collect();
+        for pair in words.windows(2) {
+            let count = pair[0].parse().unwrap_or(0);
+            match pair[1] {
+                "passed;" => self.passed += count,
+                "failed;" => self.failed += count,
+                "ignored;" => self.ignored += count,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Runs all of them, as many at once as there are environments: in each of these one after the other. What a program says
+/// is seen as it comes where there is one environment, else when the program has ended. What fails runs `again`, once and
+/// alone.
+pub(super) async fn run_all(
+    jobs: Vec<Job>,
+    environments: &[HashMap<&'static str, String>],
+    again: bool,
+) -> anyhow::Result<Vec<Outcome>> {
+    let logs = stack::dev("logs/test")?;
+    std::fs::create_dir_all(&logs)?;
+    let alone = environments.len() == 1;
+    let waiting = RefCell::new(VecDeque::from(jobs));
+    let next = || waiting.borrow_mut().pop_front();
+    let workers = environments.iter().map(async |environment| {
+        let mut outcomes = Vec::new();
+        while let Some(mut job) = next() {
+            job.command.envs(environment);
+            let log = logs.join(format!("{}.log", job.name.replace([' ', '/'], "-")));
+            let mut outcome = run(&mut job, &log, alone).await?;
+            if again && outcome.names_its_failures() {
+                let mut failed = job.only(&outcome.counts.failures);
+                outcome.take(run(&mut failed, &log.with_extension("again.log"), alone).await?);
+            }
+            outcomes.push(outcome);
+        }
+        anyhow::Ok(outcomes)
+    });
+    Ok(try_join_all(workers).await?.into_iter().flatten().collect())
+}
+
+async fn run(Job { name, command }: &mut Job, log: &Path, alone: bool) -> anyhow::Result<Outcome> {
+    let written = File::create(log).with_context(|| log.display().to_string())?;
+    let mut said = File::open(log)?;
+    command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
+    // A group of its own, so that it ends with all that it has started.
+    let mut child = command.process_group(0).spawn().with_context(|| format!("{name} cannot be run"))?;
+    let _group = Group(child.id());
+    let (started, mut reminded) = (Instant::now(), Instant::now());
+    let heading = || println!("\n     Running {name}");
+    if alone {
+        heading();
+    } else {
+        eprintln!("       Began {name}");
+    }
+    let status = loop {
+        let ended = tokio::time::timeout(GLANCE, child.wait()).await;
+        if alone {
+            show(&mut said)?;
+        } else if reminded.elapsed() > REMINDER {
+            reminded = Instant::now();
+            eprintln!("       Still {name}, {} s; see {}", started.elapsed().as_secs(), log.display());
+        }
+        if let Ok(status) = ended {
+            break status?;
+        }
+    };
+    if !alone {
+        heading();
+        show(&mut said)?;
+    }
+    let counts = Counts::of(&String::from_utf8_lossy(&std::fs::read(log)?));
+    let (name, took) = (name.clone(), started.elapsed());
+    Ok(Outcome { name, counts, took, succeeded: status.success(), recovered: Vec::new() })
+}
+
+/// Prints what has come since the last time.
+fn show(said: &mut File) -> io::Result<()> {
+    let mut new = Vec::new();
+    said.read_to_end(&mut new)?;
+    print!("{}", String::from_utf8_lossy(&new));
+    io::stdout().flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tokio::process::Command;
+
+    use super::{Counts, Job, run_all};
+
+    #[test]
+    fn the_results_of_all_that_a_program_runs_add_up() {
+        let counts = Counts::of(
+            "thread 'none of ours' panicked at src/lib.rs:7:5:\nwanted by its test\n\
+             test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.07s\n\
+             test a_test_result ... ok\n\
+             test a::b ... FAILED\n\
+             ---- a::b stdout ----\n\
+             much before\n\
+             thread 'a::b' panicked at src/lib.rs:8:5:\nleft: 1\nright: 2\n1\n2\n3\n4\n\
+             test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n",
+        );
+        let failures = vec!["a::b".to_owned()];
+        let reasons =
+            "---- a::b stdout ----\nthread 'a::b' panicked at src/lib.rs:8:5:\nleft: 1\nright: 2\n1\n2\n3\n";
+        let expected = Counts { passed: 15, failed: 2, ignored: 1, failures, reasons: reasons.to_owned() };
+        assert_eq!(counts, expected);
+    }
+
+    fn job(name: &str, script: &str) -> Job {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        Job { name: name.to_owned(), command }
+    }
+
+    #[tokio::test]
+    async fn programs_run_side_by_side_and_in_each_environment_one_after_the_other() {
+        let folder = std::env::temp_dir().join(format!("side-by-side-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let environment = |place: &str| {
+            HashMap::from([
+                ("PLACE", folder.join(place).display().to_string()),
+                ("HERE", folder.display().to_string()),
+            ])
+        };
+        // The first two wait for each other; a place that is taken when one comes would fail it.
+        let turn =
+            "mkdir \"$PLACE\" || exit 7; echo 'test result: ok. 1 passed; 0 failed;'; rmdir \"$PLACE\"";
+        let meets = |own: &str, other: &str| {
+            format!("touch \"$HERE/{own}\"; until [ -e \"$HERE/{other}\" ]; do sleep 0.02; done; {turn}")
+        };
+        let jobs = vec![
+            job("test one", &meets("a", "b")),
+            job("test two", &meets("b", "a")),
+            job("test three", turn),
+            job("test four", turn),
+            job(
+                "test five",
+                "echo 'test x::y ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed;' >&2; exit 101",
+            ),
+        ];
+        let outcomes = run_all(jobs, &[environment("x"), environment("y")], false).await.unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(outcomes.len(), 5);
+        assert_eq!(outcomes.iter().map(|outcome| outcome.counts.passed).sum::<u64>(), 4);
+        let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.succeeded).collect();
+        assert_eq!(failed.len(), 1);
+        assert_eq!((&*failed[0].name, failed[0].counts.failed), ("test five", 1));
+        assert_eq!(failed[0].counts.failures, ["x::y"]);
+    }
+
+    #[tokio::test]
+    async fn what_fails_runs_once_more_alone() {
+        let folder = std::env::temp_dir().join(format!("again-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let environment = HashMap::from([("HERE", folder.display().to_string())]);
+        // `$0 $*`: what it is told to run alone.
+        let recovers = "if [ -e \"$HERE/again\" ]; then [ \"$0 $*\" = '--exact a::b' ] && echo 'test result: ok. 1 passed; 0 failed;'; \
+             else touch \"$HERE/again\"; echo 'test a::b ... FAILED'; echo 'test result: FAILED. 4 passed; 1 failed;'; exit 101; fi";
+        let fails = "echo 'test a::c ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed;'; exit 101";
+        let vanishes = "[ \"$0\" = --exact ] && { echo 'test result: ok. 0 passed; 0 failed;'; exit 0; }
+             echo 'test a::d ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed;'; exit 101";
+        let crashes = "[ \"$0\" = --exact ] && exit 0; echo 'test a::e ... '; exit 134";
+        let jobs = [recovers, fails, vanishes, crashes].map(|script| job("again", script));
+        let outcomes = run_all(jobs.into(), &[environment], true).await.unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let told: Vec<_> = outcomes
+            .iter()
+            .map(|outcome| {
+                (outcome.succeeded, outcome.counts.passed, outcome.counts.failed, &*outcome.recovered)
+            })
+            .collect();
+        let recovered = ["a::b".to_owned()];
+        assert_eq!(told[0], (true, 5, 0, &recovered[..]));
+        assert_eq!(told[1], (false, 0, 1, &[][..]));
+        assert!(!told[2].0 && !told[3].0);
+    }
+}

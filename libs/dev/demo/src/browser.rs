@@ -1,0 +1,228 @@
+//! The first page and the API pages, clicked through in a real browser: a step that does not show what it should fails it.
+
+mod api_pages;
+mod pilot;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+
+use self::pilot::Pilot;
+use devkit::Settings;
+use devkit::bus::Kind;
+use devkit::postgres::Cluster;
+use devkit::signals::Signals;
+use devkit::stack::{Lock, Stack};
+use devstack::running::Running;
+use devstack::up::Up;
+
+/// Markup, which has to arrive as the text that it is.
+const SAID: &str = "When can I see it? <b>Today</b>?";
+
+/// Click through the first page in Chromium: against the running stack, or one that it starts and stops
+///
+/// In two windows, as two of the demo's people each: a flat is booked and freed again, and the other window shows it; they write to each
+/// other, and call. What an agent earned is there, and the page speaks Russian. On each service's API page requests are sent. Needs `chromium` and `chromedriver`. With --media
+/// a LiveKit carries the call, and each must receive what the other sends.
+#[derive(Args)]
+pub struct Browser {
+    /// Run a LiveKit server, too, or demand the one of the running stack
+    #[arg(long)]
+    media: bool,
+    /// Write a picture of the page there when all is done
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
+impl Browser {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let mut signals = Signals::listen()?;
+        if Lock::holder("up")?.is_some() {
+            let stack = Stack::running()?;
+            ensure!(!self.media || stack.livekit_url.is_some(), "the stack runs without --media");
+            return self.play(&stack, &mut signals).await;
+        }
+        let mut running = Running::new()?;
+        let options = Up {
+            port: 0,
+            fresh: false,
+            no_seed: false,
+            broker: Kind::Embedded,
+            processes: false,
+            media: self.media,
+            cluster: Cluster::STACK,
+            settings: Settings::new(),
+        };
+        let started = tokio::select! {
+            started = running.start(&options) => started,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let result = match started {
+            Ok(stack) => tokio::select! {
+                result = self.play(&stack, &mut signals) => result,
+                error = running.attend() => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        let stopped = running.stop().await;
+        result.and(stopped)
+    }
+
+    async fn play(&self, stack: &Stack, signals: &mut Signals) -> anyhow::Result<()> {
+        let mut pilot = Pilot::start().await?;
+        let told = tokio::select! {
+            told = self.story(&pilot, stack) => told,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        if told.is_err() {
+            // What it looked like then, for whoever has to find out.
+            let _ = pilot.picture(&devkit::stack::dev("logs/browser.png")?).await;
+        }
+        let stopped = pilot.stop().await;
+        told.and(stopped)
+    }
+
+    async fn story(&self, pilot: &Pilot, stack: &Stack) -> anyhow::Result<()> {
+        let url = format!("{}/", stack.base_url);
+        let (seller, buyer) = (pilot.window().await?, pilot.another().await?);
+        pilot.to(&buyer).await?;
+        sign_in(pilot, &url, "anna").await?;
+        pilot.to(&seller).await?;
+        sign_in(pilot, &url, "dmitri").await?;
+        done("two windows are two people");
+
+        let number = book(pilot).await?;
+        let cell = |status: &str| format!(".cell[data-number='{number}'][data-status='{status}']");
+        pilot.see(&cell("Booked")).await?;
+        pilot.to(&buyer).await?;
+        pilot.see(&cell("Booked")).await?;
+        pilot.see("#feed [data-topic='platform.crm.booking-created.v1']").await?;
+        done(&format!("flat {number} is booked in both, and the event of it passes by"));
+
+        pilot.to(&buyer).await?;
+        talk(pilot, &seller, &buyer).await?;
+        call(pilot, &seller, &buyer, self.media).await?;
+
+        pilot.to(&seller).await?;
+        sign_in(pilot, &url, "pavel").await?;
+        arbitrate(pilot, &number).await?;
+        let cancelled = Instant::now();
+        pilot.to(&buyer).await?;
+        pilot.see(&cell("Available")).await?;
+        let took = cancelled.elapsed().as_millis();
+        done(&format!(
+            "Pavel overrides it to Sale, cancels it, and anna's window shows it free after {took} ms"
+        ));
+
+        sign_in(pilot, &url, "igor").await?;
+        for shown in [".bar:not(.none)", "dd[data-part='Paid']", "[data-payout='Paid']"] {
+            pilot.see(shown).await?;
+        }
+        done("Igor sees his months, his commissions and his payout");
+
+        pilot.click("[data-language='ru']").await?;
+        pilot.see("html[lang='ru'] body[data-ready]").await?;
+        ensure!(pilot.text("h1").await? == "Платформа недвижимости", "it does not speak Russian");
+        pilot.click("[data-language='en']").await?;
+        pilot.see("html[lang='en'] body[data-ready]").await?;
+        done("the page speaks Russian");
+
+        ensure!(pilot.stayed_here().await?, "the page loads something from elsewhere");
+        done("nothing was loaded from elsewhere");
+
+        api_pages::try_out(pilot, &stack.base_url).await?;
+        if let Some(file) = &self.picture {
+            sign_in(pilot, &url, "dmitri").await?;
+            pilot.picture(file).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn sign_in(pilot: &Pilot, url: &str, name: &str) -> anyhow::Result<()> {
+    pilot.go(url).await?;
+    pilot.see("body[data-ready]").await?;
+    pilot.click(&format!("[data-actor='{name}']")).await?;
+    // Of the page that is loaded then; the one that goes has another one pressed.
+    pilot.see(&format!("body[data-ready] [data-actor='{name}'][aria-pressed='true']")).await?;
+    pilot.see("#feed[data-state='live']").await
+}
+
+/// Makes a deal of a free flat and books it; answers the flat's number.
+async fn book(pilot: &Pilot) -> anyhow::Result<String> {
+    let free = ".cell[data-status='Available']";
+    let number = pilot.attribute(free, "data-number").await?.context("a cell without a number")?;
+    pilot.click(&format!(".cell[data-number='{number}']")).await?;
+    pilot.click(".details [data-action='deal']").await?;
+    pilot.click("dialog [data-action='confirm']").await?;
+    pilot.click(&format!("[data-deal][data-number='{number}'].open [data-action='book']")).await?;
+    Ok(number)
+}
+
+/// Anna writes to Dmitri, in the chat that came last.
+async fn talk(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Window) -> anyhow::Result<()> {
+    pilot.see("#chat nav button:first-child[data-chat]").await?;
+    let chat = pilot.attribute("#chat nav button:first-child", "data-chat").await?;
+    let chat = format!("[data-chat='{}']", chat.context("a chat without an id")?);
+    pilot.click(&chat).await?;
+    pilot.see(&format!("{chat}[aria-pressed='true']")).await?;
+    pilot.write("#chat input", SAID).await?;
+    pilot.click("[data-action='send-message']").await?;
+    pilot.see(".log .own p").await?;
+    pilot.to(seller).await?;
+    pilot.click(&chat).await?;
+    pilot.see(".log .other p").await?;
+    ensure!(pilot.text(".log .other:last-child p").await? == SAID, "what was said is not what arrived");
+    done("what anna writes dmitri reads, markup as text");
+    pilot.to(buyer).await
+}
+
+/// Anna calls, Dmitri answers, and she hangs up.
+async fn call(
+    pilot: &Pilot,
+    seller: &pilot::Window,
+    buyer: &pilot::Window,
+    media: bool,
+) -> anyhow::Result<()> {
+    pilot.click("[data-action='call-Audio']").await?;
+    pilot.see("#call[data-state='Joined']").await?;
+    pilot.to(seller).await?;
+    pilot.see("#call[data-state='Invited']").await?;
+    pilot.click("#call [data-action='join']").await?;
+    pilot.see("#call[data-state='Joined']").await?;
+    if media {
+        for window in [seller, buyer] {
+            pilot.to(window).await?;
+            pilot.see("#call[data-media='connected'][data-tracks='1']").await?;
+        }
+    }
+    pilot.to(buyer).await?;
+    pilot.see("#call [data-person='dmitri'][data-state='Joined']").await?;
+    pilot.click("#call [data-action='end']").await?;
+    pilot.see(".log [data-card='ConferenceEnded']").await?;
+    pilot.to(seller).await?;
+    pilot.see("#call[hidden]").await?;
+    done(if media { "anna calls, and both hear each other" } else { "anna calls, and dmitri answers" });
+    Ok(())
+}
+
+/// Pavel writes the contract down, overrides the deal to Sale, and cancels it.
+async fn arbitrate(pilot: &Pilot, number: &str) -> anyhow::Result<()> {
+    let deal = format!("[data-deal][data-number='{number}']");
+    pilot.click(&format!("[data-group='Booking'] {deal} .card")).await?;
+    pilot.click(&format!("{deal}.open [data-action='contract']")).await?;
+    pilot.click("dialog [data-action='confirm']").await?;
+    pilot.see("body:not(:has(dialog))").await?;
+    pilot.click(&format!("{deal}.open [data-action='override']")).await?;
+    pilot.choose("dialog [name='status']", "Sale").await?;
+    pilot.click("dialog [data-action='confirm']").await?;
+    pilot.see(&format!("[data-group='Contract'] {deal}.open")).await?;
+    pilot.click(&format!("{deal}.open [data-action='cancel']")).await?;
+    pilot.click("dialog [data-action='confirm']").await
+}
+
+fn done(what: &str) {
+    devkit::say(&format!("{} {what}", console::style("✓").green()));
+}

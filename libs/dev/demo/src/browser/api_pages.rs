@@ -1,0 +1,120 @@
+//! The API page of each service, tried as its reader would: with a token, an operation that reads, and where it is easy one that writes.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use super::pilot::Pilot;
+use devkit::actors;
+
+/// What somebody tries on the page of an area.
+struct Tried {
+    area: &'static str,
+    person: &'static str,
+    operations: Vec<Operation>,
+}
+
+struct Operation {
+    /// With its tag, as the page has it.
+    name: &'static str,
+    body: Option<Value>,
+    status: &'static str,
+    /// What the answer's body has.
+    shows: &'static str,
+}
+
+impl Tried {
+    fn new(
+        area: &'static str,
+        person: &'static str,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Self {
+        Self { area, person, operations: operations.into_iter().collect() }
+    }
+}
+
+fn read(name: &'static str, shows: &'static str) -> Operation {
+    Operation { name, body: None, status: "200", shows }
+}
+
+fn write(name: &'static str, body: Value, shows: &'static str) -> Operation {
+    Operation { name, body: Some(body), status: "201", shows }
+}
+
+fn all() -> [Tried; 7] {
+    let titled = || json!({"Title": "Tried on the API page"});
+    let with = json!({"UserId": actors::DMITRI.user});
+    [
+        Tried::new("identity", "olga", [read("Tenants-search_tenants", "\"TaxNumber\"")]),
+        Tried::new("chessboard", "maria", [read("Profile-get_my_developer", "\"Highlights\"")]),
+        Tried::new(
+            "selections",
+            "anna",
+            [
+                read("Selections-list_selections", "\"PublicCode\""),
+                write("Selections-create_selection", titled(), "\"PublicCode\""),
+            ],
+        ),
+        Tried::new("crm", "pavel", [read("Deals-list_deals", "\"RowVersion\"")]),
+        // They have met in the chat of a deal.
+        Tried::new(
+            "messenger",
+            "anna",
+            [
+                read("Chats-list_chats", "\"Members\""),
+                Operation { status: "20", ..write("Chats-open_chat", with, "\"Direct\"") },
+            ],
+        ),
+        Tried::new("agent", "igor", [read("Cabinet-list_own_payouts", "\"Net\"")]),
+        Tried::new(
+            "news",
+            "anna",
+            [read("Posts-list_posts", "\"TotalCount\""), write("Posts-create_post", titled(), "\"Draft\"")],
+        ),
+    ]
+}
+
+/// Tries every page.
+pub(super) async fn try_out(pilot: &Pilot, base_url: &str) -> anyhow::Result<()> {
+    for tried in all() {
+        super::sign_in(pilot, &format!("{base_url}/"), tried.person).await?;
+        // Of this page alone.
+        pilot.complaints().await?;
+        try_page(pilot, base_url, &tried).await.with_context(|| format!("the API page of {}", tried.area))?;
+    }
+    super::done("on each of the seven API pages requests are sent and answered");
+    Ok(())
+}
+
+async fn try_page(pilot: &Pilot, base_url: &str, tried: &Tried) -> anyhow::Result<()> {
+    pilot.go(&format!("{base_url}/docs/{}/", tried.area)).await?;
+    give_token(pilot).await?;
+    for Operation { name, body, status, shows } in &tried.operations {
+        let operation = format!("[id='operations-{name}']");
+        let answer = format!("{operation} .live-responses-table tbody");
+        pilot.click(&format!("{operation} .opblock-summary-control")).await?;
+        if let Some(body) = body {
+            pilot.overwrite(&format!("{operation} .body-param__text"), &body.to_string()).await?;
+        }
+        pilot.click(&format!("{operation} .execute")).await?;
+        let answered = pilot.text(&format!("{answer} .response-col_status")).await?;
+        let shown = pilot.text(&format!("{answer} .response-col_description")).await?;
+        ensure!(answered.starts_with(status), "{name} is answered {answered}: {shown}");
+        ensure!(!answered.contains("Undocumented"), "the document of {name} does not have {answered}");
+        ensure!(shown.contains(shows), "{name} answers without {shows}: {shown}");
+    }
+    let complaints = pilot.complaints().await?;
+    ensure!(complaints.is_empty(), "the browser complains: {complaints:?}");
+    ensure!(pilot.stayed_here().await?, "it loads something from elsewhere");
+    Ok(())
+}
+
+/// The page knows the token of whoever signed in; it is taken from it and given by hand.
+async fn give_token(pilot: &Pilot) -> anyhow::Result<()> {
+    let token = pilot.run("return sessionStorage.getItem('token')").await?;
+    pilot.click(".auth-wrapper .authorize.locked").await?;
+    pilot.click(".auth-container [aria-label='Remove authorization']").await?;
+    pilot.write("#auth-bearer-value", token.as_str().context("nobody is signed in")?).await?;
+    pilot.click(".auth-container [aria-label='Apply credentials']").await?;
+    pilot.see(".auth-container [aria-label='Remove authorization']").await?;
+    pilot.click(".auth-container .btn-done").await
+}

@@ -1,0 +1,178 @@
+//! A browser and who drives it. What is asked of a page has its time to come: nothing here sleeps for good measure.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use fantoccini::error::CmdError;
+use fantoccini::wd::{Capabilities, WindowHandle};
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use testkit::ports;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+use devkit::children::Child;
+
+/// How long a page may take to show something.
+const PATIENCE: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(50);
+
+/// The names of one program.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// It asks nobody anything, and has a camera and a microphone of its own.
+const FLAGS: [&str; 14] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--use-fake-ui-for-media-stream",
+    "--use-fake-device-for-media-stream",
+    "--autoplay-policy=no-user-gesture-required",
+    "--lang=en",
+    "--window-size=1440,1560",
+];
+
+pub(super) type Window = WindowHandle;
+
+pub(super) struct Pilot {
+    driver: Child,
+    browser: Client,
+    /// Of the driver's session.
+    url: String,
+    http: reqwest::Client,
+}
+
+impl Pilot {
+    pub(super) async fn start() -> anyhow::Result<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&path)
+            .flat_map(|folder| BROWSERS.map(|name| folder.join(name)))
+            .find(|program| program.is_file());
+        let program = found.context("there is no Chromium: install `chromium` and `chromium-driver`")?;
+        let port = ports::free()?;
+        let mut driver =
+            Child::spawn("chromedriver", Command::new("chromedriver").arg(format!("--port={port}")))?;
+        // The driver gives it a profile of its own, which is empty.
+        let mut capabilities = Capabilities::new();
+        capabilities.insert("browserName".to_owned(), json!("chrome"));
+        capabilities.insert("goog:chromeOptions".to_owned(), json!({"binary": program, "args": FLAGS}));
+        capabilities.insert("goog:loggingPrefs".to_owned(), json!({"browser": "SEVERE"}));
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        builder.capabilities(capabilities);
+        let (url, deadline) = (format!("http://127.0.0.1:{port}"), Instant::now() + PATIENCE);
+        let browser = loop {
+            let connected = tokio::select! {
+                connected = builder.connect(&url) => connected,
+                error = driver.ended() => return Err(error),
+            };
+            match connected {
+                Ok(browser) => break browser,
+                Err(error) if Instant::now() >= deadline => return Err(error).context("no browser starts"),
+                Err(_) => sleep(POLL).await,
+            }
+        };
+        let session = browser.session_id().await?.context("the browser has no session")?;
+        Ok(Self { driver, browser, url: format!("{url}/session/{session}"), http: devkit::http::client()? })
+    }
+
+    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
+        let closed = self.browser.clone().close().await;
+        self.driver.stop().await?;
+        Ok(closed?)
+    }
+
+    pub(super) async fn window(&self) -> anyhow::Result<Window> {
+        Ok(self.browser.window().await?)
+    }
+
+    pub(super) async fn another(&self) -> anyhow::Result<Window> {
+        Ok(self.browser.new_window(false).await?.handle)
+    }
+
+    /// Whatever follows is about this window.
+    pub(super) async fn to(&self, window: &Window) -> anyhow::Result<()> {
+        Ok(self.browser.switch_to_window(window.clone()).await?)
+    }
+
+    pub(super) async fn go(&self, url: &str) -> anyhow::Result<()> {
+        Ok(self.browser.goto(url).await?)
+    }
+
+    /// Waits until there is such an element.
+    pub(super) async fn see(&self, what: &str) -> anyhow::Result<()> {
+        self.element(what).await.map(drop)
+    }
+
+    pub(super) async fn click(&self, what: &str) -> anyhow::Result<()> {
+        self.patiently(what, async || self.element(what).await?.click().await.map_err(Into::into)).await
+    }
+
+    pub(super) async fn write(&self, what: &str, text: &str) -> anyhow::Result<()> {
+        Ok(self.element(what).await?.send_keys(text).await?)
+    }
+
+    /// Writes `text` in place of what stands there.
+    pub(super) async fn overwrite(&self, what: &str, text: &str) -> anyhow::Result<()> {
+        self.patiently(what, async || Ok(self.element(what).await?.clear().await?)).await?;
+        self.write(what, text).await
+    }
+
+    pub(super) async fn choose(&self, what: &str, value: &str) -> anyhow::Result<()> {
+        Ok(self.element(what).await?.select_by_value(value).await?)
+    }
+
+    pub(super) async fn text(&self, what: &str) -> anyhow::Result<String> {
+        self.patiently(what, async || Ok(self.element(what).await?.text().await?)).await
+    }
+
+    pub(super) async fn attribute(&self, what: &str, name: &str) -> anyhow::Result<Option<String>> {
+        self.patiently(what, async || Ok(self.element(what).await?.attr(name).await?)).await
+    }
+
+    /// Whether all that the page has loaded came from where the page came from.
+    pub(super) async fn stayed_here(&self) -> anyhow::Result<bool> {
+        let script = "return performance.getEntriesByType('resource').every(({name}) => name.startsWith(location.origin) \
+                      || name.startsWith('data:'))";
+        Ok(self.run(script).await? == json!(true))
+    }
+
+    pub(super) async fn run(&self, script: &str) -> anyhow::Result<Value> {
+        Ok(self.browser.execute(script, Vec::new()).await?)
+    }
+
+    /// The errors of the browser's console since they were asked for last.
+    pub(super) async fn complaints(&self) -> anyhow::Result<Vec<String>> {
+        let log = self.http.post(format!("{}/se/log", self.url)).json(&json!({"type": "browser"}));
+        let log: Value = log.send().await?.error_for_status()?.json().await?;
+        let entries = log["value"].as_array().context("the driver keeps no log")?;
+        Ok(entries.iter().map(|entry| entry["message"].to_string()).collect())
+    }
+
+    pub(super) async fn picture(&self, file: &Path) -> anyhow::Result<()> {
+        Ok(tokio::fs::write(file, self.browser.screenshot().await?).await?)
+    }
+
+    async fn element(&self, what: &str) -> anyhow::Result<fantoccini::elements::Element> {
+        let found = self.browser.wait().at_most(PATIENCE).every(POLL).for_element(Locator::Css(what)).await;
+        found.with_context(|| format!("the page does not show {what}"))
+    }
+
+    /// Again where the page was drawn anew between finding an element and using it, or something lies over it.
+    async fn patiently<T>(&self, what: &str, work: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match work().await {
+                Err(error) if error.is::<CmdError>() && Instant::now() < deadline => sleep(POLL).await,
+                result => return result.with_context(|| what.to_owned()),
+            }
+        }
+    }
+}

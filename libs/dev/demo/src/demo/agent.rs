@@ -1,0 +1,230 @@
+//! The fifth chapter: what a sale earns its agent, how that is paid, and taken back.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use testkit::issuer::Claims;
+use time::Duration;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use super::scene::Scene;
+use super::story::{Story, promise};
+use super::{PATIENCE, heard};
+use devkit::actors::{ANNA, DMITRI, MARIA, OLGA, PAVEL};
+use devkit::events::Follower;
+
+const ACCRUAL: &str = "platform.agent.accrual-changed.v1";
+const PAYOUT: &str = "platform.agent.payout-status-changed.v1";
+
+const PRICE: u64 = 1_000_000_000;
+const EARNED: u64 = 30_000_000;
+const GRANTED: u64 = 35_000_000;
+
+/// A deal that is somebody's, and where it is paid for.
+struct Cabinet {
+    /// Sonya's: she begins today, so nobody owes her anything yet, nor she anybody.
+    user: Uuid,
+    sonya: String,
+    olga: String,
+    /// Where Sonya finds what is hers.
+    my: String,
+    /// Where the platform decides and pays.
+    platform: String,
+    deal: String,
+}
+
+pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    let topics = [ACCRUAL, PAYOUT].map(str::to_owned).to_vec();
+    let mut bus = Follower::open(&scene.stack.brokers, topics, false)?;
+    let cabinet = sell(story, scene, &mut bus).await?;
+    let accrual = complete(story, scene, &cabinet, &mut bus).await?;
+    adjust(story, &cabinet, &accrual).await?;
+    pay(story, &cabinet, &mut bus).await?;
+    take_back(story, &cabinet, &accrual).await
+}
+
+async fn sell(story: &mut Story, scene: &Scene<'_>, bus: &mut Follower) -> anyhow::Result<Cabinet> {
+    let user = Uuid::from_u128(rand::random());
+    let mut cabinet = Cabinet {
+        user,
+        sonya: scene.token(&Claims::user(user).permission("agent.cabinet.use"))?,
+        olga: scene.sign_in(&OLGA).await?,
+        my: scene.public("my"),
+        platform: format!("{}/api/platform-manager/agent", scene.stack.base_url),
+        deal: String::new(),
+    };
+    let (dmitri, pavel) = (scene.sign_in(&DMITRI).await?, scene.sign_in(&PAVEL).await?);
+
+    story.tell("Sonya is an agent from today on. Olga writes down what she is paid: 3 per cent.");
+    let card = json!({"AgentUserId": user, "Rates": [{"RateBps": 300, "ValidFrom": "2026-01-01T00:00:00Z"}]});
+    let cards = format!("{}/commission-rates", cabinet.platform);
+    story.put(&cards, Some(&cabinet.olga), &card, promise(200)).await?;
+
+    story.tell("Sonya brings Anna to a flat. Dmitri takes the application and writes down the contract.");
+    let flat = build(story, scene).await?;
+    let deals = scene.public("crm/deals");
+    let body = json!({"PropertyObjectId": flat, "ClientUserId": ANNA.user, "AgentUserId": user});
+    let made = story.post(&deals, Some(&dmitri), &body, promise(201).within(PATIENCE)).await?;
+    made["DealId"].as_str().context("a deal without an id")?.clone_into(&mut cabinet.deal);
+    let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
+    let path = format!("{deals}/{}/contract", cabinet.deal);
+    story.put(&path, Some(&dmitri), &contract, promise(200)).await?;
+
+    story.tell(
+        "It is sold. Nobody tells the agents' ledger but Kafka: 3 per cent wait for the deal's completion.",
+    );
+    let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
+    let override_status =
+        format!("{}/api/platform-manager/crm/deals/{}/override-status", scene.stack.base_url, cabinet.deal);
+    story.post(&override_status, Some(&pavel), &sale, promise(200)).await?;
+    let is_pending = |page: &Value| page["Items"][0]["Status"] == "Pending";
+    let shown = promise(200).within(PATIENCE).showing(is_pending);
+    let page = story.get(&cabinet.accruals(), Some(&cabinet.sonya), shown).await?;
+    let amount = &page["Items"][0]["Amount"];
+    story.check(amount["AmountMinor"] == EARNED, &format!("of {PRICE} it is {amount}"));
+    cabinet.told(bus, "Pending").await?;
+    Ok(cabinet)
+}
+
+/// A flat in a project that nobody sees. What is sold stays sold, so it stays when the story is over.
+async fn build(story: &mut Story, scene: &Scene<'_>) -> anyhow::Result<String> {
+    let maria = scene.sign_in(&MARIA).await?;
+    let projects = scene.public("developers/projects");
+    let body = json!({"Name": "Sold", "Class": "Comfort", "City": "Moscow", "Address": "Main Street, 1"});
+    let project = story.post(&projects, Some(&maria), &body, promise(201)).await?;
+    let buildings = format!("{projects}/{}/buildings", project["Id"].as_str().unwrap_or_default());
+    let body = json!({"Name": "1", "SectionsCount": 1, "FloorsTotal": 1, "State": "Commissioned"});
+    let building = story.post(&buildings, Some(&maria), &body, promise(201)).await?;
+    let building = format!("{buildings}/{}", building["Id"].as_str().unwrap_or_default());
+    let flat = json!({
+        "Number": "1", "Kind": "Flat", "Section": 1, "Floor": 1, "PositionOnFloor": 1, "Rooms": 2,
+        "AreaTotal": 54, "Finishing": "Finished", "Price": {"AmountMinor": PRICE, "Currency": "RUB"},
+    });
+    let grid = format!("{building}/property-objects");
+    story.put(&grid, Some(&maria), &json!({"Objects": [flat]}), promise(200)).await?;
+    let building = story.get(&building, Some(&maria), promise(200)).await?;
+    let flat = &building["Grid"][0]["Floors"][0]["Objects"][0];
+    Ok(flat["Id"].as_str().context("no flat was made")?.to_owned())
+}
+
+/// Answers where the accrual is found by the platform.
+async fn complete(
+    story: &mut Story,
+    scene: &Scene<'_>,
+    cabinet: &Cabinet,
+    bus: &mut Follower,
+) -> anyhow::Result<String> {
+    story.tell("The registry has it, and Dmitri completes the deal: Sonya's commission is approved.");
+    let dmitri = scene.sign_in(&DMITRI).await?;
+    let path = scene.public(&format!("crm/deals/{}/complete", cabinet.deal));
+    let body = json!({"RegistryRecordNumber": "77:01:0001001:1234-77/001/2026-1"});
+    story.post(&path, Some(&dmitri), &body, promise(200)).await?;
+    cabinet.told(bus, "Approved").await?;
+    let page = story.get(&cabinet.accruals(), Some(&cabinet.sonya), promise(200)).await?;
+    let accrual = page["Items"][0]["Id"].as_str().context("an accrual without an id")?;
+
+    story.tell("Another agent does not even learn that there is such a commission.");
+    let other = scene.token(&Claims::user(ANNA.user).permission("agent.cabinet.use"))?;
+    let path = format!("{}/commission-accruals/{accrual}/adjustment-requests", cabinet.my);
+    let body = json!({"Reason": "Other", "Comment": "It is mine"});
+    story.post(&path, Some(&other), &body, promise(404).code("AGENT_ACCRUAL_NOT_FOUND")).await?;
+    Ok(accrual.to_owned())
+}
+
+async fn adjust(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::Result<()> {
+    story.tell("A bonus is missing: Sonya asks for what the commission should be in whole.");
+    let path = format!("{}/commission-accruals/{accrual}/adjustment-requests", cabinet.my);
+    let body = json!({
+        "Reason": "MissingBonus",
+        "RequestedAmount": {"AmountMinor": GRANTED, "Currency": "RUB"},
+        "Comment": "A bonus was promised for the first sale",
+    });
+    let asked = story.post(&path, Some(&cabinet.sonya), &body, promise(201)).await?;
+
+    story.tell("Olga grants it: the commission stays as it is, and the difference stands beside it.");
+    let path = format!(
+        "{}/adjustment-requests/{}/approve",
+        cabinet.platform,
+        asked["Id"].as_str().unwrap_or_default()
+    );
+    story.post(&path, Some(&cabinet.olga), &json!({}), promise(200)).await?;
+    let page = story.get(&cabinet.accruals(), Some(&cabinet.sonya), promise(200)).await?;
+    let bonus = &page["Items"][0];
+    story.check(
+        bonus["Kind"] == "Bonus" && bonus["Amount"]["AmountMinor"] == GRANTED - EARNED,
+        &format!("{} of {}", bonus["Kind"], bonus["Amount"]),
+    );
+    Ok(())
+}
+
+async fn pay(story: &mut Story, cabinet: &Cabinet, bus: &mut Follower) -> anyhow::Result<()> {
+    story.tell("Olga has a run pay what is approved, less 13 per cent.");
+    let run = cabinet.run(story).await?;
+    story.check(run["PayoutsCount"] == 1, &format!("{}", run["Totals"]));
+    let payouts = format!("{}/payouts", cabinet.my);
+    let page = story.get(&payouts, Some(&cabinet.sonya), promise(200)).await?;
+    let payout = page["Items"][0]["Id"].as_str().context("a payout without an id")?.to_owned();
+
+    story.tell("Sonya reads her statement: each line for good, whatever comes later.");
+    let path = format!("{payouts}/{payout}/statement");
+    let statement = story.get(&path, Some(&cabinet.sonya), promise(200)).await?;
+    let lines = statement["Lines"].as_array().map_or(0, Vec::len);
+    let net = &statement["Payout"]["Net"]["AmountMinor"];
+    story.check(lines == 2 && net == 30_450_000, &format!("{lines} lines, {net} net"));
+
+    story.tell("The bank has it, and has paid it.");
+    for (step, body) in [("send", json!({"Reference": "Order 17"})), ("confirm", json!({}))] {
+        let path = format!("{}/payouts/{payout}/{step}", cabinet.platform);
+        story.post(&path, Some(&cabinet.olga), &body, promise(200)).await?;
+    }
+    let is_paid = |payload: &Value| payload["To"] == "Paid";
+    heard(bus, |record| record.topic == PAYOUT && record.key == payout && is_paid(&record.payload)).await?;
+    Ok(())
+}
+
+async fn take_back(story: &mut Story, cabinet: &Cabinet, accrual: &str) -> anyhow::Result<()> {
+    story.tell("The sale turns out to be Sonya's own purchase. What was paid never changes: a Reversal stands against it.");
+    let path = format!("{}/commission-accruals/{accrual}/reverse", cabinet.platform);
+    let body = json!({"Comment": "Agent and client are one"});
+    let reversal = story.post(&path, Some(&cabinet.olga), &body, promise(200)).await?;
+    story.check(reversal["Kind"] == "Reversal", &format!("{}", reversal["Amount"]));
+    let summary = format!("{}/commission-summary", cabinet.my);
+    let summary = story.get(&summary, Some(&cabinet.sonya), promise(200)).await?;
+    let owed = &summary["Balances"][0]["Outstanding"]["AmountMinor"];
+    story.check(owed == -35_000_000, &format!("outstanding: {owed}"));
+
+    story.tell("The next run pays her nothing: the debt is carried over until she has earned more.");
+    let run = cabinet.run(story).await?;
+    story.check(run["PayoutsCount"] == 0, "no payout was made");
+    Ok(())
+}
+
+impl Cabinet {
+    /// Where Sonya finds what the deal earns her, the newest first.
+    fn accruals(&self) -> String {
+        format!("{}/commission-accruals?DealId={}", self.my, self.deal)
+    }
+
+    /// Waits until others have been told that what the deal earns has come to this status.
+    async fn told(&self, bus: &mut Follower, status: &str) -> anyhow::Result<()> {
+        let is_it = |payload: &Value| payload["DealId"] == *self.deal && payload["To"] == status;
+        heard(bus, |record| record.topic == ACCRUAL && is_it(&record.payload)).await.map(drop)
+    }
+
+    /// Has a run pay Sonya what there is, and waits until it is done.
+    async fn run(&self, story: &mut Story) -> anyhow::Result<Value> {
+        let now = runtime::clock::now();
+        let body = json!({
+            "RunKey": format!("story-{}", Uuid::from_u128(rand::random())),
+            "PeriodFrom": (now - Duration::days(30)).format(&Rfc3339)?,
+            "PeriodTo": now.format(&Rfc3339)?,
+            "AgentUserIds": [self.user],
+            "WithholdingBps": 1300,
+        });
+        let payouts = format!("{}/payouts", self.platform);
+        let run = story.post(&payouts, Some(&self.olga), &body, promise(201)).await?;
+        let path = format!("{}/payout-runs/{}", self.platform, run["Id"].as_str().unwrap_or_default());
+        let is_done = |run: &Value| run["Status"] == "Completed";
+        story.get(&path, Some(&self.olga), promise(200).within(PATIENCE).showing(is_done)).await
+    }
+}

@@ -1,0 +1,199 @@
+//! The first chapter: a company, its people, and what their next tokens say after each change.
+
+use anyhow::Context;
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::heard;
+use super::scene::Scene;
+use super::story::{Story, promise};
+use devkit::actors::OLGA;
+use devkit::events::Follower;
+use devstack::plant::people::role;
+
+const UPSERTED: &str = "platform.identity.company-upserted.v1";
+const SUSPENDED: &str = "platform.identity.company-suspended.v1";
+const ROLE_ASSIGNED: &str = "platform.identity.employee-role-assigned.v1";
+/// What everybody may, whoever employs them.
+const BASELINE: &str = "news.posts.manage-own";
+
+/// The company of the story, and who works there.
+struct Company {
+    id: Uuid,
+    /// Its administrator.
+    nina: Uuid,
+    /// Its employee.
+    oleg: Uuid,
+}
+
+pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    let topics = [UPSERTED, SUSPENDED, ROLE_ASSIGNED].map(str::to_owned).to_vec();
+    let mut bus = Follower::open(&scene.stack.brokers, topics, false)?;
+    let company = found(story, scene).await?;
+    give(story, scene, &company, &mut bus).await?;
+    refuse(story, scene, &company).await?;
+    suspend(story, scene, &company, &mut bus).await?;
+    log(story, scene, &company).await
+}
+
+async fn found(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Company> {
+    let olga = scene.sign_in(&OLGA).await?;
+    let tenants = scene.identity("admin/tenants");
+
+    story.tell("Olga, who administers the platform, takes a partner on.");
+    let body = json!({"Name": "Evening Walks", "Type": "Partner"});
+    let made = story.post(&tenants, Some(&olga), &body, promise(201)).await?;
+    let id = id(&made)?;
+    scene.undo(Method::POST, format!("{tenants}/{id}/archive"), &olga);
+    // Nobody can be taken from a company that needs them, but from one that is archived.
+    let leave = |user: Uuid| format!("{tenants}/{id}/employees/{user}");
+    story.check(made["Status"] == "Active", &format!("company {id} is active"));
+
+    story.tell("She gives it its first administrator, Nina.");
+    let body = json!({"Name": "Nina Orlova", "Email": "nina@example.com"});
+    let made =
+        story.post(&format!("{tenants}/{id}/administrators"), Some(&olga), &body, promise(201)).await?;
+    let nina = self::id(&made)?;
+    scene.undo_in_the_end(Method::DELETE, leave(nina), &olga);
+    story.check(made["RoleCodes"] == json!(["partner-admin"]), &format!("she is {}", made["RoleCodes"]));
+
+    story.tell("Nina employs Oleg.");
+    let token = scene.identity.token_of(nina).await?;
+    let body = json!({"Name": "Oleg Petrov", "Email": "oleg@example.com"});
+    let made = story.post(&scene.identity("employees"), Some(&token), &body, promise(201)).await?;
+    let oleg = self::id(&made)?;
+    scene.undo_in_the_end(Method::DELETE, leave(oleg), &olga);
+    let company = Company { id, nina, oleg };
+    says(story, scene, &company, Some(id), &[BASELINE]).await?;
+    Ok(company)
+}
+
+async fn give(
+    story: &mut Story,
+    scene: &mut Scene<'_>,
+    company: &Company,
+    bus: &mut Follower,
+) -> anyhow::Result<()> {
+    let Company { id, nina, oleg } = *company;
+    let posts = scene.public("posts");
+    let post = json!({"Title": "Where to walk tonight", "AuthorCompanyId": id});
+    let before = scene.identity.token_of(oleg).await?;
+
+    story.tell("Oleg begins a post of the company: he may not.");
+    story.post(&posts, Some(&before), &post, promise(403).code("FORBIDDEN")).await?;
+
+    story.tell("Nina makes him an editor.");
+    let token = scene.identity.token_of(nina).await?;
+    let roles = scene.identity(&format!("employees-roles/{oleg}/roles"));
+    let editor = format!("{roles}/{}", role("content-editor")?);
+    story.post(&format!("{editor}/add"), Some(&token), &Value::Null, promise(204)).await?;
+
+    story.tell("Kafka tells whoever issues tokens.");
+    let key = oleg.to_string();
+    let told = heard(bus, |record| record.topic == ROLE_ASSIGNED && record.key == key).await?;
+    story.check(told.payload["RoleCode"] == "content-editor", &format!("it is {}", told.payload["RoleCode"]));
+
+    story.tell("The token that he has says what it said; his next one opens the company's posts.");
+    story.post(&posts, Some(&before), &post, promise(403).code("FORBIDDEN")).await?;
+    says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await?;
+    let after = scene.identity.token_of(oleg).await?;
+    let made = story.post(&posts, Some(&after), &post, promise(201)).await?;
+    scene.made(&posts, &made, &after)?;
+    Ok(())
+}
+
+async fn refuse(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow::Result<()> {
+    let Company { nina, oleg, .. } = *company;
+    let token = scene.identity.token_of(nina).await?;
+    let of = |user: Uuid, code: &str| {
+        anyhow::Ok(scene.identity(&format!("employees-roles/{user}/roles/{}", role(code)?)))
+    };
+
+    story.tell("Nina tries to give him what she does not have herself.");
+    let refused = promise(403).code("IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    story.post(&format!("{}/add", of(oleg, "deal-arbiter")?), Some(&token), &Value::Null, refused).await?;
+
+    story.tell("She tries to step down: a company keeps its last administrator.");
+    let refused = promise(409).code("IDENTITY_LAST_ADMIN");
+    story.delete(&of(nina, "partner-admin")?, Some(&token), refused).await?;
+    Ok(())
+}
+
+async fn suspend(
+    story: &mut Story,
+    scene: &Scene<'_>,
+    company: &Company,
+    bus: &mut Follower,
+) -> anyhow::Result<()> {
+    let Company { id, nina, .. } = *company;
+    let olga = scene.sign_in(&OLGA).await?;
+    let tenant = scene.identity(&format!("admin/tenants/{id}"));
+    let before = scene.identity.token_of(nina).await?;
+
+    story.tell("Olga suspends the company.");
+    let reason = json!({"Reason": "No contract yet"});
+    let suspended = story.post(&format!("{tenant}/suspend"), Some(&olga), &reason, promise(200)).await?;
+
+    story.tell("Kafka tells the other areas.");
+    let key = id.to_string();
+    let told = heard(bus, |record| record.topic == SUSPENDED && record.key == key).await?;
+    story.check(
+        told.payload["Version"] == suspended["Version"],
+        &format!("it is of Version {}", told.payload["Version"]),
+    );
+
+    story.tell("Oleg's next token is anybody's.");
+    says(story, scene, company, None, &[BASELINE]).await?;
+
+    story.tell(
+        "Nina's token still names her permissions, but identity looks again before it changes anything.",
+    );
+    let body = json!({"Name": "Irina", "Email": "irina@example.com"});
+    let employees = scene.identity("employees");
+    story.post(&employees, Some(&before), &body, promise(403).code("FORBIDDEN")).await?;
+
+    story.tell("Olga has the contract: the company goes on where it was.");
+    story.post(&format!("{tenant}/activate"), Some(&olga), &Value::Null, promise(200)).await?;
+    says(story, scene, company, Some(id), &["news.posts.create-company", BASELINE]).await
+}
+
+async fn log(story: &mut Story, scene: &Scene<'_>, company: &Company) -> anyhow::Result<()> {
+    let olga = scene.sign_in(&OLGA).await?;
+    story.tell("The log has all of it, newest first: what was done, and what was refused.");
+    let url = scene.identity(&format!("admin/audit?TenantId={}", company.id));
+    let log = story.get(&url, Some(&olga), promise(200)).await?;
+    let entries = log["Items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let actions: Vec<_> = entries.iter().filter_map(|entry| entry["Action"].as_str()).rev().collect();
+    let done = [
+        "TenantCreated",
+        "EmployeeCreated",
+        "RoleAssigned",
+        "EmployeeCreated",
+        "RoleAssigned",
+        "RoleGrantRefused",
+        "TenantSuspended",
+        "TenantActivated",
+    ];
+    story.check(actions == done, &format!("from the first on: {}", actions.join(", ")));
+    Ok(())
+}
+
+/// Checks what a token of Oleg's would say now.
+async fn says(
+    story: &mut Story,
+    scene: &Scene<'_>,
+    company: &Company,
+    of: Option<Uuid>,
+    permissions: &[&str],
+) -> anyhow::Result<()> {
+    let claims = scene.identity.claims(company.oleg).await?;
+    let at = claims.company_id.map_or("no company".to_owned(), |id| format!("company {id}"));
+    let says = claims.company_id == of && claims.permissions == permissions;
+    story.check(says, &format!("Oleg's next token names {at} and {}", claims.permissions.join(", ")));
+    Ok(())
+}
+
+fn id(made: &Value) -> anyhow::Result<Uuid> {
+    Ok(made["Id"].as_str().context("what was made has no Id")?.parse()?)
+}

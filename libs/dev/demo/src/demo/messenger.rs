@@ -1,0 +1,198 @@
+//! The fourth chapter: what the people of a deal say to each other, and how they call each other.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::scene::Scene;
+use super::story::{Story, promise};
+use super::{PATIENCE, heard};
+use devkit::actors::{ANNA, DMITRI, IGOR};
+use devkit::events::Follower;
+
+const SENT: &str = "platform.messenger.message-sent.v1";
+const STARTED: &str = "platform.messenger.conference-started.v1";
+const ENDED: &str = "platform.messenger.conference-ended.v1";
+
+/// The flat that the deal is about; no other chapter wants it.
+const FLAT: u32 = 9;
+
+/// Longer than a call rings that nobody answers, where the stack is not the story's own.
+const RINGING: Duration = Duration::from_secs(65);
+
+/// The chat of a deal, and those who are in it.
+struct Talk {
+    chat: String,
+    conferences: String,
+    anna: String,
+    igor: String,
+    dmitri: String,
+}
+
+pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    let topics = [SENT, STARTED, ENDED].map(str::to_owned).to_vec();
+    let mut bus = Follower::open(&scene.stack.brokers, topics, false)?;
+    let (talk, deal) = meet(story, scene).await?;
+    write(story, scene, &talk, &mut bus).await?;
+    change(story, &talk, &deal).await?;
+    call(story, scene, &talk, &mut bus).await?;
+    call_in_vain(story, &talk).await
+}
+
+/// Answers where the deal is, too.
+async fn meet(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<(Talk, String)> {
+    let dmitri = scene.sign_in(&DMITRI).await?;
+    let (anna, igor) = (scene.sign_in(&ANNA).await?, scene.sign_in(&IGOR).await?);
+
+    story.tell("Anna wants another flat. Nobody opens a chat for it: messenger hears of the deal by Kafka.");
+    let body = json!({
+        "PropertyObjectId": scene.flats.id(FLAT),
+        "ClientUserId": ANNA.user,
+        "AgentUserId": IGOR.user,
+        "RequestId": Uuid::from_u128(rand::random()),
+    });
+    let deals = scene.public("crm/deals");
+    let made = story.post(&deals, Some(&dmitri), &body, promise(201)).await?;
+    let deal = format!("{deals}/{}", made["DealId"].as_str().unwrap_or_default());
+    let reason = json!({"Reason": "The story is over"});
+    scene.undo_by(Method::POST, format!("{deal}/cancel"), reason, &dmitri);
+    let own = format!("{}?DealId={}", scene.messenger("chats"), made["DealId"].as_str().unwrap_or_default());
+    let is_there = promise(200).within(PATIENCE).showing(|page| page["TotalCount"] == 1);
+    let page = story.get(&own, Some(&anna), is_there).await?;
+    let chat = &page["Items"][0];
+    let members = chat["Members"].as_array().map_or(&[][..], Vec::as_slice);
+    let roles: Vec<_> = members.iter().filter_map(|member| member["Role"].as_str()).collect();
+    story.check(roles.len() == 3, &format!("in it: {}", roles.join(", ")));
+    let chat = format!("{}/{}", scene.messenger("chats"), chat["Id"].as_str().unwrap_or_default());
+    let talk = Talk { chat, conferences: scene.messenger("conferences"), anna, igor, dmitri };
+    Ok((talk, deal))
+}
+
+async fn write(story: &mut Story, scene: &Scene<'_>, talk: &Talk, bus: &mut Follower) -> anyhow::Result<()> {
+    story.tell("Igor writes to her, and once more, as after a lost answer: it is the same message.");
+    let mut ears = Ears::open(&scene.messenger("stream"), &talk.anna).await?;
+    let messages = format!("{}/messages", talk.chat);
+    let body = json!({"Text": "When can you come?", "ClientMessageId": Uuid::from_u128(rand::random())});
+    let sent = story.post(&messages, Some(&talk.igor), &body, promise(201)).await?;
+    let again = story.post(&messages, Some(&talk.igor), &body, promise(200)).await?;
+    story.check(again["Id"] == sent["Id"], &format!("message {}", sent["Sequence"]));
+    let told = ears.hear("message").await?;
+    story.check(told == sent, "Anna's stream has it");
+    let event =
+        heard(bus, |record| record.topic == SENT && record.payload["MessageId"] == sent["Id"]).await?;
+    story.check(event.payload.get("Text").is_none(), "others are told that he wrote, not what");
+
+    story.tell("Anna reads, and answers; Igor has something to read now.");
+    let read = json!({"Sequence": sent["Sequence"]});
+    let marked = story.put(&format!("{}/read", talk.chat), Some(&talk.anna), &read, promise(200)).await?;
+    story.check(marked["UnreadCount"] == 0, "she has read all");
+    story.post(&messages, Some(&talk.anna), &json!({"Text": "Tomorrow at ten"}), promise(201)).await?;
+    let seen = story.get(&talk.chat, Some(&talk.igor), promise(200)).await?;
+    story.check(seen["UnreadCount"] == 1, &format!("not read: {}", seen["UnreadCount"]));
+    Ok(())
+}
+
+async fn change(story: &mut Story, talk: &Talk, deal: &str) -> anyhow::Result<()> {
+    story.tell("Dmitri books the flat: a card in the chat says so.");
+    story.post(&format!("{deal}/booking"), Some(&talk.dmitri), &json!({}), promise(201)).await?;
+    let is_told = |page: &Value| {
+        let card = &page["Items"][0]["Card"];
+        card["Type"] == "DealStatusChanged" && card["ToStatus"] == "Booking"
+    };
+    let newest = format!("{}/messages?PageSize=1", talk.chat);
+    story.get(&newest, Some(&talk.anna), promise(200).within(PATIENCE).showing(is_told)).await?;
+    Ok(())
+}
+
+async fn call(story: &mut Story, scene: &Scene<'_>, talk: &Talk, bus: &mut Follower) -> anyhow::Result<()> {
+    story.tell("Anna calls. Igor's stream rings, and he answers: LiveKit would let him in.");
+    let mut ears = Ears::open(&scene.messenger("stream"), &talk.igor).await?;
+    let id = talk.ring(story).await?;
+    let told = ears.hear("conference").await?;
+    story.check(told["Status"] == "Ringing", "it rings");
+    let conference = format!("{}/{id}", talk.conferences);
+    let join = format!("{conference}/join");
+    let access = story.post(&join, Some(&talk.igor), &Value::Null, promise(200)).await?;
+    story.check(access["Room"] == *id, &format!("{} until {}", access["Url"], access["ExpiresAt"]));
+    heard(bus, |record| record.topic == STARTED && record.key == id).await?;
+
+    story.tell("She hangs up: the call is over for both, and a card says how long it was.");
+    story.post(&format!("{conference}/end"), Some(&talk.anna), &Value::Null, promise(200)).await?;
+    let told = heard(bus, |record| record.topic == ENDED && record.key == id).await?;
+    story.check(told.payload["EndReason"] == "EndedByHost", "others are told so");
+    let late = promise(409).code("MESSENGER_CONFERENCE_ENDED");
+    story.post(&join, Some(&talk.igor), &Value::Null, late).await?;
+    talk.end_of(story, "EndedByHost").await
+}
+
+async fn call_in_vain(story: &mut Story, talk: &Talk) -> anyhow::Result<()> {
+    story.tell("She calls once more, and nobody answers: it ends by itself.");
+    let id = talk.ring(story).await?;
+    let is_over = promise(200).within(RINGING).showing(|card| card["EndReason"] == "NoAnswer");
+    let conference = format!("{}/{id}", talk.conferences);
+    let card = story.get(&conference, Some(&talk.anna), is_over).await?;
+    story.check(card["ActiveAt"].is_null(), &format!("{} – {}", card["CreatedAt"], card["EndedAt"]));
+    talk.end_of(story, "NoAnswer").await
+}
+
+impl Talk {
+    /// Has Anna call; answers the conference's id.
+    async fn ring(&self, story: &mut Story) -> anyhow::Result<String> {
+        let conferences = format!("{}/conferences", self.chat);
+        let card =
+            story.post(&conferences, Some(&self.anna), &json!({"Media": "Audio"}), promise(201)).await?;
+        Ok(card["Id"].as_str().context("a conference without an id")?.to_owned())
+    }
+
+    /// Shows the card of a call that is over.
+    async fn end_of(&self, story: &mut Story, reason: &str) -> anyhow::Result<()> {
+        let newest = format!("{}/messages?PageSize=1", self.chat);
+        let page = story.get(&newest, Some(&self.igor), promise(200)).await?;
+        let card = &page["Items"][0]["Card"];
+        let is_told = card["Type"] == "ConferenceEnded" && card["EndReason"] == reason;
+        story.check(is_told, &format!("{}, {} s", card["EndReason"], card["DurationSeconds"]));
+        Ok(())
+    }
+}
+
+/// Somebody's open stream.
+struct Ears {
+    stream: Response,
+    came: String,
+}
+
+impl Ears {
+    /// From now on.
+    async fn open(url: &str, token: &str) -> anyhow::Result<Self> {
+        let stream = devkit::http::client()?.get(url).bearer_auth(token).send().await?.error_for_status()?;
+        let mut ears = Self { stream, came: String::new() };
+        ears.hear("ready").await?;
+        Ok(ears)
+    }
+
+    /// What the next event of this name says.
+    async fn hear(&mut self, name: &str) -> anyhow::Result<Value> {
+        let event = async {
+            loop {
+                while let Some((event, rest)) = self.came.split_once("\n\n") {
+                    let mut lines = event.lines();
+                    let is_it = lines.any(|line| line.strip_prefix("event: ") == Some(name));
+                    let data = lines.find_map(|line| line.strip_prefix("data: "));
+                    let data = data.map(serde_json::from_str).filter(|_| is_it);
+                    let rest = rest.to_owned();
+                    self.came = rest;
+                    if let Some(data) = data {
+                        return anyhow::Ok(data?);
+                    }
+                }
+                let came = self.stream.chunk().await?.context("the stream has ended")?;
+                self.came.push_str(std::str::from_utf8(&came)?);
+            }
+        };
+        timeout(PATIENCE, event).await.with_context(|| format!("no event {name} came"))?
+    }
+}

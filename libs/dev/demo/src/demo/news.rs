@@ -1,0 +1,201 @@
+//! The last chapter: a post that embeds a selection, and what becomes of it while selections is away.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use testkit::issuer::{CLIENTS, Claims};
+use uuid::Uuid;
+
+use super::scene::Scene;
+use super::story::{Story, promise};
+use super::{PATIENCE, heard};
+use devkit::actors::ANNA;
+use devkit::events::Follower;
+use devstack::plant::building::Flats;
+
+const PUBLISHED: &str = "platform.news.post-published.v1";
+
+/// The post and what it is about.
+struct Post {
+    page: String,
+    /// Anna's token.
+    anna: String,
+    id: Uuid,
+    /// Two selections that can be embedded in it.
+    sources: [Uuid; 2],
+}
+
+pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    let bus = Follower::open(&scene.stack.brokers, vec![PUBLISHED.to_owned()], false)?;
+    let post = write(story, scene).await?;
+    let first = publish(story, scene, &post, bus).await?;
+    replace(story, scene, &post, &first).await?;
+    outage(story, scene, &post).await
+}
+
+async fn write(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Post> {
+    let anna = scene.sign_in(&ANNA).await?;
+    let (selections, posts) = (scene.public("selections"), scene.public("posts"));
+
+    story.tell("Anna wants to write about flats by the river: she makes two selections of them.");
+    let mut sources = [Uuid::nil(); 2];
+    let chosen = [("Under the roof", [9, 10, 11]), ("On the ground", [1, 2, 4])];
+    for (source, (title, flats)) in sources.iter_mut().zip(chosen) {
+        let items = json!(flats.map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
+        let body = json!({ "Title": title, "Items": items });
+        let made = story.post(&selections, Some(&anna), &body, promise(201)).await?;
+        *source = scene.made(&selections, &made, &anna)?;
+    }
+
+    story.tell("She begins a post.");
+    let body = json!({ "Title": "Living by the river", "Summary": "What is free now", "Tags": ["river"] });
+    let made = story.post(&posts, Some(&anna), &body, promise(201)).await?;
+    let id = scene.made(&posts, &made, &anna)?;
+    story.check(made["Status"] == "Draft", "it is a draft");
+    Ok(Post { page: format!("{posts}/{id}"), anna, id, sources })
+}
+
+/// From the first blocks to a reader; answers the snapshot that is in the post then.
+async fn publish(
+    story: &mut Story,
+    scene: &Scene<'_>,
+    post: &Post,
+    mut bus: Follower,
+) -> anyhow::Result<String> {
+    story.tell(
+        "She writes a text and embeds a selection: news takes an immutable copy of it from selections.",
+    );
+    let saved = story.put(&post.blocks(), Some(&post.anna), &post.with(&[0]), promise(200)).await?;
+    let embedded = &saved["EmbedSnapshotIds"];
+    let snapshot = embedded[0].as_str().context("no snapshot was taken")?.to_owned();
+    story.check(saved["BlocksCount"] == 2 && embedded[1].is_null(), &format!("the copy is {snapshot}"));
+
+    story.tell("A guest has the address already: a draft does not exist to others.");
+    story.get(&post.page, None, promise(404).code("NEWS_POST_NOT_FOUND")).await?;
+
+    story.tell("Anna publishes it.");
+    let published = story.post(&post.action("publish"), Some(&post.anna), &json!({}), promise(200)).await?;
+    story.check(published["Status"] == "Published", "it is published");
+
+    story.tell("The guest reads it, with the flats as they were when they were embedded.");
+    let seen = story.get(&post.page, None, promise(200)).await?;
+    story
+        .check(seen["Blocks"][0]["PlainText"] == "Three flats, seen from the water.", "Anna's text is there");
+    story.check(shows(&seen["Blocks"][1], &scene.flats, &[9, 10, 11]), &described(&seen["Blocks"][1]));
+
+    story.tell("Kafka has the event, under the post's id.");
+    let key = post.id.to_string();
+    let record = heard(&mut bus, |record| record.key == key).await?;
+    story.check(record.kind.as_deref() == Some(PUBLISHED), "it is a CloudEvent of its topic's type");
+    story.check(
+        record.payload["EmbedSnapshotIds"] == *embedded,
+        &format!("EmbedSnapshotIds are {}", record.payload["EmbedSnapshotIds"]),
+    );
+    Ok(snapshot)
+}
+
+async fn replace(story: &mut Story, scene: &Scene<'_>, post: &Post, first: &str) -> anyhow::Result<()> {
+    story.tell("Anna embeds the other selection in its place.");
+    let saved = story.put(&post.blocks(), Some(&post.anna), &post.with(&[1]), promise(200)).await?;
+    let now = &saved["EmbedSnapshotIds"][0];
+    story.check(now.is_string() && *now != first, &format!("the post has another copy now: {now}"));
+
+    story.tell("News lets the old copy go, after the edit and as often as it takes.");
+    let news = scene.token(&Claims::client(CLIENTS[0].0))?;
+    let snapshot = format!("{}/snapshots/{first}", scene.internal("selections")?);
+    let detached = |body: &Value| body["Status"] == "Detached";
+    let old = story.get(&snapshot, Some(&news), promise(200).within(PATIENCE).showing(detached)).await?;
+    story.check(old["DetachReason"] == "BlockReplaced", &format!("DetachReason is {}", old["DetachReason"]));
+
+    story.tell("The guest reads the post as it is now.");
+    let seen = story.get(&post.page, None, promise(200)).await?;
+    story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
+    Ok(())
+}
+
+async fn outage(story: &mut Story, scene: &mut Scene<'_>, post: &Post) -> anyhow::Result<()> {
+    let before = story.get(&post.page, Some(&post.anna), promise(200)).await?;
+
+    story.tell("Now selections goes away, with all that it had in hand finished.");
+    scene.stop("selections").await?;
+    let list = scene.public("selections");
+    story.get(&list, Some(&post.anna), promise(503).code("SERVICE_UNAVAILABLE").retry_after()).await?;
+
+    story.tell("Anna embeds both selections: that cannot be done now, and she is told when to try again.");
+    let both = post.with(&[1, 0]);
+    let refused = promise(503).code("NEWS_SELECTIONS_UNAVAILABLE").retry_after();
+    story.put(&post.blocks(), Some(&post.anna), &both, refused).await?;
+
+    story.tell("The guest reads the post all the same, flats included; nothing of the edit was saved.");
+    let seen = story.get(&post.page, None, promise(200)).await?;
+    story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
+    story.check(
+        seen["Version"] == before["Version"] && seen["Blocks"] == before["Blocks"],
+        &format!("Version is still {}, and so are the blocks", seen["Version"]),
+    );
+
+    story.tell("Selections is back. The same edit goes through as soon as news has noticed.");
+    scene.start().await?;
+    let saved = story.put(&post.blocks(), Some(&post.anna), &both, promise(200).within(PATIENCE)).await?;
+    let embedded = saved["EmbedSnapshotIds"].as_array().map_or(0, Vec::len);
+    story.check(embedded == 2, "both selections are embedded");
+
+    story.tell("The guest reads both.");
+    let seen = story.get(&post.page, None, promise(200)).await?;
+    story.check(shows(&seen["Blocks"][1], &scene.flats, &[1, 2, 4]), &described(&seen["Blocks"][1]));
+    story.check(shows(&seen["Blocks"][2], &scene.flats, &[9, 10, 11]), &described(&seen["Blocks"][2]));
+    Ok(())
+}
+
+impl Post {
+    fn action(&self, name: &str) -> String {
+        format!("{}/{name}", self.page)
+    }
+
+    fn blocks(&self) -> String {
+        self.action("blocks")
+    }
+
+    /// A text, and below it these of the selections, taken anew.
+    fn with(&self, sources: &[usize]) -> Value {
+        let text = json!({
+            "Kind": "Text",
+            "BlockId": null,
+            "SortOrder": 0,
+            "Format": "Markdown",
+            "Text": "Three flats, *seen from the water*.",
+        });
+        let embeds = (1..).zip(sources).map(|(order, source): (u32, _)| {
+            json!({
+                "Kind": "SelectionEmbed",
+                "BlockId": null,
+                "SortOrder": order,
+                "SourceSelectionId": self.sources[*source],
+            })
+        });
+        json!({ "Blocks": std::iter::once(text).chain(embeds).collect::<Vec<_>>() })
+    }
+}
+
+/// Whether a block is an embed that shows these flats, each with what it was.
+fn shows(block: &Value, flats: &Flats, numbers: &[u32]) -> bool {
+    let items = block["Items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.len() == numbers.len()
+        && items.iter().zip(numbers).all(|(item, number)| {
+            item["PropertyObjectId"] == json!(flats.id(*number))
+                && item["Shown"]["Number"] == json!(number.to_string())
+                && item["Shown"]["Price"].is_object()
+        })
+}
+
+/// What an embed shows, for people.
+fn described(block: &Value) -> String {
+    let items = block["Items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let flats: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let shown = &item["Shown"];
+            format!("no. {} of {} m²", shown["Number"].as_str().unwrap_or("?"), shown["AreaTotal"])
+        })
+        .collect();
+    format!("{} shows {}", block["Title"], flats.join(", "))
+}

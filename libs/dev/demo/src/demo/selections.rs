@@ -1,0 +1,142 @@
+//! The sixth chapter: a selection, from the first flat chosen to a snapshot that outlives it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde_json::json;
+use testkit::issuer::CLIENTS;
+use uuid::Uuid;
+
+use super::PATIENCE;
+use super::scene::Scene;
+use super::story::{Story, promise};
+use devkit::actors::{ANNA, BORIS};
+use devkit::events::{Follower, Record};
+
+const CREATED: &str = "platform.selections.selection-created.v1";
+const UPDATED: &str = "platform.selections.selection-updated.v1";
+const ITEM_ADDED: &str = "platform.selections.selection-item-added.v1";
+const DELETED: &str = "platform.selections.selection-deleted.v1";
+/// How long to listen for events that must not come.
+const SILENCE: Duration = Duration::from_secs(2);
+
+pub(super) async fn play(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    let topics = [CREATED, UPDATED, ITEM_ADDED, DELETED].map(str::to_owned).to_vec();
+    let bus = Follower::open(&scene.stack.brokers, topics, false)?;
+    let selection = tell(story, scene).await?;
+    events(story, bus, selection).await
+}
+
+/// From the first flat chosen to a snapshot that outlives its source; answers the selection's id.
+async fn tell(story: &mut Story, scene: &mut Scene<'_>) -> anyhow::Result<Uuid> {
+    let (anna, boris) = (scene.sign_in(&ANNA).await?, scene.sign_in(&BORIS).await?);
+    let (own, internal) = (scene.public("selections"), scene.internal("selections")?);
+
+    story.tell("Anna puts three flats into a selection.");
+    let items = json!([1, 2, 3].map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
+    let body = json!({ "Title": "Flats to look at on Sunday", "Items": items });
+    let made = story.post(&own, Some(&anna), &body, promise(201)).await?;
+    let code = made["PublicCode"].as_str().unwrap_or_default().to_owned();
+    let base62 = code.len() == 12 && code.chars().all(|c| c.is_ascii_alphanumeric());
+    story.check(base62, &format!("its public code {code} has 12 characters of base62"));
+    let id = scene.made(&own, &made, &anna)?;
+
+    story.tell("A guest opens it by its code: no account, and nothing about the owner.");
+    let by_code = format!("{own}/{code}");
+    let seen = story.get(&by_code, None, promise(200)).await?;
+    story.check(seen["Items"].as_array().is_some_and(|items| items.len() == 3), "the three flats are in it");
+    let hidden = ["Id", "OwnerUserId", "Version"].iter().all(|name| seen.get(name).is_none());
+    story.check(hidden, "neither Id, OwnerUserId nor Version is shown");
+
+    story.tell("Boris tries to edit it: to a stranger it does not even exist.");
+    let list = format!("{own}/{id}/items");
+    story
+        .put(&list, Some(&boris), &json!({ "Items": [] }), promise(404).code("SELECTIONS_NOT_FOUND"))
+        .await?;
+
+    story.tell("Anna puts the third flat first.");
+    let items = json!([3, 1, 2].map(|number| json!({ "PropertyObjectId": scene.flats.id(number) })));
+    let reordered = json!({ "Items": items });
+    let after = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
+    story.check(after["Items"][0]["PropertyObjectId"] == json!(scene.flats.id(3)), "it is first now");
+
+    story
+        .tell("She sends the same again, as after a lost connection: nothing changes, nothing is published.");
+    let again = story.put(&list, Some(&anna), &reordered, promise(200)).await?;
+    story.check(again["Version"] == after["Version"], &format!("Version is still {}", after["Version"]));
+
+    story.tell("News asks the issuer for its machine token.");
+    let form =
+        [("grant_type", "client_credentials"), ("client_id", CLIENTS[0].0), ("client_secret", CLIENTS[0].1)];
+    let answer = story.post_form(&format!("{}/token", scene.stack.issuer), &form, promise(200)).await?;
+    let news = answer["access_token"].as_str().unwrap_or_default().to_owned();
+
+    story.tell("News embeds the selection in a post: an immutable copy, on a port that guests cannot reach.");
+    let body = json!({ "PostId": Uuid::from_u128(id.as_u128() ^ 1), "ActorUserId": ANNA.user });
+    let snapshots = format!("{internal}/selections/{id}/snapshots");
+    let taken = story.post(&snapshots, Some(&news), &body, promise(201)).await?;
+    let snapshot = taken["SnapshotId"].as_str().unwrap_or_default().to_owned();
+    story.check(taken["ItemsCount"] == 3, "the copy has three flats");
+
+    story.tell("News repeats the request: one post has one snapshot of a selection.");
+    let repeated = story.post(&snapshots, Some(&news), &body, promise(200)).await?;
+    story.check(repeated["SnapshotId"] == taken["SnapshotId"], "it is the same snapshot");
+
+    story.tell("A guest tries the internal route at the public address: there is no such thing.");
+    let outside = format!("{}/api/v1/internal/selections/{id}", scene.stack.base_url);
+    story.get(&outside, None, promise(404).code("NOT_FOUND")).await?;
+
+    story.tell("Anna deletes the selection.");
+    let one = format!("{own}/{id}");
+    story.delete(&one, Some(&anna), promise(204)).await?;
+    story.tell("Once more: it is gone, which a client takes for success.");
+    story.delete(&one, Some(&anna), promise(404).code("SELECTIONS_NOT_FOUND")).await?;
+    story.tell("Its code opens nothing any more, and will never be given out again.");
+    story.get(&by_code, None, promise(404).code("SELECTIONS_NOT_FOUND")).await?;
+
+    story.tell("The snapshot in the post is untouched.");
+    let kept = story.get(&format!("{internal}/snapshots/{snapshot}"), Some(&news), promise(200)).await?;
+    let first = &kept["Items"][0];
+    let object = &first["Shown"];
+    let shown = first["PropertyObjectId"] == json!(scene.flats.id(3))
+        && object["Number"] == "3"
+        && object["Price"].is_object();
+    story.check(shown, &format!("it has each flat as it was: {object}"));
+
+    story.tell("The post is deleted: news lets its snapshot go.");
+    let detach = format!("{internal}/snapshots/{snapshot}/detach");
+    let gone = story.post(&detach, Some(&news), &json!({ "Reason": "PostDeleted" }), promise(200)).await?;
+    story.check(gone["Status"] == "Detached", &format!("Status is {}", gone["Status"]));
+    Ok(id)
+}
+
+/// What the story has told the other areas: one event for each change, none for what changed nothing.
+async fn events(story: &mut Story, mut bus: Follower, selection: Uuid) -> anyhow::Result<()> {
+    story.tell("Kafka has an event for each change, in order, and none for what changed nothing.");
+    let key = selection.to_string();
+    let mut heard: Vec<Record> = Vec::new();
+    let mut wait = PATIENCE;
+    while let Ok(record) = tokio::time::timeout(wait, bus.next()).await {
+        let record = record?;
+        if record.key == key {
+            devkit::say(&format!("    {}  sequence {}", record.topic, record.sequence.unwrap_or_default()));
+            if record.topic == DELETED {
+                wait = SILENCE;
+            }
+            heard.push(record);
+        }
+    }
+    if heard.is_empty() {
+        bail!("no event of the selection came within {} s", PATIENCE.as_secs());
+    }
+    // They come from three topics, between which only the sequence tells the order.
+    heard.sort_by_key(|record| record.sequence);
+    let told: Vec<_> = heard.iter().map(|record| record.topic.as_str()).collect();
+    story.check(told == [CREATED, UPDATED, DELETED], "created, updated, deleted, and nothing else");
+    let sequences: BTreeSet<_> = heard.iter().filter_map(|record| record.sequence).collect();
+    story.check(sequences.len() == heard.len(), "ce_sequence grows from each to the next");
+    let of_type = heard.iter().all(|record| record.kind.as_deref() == Some(record.topic.as_str()));
+    story.check(of_type, "each is a CloudEvent of its topic's type");
+    Ok(())
+}

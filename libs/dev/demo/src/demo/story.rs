@@ -1,0 +1,214 @@
+//! How the demo tells and checks: a sentence, the call, what came, whether that was promised.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use console::style;
+use reqwest::Method;
+use reqwest::header::RETRY_AFTER;
+use serde_json::Value;
+
+/// How often a call is repeated that has time to be as promised.
+pub(super) const POLL: Duration = Duration::from_millis(100);
+
+/// What a call must answer.
+pub(super) struct Promise {
+    status: u16,
+    code: Option<&'static str>,
+    retry_after: bool,
+    body: Option<fn(&Value) -> bool>,
+    patience: Duration,
+}
+
+pub(super) fn promise(status: u16) -> Promise {
+    Promise { status, code: None, retry_after: false, body: None, patience: Duration::ZERO }
+}
+
+impl Promise {
+    /// The code of the problem body.
+    pub(super) fn code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// It says when to try again.
+    pub(super) fn retry_after(mut self) -> Self {
+        self.retry_after = true;
+        self
+    }
+
+    /// What the body shows.
+    pub(super) fn showing(mut self, body: fn(&Value) -> bool) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// Not at once, but after calls for so long at most.
+    pub(super) fn within(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    fn is_kept(&self, answer: &Answer) -> bool {
+        answer.status == self.status
+            && self.code.is_none_or(|promised| answer.body["code"] == promised)
+            && (!self.retry_after || answer.retry_after.is_some())
+            && self.body.is_none_or(|shows| shows(&answer.body))
+    }
+}
+
+/// What a call did answer.
+struct Answer {
+    status: u16,
+    retry_after: Option<String>,
+    text: String,
+    /// `null` where it is no JSON.
+    body: Value,
+}
+
+impl Answer {
+    async fn of(answer: reqwest::Response) -> anyhow::Result<Self> {
+        let status = answer.status().as_u16();
+        let header = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = header.map(str::to_owned);
+        let text = answer.text().await?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(Self { status, retry_after, text, body })
+    }
+}
+
+pub(super) struct Story {
+    client: reqwest::Client,
+    steps: usize,
+    broken: usize,
+}
+
+impl Story {
+    pub(super) fn begin() -> anyhow::Result<Self> {
+        Ok(Self { client: devkit::http::client()?, steps: 0, broken: 0 })
+    }
+
+    /// The point of the next step.
+    pub(super) fn tell(&mut self, point: &str) {
+        self.steps += 1;
+        devkit::say(&format!("\n{:>2}  {}", self.steps, style(point).bold()));
+    }
+
+    pub(super) fn check(&mut self, holds: bool, what: &str) {
+        devkit::say(&format!("    {} {what}", self.mark(holds)));
+    }
+
+    fn mark(&mut self, holds: bool) -> console::StyledObject<&'static str> {
+        if holds {
+            style("✓").green()
+        } else {
+            self.broken += 1;
+            style("✗").red()
+        }
+    }
+
+    pub(super) async fn get(
+        &mut self,
+        url: &str,
+        token: Option<&str>,
+        promise: Promise,
+    ) -> anyhow::Result<Value> {
+        let request = self.client.get(url);
+        self.call(Method::GET, url, request, token, promise).await
+    }
+
+    /// With a body of `null` it has none.
+    pub(super) async fn post(
+        &mut self,
+        url: &str,
+        token: Option<&str>,
+        body: &Value,
+        promise: Promise,
+    ) -> anyhow::Result<Value> {
+        let request = self.client.post(url);
+        let request = if body.is_null() { request } else { request.json(body) };
+        self.call(Method::POST, url, request, token, promise).await
+    }
+
+    pub(super) async fn put(
+        &mut self,
+        url: &str,
+        token: Option<&str>,
+        body: &Value,
+        promise: Promise,
+    ) -> anyhow::Result<Value> {
+        let request = self.client.put(url).json(body);
+        self.call(Method::PUT, url, request, token, promise).await
+    }
+
+    pub(super) async fn delete(
+        &mut self,
+        url: &str,
+        token: Option<&str>,
+        promise: Promise,
+    ) -> anyhow::Result<Value> {
+        let request = self.client.delete(url);
+        self.call(Method::DELETE, url, request, token, promise).await
+    }
+
+    pub(super) async fn post_form(
+        &mut self,
+        url: &str,
+        form: &[(&str, &str)],
+        promise: Promise,
+    ) -> anyhow::Result<Value> {
+        let request = self.client.post(url).form(form);
+        self.call(Method::POST, url, request, None, promise).await
+    }
+
+    async fn call(
+        &mut self,
+        method: Method,
+        url: &str,
+        mut request: reqwest::RequestBuilder,
+        token: Option<&str>,
+        promise: Promise,
+    ) -> anyhow::Result<Value> {
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        devkit::say(&format!("    {} {url}", style(&method).dim()));
+        let started = Instant::now();
+        let answer = loop {
+            let again = request.try_clone().context("a body that can be sent once only")?;
+            let answer = again.send().await.with_context(|| format!("{method} {url}"))?;
+            let answer = Answer::of(answer).await?;
+            if promise.is_kept(&answer) || started.elapsed() >= promise.patience {
+                break answer;
+            }
+            tokio::time::sleep(POLL).await;
+        };
+        self.judge(&promise, &answer, started.elapsed());
+        Ok(answer.body)
+    }
+
+    fn judge(&mut self, promise: &Promise, answer: &Answer, took: Duration) {
+        let kept = promise.is_kept(answer);
+        let mut line = vec![self.mark(kept).to_string(), style(answer.status).bold().to_string()];
+        line.extend(answer.body["code"].as_str().map(str::to_owned));
+        line.extend(answer.retry_after.as_ref().map(|seconds| format!("Retry-After: {seconds}")));
+        if !promise.patience.is_zero() {
+            line.push(format!("after {} ms", took.as_millis()));
+        }
+        devkit::say(&format!("    {}", line.join(" ")));
+        if !kept {
+            let mut promised = vec![promise.status.to_string()];
+            promised.extend(promise.code.map(str::to_owned));
+            promised.extend(promise.retry_after.then(|| "Retry-After".to_owned()));
+            promised.extend(promise.body.map(|_| "with another content".to_owned()));
+            devkit::say(&format!("      promised was {}; the answer: {}", promised.join(" "), answer.text));
+        }
+    }
+
+    pub(super) fn end(self) -> anyhow::Result<()> {
+        devkit::say("");
+        ensure!(self.broken == 0, "{} of the demo's promises were broken", self.broken);
+        devkit::say(&format!("{} {} steps, all as promised", style("✓").green(), self.steps));
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! `cargo dev demo`, `cargo dev browser` and `cargo dev trace`: commands that show the platform.
+
+use std::process::ExitCode;
+
+use ::demo::{browser, demo, trace};
+use clap::{Parser, Subcommand};
+use devkit::{execute, logged};
+
+#[derive(Parser)]
+#[command(name = "cargo dev", bin_name = "cargo dev")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Demo),
+    Browser(browser::Browser),
+    Trace(trace::Trace),
+}
+
+fn main() -> ExitCode {
+    execute(async {
+        match Cli::parse().command {
+            Command::Demo(demo) => logged(demo.run()).await.map(|()| ExitCode::SUCCESS),
+            Command::Browser(browser) => logged(browser.run()).await.map(|()| ExitCode::SUCCESS),
+            Command::Trace(trace) => logged(trace.run()).await.map(|()| ExitCode::SUCCESS),
+        }
+    })
+}

@@ -1,0 +1,166 @@
+//! `cargo dev trace`: what one request sets off, as a real OpenTelemetry Collector was told of it, drawn.
+
+mod otel;
+mod picture;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::collector::Collector;
+use testkit::ports;
+use tokio::time::{Instant, sleep};
+
+use self::otel::Otel;
+use self::picture::{Bar, Picture};
+use devkit::Settings;
+use devkit::actors::{ANNA, Actor, DMITRI, IGOR, PAVEL};
+use devkit::bus::Kind;
+use devkit::http;
+use devkit::identity::Identity;
+use devkit::postgres::Cluster;
+use devkit::progress::Step;
+use devkit::signals::Signals;
+use devkit::stack::{self, Stack};
+use devstack::plant::building::Flats;
+use devstack::running::Running;
+use devstack::up::Up;
+
+/// Nobody's in the demo.
+const FLAT: u32 = 12;
+/// How the root of the trace ends.
+const ROOT: &str = "/override-status";
+/// Those that have to hear of it.
+const LISTENERS: [&str; 4] = ["chessboard", "selections", "messenger", "agent"];
+const PATIENCE: Duration = Duration::from_secs(30);
+/// When for so long nothing has come, nothing comes any more.
+const QUIET: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Draw the trace of an override, from the edge to the last who hears of it
+///
+/// In a stack of its own, with a process for each role of each area, all of which export their spans to a real OpenTelemetry
+/// Collector: it is built once from its Go modules (minutes; needs Go) and lies in .dev/collector. A deal in Sale is overridden to
+/// Cancelled; what the collector was told of that request becomes a picture. Exits with 1 where an area that has to hear of it is not in its trace.
+#[derive(Args)]
+pub struct Trace {
+    /// Where the picture is written
+    #[arg(long, value_name = "FILE", default_value = "docs/trace.svg")]
+    picture: PathBuf,
+}
+
+impl Trace {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let mut signals = Signals::listen()?;
+        let mut running = Running::new()?;
+        let mut otel = None;
+        let result = tokio::select! {
+            result = self.draw(&mut running, &mut otel) => result,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let stopped = running.stop().await;
+        let ended = match otel {
+            Some(otel) => Otel::stop(otel).await,
+            None => Ok(()),
+        };
+        result.and(stopped).and(ended)
+    }
+
+    async fn draw(&self, running: &mut Running, otel: &mut Option<Otel>) -> anyhow::Result<()> {
+        let step = Step::start("collector");
+        let program = otel::build(&step).await?;
+        let port = ports::free()?;
+        step.done(program.display());
+        let options = Up {
+            port: 0,
+            fresh: true,
+            no_seed: false,
+            broker: Kind::Embedded,
+            processes: true,
+            media: false,
+            cluster: Cluster::TRACE,
+            settings: Settings::from([
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://127.0.0.1:{port}")),
+                ("OTEL_BSP_SCHEDULE_DELAY", "200".to_owned()),
+            ]),
+        };
+        let stack = running.start(&options).await?;
+        // What comes before its time is not wanted.
+        let told = Collector::start();
+        *otel = Some(Otel::start(&program, port, &told.url()).await?);
+
+        let step = Step::start("override");
+        let spans = seen(&told, play(&stack)).await?;
+        let picture = Picture::of(spans);
+        for listener in LISTENERS {
+            ensure!(picture.has(listener), "{listener} is not in the trace");
+        }
+        let file = stack::root().join(&self.picture);
+        std::fs::write(&file, picture.to_string()).with_context(|| file.display().to_string())?;
+        step.done(format!("{picture:?}, in {}", file.display()));
+        Ok(())
+    }
+}
+
+/// Plays, and answers the spans of the override's trace once no more of them come.
+async fn seen(
+    told: &Collector,
+    played: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<Vec<Bar>> {
+    played.await?;
+    let deadline = Instant::now() + PATIENCE;
+    let (mut bars, mut since) = (Vec::new(), Instant::now());
+    loop {
+        let all: Vec<_> = told.by_service().collect();
+        let roots =
+            all.iter().filter(|(_, span)| span.name.starts_with("POST ") && span.name.ends_with(ROOT));
+        let root = roots.max_by_key(|(_, span)| span.start_time_unix_nano);
+        let trace = root.map(|(_, root)| root.trace_id.clone());
+        let ours = all.into_iter().filter(|(_, span)| Some(&span.trace_id) == trace.as_ref());
+        let now: Vec<_> = ours.map(|(service, span)| Bar::of(service, &span)).collect();
+        if now.len() != bars.len() {
+            (bars, since) = (now, Instant::now());
+        }
+        if !bars.is_empty() && since.elapsed() > QUIET {
+            return Ok(bars);
+        }
+        if Instant::now() > deadline {
+            bail!("the collector was told of {} spans, and there is no end to them", bars.len());
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// A deal is made, booked, written down and overridden to Sale; then it is overridden to Cancelled, of which all hear.
+async fn play(stack: &Stack) -> anyhow::Result<()> {
+    let (identity, flats) = (Identity::of(stack)?, Flats::of(stack).await?);
+    let client = http::client()?;
+    let ask = async |method: Method, path: &str, by: &Actor, body: Value| {
+        let url = format!("{}/api/{path}", stack.base_url);
+        let request = client.request(method.clone(), &url).bearer_auth(identity.token(by).await?).json(&body);
+        let answer = request.send().await?;
+        let (status, text) = (answer.status(), answer.text().await?);
+        ensure!(status.is_success(), "{method} {url}: {status} {text}");
+        anyhow::Ok(serde_json::from_str::<Value>(&text)?)
+    };
+    let body = json!({
+        "PropertyObjectId": flats.id(FLAT), "ClientUserId": ANNA.user, "AgentUserId": IGOR.user,
+        "RequestId": flats.id(FLAT),
+    });
+    let made = ask(Method::POST, "v1/crm/deals", &DMITRI, body).await?;
+    let deal = made["DealId"].as_str().context("a deal without an id")?;
+    ask(Method::POST, &format!("v1/crm/deals/{deal}/booking"), &DMITRI, json!({})).await?;
+    let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Mortgage"});
+    ask(Method::PUT, &format!("v1/crm/deals/{deal}/contract"), &DMITRI, contract).await?;
+    let override_status = format!("platform-manager/crm/deals/{deal}{ROOT}");
+    let sale = json!({"TargetStatus": "Sale", "Comment": "Both sides have signed"});
+    ask(Method::POST, &override_status, &PAVEL, sale).await?;
+    // Others have heard of all that by then, so that the picture shows the last override alone.
+    sleep(QUIET).await;
+    let cancelled = json!({"TargetStatus": "Cancelled", "Comment": "The bank has refused the mortgage"});
+    ask(Method::POST, &override_status, &PAVEL, cancelled).await?;
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! A real OpenTelemetry Collector, of the two parts that are wanted here: OTLP over HTTP comes in, and goes on in the same way.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+use super::{LOOK, PATIENCE};
+use devkit::children::Child;
+use devkit::progress::Step;
+use devkit::stack;
+
+/// A running collector.
+pub(super) struct Otel(Child);
+
+/// Builds it, if it is not as it should be, and answers where it lies.
+pub(super) async fn build(step: &Step) -> anyhow::Result<PathBuf> {
+    step.note("building it from its Go modules, if it is not here (minutes)");
+    let folder = stack::dev("collector")?;
+    std::fs::create_dir_all(&folder)?;
+    let program = folder.join("collector");
+    let mut go = Command::new("go");
+    go.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("collector"));
+    go.args(["build", "-o"]).arg(&program).arg(".").kill_on_drop(true);
+    let output = go.output().await.context("`go` is missing: the collector is built by Go")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.trim().lines().last().unwrap_or_default();
+    ensure!(output.status.success(), "Go could not build the collector: {last}");
+    Ok(program)
+}
+
+impl Otel {
+    /// Starts one that listens there and sends on to this URL.
+    pub(super) async fn start(program: &Path, port: u16, to: &str) -> anyhow::Result<Self> {
+        // JSON is YAML, too.
+        let config = json!({
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": format!("127.0.0.1:{port}")}}}},
+            "exporters": {"otlphttp": {"endpoint": to, "compression": "none", "sending_queue": {"enabled": false}}},
+            "service": {
+                "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["otlphttp"]}},
+                "telemetry": {"metrics": {"level": "none"}},
+            },
+        });
+        let mut command = Command::new(program);
+        command.arg(format!("--config=yaml:{config}"));
+        let mut collector = Self(Child::spawn("collector", &mut command)?);
+        tokio::select! {
+            listens = listens(port) => listens?,
+            error = collector.0.ended() => return Err(error),
+        }
+        Ok(collector)
+    }
+
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+        self.0.stop().await
+    }
+}
+
+async fn listens(port: u16) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        ensure!(Instant::now() < deadline, "the collector does not listen");
+        sleep(LOOK).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! The people and machines of the demo, and the tokens that they carry.
+
+use anyhow::{Context, bail};
+use clap::Args;
+use comfy_table::Table;
+use testkit::issuer::{CLIENTS, Claims, Issuer};
+use uuid::{Uuid, uuid};
+
+use crate::identity::Identity;
+use crate::stack::{self, Stack};
+
+/// Somebody whom the demo knows by name.
+pub struct Actor {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub user: Uuid,
+    pub rights: Rights,
+}
+
+/// From where one has what one may do.
+#[derive(Clone, Copy)]
+pub enum Rights {
+    /// Nobody's employee: always the same permissions.
+    Own(&'static [&'static str]),
+    /// An employee: whatever identity says, which at first is what comes with this role.
+    Role(&'static str),
+}
+
+/// A company of the demo.
+pub struct Company {
+    pub kind: &'static str,
+    pub name: &'static str,
+    /// By which it is found again.
+    pub tax_number: &'static str,
+    pub administrator: Actor,
+    pub employee: Actor,
+}
+
+pub const ANNA: Actor = Actor {
+    name: "anna",
+    about: "keeps selections and writes posts; owns the seeded selection",
+    user: uuid!("01980000-0000-7000-8000-00000000a001"),
+    rights: Rights::Own(&["news.posts.manage-own"]),
+};
+
+pub const BORIS: Actor = Actor {
+    name: "boris",
+    about: "another owner of selections, a stranger to anna",
+    user: uuid!("01980000-0000-7000-8000-00000000a002"),
+    rights: Rights::Own(&[]),
+};
+
+pub const OLGA: Actor = Actor {
+    name: "olga",
+    about: "administers the platform: all companies",
+    user: uuid!("01980000-0000-7000-8000-00000000a005"),
+    rights: Rights::Role("platform-admin"),
+};
+
+pub const PAVEL: Actor = Actor {
+    name: "pavel",
+    about: "works for the platform: arbitrates deals",
+    user: uuid!("01980000-0000-7000-8000-00000000a004"),
+    rights: Rights::Role("deal-arbiter"),
+};
+
+pub const MARIA: Actor = Actor {
+    name: "maria",
+    about: "administers a developer, its people and its buildings",
+    user: uuid!("01980000-0000-7000-8000-00000000a003"),
+    rights: Rights::Role("developer-admin"),
+};
+
+pub const DMITRI: Actor = Actor {
+    name: "dmitri",
+    about: "sells the developer's flats",
+    user: uuid!("01980000-0000-7000-8000-00000000a006"),
+    rights: Rights::Role("sales-manager"),
+};
+
+const VERA: Actor = Actor {
+    name: "vera",
+    about: "administers an agency",
+    user: uuid!("01980000-0000-7000-8000-00000000a007"),
+    rights: Rights::Role("agency-admin"),
+};
+
+pub const IGOR: Actor = Actor {
+    name: "igor",
+    about: "an agent of that agency",
+    user: uuid!("01980000-0000-7000-8000-00000000a008"),
+    rights: Rights::Role("agent"),
+};
+
+const POLINA: Actor = Actor {
+    name: "polina",
+    about: "administers a partner",
+    user: uuid!("01980000-0000-7000-8000-00000000a009"),
+    rights: Rights::Role("partner-admin"),
+};
+
+const KIRILL: Actor = Actor {
+    name: "kirill",
+    about: "writes posts for that partner",
+    user: uuid!("01980000-0000-7000-8000-00000000a00a"),
+    rights: Rights::Role("content-editor"),
+};
+
+pub const ACTORS: [Actor; 10] = [ANNA, BORIS, OLGA, PAVEL, MARIA, DMITRI, VERA, IGOR, POLINA, KIRILL];
+
+/// The operator's first, since its administrator makes the others.
+pub const COMPANIES: [Company; 4] = [
+    Company {
+        kind: "Platform",
+        name: "Platform",
+        tax_number: "7700000001",
+        administrator: OLGA,
+        employee: PAVEL,
+    },
+    Company {
+        kind: "Developer",
+        name: "Riverside Homes",
+        tax_number: "7700000002",
+        administrator: MARIA,
+        employee: DMITRI,
+    },
+    Company {
+        kind: "Agency",
+        name: "Keys in Hand",
+        tax_number: "7700000003",
+        administrator: VERA,
+        employee: IGOR,
+    },
+    Company {
+        kind: "Partner",
+        name: "City Walks",
+        tax_number: "7700000004",
+        administrator: POLINA,
+        employee: KIRILL,
+    },
+];
+
+impl Actor {
+    /// What their tokens say; `None`: what identity says.
+    pub fn own_claims(&self) -> Option<Claims> {
+        match self.rights {
+            Rights::Own(permissions) => {
+                let claims = Claims::user(self.user);
+                Some(permissions.iter().fold(claims, |claims, name| claims.permission(*name)))
+            }
+            Rights::Role(_) => None,
+        }
+    }
+
+    /// What they may do, for people to read.
+    pub fn may(&self) -> String {
+        match self.rights {
+            Rights::Own(permissions) => permissions.join(", "),
+            Rights::Role(code) => code.to_owned(),
+        }
+    }
+}
+
+/// The actors for people to read.
+pub fn table() -> Table {
+    let mut table = crate::table(["actor", "user id", "who"]);
+    for actor in &ACTORS {
+        table.add_row([actor.name, &actor.user.to_string(), actor.about]);
+    }
+    for (client, _) in CLIENTS {
+        table.add_row([client, "", "machine caller of internal routes"]);
+    }
+    table
+}
+
+fn names() -> String {
+    let names: Vec<_> = ACTORS.iter().map(|actor| actor.name).chain(CLIENTS.map(|client| client.0)).collect();
+    names.join(", ")
+}
+
+/// The issuer of the running stack, signing in this process with its key.
+pub fn issuer(stack: &Stack) -> anyhow::Result<Issuer> {
+    Issuer::load_or_create(&stack::dev("issuer.key")?, &stack.issuer)
+}
+
+/// Print a bearer token that the running stack accepts for an hour
+///
+/// What employees may do is asked of identity, as any issuer asks it: the token says what identity says at this moment.
+/// With --user, --company and --permission it says what it is told to.
+#[derive(Args)]
+pub struct Token {
+    /// Somebody of the demo, as `cargo dev status` lists them
+    #[arg(conflicts_with_all = ["employee", "user", "client", "company", "permission"])]
+    actor: Option<String>,
+    /// Anybody, as identity says at this moment
+    #[arg(long, value_name = "UUID", conflicts_with_all = ["user", "client", "company", "permission"])]
+    employee: Option<Uuid>,
+    /// A person of your own: any UUID
+    #[arg(long, value_name = "UUID")]
+    user: Option<Uuid>,
+    /// The person's company
+    #[arg(long, value_name = "UUID")]
+    company: Option<Uuid>,
+    /// What the person may do, as `crm.deals.manage@platform`; may be repeated
+    #[arg(long, value_name = "NAME[@SCOPE]")]
+    permission: Vec<String>,
+    /// A machine caller of internal routes
+    #[arg(long, value_parser = CLIENTS.map(|client| client.0))]
+    client: Option<String>,
+}
+
+impl Token {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let stack = Stack::running()?;
+        println!("{}", self.token(&stack).await?);
+        Ok(())
+    }
+
+    async fn token(self, stack: &Stack) -> anyhow::Result<String> {
+        if let Some(actor) =
+            self.actor.as_ref().and_then(|name| ACTORS.iter().find(|actor| actor.name == name))
+        {
+            return Identity::of(stack)?.token(actor).await;
+        }
+        if let Some(employee) = self.employee {
+            return Identity::of(stack)?.token_of(employee).await;
+        }
+        issuer(stack)?.token(&self.claims()?)
+    }
+
+    /// Of whom identity is not asked.
+    fn claims(self) -> anyhow::Result<Claims> {
+        if let Some(name) = self.actor {
+            let client = CLIENTS.iter().find(|(client, _)| *client == name);
+            let client = client.with_context(|| format!("nobody is called {name}: there are {}", names()))?;
+            return Ok(Claims::client(client.0));
+        }
+        let mut claims = match (self.client, self.user) {
+            (Some(client), user) => {
+                let machine = Claims::client(&client);
+                let sub = user.map_or(machine.sub, |user| user.to_string());
+                Claims { sub, ..machine }
+            }
+            (None, Some(user)) => Claims::user(user),
+            (None, None) => {
+                bail!("whose token? Name one of {}, or use --employee, --user or --client", names())
+            }
+        };
+        claims.company_id = self.company;
+        claims.permissions = self.permission;
+        Ok(claims)
+    }
+}

@@ -1,0 +1,81 @@
+//! The broker of a stack: somebody else's, one embedded in this process, or a real one of its own.
+
+use anyhow::{Context, ensure};
+use messaging::topics::Topics;
+use rdkafka::ClientConfig;
+use testkit::broker::Embedded;
+use testkit::kafka::Cluster;
+
+use crate::kafka;
+use crate::progress::Step;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// In this process and in memory; gone when it ends
+    Embedded,
+    /// A real Apache Kafka under .dev/, needs Java and Maven
+    Kafka,
+}
+
+/// A broker that has the topics of every area.
+pub enum Bus {
+    External(String),
+    Embedded(Embedded),
+    Kafka(Cluster),
+}
+
+impl Bus {
+    /// The data of the stack's real one, and of that of the tests.
+    pub const STACK: &'static str = "stack";
+    pub const TESTS: &'static str = "test";
+
+    /// `KAFKA_BROKERS` wins over the kind that was asked for. A real one keeps its data under `name`.
+    pub async fn open(kind: Kind, name: &str, topics: &[String], step: &Step) -> anyhow::Result<Self> {
+        let bus = match (crate::variable("KAFKA_BROKERS"), kind) {
+            (Some(brokers), _) => Self::External(brokers),
+            (None, Kind::Embedded) => return Ok(Self::Embedded(Embedded::start(topics)?)),
+            (None, Kind::Kafka) => Self::Kafka(kafka::start(name, kafka::LOOPBACK, 1, step).await?),
+        };
+        if let Err(error) = create_topics(&bus.brokers()?, topics).await {
+            bus.close().await?;
+            return Err(error);
+        }
+        Ok(bus)
+    }
+
+    pub fn brokers(&self) -> anyhow::Result<String> {
+        match self {
+            Self::External(brokers) => Ok(brokers.clone()),
+            Self::Embedded(broker) => broker.bootstrap_servers(),
+            Self::Kafka(kafka) => Ok(kafka.bootstrap_servers()),
+        }
+    }
+
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Self::External(_) => "external broker",
+            Self::Embedded(_) => "embedded broker, in memory only: events are gone when the stack stops",
+            Self::Kafka(_) => "Apache Kafka, data in .dev/kafka",
+        }
+    }
+
+    pub async fn close(self) -> anyhow::Result<()> {
+        match self {
+            Self::Kafka(kafka) => kafka.stop().await,
+            Self::External(_) | Self::Embedded(_) => Ok(()),
+        }
+    }
+}
+
+/// Makes the topics that are missing.
+async fn create_topics(brokers: &str, topics: &[String]) -> anyhow::Result<()> {
+    let declared = Topics::built_in()?.replicated_by_default();
+    let mut client = ClientConfig::new();
+    client.set("bootstrap.servers", brokers);
+    let outcome = declared.make(&client, topics).await.with_context(|| format!("the broker at {brokers}"))?;
+    ensure!(outcome.refused.is_empty(), "{}", outcome.refused.join("; "));
+    for difference in outcome.differing {
+        eprintln!("{difference}");
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Stopping and starting one service of the running stack.
+
+mod socket;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+pub use self::socket::{Control, Request, ask};
+use crate::SERVICES;
+use crate::stack::Stack;
+
+/// Stop one service of the running stack, to see how the others do without it
+///
+/// It finishes the requests and messages that it has in hand, as in a deployment. The others go on: its
+/// own paths answer 503, and whoever calls it meets what an outage would be. Stopping what is stopped
+/// already is fine. `cargo dev status` shows what is stopped; `cargo dev start` starts it again.
+#[derive(Args)]
+pub struct Stop {
+    /// The service's name
+    #[arg(value_name = "AREA", value_parser = names())]
+    area: String,
+}
+
+/// Start a service that was stopped, on the ports that it had
+///
+/// It answers again when this command ends. Starting what runs already is fine. A service that does not
+/// come up stays stopped, and the reason is told; the rest of the stack goes on.
+#[derive(Args)]
+pub struct Start {
+    /// The service's name
+    #[arg(value_name = "AREA", value_parser = names())]
+    area: String,
+}
+
+fn names() -> PossibleValuesParser {
+    SERVICES.into()
+}
+
+impl Stop {
+    pub async fn run(self) -> anyhow::Result<()> {
+        told(Request::Stop(self.area)).await
+    }
+}
+
+impl Start {
+    pub async fn run(self) -> anyhow::Result<()> {
+        told(Request::Start(self.area)).await
+    }
+}
+
+async fn told(request: Request) -> anyhow::Result<()> {
+    Stack::running()?;
+    crate::say(&ask(&request).await?);
+    Ok(())
+}

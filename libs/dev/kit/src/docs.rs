@@ -1,0 +1,41 @@
+//! Sections of documents that commands write; what stands around them is people's.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::stack;
+
+/// Writes the section `name` of a command into `docs/<document>`, in place of the one before.
+pub fn write_section(document: &str, command: &str, name: &str, section: &str) -> anyhow::Result<PathBuf> {
+    let path = stack::root().join("docs").join(document);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    std::fs::write(&path, replaced(&text, command, name, section))?;
+    Ok(path)
+}
+
+/// The text with another section `name`, at its end if it had none.
+fn replaced(text: &str, command: &str, name: &str, section: &str) -> String {
+    let (start, end) = (format!("<!-- {command} {name} -->\n"), format!("<!-- end of {name} -->\n"));
+    let section = format!("{start}{section}{end}");
+    match text.split_once(&start).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1))) {
+        Some((before, after)) => format!("{before}{section}{after}"),
+        None => format!("{text}\n## {name}\n\n{section}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replaced;
+
+    #[test]
+    fn a_section_is_written_in_its_place_and_the_rest_is_kept() {
+        let first = replaced("# Performance\n", "bench", "messaging", "1\n");
+        assert_eq!(
+            first,
+            "# Performance\n\n## messaging\n\n<!-- bench messaging -->\n1\n<!-- end of messaging -->\n"
+        );
+        let told = format!("{first}\nWhat was tried.\n");
+        assert_eq!(replaced(&told, "bench", "messaging", "2\n"), told.replace("\n1\n", "\n2\n"));
+    }
+}

@@ -1,0 +1,43 @@
+//! Stops what a stack or a test run has left behind.
+
+use anyhow::ensure;
+
+use crate::children;
+use crate::control::Control;
+use crate::postgres::Cluster;
+use crate::stack::{Lock, Stack};
+
+pub async fn run() -> anyhow::Result<()> {
+    let mut found = false;
+    for command in ["up", "kafka", "bench", "chaos"] {
+        if let Some(process) = Lock::holder(command)? {
+            found = true;
+            children::terminate(process);
+            ensure!(children::gone(process).await, "`cargo dev {command}` (process {process}) does not stop");
+            crate::say(&format!("stopped `cargo dev {command}` (process {process})"));
+        }
+    }
+    for name in children::stop_left_behind().await? {
+        found = true;
+        crate::say(&format!("stopped {name}, which was left behind"));
+    }
+    // Tests that are running still need theirs.
+    let mut clusters = vec![Cluster::STACK, Cluster::FUZZ, Cluster::CHAOS, Cluster::BENCH, Cluster::PODS];
+    if Lock::holder("test")?.is_none() {
+        clusters.push(Cluster::TESTS);
+    }
+    for name in clusters {
+        if let Some(cluster) = Cluster::find(name).await?
+            && cluster.stop().await?
+        {
+            found = true;
+            crate::say(&format!("stopped PostgreSQL ({name}), which was left behind"));
+        }
+    }
+    Stack::forget()?;
+    Control::forget()?;
+    if !found {
+        crate::say("nothing was running");
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! What identity says of a person, asked as whoever issues tokens asks.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use testkit::issuer::{Claims, Issuer};
+use uuid::Uuid;
+
+use crate::actors::{self, Actor};
+use crate::http;
+use crate::stack::Stack;
+
+/// As whom it is asked.
+const ISSUER: &str = "issuer";
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// An issuer that asks identity before it signs.
+#[derive(Clone)]
+pub struct Identity {
+    issuer: Issuer,
+    client: reqwest::Client,
+    /// Where identity's internal port is.
+    url: String,
+}
+
+/// What goes into a token.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Answer {
+    company_id: Option<Uuid>,
+    permissions: Vec<String>,
+}
+
+impl Identity {
+    pub fn new(issuer: Issuer, url: String) -> anyhow::Result<Self> {
+        Ok(Self { issuer, client: http::client()?, url })
+    }
+
+    /// That of a running stack.
+    pub fn of(stack: &Stack) -> anyhow::Result<Self> {
+        let url = stack.services.get("identity").and_then(|urls| urls.internal_url.clone());
+        Self::new(actors::issuer(stack)?, url.context("the stack has no identity")?)
+    }
+
+    /// What a token of this person says at this moment.
+    pub async fn claims(&self, user: Uuid) -> anyhow::Result<Claims> {
+        let machine = self.issuer.token(&Claims::client(ISSUER))?;
+        let url = format!("{}/api/v1/internal/users/{user}/claims", self.url);
+        let answer = self.client.get(url).bearer_auth(machine).timeout(PATIENCE).send().await;
+        let answer = answer.context("identity does not answer; `--user` with `--permission` needs none")?;
+        ensure!(answer.status().is_success(), "identity answers {}", answer.status());
+        let Answer { company_id, permissions } = answer.json().await?;
+        Ok(Claims { company_id, permissions, ..Claims::user(user) })
+    }
+
+    /// A token of somebody of the demo.
+    pub async fn token(&self, actor: &Actor) -> anyhow::Result<String> {
+        let claims = match actor.own_claims() {
+            Some(claims) => claims,
+            None => self.claims(actor.user).await?,
+        };
+        self.issuer.token(&claims)
+    }
+
+    /// A token of somebody whom identity keeps.
+    pub async fn token_of(&self, user: Uuid) -> anyhow::Result<String> {
+        self.issuer.token(&self.claims(user).await?)
+    }
+}

@@ -1,0 +1,123 @@
+//! `--media`: a real LiveKit server beside the stack, from the machine, else built once from its Go module.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use serde_json::json;
+use testkit::livekit::{fetch, fetch_for_browsers, for_browsers, server};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+use crate::Settings;
+use crate::children::Child;
+use crate::http;
+use crate::progress::Step;
+
+/// LiveKit's own development pair, and its usual port.
+const KEY: &str = "devkey";
+const SECRET: &str = "secret";
+const CLIENTS: &str = "ws://127.0.0.1:7880";
+const API: &str = "http://127.0.0.1:7880";
+
+/// How long it may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bring LiveKit's server and a client of it, and say whether they could run here; needs Go
+///
+/// Both are built from their Go modules, once, and lie in .dev/livekit: for `cargo dev up --media`, and for the tests that only
+/// a real one passes. Its client for browsers, which the first page loads, is brought by npm.
+#[derive(Args)]
+pub struct Fetch {}
+
+impl Fetch {
+    pub async fn run(self) -> anyhow::Result<()> {
+        fetch().await?;
+        if let Err(error) = fetch_for_browsers().await {
+            // Tests of services need none.
+            eprintln!("{error:#}; without it the first page rings, but carries neither sound nor picture");
+        }
+        Ok(())
+    }
+}
+
+/// The client for browsers, where it was brought.
+pub async fn browser_client() -> Option<Vec<u8>> {
+    tokio::fs::read(for_browsers()).await.ok()
+}
+
+/// What services are told of it. Tokens and webhooks work without one; only where one runs it is probed.
+pub fn settings(runs: bool) -> Settings {
+    let probe = if runs { "10" } else { "0" };
+    let settings = [
+        ("LIVEKIT_URL", CLIENTS),
+        ("LIVEKIT_API_URL", API),
+        ("LIVEKIT_API_KEY", KEY),
+        ("LIVEKIT_API_SECRET", SECRET),
+        ("MESSENGER_MEDIA_PROBE_SECONDS", probe),
+    ];
+    settings.map(|(name, value)| (name, value.to_owned())).into()
+}
+
+/// A running server.
+pub struct LiveKit(Child);
+
+impl LiveKit {
+    /// Where clients find it.
+    pub const URL: &'static str = CLIENTS;
+
+    /// Starts one whose webhooks go to the stack at `base_url`.
+    pub async fn start(base_url: &str, step: &Step) -> anyhow::Result<Self> {
+        let program = find_or_build(step).await?;
+        if !for_browsers().is_file()
+            && let Err(error) = fetch_for_browsers().await
+        {
+            // Without it the first page rings, but carries neither sound nor picture.
+            step.note(format!("{error:#}"));
+        }
+        step.note("starting");
+        let webhooks = format!("{base_url}/api/messenger/webhooks/livekit");
+        // JSON is YAML, too. A machine may have no other address than its loopback's.
+        let config = json!({
+            "webhook": {"api_key": KEY, "urls": [webhooks]},
+            "rtc": {"enable_loopback_candidate": true},
+        });
+        let mut command = Command::new(program);
+        command.args(["--dev", "--bind", "127.0.0.1", "--config-body", &config.to_string()]);
+        let mut server = Self(Child::spawn("livekit", &mut command)?);
+        tokio::select! {
+            answered = answers() => answered?,
+            error = server.ended() => return Err(error),
+        }
+        Ok(server)
+    }
+
+    /// Resolves with the reason when it ends although nobody stopped it.
+    pub async fn ended(&mut self) -> anyhow::Error {
+        self.0.ended().await
+    }
+
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        self.0.stop().await
+    }
+}
+
+async fn answers() -> anyhow::Result<()> {
+    let (client, deadline) = (http::client()?, Instant::now() + PATIENCE);
+    while !client.get(API).send().await.is_ok_and(|answer| answer.status().is_success()) {
+        ensure!(Instant::now() < deadline, "it does not answer at {API}");
+        sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+/// The one on the machine, else one that is built.
+async fn find_or_build(step: &Step) -> anyhow::Result<PathBuf> {
+    if let Some(program) = server() {
+        return Ok(program);
+    }
+    step.note("building LiveKit from its Go module, once (about 2 min)");
+    fetch().await.context("install LiveKit or Go, or leave out --media")?;
+    server().context("it was not built")
+}

@@ -1,0 +1,366 @@
+//! A PostgreSQL cluster of this clone's own: made, started, found again, stopped.
+
+pub mod tools;
+
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
+use testkit::ports;
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, NoTls};
+
+use self::tools::Tools;
+use crate::account::Account;
+use crate::children;
+use crate::progress::Step;
+use crate::stack;
+
+/// The database, and the role that owns it.
+const NAME: &str = "platform";
+/// How long an answer of a database may take while the stack starts.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What a cluster may forget that lives no longer than a test run.
+const FOR_TESTS: &str =
+    "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nshared_buffers = 256MB\n";
+/// Who may come in where others than this machine can, too.
+const FROM_ELSEWHERE: &str =
+    "local all all trust\nhost all all 127.0.0.1/32 password\nhost all all all scram-sha-256\n";
+/// For the pools of all processes of all services at once; and tests are many.
+const CONNECTIONS: u32 = 500;
+
+/// A private cluster, running or not.
+pub struct Cluster {
+    name: &'static str,
+    folder: PathBuf,
+    tools: Tools,
+    account: Account,
+    kept: Kept,
+    /// Where it listens beside loopback.
+    also_at: Option<IpAddr>,
+}
+
+/// What a cluster must remember from one start to the next.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    port: u16,
+    password: String,
+}
+
+impl Cluster {
+    /// The cluster of `cargo dev up`, as durable as PostgreSQL is by default.
+    pub const STACK: &'static str = "postgres";
+    /// The cluster of `cargo dev test`, which may forget everything.
+    pub const TESTS: &'static str = "postgres-test";
+    /// The cluster of `cargo dev fuzz`, whose data is nobody's.
+    pub const FUZZ: &'static str = "postgres-fuzz";
+    /// The cluster of `cargo dev chaos`, which is crashed and must forget nothing.
+    pub const CHAOS: &'static str = "postgres-chaos";
+    /// The cluster of `cargo dev watch`, which is crashed, too.
+    pub const WATCH: &'static str = "postgres-watch";
+    /// The cluster of `cargo dev trace`, which begins anew each time.
+    pub const TRACE: &'static str = "postgres-trace";
+    /// The cluster of `cargo dev bench`, as durable as that of the stack.
+    pub const BENCH: &'static str = "postgres-bench";
+    /// The cluster of `cargo dev cluster`, which pods use.
+    pub const PODS: &'static str = "postgres-pods";
+
+    /// Finds the programs and the data, making both where they are missing.
+    pub async fn prepare(name: &'static str, fresh: bool, step: &Step) -> anyhow::Result<Self> {
+        let data = place(name)?.join("data");
+        if fresh && data.exists() {
+            // What cannot be found any more cannot be stopped, and need not keep its data.
+            if let Ok(Some(before)) = Self::find(name).await {
+                before.stop().await?;
+            }
+            std::fs::remove_dir_all(&data)?;
+        }
+        let written_by = data_version(&data);
+        let tools = Tools::find_or_install(written_by, step).await?;
+        // Asked only now: an installation brings the user `postgres`.
+        let account = Account::find(&data)?;
+        let folder = account.folder(name)?;
+        let kept = match written_by {
+            Some(_) => Kept::load(name)?,
+            None => create(name, &folder, &tools, account, step).await?,
+        };
+        let cluster = Self { name, folder, tools, account, kept, also_at: None };
+        cluster.matches()?;
+        Ok(cluster)
+    }
+
+    /// The cluster if its data is there.
+    pub async fn find(name: &'static str) -> anyhow::Result<Option<Self>> {
+        let folder = place(name)?;
+        let Some(written_by) = data_version(&folder.join("data")) else {
+            return Ok(None);
+        };
+        let Some(tools) = Tools::find(Some(written_by)).await else {
+            return Ok(None);
+        };
+        let account = Account::find(&folder.join("data"))?;
+        let kept = Kept::load(name)?;
+        Ok(Some(Self { name, folder, tools, account, kept, also_at: None }))
+    }
+
+    /// Starts it, unless it still runs, and makes the database where it is missing.
+    pub async fn start(&mut self, step: &Step) -> anyhow::Result<()> {
+        if let Some(port) = self.running_port().await? {
+            self.kept.port = port;
+        } else {
+            if std::net::TcpListener::bind(("127.0.0.1", self.kept.port)).is_err() {
+                self.kept.port = ports::free()?;
+                self.kept.save(self.name)?;
+            }
+            step.note(format!("starting on port {}", self.kept.port));
+            self.configure()?;
+            self.launch()?;
+        }
+        let server = connect(&self.url_of("postgres")).await.context("the private PostgreSQL cluster")?;
+        let found = server.client.query_opt("select 1 from pg_database where datname = $1", &[&NAME]).await?;
+        if found.is_none() {
+            server.client.batch_execute(&format!("create database {NAME}")).await?;
+        }
+        Ok(())
+    }
+
+    /// Listens at this address of the machine, too, from the next start on; who comes from there has a password.
+    pub fn listen_at(&mut self, address: IpAddr) {
+        self.also_at = Some(address);
+    }
+
+    pub fn port(&self) -> u16 {
+        self.kept.port
+    }
+
+    /// Where a role with this password finds the database from there.
+    pub fn url_at(&self, address: IpAddr, role: &str, password: &str) -> String {
+        let place = SocketAddr::new(address, self.kept.port);
+        format!("postgres://{role}:{password}@{place}/{NAME}")
+    }
+
+    /// Stops it if it runs, without waiting for connections to be closed; says whether it ran.
+    pub async fn stop(&self) -> anyhow::Result<bool> {
+        self.end("--mode=fast").await
+    }
+
+    /// Ends it without a checkpoint, as a power cut would: the next start recovers from its log.
+    pub async fn crash(&self) -> anyhow::Result<bool> {
+        self.end("--mode=immediate").await
+    }
+
+    async fn end(&self, mode: &str) -> anyhow::Result<bool> {
+        if self.running_port().await?.is_none() {
+            return Ok(false);
+        }
+        let output = self.pg_ctl().args(["stop", mode, "--wait", "--timeout=60"]).output().await?;
+        ensure!(output.status.success(), "PostgreSQL did not stop: {}", last_line(&output.stderr));
+        Ok(true)
+    }
+
+    pub fn url(&self) -> String {
+        self.url_of(NAME)
+    }
+
+    /// A program that came with the server.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.tools.path(name)
+    }
+
+    /// Where the server writes what it has to say.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("server.log")
+    }
+
+    pub fn describe(&self) -> String {
+        format!(
+            "PostgreSQL {} on port {}, data in {}",
+            self.tools.major,
+            self.kept.port,
+            self.data().display()
+        )
+    }
+
+    fn url_of(&self, database: &str) -> String {
+        format!("postgres://{NAME}:{}@127.0.0.1:{}/{database}", self.kept.password, self.kept.port)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn matches(&self) -> anyhow::Result<()> {
+        let (found, needed) = (self.tools.major, data_version(&self.data()).unwrap_or(self.tools.major));
+        ensure!(
+            found == needed,
+            "the data was written by PostgreSQL {needed}, but only {found} is installed; --fresh starts anew"
+        );
+        Ok(())
+    }
+
+    fn pg_ctl(&self) -> tokio::process::Command {
+        let mut command = self.account.command(&self.tools.path("pg_ctl"), &self.folder);
+        command.arg("--silent").arg("--pgdata").arg(self.data());
+        // Ctrl-C goes to the whole group, but the database must outlive the services.
+        command.process_group(0);
+        command
+    }
+
+    /// The port of the server that runs on this data: one that was left behind, say.
+    async fn running_port(&self) -> anyhow::Result<Option<u16>> {
+        let path = self.data().join("postmaster.pid");
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            return Ok(None);
+        };
+        let mut lines = text.lines().map(str::trim);
+        let process = lines.next().and_then(|line| line.parse().ok());
+        let command = match process {
+            Some(process) => children::command_line(process).await,
+            None => None,
+        };
+        // After a crash the number may be another process's, which PostgreSQL itself would take for a server.
+        if command.is_none_or(|command| !command.contains("postgres")) {
+            std::fs::remove_file(&path)?;
+            // The socket has a lock of the same kind, `.s.PGSQL.<port>.lock`.
+            if let Some(port) = lines.nth(2) {
+                let _ = std::fs::remove_file(self.folder.join(format!(".s.PGSQL.{port}.lock")));
+            }
+            return Ok(None);
+        }
+        Ok(lines.nth(2).and_then(|port| port.parse().ok()))
+    }
+
+    /// What differs from PostgreSQL's defaults, written anew at each start.
+    fn configure(&self) -> anyhow::Result<()> {
+        let socket = self.folder.to_string_lossy().replace('\'', "''");
+        // A socket's path has room for 107 bytes; TCP does without one.
+        let socket = if socket.len() < 80 { socket } else { String::new() };
+        let also_at = self.also_at.map(|address| format!(",{address}")).unwrap_or_default();
+        let mut settings = format!(
+            "port = {}\nlisten_addresses = '127.0.0.1{also_at}'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
+            max_connections = {CONNECTIONS}\n",
+            self.kept.port
+        );
+        if self.also_at.is_some() {
+            let path = self.data().join("devstack-hba.conf");
+            std::fs::write(&path, FROM_ELSEWHERE)?;
+            self.account.give(&path)?;
+            writeln!(settings, "hba_file = '{}'", path.to_string_lossy().replace('\'', "''"))?;
+        }
+        if self.name == Self::TESTS {
+            settings.push_str(FOR_TESTS);
+        }
+        let path = self.data().join("devstack.conf");
+        std::fs::write(&path, settings)?;
+        self.account.give(&path)
+    }
+
+    /// Blocks, so that Ctrl-C cannot come between the start and the knowledge of it.
+    fn launch(&self) -> anyhow::Result<()> {
+        let log = self.log();
+        let mut pg_ctl = self.pg_ctl();
+        pg_ctl.args(["start", "--wait", "--timeout=60", "--log"]).arg(&log);
+        let output = tokio::task::block_in_place(|| pg_ctl.as_std_mut().output())?;
+        if !output.status.success() {
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
+            let reason =
+                log.lines().rev().find(|line| line.contains("FATAL")).unwrap_or("see its server.log");
+            bail!("PostgreSQL did not start: {reason}");
+        }
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn path(name: &str) -> anyhow::Result<PathBuf> {
+        stack::dev(&format!("{name}.json"))
+    }
+
+    fn load(name: &str) -> anyhow::Result<Self> {
+        let path = Self::path(name)?;
+        let text = std::fs::read(&path)
+            .with_context(|| format!("{} is missing; --fresh starts anew", path.display()))?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    fn save(&self, name: &str) -> anyhow::Result<()> {
+        stack::write_private(&Self::path(name)?, &serde_json::to_vec_pretty(self)?)
+    }
+}
+
+/// Makes the data folder under another name first: what is half made is never taken for a cluster.
+async fn create(
+    name: &str,
+    folder: &Path,
+    tools: &Tools,
+    account: Account,
+    step: &Step,
+) -> anyhow::Result<Kept> {
+    step.note(format!("creating a PostgreSQL {} cluster", tools.major));
+    let (new, password_file) = (folder.join("data.new"), folder.join("password"));
+    // Half made before; or outside of the clone still, while `.dev/` was deleted.
+    for old in [&new, &folder.join("data")] {
+        if old.exists() {
+            std::fs::remove_dir_all(old)?;
+        }
+    }
+    let kept = Kept { port: ports::free()?, password: crate::random_hex() };
+    kept.save(name)?;
+    stack::write_private(&password_file, kept.password.as_bytes())?;
+    account.give(&password_file)?;
+    let locale = if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" };
+    let mut initdb = account.command(&tools.path("initdb"), folder);
+    // The password crosses loopback only; SCRAM would cost each connection of a test its time.
+    initdb.args(["--auth-local=trust", "--auth-host=password", "--encoding=UTF8", "--username", NAME]);
+    initdb.arg(format!("--locale={locale}")).arg("--pwfile").arg(&password_file).arg("--pgdata").arg(&new);
+    let output = initdb.output().await.context("initdb cannot be run")?;
+    std::fs::remove_file(&password_file)?;
+    ensure!(
+        output.status.success(),
+        "the PostgreSQL cluster could not be made: {}",
+        last_line(&output.stderr)
+    );
+    let settings = new.join("postgresql.conf");
+    let defaults = std::fs::read_to_string(&settings)?;
+    std::fs::write(&settings, defaults + "\ninclude 'devstack.conf'\n")?;
+    std::fs::rename(&new, folder.join("data"))?;
+    Ok(kept)
+}
+
+/// Where a cluster lies; `.dev/<name>` may be a link to elsewhere.
+fn place(name: &str) -> anyhow::Result<PathBuf> {
+    let inside = stack::dev(name)?;
+    Ok(std::fs::read_link(&inside).unwrap_or(inside))
+}
+
+/// The major version that wrote the data.
+fn data_version(data: &Path) -> Option<u32> {
+    std::fs::read_to_string(data.join("PG_VERSION")).ok()?.trim().parse().ok()
+}
+
+fn last_line(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason was given").to_owned()
+}
+
+/// A connection and the task that drives it.
+pub struct Connection {
+    pub client: Client,
+    _driver: JoinSet<()>,
+}
+
+/// # Errors
+/// In one line why the database refuses.
+pub async fn connect(url: &str) -> anyhow::Result<Connection> {
+    let connecting = tokio::time::timeout(PATIENCE, tokio_postgres::connect(url, NoTls)).await;
+    let (client, connection) = connecting.context("no answer")??;
+    let mut driver = JoinSet::new();
+    driver.spawn(async {
+        // How a connection ended shows in the query that was under way.
+        let _ = connection.await;
+    });
+    Ok(Connection { client, _driver: driver })
+}

@@ -1,0 +1,62 @@
+//! What a person sees while something takes a while: a line a step, with its time when it is done.
+
+use std::fmt::Display;
+use std::time::Instant;
+
+use console::{Term, style};
+
+/// Width of a step's name, so that the details stand in one column.
+const NAME: usize = 12;
+
+/// A step that is under way. Dropped before it is done, it leaves no trace: the error has the word.
+pub struct Step {
+    term: Term,
+    name: String,
+    started: Instant,
+}
+
+impl Step {
+    pub fn start(name: impl Into<String>) -> Self {
+        let step = Self { term: Term::stderr(), name: name.into(), started: Instant::now() };
+        step.note("…");
+        step
+    }
+
+    /// What it is busy with right now; only for people at a terminal.
+    pub fn note(&self, text: impl Display) {
+        if !self.term.is_term() {
+            return;
+        }
+        let width = usize::from(self.term.size().1).saturating_sub(NAME + 4);
+        let text = console::truncate_str(text.to_string().trim(), width, "…").into_owned();
+        self.write(&format!(
+            "{} {:<NAME$} {}",
+            style("·").cyan().for_stderr(),
+            self.name,
+            style(text).dim().for_stderr()
+        ));
+    }
+
+    pub fn done(self, detail: impl Display) {
+        let took = self.started.elapsed().as_secs_f32();
+        let took = if took < 0.1 { String::new() } else { format!(" ({took:.1} s)") };
+        let tick = style("✓").green().for_stderr();
+        self.write(&format!("{tick} {:<NAME$} {detail}{}\n", self.name, style(took).dim().for_stderr()));
+    }
+
+    /// Progress that cannot be shown is no reason to fail.
+    fn write(&self, text: &str) {
+        if self.term.is_term() {
+            let _ = self.term.clear_line();
+        }
+        let _ = self.term.write_str(text);
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if self.term.is_term() {
+            let _ = self.term.clear_line();
+        }
+    }
+}

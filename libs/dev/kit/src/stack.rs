@@ -1,0 +1,158 @@
+//! What is known about a running stack: the files under `.dev/` and who holds its lock.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::Settings;
+
+/// The clone that this binary was built from.
+pub fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(3).unwrap_or(here)
+}
+
+/// A path under `.dev/`, which exists from then on.
+pub fn dev(name: &str) -> anyhow::Result<PathBuf> {
+    let folder = root().join(".dev");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder.join(name))
+}
+
+/// Writes a file that only its owner reads: it may hold a key or a password.
+pub fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    open.and_then(|mut file| file.write_all(content))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Removes a file, unless it is gone already.
+pub fn remove(path: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a running stack can be found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stack {
+    pub base_url: String,
+    pub issuer: String,
+    pub database_url: String,
+    pub brokers: String,
+    /// Where there is a media server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub livekit_url: Option<String>,
+    pub services: BTreeMap<String, Urls>,
+}
+
+/// Where one service listens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Urls {
+    pub public_url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub internal_url: Option<String>,
+    pub admin_url: String,
+    pub state: State,
+}
+
+/// Whether a service runs; one that was stopped keeps its ports for when it is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Running,
+    Stopped,
+}
+
+impl Stack {
+    /// The stack that runs in this clone.
+    pub fn running() -> anyhow::Result<Self> {
+        if Lock::holder("up")?.is_none() {
+            bail!("no stack is running here; `cargo dev up` starts one");
+        }
+        let Ok(text) = std::fs::read(dev("stack.json")?) else {
+            bail!("the stack is not ready yet");
+        };
+        serde_json::from_slice(&text).context("stack.json cannot be read")
+    }
+
+    /// At once: whoever reads it meanwhile reads what it was or what it is.
+    pub fn save(&self) -> anyhow::Result<()> {
+        let new = dev("stack.json.new")?;
+        write_private(&new, &serde_json::to_vec_pretty(self)?)?;
+        Ok(std::fs::rename(new, dev("stack.json")?)?)
+    }
+
+    /// What a service reads that does something for this stack beside its replicas.
+    pub fn settings(&self) -> Settings {
+        Settings::from([
+            ("DATABASE_URL", self.database_url.clone()),
+            ("KAFKA_BROKERS", self.brokers.clone()),
+            ("AUTH_ISSUER", self.issuer.clone()),
+        ])
+    }
+
+    pub fn forget() -> anyhow::Result<()> {
+        remove(&dev("stack.json")?)
+    }
+}
+
+/// Keeps a command from running twice in one clone. The kernel lets go of it when the process ends,
+/// however it ends, so a held lock is also how one knows that a stack is alive.
+pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+
+impl Lock {
+    pub fn take(name: &str) -> anyhow::Result<Self> {
+        let path = dev(&format!("{name}.lock"))?;
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                file.read_to_string(&mut pid)?;
+                bail!("`cargo dev {name}` is already running in this clone (process {pid})");
+            }
+            Err(TryLockError::Error(error)) => return Err(error).context(path.display().to_string()),
+        }
+        file.set_len(0)?;
+        write!(file, "{}", std::process::id())?;
+        Ok(Self(file))
+    }
+
+    /// The process that holds it.
+    pub fn holder(name: &str) -> anyhow::Result<Option<u32>> {
+        let Ok(mut file) = File::open(dev(&format!("{name}.lock"))?) else {
+            return Ok(None);
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                file.read_to_string(&mut pid)?;
+                Ok(pid.parse().ok())
+            }
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+}
+
+/// A free loopback port, of all that are free the one that was given out under this name before.
+pub fn listen_again(name: &str) -> anyhow::Result<TcpListener> {
+    let path = dev(&format!("{name}.port"))?;
+    let before = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u16>().ok());
+    let listener = match before.map(|port| TcpListener::bind(("127.0.0.1", port))) {
+        Some(Ok(listener)) => listener,
+        _ => TcpListener::bind("127.0.0.1:0")?,
+    };
+    std::fs::write(&path, listener.local_addr()?.port().to_string())?;
+    Ok(listener)
+}

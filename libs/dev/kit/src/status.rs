@@ -1,0 +1,69 @@
+//! What runs and where, for people and for scripts.
+
+use anyhow::bail;
+use clap::Args;
+use comfy_table::{Cell, Color};
+use console::style;
+
+use crate::actors;
+use crate::stack::{Stack, State};
+
+/// What a person wants to know when everything runs.
+pub fn summary(stack: &Stack, broker: &str) -> String {
+    let mut places = crate::table(["", ""]);
+    places.add_row(["base URL", &stack.base_url]);
+    places.add_row(["database", &stack.database_url]);
+    places.add_row(["brokers", &format!("{} {broker}", stack.brokers)]);
+    places.add_row(["issuer", &stack.issuer]);
+    if let Some(livekit) = &stack.livekit_url {
+        places.add_row(["LiveKit", livekit]);
+    }
+    let mut services = crate::table(["area", "state", "API page", "public", "internal", "admin"]);
+    for (name, urls) in &stack.services {
+        let state = match urls.state {
+            State::Running => Cell::new("running").fg(Color::Green),
+            State::Stopped => Cell::new("stopped").fg(Color::Red),
+        };
+        let page = format!("{}/docs/{name}/", stack.base_url);
+        let internal = urls.internal_url.as_deref().unwrap_or_default();
+        let places = [&page, &urls.public_url, internal, &urls.admin_url];
+        services.add_row([Cell::new(name), state].into_iter().chain(places.map(Cell::new)));
+    }
+    let (title, next) = (style("Ready").bold().green(), style("Try, in another terminal").bold());
+    format!(
+        "\n{title}\n{}\n\n{services}\n\n{}\n\n{next}\n\
+         \x20 cargo dev demo                   a story over HTTP and Kafka, step by step\n\
+         \x20 cargo dev events --from-start    what the areas tell each other\n\
+         \x20 cargo dev stop selections        how the others do without it; `start` brings it back\n\
+         \x20 curl -H \"Authorization: Bearer $(cargo dev token anna)\" {}/api/v1/selections\n",
+        places.trim_fmt().trim_start_matches('\n'),
+        actors::table(),
+        stack.base_url,
+    )
+}
+
+/// Show what runs and where
+#[derive(Args)]
+pub struct Status {
+    /// As JSON, for scripts
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub fn run(&self) -> anyhow::Result<()> {
+        let stack = match Stack::running() {
+            Err(_) if self.json => {
+                crate::say("{\"running\": false}");
+                bail!("no stack is running");
+            }
+            stack => stack?,
+        };
+        if self.json {
+            crate::say(&serde_json::to_string_pretty(&stack)?);
+        } else {
+            crate::say(&summary(&stack, ""));
+        }
+        Ok(())
+    }
+}

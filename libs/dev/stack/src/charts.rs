@@ -1,0 +1,112 @@
+//! What the charts know of the services, written from what the services declare: `helm/<area>/declared.yaml`.
+
+use std::fmt::Write;
+
+use anyhow::Context;
+use messaging::topics::{Topics, dead_letters};
+
+use crate::areas::Area;
+
+const HEAD: &str = "\
+# Written by `cargo dev contracts` from what the service and deploy/kafka/topics.yaml declare; with `--check` it is compared with them.
+";
+
+/// A chart's own part of who talks to whom: its topics and what its user may do with which, whom it calls and who calls it.
+pub fn declared(areas: &[Area], area: &Area) -> anyhow::Result<String> {
+    let topics = Topics::built_in()?;
+    let mut made = (area.topics)();
+    made.retain(|topic| topics.is_made_by(area.name, topic));
+    let consumed = || area.consumers.iter().flat_map(|of| of.topics.iter().map(|topic| (*topic, of.group)));
+    let aside = consumed().map(|(topic, _)| dead_letters(topic, area.name));
+    let mut published: Vec<_> = area.events.iter().map(|event| event.topic.to_owned()).chain(aside).collect();
+    published.sort_unstable();
+    published.dedup();
+    let called = areas.iter().filter(|callee| calls(area, callee)).map(|callee| callee.name);
+    let callers = areas.iter().filter(|caller| calls(caller, area)).map(|caller| caller.name);
+
+    let mut file = HEAD.to_owned();
+    file.push_str("\n# What it makes. That of `external.…` is published to from outside the platform.\n");
+    list(
+        &mut file,
+        "topics",
+        made.iter().map(|name| {
+            let layout = topics.layout(name).with_context(|| format!("{name} is declared nowhere"))?;
+            let replicas = layout.replicas.context("topics.yaml says nothing of replicas")?;
+            let settings: Vec<_> =
+                layout.settings.iter().map(|(name, value)| format!("{name}: \"{value}\"")).collect();
+            let (partitions, settings) = (layout.partitions, settings.join(", "));
+            Ok(format!(
+                "{{name: {name}, partitions: {partitions}, replicas: {replicas}, config: {{{settings}}}}}"
+            ))
+        }),
+    )?;
+    file.push_str("\n# Its own events, and what it puts aside of others'.\n");
+    list(&mut file, "publishes", published.into_iter().map(Ok))?;
+    file.push('\n');
+    list(
+        &mut file,
+        "consumes",
+        consumed().map(|(topic, group)| {
+            let partitions =
+                topics.layout(topic).with_context(|| format!("{topic} is declared nowhere"))?.partitions;
+            Ok(format!("{{topic: {topic}, group: {group}, partitions: {partitions}}}"))
+        }),
+    )?;
+    file.push_str("\n# On their internal port, and on its own.\n");
+    list(&mut file, "calls", called.map(|name| Ok(name.to_owned())))?;
+    list(&mut file, "callers", callers.map(|name| Ok(name.to_owned())))?;
+    Ok(file)
+}
+
+fn calls(area: &Area, other: &Area) -> bool {
+    area.calls.iter().any(|call| call.of == other.name)
+}
+
+/// A YAML list of what stands in one line each.
+fn list(
+    file: &mut String,
+    name: &str,
+    items: impl Iterator<Item = anyhow::Result<String>>,
+) -> anyhow::Result<()> {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        return Ok(writeln!(file, "{name}: []")?);
+    }
+    writeln!(file, "{name}:")?;
+    for item in items {
+        writeln!(file, "  - {}", item?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::declared;
+    use crate::areas;
+    use devkit::stack;
+
+    #[test]
+    fn every_chart_knows_what_its_service_declares() {
+        let areas = areas::all();
+        for area in &areas {
+            let path = stack::root().join("helm").join(area.name).join("declared.yaml");
+            let written = std::fs::read_to_string(&path).unwrap();
+            assert!(written == declared(&areas, area).unwrap(), "{}: run `cargo dev contracts`", area.name);
+        }
+    }
+
+    /// What a Gateway sends to an area is what the gateway of the local stack sends to it.
+    #[test]
+    fn every_chart_routes_the_paths_of_its_area() {
+        for area in areas::all() {
+            let path = stack::root().join("helm").join(area.name).join("values.yaml");
+            let values: serde_json::Value =
+                yaml_serde::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+            let routed = values["app"]["httpRoute"]["paths"].as_array().unwrap();
+            let routed: BTreeSet<_> = routed.iter().map(|path| path.as_str().unwrap()).collect();
+            assert_eq!(routed, area.prefixes.iter().copied().collect(), "{}", area.name);
+        }
+    }
+}

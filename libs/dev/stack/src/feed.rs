@@ -1,0 +1,163 @@
+//! The bus as the first page shows it: each event as it is published, by whom and for whom. It is read while
+//! somebody looks, and not otherwise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::web::Bytes;
+use futures_util::Stream;
+use serde_json::json;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::areas::Area;
+use devkit::events::{Follower, Record};
+
+/// How many events may wait for a page that is slow; it is told when it has missed some.
+const WAITING: usize = 256;
+/// How often it is looked whether a page is still there, and a page is told that this is.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Before a broker that refused is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What pages read. All clones are one.
+#[derive(Clone)]
+pub struct Feed(Arc<Inner>);
+
+struct Inner {
+    brokers: String,
+    /// By topic.
+    readers: BTreeMap<String, Vec<&'static str>>,
+    events: broadcast::Sender<Bytes>,
+    wanted: Notify,
+    follows: watch::Sender<bool>,
+    closed: CancellationToken,
+}
+
+impl Feed {
+    pub fn new(areas: &[Area], brokers: String) -> Self {
+        let mut readers: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
+        for area in areas {
+            for topic in (area.topics)() {
+                let reads = publisher(&topic) != area.name;
+                readers.entry(topic).or_default().extend(reads.then_some(area.name));
+            }
+        }
+        let (events, follows) = (broadcast::Sender::new(WAITING), watch::Sender::new(false));
+        let (wanted, closed) = (Notify::new(), CancellationToken::new());
+        Self(Arc::new(Inner { brokers, readers, events, wanted, follows, closed }))
+    }
+
+    /// Reads the bus for as long as pages listen, again and again.
+    pub async fn run(self) -> anyhow::Result<()> {
+        loop {
+            tokio::select! {
+                () = self.0.wanted.notified() => {}
+                () = self.0.closed.cancelled() => return Ok(()),
+            }
+            while self.0.events.receiver_count() > 0 {
+                let followed = tokio::select! {
+                    followed = self.follow() => followed,
+                    () = self.0.closed.cancelled() => return Ok(()),
+                };
+                self.0.follows.send_replace(false);
+                if let Err(error) = followed {
+                    devkit::say(&format!("the bus cannot be followed: {error:#}"));
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn follow(&self) -> anyhow::Result<()> {
+        let mut bus = Follower::open(&self.0.brokers, Vec::new(), false)?;
+        self.0.follows.send_replace(true);
+        while self.0.events.receiver_count() > 0 {
+            if let Ok(record) = timeout(HEARTBEAT, bus.next()).await {
+                // Nobody may be left to hear it.
+                let _ = self.0.events.send(self.tell(&record?));
+            }
+        }
+        Ok(())
+    }
+
+    /// As Server-Sent Events have it.
+    fn tell(&self, record: &Record) -> Bytes {
+        let readers = self.0.readers.get(&record.topic).map_or(&[][..], Vec::as_slice);
+        let event = json!({
+            "topic": record.topic,
+            "key": record.key,
+            "type": record.kind,
+            "sequence": record.sequence,
+            "from": publisher(&record.topic),
+            "to": readers,
+            "payload": record.payload,
+        });
+        Bytes::from(format!("data: {event}\n\n"))
+    }
+
+    /// What comes from now on. `ready` is its first word, once nothing is missed any more, and again where something was.
+    pub fn listen(&self) -> impl Stream<Item = Result<Bytes, actix_web::Error>> + use<> {
+        let feed = self.clone();
+        let (events, follows) = (feed.0.events.subscribe(), feed.0.follows.subscribe());
+        feed.0.wanted.notify_one();
+        let start = (feed, events, follows, false);
+        futures_util::stream::unfold(start, async |(feed, mut events, mut follows, greeted)| {
+            let next = async {
+                if !greeted {
+                    return follows.wait_for(|follows| *follows).await.is_ok().then(ready);
+                }
+                match timeout(HEARTBEAT, events.recv()).await {
+                    Ok(Ok(event)) => Some(event),
+                    Ok(Err(broadcast::error::RecvError::Lagged(_))) => Some(ready()),
+                    Ok(Err(broadcast::error::RecvError::Closed)) => None,
+                    Err(_) => Some(Bytes::from_static(b":\n\n")),
+                }
+            };
+            let next = tokio::select! {
+                next = next => next,
+                () = feed.0.closed.cancelled() => None,
+            };
+            next.map(|event| (Ok(event), (feed, events, follows, true)))
+        })
+    }
+
+    /// Ends it for all who listen.
+    pub fn close(&self) {
+        self.0.closed.cancel();
+    }
+}
+
+const fn ready() -> Bytes {
+    Bytes::from_static(b"event: ready\ndata: {}\n\n")
+}
+
+/// Who publishes to a topic, by its name: dead letters are of whoever put them aside.
+fn publisher(topic: &str) -> &str {
+    let mut parts = topic.split('.');
+    let (root, area) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    match topic.strip_suffix(".dlq").and_then(|topic| topic.rsplit('.').next()) {
+        Some(reader) => reader,
+        None if root == "platform" => area,
+        None => root,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Feed, publisher};
+    use crate::areas;
+
+    #[test]
+    fn an_event_is_told_with_who_publishes_and_who_reads_it() {
+        let feed = Feed::new(&areas::all(), String::new());
+        let readers = |topic: &str| feed.0.readers.get(topic).cloned().unwrap_or_default();
+        assert_eq!(readers("platform.crm.deal-cancelled.v1"), ["chessboard", "agent"]);
+        assert_eq!(readers("platform.messenger.message-sent.v1"), [""; 0]);
+        assert_eq!(publisher("platform.crm.deal-cancelled.v1"), "crm");
+        assert_eq!(publisher("external.chessboard.developer-upserted.v1"), "external");
+        assert_eq!(publisher("platform.crm.deal-cancelled.v1.agent.dlq"), "agent");
+    }
+}

@@ -1,0 +1,216 @@
+//! The first page of the local stack: what its areas do, seen by one of the demo's people, whom one signs in as. Plain files
+//! without a build step, which call the public APIs as any client does. It belongs to the stack: no service knows of it.
+
+use std::time::Duration;
+
+use actix_web::http::header::CACHE_CONTROL;
+use actix_web::middleware::DefaultHeaders;
+use actix_web::web::{self, Data, Path, ServiceConfig};
+use actix_web::{HttpResponse, Responder};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::areas::Area;
+use crate::feed::Feed;
+use devkit::actors::ACTORS;
+use devkit::identity::Identity;
+use devkit::livekit;
+
+/// How long an area may take to say that it is well.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Beside this origin a browser may speak to the media server, and to nobody else.
+const POLICY: &str = "default-src 'self'; img-src data:; connect-src 'self' ws://127.0.0.1:7880 http://127.0.0.1:7880; \
+                      media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// Everything below `/stack/` that never changes.
+const FILES: [(&str, &str, &str); 14] = [
+    ("page.css", STYLE, include_str!("page/page.css")),
+    ("main.js", SCRIPT, include_str!("page/main.js")),
+    ("dom.js", SCRIPT, include_str!("page/dom.js")),
+    ("i18n.js", SCRIPT, include_str!("page/i18n.js")),
+    ("words.js", SCRIPT, include_str!("page/words.js")),
+    ("session.js", SCRIPT, include_str!("page/session.js")),
+    ("api.js", SCRIPT, include_str!("page/api.js")),
+    ("ask.js", SCRIPT, include_str!("page/ask.js")),
+    ("feed.js", SCRIPT, include_str!("page/feed.js")),
+    ("grid.js", SCRIPT, include_str!("page/grid.js")),
+    ("board.js", SCRIPT, include_str!("page/board.js")),
+    ("chat.js", SCRIPT, include_str!("page/chat.js")),
+    ("call.js", SCRIPT, include_str!("page/call.js")),
+    ("money.js", SCRIPT, include_str!("page/money.js")),
+];
+
+/// What the page tells of, and whose tokens it hands out.
+pub struct Page {
+    /// Each with where its health is told.
+    areas: Vec<(Area, String)>,
+    identity: Identity,
+    feed: Feed,
+    client: reqwest::Client,
+}
+
+impl Page {
+    pub fn new(areas: Vec<(Area, String)>, identity: Identity, feed: Feed) -> anyhow::Result<Self> {
+        Ok(Self { areas, identity, feed, client: devkit::http::client()? })
+    }
+
+    async fn is_ready(&self, admin: &str) -> bool {
+        let asked = self.client.get(format!("{admin}/health/ready")).timeout(PATIENCE).send().await;
+        asked.is_ok_and(|answer| answer.status().is_success())
+    }
+}
+
+pub fn configure(app: &mut ServiceConfig, page: Data<Page>) {
+    let policy = || DefaultHeaders::new().add(("content-security-policy", POLICY));
+    app.app_data(page)
+        .service(web::resource("/").wrap(policy()).get(index))
+        .route("/stack/about", web::get().to(about))
+        .route("/stack/events", web::get().to(events))
+        .route("/stack/livekit-client.js", web::get().to(livekit_client))
+        .route("/stack/tokens/{actor}", web::post().to(sign_in))
+        .route("/stack/{file}", web::get().to(file));
+}
+
+async fn index() -> impl Responder {
+    HttpResponse::Ok()
+        .content_type(HTML)
+        .insert_header((CACHE_CONTROL, "no-cache"))
+        .body(include_str!("page/index.html"))
+}
+
+async fn file(name: Path<String>) -> HttpResponse {
+    match FILES.iter().find(|(file, ..)| *file == *name) {
+        Some((_, kind, text)) => {
+            HttpResponse::Ok().content_type(*kind).insert_header((CACHE_CONTROL, "no-cache")).body(*text)
+        }
+        None => HttpResponse::NotFound().finish(),
+    }
+}
+
+/// LiveKit's own client, where it was brought.
+async fn livekit_client() -> HttpResponse {
+    match livekit::browser_client().await {
+        Some(text) => HttpResponse::Ok().content_type(SCRIPT).body(text),
+        None => HttpResponse::NotFound().finish(),
+    }
+}
+
+/// The areas with their health, and the people.
+async fn about(page: Data<Page>) -> impl Responder {
+    let health = join_all(page.areas.iter().map(|(_, admin)| page.is_ready(admin))).await;
+    let areas = page.areas.iter().zip(health);
+    let areas: Vec<Value> = areas
+        .map(|((area, _), ready)| json!({"name": area.name, "about": area.about, "ready": ready}))
+        .collect();
+    let people: Vec<Value> = ACTORS
+        .iter()
+        .map(|actor| json!({"name": actor.name, "about": actor.about, "may": actor.may(), "id": actor.user}))
+        .collect();
+    HttpResponse::Ok()
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .json(json!({"areas": areas, "people": people}))
+}
+
+/// The bus as it goes by.
+async fn events(page: Data<Page>) -> impl Responder {
+    HttpResponse::Ok()
+        .content_type("text/event-stream")
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .streaming(page.feed.listen())
+}
+
+/// A token of a demo actor. Other sites cannot read the answer: it allows no other origin to.
+async fn sign_in(page: Data<Page>, name: Path<String>) -> HttpResponse {
+    let Some(actor) = ACTORS.iter().find(|actor| actor.name == *name) else {
+        return HttpResponse::NotFound().finish();
+    };
+    match page.identity.token(actor).await {
+        Ok(token) => HttpResponse::Ok()
+            .content_type("text/plain; charset=utf-8")
+            .insert_header(("cache-control", "no-store"))
+            .body(token),
+        // Identity is away, perhaps because it was told to be.
+        Err(_) => HttpResponse::ServiceUnavailable().finish(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::web::Data;
+    use actix_web::{App, test};
+    use testkit::issuer::Issuer;
+
+    use super::{FILES, Page, configure};
+    use crate::areas;
+    use crate::feed::Feed;
+    use devkit::actors::ACTORS;
+    use devkit::identity::Identity;
+
+    /// Status, policy and text, with every area away.
+    async fn ask(request: test::TestRequest) -> (u16, String, String) {
+        let feed = Feed::new(&areas::all(), String::new());
+        let areas = areas::all().into_iter().map(|area| (area, "http://127.0.0.1:1".to_owned())).collect();
+        let issuer = Issuer::new("http://issuer").unwrap();
+        let identity = Identity::new(issuer, "http://127.0.0.1:1".to_owned()).unwrap();
+        let page = Data::new(Page::new(areas, identity, feed).unwrap());
+        let app = test::init_service(App::new().configure(|app| configure(app, page))).await;
+        let answer = test::call_service(&app, request.to_request()).await;
+        let policy = answer.headers().get("content-security-policy");
+        let policy = policy.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
+        let status = answer.status().as_u16();
+        (status, policy, String::from_utf8(test::read_body(answer).await.to_vec()).unwrap())
+    }
+
+    #[actix_web::test]
+    async fn the_first_page_tells_of_areas_and_people() {
+        let (status, _, about) = ask(test::TestRequest::with_uri("/stack/about")).await;
+        let about: serde_json::Value = serde_json::from_str(&about).unwrap();
+        let names = |list: &str| -> Vec<String> {
+            let list = about[list].as_array().unwrap().iter();
+            list.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(status, 200);
+        assert_eq!(names("areas"), areas::all().iter().map(|area| area.name).collect::<Vec<_>>());
+        assert_eq!(names("people"), ACTORS.map(|actor| actor.name));
+        assert_eq!(about["areas"][0]["ready"], false);
+    }
+
+    /// A script in the page, a handler in an attribute and markup made of texts are refused by the policy, or are not there.
+    #[actix_web::test]
+    async fn the_first_page_is_plain_files_of_this_origin() {
+        let (status, policy, page) = ask(test::TestRequest::with_uri("/")).await;
+        assert_eq!(status, 200);
+        assert!(policy.starts_with("default-src 'self';") && !policy.contains("unsafe"), "{policy}");
+        assert!(!page.contains("://") && !page.contains("style=") && !page.contains(" on"), "{page}");
+        for part in ["/stack/page.css", "/stack/main.js"] {
+            assert!(page.contains(part), "{page}");
+        }
+        for (name, _, text) in FILES {
+            let (status, _, served) = ask(test::TestRequest::with_uri(&format!("/stack/{name}"))).await;
+            assert!(status == 200 && served == text, "{name}");
+            for refused in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+                assert!(!text.contains(refused), "{name} has {refused}");
+            }
+            for import in text.lines().filter_map(|line| line.split(" from \"./").nth(1)) {
+                let import = import.trim_end_matches("\";");
+                assert!(FILES.iter().any(|(file, ..)| *file == import), "{name} wants {import}");
+            }
+        }
+        assert_eq!(ask(test::TestRequest::with_uri("/stack/page.rs")).await.0, 404);
+    }
+
+    #[actix_web::test]
+    async fn only_actors_are_signed_in() {
+        let (status, _, token) = ask(test::TestRequest::post().uri("/stack/tokens/anna")).await;
+        assert_eq!((status, token.split('.').count()), (200, 3));
+        // What employees may do, identity says, and here it is away.
+        assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/maria")).await.0, 503);
+        assert_eq!(ask(test::TestRequest::post().uri("/stack/tokens/news")).await.0, 404);
+        assert_ne!(ask(test::TestRequest::with_uri("/stack/tokens/anna")).await.0, 200);
+    }
+}

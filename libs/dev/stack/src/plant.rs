@@ -1,0 +1,116 @@
+//! The demo data, planted through the interface that everybody has.
+
+pub mod building;
+mod deals;
+pub mod people;
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::metadata::MetadataTopic;
+use rdkafka::{ClientConfig, TopicPartitionList};
+use serde_json::{Value, json};
+
+use self::building::Flats;
+use devkit::actors::ANNA;
+use devkit::http;
+use devkit::identity::Identity;
+use devkit::progress::Step;
+use devkit::stack::Stack;
+
+const TOPIC: &str = "platform.chessboard.property-object-upserted.v1";
+/// The consumer group that fills the replica of selections.
+const READER: &str = "selections.chessboard";
+/// How long the platform may take to show what was planted.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a consumer may take to read: after a stack that was killed, a real Kafka first waits out the
+/// session of the one that is gone (45 s).
+const PATIENCE_OF_READER: Duration = Duration::from_mins(1);
+
+/// Plants what is missing and waits until it can be seen; answers what there is.
+pub async fn plant(stack: &Stack, step: &Step) -> anyhow::Result<String> {
+    step.note("founding companies");
+    people::plant(stack).await?;
+    step.note("building a house");
+    if building::plant(stack).await? {
+        step.note("waiting until selections has read of it");
+        wait_until_read(&stack.brokers).await?;
+    }
+    step.note("creating a selection");
+    let flats = Flats::of(stack).await?;
+    let code = plant_selection(stack, &flats).await?;
+    let page = format!("{}/api/v1/selections/{code}", stack.base_url);
+    wait_until_shown(&page).await?;
+    step.note("selling flats");
+    deals::plant(stack, &flats).await.context("deals")?;
+    Ok(format!(
+        "four companies with their people; a building of {} flats; deals in each status; anna's selection: {page}",
+        building::FLATS
+    ))
+}
+
+/// Waits until the replica of selections is filled: until each flat was told of, and its group has committed all that there is.
+async fn wait_until_read(brokers: &str) -> anyhow::Result<()> {
+    let group: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", READER).create()?;
+    let deadline = tokio::time::Instant::now() + PATIENCE_OF_READER;
+    while !tokio::task::block_in_place(|| is_read(&group))? {
+        ensure!(tokio::time::Instant::now() < deadline, "{READER} does not read {TOPIC}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+fn is_read(group: &BaseConsumer) -> anyhow::Result<bool> {
+    let metadata = group.fetch_metadata(Some(TOPIC), PATIENCE)?;
+    let mut partitions = TopicPartitionList::new();
+    for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {
+        partitions.add_partition(TOPIC, partition.id());
+    }
+    let mut told = 0;
+    for partition in group.committed_offsets(partitions, PATIENCE)?.elements() {
+        let (first, end) = group.fetch_watermarks(TOPIC, partition.partition(), PATIENCE)?;
+        told += end;
+        if partition.offset().to_raw().unwrap_or(first).max(first) < end {
+            return Ok(false);
+        }
+    }
+    Ok(told >= i64::from(building::FLATS))
+}
+
+/// Anna's first selection, made once; answers its code.
+async fn plant_selection(stack: &Stack, flats: &Flats) -> anyhow::Result<String> {
+    let (client, url) = (http::client()?, format!("{}/api/v1/selections", stack.base_url));
+    let token = Identity::of(stack)?.token(&ANNA).await?;
+    let own: Value = client
+        .get(format!("{url}?Sort=CreatedAt"))
+        .bearer_auth(&token)
+        .send()
+        .await?
+        .error_for_status()?
+        .json()
+        .await?;
+    let mut selection = own["Items"][0].clone();
+    if selection.is_null() {
+        let items = [2, 6, 10].map(|number| json!({ "PropertyObjectId": flats.id(number) }));
+        let body = json!({ "Title": "Two rooms by the river", "Description": "To look at together", "Items": items });
+        let answer = client.post(&url).bearer_auth(&token).json(&body).send().await?;
+        ensure!(answer.status().is_success(), "creating it: {} {}", answer.status(), answer.text().await?);
+        selection = answer.json().await?;
+    }
+    Ok(selection["PublicCode"].as_str().context("a selection without a code")?.to_owned())
+}
+
+async fn wait_until_shown(page: &str) -> anyhow::Result<()> {
+    let client = http::client()?;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let status = client.get(page).send().await?.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        ensure!(tokio::time::Instant::now() < deadline, "{page} answers {status}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

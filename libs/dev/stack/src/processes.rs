@@ -1,0 +1,109 @@
+//! `--processes`: each service as two processes, `serve` and `work`, configured by environment alone.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures_util::future::{join_all, select_all};
+use service::Endpoints;
+use testkit::ports;
+use tokio::process::Command;
+
+use crate::areas::Area;
+use devkit::Settings;
+use devkit::children::Child;
+use devkit::progress::Step;
+
+/// How long a process may take until it is ready.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The processes of one service.
+#[derive(Default)]
+pub struct Processes(Vec<Child>);
+
+/// Builds the binaries, in the profile of this one.
+pub async fn build(areas: &[Area]) -> anyhow::Result<()> {
+    let step = Step::start("binaries");
+    step.note("cargo build");
+    let folder = folder()?;
+    let mut cargo = devkit::cargo();
+    cargo.arg("build").arg("--bins").args(areas.iter().flat_map(|area| ["--package", area.name]));
+    cargo.arg("--target-dir").arg(folder.parent().context("the binary lies nowhere")?);
+    if folder.ends_with("release") {
+        cargo.arg("--release");
+    }
+    Child::run("build", &mut cargo).await.context("the services do not build")?;
+    step.done(folder.display());
+    Ok(())
+}
+
+impl Processes {
+    /// Starts both roles of a service and answers once they are ready.
+    pub async fn start(&mut self, area: &Area, mut settings: Settings) -> anyhow::Result<Endpoints> {
+        let mut listen = |variable| {
+            let address = address(settings.get(variable))?;
+            settings.insert(variable, address.to_string());
+            anyhow::Ok(address)
+        };
+        let (public, internal) = (listen("PUBLIC_LISTEN")?, listen("INTERNAL_LISTEN")?);
+        let admin = listen("ADMIN_LISTEN")?;
+        for (role, admin) in [("serve", admin), ("work", address(None)?)] {
+            settings.insert("ADMIN_LISTEN", admin.to_string());
+            let mut command = Command::new(folder()?.join(area.name));
+            let child = Child::spawn(format!("{}-{role}", area.name), command.arg(role).envs(&settings))?;
+            self.0.push(child);
+            let Some(child) = self.0.last_mut() else { continue };
+            tokio::select! {
+                result = ready(admin) => result.with_context(|| format!("{} {role}", area.name))?,
+                error = child.ended() => return Err(error),
+            }
+        }
+        let internal = area.url_variable.map(|_| internal);
+        Ok(Endpoints { public: Some(public), internal, admin })
+    }
+
+    /// Resolves when one has ended that should not have.
+    pub async fn ended(&mut self) -> anyhow::Error {
+        if self.0.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(self.0.iter_mut().map(|child| Box::pin(child.ended()))).await.0
+    }
+
+    pub async fn stop(&mut self) -> anyhow::Result<()> {
+        let stopped = join_all(self.0.iter_mut().map(Child::stop)).await;
+        stopped.into_iter().collect()
+    }
+}
+
+/// The address that was asked for; with a port of its own where any will do.
+fn address(wanted: Option<&String>) -> anyhow::Result<SocketAddr> {
+    let wanted = wanted.map(|text| text.parse::<SocketAddr>()).transpose()?;
+    match wanted.filter(|address| address.port() != 0) {
+        Some(address) => Ok(address),
+        None => Ok(([127, 0, 0, 1], ports::free()?).into()),
+    }
+}
+
+/// Where cargo has put this binary, and puts those of the services.
+pub fn folder() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    Ok(own.parent().context("the binary lies nowhere")?.to_owned())
+}
+
+pub async fn ready(admin: SocketAddr) -> anyhow::Result<()> {
+    let client = devkit::http::client()?;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut missing = "it does not answer".to_owned();
+    while tokio::time::Instant::now() < deadline {
+        if let Ok(answer) = client.get(format!("http://{admin}/health/ready")).send().await {
+            if answer.status().is_success() {
+                return Ok(());
+            }
+            missing = answer.text().await?;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    bail!("not ready within {} s: {missing}", PATIENCE.as_secs())
+}

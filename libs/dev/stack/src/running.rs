@@ -1,0 +1,284 @@
+//! The whole platform: brought up in order, attended to, and taken down again in reverse.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+
+use actix_web::dev::ServerHandle;
+use anyhow::{Context, ensure};
+use runtime::Process;
+use testkit::issuer::{Issuer, Served};
+
+use crate::areas::{self, Area};
+use crate::feed::Feed;
+use crate::gateway;
+use crate::services::{Mode, Services};
+use crate::up::Up;
+use crate::{plant, processes, services};
+use devkit::Settings;
+use devkit::bus::Bus;
+use devkit::children;
+use devkit::control::{Control, Request};
+use devkit::kafka;
+use devkit::livekit::{self, LiveKit};
+use devkit::postgres::{self, Cluster};
+use devkit::progress::Step;
+use devkit::stack::{self, Lock, Stack, State};
+
+/// Everything that has been started so far.
+pub struct Running {
+    lock: Lock,
+    control: Option<Control>,
+    /// What is told about it, once it is ready.
+    stack: Option<Stack>,
+    gateway: Option<ServerHandle>,
+    feed: Option<Feed>,
+    /// Holds the gateway's task, as each service's process holds its own.
+    process: Process,
+    services: Services,
+    issuer: Option<Served>,
+    livekit: Option<LiveKit>,
+    bus: Option<Bus>,
+    cluster: Option<Cluster>,
+}
+
+impl Running {
+    pub fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            lock: Lock::take("up")?,
+            control: None,
+            stack: None,
+            gateway: None,
+            feed: None,
+            process: Process::new(),
+            services: Services::default(),
+            issuer: None,
+            livekit: None,
+            bus: None,
+            cluster: None,
+        })
+    }
+
+    /// Starts everything. What it had started when it failed is for [`Running::stop`].
+    pub async fn start(&mut self, options: &Up) -> anyhow::Result<Stack> {
+        // First what needs no waiting: a port in use is known at once.
+        let listener =
+            TcpListener::bind(("127.0.0.1", options.port)).map_err(|error| match error.kind() {
+                std::io::ErrorKind::AddrInUse => {
+                    anyhow::anyhow!("port {} is in use; --port takes another one", options.port)
+                }
+                _ => anyhow::anyhow!("port {} cannot be used: {error}", options.port),
+            })?;
+        let base_url = format!("http://{}", listener.local_addr()?);
+        children::stop_left_behind().await?;
+        let areas = areas::all();
+
+        let database_url = self.start_database(options).await?;
+        let brokers = self.start_bus(options, &areas).await?;
+        let step = Step::start("issuer");
+        let listener_of_issuer = stack::listen_again("issuer")?;
+        let url = format!("http://{}", listener_of_issuer.local_addr()?);
+        let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, &url)?.serve(listener_of_issuer)?;
+        self.issuer = Some(issuer);
+        step.done(&url);
+
+        if options.media {
+            let step = Step::start("livekit");
+            self.livekit = Some(LiveKit::start(&base_url, &step).await?);
+            step.done(LiveKit::URL);
+        }
+
+        let mut common = livekit::settings(options.media);
+        common.extend(Settings::from([
+            ("DATABASE_URL", database_url.clone()),
+            ("KAFKA_BROKERS", brokers.clone()),
+            // The embedded broker lets a group wait for nearly so long when a service was stopped.
+            ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
+            // Whatever broker this is, it has its topics by now.
+            ("KAFKA_TOPICS", "elsewhere".to_owned()),
+            ("AUTH_ISSUER", url.clone()),
+            // Guests are told apart by the address that the gateway saw.
+            ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
+            ("PUBLIC_LISTEN", "127.0.0.1:0".to_owned()),
+            ("INTERNAL_LISTEN", "127.0.0.1:0".to_owned()),
+            ("ADMIN_LISTEN", "127.0.0.1:0".to_owned()),
+        ]));
+        common.extend(options.settings.clone());
+        if options.processes {
+            processes::build(&areas).await?;
+            self.services = Services::new(Mode::Processes);
+        }
+        let mut services = BTreeMap::new();
+        for area in &areas {
+            let step = Step::start(area.name);
+            step.note("migrating");
+            let settings = area.settings(&common);
+            (area.migrate)(settings.clone()).await?;
+            step.note("starting");
+            let urls = self.services.add(*area, settings).await?;
+            step.done(&urls.public_url);
+            if let Some((variable, url)) = area.url_variable.zip(urls.internal_url.clone()) {
+                common.insert(variable, url);
+            }
+            services.insert(area.name.to_owned(), urls);
+        }
+        let livekit_url = self.livekit.is_some().then(|| LiveKit::URL.to_owned());
+        let stack = Stack { base_url, issuer: url, database_url, brokers, livekit_url, services };
+        self.start_gateway(listener, &areas, &stack)?;
+        if !options.no_seed {
+            let step = Step::start("demo data");
+            let detail = plant::plant(&stack, &step).await.context(
+                "the demo data could not be planted; --no-seed leaves it out, --fresh begins anew",
+            )?;
+            step.done(detail);
+        }
+        self.control = Some(Control::listen()?);
+        stack.save()?;
+        self.stack = Some(stack.clone());
+        Ok(stack)
+    }
+
+    async fn start_database(&mut self, options: &Up) -> anyhow::Result<String> {
+        let step = Step::start("database");
+        if let Some(url) = devkit::variable("DATABASE_URL") {
+            ensure!(
+                !options.fresh,
+                "--fresh is for the private database, but DATABASE_URL names another one"
+            );
+            postgres::connect(&url).await.context("the database of DATABASE_URL refuses")?;
+            step.done("from DATABASE_URL");
+            return Ok(url);
+        }
+        let cluster = Cluster::prepare(options.cluster, options.fresh, &step).await?;
+        let cluster = self.cluster.insert(cluster);
+        cluster.start(&step).await?;
+        step.done(cluster.describe());
+        Ok(cluster.url())
+    }
+
+    async fn start_bus(&mut self, options: &Up, areas: &[Area]) -> anyhow::Result<String> {
+        let step = Step::start("broker");
+        if options.fresh {
+            kafka::forget(Bus::STACK)?;
+        }
+        let bus = Bus::open(options.broker, Bus::STACK, &areas::topics(areas), &step).await?;
+        let bus = self.bus.insert(bus);
+        let brokers = bus.brokers()?;
+        step.done(format!("{brokers}, {}", bus.describe()));
+        Ok(brokers)
+    }
+
+    fn start_gateway(&mut self, listener: TcpListener, areas: &[Area], stack: &Stack) -> anyhow::Result<()> {
+        let (handle, feed) = gateway::open(&self.process, listener, areas, stack)?;
+        self.gateway = Some(handle);
+        self.feed = Some(feed);
+        Ok(())
+    }
+
+    /// What the broker says, for people who read the summary.
+    pub fn broker(&self) -> &'static str {
+        self.bus.as_ref().map_or("", Bus::describe)
+    }
+
+    /// Does what is asked over the control socket, until a part has ended that should not have.
+    pub async fn attend(&mut self) -> anyhow::Error {
+        loop {
+            let kafka = async {
+                match &mut self.bus {
+                    Some(Bus::Kafka(kafka)) => kafka.ended().await,
+                    _ => std::future::pending().await,
+                }
+            };
+            let livekit = async {
+                match &mut self.livekit {
+                    Some(livekit) => livekit.ended().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let asked = async {
+                match &self.control {
+                    Some(control) => control.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let order = tokio::select! {
+                order = asked => order,
+                error = services::ended("gateway", &self.process) => return error,
+                error = self.services.ended() => return error,
+                error = kafka => return error,
+                error = livekit => return error,
+            };
+            let result = match &order.request {
+                Request::Stop(name) => self.stop_service(name).await,
+                Request::Start(name) => self.start_service(name).await,
+            };
+            order.reply(result).await;
+        }
+    }
+
+    async fn stop_service(&mut self, name: &str) -> anyhow::Result<String> {
+        let step = Step::start(name);
+        step.note("stopping");
+        let stopped = self.services.stop(name).await;
+        self.record(name, State::Stopped)?;
+        if !stopped? {
+            return Ok(format!("{name} is stopped already"));
+        }
+        step.done("stopped, as it was told to");
+        Ok(format!("{name} is stopped; `cargo dev start {name}` starts it again"))
+    }
+
+    async fn start_service(&mut self, name: &str) -> anyhow::Result<String> {
+        let step = Step::start(name);
+        step.note("starting");
+        if !self.services.start(name).await? {
+            return Ok(format!("{name} runs already"));
+        }
+        self.record(name, State::Running)?;
+        step.done("started again");
+        Ok(format!("{name} runs"))
+    }
+
+    /// Lets `cargo dev status` know.
+    fn record(&mut self, name: &str, state: State) -> anyhow::Result<()> {
+        let Some(stack) = &mut self.stack else { return Ok(()) };
+        if let Some(urls) = stack.services.get_mut(name) {
+            urls.state = state;
+        }
+        stack.save()
+    }
+
+    /// Stops what was started, last first; answers the first failure, but stops the rest all the same.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        let step = self.bus.is_some().then(|| Step::start("stopping"));
+        let mut failures = Vec::new();
+        drop(self.control);
+        Stack::forget()?;
+        if let Some(feed) = self.feed {
+            feed.close();
+        }
+        if let Some(gateway) = self.gateway {
+            gateway.stop(true).await;
+        }
+        self.process.stop();
+        failures.extend(self.process.finished().await.context("gateway").err());
+        failures.extend(self.services.stop_all().await);
+        if let Some(livekit) = self.livekit {
+            failures.extend(livekit.stop().await.err());
+        }
+        drop(self.issuer);
+        if let Some(bus) = self.bus {
+            failures.extend(bus.close().await.err());
+        }
+        if let Some(cluster) = self.cluster {
+            failures.extend(cluster.stop().await.err());
+        }
+        if let Some(step) = step {
+            step.done("everything has ended");
+        }
+        drop(self.lock);
+        match failures.into_iter().next() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `cargo dev up`: the stack in the foreground.
+
+use clap::Args;
+use console::style;
+
+use crate::running::Running;
+use devkit::Settings;
+use devkit::bus::Kind;
+use devkit::postgres::Cluster;
+use devkit::signals::Signals;
+use devkit::status::summary;
+
+/// Start the platform and keep it running until Ctrl-C
+#[derive(Args, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
+pub struct Up {
+    /// Port of the base URL; 0 takes a free one
+    #[arg(long, default_value_t = 8080)]
+    pub port: u16,
+    /// Forget all data of the private database and broker first
+    #[arg(long)]
+    pub fresh: bool,
+    /// Start without the demo data
+    #[arg(long)]
+    pub no_seed: bool,
+    /// The broker to start where `KAFKA_BROKERS` names none
+    #[arg(long, value_enum, default_value = "embedded")]
+    pub broker: Kind,
+    /// Run each service as its own processes, as they are deployed
+    #[arg(long)]
+    pub processes: bool,
+    /// Run a LiveKit server, too: the one on the PATH, else one that is built by Go, once
+    #[arg(long)]
+    pub media: bool,
+    /// Where `DATABASE_URL` names no database: the cluster that holds it
+    #[arg(skip = Cluster::STACK)]
+    pub cluster: &'static str,
+    /// What services are told beside
+    #[arg(skip)]
+    pub settings: Settings,
+}
+
+impl Up {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let mut signals = Signals::listen()?;
+        let mut running = Running::new()?;
+        let result = tokio::select! {
+            result = async {
+                let stack = running.start(&self).await?;
+                let summary = summary(&stack, running.broker());
+                devkit::say(&format!("{summary}\n{}", style("Ctrl-C stops everything.").dim()));
+                Err(running.attend().await)
+            } => result,
+            () = signals.stop() => Ok(()),
+        };
+        let stopped = running.stop().await;
+        result.and(stopped)
+    }
+}

@@ -1,0 +1,109 @@
+//! One schema on both sides of each topic: whatever its publisher's document allows, every consumer takes.
+
+#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use service::{Contracts, Service};
+use testkit::contract::Contract;
+use testkit::service::Running;
+use testkit::{eventually, guid};
+
+const DEAL_CREATED: &str = "platform.crm.deal-created.v1";
+const OUTSIDE: &str = "external.chessboard.developer-upserted.v1";
+
+/// Of each area, and of the system outside, whose document is written by hand.
+fn documents() -> Vec<Contract> {
+    let outside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../contracts/outside/chessboard.yaml");
+    let outside = std::fs::read_to_string(outside).unwrap();
+    let areas = [
+        service::contracts::<identity::Service>(),
+        service::contracts::<chessboard::Service>(),
+        service::contracts::<selections::Service>(),
+        service::contracts::<crm::Service>(),
+        service::contracts::<messenger::Service>(),
+        service::contracts::<agent::Service>(),
+        service::contracts::<news::Service>(),
+    ];
+    let areas = areas.map(|contracts| contracts.map(|Contracts { asyncapi, .. }| asyncapi).unwrap());
+    areas.iter().chain([&outside]).map(|document| Contract::read(document).unwrap()).collect()
+}
+
+/// What may be published to a topic, at its edges.
+fn messages(documents: &[Contract], topic: &str) -> Vec<Value> {
+    documents
+        .iter()
+        .find_map(|document| document.messages(topic))
+        .unwrap_or_else(|| panic!("who publishes {topic}?"))
+}
+
+/// Publishes all that may come to a service and waits until it has looked at each; none is put aside.
+async fn takes_whatever_is_published_to_it<S: Service>(settings: &[(&str, &str)]) {
+    let service = Running::start::<S>(settings);
+    let documents = documents();
+    let topics: Vec<_> = S::CONSUMERS.iter().flat_map(|subscription| subscription.topics).collect();
+    let mut told = HashMap::new();
+    for topic in &topics {
+        for mut payload in messages(&documents, topic) {
+            // Two profiles for one company, or one for two, are a conflict, whichever comes first.
+            if **topic == OUTSIDE {
+                payload["CompanyId"] = json!(guid());
+                payload["ExternalChessboardDeveloperId"] = json!(guid());
+            }
+            // Of a change of a deal more is read once the deal is known.
+            if payload.get("DealId").is_some() && topics.contains(&&DEAL_CREATED) {
+                let mut created = messages(&documents, DEAL_CREATED).swap_remove(0);
+                created["DealId"] = payload["DealId"].clone();
+                let key = guid();
+                service.bus().publish(DEAL_CREATED, key, 1, &created).await;
+                told.insert(key.to_string(), created);
+            }
+            let key = guid();
+            service.bus().publish(topic, key, 1, &payload).await;
+            told.insert(key.to_string(), payload);
+        }
+    }
+    let sql = service.sql().await;
+    let keys: Vec<_> = told.keys().collect();
+    eventually("all of them", async || {
+        let seen = "select count(*) from inbox where key = any($1)";
+        let seen: i64 = sql.query_one(seen, &[&keys]).await.unwrap().get(0);
+        (usize::try_from(seen) == Ok(told.len())).then_some(())
+    })
+    .await;
+    let refused = sql.query("select topic, key, error from dead_letter", &[]).await.unwrap();
+    let refused = refused.iter().map(|row| {
+        let (topic, key, error): (&str, &str, &str) = (row.get(0), row.get(1), row.get(2));
+        format!("{topic}: {error}: {}", told.get(key).unwrap_or(&json!("of another test")))
+    });
+    let refused: Vec<_> = refused.collect();
+    assert!(refused.is_empty(), "{} of {}: {refused:#?}", refused.len(), told.len());
+}
+
+#[tokio::test]
+async fn chessboard_takes_whatever_its_publishers_may_send() {
+    takes_whatever_is_published_to_it::<chessboard::Service>(&[]).await;
+}
+
+#[tokio::test]
+async fn crm_takes_whatever_its_publishers_may_send() {
+    let settings = [("SELECTIONS_URL", "http://127.0.0.1:9"), ("CLIENT_SECRET", "not asked for")];
+    takes_whatever_is_published_to_it::<crm::Service>(&settings).await;
+}
+
+#[tokio::test]
+async fn messenger_takes_whatever_its_publishers_may_send() {
+    takes_whatever_is_published_to_it::<messenger::Service>(&[]).await;
+}
+
+#[tokio::test]
+async fn agent_takes_whatever_its_publishers_may_send() {
+    takes_whatever_is_published_to_it::<agent::Service>(&[]).await;
+}
+
+#[tokio::test]
+async fn selections_takes_whatever_its_publishers_may_send() {
+    takes_whatever_is_published_to_it::<selections::Service>(&[]).await;
+}

@@ -1,0 +1,230 @@
+//! What crm tells of deals, taken in; what an agent has done and earned, against the same SQL alone; a run over everybody.
+
+mod intake;
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use reqwest::Client;
+use serde_json::{Value, json};
+use testkit::issuer::Claims;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::bare;
+use super::ground::Ground;
+use super::load::{Load, find_wrk, pgbench_of};
+use super::platform::{Platform, Service};
+use super::report::{Goal, Rounds, Row, Unit};
+use super::{Effort, Member};
+use crate::seed::accruals;
+use devkit::postgres::Connection;
+use devkit::progress::Step;
+
+pub(super) const MEMBER: Member = Member {
+    name: "agent",
+    about: "crm's events taken in; performance and summary of an agent with 100,000 deals, against the same SQL alone; a payout run over a million accruals",
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+};
+
+/// 366 days, in which all deals of the seed were made, sold and completed.
+const FROM: &str = "2025-10-31T00:00:00Z";
+const TO: &str = "2026-11-01T00:00:00Z";
+
+/// How far a run has come: whether it is done, its payouts, the accruals in them.
+const RUN: &str = "select run.status = 'Completed', count(payout.id), coalesce(sum(payout.accruals_count), 0)::bigint \
+    from payout_run as run left join payout on payout.run_id = run.id \
+    where run.id = $1::text::uuid group by run.id";
+
+/// Accounts of the seed's agents that something may be paid of.
+const PAYABLE: &str = "select count(*) from account where approved > 0 \
+    and agent_user_id between $1::text::uuid and $2::text::uuid";
+
+const ADDS_UP: &str = "select (select sum(in_payout) from account) = (select sum(gross) from payout)";
+
+/// Something that an agent asks.
+struct Question {
+    what: &'static str,
+    path: String,
+    connections: u32,
+    /// Of the same SQL alone.
+    goal: f64,
+    /// The slowest twentieth, at half of the highest rate, in milliseconds.
+    slowest: f64,
+}
+
+/// The service, and who asks it.
+struct Bench<'g> {
+    ground: &'g Ground,
+    platform: Platform,
+    connection: Connection,
+    service: Service,
+    client: Client,
+}
+
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let step = Step::start("agent");
+    find_wrk(&step).await?;
+    let platform = Platform::prepare(ground).await?;
+    let bench = Bench {
+        ground,
+        connection: ground.connect("agent").await?,
+        service: platform.start("agent", "serve", &[]).await?,
+        client: devkit::http::client()?,
+        platform,
+    };
+    rows.push(intake::run(&bench, effort, &step).await?);
+    let accruals = effort.choose(1_000_000, 100_000);
+    let begun = Instant::now();
+    accruals::fill(&bench.connection.client, accruals, &step).await?;
+    bench.connection.client.batch_execute("checkpoint").await?;
+    let took = Rounds::new(vec![begun.elapsed().as_secs_f64()]);
+    rows.push(Row::new(format!("{accruals} accruals: filled in"), Unit::Seconds, took));
+    let deals = accruals::of_first(accruals);
+    for question in questions() {
+        rows.extend(bench.ask(&question, effort, deals, &step).await.context(question.what)?);
+    }
+    rows.extend(bench.pay(accruals, &step).await?);
+    bench.service.stop().await?;
+    step.done(format!("{} rounds", effort.rounds()));
+    Ok(())
+}
+
+fn questions() -> [Question; 2] {
+    [
+        Question {
+            what: "performance over 366 days",
+            path: format!("/api/v1/my/agent-performance?From={FROM}&To={TO}"),
+            // Each of them looks at all of the deals.
+            connections: 8,
+            goal: 0.7,
+            slowest: 200.0,
+        },
+        Question {
+            what: "summary",
+            path: "/api/v1/my/commission-summary".to_owned(),
+            connections: 32,
+            goal: 0.85,
+            slowest: 50.0,
+        },
+    ]
+}
+
+impl Bench<'_> {
+    async fn worker(&self) -> anyhow::Result<Service> {
+        // The embedded broker lets nobody in for one who has left before the session times out.
+        self.platform.start("agent", "work", &[("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned())]).await
+    }
+
+    /// The first agent asks, who has so many deals, in turns with the same SQL alone.
+    async fn ask(
+        &self,
+        question: &Question,
+        effort: Effort,
+        deals: u64,
+        step: &Step,
+    ) -> anyhow::Result<Vec<Row>> {
+        let agent = Claims::user(accruals::agent_id(1)).permission("agent.cabinet.use");
+        let token = self.platform.issuer.token(&agent)?;
+        let url = format!("{}{}", self.service.url, question.path);
+        let request = self.client.get(url).bearer_auth(&token);
+        let script = bare::statements(self.ground, &self.connection.client, request).await?;
+        let files = bare::keep("agent", &[script]).await?;
+        let (arguments, seconds) = ([question.path.clone(), token], effort.choose(5, 2));
+        let connections = question.connections;
+        let load = |rate| Load { script: "token", arguments: &arguments, connections, seconds, rate };
+        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        load(None).run(&self.service.url).await?;
+        for round in 1..=effort.rounds() {
+            step.note(format!("{}, round {round}", question.what));
+            asked.push(load(None).run(&self.service.url).await?.per_second);
+            alone.push(pgbench_of(self.ground, "agent", &files, &[], connections, seconds).await?);
+        }
+        let ratios = Rounds::ratios(&asked, &alone);
+        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
+        let mut slowest = Vec::new();
+        for round in 1..=effort.rounds() {
+            step.note(format!("{} at half of its rate, round {round}", question.what));
+            slowest.push(load(Some(asked.median() / 2.0)).run(&self.service.url).await?.p95);
+        }
+        let what = format!("an agent with {deals} deals: {}", question.what);
+        let p95 = format!("{what}: p95 at half of that rate");
+        Ok(vec![
+            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
+            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, alone),
+            Row::new(format!("{what}: of the same SQL alone"), Unit::Ratio, ratios)
+                .goal(Goal::AtLeast(question.goal)),
+            Row::new(p95, Unit::Milliseconds, Rounds::new(slowest)).goal(Goal::Below(question.slowest)),
+        ])
+    }
+
+    /// Has everybody paid, once.
+    async fn pay(&self, accruals: u64, step: &Step) -> anyhow::Result<Vec<Row>> {
+        let client = &self.connection.client;
+        let (first, last) = (accruals::agent_id(1).to_string(), accruals::agent_id(u32::MAX).to_string());
+        let accounts: i64 = client.query_one(PAYABLE, &[&first, &last]).await?.get(0);
+        let worker = self.worker().await?;
+        let begun = Instant::now();
+        let id = self.begin_run().await?;
+        let mut patience = Patience::new();
+        let (payouts, paid) = loop {
+            let row = client.query_one(RUN, &[&id]).await?;
+            let (is_done, payouts, paid): (bool, i64, i64) = (row.get(0), row.get(1), row.get(2));
+            if is_done {
+                break (payouts, paid);
+            }
+            step.note(format!("a run: {payouts} of {accounts} payouts, {paid} accruals"));
+            patience.see(payouts)?;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        };
+        let took = begun.elapsed().as_secs_f64();
+        worker.stop().await?;
+        ensure!(payouts == accounts, "{payouts} payouts were made of {accounts}");
+        let adds_up: bool = client.query_one(ADDS_UP, &[]).await?.get(0);
+        ensure!(adds_up, "accounts are not what is in payouts");
+        let what = format!("a run over {accruals} accruals, {payouts} payouts of {paid}");
+        let rate = |count: i64| anyhow::Ok(Rounds::new(vec![u32::try_from(count).map(f64::from)? / took]));
+        Ok(vec![
+            Row::new(format!("{what}: until Completed"), Unit::Seconds, Rounds::new(vec![took])),
+            Row::new(format!("{what}: payouts/s"), Unit::PerSecond, rate(payouts)?),
+            Row::new(format!("{what}: accruals/s"), Unit::PerSecond, rate(paid)?),
+        ])
+    }
+
+    /// The run's id.
+    async fn begin_run(&self) -> anyhow::Result<String> {
+        let manager =
+            Claims::user(Uuid::from_u128(rand::random())).permission("agent.payouts.manage@platform");
+        let token = self.platform.issuer.token(&manager)?;
+        let url = format!("{}/api/platform-manager/agent/payouts", self.service.url);
+        let body = json!({"RunKey": "bench", "PeriodFrom": FROM, "PeriodTo": TO});
+        let answer = self.client.post(url).bearer_auth(&token).json(&body).send().await?;
+        let status = answer.status();
+        let body = answer.text().await?;
+        ensure!(status.is_success(), "{status} {body}");
+        let run: Value = serde_json::from_str(&body)?;
+        Ok(run["Id"].as_str().context("no id")?.to_owned())
+    }
+}
+
+/// Of one who waits until a count is where it should be: as long as it grows.
+struct Patience {
+    seen: i64,
+    since: Instant,
+}
+
+impl Patience {
+    const LONGEST: Duration = Duration::from_mins(2);
+
+    fn new() -> Self {
+        Self { seen: 0, since: Instant::now() }
+    }
+
+    fn see(&mut self, count: i64) -> anyhow::Result<()> {
+        if count != self.seen {
+            *self = Self { seen: count, since: Instant::now() };
+        }
+        ensure!(self.since.elapsed() < Self::LONGEST, "it has stood still at {count}");
+        Ok(())
+    }
+}

@@ -1,0 +1,313 @@
+//! Guests and managers of the catalog, against the same SQL alone, among few objects and among two million.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use reqwest::{Client, Method, StatusCode};
+use serde_json::{Value, json};
+use testkit::issuer::Claims;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::bare;
+use super::ground::Ground;
+use super::load::{LATE, Load, find_wrk, pgbench_of};
+use super::platform::{Platform, Service};
+use super::report::{Goal, Rounds, Row, Unit};
+use super::{Effort, Member};
+use crate::seed::catalog;
+use devkit::postgres::Connection;
+use devkit::progress::Step;
+
+pub(super) const MEMBER: Member = Member {
+    name: "chessboard",
+    about: "the catalog's card, lists, facets, search and grid, and a grid replaced, against the same SQL alone, among up to two million objects",
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+};
+
+const PROJECTS: u64 = 1_000;
+const CONNECTIONS: u32 = 32;
+/// The seed's developer of the first ten projects.
+const DEVELOPER: &str = "5eed0010-0000-4000-8000-000000000001";
+const GRID: u32 = 5_000;
+/// Grids replaced in a round.
+const GRIDS: u32 = 3;
+
+/// Something that is asked for, in some ways.
+struct Question {
+    what: &'static str,
+    paths: Vec<String>,
+    /// Of the same SQL alone.
+    goal: f64,
+    /// The slowest twentieth, at half of the highest rate, in milliseconds.
+    slowest: f64,
+}
+
+struct Bench<'g> {
+    ground: &'g Ground,
+    connection: Connection,
+    service: Service,
+    client: Client,
+    manager: String,
+    /// The path of the building with the large grid, below that of projects.
+    building: String,
+    building_id: String,
+}
+
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let step = Step::start("chessboard");
+    find_wrk(&step).await?;
+    let platform = Platform::prepare(ground).await?;
+    let connection = ground.connect("chessboard").await?;
+    let own = [("GUEST_READS_PER_MINUTE", "0".to_owned())];
+    let service = platform.start("chessboard", "serve", &own).await?;
+    let manager = Claims::user(Uuid::from_u128(rand::random())).company(DEVELOPER.parse()?);
+    let manager = platform.issuer.token(&manager.permission("chessboard.developers.manage"))?;
+    let client = devkit::http::client()?;
+    let (building, building_id) = (String::new(), String::new());
+    let mut bench = Bench { ground, connection, service, client, manager, building, building_id };
+    let mut among_few: Vec<f64> = Vec::new();
+    for objects in effort.choose(vec![20_000, 2_000_000], vec![20_000]) {
+        let begun = Instant::now();
+        catalog::fill(&bench.connection.client, PROJECTS, objects, &step).await?;
+        bench.connection.client.batch_execute("checkpoint").await?;
+        let took = Rounds::new(vec![begun.elapsed().as_secs_f64() * 1e3]);
+        rows.push(Row::new(format!("{objects} objects: filled in"), Unit::Milliseconds, took));
+        if bench.building.is_empty() {
+            bench.make_building().await?;
+        }
+        let mut rates = Vec::new();
+        for question in questions(&bench.deep_pages().await?, &bench.building) {
+            step.note(format!("{objects} objects: {}", question.what));
+            let (measured, rate) = bench.ask(&question, effort, objects).await.context(question.what)?;
+            rows.extend(measured);
+            rates.push((question.what, rate));
+        }
+        step.note(format!("{objects} objects: a grid replaced"));
+        let (measured, rate) = bench.replace(effort, objects).await?;
+        rows.extend(measured);
+        rates.push(("grid of 5,000 replaced", rate));
+        for ((what, rate), few) in rates.iter().zip(&among_few) {
+            let ratio = Rounds::new(vec![few / rate]);
+            let row = Row::new(format!("{what}: times as long among {objects}"), Unit::Ratio, ratio);
+            rows.push(row.goal(Goal::AtMost(1.5)));
+        }
+        among_few = rates.into_iter().map(|(_, rate)| rate).collect();
+    }
+    step.note("objects are told of");
+    let worker = platform.start("chessboard", "work", &[]).await?;
+    rows.push(bench.tell(effort).await?);
+    worker.stop().await?;
+    bench.service.stop().await?;
+    step.done(format!("{} rounds", effort.rounds()));
+    Ok(())
+}
+
+/// `deep` are pages of the search; `building` is the path of the large grid's.
+fn questions(deep: &[String], building: &str) -> Vec<Question> {
+    let several = |path: fn(u64) -> String| (0..16).map(path).collect();
+    let question = |what, goal, slowest, paths| Question { what, paths, goal, slowest };
+    vec![
+        question(
+            "card of an object",
+            0.85,
+            20.0,
+            // The seed's objects: a project, a building, a number.
+            several(|n| {
+                let number = ((n * 61 + 1) * 100 + n % 20 + 1) * 10_000 + 1;
+                format!("/api/v1/public/property-objects/5eed0013-0000-4000-8000-{number:012x}")
+            }),
+        ),
+        question(
+            "list of projects, filtered",
+            0.7,
+            100.0,
+            several(|n| format!("/api/v1/public/projects?City=City%20{}&Class=Comfort,Business", n * 3)),
+        ),
+        question(
+            "facets",
+            0.7,
+            100.0,
+            several(|n| {
+                let from = (4_000_000 + n * 100_000) * 100;
+                format!("/api/v1/public/projects/facets?PriceFrom={from}&PriceTo={}", from + 400_000_000)
+            }),
+        ),
+        question("page of the search at any depth", 0.7, 50.0, deep.to_vec()),
+        question("grid of 5,000 read", 0.6, 300.0, vec![format!("/api/v1/public{building}")]),
+    ]
+}
+
+impl Bench<'_> {
+    /// A building of 5,000 flats, in a published project of its own.
+    async fn make_building(&mut self) -> anyhow::Result<()> {
+        let project =
+            json!({"Name": "Large", "Class": "Comfort", "City": "City 1", "Address": "1 Main Street"});
+        let project = self.manage(Method::POST, "/projects", &project).await?;
+        let project = format!("/projects/{}", project["Id"].as_str().context("no id")?);
+        let building = json!({"Name": "Tower", "SectionsCount": 10, "FloorsTotal": 100, "State": "Planned"});
+        let building = self.manage(Method::POST, &format!("{project}/buildings"), &building).await?;
+        building["Id"].as_str().context("no id")?.clone_into(&mut self.building_id);
+        self.building = format!("{project}/buildings/{}", self.building_id);
+        self.replace_grid(0).await?;
+        self.manage(Method::POST, &format!("{project}/publish"), &Value::Null).await?;
+        Ok(())
+    }
+
+    async fn manage(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let url = format!("{}/api/v1/developers{path}", self.service.url);
+        let request = self.client.request(method, url).bearer_auth(&self.manager);
+        let request = if body.is_null() { request } else { request.json(body) };
+        let answer = request.send().await?;
+        let status = answer.status();
+        let body = answer.text().await?;
+        ensure!(status.is_success(), "{path}: {status} {body}");
+        Ok(if status == StatusCode::NO_CONTENT { Value::Null } else { serde_json::from_str(&body)? })
+    }
+
+    /// The whole grid, each flat with another price.
+    async fn replace_grid(&self, round: u32) -> anyhow::Result<()> {
+        let flat = |n: u32| {
+            json!({
+                "Number": n.to_string(), "Kind": "Flat", "Section": n % 10 + 1, "Floor": n / 10 % 100 + 1,
+                "PositionOnFloor": n / 1000 + 1, "Rooms": n % 4 + 1, "IsStudio": false, "AreaTotal": 54.5,
+                "Finishing": "Finished", "Status": "Available",
+                "Price": {"AmountMinor": 500_000_000 + u64::from(n) * 100 + u64::from(round), "Currency": "RUB"},
+            })
+        };
+        let objects: Vec<_> = (0..GRID).map(flat).collect();
+        let path = format!("{}/property-objects", self.building);
+        self.manage(Method::PUT, &path, &json!({ "Objects": objects })).await.map(drop)
+    }
+
+    /// Pages of the seed's first developer, from the first to one near the end.
+    async fn deep_pages(&self) -> anyhow::Result<Vec<String>> {
+        let first = format!("/api/v1/public/property-objects?DeveloperId={DEVELOPER}&Sort=Price&PageSize=50");
+        let (mut pages, mut path) = (vec![first.clone()], first.clone());
+        for page in 1..300 {
+            let answer = self.client.get(format!("{}{path}", self.service.url)).send().await?;
+            let answer: Value = answer.error_for_status()?.json().await?;
+            let Some(cursor) = answer["NextCursor"].as_str() else { break };
+            path = format!("{first}&Cursor={cursor}");
+            if page % 20 == 0 {
+                pages.push(path.clone());
+            }
+        }
+        Ok(pages)
+    }
+
+    /// In turns with the same SQL alone; and how many a second were answered.
+    async fn ask(
+        &self,
+        question: &Question,
+        effort: Effort,
+        objects: u64,
+    ) -> anyhow::Result<(Vec<Row>, f64)> {
+        let mut scripts = Vec::new();
+        for path in &question.paths {
+            let request = self.client.get(format!("{}{path}", self.service.url));
+            scripts.push(bare::statements(self.ground, &self.connection.client, request).await?);
+        }
+        let files = bare::keep("chessboard", &scripts).await?;
+        let seconds = effort.choose(3, 2);
+        let load = |connections, rate| Load {
+            script: "paths",
+            arguments: &question.paths,
+            connections,
+            seconds,
+            rate,
+        };
+        let (mut asked, mut alone, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        load(CONNECTIONS, None).run_however_late(&self.service.url).await?;
+        for _ in 1..=effort.rounds() {
+            let outcome = load(CONNECTIONS, None).run_however_late(&self.service.url).await?;
+            asked.push(outcome.per_second);
+            late.push(f64::from(outcome.late));
+            alone.push(pgbench_of(self.ground, "chessboard", &files, &[], CONNECTIONS, seconds).await?);
+        }
+        let ratios = Rounds::ratios(&asked, &alone);
+        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
+        let rate = asked.median();
+        let what = format!("{objects} objects: {}", question.what);
+        let mut rows = vec![
+            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
+            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, alone),
+            Row::new(format!("{what}: of the same SQL alone"), Unit::Ratio, ratios)
+                .goal(Goal::AtLeast(question.goal)),
+        ];
+        let mut outcomes = Vec::new();
+        for _ in 1..=effort.rounds() {
+            let outcome = load(CONNECTIONS, Some(rate / 2.0)).run_however_late(&self.service.url).await?;
+            late.push(f64::from(outcome.late));
+            outcomes.push(outcome);
+        }
+        let p95 = Rounds::new(outcomes.iter().map(|outcome| outcome.p95).collect());
+        let p95 = Row::new(format!("{what}: p95 at half of that rate"), Unit::Milliseconds, p95);
+        rows.push(p95.goal(Goal::Below(question.slowest)));
+        if late.iter().any(|late| *late > 0.0) {
+            let late = Rounds::new(vec![late.iter().sum()]);
+            let row = Row::new(format!("{what}: not answered within {LATE}"), Unit::Count, late);
+            rows.push(row.goal(Goal::AtMost(0.0)));
+        }
+        Ok((rows, rate))
+    }
+
+    /// Has a developer hidden and published in turns; how many objects a second the job tells of.
+    async fn tell(&self, effort: Effort) -> anyhow::Result<Row> {
+        let client = &self.connection.client;
+        let objects =
+            "select count(*) from property_object where tenant_id = $1::text::uuid and removed_at is null";
+        let objects: i64 = client.query_one(objects, &[&DEVELOPER]).await?.get(0);
+        let mut rates = Vec::new();
+        for round in 1..=effort.rounds() {
+            let act = if round % 2 == 1 { "/me/hide" } else { "/me/publish" };
+            let begun = Instant::now();
+            self.manage(Method::POST, act, &json!({})).await?;
+            while client.query_one("select exists (select from propagation)", &[]).await?.get(0) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            rates.push(u32::try_from(objects).map(f64::from)? / begun.elapsed().as_secs_f64());
+        }
+        let row = Row::new(
+            format!("{objects} objects of one developer: told of/s"),
+            Unit::PerSecond,
+            Rounds::new(rates),
+        );
+        // A hundred thousand within a minute.
+        Ok(row.goal(Goal::AtLeast(1_667.0)))
+    }
+
+    /// A whole grid in which everything changes, in turns with the same rows written by bare statements.
+    async fn replace(&self, effort: Effort, objects: u64) -> anyhow::Result<(Vec<Row>, f64)> {
+        let sql = include_str!("../../scripts/replace_grid.sql")
+            .replace(":building", &format!("'{}'::uuid", self.building_id));
+        let (mut replaced, mut alone) = (Vec::new(), Vec::new());
+        for round in 0..u32::try_from(effort.rounds())? {
+            let begun = Instant::now();
+            for grid in 0..GRIDS {
+                self.replace_grid(1 + round * GRIDS + grid).await?;
+            }
+            replaced.push(f64::from(GRIDS) / begun.elapsed().as_secs_f64());
+            let begun = Instant::now();
+            for _ in 0..GRIDS {
+                self.connection.client.batch_execute(&sql).await?;
+            }
+            alone.push(f64::from(GRIDS) / begun.elapsed().as_secs_f64());
+            self.connection.client.batch_execute("delete from outbox").await?;
+            self.connection.client.batch_execute("vacuum property_object, outbox").await?;
+        }
+        let ratios = Rounds::ratios(&replaced, &alone);
+        let milliseconds = |rates: &[f64]| Rounds::new(rates.iter().map(|rate| 1e3 / rate).collect());
+        let what = format!("{objects} objects: grid of 5,000 replaced");
+        let rows = vec![
+            Row::new(what.clone(), Unit::Milliseconds, milliseconds(&replaced)).goal(Goal::Below(3_000.0)),
+            Row::new(
+                format!("{what}: the same rows by bare statements"),
+                Unit::Milliseconds,
+                milliseconds(&alone),
+            ),
+            Row::new(format!("{what}: of the bare statements"), Unit::Ratio, ratios).goal(Goal::AtLeast(0.5)),
+        ];
+        Ok((rows, Rounds::new(replaced).median()))
+    }
+}

@@ -1,0 +1,151 @@
+//! What benches stand on: a durable PostgreSQL, a broker, and what there is to say about the machine.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, ensure};
+use messaging::topics::Topics;
+use rdkafka::ClientConfig;
+use runtime::{Env, Process};
+use serde_json::json;
+use tokio::process::Command;
+
+use devkit::bus::{Bus, Kind};
+use devkit::kafka;
+use devkit::postgres::{self, Cluster, Connection};
+use devkit::progress::Step;
+use devstack::areas;
+
+/// A few, so that messages of several partitions are under way.
+const PARTITIONS: i32 = 4;
+/// The data of the bench's own Kafka.
+const KAFKA: &str = "bench";
+
+pub(super) struct Ground {
+    cluster: Cluster,
+    bus: Bus,
+    /// What benches have started.
+    processes: Mutex<Vec<Process>>,
+}
+
+impl Ground {
+    pub(super) async fn prepare(broker: Kind) -> anyhow::Result<Self> {
+        let step = Step::start("database");
+        let mut cluster = Cluster::prepare(Cluster::BENCH, true, &step).await?;
+        cluster.start(&step).await?;
+        step.done(cluster.describe());
+        let step = Step::start("broker");
+        kafka::forget(KAFKA)?;
+        let bus = match Bus::open(broker, KAFKA, &areas::topics(&areas::all()), &step).await {
+            Ok(bus) => bus,
+            Err(error) => {
+                cluster.stop().await?;
+                return Err(error);
+            }
+        };
+        step.done(bus.describe());
+        Ok(Self { cluster, bus, processes: Mutex::default() })
+    }
+
+    /// Takes everything down, what a bench that was interrupted has left running first.
+    pub(super) async fn close(self) -> anyhow::Result<()> {
+        for process in self.processes.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            stop(&process).await?;
+        }
+        let closed = self.bus.close().await;
+        self.cluster.stop().await?;
+        closed
+    }
+
+    pub(super) fn database_url(&self) -> String {
+        self.cluster.url()
+    }
+
+    pub(super) fn brokers(&self) -> anyhow::Result<String> {
+        self.bus.brokers()
+    }
+
+    /// A program of PostgreSQL's.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.cluster.program(name)
+    }
+
+    /// Where the database writes what it has to say.
+    pub(super) fn log(&self) -> PathBuf {
+        self.cluster.log()
+    }
+
+    /// A process for the parts of a service.
+    pub(super) fn process(&self) -> Process {
+        let process = Process::new();
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(process.clone());
+        process
+    }
+
+    /// What a service reads its configuration from.
+    pub(super) fn env(&self) -> anyhow::Result<Env> {
+        let (database, brokers) = (self.cluster.url(), self.bus.brokers()?);
+        Ok(Env::new(move |name| match name {
+            "DATABASE_URL" => Some(database.clone()),
+            "KAFKA_BROKERS" => Some(brokers.clone()),
+            // The embedded broker lets nobody in for one who has left before the session times out.
+            "KAFKA_SESSION_TIMEOUT_MS" => Some("6000".to_owned()),
+            _ => None,
+        }))
+    }
+
+    /// A connection that sees the tables of `schema`.
+    pub(super) async fn connect(&self, schema: &str) -> anyhow::Result<Connection> {
+        postgres::connect(&format!("{}?options=-csearch_path%3D{schema}", self.cluster.url())).await
+    }
+
+    /// Makes topics that no service has.
+    pub(super) async fn make_topics(&self, names: &[&str]) -> anyhow::Result<()> {
+        let shape = json!({"partitions": PARTITIONS, "retention_days": 1});
+        let topics: Vec<_> = names
+            .iter()
+            .map(|name| json!({"name": name, "owner": "bench", "key": "any", "partitions": PARTITIONS, "retention_days": 1}))
+            .collect();
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        if let Bus::Embedded(broker) = &self.bus {
+            return names.iter().try_for_each(|name| broker.create_topic(name));
+        }
+        let declared: Topics = serde_json::from_value(json!({"dead_letters": shape, "topics": topics}))?;
+        let mut client = ClientConfig::new();
+        client.set("bootstrap.servers", self.bus.brokers()?);
+        let outcome = declared.make(&client, &names).await?;
+        ensure!(outcome.refused.is_empty(), "{}", outcome.refused.join("; "));
+        Ok(())
+    }
+
+    /// When, on what, and with which versions: what the figures hold for.
+    pub(super) async fn conditions(&self) -> anyhow::Result<String> {
+        let admin = postgres::connect(&self.cluster.url()).await?;
+        let postgres: String = admin.client.query_one("show server_version", &[]).await?.get(0);
+        let postgres = postgres.split(' ').next().unwrap_or_default().to_owned();
+        let broker = match &self.bus {
+            Bus::External(_) => "a broker of somebody else's",
+            Bus::Embedded(_) => "the embedded broker",
+            Bus::Kafka(_) => "Apache Kafka of one node",
+        };
+        let rustc = Command::new("rustc").arg("--version").output().await.context("rustc cannot be run")?;
+        let rustc = String::from_utf8_lossy(&rustc.stdout).split(' ').nth(1).unwrap_or_default().to_owned();
+        let (_, librdkafka) = rdkafka::util::get_rdkafka_version();
+        let cores = std::thread::available_parallelism()?;
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load = load.split(' ').next().map_or_else(String::new, |load| format!(", load {load} before"));
+        Ok(format!(
+            "{date}; {os}/{arch}, {cores} cores{load}; Rust {rustc}, PostgreSQL {postgres} with durable defaults, \
+             librdkafka {librdkafka}, {broker}.",
+            date = runtime::clock::now().date(),
+            os = std::env::consts::OS,
+            arch = std::env::consts::ARCH,
+        ))
+    }
+}
+
+/// Stops a service and waits for its parts.
+pub(super) async fn stop(process: &Process) -> anyhow::Result<()> {
+    process.stop();
+    process.finished().await
+}

@@ -1,0 +1,198 @@
+//! What goes into tokens, against the same SQL alone; companies found, listed and logged, among few and many.
+
+use anyhow::ensure;
+use reqwest::Client;
+use testkit::issuer::Claims;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::ground::Ground;
+use super::load::{Load, find_wrk, latencies, pgbench, slowest};
+use super::platform::{Platform, Service};
+use super::report::{Goal, Rounds, Row, Unit};
+use super::{Effort, Member};
+use crate::seed::{self, Counts};
+use devkit::postgres::Connection;
+use devkit::progress::Step;
+
+pub(super) const MEMBER: Member = Member {
+    name: "identity",
+    about: "claims for tokens, against the same SQL alone; search, lookup, employees and log, among up to a million companies",
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+};
+
+const EMPLOYEES: u64 = 50_000;
+/// The tenants of the seed are numbered; this is the one with the employees.
+const LARGE: &str = "5eed0000-0000-4000-8000-000000000001";
+
+/// How the service finds what few names have, and what many have.
+const RARE: &str = "trigrams(search_text) @> trigrams($1) and search_text like '%' || $1 || '%'";
+const COMMON: &str = "search_text like '%' || $1 || '%'";
+
+/// Something that is asked, and what it may take.
+struct Question {
+    what: &'static str,
+    path: String,
+    goal: f64,
+    /// What is looked for and how, where the same is asked in SQL.
+    bare: Option<(&'static str, &'static str)>,
+}
+
+/// The service, and who asks it.
+struct Bench {
+    connection: Connection,
+    service: Service,
+    internal: String,
+    client: Client,
+    token: String,
+    issuer: String,
+}
+
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let step = Step::start("identity");
+    find_wrk(&step).await?;
+    let platform = Platform::prepare(ground).await?;
+    let claims = Claims::user(Uuid::from_u128(rand::random()))
+        .company(LARGE.parse()?)
+        .permission("identity.tenants.read@platform")
+        .permission("identity.employee-roles.manage");
+    let bench = Bench {
+        connection: ground.connect("identity").await?,
+        service: platform.start("identity", "serve", &[]).await?,
+        internal: platform.internal("identity"),
+        client: devkit::http::client()?,
+        token: platform.issuer.token(&claims)?,
+        issuer: platform.issuer.token(&Claims::client("issuer"))?,
+    };
+    for (tenants, entries) in
+        effort.choose(vec![(10_000, 100_000), (1_000_000, 10_000_000)], vec![(10_000, 100_000)])
+    {
+        let counts = Counts { tenants, employees: EMPLOYEES, entries };
+        seed::fill(&bench.connection.client, &counts, &step).await?;
+        rows.extend(bench.claims(ground, effort, tenants, &step).await?);
+        for question in questions() {
+            step.note(format!("{tenants} companies: {}", question.what));
+            rows.extend(bench.ask(&question, effort, tenants).await?);
+        }
+    }
+    bench.service.stop().await?;
+    step.done(format!("{} rounds", effort.rounds()));
+    Ok(())
+}
+
+fn questions() -> Vec<Question> {
+    let question =
+        |what, path: &str, goal| Question { what, path: format!("/api/identity/{path}"), goal, bare: None };
+    let search = |what, query: &str, bare| Question {
+        bare,
+        ..question(what, &format!("admin/tenants/search?{query}"), 200.0)
+    };
+    vec![
+        search("search that finds nothing", "Query=qqqzzz", Some(("qqqzzz", RARE))),
+        search("search that finds one in 10,000", "Query=zephyr", Some(("zephyr", RARE))),
+        search("search that finds half", "Query=group", Some(("group", COMMON))),
+        search("search that finds half, by name", "Query=group&Sort=Name", None),
+        search(
+            "search that finds half, archived agencies",
+            "Query=group&Types=Agency&Statuses=Archived",
+            None,
+        ),
+        search("search that finds half, page 500", "Query=group&Page=500", None),
+        search("search without words, page 500 by name", "Page=500&Sort=Name", None),
+        search("search by two letters", "Query=ma", None),
+        question("lookup that finds nothing", "admin/tenants/lookup?Query=qqqzzz", 50.0),
+        question("lookup that finds one in 10,000", "admin/tenants/lookup?Query=zephyr", 50.0),
+        question("lookup that finds half", "admin/tenants/lookup?Query=group", 50.0),
+        question("card", &format!("admin/tenants/{LARGE}"), 10.0),
+        question("50,000 employees, first page", "employees", 50.0),
+        question("50,000 employees, page 500 by creation", "employees?Page=500&Sort=-CreatedAt", 50.0),
+        question("50,000 employees, one found", "employees?Query=person4999%40", 50.0),
+        question("log, newest", "admin/audit", 50.0),
+        question("log of the large company, newest", &format!("admin/audit?TenantId={LARGE}"), 50.0),
+    ]
+}
+
+impl Bench {
+    async fn claims(
+        &self,
+        ground: &Ground,
+        effort: Effort,
+        tenants: u64,
+        step: &Step,
+    ) -> anyhow::Result<Vec<Row>> {
+        let seconds = effort.choose(3, 2);
+        let arguments = [self.issuer.clone(), EMPLOYEES.to_string()];
+        let load =
+            |connections, rate| Load { script: "claims", arguments: &arguments, connections, seconds, rate };
+        load(32, None).run(&self.internal).await?;
+        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        for round in 1..=effort.rounds() {
+            step.note(format!("{tenants} companies: claims, round {round}"));
+            asked.push(load(32, None).run(&self.internal).await?.per_second);
+            let variables = [("employees", EMPLOYEES.to_string())];
+            alone.push(pgbench(ground, "identity", "claims", &variables, 32, seconds).await?);
+        }
+        let ratios = Rounds::ratios(&asked, &alone);
+        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
+        let mut outcomes = Vec::new();
+        for _ in 1..=effort.rounds() {
+            outcomes.push(load(256, Some(asked.median() / 2.0)).run(&self.internal).await?);
+        }
+        let what = format!("{tenants} companies: claims at 32 connections");
+        let mut rows = vec![
+            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
+            Row::new(format!("{what}: the same SQL alone/s"), Unit::PerSecond, alone),
+            Row::new(format!("{what}: of the same SQL alone"), Unit::Ratio, ratios).goal(Goal::AtLeast(0.85)),
+        ];
+        rows.extend(latencies(&format!("{tenants} companies: claims at half of that rate"), &outcomes));
+        Ok(rows)
+    }
+
+    /// The slowest twentieth of calls one after the other, in turns with the bare SQL.
+    async fn ask(&self, question: &Question, effort: Effort, tenants: u64) -> anyhow::Result<Vec<Row>> {
+        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        for _ in 1..=effort.rounds() {
+            asked.push(slowest(async || self.get(&question.path).await).await?);
+            if let Some((query, found)) = question.bare {
+                alone.push(slowest(async || self.search(query, found).await).await?);
+            }
+        }
+        let what = format!("{tenants} companies: {}", question.what);
+        let row = Row::new(format!("{what}: p95"), Unit::Milliseconds, Rounds::new(asked));
+        let mut rows = vec![row.goal(Goal::Below(question.goal))];
+        if !alone.is_empty() {
+            let row = Row::new(
+                format!("{what}: p95 of the same SQL alone"),
+                Unit::Milliseconds,
+                Rounds::new(alone),
+            );
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<()> {
+        let answer =
+            self.client.get(format!("{}{path}", self.service.url)).bearer_auth(&self.token).send().await?;
+        let status = answer.status();
+        let body = answer.text().await?;
+        ensure!(status.is_success(), "{path}: {status} {body}");
+        Ok(())
+    }
+
+    /// A page, newest first, and how many there are.
+    async fn search(&self, query: &str, found: &str) -> anyhow::Result<()> {
+        let client = &self.connection.client;
+        let page = format!(
+            "select id, name, legal_name, type, status, tax_number, employees_count, suspended_at, \
+            suspension_reason, created_at, updated_at, version from tenant where {found} \
+            order by created_at desc, id limit 20"
+        );
+        let count =
+            format!("select count(*) from (select id from tenant where {found} limit 10001) as found");
+        let bound: [&(dyn ToSql + Sync); 1] = [&query];
+        let (page, count) = tokio::join!(client.query(&page, &bound), client.query_one(&count, &bound));
+        page.and(count.map(drop))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! One consumer with nothing to do but to take messages, against the same transactions with no broker.
+
+use std::time::Instant;
+
+use db::Tx;
+use futures_util::future::try_join_all;
+use messaging::{Failure, Handler, Message};
+use rdkafka::producer::FutureProducer;
+
+use super::events::{self, KEYS, Ready};
+use super::{Bench, CONSUMED, rate};
+use crate::bench::Effort;
+use crate::bench::ground::stop;
+use crate::bench::report::{Rounds, Row, Unit};
+use devkit::progress::Step;
+
+/// What a consumer applies at the same time, and the partitions that it does so of.
+const LANES: u32 = 4;
+
+const CONSUMERS: &[messaging::Subscription] = &[messaging::Subscription::of::<Nothing>()];
+
+struct Nothing;
+
+impl Handler for Nothing {
+    const GROUP: &'static str = "bench.bench";
+    const TOPICS: &'static [&'static str] = &[CONSUMED];
+
+    async fn handle(_: &mut Tx, _: &Message) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec<Row>> {
+    let count = effort.choose(10_000, 4_000);
+    let step = Step::start("consumer");
+    let connection = bench.ground.connect(super::SCHEMA).await?;
+    events::fill(&connection.client, count).await?;
+    let mut messages = Ready::load(&connection.client, count).await?;
+    connection.client.batch_execute("truncate outbox").await?;
+    let producer = bench.warm_producer(CONSUMED).await?;
+    let (mut consumed, mut committed) = (Vec::new(), Vec::new());
+    let mut sequence = 0;
+    for round in 1..=effort.rounds() {
+        step.note(format!("round {round}: {count} messages"));
+        for message in &mut messages {
+            sequence += 1;
+            message.sequence = sequence;
+        }
+        send(&producer, &messages).await?;
+        consumed.push(consume(bench, count).await?);
+        step.note(format!("round {round}: transactions alone"));
+        committed.push(commit(bench, count, sequence).await?);
+    }
+    step.done(format!("{count} messages, {} rounds", effort.rounds()));
+    let ratios = Rounds::ratios(&consumed, &committed);
+    Ok(vec![
+        Row::new("Consumer, messages/s", Unit::PerSecond, Rounds::new(consumed)),
+        Row::new("The same transactions alone, a second", Unit::PerSecond, Rounds::new(committed)),
+        Row::new("Consumer / transactions", Unit::Ratio, ratios),
+    ])
+}
+
+/// Each key in a partition of its own choice, so that all have as much to do to the end.
+async fn send(producer: &FutureProducer, messages: &[Ready]) -> anyhow::Result<()> {
+    let mut acks = Vec::new();
+    for (partition, message) in (0..i32::try_from(LANES)?).cycle().zip(messages) {
+        acks.push(message.send(producer, CONSUMED, Some(partition)).await?);
+    }
+    for ack in acks {
+        ack.await?.map_err(|(error, _)| error)?;
+    }
+    Ok(())
+}
+
+async fn consume(bench: &Bench<'_>, count: u32) -> anyhow::Result<f64> {
+    let process = bench.ground.process();
+    bench.bus(CONSUMERS).start(&process, vec![CONSUMED.to_owned()])?;
+    let rate = rate(&process, "consumer_applied_total", 0, count).await;
+    stop(&process).await?;
+    rate
+}
+
+/// Receipt and commit, on as many connections as the consumer uses.
+async fn commit(bench: &Bench<'_>, count: u32, sequence: i64) -> anyhow::Result<f64> {
+    let connections = try_join_all((0..LANES).map(|_| bench.ground.connect(super::SCHEMA))).await?;
+    let begun = Instant::now();
+    let lanes = std::iter::zip(0.., &connections).map(async |(lane, connection)| {
+        let client = &connection.client;
+        let receive = client
+            .prepare(
+                "insert into inbox (consumer, topic, key, sequence) values ($1, $2, $3, $4) \
+                 on conflict (consumer, topic, key) do update set sequence = excluded.sequence \
+                 where inbox.sequence < excluded.sequence returning blocked",
+            )
+            .await?;
+        for n in (lane..count).step_by(LANES as usize) {
+            client.batch_execute("begin").await?;
+            let key = format!("{}", n / LANES % (KEYS / LANES) * LANES + lane);
+            client
+                .query_one(&receive, &[&"bench.alone", &CONSUMED, &key, &(sequence + i64::from(n))])
+                .await?;
+            client.batch_execute("commit").await?;
+        }
+        anyhow::Ok(())
+    });
+    try_join_all(lanes).await?;
+    Ok(f64::from(count) / begun.elapsed().as_secs_f64())
+}

@@ -1,0 +1,136 @@
+//! A backlog drains, against the same producer with no database, and the same statements with no broker.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use rdkafka::producer::FutureProducer;
+use tokio_postgres::Client;
+
+use super::events::{self, Measured, Ready};
+use super::{Bench, RELAYED, counter, rate};
+use crate::bench::Effort;
+use crate::bench::ground::stop;
+use crate::bench::report::{Goal, Rounds, Row, Unit};
+use devkit::progress::Step;
+
+/// Events that a relay has sent one by one before the backlog comes.
+const BEFORE: u32 = 100;
+/// As the relay does: so many rows together.
+const BATCH: u16 = 500;
+/// Batches that the bare producer has under way before it waits for the oldest.
+const UNDER_WAY: usize = 8;
+/// Different messages that the bare producer sends over and over.
+const DIFFERENT: u32 = 20_000;
+
+pub(super) async fn run(bench: &Bench<'_>, effort: Effort) -> anyhow::Result<Vec<Row>> {
+    let rows = effort.choose(200_000, 50_000);
+    let step = Step::start("relay");
+    let connection = bench.ground.connect(super::SCHEMA).await?;
+    let other = bench.ground.connect(super::SCHEMA).await?;
+    events::fill(&connection.client, DIFFERENT).await?;
+    let messages = Ready::load(&connection.client, DIFFERENT).await?;
+    let producer = bench.warm_producer(RELAYED).await?;
+    let (mut relayed, mut sent, mut read) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=effort.rounds() {
+        step.note(format!("round {round}: the relay drains {rows} events"));
+        relayed.push(drain(bench, &connection.client, rows).await?);
+        step.note(format!("round {round}: the bare producer"));
+        sent.push(produce(&producer, &messages, rows).await?);
+        step.note(format!("round {round}: PostgreSQL alone"));
+        events::clear(&connection.client).await?;
+        events::fill(&connection.client, rows).await?;
+        read.push(take(&connection.client, &other.client, rows).await?);
+    }
+    step.done(format!("{rows} events, {} rounds", effort.rounds()));
+    let of_producer = Rounds::ratios(&relayed, &sent);
+    let of_database = Rounds::ratios(&relayed, &read);
+    Ok(vec![
+        Row::new("Relay, events/s", Unit::PerSecond, Rounds::new(relayed)).goal(Goal::AtLeast(20_000.0)),
+        Row::new("Bare producer, messages/s", Unit::PerSecond, Rounds::new(sent)),
+        Row::new("PostgreSQL alone, rows/s read and removed", Unit::PerSecond, Rounds::new(read)),
+        Row::new("Relay / bare producer", Unit::Ratio, of_producer).goal(Goal::AtLeast(0.5)),
+        Row::new("Relay / PostgreSQL alone", Unit::Ratio, of_database),
+    ])
+}
+
+/// Events a second from the first batch of a backlog to the last. It comes over a relay that has had little
+/// to do, as after an import, or when the broker is back.
+async fn drain(bench: &Bench<'_>, client: &Client, rows: u32) -> anyhow::Result<f64> {
+    const ACKED: &str = "outbox_commit_to_ack_seconds_count";
+    events::clear(client).await?;
+    let process = bench.ground.process();
+    bench.bus(&[]).start(&process, vec![RELAYED.to_owned()])?;
+    for number in 0..BEFORE {
+        let event = Measured::new(number as usize);
+        bench.db.tx(async |tx| messaging::outbox::append(tx, &event).await).await?;
+        while counter(&process, ACKED)? <= number {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    events::fill(client, rows).await?;
+    let rate = rate(&process, ACKED, BEFORE, rows).await;
+    stop(&process).await?;
+    let left: i64 = client.query_one("select count(*) from outbox", &[]).await?.get(0);
+    ensure!(left == 0, "{left} events are left in the outbox");
+    rate
+}
+
+/// Messages a second, acknowledgements awaited batch by batch.
+async fn produce(producer: &FutureProducer, messages: &[Ready], count: u32) -> anyhow::Result<f64> {
+    let begun = Instant::now();
+    let mut under_way = VecDeque::new();
+    let mut batch = Vec::new();
+    for message in messages.iter().cycle().take(count.try_into()?) {
+        batch.push(message.send(producer, RELAYED, None).await?);
+        if batch.len() < usize::from(BATCH) {
+            continue;
+        }
+        under_way.push_back(std::mem::take(&mut batch));
+        if under_way.len() > UNDER_WAY {
+            acknowledged(under_way.pop_front().unwrap_or_default()).await?;
+        }
+    }
+    for batch in under_way.into_iter().chain([batch]) {
+        acknowledged(batch).await?;
+    }
+    Ok(f64::from(count) / begun.elapsed().as_secs_f64())
+}
+
+async fn acknowledged(batch: Vec<rdkafka::producer::DeliveryFuture>) -> anyhow::Result<()> {
+    for ack in batch {
+        ack.await?.map_err(|(error, _)| error)?;
+    }
+    Ok(())
+}
+
+/// Rows a second that the relay's statements read and delete; one batch is read while another is removed.
+async fn take(reader: &Client, deleter: &Client, rows: u32) -> anyhow::Result<f64> {
+    let read = reader
+        .prepare(
+            "select id, event_id, topic, key, type, payload, headers, created_at from outbox \
+             where id <> all($1) and topic <> all($2) and not exists (select * from outbox_parked \
+             where outbox_parked.topic = outbox.topic and outbox_parked.key = outbox.key) \
+             order by id limit $3",
+        )
+        .await?;
+    // The relay that has drained the backlog has left its lease behind.
+    let delete = deleter
+        .prepare(
+            "delete from outbox where id = any($1) and exists (select * from outbox_lease \
+             where expires_at < clock_timestamp())",
+        )
+        .await?;
+    let missing: Vec<String> = Vec::new();
+    let begun = Instant::now();
+    let (mut taken, mut removed): (Vec<i64>, u64) = (Vec::new(), 0);
+    while removed < u64::from(rows) {
+        let limit = i64::from(BATCH);
+        let next = async { reader.query(&read, &[&taken, &missing, &limit]).await };
+        let gone = async { deleter.execute(&delete, &[&taken]).await };
+        let (next, gone) = tokio::try_join!(next, gone)?;
+        removed += gone;
+        taken = next.iter().map(|row| row.get(0)).collect();
+    }
+    Ok(f64::from(rows) / begun.elapsed().as_secs_f64())
+}

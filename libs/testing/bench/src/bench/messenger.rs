@@ -1,0 +1,270 @@
+//! A message against the same statements alone, how soon it is on a stream of another replica, what a stream costs that says
+//! nothing, and pages among few and many messages.
+
+mod streams;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::ensure;
+use reqwest::Client;
+use testkit::issuer::Claims;
+use uuid::Uuid;
+
+use self::streams::{Delay, Streams};
+use super::ground::Ground;
+use super::load::{Load, Outcome, find_wrk, latencies, pgbench, slowest};
+use super::platform::{Platform, Service, address};
+use super::report::{Goal, Rounds, Row, Unit, percentile};
+use super::{Effort, Member};
+use crate::seed::chats;
+use devkit::postgres::Connection;
+use devkit::progress::Step;
+
+pub(super) const MEMBER: Member = Member {
+    name: "messenger",
+    about: "a message against the same statements alone, and until it is on a stream; streams at rest; pages among few and many",
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+};
+
+/// Chats of three people who are in no other.
+const CHATS: u64 = 1_000;
+/// The chats, and what their clients, managers and agents are called by their numbers.
+const KINDS: [u128; 4] = [0x5eed_0042, 0x5eed_0043, 0x5eed_0044, 0x5eed_0045];
+
+const FILL: &str = "with made as (\
+    insert into chat (id, kind, deal_id, tenant_id, property_object_id, row_version, created_at, last_activity_at) \
+    select ('5eed0042-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Deal', gen_random_uuid(), gen_random_uuid(), \
+    gen_random_uuid(), 1, now(), now() from generate_series(1, $1::bigint) n) \
+    insert into member (user_id, chat_id, role, joined_at, read_sequence) \
+    select ('5eed00' || person || '-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, \
+    ('5eed0042-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, role, now(), 0 from generate_series(1, $1::bigint) n, \
+    (values ('43', 'Client'), ('44', 'Manager'), ('45', 'Agent')) as of_chat (person, role)";
+
+/// Streams that listen while 200 messages a second are sent.
+const LISTENING: usize = 2_000;
+const RATE: u64 = 200;
+
+/// Of a manager who is in so many.
+const OWN: u64 = 1_999;
+const FEW: u64 = 1_000;
+
+/// The service, and who asks it.
+struct Bench<'g> {
+    ground: &'g Ground,
+    platform: Platform,
+    connection: Connection,
+    service: Service,
+    client: Client,
+}
+
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let step = Step::start("messenger");
+    find_wrk(&step).await?;
+    let platform = Platform::prepare(ground).await?;
+    let bench = Bench {
+        ground,
+        connection: ground.connect("messenger").await?,
+        service: platform.start("messenger", "serve", &[]).await?,
+        client: devkit::http::client()?,
+        platform,
+    };
+    bench.connection.client.execute(FILL, &[&i64::try_from(CHATS)?]).await?;
+    bench.connection.client.batch_execute("vacuum analyze").await?;
+    rows.extend(bench.sends(effort, &step).await?);
+    rows.extend(bench.delays(effort, &step).await?);
+    rows.push(bench.idle(effort, &step).await?);
+    let longest = effort.choose(1_000_000, 100_000);
+    let counts = chats::Counts { chats: OWN, messages: effort.choose(FEW, 100), longest };
+    chats::fill(&bench.connection.client, &counts, &step).await?;
+    step.note("pages");
+    rows.extend(bench.pages(effort, &counts).await?);
+    bench.service.stop().await?;
+    step.done(format!("{} rounds", effort.rounds()));
+    Ok(())
+}
+
+/// A chat by its number, its client, its manager, its agent.
+fn numbered(kind: usize, number: u64) -> Uuid {
+    // As the database writes them: decimal digits where hexadecimal ones would be.
+    let digits = u128::from_str_radix(&number.to_string(), 16).unwrap_or_default();
+    Uuid::from_u128(KINDS[kind] << 96 | 0x4000_8000_0000_0000_0000 | digits)
+}
+
+impl Bench<'_> {
+    fn token(&self, user: Uuid) -> anyhow::Result<String> {
+        self.platform.issuer.token(&Claims::user(user))
+    }
+
+    async fn sends(&self, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
+        let mut tokens = String::new();
+        for number in 1..=CHATS {
+            writeln!(tokens, "{}", self.token(numbered(1, number))?)?;
+        }
+        let folder = devkit::stack::dev("bench")?;
+        tokio::fs::create_dir_all(&folder).await?;
+        let file = folder.join("messenger-tokens");
+        tokio::fs::write(&file, tokens).await?;
+        let arguments = [file.display().to_string()];
+        let seconds = effort.choose(5, 2);
+        let send = async |connections, rate| {
+            let load = Load { script: "send", arguments: &arguments, connections, seconds, rate };
+            load.run(&self.service.url).await
+        };
+        send(32, None).await?;
+        let (mut asked, mut alone) = (Vec::new(), Vec::new());
+        for round in 1..=effort.rounds() {
+            step.note(format!("messages, round {round}"));
+            asked.push(send(32, None).await?.per_second);
+            let variables = [("chats", CHATS.to_string())];
+            alone.push(pgbench(self.ground, "messenger", "send", &variables, 32, seconds).await?);
+            self.forget_events().await?;
+        }
+        let ratios = Rounds::ratios(&asked, &alone);
+        let (asked, alone) = (Rounds::new(asked), Rounds::new(alone));
+        let mut outcomes: Vec<Outcome> = Vec::new();
+        for _ in 1..=effort.rounds() {
+            outcomes.push(send(64, Some(asked.median() / 2.0)).await?);
+        }
+        self.forget_events().await?;
+        let what = "messages at 32 connections";
+        let mut rows = vec![
+            Row::new(format!("{what}/s"), Unit::PerSecond, asked),
+            Row::new(format!("{what}: the same statements alone/s"), Unit::PerSecond, alone),
+            Row::new(format!("{what}: of the same statements alone"), Unit::Ratio, ratios)
+                .goal(Goal::AtLeast(0.4)),
+        ];
+        let what = "messages at half of that rate";
+        let p95 = Rounds::new(outcomes.iter().map(|outcome| outcome.p95).collect());
+        rows.push(Row::new(format!("{what}: p95"), Unit::Milliseconds, p95).goal(Goal::Below(50.0)));
+        rows.extend(latencies(what, &outcomes));
+        Ok(rows)
+    }
+
+    /// Nobody relays them here.
+    async fn forget_events(&self) -> anyhow::Result<()> {
+        self.connection.client.batch_execute("delete from outbox").await?;
+        self.connection.client.batch_execute("vacuum analyze").await?;
+        Ok(())
+    }
+
+    /// From the request that sends a message until it is on the streams of all three at another replica.
+    async fn delays(&self, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
+        let other = self.platform.start("messenger", "serve", &[("PUBLIC_LISTEN", address()?)]).await?;
+        step.note(format!("{LISTENING} streams"));
+        // All three of a chat, one chat after the other.
+        let chats = u64::try_from(LISTENING / 3)?;
+        let mut tokens = Vec::new();
+        for number in 1..=chats {
+            for kind in 1..=3 {
+                tokens.push(self.token(numbered(kind, number))?);
+            }
+        }
+        while tokens.len() < LISTENING {
+            tokens.push(self.token(Uuid::from_u128(rand::random()))?);
+        }
+        let delay = Delay::new(effort.choose(6_000, 1_000));
+        let streams = Streams::open(&self.client, &other.url, &tokens, Some(&delay)).await?;
+        let mut rounds: [Vec<f64>; 3] = Default::default();
+        for round in 1..=effort.rounds() {
+            step.note(format!("{LISTENING} streams, round {round}"));
+            delay.begin();
+            let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(RATE)?);
+            let mut sending = tokio::task::JoinSet::new();
+            for number in 0..delay.messages() {
+                ticks.tick().await;
+                let chat = u64::try_from(number)? % chats + 1;
+                let url = format!("{}/api/messenger/chats/{}/messages", self.service.url, numbered(0, chat));
+                // The client's.
+                let token = &tokens[usize::try_from(chat - 1)? * 3];
+                let body = serde_json::json!({"Text": delay.mark(number)});
+                sending.spawn(self.client.post(url).bearer_auth(token).json(&body).send());
+            }
+            while let Some(answer) = sending.join_next().await {
+                answer??.error_for_status()?;
+            }
+            let took = delay.all(3).await?;
+            for (figures, per_mille) in rounds.iter_mut().zip([500, 990, 999]) {
+                figures.push(percentile(&took, per_mille));
+            }
+        }
+        drop(streams);
+        other.stop().await?;
+        let what =
+            format!("{RATE} messages/s, {LISTENING} streams at another replica: from sending to a stream");
+        let [p50, p99, p999] = rounds.map(Rounds::new);
+        Ok(vec![
+            Row::new(format!("{what}: p50"), Unit::Milliseconds, p50),
+            Row::new(format!("{what}: p99"), Unit::Milliseconds, p99).goal(Goal::Below(400.0)),
+            Row::new(format!("{what}: p99.9"), Unit::Milliseconds, p999),
+        ])
+    }
+
+    /// What a replica holds for streams on which nothing comes.
+    async fn idle(&self, effort: Effort, step: &Step) -> anyhow::Result<Row> {
+        let count = effort.choose(10_000, 2_000);
+        step.note(format!("{count} streams at rest"));
+        let service = self.platform.start("messenger", "serve", &[("PUBLIC_LISTEN", address()?)]).await?;
+        let mut tokens = Vec::new();
+        for _ in 0..count {
+            tokens.push(self.token(Uuid::from_u128(rand::random()))?);
+        }
+        // What is made once is there.
+        drop(Streams::open(&self.client, &service.url, &tokens[..100], None).await?);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let before = service.memory()?;
+        let streams = Streams::open(&self.client, &service.url, &tokens, None).await?;
+        // Two heartbeats.
+        tokio::time::sleep(Duration::from_secs(effort.choose(31, 5))).await;
+        ensure!(streams.are_open(), "streams have ended");
+        let each = (service.memory()? - before) * 1024.0 / f64::from(u32::try_from(count)?);
+        drop(streams);
+        service.stop().await?;
+        let what = format!("{count} streams at rest: memory of each");
+        Ok(Row::new(what, Unit::Kibibytes, Rounds::new(vec![each])).goal(Goal::Below(40.0)))
+    }
+
+    /// The slowest twentieth of calls one after the other, in turns with those for the chat with few messages.
+    async fn pages(&self, effort: Effort, counts: &chats::Counts) -> anyhow::Result<Vec<Row>> {
+        let token = self.token(chats::manager_id(1))?;
+        let messages = |chat, before: u64| {
+            format!("chats/{}/messages?PageSize=50&BeforeSequence={before}", chats::chat_id(chat))
+        };
+        let (few, many) = (messages(2, counts.messages / 2), messages(1, counts.longest / 2));
+        let paths = [few.as_str(), many.as_str(), "chats?PageSize=20", "chats?Unread=true&Page=50", "unread"];
+        let mut took: [Vec<f64>; 5] = Default::default();
+        for _ in 1..=effort.rounds() {
+            for (took, path) in took.iter_mut().zip(paths) {
+                took.push(slowest(async || self.get(&token, path).await).await?);
+            }
+        }
+        let ratios = Rounds::ratios(&took[1], &took[0]);
+        let [few, many, first, deep, badge] = took.map(Rounds::new);
+        let row = |what: String, took, goal| {
+            Row::new(format!("{what}: p95"), Unit::Milliseconds, took).goal(Goal::Below(goal))
+        };
+        let page = |count| format!("{count} messages in a chat: a page from their middle");
+        Ok(vec![
+            row(page(counts.messages), few, 20.0),
+            row(page(counts.longest), many, 20.0),
+            Row::new(
+                format!("{}: of that among {}", page(counts.longest), counts.messages),
+                Unit::Ratio,
+                ratios,
+            )
+            .goal(Goal::AtMost(1.5)),
+            row(format!("{OWN} chats of a person: the first page"), first, 50.0),
+            row(format!("{OWN} chats of a person: page 50 of those with news"), deep, 50.0),
+            row(format!("{OWN} chats of a person: the badge"), badge, 50.0),
+        ])
+    }
+
+    async fn get(&self, token: &str, path: &str) -> anyhow::Result<()> {
+        let url = format!("{}/api/messenger/{path}", self.service.url);
+        let answer = self.client.get(url).bearer_auth(token).send().await?;
+        let status = answer.status();
+        let body = answer.text().await?;
+        ensure!(status.is_success(), "{path}: {status} {body}");
+        Ok(())
+    }
+}

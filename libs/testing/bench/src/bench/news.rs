@@ -1,0 +1,123 @@
+//! Posts: their edits against the writes alone, with embeds against the calls alone, with the costliest text
+//! against a plain one; their readers.
+
+mod edit;
+mod embeds;
+mod readers;
+mod texts;
+
+use anyhow::{Context, ensure};
+use reqwest::{Client, RequestBuilder};
+use serde_json::{Value, json};
+use testkit::issuer::Claims;
+use uuid::Uuid;
+
+use super::ground::Ground;
+use super::load::find_wrk;
+use super::platform::{Platform, Service};
+use super::report::Row;
+use super::{Effort, Member};
+use devkit::postgres::Connection;
+use devkit::progress::Step;
+
+pub(super) const MEMBER: Member = Member {
+    name: "news",
+    about: "edits of 10 blocks against the writes alone, with embeds against the calls alone, with much markup against little; reading and searching",
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+};
+
+const PARAGRAPH: &str = "Two rooms with a view of the river, close to the park, quiet and bright. ";
+
+/// The service, an author, and what their databases hold.
+pub(super) struct Bench<'g> {
+    ground: &'g Ground,
+    platform: Platform,
+    posts: Connection,
+    selections: Connection,
+    pub(super) service: Service,
+    source: Service,
+    author: String,
+    token: String,
+}
+
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let step = Step::start("news");
+    let bench = Bench::start(ground, &step).await?;
+    rows.extend(edit::run(&bench, effort, &step).await?);
+    rows.extend(embeds::run(&bench, effort, &step).await?);
+    rows.extend(texts::run(&bench, effort, &step).await?);
+    rows.extend(readers::run(&bench, effort, &step).await?);
+    bench.stop().await?;
+    step.done(format!("{} rounds", effort.rounds()));
+    Ok(())
+}
+
+/// The id of the post with a number.
+fn post_id(number: u64) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+/// Text blocks as they are stored.
+fn stored_blocks(count: usize) -> Value {
+    let text = PARAGRAPH.repeat(4);
+    let block = |at| {
+        json!({
+            "Kind": "Text", "BlockId": Uuid::from_u128(rand::random()), "SortOrder": at, "Format": "Plain",
+            "Text": text, "PlainText": text,
+        })
+    };
+    (0..count).map(block).collect()
+}
+
+impl<'g> Bench<'g> {
+    pub(super) async fn start(ground: &'g Ground, step: &Step) -> anyhow::Result<Self> {
+        find_wrk(step).await?;
+        let platform = Platform::prepare(ground).await?;
+        let source = platform.start("selections", "serve", &[]).await?;
+        let service = platform.start("news", "serve", &[]).await?;
+        let author = Uuid::from_u128(rand::random());
+        let token = platform.issuer.token(&Claims::user(author).permission("news.posts.manage-own"))?;
+        let (posts, selections) = (ground.connect("news").await?, ground.connect("selections").await?);
+        posts.client.batch_execute("truncate post cascade; update post_search_count set posts = 0").await?;
+        let author = author.to_string();
+        Ok(Self { ground, platform, posts, selections, service, source, author, token })
+    }
+    async fn set_blocks(&self, client: &Client, post: u32, blocks: &[Value]) -> anyhow::Result<()> {
+        let url = format!("{}/api/v1/posts/{}/blocks", self.service.url, post_id(post.into()));
+        send(client.put(url).bearer_auth(&self.token).json(&json!({"Blocks": blocks}))).await
+    }
+
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        self.service.stop().await?;
+        self.source.stop().await
+    }
+
+    /// Posts of the author with numbers from `first` on, all with the same text blocks.
+    async fn write_posts(&self, first: u64, count: u64, status: &str, blocks: usize) -> anyhow::Result<()> {
+        let content = stored_blocks(blocks).to_string();
+        let text = vec![PARAGRAPH.repeat(4); blocks].join("\n");
+        let (first, last) = (i64::try_from(first)?, i64::try_from(first + count)? - 1);
+        self.posts
+            .client
+            .execute(
+                "insert into post (id, author_user_id, title, tags, status, blocks, search_text, published_at, \
+                 created_at, updated_at, updated_by_user_id, version) \
+                 select ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, $1::text::uuid, 'A post', '[]', $2, \
+                 $3::text::json, $4, case $2 when 'Published' then now() end, now(), now(), $1::text::uuid, 1 \
+                 from generate_series($5::bigint, $6::bigint) n",
+                &[&self.author, &status, &content, &text, &first, &last],
+            )
+            .await?;
+        self.posts.client.batch_execute("vacuum analyze post").await?;
+        self.posts.client.batch_execute("checkpoint").await?;
+        Ok(())
+    }
+}
+
+async fn send(request: RequestBuilder) -> anyhow::Result<()> {
+    let answer = request.send().await?;
+    let status = answer.status();
+    let body = answer.text().await.context("no body")?;
+    ensure!(status.is_success(), "{status} {body}");
+    Ok(())
+}

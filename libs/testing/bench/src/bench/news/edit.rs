@@ -1,0 +1,76 @@
+//! An author replaces ten text blocks, against the same writes as one statement.
+
+use super::{Bench, PARAGRAPH, stored_blocks};
+use crate::bench::Effort;
+use crate::bench::load::{Load, latencies, pgbench};
+use crate::bench::report::{Goal, Rounds, Row, Unit};
+use devkit::progress::Step;
+
+/// The blocks of an edit.
+const BLOCKS: usize = 10;
+/// So many that no two edits of the same post are under way.
+const POSTS: u64 = 10_000;
+
+/// Edits of posts that are there.
+pub(in crate::bench) struct Edits {
+    arguments: [String; 2],
+    seconds: u64,
+}
+
+impl Edits {
+    pub(in crate::bench) fn load(&self, connections: u32, rate: Option<f64>) -> Load<'_> {
+        Load { script: "edit", arguments: &self.arguments, connections, seconds: self.seconds, rate }
+    }
+}
+
+impl Bench<'_> {
+    pub(in crate::bench) async fn prepare_edits(&self, effort: Effort) -> anyhow::Result<Edits> {
+        self.write_posts(0, POSTS, "Draft", BLOCKS).await?;
+        let arguments = [self.token.clone(), POSTS.to_string()];
+        Ok(Edits { arguments, seconds: effort.choose(3, 2) })
+    }
+}
+
+pub(super) async fn run(bench: &Bench<'_>, effort: Effort, step: &Step) -> anyhow::Result<Vec<Row>> {
+    step.note(format!("{POSTS} posts"));
+    let edits = bench.prepare_edits(effort).await?;
+    let edit = async |connections, rate| edits.load(connections, rate).run(&bench.service.url).await;
+    let seconds = edits.seconds;
+    let writes = [
+        ("posts", POSTS.to_string()),
+        ("blocks", stored_blocks(BLOCKS).to_string()),
+        ("text", vec![PARAGRAPH.repeat(4); BLOCKS].join("\n")),
+        ("author", bench.author.clone()),
+    ];
+    let (mut rows, mut highest) = (Vec::new(), 0.0);
+    for connections in effort.choose(vec![1, 8, 32, 64], vec![32]) {
+        let (mut edited, mut written) = (Vec::new(), Vec::new());
+        for round in 1..=effort.rounds() {
+            step.note(format!("{connections} connections, round {round}: edits"));
+            edited.push(edit(connections, None).await?.per_second);
+            step.note(format!("{connections} connections, round {round}: the same writes alone"));
+            written.push(pgbench(bench.ground, "news", "edit", &writes, connections, seconds).await?);
+        }
+        let ratio = Row::new(
+            format!("{connections} connections: of the same writes alone"),
+            Unit::Ratio,
+            Rounds::ratios(&edited, &written),
+        );
+        let edited = Rounds::new(edited);
+        highest = edited.median().max(highest);
+        rows.push(Row::new(format!("{connections} connections: edits/s"), Unit::PerSecond, edited));
+        rows.push(Row::new(
+            format!("{connections} connections: the same writes alone/s"),
+            Unit::PerSecond,
+            Rounds::new(written),
+        ));
+        rows.push(if connections == 32 { ratio.goal(Goal::AtLeast(0.75)) } else { ratio });
+    }
+    step.note("edits at half of the highest rate");
+    let mut outcomes = Vec::new();
+    for _ in 1..=effort.rounds() {
+        outcomes.push(edit(256, Some(highest / 2.0)).await?);
+    }
+    rows.extend(latencies("Edits at half of the highest rate", &outcomes));
+    Ok(rows)
+}

@@ -1,0 +1,119 @@
+//! The services as they are deployed: built for release, a process for each role, with tokens and traces.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+use testkit::issuer::{Issuer, Served};
+use testkit::ports;
+use tokio::process::Command;
+use tokio::time::Instant;
+
+use super::ground::Ground;
+use devkit::Settings;
+use devkit::children::Child;
+use devstack::areas;
+use devstack::processes;
+
+pub(super) struct Platform {
+    pub(super) issuer: Served,
+    /// Of each service, by its name.
+    settings: BTreeMap<&'static str, Settings>,
+}
+
+/// A process of a service. It ends with this value.
+pub(super) struct Service {
+    /// Where people find it.
+    pub(super) url: String,
+    /// From its start until it was ready.
+    pub(super) ready_after: Duration,
+    child: Child,
+}
+
+impl Platform {
+    /// Builds every service and brings its schema.
+    pub(super) async fn prepare(ground: &Ground) -> anyhow::Result<Self> {
+        let areas = areas::all();
+        processes::build(&areas).await?;
+        let issuer = Issuer::start()?;
+        let mut common = Settings::from([
+            ("DATABASE_URL", ground.database_url()),
+            ("KAFKA_BROKERS", ground.brokers()?),
+            ("KAFKA_TOPICS", "elsewhere".to_owned()),
+            ("AUTH_ISSUER", issuer.url().to_owned()),
+            // Guests come from many addresses, as the load says.
+            ("TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
+        ]);
+        let mut all = BTreeMap::new();
+        for area in areas {
+            let mut settings = area.settings(&common);
+            for variable in ["PUBLIC_LISTEN", "INTERNAL_LISTEN"] {
+                settings.insert(variable, address()?);
+            }
+            (area.migrate)(settings.clone()).await?;
+            if let Some(variable) = area.url_variable {
+                common.insert(variable, format!("http://{}", settings["INTERNAL_LISTEN"]));
+            }
+            all.insert(area.name, settings);
+        }
+        Ok(Self { issuer, settings: all })
+    }
+
+    /// Where other services find one.
+    pub(super) fn internal(&self, name: &str) -> String {
+        format!("http://{}", self.settings[name]["INTERNAL_LISTEN"])
+    }
+
+    /// Starts a process and waits until it is ready.
+    pub(super) async fn start(
+        &self,
+        name: &str,
+        role: &str,
+        own: &[(&'static str, String)],
+    ) -> anyhow::Result<Service> {
+        let mut settings = self.settings.get(name).with_context(|| format!("there is no {name}"))?.clone();
+        let admin = address()?;
+        settings.insert("ADMIN_LISTEN", admin.clone());
+        settings.extend(own.iter().cloned());
+        let mut command = Command::new(processes::folder()?.join(name));
+        let begun = Instant::now();
+        let mut child = Child::spawn(format!("bench-{name}-{role}"), command.arg(role).envs(&settings))?;
+        tokio::select! {
+            result = processes::ready(admin.parse()?) => result.with_context(|| format!("{name} {role}"))?,
+            error = child.ended() => return Err(error),
+        }
+        let url = format!("http://{}", settings["PUBLIC_LISTEN"]);
+        Ok(Service { url, ready_after: begun.elapsed(), child })
+    }
+}
+
+impl Service {
+    /// What the process holds, in MiB.
+    pub(super) fn memory(&self) -> anyhow::Result<f64> {
+        let kibibytes = self.look(sysinfo::Process::memory)? / 1024;
+        Ok(f64::from(u32::try_from(kibibytes)?) / 1024.0)
+    }
+
+    /// For how long the process has had a core to itself so far, all its threads together.
+    pub(super) fn cpu_time(&self) -> anyhow::Result<Duration> {
+        Ok(Duration::from_millis(self.look(sysinfo::Process::accumulated_cpu_time)?))
+    }
+
+    fn look(&self, figure: impl FnOnce(&sysinfo::Process) -> u64) -> anyhow::Result<u64> {
+        let id = Pid::from_u32(self.child.id().context("it has ended")?);
+        let mut system = System::new()?;
+        let what = ProcessRefreshKind::nothing().with_memory().with_cpu().without_tasks();
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&[id]), false, what);
+        system.process(id).map(figure).context("it has ended")
+    }
+
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+        self.child.stop().await
+    }
+}
+
+/// One that nobody listens at.
+pub(super) fn address() -> anyhow::Result<String> {
+    Ok(format!("127.0.0.1:{}", ports::free()?))
+}

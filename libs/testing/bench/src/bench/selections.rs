@@ -1,0 +1,108 @@
+//! Guests open selections: against the same SQL alone, at half of the highest rate, and as there are more.
+
+use super::ground::Ground;
+use super::load::{Load, find_wrk, latencies, pgbench};
+use super::platform::Platform;
+use super::report::{Goal, Rounds, Row, Unit};
+use super::{Effort, Member};
+use devkit::postgres::Connection;
+use devkit::progress::Step;
+
+pub(super) const MEMBER: Member = Member {
+    name: "selections",
+    about: "a guest opens a selection of 20 items, against the same SQL alone, and among up to a million",
+    run: |ground, effort, rows| Box::pin(run(ground, effort, rows)),
+};
+
+/// Selections with codes from 100000000001 on, of 20 items each, up to so many.
+const FILL: &str = "insert into selection (id, owner_user_id, public_code, title, description, items, \
+    created_at, updated_at, version) \
+    select gen_random_uuid(), md5((n / 50)::text)::uuid, (100000000000 + n)::text, \
+    'Two rooms with a view of the river', 'Close to the park, quiet, and not far from the river.', items, \
+    now(), now(), 1 from generate_series((select count(*) + 1 from selection where public_code like '10000%'), $1::bigint) n, lateral \
+    (select json_agg(json_build_object('PropertyObjectId', md5((n + i)::text)::uuid, 'SortOrder', i, \
+    'AddedAt', '2026-11-21T10:00:00.000000Z')) as items from generate_series(0, 19) i) of_one";
+
+/// Makes selections until there are so many.
+pub(super) async fn fill(connection: &Connection, count: i64) -> anyhow::Result<()> {
+    connection.client.execute(FILL, &[&count]).await?;
+    connection.client.batch_execute("vacuum analyze selection").await?;
+    connection.client.batch_execute("checkpoint").await?;
+    Ok(())
+}
+
+async fn run(ground: &Ground, effort: Effort, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let step = Step::start("selections");
+    find_wrk(&step).await?;
+    let platform = Platform::prepare(ground).await?;
+    let connection = ground.connect("selections").await?;
+    let service = platform.start("selections", "serve", &[]).await?;
+    let seconds = effort.choose(3, 2);
+    let open = async |count: i64, connections, rate| {
+        let load = Load { script: "open", arguments: &[count.to_string()], connections, seconds, rate };
+        load.run(&service.url).await
+    };
+
+    let few = 1_000;
+    step.note(format!("{few} selections"));
+    fill(&connection, few).await?;
+    open(few, 32, None).await?;
+    let among_few = measure(effort, async || Ok(open(few, 8, None).await?.per_second)).await?;
+
+    let some = effort.choose(100_000, 10_000);
+    step.note(format!("{some} selections"));
+    fill(&connection, some).await?;
+    let mut highest = 0.0;
+    for connections in effort.choose(vec![1, 8, 32, 64], vec![32]) {
+        let (mut opened, mut alone) = (Vec::new(), Vec::new());
+        for round in 1..=effort.rounds() {
+            step.note(format!("{connections} connections, round {round}: opened"));
+            opened.push(open(some, connections, None).await?.per_second);
+            step.note(format!("{connections} connections, round {round}: the same SQL alone"));
+            let variables = [("selections", some.to_string())];
+            alone.push(pgbench(ground, "selections", "open", &variables, connections, seconds).await?);
+        }
+        let ratio = Row::new(
+            format!("{connections} connections: of the same SQL alone"),
+            Unit::Ratio,
+            Rounds::ratios(&opened, &alone),
+        );
+        let (opened, alone) = (Rounds::new(opened), Rounds::new(alone));
+        highest = opened.median().max(highest);
+        rows.push(Row::new(format!("{connections} connections: opened/s"), Unit::PerSecond, opened));
+        rows.push(Row::new(
+            format!("{connections} connections: the same SQL alone/s"),
+            Unit::PerSecond,
+            alone,
+        ));
+        rows.push(if connections == 32 { ratio.goal(Goal::AtLeast(0.85)) } else { ratio });
+    }
+
+    step.note("at half of the highest rate");
+    let mut outcomes = Vec::new();
+    for _ in 1..=effort.rounds() {
+        outcomes.push(open(some, 256, Some(highest / 2.0)).await?);
+    }
+    rows.extend(latencies("At half of the highest rate", &outcomes));
+
+    rows.push(Row::new(format!("{few} selections: opened/s at 8 connections"), Unit::PerSecond, among_few));
+    for count in effort.choose(vec![100_000, 1_000_000], vec![]) {
+        step.note(format!("{count} selections"));
+        fill(&connection, count).await?;
+        open(count, 32, None).await?;
+        let rates = measure(effort, async || Ok(open(count, 8, None).await?.per_second)).await?;
+        rows.push(Row::new(format!("{count} selections: opened/s at 8 connections"), Unit::PerSecond, rates));
+    }
+    service.stop().await?;
+    step.done(format!("{} rounds", effort.rounds()));
+    Ok(())
+}
+
+/// The figure of all rounds.
+async fn measure(effort: Effort, figure: impl AsyncFn() -> anyhow::Result<f64>) -> anyhow::Result<Rounds> {
+    let mut figures = Vec::new();
+    for _ in 1..=effort.rounds() {
+        figures.push(figure().await?);
+    }
+    Ok(Rounds::new(figures))
+}

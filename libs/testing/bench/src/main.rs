@@ -1,0 +1,31 @@
+//! `cargo dev bench` measures the hot paths; `cargo dev seed` fills a running stack with rows.
+
+mod bench;
+mod seed;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use devkit::{execute, logged};
+
+#[derive(Parser)]
+#[command(name = "cargo dev", bin_name = "cargo dev")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Bench(bench::Bench),
+    Seed(seed::Seed),
+}
+
+fn main() -> ExitCode {
+    execute(async {
+        match Cli::parse().command {
+            Command::Bench(bench) => logged(bench.run()).await,
+            Command::Seed(seed) => seed.run().await.map(|()| ExitCode::SUCCESS),
+        }
+    })
+}

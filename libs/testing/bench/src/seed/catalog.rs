@@ -1,0 +1,119 @@
+//! Chessboard's catalog: projects of twenty buildings each, with their objects, made in the database by their numbers alone,
+//! so that they are the same on every machine.
+
+use anyhow::Context;
+use tokio_postgres::Client;
+
+use super::{drop_indexes, share};
+use devkit::progress::Step;
+
+/// Buildings of a project.
+const BUILDINGS: u64 = 20;
+/// So many projects are filled together.
+const BATCH: u64 = 10;
+
+const TABLES: [&str; 8] = [
+    "developer",
+    "project",
+    "building",
+    "property_object",
+    "price_history",
+    "building_figures",
+    "project_figures",
+    "project_figures_change",
+];
+
+/// A number's id in a table.
+const ID: &str = "create or replace function pg_temp.seeded(kind text, number bigint) returns uuid language sql immutable as \
+    $$ select ('5eed' || kind || '-0000-4000-8000-' || lpad(to_hex(number), 12, '0'))::uuid $$";
+
+/// A developer for every ten projects, and the company that they are.
+const DEVELOPERS: &str = "\
+    with of_company as (insert into company (id, type, status, name, version) \
+        select pg_temp.seeded('0010', n), 'Developer', 'Active', 'Developer ' || n, 1 \
+        from generate_series(($1::bigint + 9) / 10, ($2::bigint + 9) / 10) as n on conflict do nothing) \
+    insert into developer (id, name, description, logo_file_id, highlights, status, sync_source, projects_published_count, \
+        created_at, created_by_user_id, updated_at, updated_by_user_id, version, lower_name, search_text) \
+    select pg_temp.seeded('0010', n), 'Developer ' || n, 'Builds houses', pg_temp.seeded('0018', n), \
+        '{\"ContractVersion\":1,\"ObjectsDeliveredCount\":null,\"ObjectsInProgressCount\":null,\"YearsOnMarket\":null,\
+        \"ReliabilityValue\":null,\"ReliabilityMax\":10,\"AwardTitles\":[]}', 'Published', 'Platform', 10, \
+        '2026-01-01', pg_temp.seeded('0019', 1), '2026-01-01', pg_temp.seeded('0019', 1), 1, 'developer ' || n, 'developer ' || n \
+    from generate_series(($1::bigint + 9) / 10, ($2::bigint + 9) / 10) as n on conflict do nothing";
+
+const PROJECTS: &str = "\
+    insert into project (id, tenant_id, name, description, class, city, address, latitude, longitude, status, published_at, \
+        created_at, created_by_user_id, updated_at, updated_by_user_id, version, lower_name, lower_city) \
+    select pg_temp.seeded('0011', n), pg_temp.seeded('0010', (n + 9) / 10), 'Project ' || n, 'Among pines', \
+        (array['Economy', 'Comfort', 'Business', 'Elite'])[n % 4 + 1], 'City ' || n % 50, n || ' Main Street', \
+        55 + n % 100 / 100.0, 37 + n % 70 / 100.0, 'Published', '2026-01-01'::timestamptz + n * interval '1 minute', \
+        '2026-01-01', pg_temp.seeded('0019', 1), '2026-01-01', pg_temp.seeded('0019', 1), 1, 'project ' || n, 'city ' || n % 50 \
+    from generate_series($1::bigint, $2::bigint) as n on conflict do nothing";
+
+const BUILDINGS_OF: &str = "\
+    insert into building (id, project_id, tenant_id, name, sections_count, floors_total, state, ready_year, ready_quarter, \
+        created_at, updated_at, version) \
+    select pg_temp.seeded('0012', p * 100 + b), pg_temp.seeded('0011', p), pg_temp.seeded('0010', (p + 9) / 10), \
+        'Building ' || b, 4, 25, (array['Planned', 'UnderConstruction', 'Commissioned'])[(p + b) % 3 + 1], \
+        2026 + (p * 7 + b) % 4, 1 + b % 4, '2026-01-01', '2026-01-01', 1 \
+    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b on conflict do nothing";
+
+/// Half of them are Available; seven of ten are homes.
+const OBJECTS: &str = "\
+    with made as (insert into property_object (id, building_id, project_id, tenant_id, number, kind, section, floor, position_on_floor, \
+        rooms, is_studio, area_total, finishing, price, currency, status, own_status, created_at, updated_at, version, \
+        told_project_name, told_building_name, told_is_live, told_is_public) \
+    select pg_temp.seeded('0013', (p * 100 + b) * 10000 + n), pg_temp.seeded('0012', p * 100 + b), \
+        pg_temp.seeded('0011', p), pg_temp.seeded('0010', (p + 9) / 10), n::text, kind, 1 + n % 4, 1 + n / 4 % 25, 1 + n / 100, \
+        case when n % 10 < 7 then nullif(n % 5, 0) end, n % 10 = 0, 2000 + (n * 37 + b * 11) % 9000, \
+        (array['None', 'PreFinish', 'Finished', 'Furnished'])[(p + n) % 4 + 1], \
+        (3000000 + (p * 7919 + b * 104729 + n * 1299709) % 20000000) * 100, 'RUB', status, status, \
+        '2026-01-01', '2026-01-01', 1, 'Project ' || p, 'Building ' || b, true, true \
+    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b, generate_series(1, $3::bigint) as n, \
+        lateral (select (array['Flat', 'Flat', 'Flat', 'Flat', 'Flat', 'Flat', 'Apartment', 'Parking', 'Storage', \
+            'Commercial'])[n % 10 + 1] as kind, \
+            case when (p * 31 + b * 17 + n * 13) % 20 < 10 then 'Available' when n % 9 < 8 then 'Sold' else 'Reserved' end as status \
+        ) as drawn \
+    on conflict do nothing returning id, price, currency) \
+    insert into price_history (property_object_id, version, price, currency, changed_at) \
+    select id, 1, price, currency, '2026-01-01' from made";
+
+const FIGURES: &str = "\
+    select count(renew_building_figures(pg_temp.seeded('0012', p * 100 + b))) \
+    from generate_series($1::bigint, $2::bigint) as p, generate_series(1, 20) as b";
+
+/// Adds what is missing, all or nothing: so many projects, of at least so many objects together. `client` sees the tables of
+/// chessboard.
+pub(crate) async fn fill(client: &Client, projects: u64, objects: u64, step: &Step) -> anyhow::Result<()> {
+    let begin = "begin; set local maintenance_work_mem = '512MB'; set local statement_timeout = 0;";
+    client.batch_execute(begin).await?;
+    let filled = fill_within(client, projects, objects, step).await;
+    client.batch_execute(if filled.is_ok() { "commit" } else { "rollback" }).await?;
+    filled?;
+    step.note("looking at what there is");
+    client.batch_execute(&format!("vacuum analyze {}", TABLES.join(", "))).await?;
+    Ok(())
+}
+
+async fn fill_within(client: &Client, projects: u64, objects: u64, step: &Step) -> anyhow::Result<()> {
+    let indexes = drop_indexes(client, &TABLES).await?;
+    client.batch_execute(ID).await?;
+    let in_building = i64::try_from(objects.div_ceil(projects * BUILDINGS))?;
+    let mut first = 1;
+    while first <= projects {
+        step.note(format!("projects: {}", share(first, projects)));
+        let last = (first + BATCH - 1).min(projects);
+        let range = (i64::try_from(first)?, i64::try_from(last)?);
+        for statement in [DEVELOPERS, PROJECTS, BUILDINGS_OF] {
+            client.execute(statement, &[&range.0, &range.1]).await?;
+        }
+        client.execute(OBJECTS, &[&range.0, &range.1, &in_building]).await.context("objects")?;
+        client.execute(FIGURES, &[&range.0, &range.1]).await?;
+        first = last + 1;
+    }
+    for (number, definition) in indexes.iter().enumerate() {
+        step.note(format!("index {} of {}", number + 1, indexes.len()));
+        client.batch_execute(definition).await?;
+    }
+    client.execute("select renew_project_figures($1)", &[&i64::MAX]).await?;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! One process of a service, to be killed, frozen and started again.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use tokio::process::Command;
+
+use devkit::Settings;
+use devkit::children::Child;
+use devstack::processes;
+use testkit::signals::Signal;
+
+pub(super) struct Replica {
+    pub(super) name: String,
+    program: &'static str,
+    role: &'static str,
+    settings: Settings,
+    /// `None`: killed.
+    child: Option<Child>,
+    frozen: bool,
+    /// How often it was started: each time with a log of its own.
+    starts: u32,
+}
+
+impl Replica {
+    /// A replica of `area` in a role; it listens where `settings` say.
+    pub(super) fn new(area: &'static str, role: &'static str, number: usize, settings: Settings) -> Self {
+        let name = format!("{area}-{role}-{number}");
+        Self { name, program: area, role, settings, child: None, frozen: false, starts: 0 }
+    }
+
+    pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        let mut command = Command::new(processes::folder()?.join(self.program));
+        command.arg(self.role).envs(&self.settings).env("LOG", "info");
+        self.starts += 1;
+        self.child = Some(Child::spawn(format!("chaos-{}-{}", self.name, self.starts), &mut command)?);
+        Ok(())
+    }
+
+    pub(super) async fn ready(&self) -> anyhow::Result<()> {
+        let admin: SocketAddr = self.settings.get("ADMIN_LISTEN").context("no admin port")?.parse()?;
+        processes::ready(admin).await.with_context(|| self.name.clone())
+    }
+
+    pub(super) fn serves(&self, area: &str) -> bool {
+        self.program == area && self.role == "serve"
+    }
+
+    /// Where people find it.
+    pub(super) fn base(&self) -> Option<String> {
+        Some(format!("http://{}", self.settings.get("PUBLIC_LISTEN")?))
+    }
+
+    pub(super) fn is_well(&self) -> bool {
+        self.child.is_some() && !self.frozen
+    }
+
+    /// Starts it again if it has ended although nobody has killed it, and says why it has.
+    pub(super) fn revive(&mut self) -> anyhow::Result<Option<anyhow::Error>> {
+        let Some(child) = &mut self.child else { return Ok(None) };
+        let reason = child.has_ended()?;
+        if reason.is_some() {
+            self.frozen = false;
+            self.start()?;
+        }
+        Ok(reason)
+    }
+
+    pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
+        match self.child.take() {
+            Some(child) => child.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn freeze(&mut self) -> anyhow::Result<()> {
+        self.frozen = true;
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// Whatever was done to it, it runs again.
+    pub(super) fn heal(&mut self) -> anyhow::Result<()> {
+        if self.frozen {
+            self.frozen = false;
+            self.signal(Signal::SIGCONT)?;
+        }
+        if self.child.is_none() {
+            self.start()?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
+        match &mut self.child {
+            Some(child) => child.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        match &self.child {
+            Some(child) => child.signal(signal),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What the legs of a long run come to: kept from one to the next, and written down when there were enough.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use testkit::history::Fault;
+
+use super::report::Outcome;
+use devkit::bus::Kind;
+use devkit::{docs, stack};
+
+/// Of legs that were sound, which is all that a run goes on after.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Tally {
+    pub(super) legs: u64,
+    pub(super) committed: u64,
+    delivered: u64,
+    repeated: u64,
+    stale: u64,
+    troubles: u64,
+    requests: u64,
+    takeovers: u64,
+    longest_gap: Duration,
+}
+
+impl Tally {
+    /// How far the run with this broker has come.
+    pub(super) fn kept(broker: Kind) -> anyhow::Result<Self> {
+        let path = place(broker)?;
+        match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).with_context(|| path.display().to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+
+    pub(super) fn add(&mut self, leg: &Outcome) {
+        self.legs += 1;
+        self.committed += leg.verdict.committed as u64;
+        self.delivered += leg.verdict.delivered as u64;
+        self.repeated += leg.verdict.repeated as u64;
+        self.stale += leg.verdict.count(Fault::Stale) as u64;
+        self.troubles += leg.troubles;
+        self.requests += leg.requests;
+        self.takeovers += leg.takeovers;
+        self.longest_gap = self.longest_gap.max(leg.longest_gap);
+    }
+
+    pub(super) fn keep(&self, broker: Kind) -> anyhow::Result<()> {
+        let (path, new) = (place(broker)?, stack::dev("chaos.json.new")?);
+        std::fs::write(&new, serde_json::to_vec_pretty(self)?)?;
+        Ok(std::fs::rename(new, path)?)
+    }
+
+    /// Writes it to `docs/chaos.md`; the next run begins anew.
+    pub(super) fn finish(&self, broker: Kind) -> anyhow::Result<PathBuf> {
+        let section = format!("{}\n\n{self}", runtime::clock::now().date());
+        let path = docs::write_section("chaos.md", "chaos", name(broker), &section)?;
+        stack::remove(&place(broker)?)?;
+        Ok(path)
+    }
+}
+
+fn name(broker: Kind) -> &'static str {
+    match broker {
+        Kind::Embedded => "the embedded broker",
+        Kind::Kafka => "three nodes of Apache Kafka",
+    }
+}
+
+fn place(broker: Kind) -> anyhow::Result<PathBuf> {
+    stack::dev(match broker {
+        Kind::Embedded => "chaos-embedded.json",
+        Kind::Kafka => "chaos-kafka.json",
+    })
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| | |\n|---|---|")?;
+        let counts = [
+            ("legs, none with a fault", self.legs),
+            ("troubles", self.troubles),
+            ("successful requests", self.requests),
+            ("events committed", self.committed),
+            ("events delivered", self.delivered),
+            ("repeats, dropped by consumers", self.repeated),
+            ("of a stale relay", self.stale),
+            ("takeovers", self.takeovers),
+        ];
+        counts.iter().try_for_each(|(name, count)| writeln!(f, "| {name} | {count} |"))?;
+        writeln!(f, "| longest gap | {:.1} s |", self.longest_gap.as_secs_f32())
+    }
+}

@@ -1,0 +1,119 @@
+//! `cargo dev watch`: a real Prometheus watches two areas by the charts' own rules while their faults are provoked.
+
+mod faults;
+mod prometheus;
+mod scene;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use clap::Args;
+use console::style;
+use tokio::time::{Instant, sleep};
+
+use self::faults::Fault;
+use self::prometheus::Prometheus;
+use self::scene::Scene;
+use devkit::signals::Signals;
+use devkit::stack::Lock;
+use devstack::{areas, processes};
+
+/// How long an alert may take to be told, and to end once its fault is over.
+const PATIENCE: Duration = Duration::from_mins(2);
+const LOOK: Duration = Duration::from_millis(200);
+/// Those whose processes run: agent has all that any area alerts on, and chessboard what is its own.
+const AREAS: [&str; 2] = ["agent", "chessboard"];
+
+/// Provoke the fault of each alert, and see it told by a real Prometheus and ended with its fault
+///
+/// Needs Prometheus and Helm (`HELM` names another than the one in the path). The rules are those that the charts render; their
+/// durations are shortened by the value `app.prometheusRule.haste`, so that hours pass in seconds. Exits with 1 if an
+/// alert is not told, does not end, or has no fault here.
+#[derive(Args)]
+pub struct Watch {
+    /// How many times shorter the charts' durations are
+    #[arg(long, default_value_t = 240)]
+    haste: u32,
+    /// Provoke these alone, by the names of their alerts
+    alerts: Vec<String>,
+}
+
+impl Watch {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let _lock = Lock::take("watch")?;
+        let mut signals = Signals::listen()?;
+        let areas: Vec<_> = AREAS.into_iter().filter_map(areas::find).collect();
+        tokio::select! {
+            built = processes::build(&areas) => built?,
+            () = signals.stop() => bail!("interrupted"),
+        }
+        let mut scene = Scene::prepare(areas).await?;
+        let mut prometheus = None;
+        let result = tokio::select! {
+            result = self.play(&mut scene, &mut prometheus) => result,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let stopped = match &mut prometheus {
+            Some(prometheus) => Prometheus::stop(prometheus).await,
+            None => Ok(()),
+        };
+        scene.stop().await?;
+        stopped?;
+        Ok(if result? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Says whether every alert was told and ended.
+    async fn play(&self, scene: &mut Scene, kept: &mut Option<Prometheus>) -> anyhow::Result<bool> {
+        scene.start().await?;
+        let prometheus = kept.insert(Prometheus::start(&scene.targets()?, self.haste).await?);
+        let chosen =
+            |fault: &&Fault| self.alerts.is_empty() || self.alerts.iter().any(|name| *name == fault.alert());
+        let faults: Vec<_> = Fault::ALL.iter().filter(chosen).copied().collect();
+        ensure!(!faults.is_empty(), "there are no such alerts");
+        let rules = prometheus.alerts().await?;
+        let missing = rules.iter().filter(|alert| !Fault::ALL.iter().any(|fault| fault.alert() == **alert));
+        let missing: Vec<_> = missing.cloned().collect();
+        ensure!(missing.is_empty(), "no fault here provokes {missing:?}");
+        prometheus.quiet(PATIENCE, |_| true).await?;
+
+        let mut is_sound = true;
+        for fault in faults {
+            let began = Instant::now();
+            fault.provoke(scene).await?;
+            let told = until(async || prometheus.was_told(&fault.alert(), began).await).await?;
+            let lasted = began.elapsed();
+            fault.end(scene).await?;
+            let over = Instant::now();
+            let ended = told && prometheus.quiet(PATIENCE, |alert| alert == fault.alert()).await.is_ok();
+            let verdict = match (told, ended) {
+                (true, true) => style(format!(
+                    "told after {:.1} s, ended {:.1} s after its fault",
+                    lasted.as_secs_f32(),
+                    over.elapsed().as_secs_f32()
+                )),
+                (true, false) => style("told, and did not end".to_owned()).red(),
+                (false, _) => style("was not told".to_owned()).red(),
+            };
+            devkit::say(&format!("{:<22} {:<52} {verdict}", fault.alert(), style(fault.about()).dim()));
+            is_sound &= told && ended;
+        }
+        let left = prometheus.quiet(PATIENCE, |_| true).await;
+        if let Err(error) = &left {
+            devkit::say(&style(format!("{error:#}")).red().to_string());
+        }
+        Ok(is_sound && left.is_ok())
+    }
+}
+
+/// Asks until the answer is yes; says whether it was in time.
+async fn until(mut ask: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if ask().await? {
+            return Ok(true);
+        }
+        sleep(LOOK).await;
+    }
+    Ok(false)
+}

@@ -1,0 +1,261 @@
+//! What is done to the areas so that each of their alerts is told, and undone.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::guid;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::scene::Scene;
+use devkit::postgres::Connection;
+
+/// How long a lock is held: longer than the half second that is promised, shorter than the two that people wait for a connection.
+const HELD: Duration = Duration::from_millis(1_200);
+/// Longer than a relay's lease.
+const FROZEN: Duration = Duration::from_secs(5);
+
+/// By the name of its alert.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    ErrorsBurnBudget,
+    SlownessBurnsBudget,
+    NothingRuns,
+    NobodyWorks,
+    RequestsAreShed,
+    EventsWait,
+    EventsAreParked,
+    RelaysLoseTheirLease,
+    MessagesWait,
+    DatabaseRefusesAll,
+    MessagesArePutAside,
+    JobsFail,
+    LedgerDoesNotAddUp,
+    DealsAreHeld,
+    ProfilesWait,
+}
+
+impl Fault {
+    pub(super) const ALL: [Self; 15] = [
+        Self::NothingRuns,
+        Self::NobodyWorks,
+        Self::EventsWait,
+        Self::EventsAreParked,
+        Self::MessagesWait,
+        Self::MessagesArePutAside,
+        Self::DatabaseRefusesAll,
+        Self::JobsFail,
+        Self::LedgerDoesNotAddUp,
+        Self::DealsAreHeld,
+        Self::RequestsAreShed,
+        Self::SlownessBurnsBudget,
+        Self::ErrorsBurnBudget,
+        Self::ProfilesWait,
+        // Last, since a broker takes a frozen member for a while for one that still consumes.
+        Self::RelaysLoseTheirLease,
+    ];
+
+    pub(super) fn alert(self) -> String {
+        format!("{self:?}")
+    }
+
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Self::ErrorsBurnBudget => "the database is away while people ask",
+            Self::SlownessBurnsBudget => "a table is locked for 1.2 s again and again",
+            Self::NothingRuns => "all processes are stopped",
+            Self::NobodyWorks => "the workers are stopped",
+            Self::RequestsAreShed => "a table is locked while 120 ask at once",
+            Self::EventsWait => "the broker is away",
+            Self::EventsAreParked => "an event is larger than brokers take",
+            Self::RelaysLoseTheirLease => "workers are frozen for 5 s each",
+            Self::MessagesWait => "the table that messages are applied to is locked",
+            Self::DatabaseRefusesAll => "the table that messages are applied to is missing",
+            Self::MessagesArePutAside => "a message is not what its contract says",
+            Self::JobsFail => "a table that a job reads is missing",
+            Self::LedgerDoesNotAddUp => "an account is changed beside the service",
+            Self::DealsAreHeld => "a deal is cancelled, and its stage change is missing",
+            Self::ProfilesWait => "a profile comes whose company is unknown",
+        }
+    }
+
+    pub(super) async fn provoke(self, scene: &mut Scene) -> anyhow::Result<()> {
+        scene.thing = guid();
+        let thing = scene.thing;
+        match self {
+            Self::ErrorsBurnBudget => {
+                scene.ask()?;
+                scene.database(false).await
+            }
+            Self::SlownessBurnsBudget | Self::RequestsAreShed => {
+                scene.ask()?;
+                let locker = scene.connect("agent").await?;
+                scene.people.spawn(lock_again_and_again(locker));
+                Ok(())
+            }
+            Self::NothingRuns => scene.stop_processes(&["serve", "work"]).await,
+            Self::NobodyWorks => scene.stop_processes(&["work"]).await,
+            Self::EventsWait => {
+                scene.broker(false)?;
+                scene.execute("agent", &event(thing, 1)).await
+            }
+            Self::EventsAreParked => scene.execute("agent", &event(thing, 2_000_000)).await,
+            Self::RelaysLoseTheirLease => scene.freeze_workers(FROZEN).await,
+            Self::MessagesWait => {
+                let locker = scene.connect("agent").await?;
+                locker.client.batch_execute("begin; lock table developer in access exclusive mode").await?;
+                scene.held = Some(locker);
+                developer(scene, thing).await;
+                Ok(())
+            }
+            Self::DatabaseRefusesAll => {
+                scene.execute("agent", "alter table developer rename to developer_away").await?;
+                for _ in 0..12 {
+                    developer(scene, guid()).await;
+                }
+                Ok(())
+            }
+            Self::MessagesArePutAside => {
+                scene.tell("platform.chessboard.developer-upserted.v1", thing, &json!({"Id": 1})).await;
+                Ok(())
+            }
+            Self::JobsFail => {
+                scene
+                    .execute(
+                        "agent",
+                        "alter table rate rename to rate_away; alter table deal rename to deal_away",
+                    )
+                    .await
+            }
+            Self::LedgerDoesNotAddUp => {
+                let change = format!(
+                    "insert into account (agent_user_id, currency, pending) values ('{thing}', 'RUB', 1)"
+                );
+                scene.execute("agent", &change).await
+            }
+            Self::DealsAreHeld => {
+                let deal = deal(thing);
+                let mut created = deal.clone();
+                created["CreatedAt"] = json!(AT);
+                created["RowVersion"] = json!(1);
+                scene.tell("platform.crm.deal-created.v1", thing, &created).await;
+                let mut cancelled = deal;
+                cancelled["CancelledAt"] = json!(AT);
+                cancelled["RowVersion"] = json!(2);
+                scene.tell("platform.crm.deal-cancelled.v1", thing, &cancelled).await;
+                Ok(())
+            }
+            Self::ProfilesWait => {
+                let profile = json!({
+                    "ExternalChessboardDeveloperId": thing, "CompanyId": guid(), "Version": 1, "Name": "Outside",
+                    "LegalName": null, "LogoFileId": null, "FoundedYear": null,
+                });
+                scene.tell_outside("external.chessboard.developer-upserted.v1", thing, &profile).await;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) async fn end(self, scene: &mut Scene) -> anyhow::Result<()> {
+        scene.people.shutdown().await;
+        drop(scene.held.take());
+        let thing = scene.thing;
+        match self {
+            Self::ErrorsBurnBudget => scene.database(true).await,
+            Self::SlownessBurnsBudget
+            | Self::RequestsAreShed
+            | Self::RelaysLoseTheirLease
+            | Self::MessagesWait => Ok(()),
+            Self::NothingRuns | Self::NobodyWorks => scene.start_processes().await,
+            Self::EventsWait => scene.broker(true),
+            Self::EventsAreParked => {
+                let id = id(scene, "outbox_parked").await?;
+                scene.command("agent", &["parked", "discard", &id]).await
+            }
+            Self::DatabaseRefusesAll => {
+                scene.execute("agent", "alter table developer_away rename to developer").await?;
+                // The few that were put aside before.
+                scene.command("agent", &["dead-letters", "replay"]).await
+            }
+            Self::MessagesArePutAside => {
+                let id = id(scene, "dead_letter").await?;
+                scene.command("agent", &["dead-letters", "discard", &id]).await
+            }
+            Self::JobsFail => {
+                scene
+                    .execute(
+                        "agent",
+                        "alter table rate_away rename to rate; alter table deal_away rename to deal",
+                    )
+                    .await
+            }
+            Self::LedgerDoesNotAddUp => {
+                scene.execute("agent", &format!("delete from account where agent_user_id = '{thing}'")).await
+            }
+            Self::DealsAreHeld => {
+                let mut moved = deal(thing);
+                moved["ChangedAt"] = json!(AT);
+                moved["RowVersion"] = json!(2);
+                moved["FromStatus"] = json!("Application");
+                moved["ToStatus"] = json!("Cancelled");
+                scene.tell("platform.crm.deal-stage-changed.v1", thing, &moved).await;
+                Ok(())
+            }
+            // The company comes.
+            Self::ProfilesWait => {
+                let sql = scene.connect("chessboard").await?;
+                let select = "select company_id::text from outside_profile where outside_id = $1::text::uuid";
+                let row = sql.client.query_one(select, &[&thing.to_string()]).await?;
+                let company: Uuid = row.get::<_, &str>(0).parse()?;
+                let told = json!({
+                    "CompanyId": company, "Type": "Developer", "Status": "Active", "Name": "Outside",
+                    "LegalName": "Outside", "Version": 1,
+                });
+                scene.tell("platform.identity.company-upserted.v1", company, &told).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// People who come meanwhile wait for the lock; when it goes, those that wait are answered.
+async fn lock_again_and_again(locker: Connection) {
+    let lock = "begin; lock table accrual in access exclusive mode";
+    while locker.client.batch_execute(lock).await.is_ok() {
+        sleep(HELD).await;
+        if locker.client.batch_execute("rollback").await.is_err() {
+            return;
+        }
+        sleep(HELD / 4).await;
+    }
+}
+
+const AT: &str = "2026-05-01T10:00:00Z";
+
+/// Has chessboard tell of a developer.
+async fn developer(scene: &mut Scene, id: Uuid) {
+    let told = json!({"Id": id, "Name": "Developer", "Version": 1});
+    scene.tell("platform.chessboard.developer-upserted.v1", id, &told).await;
+}
+
+/// What agent reads of a deal, whichever topic tells of it.
+fn deal(id: Uuid) -> serde_json::Value {
+    json!({
+        "DealId": id, "TenantId": id, "PropertyObjectId": id, "ClientUserId": id, "AgentUserId": id,
+        "Amount": {"AmountMinor": 1, "Currency": "RUB"},
+    })
+}
+
+/// Appends an event to agent's outbox as its transactions do.
+fn event(key: Uuid, bytes: u32) -> String {
+    format!(
+        "insert into outbox (event_id, topic, key, type, payload, headers) values \
+         ('{key}', 'platform.agent.accrual-changed.v1', '{key}', 'accrual-changed', convert_to(repeat('x', {bytes}), 'UTF8'), '{{}}')"
+    )
+}
+
+/// The id of the row that stands in a table.
+async fn id(scene: &Scene, table: &str) -> anyhow::Result<String> {
+    let sql = scene.connect("agent").await?;
+    Ok(sql.client.query_one(&format!("select id::text from {table} order by id limit 1"), &[]).await?.get(0))
+}

@@ -1,0 +1,224 @@
+//! What is watched: two areas as processes, their database, their broker, and people who ask.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+use testkit::broker::Embedded;
+use testkit::bus::Bus;
+use testkit::issuer::{Claims, Issuer, Served};
+use testkit::ports;
+use testkit::signals::Signal;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use devkit::Settings;
+use devkit::children::Child;
+use devkit::http;
+use devkit::postgres::{self, Cluster, Connection};
+use devkit::progress::Step;
+use devstack::areas::{self, Area};
+use devstack::processes;
+
+/// Of an area: one serves, and of those that work one relays.
+const ROLES: [&str; 3] = ["serve", "work", "work"];
+/// What an agent asks for, of the table `accrual`, on a connection of the pool.
+const PATH: &str = "/api/v1/my/commission-accruals";
+/// More than may wait for four connections.
+const ASKERS: usize = 120;
+
+pub(super) struct Scene {
+    areas: Vec<Area>,
+    issuer: Served,
+    cluster: Cluster,
+    broker: Embedded,
+    bus: &'static Bus,
+    processes: Vec<Process>,
+    /// What a fault holds, for as long as it lasts.
+    pub(super) held: Option<Connection>,
+    pub(super) people: JoinSet<()>,
+    /// The thing that the present fault is about.
+    pub(super) thing: Uuid,
+    sequence: i64,
+}
+
+struct Process {
+    area: &'static str,
+    role: &'static str,
+    settings: Settings,
+    child: Option<Child>,
+}
+
+impl Process {
+    fn start(&mut self, number: usize) -> anyhow::Result<()> {
+        let mut command = Command::new(processes::folder()?.join(self.area));
+        command.arg(self.role).envs(&self.settings);
+        self.child = Some(Child::spawn(format!("watch-{}-{}-{number}", self.area, self.role), &mut command)?);
+        Ok(())
+    }
+
+    fn admin(&self) -> anyhow::Result<String> {
+        self.settings.get("ADMIN_LISTEN").cloned().context("no admin port")
+    }
+}
+
+impl Scene {
+    /// All but what has to be stopped.
+    pub(super) async fn prepare(areas: Vec<Area>) -> anyhow::Result<Self> {
+        let topics = areas::topics(&areas);
+        let broker = Embedded::start(&topics)?;
+        let bus = Box::leak(Box::new(Bus::connect(&broker.bootstrap_servers()?, &topics)?));
+        let cluster = Cluster::prepare(Cluster::WATCH, true, &Step::start("database")).await?;
+        let (issuer, people) = (Issuer::start()?, JoinSet::new());
+        let (processes, held, thing) = (Vec::new(), None, Uuid::nil());
+        Ok(Self { areas, issuer, cluster, broker, bus, processes, held, people, thing, sequence: 0 })
+    }
+
+    pub(super) async fn start(&mut self) -> anyhow::Result<()> {
+        let step = Step::start("database");
+        self.cluster.start(&step).await?;
+        step.done(self.cluster.describe());
+        let step = Step::start("services");
+        for area in self.areas.clone() {
+            let settings = area.settings(&Settings::from([
+                ("DATABASE_URL", self.cluster.url()),
+                ("DATABASE_POOL_SIZE", "4".to_owned()),
+                ("KAFKA_BROKERS", self.broker.bootstrap_servers()?),
+                ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
+                ("AUTH_ISSUER", self.issuer.url().to_owned()),
+                // What looks after a while looks soon.
+                ("AGENT_LEDGER_AUDIT_SECONDS", "1".to_owned()),
+                ("AGENT_UNRATED_POLL_SECONDS", "1".to_owned()),
+            ]));
+            (area.migrate)(settings.clone()).await?;
+            for role in ROLES {
+                let mut settings = settings.clone();
+                for variable in ["PUBLIC_LISTEN", "INTERNAL_LISTEN", "ADMIN_LISTEN"] {
+                    settings.insert(variable, format!("127.0.0.1:{}", ports::free()?));
+                }
+                self.processes.push(Process { area: area.name, role, settings, child: None });
+            }
+        }
+        self.start_processes().await?;
+        step.done(format!("{} processes", self.processes.len()));
+        Ok(())
+    }
+
+    /// Where Prometheus finds each process.
+    pub(super) fn targets(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
+        self.processes.iter().map(|process| Ok((process.area, process.admin()?))).collect()
+    }
+
+    /// Starts those that do not run.
+    pub(super) async fn start_processes(&mut self) -> anyhow::Result<()> {
+        let missing = self.processes.iter_mut().enumerate().filter(|(_, process)| process.child.is_none());
+        for (number, process) in missing {
+            process.start(number)?;
+        }
+        for process in &self.processes {
+            processes::ready(process.admin()?.parse()?).await?;
+        }
+        Ok(())
+    }
+
+    /// Stops the processes of agent in a role, or in both.
+    pub(super) async fn stop_processes(&mut self, roles: &[&str]) -> anyhow::Result<()> {
+        let is_meant = |process: &&mut Process| process.area == "agent" && roles.contains(&process.role);
+        for process in self.processes.iter_mut().filter(is_meant) {
+            if let Some(mut child) = process.child.take() {
+                child.stop().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Freezes each of agent's workers for a while, one after the other: whichever relays loses its lease.
+    pub(super) async fn freeze_workers(&self, duration: Duration) -> anyhow::Result<()> {
+        let workers =
+            self.processes.iter().filter(|process| process.area == "agent" && process.role == "work");
+        for child in workers.filter_map(|process| process.child.as_ref()) {
+            child.signal(Signal::SIGSTOP)?;
+            sleep(duration).await;
+            child.signal(Signal::SIGCONT)?;
+        }
+        Ok(())
+    }
+
+    /// A hundred people who ask at once, each again and again, for as long as the fault lasts.
+    pub(super) fn ask(&mut self) -> anyhow::Result<()> {
+        let serving =
+            self.processes.iter().find(|process| process.area == "agent" && process.role == "serve");
+        let listens =
+            serving.and_then(|process| process.settings.get("PUBLIC_LISTEN")).context("nobody serves")?;
+        let url = format!("http://{listens}{PATH}");
+        let claims = Claims::user(Uuid::from_u128(rand::random())).permission("agent.cabinet.use");
+        let (token, client) = (self.issuer.token(&claims)?, http::client()?);
+        for _ in 0..ASKERS {
+            let (url, token, client) = (url.clone(), token.clone(), client.clone());
+            self.people.spawn(async move {
+                loop {
+                    // That it fails is what the fault is about.
+                    let _ = client.get(&url).bearer_auth(&token).send().await;
+                    sleep(Duration::from_millis(50)).await;
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// A connection of one's own to the schema of an area.
+    pub(super) async fn connect(&self, area: &str) -> anyhow::Result<Connection> {
+        postgres::connect(&format!("{}?options=-csearch_path%3D{area}", self.cluster.url())).await
+    }
+
+    pub(super) async fn execute(&self, area: &str, sql: &str) -> anyhow::Result<()> {
+        Ok(self.connect(area).await?.client.batch_execute(sql).await?)
+    }
+
+    /// Runs a command of an area's operators.
+    pub(super) async fn command(&self, area: &str, arguments: &[&str]) -> anyhow::Result<()> {
+        let process = self.processes.iter().find(|process| process.area == area);
+        let process = process.context("there is no such area")?;
+        let mut command = Command::new(processes::folder()?.join(area));
+        Child::run("watch-command", command.args(arguments).envs(&process.settings)).await
+    }
+
+    pub(super) async fn database(&mut self, runs: bool) -> anyhow::Result<()> {
+        if runs {
+            return self.cluster.start(&Step::start("database")).await;
+        }
+        self.cluster.crash().await.map(drop)
+    }
+
+    pub(super) fn broker(&self, runs: bool) -> anyhow::Result<()> {
+        let cluster = self.broker.cluster()?;
+        let switched = if runs { cluster.broker_up(1) } else { cluster.broker_down(1) };
+        Ok(switched?)
+    }
+
+    /// Publishes an event as another service would.
+    pub(super) async fn tell(&mut self, topic: &str, key: Uuid, payload: &Value) {
+        self.sequence += 1;
+        self.bus.publish(topic, key, self.sequence, payload).await;
+    }
+
+    /// Publishes as somebody outside the platform would.
+    pub(super) async fn tell_outside(&self, topic: &str, key: Uuid, payload: &Value) {
+        let headers =
+            [("ce_id", Uuid::from_u128(rand::random()).to_string()), ("ce_source", "/outside".to_owned())];
+        let (key, payload) = (key.to_string(), payload.to_string());
+        self.bus.publish_raw(topic, key.as_bytes(), &headers, payload.as_bytes()).await;
+    }
+
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+        self.people.shutdown().await;
+        drop(self.held.take());
+        for child in self.processes.iter_mut().filter_map(|process| process.child.as_mut()) {
+            child.signal(Signal::SIGCONT)?;
+            child.stop().await?;
+        }
+        self.cluster.stop().await.map(drop)
+    }
+}

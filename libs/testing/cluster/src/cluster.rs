@@ -1,0 +1,348 @@
+//! `cargo dev cluster`: the charts on a real Kubernetes, the story through the edge, and troubles under load.
+
+mod deployment;
+mod ground;
+mod images;
+mod kube;
+mod policies;
+mod report;
+mod trouble;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::ServerHandle;
+use anyhow::{Context, bail};
+use clap::Args;
+use console::style;
+use runtime::Process;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::deployment::{Deployment, Setting};
+use self::ground::Ground;
+use self::images::{Images, Release};
+use self::kube::Kube;
+use self::policies::Ways;
+use self::report::Report;
+use self::trouble::Trouble;
+use ::demo::demo;
+use chaos::chaos::Troubles;
+use chaos::chaos::report::Outcome;
+use chaos::chaos::settle::Books;
+use chaos::chaos::writers::{Answers, Crowd};
+use devkit::control::{Control, Request};
+use devkit::http;
+use devkit::progress::Step;
+use devkit::signals::Signals;
+use devkit::stack::{self, Lock, Stack};
+use devstack::areas;
+use devstack::feed::Feed;
+use devstack::{gateway, plant};
+
+/// How long somebody waits for an answer before it counts as none.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Under load what ends by time ends soon, so that in the end nothing is under way.
+const HASTE: &[Setting] = &[
+    ("agent", "AGENT_PAYOUT_MAX_LINES", "5"),
+    ("agent", "AGENT_UNRATED_POLL_SECONDS", "1"),
+    ("crm", "CRM_BOOKING_EXPIRY_INTERVAL_MS", "500"),
+    ("crm", "CRM_BOOKING_TTL_SECONDS", "2"),
+    ("messenger", "MESSENGER_RING_SECONDS", "2"),
+    ("messenger", "MESSENGER_EMPTY_SECONDS", "1"),
+];
+/// In the story nobody waits a minute for a call that is not answered.
+const STORY: &[Setting] = &[("messenger", "MESSENGER_RING_SECONDS", "5")];
+
+/// Install the charts into the cluster that KUBECONFIG names, and see what people notice while it rolls and breaks
+///
+/// In a namespace of its own, which enforces the restricted profile, each area is installed by its chart. PostgreSQL, three nodes of Kafka
+/// and an issuer run on this machine, where pods find them. From within pods every way is tried, whether network policies let through
+/// what is declared and nothing else. People act in every area, half of them through an edge that keeps
+/// its connections, half with a new connection for each request, while each area is rolled, pods are deleted and evicted, processes
+/// killed, nodes of the broker and the database crashed. Then nothing may be lost: the verdict is that of `cargo dev chaos`.
+/// At last the areas are upgraded to other settings and `cargo dev demo` plays its story through the edge. The table goes to
+/// docs/operations.md. Needs kubectl, helm (`HELM`, or the path), Java and Maven. In the end the namespace is removed.
+#[derive(Args)]
+pub(crate) struct Cluster {
+    /// The namespace, which is made and removed
+    #[arg(long, default_value = "platform-trial")]
+    namespace: String,
+    /// What the images' names begin with: PREFIX/platform/selections:TAG
+    #[arg(long, value_name = "PREFIX", default_value = "localhost")]
+    image_prefix: String,
+    /// The images' tag
+    #[arg(long, default_value = env!("CARGO_PKG_VERSION"))]
+    tag: String,
+    /// Make the images, and have this shell command bring each to the cluster: $IMAGE is its name, $ROOT the folder that is its
+    /// root, $ENTRYPOINT its entrypoint as JSON. Without it they are where the cluster finds them
+    #[arg(long, value_name = "COMMAND")]
+    load_with: Option<String>,
+    /// A folder with the areas' binaries; without it they are built
+    #[arg(long, requires = "load_with", value_name = "FOLDER")]
+    binaries: Option<PathBuf>,
+    /// A folder with binaries of an earlier release: each area that it has is installed as that and, under load, upgraded to this one,
+    /// rolled back and upgraded again
+    #[arg(long, requires = "load_with", conflicts_with = "story_only", value_name = "FOLDER")]
+    before: Option<PathBuf>,
+    /// So many people in each area, by each of the two ways
+    #[arg(long, default_value_t = 1)]
+    people: usize,
+    /// Leave the load and the troubles out
+    #[arg(long)]
+    story_only: bool,
+    /// Leave the story out
+    #[arg(long, conflicts_with = "story_only")]
+    no_story: bool,
+    /// Afterwards keep it running until Ctrl-C, for `cargo dev status`, `demo`, `events`, `stop` and the like
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Cluster {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let mut signals = Signals::listen()?;
+        let areas = areas::all();
+        let kube = tokio::select! {
+            kube = Kube::find(self.namespace.clone()) => kube?,
+            () = signals.stop() => bail!("interrupted"),
+        };
+        let _lock = Lock::take("up")?;
+        devkit::say(&kube.about);
+        let images = Images::new(&self.image_prefix, &self.tag, &areas, self.before.as_deref())?;
+        let prepared = async {
+            if let Some(command) = &self.load_with {
+                images.load(&areas, self.binaries.as_deref(), self.before.as_deref(), command).await?;
+            }
+            let deployment = Deployment::prepare(&kube, &areas, images).await?;
+            anyhow::Ok((deployment, Ground::prepare(kube.node, &areas).await?))
+        };
+        let prepared = tokio::select! {
+            prepared = prepared => prepared,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let result = match prepared {
+            Ok((deployment, ground)) => self.try_out(&deployment, ground, &mut signals).await,
+            Err(error) => Err(error),
+        };
+        match std::fs::remove_dir_all(stack::dev("cluster")?) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => result.and(Err(error.into())),
+            _ => result,
+        }
+    }
+
+    /// Tries it out, and takes down all that has come of it.
+    async fn try_out(
+        &self,
+        deployment: &Deployment<'_>,
+        mut ground: Ground,
+        signals: &mut Signals,
+    ) -> anyhow::Result<()> {
+        let result = self.install(deployment, &mut ground, signals).await;
+        let step = Step::start("stopping");
+        step.note("removing the namespace");
+        let closed = deployment.kube.close().await;
+        Stack::forget()?;
+        let stopped = ground.stop().await;
+        if closed.is_ok() && stopped.is_ok() {
+            step.done("nothing is left in the cluster");
+        }
+        result.and(closed).and(stopped)
+    }
+
+    async fn install(
+        &self,
+        deployment: &Deployment<'_>,
+        ground: &mut Ground,
+        signals: &mut Signals,
+    ) -> anyhow::Result<()> {
+        let installed = async {
+            ground.start().await?;
+            let step = Step::start("charts");
+            deployment.kube.open().await?;
+            deployment.furnish(ground).await?;
+            let settings = if self.story_only { STORY } else { HASTE };
+            let release = if self.before.is_some() { Release::Before } else { Release::This };
+            deployment.install(ground, release, settings, &policies::ingress()).await?;
+            step.done(format!("{} areas in namespace {}", deployment.areas.len(), self.namespace));
+            let ways = policies::try_all(deployment, ground).await?;
+            deployment.install(ground, release, settings, &Deployment::anybody()).await?;
+            anyhow::Ok((ways, Edge::open(deployment, ground).await?))
+        };
+        let (ways, edge) = tokio::select! {
+            installed = installed => installed?,
+            () = signals.stop() => bail!("interrupted"),
+        };
+        let result = self.use_it(deployment, ground, &edge, &ways, signals).await;
+        edge.close().await.and(result)
+    }
+
+    async fn use_it(
+        &self,
+        deployment: &Deployment<'_>,
+        ground: &mut Ground,
+        edge: &Edge,
+        ways: &Ways,
+        signals: &mut Signals,
+    ) -> anyhow::Result<()> {
+        let stack = &edge.stack;
+        let mut judged = Ok(());
+        if !self.story_only {
+            let report = tokio::select! {
+                report = self.trouble(deployment, ground, stack, ways) => report?,
+                () = signals.stop() => bail!("interrupted"),
+            };
+            devkit::say(&report.to_string());
+            devkit::say(&format!("written to {}", report.keep()?.display()));
+            judged = report.judge();
+        }
+        if self.no_story && !self.keep {
+            return judged;
+        }
+        let prepared = async {
+            if !self.story_only {
+                let step = Step::start("upgrade");
+                deployment.install(ground, Release::This, STORY, &Deployment::anybody()).await?;
+                step.done("to other settings");
+            }
+            let step = Step::start("demo data");
+            let detail = plant::plant(stack, &step).await?;
+            step.done(detail);
+            stack.save()
+        };
+        tokio::select! {
+            prepared = prepared => prepared?,
+            () = signals.stop() => bail!("interrupted"),
+        }
+        let control = Control::listen()?;
+        let attend = async {
+            loop {
+                let order = control.next().await;
+                let (area, runs) = match &order.request {
+                    Request::Stop(area) => (area, false),
+                    Request::Start(area) => (area, true),
+                };
+                let done = deployment.scale(area, runs).await;
+                let said = format!("{area} is {}", if runs { "running" } else { "stopped" });
+                order.reply(done.map(|()| said)).await;
+            }
+        };
+        let enjoy = async {
+            if !self.no_story {
+                demo::play(stack, signals).await?;
+            }
+            if self.keep {
+                devkit::say(&format!("{}\n{}", stack.base_url, style("Ctrl-C removes everything.").dim()));
+                signals.stop().await;
+            }
+            anyhow::Ok(())
+        };
+        let enjoyed = tokio::select! {
+            done = enjoy => done,
+            () = attend => Ok(()),
+        };
+        enjoyed.and(judged)
+    }
+
+    /// One trouble after the other while people act in every area, and then the verdict.
+    async fn trouble(
+        &self,
+        deployment: &Deployment<'_>,
+        ground: &mut Ground,
+        stack: &Stack,
+        ways: &Ways,
+    ) -> anyhow::Result<Report> {
+        let Deployment { kube, areas, .. } = deployment;
+        // What comes from outside of the platform has been committed by nobody here.
+        let topics: Vec<_> =
+            areas::topics(areas).into_iter().filter(|topic| !topic.starts_with("external.")).collect();
+        let books = Books::open(areas, &ground.database.url(), &ground.brokers(), &topics).await?;
+        let (ending, answers) = (CancellationToken::new(), Arc::new(Answers::default()));
+        let issuer = ground.issuer.clone();
+        let mut people = JoinSet::new();
+        for (client, through_edge) in [(http::client()?, true), (http::without_keeping()?, false)] {
+            let crowd = Crowd {
+                client: &client,
+                patience: PATIENCE,
+                issuer: &issuer,
+                answers: &answers,
+                ending: &ending,
+            };
+            for _ in 0..self.people {
+                crowd.spawn(&mut people, |area| {
+                    let urls = stack.services.get(area).with_context(|| format!("nobody serves {area}"))?;
+                    Ok(if through_edge { stack.base_url.clone() } else { urls.public_url.clone() })
+                })?;
+            }
+        }
+        let mut report = Report::of(&kube.about, ways);
+        // Until everybody has somewhere to act.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let (mut requests, mut ended) = (answers.take().requests, 0);
+        let troubles = Trouble::all(areas, &deployment.images.before);
+        for trouble in &troubles {
+            let step = Step::start("trouble");
+            step.note(trouble.name());
+            let started = tokio::time::Instant::now();
+            let so_far = trouble.befall(deployment, ground).await.with_context(|| trouble.name())?;
+            ended = ended.max(so_far);
+            let score = answers.take();
+            requests += score.requests;
+            step.done(format!(
+                "{}: {} requests, {} failed, {} of them repeated in vain, the longest {} ms",
+                trouble.name(),
+                score.requests,
+                score.failed,
+                score.in_vain,
+                score.longest.as_millis()
+            ));
+            for failure in &score.failures {
+                devkit::say(&format!("    {failure}"));
+            }
+            report.add(*trouble, &score, started.elapsed());
+        }
+        ending.cancel();
+        people.join_all().await;
+        let troubles = Troubles { count: troubles.len() as u64, longest_gap: Duration::ZERO };
+        let outcome = Outcome::of(&books, troubles, requests, || Ok(ended)).await?;
+        report.close(&outcome);
+        Ok(report)
+    }
+}
+
+/// The way in from outside, on this machine: one address for all areas, that keeps its connections to them.
+struct Edge {
+    stack: Stack,
+    process: Process,
+    gateway: ServerHandle,
+    feed: Feed,
+}
+
+impl Edge {
+    async fn open(deployment: &Deployment<'_>, ground: &Ground) -> anyhow::Result<Self> {
+        let step = Step::start("edge");
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let stack = Stack {
+            base_url: format!("http://{}", listener.local_addr()?),
+            issuer: ground.issuer.url().to_owned(),
+            database_url: ground.database.url(),
+            brokers: ground.brokers(),
+            livekit_url: None,
+            services: deployment.urls().await?,
+        };
+        let process = Process::new();
+        let (gateway, feed) = gateway::open(&process, listener, deployment.areas, &stack)?;
+        step.done(&stack.base_url);
+        Ok(Self { stack, process, gateway, feed })
+    }
+
+    async fn close(self) -> anyhow::Result<()> {
+        self.feed.close();
+        self.gateway.stop(true).await;
+        self.process.stop();
+        self.process.finished().await
+    }
+}

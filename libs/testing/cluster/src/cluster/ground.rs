@@ -1,0 +1,114 @@
+//! What the areas stand on in the cluster: a PostgreSQL, a Kafka and an issuer of this machine, where pods find them.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+
+use anyhow::Context;
+use testkit::issuer::{Issuer, Served};
+use testkit::kafka::Cluster as Kafka;
+
+use devkit::kafka;
+use devkit::postgres::{self, Cluster};
+use devkit::progress::Step;
+use devkit::stack;
+use devstack::areas::Area;
+
+/// As many as production has: each message is on three, acknowledged by two.
+pub(super) const NODES: u16 = 3;
+/// Under which name the broker keeps its data.
+const DATA: &str = "cluster";
+
+pub(super) struct Ground {
+    pub(super) address: IpAddr,
+    pub(super) issuer: Served,
+    pub(super) database: Cluster,
+    pub(super) broker: Option<Kafka>,
+    /// Of the role of each area, which owns its schema and sees no other.
+    passwords: BTreeMap<&'static str, String>,
+}
+
+impl Ground {
+    /// All that need not be stopped; [`Ground::start`] starts the rest.
+    pub(super) async fn prepare(node: IpAddr, areas: &[Area]) -> anyhow::Result<Self> {
+        let address = as_seen_from(node)?;
+        let listener = TcpListener::bind((address, 0))?;
+        let url = format!("http://{}", listener.local_addr()?);
+        // Of this clone, with which the demo and `cargo dev token` sign.
+        let issuer = Issuer::load_or_create(&stack::dev("issuer.key")?, url)?.serve(listener)?;
+        let mut database = Cluster::prepare(Cluster::PODS, true, &Step::start("database")).await?;
+        database.listen_at(address);
+        let passwords = areas.iter().map(|area| (area.name, devkit::random_hex())).collect();
+        Ok(Self { address, issuer, database, broker: None, passwords })
+    }
+
+    pub(super) async fn start(&mut self) -> anyhow::Result<()> {
+        let step = Step::start("database");
+        self.database.start(&step).await?;
+        let server = postgres::connect(&self.database.url()).await?;
+        for (area, password) in &self.passwords {
+            let role = format!(
+                "create role {area} login password '{password}'; grant create on database platform to {area}"
+            );
+            server.client.batch_execute(&role).await.context(*area)?;
+        }
+        step.done(self.database.describe());
+        let step = Step::start("broker");
+        kafka::forget(DATA)?;
+        let broker = self.broker.insert(kafka::start(DATA, self.address, NODES, &step).await?);
+        step.done(broker.bootstrap_servers());
+        Ok(())
+    }
+
+    pub(super) fn brokers(&self) -> String {
+        self.broker.as_ref().map(Kafka::bootstrap_servers).unwrap_or_default()
+    }
+
+    /// Where an area finds its schema from a pod.
+    pub(super) fn database_url(&self, area: &str) -> anyhow::Result<String> {
+        let password = self.passwords.get(area).with_context(|| format!("{area} has no role"))?;
+        Ok(self.database.url_at(self.address, area, password))
+    }
+
+    /// The ports that pods have to reach, as network policies name them.
+    pub(super) fn ports(&self) -> anyhow::Result<[(&'static str, Vec<u16>); 3]> {
+        let port = |place: &str| place.parse::<SocketAddr>().map(|place| place.port());
+        let issuer = self.issuer.url().trim_start_matches("http://");
+        Ok([
+            ("postgres", vec![self.database.port()]),
+            ("kafka", self.brokers().split(',').map(port).collect::<Result<_, _>>()?),
+            ("issuer", vec![port(issuer)?]),
+        ])
+    }
+
+    /// Ends the database as a power cut would, and starts it again.
+    pub(super) async fn crash_database(&mut self) -> anyhow::Result<()> {
+        self.database.crash().await?;
+        self.database.start(&Step::start("database")).await
+    }
+
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        if let Some(broker) = self.broker {
+            broker.stop().await?;
+        }
+        self.database.stop().await.map(drop)
+    }
+}
+
+/// Which address of this machine a node answers to: that from where one would speak to it. Nothing is sent.
+fn as_seen_from(node: IpAddr) -> anyhow::Result<IpAddr> {
+    let any: IpAddr = if node.is_ipv4() { [0, 0, 0, 0].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    socket.connect(SocketAddr::new(node, 9)).with_context(|| format!("there is no way to {node}"))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_seen_from;
+
+    #[test]
+    fn a_machine_that_is_its_own_node_is_seen_where_the_node_is() {
+        let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
+        assert_eq!(as_seen_from(loopback).unwrap(), loopback);
+    }
+}

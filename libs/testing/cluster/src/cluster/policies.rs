@@ -1,0 +1,307 @@
+//! Whether network policies hold. From within pods every way that is declared has to be open, and every other shut.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use super::deployment::Deployment;
+use super::ground::Ground;
+use super::images::Release;
+use super::kube::{Kube, Pod};
+use super::trouble::ROLES;
+use devkit::progress::Step;
+use devstack::areas::Area;
+
+const PUBLIC: u16 = 8080;
+const INTERNAL: u16 = 8081;
+const ADMIN: u16 = 9090;
+/// What pods are called that belong to no area.
+const OUTSIDER: &str = "outsider";
+/// What they run: some service, which does nothing but be there.
+const OUTSIDER_IS: &str = "selections";
+/// These pods by their components, and the port of each area at which the charts are told to let them in.
+const OUTSIDERS: [(&str, Option<u16>); 4] =
+    [("gateway", Some(PUBLIC)), ("issuer", Some(INTERNAL)), ("monitoring", Some(ADMIN)), ("stranger", None)];
+/// A connection between pods of one node takes a millisecond; a way that is shut may answer nothing.
+const ANSWER: Duration = Duration::from_secs(2);
+/// For so long it may take until the engine knows of all pods and policies.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who is let in besides areas, as values of the charts: each at a port of its own.
+pub(super) fn ingress() -> Value {
+    let let_in = |component: &str| {
+        json!([{"podSelector": {"matchLabels": {
+            "app.kubernetes.io/name": OUTSIDER,
+            "app.kubernetes.io/component": component,
+        }}}])
+    };
+    json!({"public": let_in("gateway"), "internal": let_in("issuer"), "admin": let_in("monitoring")})
+}
+
+/// Ways between pods, and to what they stand on.
+pub(super) enum Ways {
+    /// As declared: so many open, so many shut.
+    Hold { open: usize, shut: usize },
+    /// Nothing in the cluster enforces policies: all are open.
+    Open,
+}
+
+impl fmt::Display for Ways {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hold { open, shut } => {
+                write!(
+                    f,
+                    "Network policies hold: {open} ways that are declared are open, {shut} others are shut."
+                )
+            }
+            Self::Open => write!(f, "Nothing in this cluster enforces network policies."),
+        }
+    }
+}
+
+/// From where connections are made.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    Area(&'a Area),
+    /// And at which port it is let in.
+    Outsider(Option<u16>),
+}
+
+/// Where they lead.
+#[derive(Clone, Copy)]
+enum Destination<'a> {
+    Area(&'a Area, u16),
+    /// What all areas stand on.
+    Ground,
+    /// Something that no area has to do with.
+    Elsewhere,
+}
+
+struct Source<'a> {
+    name: String,
+    from: Origin<'a>,
+    process: u32,
+}
+
+impl Source<'_> {
+    fn is_own(&self, to: Destination<'_>) -> bool {
+        match (self.from, to) {
+            (Origin::Area(own), Destination::Area(area, _)) => own.name == area.name,
+            _ => false,
+        }
+    }
+
+    async fn try_to_reach<'a>(&'a self, targets: &'a [Target<'a>]) -> anyhow::Result<Vec<Way<'a>>> {
+        let targets: Vec<_> = targets.iter().filter(|target| !self.is_own(target.to)).collect();
+        let addresses = targets.iter().map(|target| target.address).collect();
+        let reached = connected(self.process, addresses).await?;
+        let ways = targets.into_iter().zip(reached).map(|(target, is_open)| Way {
+            from: &self.name,
+            to: &target.name,
+            is_declared: is_declared(self.from, target.to),
+            is_open,
+        });
+        Ok(ways.collect())
+    }
+}
+
+struct Target<'a> {
+    name: String,
+    to: Destination<'a>,
+    address: SocketAddr,
+}
+
+struct Way<'a> {
+    from: &'a str,
+    to: &'a str,
+    is_declared: bool,
+    is_open: bool,
+}
+
+impl fmt::Display for Way<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, is_open, .. } = self;
+        write!(f, "{from} to {to} is {}", if *is_open { "open" } else { "shut" })
+    }
+}
+
+/// Whether this way is declared, by a service that calls another or by the values of the charts.
+fn is_declared(from: Origin<'_>, to: Destination<'_>) -> bool {
+    match (from, to) {
+        (Origin::Area(area), Destination::Area(callee, INTERNAL)) => {
+            area.calls.iter().any(|call| call.of == callee.name)
+        }
+        (Origin::Area(_), Destination::Area(..) | Destination::Elsewhere) => false,
+        (Origin::Outsider(at), Destination::Area(_, port)) => at == Some(port),
+        (_, Destination::Ground) | (Origin::Outsider(_), Destination::Elsewhere) => true,
+    }
+}
+
+/// Tries every way; of an area to itself none.
+///
+/// # Errors
+/// When a way that should be shut is open, or the other way round; but not where all are open.
+pub(super) async fn try_all(deployment: &Deployment<'_>, ground: &Ground) -> anyhow::Result<Ways> {
+    let step = Step::start("policies");
+    let kube = deployment.kube;
+    step.note("pods of no area");
+    for (component, _) in OUTSIDERS {
+        kube.apply(&outsider(component, &deployment.images.of(OUTSIDER_IS, Release::This))).await?;
+    }
+    let name = format!("--selector=app.kubernetes.io/name={OUTSIDER}");
+    kube.run(&["wait", "--for=condition=Ready", "pod", &name, "--timeout=60s"]).await?;
+    let elsewhere = TcpListener::bind((ground.address, 0)).await?;
+    let (sources, targets) = places(kube, deployment.areas, ground, elsewhere.local_addr()?).await?;
+    // Connections that nobody accepts are refused after a while.
+    let mut accepting = JoinSet::<()>::new();
+    accepting.spawn(async move {
+        loop {
+            drop(elsewhere.accept().await);
+        }
+    });
+    step.note(format!("{} ways", sources.len() * targets.len()));
+    let deadline = Instant::now() + PATIENCE;
+    let ways = loop {
+        let mut tried = Vec::new();
+        for source in &sources {
+            tried.extend(source.try_to_reach(&targets).await?);
+        }
+        let wrong: Vec<_> = tried.iter().filter(|way| way.is_open != way.is_declared).collect();
+        let open = tried.iter().filter(|way| way.is_open).count();
+        if wrong.is_empty() {
+            break Ways::Hold { open, shut: tried.len() - open };
+        }
+        if Instant::now() > deadline {
+            let wrong: Vec<_> = wrong.into_iter().map(Way::to_string).collect();
+            ensure!(open == tried.len(), "not as declared: {}", wrong.join("; "));
+            break Ways::Open;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    kube.run(&["delete", "pod", &name]).await?;
+    step.done(&ways);
+    Ok(ways)
+}
+
+fn outsider(component: &str, image: &str) -> Value {
+    // It waits for what it will not find.
+    let environment = [
+        ("DATABASE_URL", "postgres://nobody@127.0.0.1:1/platform"),
+        ("KAFKA_BROKERS", "127.0.0.1:1"),
+        ("AUTH_ISSUER", "http://127.0.0.1:1"),
+    ];
+    let environment = environment.map(|(name, value)| json!({"name": name, "value": value}));
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": format!("{OUTSIDER}-{component}"),
+            "labels": {"app.kubernetes.io/name": OUTSIDER, "app.kubernetes.io/component": component},
+        },
+        "spec": {
+            "automountServiceAccountToken": false,
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": OUTSIDER,
+                "image": image,
+                "args": ["serve"],
+                "env": environment,
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    })
+}
+
+/// A pod of each role of each area and the outsiders; and all that may be connected to.
+async fn places<'a>(
+    kube: &Kube,
+    areas: &'a [Area],
+    ground: &Ground,
+    elsewhere: SocketAddr,
+) -> anyhow::Result<(Vec<Source<'a>>, Vec<Target<'a>>)> {
+    let (mut sources, mut targets) = (Vec::new(), Vec::new());
+    let first = async |name: &str, role: &str| {
+        let pod = kube.pods(name, role).await?.into_iter().next();
+        pod.with_context(|| format!("there is no pod of {name} {role}"))
+    };
+    let source = |name: String, from, pod: &Pod| {
+        let process = pod.processes()?.first().map(|(process, _)| *process);
+        let process =
+            process.with_context(|| format!("{} is not on this machine, or not for you to see", pod.name))?;
+        anyhow::Ok(Source { name, from, process })
+    };
+    for area in areas {
+        for role in ROLES {
+            let pod = first(area.name, role).await?;
+            sources.push(source(format!("{} {role}", area.name), Origin::Area(area), &pod)?);
+            let address: IpAddr =
+                pod.address.parse().with_context(|| format!("{} has no address", pod.name))?;
+            let ports: &[u16] = match (role, area.url_variable) {
+                ("serve", Some(_)) => &[PUBLIC, INTERNAL, ADMIN],
+                ("serve", None) => &[PUBLIC, ADMIN],
+                _ => &[ADMIN],
+            };
+            targets.extend(ports.iter().map(|port| Target {
+                name: format!("{} {role}:{port}", area.name),
+                to: Destination::Area(area, *port),
+                address: (address, *port).into(),
+            }));
+        }
+    }
+    for (component, at) in OUTSIDERS {
+        let pod = first(OUTSIDER, component).await?;
+        sources.push(source(format!("the {component}"), Origin::Outsider(at), &pod)?);
+    }
+    for (name, ports) in ground.ports()? {
+        targets.extend(ports.into_iter().map(|port| Target {
+            name: name.to_owned(),
+            to: Destination::Ground,
+            address: (ground.address, port).into(),
+        }));
+    }
+    targets.push(Target { name: "elsewhere".to_owned(), to: Destination::Elsewhere, address: elsewhere });
+    Ok((sources, targets))
+}
+
+/// Where one gets a connection from the network of this process.
+async fn connected(process: u32, addresses: Vec<SocketAddr>) -> anyhow::Result<Vec<bool>> {
+    let (answer, answered) = oneshot::channel();
+    // A thread that has moved never comes back.
+    std::thread::spawn(move || {
+        let connected = || {
+            enter(process)?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let connect = async |address| {
+                timeout(ANSWER, TcpStream::connect(address)).await.is_ok_and(|made| made.is_ok())
+            };
+            anyhow::Ok(runtime.block_on(join_all(addresses.into_iter().map(connect))))
+        };
+        // Who asked may be gone.
+        drop(answer.send(connected()));
+    });
+    answered.await?.with_context(|| format!("the network of process {process} is not for you to enter"))
+}
+
+/// Moves the thread into the network of this process.
+#[cfg(target_os = "linux")]
+fn enter(process: u32) -> anyhow::Result<()> {
+    use nix::sched::{CloneFlags, setns};
+
+    let network = std::fs::File::open(format!("/proc/{process}/ns/net"))?;
+    Ok(setns(network, CloneFlags::CLONE_NEWNET)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn enter(_: u32) -> anyhow::Result<()> {
+    anyhow::bail!("pods have networks of their own on Linux only")
+}

@@ -1,0 +1,63 @@
+//! `cargo dev cluster` where something that it needs is missing: one line says what, and nothing is left behind.
+
+#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A folder with a `kubectl` that does what the script says, which is all that is on the path.
+fn path_with(name: &str, kubectl: Option<&str>) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("cluster-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    if let Some(script) = kubectl {
+        let program = folder.join("kubectl");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+/// What the command says before it gives up.
+fn said(name: &str, kubectl: Option<&str>) -> String {
+    let path = path_with(name, kubectl);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cluster"));
+    let output = command.args(["cluster", "--namespace", name]).env("PATH", &path).output().unwrap();
+    // Nothing was asked for that changes anything.
+    let asked = std::fs::read_to_string(path.join("asked")).unwrap_or_default();
+    assert!(
+        !asked.lines().any(|line| ["apply", "create", "delete"].iter().any(|verb| line.starts_with(verb)))
+    );
+    std::fs::remove_dir_all(path).unwrap();
+    assert!(!output.status.success());
+    assert_eq!(output.stdout, b"");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// One that writes down what it was asked, answers its version, and has `rest` for all else.
+fn answering(rest: &str) -> String {
+    format!(
+        "echo \"$@\" >> \"${{0%/*}}/asked\"\n\
+         case \"$1\" in version) echo '{{\"serverVersion\": {{\"gitVersion\": \"v1\"}}}}' ;; {rest} esac"
+    )
+}
+
+#[test]
+fn what_is_missing_is_told_in_one_line() {
+    assert_eq!(
+        said("tool", None),
+        "error: no cluster answers: kubectl is missing: No such file or directory (os error 2)\n"
+    );
+    let refused = "echo 'E1122 trying again' >&2\necho 'The connection was refused' >&2\nexit 1";
+    assert_eq!(
+        said("away", Some(refused)),
+        "error: no cluster answers: kubectl: The connection was refused\n"
+    );
+    let powerless = answering("auth) [ \"$3\" != create ] || exit 1 ;;");
+    assert_eq!(said("rights", Some(&powerless)), "error: who KUBECONFIG names may not create namespaces\n");
+    let taken = answering("get) echo namespace/taken ;;");
+    assert_eq!(
+        said("taken", Some(&taken)),
+        "error: there is a namespace taken already; --namespace takes another one\n"
+    );
+}

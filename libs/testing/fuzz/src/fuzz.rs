@@ -1,0 +1,173 @@
+//! `cargo dev fuzz`: Schemathesis against every service, on a stack of its own.
+
+mod known;
+
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use testkit::issuer::{CLIENTS, Claims};
+use tokio::process::Command;
+
+use devkit::Settings;
+use devkit::actors::{self, ANNA, Actor, IGOR, MARIA, OLGA};
+use devkit::bus::Kind;
+use devkit::children::Child;
+use devkit::identity::Identity;
+use devkit::postgres::Cluster;
+use devkit::progress::Step;
+use devkit::signals::Signals;
+use devkit::stack::{self, Stack};
+use devstack::running::Running;
+use devstack::up::Up;
+
+const VERSION: &str = "4.32.5";
+/// What comes on top of the time that a run is given: reading the document, telling what was found.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Look for faults with Schemathesis: what the documents allow and forbid, against what the services do
+///
+/// Every operation of every service is called with all that its OpenAPI document allows and much that it does
+/// not, as a demo actor and as each machine. A 5xx, an answer that the document does not tell of, an accepted
+/// falsehood and the like are faults, each told with a `curl` that repeats it. Installs Schemathesis into
+/// .dev/ (needs Python). Exit code 1 if there was a fault.
+#[derive(Args)]
+pub(crate) struct Fuzz {
+    /// How long to look, over all services
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..))]
+    seconds: u64,
+    /// Looks where an earlier run looked, by the seed that it printed
+    #[arg(long)]
+    seed: Option<u128>,
+}
+
+/// One document, as one caller.
+struct Run {
+    name: String,
+    url: String,
+    token: String,
+}
+
+impl Fuzz {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        let mut signals = Signals::listen()?;
+        let mut running = Running::new()?;
+        let schemathesis = install().await?;
+        let options = Up {
+            port: 0,
+            // Whoever it has dismissed is missing next time.
+            fresh: true,
+            no_seed: false,
+            broker: Kind::Embedded,
+            processes: false,
+            media: false,
+            cluster: Cluster::FUZZ,
+            settings: Settings::new(),
+        };
+        let started = tokio::select! {
+            started = running.start(&options) => started,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let result = match started {
+            Ok(stack) => tokio::select! {
+                result = self.fuzz(&schemathesis, &stack) => result,
+                error = running.attend() => Err(error),
+                () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+            },
+            Err(error) => Err(error),
+        };
+        let stopped = running.stop().await;
+        let faulty = result?;
+        stopped?;
+        if faulty.is_empty() {
+            devkit::say("no faults were found");
+            return Ok(ExitCode::SUCCESS);
+        }
+        devkit::say(&format!("faults were found in: {}", faulty.join(", ")));
+        Ok(ExitCode::FAILURE)
+    }
+
+    /// The runs that found faults.
+    async fn fuzz(&self, schemathesis: &PathBuf, stack: &Stack) -> anyhow::Result<Vec<String>> {
+        known::plant(stack).await?;
+        let runs = runs(stack).await?;
+        let share = Duration::from_secs(self.seconds) / u32::try_from(runs.len())?;
+        let settings = stack::root().join("libs/testing/fuzz/settings");
+        let mut faulty = Vec::new();
+        for run in runs {
+            devkit::say(&format!("\n{}", console::style(&run.name).bold()));
+            let mut command = Command::new(schemathesis);
+            command.arg("--config-file").arg(settings.join("schemathesis.toml"));
+            command.env("SCHEMATHESIS_HOOKS", settings.join("hooks.py")).env("PYTHONDONTWRITEBYTECODE", "1");
+            command.args(["run", &format!("{}/openapi.json", run.url)]);
+            command.args(["--header", &format!("Authorization: Bearer {}", run.token)]);
+            command.args(["--max-time", &share.as_secs().max(1).to_string()]);
+            if let Some(seed) = self.seed {
+                command.args(["--seed", &seed.to_string()]);
+            }
+            let mut child = command
+                .stdin(Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+                .context("Schemathesis cannot be run")?;
+            let ended = tokio::time::timeout(share + PATIENCE, child.wait()).await;
+            let status = ended.with_context(|| format!("{}: Schemathesis does not end", run.name))??;
+            ensure!(matches!(status.code(), Some(0 | 1)), "{}: Schemathesis ended ({status})", run.name);
+            if !status.success() {
+                faulty.push(run.name);
+            }
+        }
+        Ok(faulty)
+    }
+}
+
+/// Each service as a person, and its internal port as each machine.
+async fn runs(stack: &Stack) -> anyhow::Result<Vec<Run>> {
+    let (issuer, identity) = (actors::issuer(stack)?, Identity::of(stack)?);
+    let mut runs = Vec::new();
+    for (area, urls) in &stack.services {
+        let mut run = |caller: &str, url: &str, token| {
+            runs.push(Run { name: format!("{area} as {caller}"), url: format!("{url}/docs/{area}"), token });
+        };
+        // Who may do most there.
+        let people: &[Actor] = match area.as_str() {
+            "identity" => &[OLGA],
+            "chessboard" | "crm" => &[MARIA, OLGA],
+            "agent" => &[IGOR, OLGA],
+            _ => &[ANNA],
+        };
+        for person in people {
+            run(person.name, &urls.public_url, identity.token(person).await?);
+        }
+        for (client, _) in CLIENTS {
+            if let Some(url) = &urls.internal_url {
+                run(client, url, issuer.token(&Claims::client(client))?);
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// The program, in a Python environment of this clone's own.
+async fn install() -> anyhow::Result<PathBuf> {
+    let folder = stack::dev(&format!("schemathesis-{VERSION}"))?;
+    let program = folder.join("bin/schemathesis");
+    if program.exists() {
+        return Ok(program);
+    }
+    let step = Step::start("schemathesis");
+    step.note("installing");
+    let mut venv = Command::new("python3");
+    venv.args(["-m", "venv", "--clear"]).arg(&folder);
+    let hint =
+        "Python 3.10 or later with its venv module is needed (on Debian: apt-get install python3-venv)";
+    Child::run("python-venv", &mut venv).await.context(hint)?;
+    let mut pip = Command::new(folder.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    pip.arg(format!("schemathesis=={VERSION}"));
+    Child::run("pip", &mut pip).await.context("Schemathesis cannot be installed")?;
+    step.done(folder.display());
+    Ok(program)
+}

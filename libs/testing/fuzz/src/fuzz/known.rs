@@ -1,0 +1,210 @@
+//! Ids that exist, for Schemathesis to ask for: where things get theirs it cannot tell from the documents.
+
+mod commissions;
+
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Value, json};
+use testkit::issuer::Claims;
+use uuid::Uuid;
+
+use devkit::actors::{self, ANNA, MARIA, OLGA};
+use devkit::http;
+use devkit::identity::Identity;
+use devkit::stack::{self, Stack};
+use devstack::plant::building::Flats;
+use devstack::plant::people;
+
+/// Enough that some are left after many deletions.
+const SELECTIONS: usize = 60;
+const COMPANIES: usize = 30;
+const PROJECTS: usize = 6;
+const BUILDINGS: usize = 3;
+const DEALS: usize = 40;
+/// How long it may take until a service has heard of what was planted.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Makes what can be asked for, and writes it down as `schemathesis.toml` names it.
+pub(super) async fn plant(stack: &Stack) -> anyhow::Result<()> {
+    plant_selections(stack).await?;
+    plant_companies(stack).await?;
+    plant_buildings(stack).await?;
+    plant_deals(stack).await?;
+    plant_chats(stack).await?;
+    commissions::plant(stack).await
+}
+
+/// A message and a call in the chat of each deal, whose client anna is.
+async fn plant_chats(stack: &Stack) -> anyhow::Result<()> {
+    let (client, anna) = (http::client()?, Identity::of(stack)?.token(&ANNA).await?);
+    let url = format!("{}/api/messenger/chats", stack.base_url);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let found = loop {
+        let found = ask(client.get(format!("{url}?PageSize=100")).bearer_auth(&anna)).await?;
+        let chats = found["Items"].as_array().context("no list")?;
+        if chats.len() >= DEALS {
+            break chats.iter().map(|chat| text(&chat["Id"])).collect::<anyhow::Result<Vec<_>>>()?;
+        }
+        ensure!(tokio::time::Instant::now() < deadline, "messenger has not heard of the deals");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    let (mut messages, mut conferences) = (Vec::new(), Vec::new());
+    for chat in &found {
+        let message = client.post(format!("{url}/{chat}/messages")).bearer_auth(&anna);
+        messages.push(text(&ask(message.json(&json!({"Text": "x"}))).await?["Id"])?);
+        let conference = client.post(format!("{url}/{chat}/conferences")).bearer_auth(&anna);
+        conferences.push(text(&ask(conference.json(&json!({"Media": "Video"}))).await?["Id"])?);
+    }
+    write_down([("chats", found), ("messages", messages), ("conferences", conferences)])
+}
+
+/// Deals of the demo's developer, about the flats of its building, and the steps that they go through.
+async fn plant_deals(stack: &Stack) -> anyhow::Result<()> {
+    let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
+    let (flats, url) = (Flats::of(stack).await?, format!("{}/api/v1/crm", stack.base_url));
+    let pipeline = client.get(format!("{url}/pipeline-steps")).bearer_auth(&maria);
+    let pipeline = ask_until_known(pipeline).await?;
+    let steps = pipeline["Steps"].as_array().context("no steps")?;
+    let steps = steps.iter().map(|step| text(&step["Id"])).collect::<anyhow::Result<_>>()?;
+    let mut deals = Vec::new();
+    for number in 0..DEALS {
+        // Of two flats that are free.
+        let flat = flats.id(if number.is_multiple_of(2) { 10 } else { 12 });
+        let body = json!({
+            "PropertyObjectId": flat,
+            "ClientUserId": ANNA.user,
+            "RequestId": Uuid::from_u128(rand::random()),
+        });
+        let made = client.post(format!("{url}/deals")).bearer_auth(&maria).json(&body);
+        let id = text(&ask_until_known(made).await?["DealId"])?;
+        if number.is_multiple_of(3) {
+            let contract = json!({"ContractType": "Ddu", "PaymentMethod": "Cash"});
+            ask(client.put(format!("{url}/deals/{id}/contract")).bearer_auth(&maria).json(&contract)).await?;
+        }
+        deals.push(id);
+    }
+    write_down([("deals", deals), ("steps", steps)])
+}
+
+/// What CRM answers once it has heard of developers and flats by Kafka.
+async fn ask_until_known(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+    ask_until(request, |_| true).await
+}
+
+/// What is answered once it is what is waited for.
+async fn ask_until(
+    request: reqwest::RequestBuilder,
+    is_it: impl Fn(&Value) -> bool,
+) -> anyhow::Result<Value> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let answer = ask(request.try_clone().context("a body that can be sent once only")?).await;
+        if answer.as_ref().is_ok_and(&is_it) {
+            return answer;
+        }
+        if tokio::time::Instant::now() >= deadline {
+            answer?;
+            bail!("what was planted does not show");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Projects of the demo's developer, each with buildings, whose ids are all in one list: what goes together meets seldom.
+async fn plant_buildings(stack: &Stack) -> anyhow::Result<()> {
+    let (client, maria) = (http::client()?, Identity::of(stack)?.token(&MARIA).await?);
+    let url = format!("{}/api/v1/developers/projects", stack.base_url);
+    let (mut projects, mut buildings, mut objects) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..PROJECTS {
+        let body = json!({"Name": "x", "Class": "Elite", "City": "x", "Address": "x"});
+        let project = text(&ask(client.post(&url).bearer_auth(&maria).json(&body)).await?["Id"])?;
+        for _ in 0..BUILDINGS {
+            let body = json!({"Name": "x", "SectionsCount": 9, "FloorsTotal": 99, "State": "Planned"});
+            let of_project = format!("{url}/{project}/buildings");
+            let building = text(&ask(client.post(&of_project).bearer_auth(&maria).json(&body)).await?["Id"])?;
+            let object = json!({
+                "Number": "x",
+                "Kind": "Flat",
+                "Section": 1,
+                "Floor": 1,
+                "PositionOnFloor": 1,
+                "AreaTotal": 1,
+                "Finishing": "None",
+                "Price": {"AmountMinor": 1, "Currency": "RUB"},
+            });
+            let grid = client.put(format!("{of_project}/{building}/property-objects"));
+            ask(grid.bearer_auth(&maria).json(&json!({"Objects": [object]}))).await?;
+            let whole = client.get(format!("{of_project}/{building}")).bearer_auth(&maria);
+            objects.push(text(&ask(whole).await?["Grid"][0]["Floors"][0]["Objects"][0]["Id"])?);
+            buildings.push(building);
+        }
+        ask(client.post(format!("{url}/{project}/publish")).bearer_auth(&maria)).await?;
+        projects.push(project);
+    }
+    write_down([("projects", projects), ("buildings", buildings), ("property-objects", objects)])
+}
+
+/// Companies, and employees of the operator's, whose administrator it is that asks.
+async fn plant_companies(stack: &Stack) -> anyhow::Result<()> {
+    let (client, olga) = (http::client()?, Identity::of(stack)?.token(&OLGA).await?);
+    let url = |path: &str| format!("{}/api/identity/{path}", stack.base_url);
+    let (mut tenants, mut employees) = (Vec::new(), Vec::new());
+    for number in 0..COMPANIES {
+        let kind = ["Developer", "Agency", "Partner"][number % 3];
+        let body = json!({"Name": "x", "Type": kind});
+        let tenant = ask(client.post(url("admin/tenants")).bearer_auth(&olga).json(&body)).await?;
+        tenants.push(text(&tenant["Id"])?);
+        let body = json!({"Name": "x", "Email": format!("{}@example.com", devkit::random_hex())});
+        let employee = ask(client.post(url("employees")).bearer_auth(&olga).json(&body)).await?;
+        employees.push(text(&employee["Id"])?);
+    }
+    let roles = ["platform-admin", "deal-arbiter", "care-service", "agent"];
+    let roles =
+        roles.iter().map(|code| Ok(people::role(code)?.to_string())).collect::<anyhow::Result<_>>()?;
+    write_down([("tenants", tenants), ("employees", employees), ("roles", roles)])
+}
+
+async fn plant_selections(stack: &Stack) -> anyhow::Result<()> {
+    let (client, identity) = (http::client()?, Identity::of(stack)?);
+    let flats = Flats::of(stack).await?;
+    let anna = identity.token(&ANNA).await?;
+    let news = actors::issuer(stack)?.token(&Claims::client("news"))?;
+    let url = format!("{}/api/v1/selections", stack.base_url);
+    let before =
+        client.get(format!("{url}?PageSize=100")).bearer_auth(&anna).send().await?.error_for_status()?;
+    for selection in before.json::<Value>().await?["Items"].as_array().context("no list")? {
+        // What earlier runs left behind: an owner may have so many and no more.
+        client.delete(format!("{url}/{}", text(&selection["Id"])?)).bearer_auth(&anna).send().await?;
+    }
+    let internal = stack.services["selections"].internal_url.as_ref().context("no internal port")?;
+    let (mut ids, mut codes, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..SELECTIONS {
+        let body = json!({"Title": "x", "Items": [{"PropertyObjectId": flats.id(1)}]});
+        let selection = ask(client.post(&url).bearer_auth(&anna).json(&body)).await?;
+        let id = text(&selection["Id"])?;
+        let body = json!({"PostId": Uuid::from_u128(rand::random()), "ActorUserId": ANNA.user});
+        let taking = format!("{internal}/api/v1/internal/selections/{id}/snapshots");
+        let snapshot = ask(client.post(taking).bearer_auth(&news).json(&body)).await?;
+        snapshots.push(text(&snapshot["SnapshotId"])?);
+        codes.push(text(&selection["PublicCode"])?);
+        ids.push(id);
+    }
+    write_down([("selections", ids), ("codes", codes), ("snapshots", snapshots)])
+}
+
+fn write_down<const N: usize>(lists: [(&str, Vec<String>); N]) -> anyhow::Result<()> {
+    for (name, values) in lists {
+        let lines: Vec<_> = values.iter().map(|value| format!("\"{value}\"")).collect();
+        std::fs::write(stack::dev(&format!("fuzz-{name}.txt"))?, lines.join("\n"))?;
+    }
+    Ok(())
+}
+
+async fn ask(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+    Ok(request.send().await?.error_for_status()?.json().await?)
+}
+
+fn text(value: &Value) -> anyhow::Result<String> {
+    Ok(value.as_str().context("no text")?.to_owned())
+}

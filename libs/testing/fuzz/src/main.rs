@@ -1,0 +1,28 @@
+//! `cargo dev fuzz`: Schemathesis against every service.
+
+mod fuzz;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use devkit::{execute, logged};
+
+#[derive(Parser)]
+#[command(name = "cargo dev", bin_name = "cargo dev")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Fuzz(fuzz::Fuzz),
+}
+
+fn main() -> ExitCode {
+    execute(async {
+        match Cli::parse().command {
+            Command::Fuzz(fuzz) => logged(fuzz.run()).await,
+        }
+    })
+}
