@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # What the drills of this folder have in common; sourced by them.
 # BIN is the folder of the programs, POSTGRES that of the server's. No stack may run in this clone, whose own one forgets its events;
 # databases are the drill's own, and nothing is left behind.
@@ -56,7 +57,7 @@ up() {
   KAFKA_BROKERS=$(value brokers) AUTH_ISSUER=$(value issuer)
 }
 # call PATH JSON: of the running stack, as the demo's manager.
-call() { curl --silent --show-error --fail --header "Authorization: Bearer $("$bin/devstack" token pavel)" --json "$2" "$(value base_url)/api/$1"; }
+call() { curl --silent --show-error --fail --header "Authorization: Bearer $("$bin/dev" token pavel)" --json "$2" "$(value base_url)/api/$1"; }
 # deal: a new one about the demo's first flat; answers its id.
 deal() {
   local developer flat ids
@@ -79,4 +80,4 @@ finish() {
 }
 trap finish EXIT
 
-for program in "$bin/devstack" "$postgres/initdb"; do [ -x "$program" ] || fail "$program is missing"; done
+for program in "$bin/"{dev,devstack,demo,chaos} "$postgres/initdb"; do [ -x "$program" ] || fail "$program is missing"; done

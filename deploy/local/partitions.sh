@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The drill of lost partitions: all that Kafka has of deals is gone with its disk, what agent and messenger have not heard yet with it. CRM
 # tells anew what is, and everybody's books are held against CRM's.
-#   cargo build --bin devstack --bin crm
+#   cargo build --bin dev --bin devstack --bin demo --bin chaos --bin crm
 #   deploy/local/partitions.sh  # the steps of docs/runbooks/broker.md stand in [ ]
 # It is a real Kafka, which needs Java and Maven.
 set -euo pipefail
@@ -18,9 +18,9 @@ start data
 database "$port"
 rm -rf .dev/kafka/stack
 up
-"$bin/devstack" demo >/dev/null || fail 'the demo, before the loss'
+"$bin/demo" demo >/dev/null || fail 'the demo, before the loss'
 
-for area in agent messenger; do "$bin/devstack" stop "$area" >/dev/null; done
+for area in agent messenger; do "$bin/dev" stop "$area" >/dev/null; done
 for _ in 1 2 3; do told=$(deal); done
 call "platform-manager/crm/deals/$told/override-status" '{"TargetStatus": "Booking", "Comment": "a drill"}' >/dev/null
 relayed() { [ "$(sql "$DATABASE_URL" crm 'select count(*) from outbox')" = 0 ]; }
@@ -46,6 +46,6 @@ held() { [ "$(sql "$DATABASE_URL" agent 'select count(*) from deal where held_si
 eventually '[3] no deal is held' held
 
 step 'the verdict'
-"$bin/devstack" verify || fail 'it does not add up'
-"$bin/devstack" demo >/dev/null || fail 'the demo, afterwards'
+"$bin/chaos" verify || fail 'it does not add up'
+"$bin/demo" demo >/dev/null || fail 'the demo, afterwards'
 step 'mended'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The drill of an expired password: agent's database lets it in no more. Nothing that it is told is lost meanwhile, and with a new
 # password in the file that it reads at its start it goes on.
-#   cargo build --bin devstack --bin agent
+#   cargo build --bin dev --bin devstack --bin demo --bin chaos --bin agent
 #   deploy/local/password.sh    # the steps of docs/runbooks/broker.md stand in [ ]
 # It is a real Kafka, which needs Java and Maven.
 set -euo pipefail
@@ -36,7 +36,7 @@ roles() { curl --silent --write-out "\n" "$@" "$(value services agent admin_url)
 is_ready() { roles --fail --output /dev/null >/dev/null; }
 is_shut_out() { [ "$(roles | grep -c database)" = 2 ]; }
 # The status of what an agent asks for.
-summary() { curl --silent --output /dev/null --write-out '%{http_code}' --header "Authorization: Bearer $("$bin/devstack" token igor)" "$(value services agent public_url)/api/v1/my/commission-summary"; }
+summary() { curl --silent --output /dev/null --write-out '%{http_code}' --header "Authorization: Bearer $("$bin/dev" token igor)" "$(value services agent public_url)/api/v1/my/commission-summary"; }
 all_heard() { [ "$(own 'select count(*) from deal')" = "$(theirs 'select count(*) from deal')" ]; }
 
 step 'agent gets a cluster of its own, which asks it for a password'
@@ -49,8 +49,8 @@ own "create role agent login; grant create on database platform to agent"
 let_in old
 rm -rf .dev/kafka/stack
 DATABASE_URL=postgres://platform@127.0.0.1:$((port + 1))/platform AGENT_DATABASE_URL=$(<"$work/secret") up
-"$bin/devstack" demo >/dev/null || fail 'the demo'
-"$bin/devstack" stop agent >/dev/null
+"$bin/demo" demo >/dev/null || fail 'the demo'
+"$bin/dev" stop agent >/dev/null
 serve_and_work
 
 own "alter role agent valid until '2000-01-01'"

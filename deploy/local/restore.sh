@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The drill of restoring: of a stack whose agent has a PostgreSQL cluster of its own, agent loses a table, is brought back to the moment
 # before from a base backup and its log, hears again what it has missed, and its books are held against CRM's. The others go on meanwhile.
-#   cargo build --bin devstack --bin agent
+#   cargo build --bin dev --bin devstack --bin demo --bin chaos --bin agent
 #   deploy/local/restore.sh     # the steps of docs/runbooks/restoring.md stand in [ ]
 # The embedded broker lists no groups, so it is a real Kafka, which needs Java and Maven.
 set -euo pipefail
@@ -29,11 +29,11 @@ for each in "$port" "$((port + 1))"; do database "$each"; done
 # Events of another time are none of these databases'.
 rm -rf .dev/kafka/stack
 DATABASE_URL=postgres://platform@127.0.0.1:$((port + 1))/platform AGENT_DATABASE_URL=$url up
-"$bin/devstack" demo >/dev/null || fail 'the demo, before the backup'
+"$bin/demo" demo >/dev/null || fail 'the demo, before the backup'
 
 step '[backup] a base backup, while people work'
 as "$postgres/pg_basebackup" --dbname "postgres://platform@127.0.0.1:$port/" --pgdata "$work/pg/base" --checkpoint=fast
-"$bin/devstack" demo >/dev/null || fail 'the demo, after the backup'
+"$bin/demo" demo >/dev/null || fail 'the demo, after the backup'
 all_heard() { [ "$(own 'select count(*) from deal')" = "$(theirs 'select count(*) from deal')" ]; }
 eventually 'agent hears of every deal' all_heard
 before=$(own "select count(*) || ' deals, ' || (select count(*) from accrual) || ' accruals' from deal")
@@ -47,8 +47,8 @@ step "at $moment: $before"
 own 'drop table accrual cascade'
 own 'select pg_switch_wal()' >/dev/null
 step 'somebody drops a table; the others go on, and what they tell is lost on agent'
-! "$bin/devstack" demo >/dev/null 2>&1 || fail 'the demo does without accruals'
-"$bin/devstack" stop agent >/dev/null
+! "$bin/demo" demo >/dev/null 2>&1 || fail 'the demo does without accruals'
+"$bin/dev" stop agent >/dev/null
 curl --silent --fail --output /dev/null "$(value services crm admin_url)/health/ready" || fail 'crm went on'
 
 step '[recover] to the moment before, from the base backup and the log'
@@ -74,7 +74,7 @@ agent restored
 # Kafka takes processes that were killed for running as long as their session lasts.
 rewound() { agent consumers rewind --to "$(date --utc --date '1 hour ago' +%Y-%m-%dT%H:%M:%SZ)"; }
 eventually 'the groups go back' rewound
-"$bin/devstack" start agent >/dev/null
+"$bin/dev" start agent >/dev/null
 
 step 'the verdict'
 eventually 'agent hears of every deal' all_heard
@@ -87,5 +87,5 @@ create user mapping for current_user server agent options (user 'platform', pass
 create schema agent;
 import foreign schema agent from server agent into agent;
 EOF
-"$bin/devstack" verify || fail 'it does not add up'
+"$bin/chaos" verify || fail 'it does not add up'
 step 'restored'

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::{PATIENCE, contract};
+use crate::{TIMEOUT, contract};
 
 /// Partitions are fetched apart: when the last event of a key is here, so are the others after this.
 const STRAGGLERS: Duration = Duration::from_millis(200);
@@ -119,7 +119,7 @@ impl Bus {
             }
         };
         assert!(
-            tokio::time::timeout(PATIENCE, wait).await.is_ok(),
+            tokio::time::timeout(*TIMEOUT, wait).await.is_ok(),
             "messages before {ends:?} did not arrive"
         );
     }
@@ -143,7 +143,7 @@ impl Bus {
             }
         };
         assert!(
-            tokio::time::timeout(PATIENCE, wait).await.is_ok(),
+            tokio::time::timeout(*TIMEOUT, wait).await.is_ok(),
             "no {last} of {key}; only {:?}",
             of_key()
         );
@@ -209,7 +209,7 @@ impl Bus {
             headers.insert(Header { key, value: Some(value) })
         });
         let record = FutureRecord::to(topic).key(key).payload(payload).headers(headers);
-        self.producer.send(record, PATIENCE).await.expect("the broker takes the message");
+        self.producer.send(record, *TIMEOUT).await.expect("the broker takes the message");
     }
 }
 
@@ -225,7 +225,7 @@ pub async fn begin_now<S: Service>(suffix: &str) -> anyhow::Result<()> {
     let (brokers, suffix) = (crate::required("KAFKA_BROKERS")?, suffix.to_owned());
     let commit =
         move || S::CONSUMERS.iter().try_for_each(|of| commit_ends(&brokers, of.topics, of.group, &suffix));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + *TIMEOUT;
     loop {
         let committed = tokio::task::spawn_blocking(commit.clone()).await.expect("it does not panic");
         // Of topics that have just been made, brokers do not know at once who leads which partition.
@@ -243,7 +243,7 @@ fn commit_ends(brokers: &str, topics: &[&str], group: &str, suffix: &str) -> any
     let mut ends = TopicPartitionList::new();
     for topic in topics {
         for partition in partitions(&consumer, topic)? {
-            let (_, end) = consumer.fetch_watermarks(topic, partition, PATIENCE)?;
+            let (_, end) = consumer.fetch_watermarks(topic, partition, *TIMEOUT)?;
             ends.add_partition_offset(topic, partition, Offset::Offset(end))?;
         }
     }
@@ -255,9 +255,9 @@ fn ends(producer: &FutureProducer, topics: &[String]) -> anyhow::Result<Offsets>
     let client = producer.client();
     let mut ends = Offsets::new();
     for topic in topics {
-        let metadata = client.fetch_metadata(Some(topic), PATIENCE)?;
+        let metadata = client.fetch_metadata(Some(topic), *TIMEOUT)?;
         for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {
-            let (start, end) = client.fetch_watermarks(topic, partition.id(), PATIENCE)?;
+            let (start, end) = client.fetch_watermarks(topic, partition.id(), *TIMEOUT)?;
             if end > start {
                 ends.insert((topic.clone(), partition.id()), end);
             }
@@ -267,7 +267,7 @@ fn ends(producer: &FutureProducer, topics: &[String]) -> anyhow::Result<Offsets>
 }
 
 fn partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> {
-    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).context("no broker answers")?;
+    let metadata = consumer.fetch_metadata(Some(topic), *TIMEOUT).context("no broker answers")?;
     let topics = metadata.topics().iter();
     Ok(topics.flat_map(MetadataTopic::partitions).map(MetadataPartition::id).collect())
 }

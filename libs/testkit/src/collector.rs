@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use prost::Message;
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 use crate::faults::{Fault, Faults};
 
 /// A listening collector. It stops when dropped.
@@ -71,7 +71,7 @@ impl Collector {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let arrived = tokio::time::timeout(PATIENCE, arrived).await;
+        let arrived = tokio::time::timeout(*TIMEOUT, arrived).await;
         arrived.unwrap_or_else(|_| {
             let names: Vec<_> = self.spans(trace).map(|span| span.name).collect();
             panic!("the span does not arrive, only {names:?}")

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::collector::Collector;
 use crate::issuer::Claims;
 use crate::service::issuer;
-use crate::{PATIENCE, database, ports, required};
+use crate::{TIMEOUT, database, ports, required};
 
 /// A running process. It is killed when dropped.
 pub struct Deployed {
@@ -74,7 +74,7 @@ impl Deployed {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(tokio::time::timeout(PATIENCE, ready).await.is_ok(), "{binary} does not become ready");
+        assert!(tokio::time::timeout(*TIMEOUT, ready).await.is_ok(), "{binary} does not become ready");
         let [public, admin] = [public, admin].map(|address| format!("http://{address}"));
         Self { collector, process, public, admin, lines }
     }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 
 /// What becomes of a call.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Gate {
     /// # Panics
     /// When it does not come.
     pub async fn arrived(&self) {
-        let arrived = tokio::time::timeout(PATIENCE, self.arrived.acquire()).await;
+        let arrived = tokio::time::timeout(*TIMEOUT, self.arrived.acquire()).await;
         arrived.expect("the call that is to be held does not come").expect("never closed").forget();
     }
 

@@ -30,6 +30,7 @@ pub mod signals;
 pub mod statements;
 mod sunset;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -48,8 +49,12 @@ pub fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
 }
 
-/// How long a test waits for what has to come. What is right comes far sooner; a busy machine is late for all that it does.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+/// The longest wait of a test. It is generous, since a busy machine is late; `TEST_TIMEOUT_SECONDS` shortens it for mutants, most
+/// of which are caught by waiting in vain.
+pub(crate) static TIMEOUT: LazyLock<Duration> = LazyLock::new(|| {
+    let seconds = required("TEST_TIMEOUT_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(90))
+});
 
 /// Asks again until there is an answer.
 ///
@@ -64,7 +69,7 @@ pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) 
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let in_time = tokio::time::timeout(PATIENCE, answered).await;
+    let in_time = tokio::time::timeout(*TIMEOUT, answered).await;
     in_time.unwrap_or_else(|_| panic!("waited in vain: {what}"))
 }
 

@@ -27,30 +27,39 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
+/// Every package of the workspace: its name and its folder.
+fn packages() -> Vec<(String, PathBuf)> {
+    let mut packages = Vec::new();
+    for group in ["libs", "libs/dev", "libs/testing", "services"] {
+        for folder in fs::read_dir(root().join(group)).unwrap() {
+            let folder = folder.unwrap().path();
+            let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else { continue };
+            let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap();
+            packages.push((name.trim_matches('"').to_owned(), folder));
+        }
+    }
+    packages
+}
+
 /// Every test of the workspace, as `crate::file::name`; those of `thing/tests.rs` belong to the file `thing`.
 fn tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
-    for group in ["libs", "services"] {
-        for package in fs::read_dir(root().join(group)).unwrap() {
-            let package = package.unwrap().path();
-            let name = package.file_name().unwrap().to_string_lossy().into_owned();
-            let sources = ["src", "tests"].into_iter().flat_map(|folder| files(&package.join(folder), "rs"));
-            for file in sources {
-                let module = if file.ends_with("tests.rs") { file.parent().unwrap() } else { &file };
-                let stem = module.file_stem().unwrap().to_string_lossy().into_owned();
-                let text = fs::read_to_string(&file).unwrap();
-                let mut is_test = false;
-                for line in text.lines().map(str::trim) {
-                    if ["#[test]", "#[tokio::test", "#[actix_web::test"].iter().any(|of| line.starts_with(of))
-                    {
-                        is_test = true;
-                    } else if let Some((_, rest)) = line.split_once("fn ") {
-                        if is_test {
-                            let function = rest.split('(').next().unwrap_or_default();
-                            tests.insert(format!("{name}::{stem}::{function}"));
-                        }
-                        is_test = false;
+    for (name, package) in packages() {
+        let sources = ["src", "tests"].into_iter().flat_map(|folder| files(&package.join(folder), "rs"));
+        for file in sources {
+            let module = if file.ends_with("tests.rs") { file.parent().unwrap() } else { &file };
+            let stem = module.file_stem().unwrap().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&file).unwrap();
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                if ["#[test]", "#[tokio::test", "#[actix_web::test"].iter().any(|of| line.starts_with(of)) {
+                    is_test = true;
+                } else if let Some((_, rest)) = line.split_once("fn ") {
+                    if is_test {
+                        let function = rest.split('(').next().unwrap_or_default();
+                        tests.insert(format!("{name}::{stem}::{function}"));
                     }
+                    is_test = false;
                 }
             }
         }

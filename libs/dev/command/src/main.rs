@@ -1,6 +1,8 @@
 //! `cargo dev`: the whole platform on one machine, for trying and testing it.
 
 mod keycloak;
+mod mutants;
+mod needs;
 mod test;
 
 use std::ffi::OsString;
@@ -75,6 +77,9 @@ enum Command {
     Keycloak(keycloak::Keycloak),
     Livekit(livekit::Fetch),
     Test(test::Test),
+    Mutants(mutants::Mutants),
+    #[command(hide = true)]
+    UntilFailure(mutants::UntilFailure),
     /// Write contracts/ from the code, and lint it
     #[command(disable_help_flag = true)]
     Contracts(Rest),
@@ -122,6 +127,8 @@ fn main() -> ExitCode {
             Command::Livekit(livekit) => livekit.run().await,
             Command::Keycloak(keycloak) => return keycloak.run().await,
             Command::Test(test) => return test.run().await,
+            Command::Mutants(mutants) => return mutants.run().await,
+            Command::UntilFailure(until) => return until.run().await,
             Command::Up(rest) => rest.run("devstack", "up"),
             Command::Contracts(rest) => rest.run("devstack", "contracts"),
             Command::Demo(rest) => rest.run("demo", "demo"),

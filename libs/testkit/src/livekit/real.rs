@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{KEY, SECRET, programs};
 use crate::own::Server;
-use crate::{PATIENCE, ports};
+use crate::{TIMEOUT, ports};
 
 /// A server. It ends when dropped.
 pub struct RealLiveKit {
@@ -107,7 +107,7 @@ impl Participant {
             }
             bail!("they ended without")
         };
-        let heard = timeout(PATIENCE, heard).await.context("they do not say it").flatten();
+        let heard = timeout(*TIMEOUT, heard).await.context("they do not say it").flatten();
         heard.with_context(|| format!("waited for {beginning:?}, heard {all:?}"))
     }
 
@@ -116,7 +116,7 @@ impl Participant {
     /// # Errors
     /// When they still are.
     pub async fn is_sent_away(&mut self) -> anyhow::Result<()> {
-        timeout(PATIENCE, self.process.wait()).await.context("they are still connected")??;
+        timeout(*TIMEOUT, self.process.wait()).await.context("they are still connected")??;
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Participant {
     /// When they do not.
     pub async fn leave(mut self) -> anyhow::Result<()> {
         drop(self.input.take());
-        timeout(PATIENCE, self.process.wait()).await.context("they do not leave")??;
+        timeout(*TIMEOUT, self.process.wait()).await.context("they do not leave")??;
         Ok(())
     }
 

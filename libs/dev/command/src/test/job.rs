@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use futures_util::future::try_join_all;
 
-use super::Group;
 use super::suite::Job;
+use crate::needs::Group;
 use devkit::stack;
 
 /// Between two looks at what a program has said.

@@ -7,7 +7,8 @@ use anyhow::Context;
 use serde::Deserialize;
 use tokio::process::Command;
 
-use super::Group;
+use super::broker;
+use crate::needs::Group;
 use devkit::stack;
 
 /// Options of `cargo test` whose value is the next argument.
@@ -47,6 +48,10 @@ const TARGETS: [&str; 10] = [
 ];
 /// Waits far more than it works, and far longer than any other: what comes last would be waited for by all.
 const LONGEST: &str = "ledger tests/faults/main.rs";
+
+/// It waits for timers and leases, so more of its tests run at once than there are processors.
+const THREADS_OF_LONGEST: u8 = 6;
+const THREADS: &str = "--test-threads";
 
 /// What `cargo test` was told, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,6 +114,11 @@ impl Arguments {
         self.cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
     }
 
+    /// Returns whether packages, targets or tests were named.
+    fn chooses(&self) -> bool {
+        self.names_packages() || self.has(&TARGETS) || self.filter.is_some()
+    }
+
     fn has(&self, options: &[&str]) -> bool {
         let mut names = self.cargo.iter().map(|argument| argument.split('=').next().unwrap_or_default());
         names.any(|name| options.contains(&name))
@@ -128,7 +138,7 @@ impl Arguments {
 
     /// Builds all that these name and answers what there is to run then, what takes longest first; or how cargo has failed,
     /// which has said why.
-    pub(super) async fn build(&self) -> anyhow::Result<Result<Vec<Job>, ExitCode>> {
+    pub(super) async fn build(&self, only_broker: bool) -> anyhow::Result<Result<Vec<Job>, ExitCode>> {
         let mut jobs = Vec::new();
         let mut has_documentation = self.has(&["--doc"]);
         if !has_documentation {
@@ -141,7 +151,9 @@ impl Arguments {
                 return Ok(Err(super::code(output.status)));
             }
             let built: Vec<_> = output.stdout.split(|byte| *byte == b'\n').filter_map(Built::read).collect();
-            jobs.extend(built.iter().map(|built| built.job(self)));
+            for built in &built {
+                jobs.extend(built.job(self, only_broker)?);
+            }
             jobs.sort_by_key(|job| (job.name != LONGEST, job.name.contains(" src/"), job.name.clone()));
             has_documentation = built.iter().any(|built| built.target.doctest) && !self.has(&TARGETS);
         }
@@ -183,15 +195,25 @@ impl Built {
         serde_json::from_slice(line).ok().filter(|built: &Self| built.profile.test)
     }
 
-    /// As cargo would run it.
-    fn job(&self, arguments: &Arguments) -> Job {
+    /// Returns the program as cargo would run it; `None` where only tests of the broker are wanted and it has none.
+    fn job(&self, arguments: &Arguments, only_broker: bool) -> anyhow::Result<Option<Job>> {
         let package = self.manifest_path.parent().unwrap_or(stack::root());
         let source = self.target.src_path.strip_prefix(package).unwrap_or(&self.target.src_path);
-        let name = package.file_name().map_or(package, Path::new);
+        let name =
+            format!("{} {}", package.file_name().map_or(package, Path::new).display(), source.display());
         let mut command = Command::new(&self.executable);
         command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
         command.args(&arguments.filter).args(&arguments.tests);
-        Job { name: format!("{} {}", name.display(), source.display()), command }
+        if name == LONGEST && !arguments.tests.iter().any(|option| option.starts_with(THREADS)) {
+            command.arg(format!("{THREADS}={THREADS_OF_LONGEST}"));
+        }
+        if only_broker && !arguments.chooses() {
+            match broker::filters(package, source)? {
+                Some(filters) => command.args(filters),
+                None => return Ok(None),
+            };
+        }
+        Ok(Some(Job { name, command }))
     }
 }
 
@@ -245,7 +267,7 @@ mod tests {
         };
         let read = |line: &str| Built::read(line.as_bytes());
         let built = read(&line(r#""/target/debug/deps/it-1""#, true)).unwrap();
-        let job = built.job(&parse("deal_ -- --nocapture"));
+        let job = built.job(&parse("deal_ -- --nocapture"), false).unwrap().unwrap();
         assert_eq!(job.name, "crm tests/it/main.rs");
         let arguments: Vec<_> = job.command.as_std().get_args().collect();
         assert_eq!(arguments, ["deal_", "--nocapture"]);

@@ -1,0 +1,119 @@
+//! The tests that another broker can change: those of the packages that speak Kafka, and each module of a service's tests that
+//! reads the bus.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Context;
+
+/// Packages whose integration tests all depend on the broker.
+const PACKAGES: [&str; 4] = ["ledger", "messaging", "stack", "testkit"];
+/// Calls that use the bus where they stand in a test module.
+const USES: [&str; 2] = ["bus()", "Bus::"];
+/// Calls that read the bus. A function that contains one reads it, too.
+const READS: [&str; 3] = [".events(", ".events_until(", ".published("];
+
+/// One file of a package's tests.
+struct Module {
+    /// As libtest names it: `deal_move`, `model::compare`.
+    name: String,
+    text: String,
+}
+
+/// Returns the filters that choose these tests among those of `source`, a file of the package in `folder`. No filter chooses
+/// all, `None` leaves the program out.
+pub(super) fn filters(folder: &Path, source: &Path) -> anyhow::Result<Option<Vec<String>>> {
+    let package = folder.file_name().unwrap_or_default();
+    if !source.starts_with("tests") {
+        return Ok(None);
+    }
+    if PACKAGES.iter().any(|name| package == *name) {
+        return Ok(Some(Vec::new()));
+    }
+    let tests = folder.join(source.parent().unwrap_or(source));
+    let mut modules = Vec::new();
+    read(&tests, "", &mut modules)?;
+    let names = that_use_the_bus(&modules);
+    Ok((!names.is_empty()).then(|| names.into_iter().map(|name| format!("{name}::")).collect()))
+}
+
+fn read(folder: &Path, prefix: &str, modules: &mut Vec<Module>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            read(&path, &format!("{prefix}{name}::"), modules)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            modules.push(Module { name: format!("{prefix}{name}"), text: std::fs::read_to_string(&path)? });
+        }
+    }
+    Ok(())
+}
+
+fn that_use_the_bus(modules: &[Module]) -> BTreeSet<&str> {
+    let functions: Vec<_> = modules.iter().flat_map(|module| functions(&module.text)).collect();
+    let mut readers = BTreeSet::new();
+    // Until no function is found that calls one of those found before.
+    loop {
+        let calls = |body: &str| readers.iter().any(|name| body.contains(&format!("{name}(")));
+        let more: Vec<_> = functions
+            .iter()
+            .filter(|(_, body)| READS.iter().any(|read| body.contains(read)) || calls(body))
+            .map(|(name, _)| *name)
+            .filter(|name| !readers.contains(name))
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        readers.extend(more);
+    }
+    let uses = |text: &str| {
+        USES.iter().any(|of| text.contains(of))
+            || functions_of(text).iter().any(|name| readers.contains(name))
+    };
+    modules
+        .iter()
+        .filter(|module| module.name != "main" && uses(&module.text))
+        .map(|module| &*module.name)
+        .collect()
+}
+
+fn functions_of(text: &str) -> Vec<&str> {
+    functions(text).into_iter().map(|(name, _)| name).collect()
+}
+
+/// Returns the name of each function with the text up to the next one.
+fn functions(text: &str) -> Vec<(&str, &str)> {
+    let parts = text.split("fn ").skip(1);
+    parts.filter_map(|part| part.split_once(['(', '<']).map(|(name, body)| (name, body))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use devkit::stack;
+
+    use super::filters;
+
+    fn chosen(package: &str, source: &str) -> Option<Vec<String>> {
+        filters(&stack::root().join(package), Path::new(source)).unwrap()
+    }
+
+    #[test]
+    fn modules_that_read_the_bus_are_chosen_and_others_are_not() {
+        let crm = chosen("services/crm", "tests/it/main.rs").unwrap();
+        assert!(crm.contains(&"deal_create::".to_owned()), "{crm:?}");
+        assert!(!crm.contains(&"documents::".to_owned()) && !crm.contains(&"main::".to_owned()), "{crm:?}");
+        let selections = chosen("services/selections", "tests/it/main.rs").unwrap();
+        assert!(selections.contains(&"consumer::".to_owned()), "{selections:?}");
+        assert!(!selections.contains(&"paging::".to_owned()), "{selections:?}");
+    }
+
+    #[test]
+    fn packages_that_speak_kafka_are_chosen_whole_and_unit_tests_are_left_out() {
+        assert_eq!(chosen("libs/ledger", "tests/faults/main.rs"), Some(Vec::new()));
+        assert_eq!(chosen("libs/db", "tests/it/main.rs"), None);
+        assert_eq!(chosen("services/crm", "src/lib.rs"), None);
+    }
+}
