@@ -10,28 +10,42 @@ use tokio::time::{sleep, timeout};
 
 use crate::Scene;
 
-/// Conventions, Repeating: 503 and 429 may be tried again, and so may what was not answered; no other answer.
+/// Sends a call that gets `fault` each time, and returns how often it was tried.
+async fn tries(fault: Fault) -> usize {
+    let scene = Scene::new();
+    scene.called.on("/", fault);
+    scene.client.post::<Value>("/it", &json!({})).await.unwrap_err();
+    scene.called.calls("/it").len()
+}
+
+/// Limits: a call that is not answered, or answered 503 or 429, is tried again twice.
 #[tokio::test]
-async fn only_what_says_so_is_tried_again() {
-    for (fault, tries) in [
-        (Fault::problem(503, "SERVICE_UNAVAILABLE"), 3),
-        (Fault::problem(429, "RATE_LIMITED"), 3),
-        (Fault::Answer(503, String::new()), 3),
-        (Fault::Drop, 3),
-        (Fault::BreakOff, 3),
-        (Fault::Garbage, 3),
-        (Fault::problem(500, "INTERNAL_ERROR"), 1),
-        (Fault::Answer(502, String::new()), 1),
-        (Fault::Answer(504, String::new()), 1),
-        (Fault::Answer(408, String::new()), 1),
-        (Fault::problem(409, "CONCURRENCY_CONFLICT"), 1),
-        (Fault::problem(404, "NOT_FOUND"), 1),
-        (Fault::Answer(200, "<html>".to_owned()), 1),
+async fn a_call_that_fails_for_a_moment_is_tried_three_times() {
+    for fault in [
+        Fault::problem(503, "SERVICE_UNAVAILABLE"),
+        Fault::problem(429, "RATE_LIMITED"),
+        Fault::Answer(503, String::new()),
+        Fault::Drop,
+        Fault::BreakOff,
+        Fault::Garbage,
     ] {
-        let scene = Scene::new();
-        scene.called.on("/", fault.clone());
-        scene.client.post::<Value>("/it", &json!({})).await.unwrap_err();
-        assert_eq!(scene.called.calls("/it").len(), tries, "{fault:?}");
+        assert_eq!(tries(fault.clone()).await, 3, "{fault:?}");
+    }
+}
+
+/// Conventions, Repeating: no other answer may be tried again, also not that of a gateway before the service.
+#[tokio::test]
+async fn a_call_with_any_other_answer_is_tried_once() {
+    for fault in [
+        Fault::problem(500, "INTERNAL_ERROR"),
+        Fault::Answer(502, String::new()),
+        Fault::Answer(504, String::new()),
+        Fault::Answer(408, String::new()),
+        Fault::problem(409, "CONCURRENCY_CONFLICT"),
+        Fault::problem(404, "NOT_FOUND"),
+        Fault::Answer(200, "<html>".to_owned()),
+    ] {
+        assert_eq!(tries(fault.clone()).await, 1, "{fault:?}");
     }
 }
 

@@ -64,16 +64,21 @@ async fn the_body_is_told_before_a_missing_post() {
     author.set_blocks(&missing, [text_block("x")]).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
 }
 
-/// Rules 1 and 2 before rules 3 and 4: an archived post, a foreign one.
+/// Rules 1 and 2 before rules 3 and 4: a foreign post, an archived one, and one that is both.
 #[tokio::test]
-async fn the_body_is_told_before_an_archived_or_foreign_post() {
+async fn the_body_is_refused_before_an_archived_or_foreign_post() {
     let (author, stranger) = (author(), author());
-    let post = author.create_post().await;
-    for caller in [&stranger, &author] {
-        let too_many = caller.set_blocks(&post, vec![text_block("x"); 201]).await;
+    let (draft, archived) = (author.create_post().await, author.create_post().await);
+    author.move_post(&archived, "archive").await.expect(200);
+    for (caller, post, status, code) in [
+        (&stranger, &draft, 403, "FORBIDDEN"),
+        (&author, &archived, 409, "NEWS_POST_ARCHIVED"),
+        (&stranger, &archived, 409, "NEWS_POST_ARCHIVED"),
+    ] {
+        let too_many = caller.set_blocks(post, vec![text_block("x"); 201]).await;
         too_many.expect_problem(400, "NEWS_TOO_MANY_BLOCKS");
-        caller.set_blocks(&post, [text_block("")]).await.expect_problem(400, "VALIDATION_FAILED");
-        author.move_post(&post, "archive").await;
+        caller.set_blocks(post, [text_block("")]).await.expect_problem(400, "VALIDATION_FAILED");
+        caller.set_blocks(post, [text_block("x")]).await.expect_problem(status, code);
     }
 }
 

@@ -13,51 +13,69 @@ use crate::{
     taking, text,
 };
 
-/// Orphans: what an edit is going to take is written down before it is taken, to be looked after within a minute; and
-/// crossed out with the save.
+/// Orphans: an edit claims a snapshot before it takes it. The claim is due after 40 seconds, so that a minute is enough to
+/// detach it, and is gone with the save.
 #[tokio::test]
-async fn what_is_going_to_be_taken_is_written_down_first() {
+async fn a_snapshot_is_claimed_for_forty_seconds_before_it_is_taken() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let sql = service().sql().await;
-    let written = async || {
+    let claimed = async || {
         let claims = "select count(*) from snapshot_claim where post_id = $1::text::uuid \
-                      and source_selection_id = $2::text::uuid and due_at < now() + interval '1 minute'";
+                      and source_selection_id = $2::text::uuid and due_at <= clock_timestamp() + interval '40 seconds'";
         sql.query_one(claims, &[&post, &selection]).await.unwrap().get::<_, i64>(0)
     };
     let gate = between().hold(taking(&selection));
     let (saved, claims) = join(author.set_blocks(&post, [embed(&selection)]), async {
         gate.arrived().await;
-        let claims = written().await;
+        let claims = claimed().await;
         gate.open();
         claims
     })
     .await;
     saved.expect(200);
-    assert_eq!((claims, written().await), (1, 0));
+    assert_eq!((claims, claimed().await), (1, 0));
 }
 
-/// Orphans: what an edit took before it failed is detached within a minute.
+/// Orphans: what an edit took before it failed is detached by the job alone, once the claim on it is due.
 #[tokio::test]
-async fn what_a_failed_edit_took_is_let_go() {
+async fn what_a_failed_edit_took_is_detached_without_help() {
     let author = author();
     let (good, deleted) = (author.create_selection().await, author.create_selection().await);
     author.delete_selection(&deleted).await;
     let post = author.create_post().await;
     let refused = author.set_blocks(&post, [embed(&good), embed(&deleted)]).await;
     refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
-    let taken = between().calls(taking(&good));
-    assert_eq!(taken.len(), 1);
-    // Taking is idempotent: the same call tells which snapshot it was.
-    let take = format!("/api/v1{}", taking(&good));
-    let orphan = selections().machine("news").post(&take, taken[0].body.clone()).await.expect(200);
+    let orphan = taken_by_news(&good).await;
+    assert_eq!(detached(&orphan).await, "BlockReplaced");
+}
+
+/// Returns the snapshot that news has taken of a selection: to take it again is idempotent.
+async fn taken_by_news(selection: &str) -> String {
+    let calls = between().calls(taking(selection));
+    assert_eq!(calls.len(), 1);
+    let take = format!("/api/v1{}", taking(selection));
+    let taken = selections().machine("news").post(&take, calls[0].body.clone()).await.expect(200);
+    text(&taken["SnapshotId"]).to_owned()
+}
+
+/// Orphans: the same when its claim is made due. The selection can be embedded again, with another snapshot.
+#[tokio::test]
+async fn what_a_failed_edit_took_is_detached_when_its_claim_is_due() {
+    let author = author();
+    let (good, deleted) = (author.create_selection().await, author.create_selection().await);
+    author.delete_selection(&deleted).await;
+    let post = author.create_post().await;
+    let refused = author.set_blocks(&post, [embed(&good), embed(&deleted)]).await;
+    refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
+    let orphan = taken_by_news(&good).await;
 
     hurry(service(), &post).await;
 
-    assert_eq!(detached(text(&orphan["SnapshotId"])).await, "BlockReplaced");
+    assert_eq!(detached(&orphan).await, "BlockReplaced");
     settled(service(), &post).await;
     let later = author.set_blocks(&post, [embed(&good)]).await.expect(200);
-    assert_ne!(later["EmbedSnapshotIds"][0], orphan["SnapshotId"]);
+    assert_ne!(later["EmbedSnapshotIds"][0], orphan.as_str());
 }
 
 /// Orphans: an edit that succeeds after one that failed keeps the snapshot that both took.

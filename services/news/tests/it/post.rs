@@ -1,12 +1,21 @@
 //! The life of a post: written, renamed, shown, taken back, put away, deleted.
 
-use reqwest::Method;
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use futures_util::stream;
+use news::Service;
+use reqwest::{Body, Method, RequestBuilder};
 use serde_json::{Value, json};
 use testkit::client::{Client, send};
+use testkit::faults::Fault;
+use testkit::issuer::CLIENTS;
+use testkit::service::Running;
 
 use crate::{
-    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_of, blocks_path, content, detached,
-    embed, embed_snapshot, guid, path, read_snapshot, service, text, text_block,
+    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_at, author_of, between, blocks_path,
+    content, detached, embed, embed_snapshot, formatted, guid, path, read_snapshot, service, taking, text,
+    text_block,
 };
 
 const INVALID: &str = "VALIDATION_FAILED";
@@ -225,39 +234,84 @@ async fn a_refusal_comes_in_its_order() {
     }
 }
 
-/// Conventions, Errors: what news refuses is told in the caller's language.
-#[tokio::test]
-async fn problems_speak_the_callers_language() {
-    let author = author();
-    let post = author.create_post().await;
-    let blocks = blocks_path(&post);
-    let with = |block: Value| content([block]);
-    let missing = guid().to_string();
-    for (method, path, body) in [
-        (Method::PUT, blocks.clone(), content(vec![text_block("x"); 201])),
-        (Method::PUT, blocks.clone(), with(text_block(""))),
-        (Method::PUT, blocks.clone(), with(json!({"Kind": "SelectionEmbed"}))),
-        (Method::PUT, blocks.clone(), with(embed(&missing))),
-        (Method::PUT, blocks, with(embed_snapshot(&missing))),
-        (Method::PUT, path(&missing), json!({"Title": "x"})),
-        (Method::PUT, path(&post), json!({"Title": "x", "Version": 9})),
-        (Method::POST, format!("{POSTS}/{post}/publish"), Value::Null),
-        (Method::POST, format!("{POSTS}/{post}/unpublish"), Value::Null),
-    ] {
-        let mut titles = Vec::new();
-        for language in ["en", "ru", "fr"] {
-            let request = author.news.request(method.clone(), &path).header("accept-language", language);
-            let answer = send(request.json(&body)).await;
-            assert!(answer.status >= 400, "{method} {path}");
-            let cyrillic = |words: &Value| text(words).chars().any(|c| ('а'..='я').contains(&c));
-            for error in answer.body["errors"].as_array().unwrap() {
-                assert_eq!(cyrillic(&error["message"]), language == "ru", "{}", answer.text);
-            }
-            assert_eq!(cyrillic(&answer.body["title"]), language == "ru", "{}", answer.text);
-            titles.push(answer.body["title"].clone());
+/// Returns every code that the service documents.
+fn documented_codes() -> BTreeSet<String> {
+    let openapi = ::service::contracts::<Service>().unwrap().openapi;
+    openapi.lines().filter_map(|line| line.trim().strip_prefix("code: ")).map(str::to_owned).collect()
+}
+
+/// Sends a request in each language and returns the code, which is the same in all. A language that the service lacks gets
+/// English.
+async fn code_in_each_language(request: impl Fn() -> RequestBuilder) -> String {
+    let languages = ["en", "ru", "fr"];
+    let answers = languages.map(|language| send(request().header("accept-language", language)));
+    let answers = join_all(answers).await;
+    let cyrillic = |words: &Value| text(words).chars().any(|c| ('а'..='я').contains(&c));
+    for (answer, language) in answers.iter().zip(languages) {
+        let is_russian = language == "ru";
+        assert_eq!(answer.header("content-language"), if is_russian { "ru" } else { "en" });
+        assert_eq!(answer.body["code"], answers[0].body["code"]);
+        assert_eq!(cyrillic(&answer.body["title"]), is_russian, "{}", answer.text);
+        let detail = &answer.body["detail"];
+        assert!(detail.is_null() || cyrillic(detail) == is_russian, "{}", answer.text);
+        for error in answer.body["errors"].as_array().unwrap() {
+            assert_eq!(cyrillic(&error["message"]), is_russian, "{}", answer.text);
         }
-        assert_eq!(titles[2], titles[0], "English, where the language is none of ours");
     }
+    text(&answers[0].body["code"]).to_owned()
+}
+
+/// Conventions, Errors: every problem that the service documents is in the caller's language.
+#[tokio::test]
+async fn every_documented_problem_is_in_the_callers_language() {
+    let news = Running::start::<Service>(&[
+        ("SELECTIONS_URL", &between().url()),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("GUEST_READS_PER_MINUTE", "1"),
+        ("DATABASE_STATEMENT_TIMEOUT_MS", "2000"),
+    ]);
+    let (author, guest) = (author_at(&news), news.guest());
+    let (draft, archived) = (author.create_post().await, author.create_post().await);
+    author.move_post(&archived, "archive").await.expect(200);
+    let (missing, unavailable) = (guid().to_string(), guid().to_string());
+    guest.get(&path(&missing)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+    let empty = author.selections.post("/api/v1/selections", json!({"Title": "Empty"})).await.expect(201);
+    between().on(taking(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+
+    let ask = |method: Method, path: &str| author.news.request(method, path);
+    let edit = |block: Value| ask(Method::PUT, &blocks_path(&draft)).json(&content([block]));
+    let rename = |post: &str, body: Value| ask(Method::PUT, &path(post)).json(&body);
+    let stalled = || Body::wrap_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let nested = "<div>".repeat(300);
+    let requests: [&dyn Fn() -> RequestBuilder; 20] = [
+        &|| guest.request(Method::POST, POSTS),
+        &|| guest.request(Method::GET, &path(&missing)),
+        &|| news.user().1.request(Method::PUT, &path(&draft)).json(&json!({"Title": "x"})),
+        &|| ask(Method::PUT, &path("x")),
+        &|| ask(Method::POST, POSTS),
+        &|| ask(Method::POST, POSTS).header("content-type", "application/json").body(stalled()),
+        &|| rename(&draft, json!({"Title": "x".repeat(256 * 1024)})),
+        &|| rename(&missing, json!({"Title": "x"})),
+        &|| rename(&archived, json!({"Title": "x"})),
+        &|| rename(&draft, json!({"Title": "x", "Version": 9})),
+        &|| edit(text_block("")),
+        &|| edit(json!({"Kind": "SelectionEmbed"})),
+        &|| edit(formatted("Html", &nested)),
+        &|| edit(embed(&missing)),
+        &|| edit(embed(text(&empty["Id"]))),
+        &|| edit(embed(&unavailable)),
+        &|| edit(embed_snapshot(&missing)),
+        &|| ask(Method::PUT, &blocks_path(&draft)).json(&content(vec![text_block("x"); 201])),
+        &|| ask(Method::POST, &format!("{POSTS}/{draft}/publish")),
+        &|| ask(Method::POST, &format!("{POSTS}/{draft}/unpublish")),
+    ];
+    let mut codes: BTreeSet<_> = join_all(requests.map(code_in_each_language)).await.into_iter().collect();
+    let sql = news.sql().await;
+    sql.batch_execute("alter table post_search rename to lost").await.unwrap();
+    codes.insert(code_in_each_language(|| ask(Method::GET, POSTS)).await);
+    sql.batch_execute("begin; lock table post in access exclusive mode").await.unwrap();
+    codes.insert(code_in_each_language(|| ask(Method::GET, &format!("{POSTS}?Mine=true"))).await);
+    assert_eq!(codes, documented_codes());
 }
 
 /// News: every move from every state.

@@ -5,9 +5,7 @@ use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use testkit::client::Answer;
 
-use crate::{
-    Author, PUBLISHED, author, between, detached, embed, path, selections, service, taking, text, text_block,
-};
+use crate::{Author, author, between, detached, embed, path, selections, service, taking, text, text_block};
 
 /// Runs an edit that embeds `selection`, and `meanwhile` before it can save.
 async fn interrupted(
@@ -88,7 +86,7 @@ async fn an_edit_loses_to_a_publication() {
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
     let read = service().guest().get(&path(&post)).await.expect(200);
     assert_eq!(read["Blocks"][0]["Text"], "winner");
-    let events = service().bus().events_until(&post, PUBLISHED).await;
+    let events = service().published(&post).await;
     assert_eq!((events.len(), &events[0].payload["BlocksCount"]), (1, &json!(1)));
     is_orphaned(&post, &selection).await;
 }
@@ -106,16 +104,15 @@ async fn an_edit_loses_to_an_archiving() {
     is_orphaned(&post, &selection).await;
 }
 
-/// An edit that a deletion overtakes is lost, and what it took is let go although there is no post.
+/// Rule 8: an edit that a deletion overtakes is a conflict. What it took is detached although there is no post.
 #[tokio::test]
-async fn an_edit_loses_to_a_deletion() {
+async fn an_edit_that_a_deletion_overtakes_is_a_conflict() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let lost = interrupted(&author, &post, &selection, async {
         author.news.delete(&path(&post)).await.expect(204);
     });
-    let lost = lost.await;
-    assert!([404, 409].contains(&lost.status), "{}", lost.text);
+    lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
     author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     is_orphaned(&post, &selection).await;
 }
@@ -217,5 +214,5 @@ async fn twenty_publications_are_one() {
         assert!(["CONCURRENCY_CONFLICT", "NEWS_POST_INVALID_TRANSITION"].contains(&code.as_str()), "{code}");
         lost.expect_problem(409, &code);
     }
-    assert_eq!(service().bus().events_until(&post, PUBLISHED).await.len(), 1);
+    assert_eq!(service().published(&post).await.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! Rule 7 when selections is down, slow, or answers what it should not: what news answers, how often it
 //! tried, and that nothing is half saved. Each test has a news of its own: it keeps a breaker.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -138,17 +138,13 @@ async fn an_answer_that_is_lost_leaves_one_snapshot() {
     fails_after_three_tries(Fault::LoseAnswer).await;
 }
 
-/// Limits: 5 seconds a try, 2 retries.
+/// Limits: a try has 5 seconds. None that takes longer is an answer, and after 2 retries the edit fails.
 async fn times_out(fault: Fault) {
     let scene = Scene::new().await;
     scene.between.on(taking(&scene.selection), fault);
-    let started = Instant::now();
 
     assert_unavailable(scene.edit().await);
 
-    // Without the limit three tries would take a minute, or for ever.
-    let took = started.elapsed();
-    assert!((Duration::from_secs(15)..Duration::from_secs(45)).contains(&took), "{took:?}");
     assert_eq!(scene.tries(), 3);
     scene.assert_nothing_is_saved().await;
     scene.between.heal();
@@ -157,18 +153,27 @@ async fn times_out(fault: Fault) {
 
 /// Slow, or silent after the headers: both are cut off.
 #[tokio::test]
-async fn selections_slower_than_five_seconds() {
+async fn selections_that_answers_no_try_in_time_is_unavailable() {
     let slow = times_out(Fault::Slow(Duration::from_secs(20)));
     futures_util::future::join(slow, times_out(Fault::HangAfterHeaders)).await;
 }
 
-/// A slow answer within the 5 seconds is an answer.
+/// Limits: an answer after 4 seconds is in time.
 #[tokio::test]
-async fn selections_slow_but_in_time() {
+async fn selections_that_answers_after_four_seconds_is_waited_for() {
     let scene = Scene::new().await;
     scene.between.on(taking(&scene.selection), Fault::Slow(Duration::from_secs(4)));
     scene.edit().await.expect(200);
     assert_eq!(scene.tries(), 1);
+}
+
+/// Limits: an answer after 6 seconds is too late. The try is given up, and the next one succeeds.
+#[tokio::test]
+async fn selections_that_answers_after_six_seconds_is_called_again() {
+    let scene = Scene::new().await;
+    scene.between.next(1, taking(&scene.selection), Fault::Slow(Duration::from_secs(6)));
+    scene.edit().await.expect(200);
+    assert_eq!(scene.tries(), 2);
 }
 
 /// A failure that passes is not seen by anybody.

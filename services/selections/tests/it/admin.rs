@@ -1,7 +1,5 @@
 //! Health, metrics, the API page, and how the service stops and bears an outage.
 
-use std::process::Command;
-
 use reqwest::Method;
 use selections::Service;
 use serde_json::{Value, json};
@@ -9,11 +7,13 @@ use testkit::client::Client;
 use testkit::deployed::Deployed;
 use testkit::issuer::Claims;
 use testkit::service::Running;
+use testkit::signals::{self, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::{
-    CREATED, SELECTIONS, create_selection, eventually, guid, items_path, open_path, reread, service, text,
+    CREATED, SELECTIONS, create_selection, events_of, eventually, guid, items_path, open_path, reread,
+    service, text, topics,
 };
 
 /// Conventions, Health: on an admin port.
@@ -119,8 +119,7 @@ async fn a_stopping_service_finishes_what_it_has_begun() {
     let created: Value = serde_json::from_str(body).unwrap();
     service.process.stopped().cancelled().await;
     let next = Running::start::<Service>(&[("DATABASE_URL", &service.database_url)]);
-    let events = next.bus().events_until(text(&created["Id"]), CREATED).await;
-    assert_eq!(events.len(), 1);
+    assert_eq!(topics(&events_of(&next, &created).await), [CREATED]);
 }
 
 /// SIGTERM: while proxies learn of it the service goes on, and each answer ends its connection, so that no further request
@@ -130,14 +129,13 @@ async fn a_draining_service_answers_and_ends_each_connection() {
     let settings = [("HTTP_DRAIN_SECONDS", "600")];
     let mut service = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &settings).await;
     let (operator, owner) = (service.operator(), service.caller(&Claims::user(guid())));
-    let signal = |service: &Deployed| {
-        let process = service.process.id().expect("a process that runs").to_string();
-        assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    let terminate = |service: &Deployed| {
+        signals::send(service.process.id().expect("a process that runs"), Signal::SIGTERM).unwrap();
     };
     let before = owner.get(SELECTIONS).await;
     assert_eq!((before.status, before.header("connection")), (200, ""));
 
-    signal(&service);
+    terminate(&service);
 
     eventually("it is not ready", async || {
         let ready = operator.get("/health/ready").await;
@@ -150,8 +148,8 @@ async fn a_draining_service_answers_and_ends_each_connection() {
     }
     let refused = owner.get(&format!("{SELECTIONS}/none")).await;
     assert_eq!((refused.status, refused.header("connection")), (404, "close"));
-    // Who cannot wait says so once more.
-    signal(&service);
+    // The second signal ends the drain.
+    terminate(&service);
     assert!(service.process.wait().await.unwrap().success());
 }
 
@@ -217,7 +215,7 @@ async fn an_outage_of_the_database_is_answered_503() {
     unready(204).await;
     assert_eq!(owner.get(SELECTIONS).await.expect(200)["TotalCount"], 1);
     let created = create_selection(&owner).await;
-    service.bus().events_until(text(&created["Id"]), CREATED).await;
+    assert_eq!(topics(&events_of(&service, &created).await), [CREATED]);
 }
 
 /// A change that would have to wait too long is given up, whole, and answered 503.

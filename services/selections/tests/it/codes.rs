@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::service::Running;
 
-use crate::{CREATED, DELETED, SELECTIONS, create_selection, items_path, open_path, path, service, text};
+use crate::{
+    CREATED, SELECTIONS, create_selection, events_of, items_path, open_path, path, service, text, topics,
+};
 
 /// INV-SEL-005: twelve characters of base62, each time others.
 #[tokio::test]
@@ -82,8 +84,12 @@ async fn a_code_is_regenerated_three_times() {
     service.guest().get(&open_path(&selection)).await.expect(200);
     let guest = service.guest();
     guest.get(&format!("{SELECTIONS}/{CODE}")).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
-    let events = service.bus().events_until(text(&selection["Id"]), CREATED).await;
-    assert_eq!(events[0].payload["PublicCode"], selection["PublicCode"], "the code that was kept is told");
+    let events = events_of(&service, &selection).await;
+    assert_eq!(topics(&events), [CREATED]);
+    assert_eq!(
+        events[0].payload["PublicCode"], selection["PublicCode"],
+        "the event has the code that was kept"
+    );
 }
 
 /// INV-SEL-005: when the third new code is taken too, the caller is asked to come back, and nothing is kept.
@@ -121,7 +127,6 @@ async fn the_code_of_a_deleted_selection_opens_nothing() {
     let (_, owner) = service().user();
     let selection: Value = create_selection(&owner).await;
     owner.delete(&path(&selection)).await.expect(204);
-    service().bus().events_until(text(&selection["Id"]), DELETED).await;
     for caller in [owner, service().guest()] {
         caller.get(&open_path(&selection)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }

@@ -5,22 +5,42 @@ use testkit::contract::Contract;
 use uuid::Uuid;
 
 use crate::{
-    OBJECT_UPSERTED, create_selection_of, distinct, eventually, guid, listed, read_snapshot, service,
-    take_snapshot, text,
+    OBJECT_UPSERTED, create_selection_of, distinct, eventually, guid, listed, members, read_snapshot,
+    service, take_snapshot, text,
 };
 
 const DEAD_LETTERS: &str = "platform.chessboard.property-object-upserted.v1.selections.dlq";
 
-/// An object as chessboard tells of it; `number` tells versions apart.
+/// What snapshots show of an object, by name.
+const SHOWN: [&str; 11] = [
+    "AreaTotal",
+    "BuildingId",
+    "BuildingName",
+    "Floor",
+    "LayoutFileId",
+    "Number",
+    "Price",
+    "ProjectId",
+    "ProjectName",
+    "Rooms",
+    "Status",
+];
+
+/// A public object with every member that chessboard documents, and one that it may add. `number` distinguishes versions.
 pub fn object(id: Uuid, version: i64, number: &str) -> Value {
     json!({
-        "Id": id, "Version": version,
+        "Id": id, "Version": version, "TenantId": guid(), "IsPublic": true,
         "ProjectId": guid(), "ProjectName": "Лесной", "BuildingId": guid(), "BuildingName": "К2",
-        "Number": number, "Rooms": 2, "Floor": 7, "AreaTotal": 54.35,
-        "Price": {"AmountMinor": 1_250_000_000_i64, "Currency": "RUB"},
-        "Status": "Available", "LayoutFileId": guid(),
-        "HoldDealId": guid(), "Section": 1, "Kind": "Flat",
+        "Number": number, "Kind": "Flat", "IsStudio": false, "Rooms": 2, "Floor": 7, "AreaTotal": 54.35,
+        "Finishing": "Fine", "Price": {"AmountMinor": 1_250_000_000_i64, "Currency": "RUB"},
+        "Status": "Available", "LayoutFileId": guid(), "HoldDealId": guid(),
     })
+}
+
+/// Returns an object as chessboard documents it, with every member.
+fn documented() -> Value {
+    let document = Contract::read(include_str!("../../../../contracts/asyncapi/chessboard.yaml")).unwrap();
+    document.messages(OBJECT_UPSERTED).unwrap().swap_remove(0)
 }
 
 async fn publish(key: Uuid, sequence: i64, payload: &Value) {
@@ -49,27 +69,42 @@ async fn passed(key: Uuid, sequence: i64) {
     shown(marker).await;
 }
 
-/// Selections: project, building, number, rooms, floor, area, price, status, layout, and no more.
+/// Selections: of all that chessboard publishes of an object, snapshots show project, building, number, rooms, floor, area,
+/// price, status and layout, and no more.
 #[tokio::test]
-async fn a_snapshot_freezes_what_an_object_shows() {
+async fn a_snapshot_freezes_what_an_object_shows_and_nothing_else() {
     let id = guid();
-    let mut published = object(id, 1, "12");
+    let published = object(id, 1, "12");
+    for member in members(&documented()) {
+        assert!(!published[member].is_null(), "chessboard documents {member}");
+    }
     publish(id, 1, &published).await;
 
     let shown = shown(id).await;
 
-    let members = published.as_object_mut().unwrap();
-    for kept_back in ["Id", "Version", "HoldDealId", "Section", "Kind"] {
-        members.remove(kept_back);
+    assert_eq!(members(&shown), SHOWN);
+    for member in SHOWN {
+        assert_eq!(shown[member], published[member], "{member}");
     }
-    assert_eq!(shown, published);
+}
+
+/// `IsPublic` is not read: a snapshot shows an object that is not public, with its price, like a public one.
+#[tokio::test]
+async fn a_snapshot_freezes_an_object_whether_or_not_it_is_public() {
+    let id = guid();
+    let mut published = object(id, 1, "12");
+    published["IsPublic"] = json!(false);
+    publish(id, 1, &published).await;
+    let shown = shown(id).await;
+    for member in SHOWN {
+        assert_eq!(shown[member], published[member], "{member}");
+    }
 }
 
 /// Every member that is shown is read where chessboard documents it.
 #[tokio::test]
 async fn what_the_producer_documents_is_shown() {
-    let document = Contract::read(include_str!("../../../../contracts/asyncapi/chessboard.yaml")).unwrap();
-    let published = document.messages(OBJECT_UPSERTED).unwrap().swap_remove(0);
+    let published = documented();
     let id: Uuid = text(&published["Id"]).parse().unwrap();
     publish(id, 1, &published).await;
     let shown = shown(id).await;

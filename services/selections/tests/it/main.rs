@@ -11,6 +11,7 @@ mod consumer;
 mod documents;
 mod events;
 mod favorites;
+mod held;
 mod internal;
 mod items;
 mod keys;
@@ -31,6 +32,7 @@ use std::sync::OnceLock;
 use futures_util::{StreamExt, stream};
 use selections::Service;
 use serde_json::{Value, json};
+use testkit::bus::Published;
 use testkit::client::{Answer, Client};
 use testkit::service::Running;
 use testkit::{eventually, guid, text};
@@ -95,6 +97,17 @@ async fn reread(owner: &Client, selection: &Value) -> Value {
 
 async fn mark(owner: &Client, object: Uuid) {
     owner.put(&favorite(object), Value::Null).await.expect(204);
+}
+
+/// Returns every event that the service has published of the selection, by number: Kafka keeps no order between topics.
+async fn events_of(service: &Running, selection: &Value) -> Vec<Published> {
+    let mut events = service.published(text(&selection["Id"])).await;
+    events.sort_by_key(Published::sequence);
+    events
+}
+
+fn topics(events: &[Published]) -> Vec<&str> {
+    events.iter().map(|event| event.topic.as_str()).collect()
 }
 
 /// News takes a snapshot for a post that the owner writes.

@@ -9,7 +9,10 @@ use serde_json::json;
 use testkit::client::{Answer, Client, send};
 use testkit::service::Running;
 
-use crate::{SELECTIONS, create_selection, guid, items, items_path, members, open_path, path, service, text};
+use crate::{
+    FAVORITES, FROM_FAVORITES, SELECTIONS, create_selection, favorite, guid, items, items_path, mark,
+    members, objects, open_path, path, service, snapshot_path, snapshots_path, text,
+};
 
 /// A code that nobody has: random ones do not meet.
 fn unknown_code() -> String {
@@ -136,11 +139,11 @@ async fn a_bad_token_opens_as_a_guest() {
     }
 }
 
-/// Authentication: `selections.public-open.enabled` governs the read by code, and nothing else.
+/// Authentication: `selections.public-open.enabled` closes the read by code. Every other operation answers as before.
 #[tokio::test]
 async fn the_flag_closes_the_read_by_code_alone() {
     let service = Running::start::<Service>(&[("SELECTIONS_PUBLIC_OPEN_ENABLED", "false")]);
-    let (_, owner) = service.user();
+    let (id, owner) = service.user();
     let selection = create_selection(&owner).await;
 
     for caller in [service.guest(), owner.clone()] {
@@ -149,10 +152,27 @@ async fn the_flag_closes_the_read_by_code_alone() {
     let by_id = service.guest().get(&path(&selection)).await;
     by_id.expect_problem(405, "SELECTIONS_METHOD_NOT_ALLOWED");
 
+    let described = json!({"Title": "Summer", "Description": "Sea"});
+    owner.put(&path(&selection), described).await.expect(200);
     let changed = owner.put(&items_path(&selection), json!({"Items": items(1)})).await.expect(200);
     assert_eq!(owner.get(SELECTIONS).await.expect(200)["Items"], json!([changed]));
+
+    let (news, crm) = (service.machine("news"), service.machine("crm"));
     let internal = path(&selection).replace("/v1/", "/v1/internal/");
-    assert_eq!(service.machine("crm").get(&internal).await.expect(200), changed);
+    assert_eq!(crm.get(&internal).await.expect(200), changed);
+    let of_owner = crm.get(&format!("/api/v1/internal/selections/by-owner/{id}")).await.expect(200);
+    assert_eq!(of_owner["Items"], json!([changed]));
+    let body = json!({"PostId": guid(), "ActorUserId": id});
+    let snapshot = news.post(&snapshots_path(&selection), body).await.expect(201);
+    let snapshot_path = snapshot_path(&snapshot);
+    assert_eq!(news.get(&snapshot_path).await.expect(200)["Title"], "Summer");
+    news.post(&format!("{snapshot_path}/detach"), json!({"Reason": "PostDeleted"})).await.expect(200);
+
+    let object = guid();
+    mark(&owner, object).await;
+    assert_eq!(objects(&owner.get(FAVORITES).await.expect(200)), [object]);
+    assert_eq!(objects(&owner.post(FROM_FAVORITES, json!({})).await.expect(201)), [object]);
+    owner.delete(&favorite(object)).await.expect(204);
     owner.delete(&path(&selection)).await.expect(204);
 }
 

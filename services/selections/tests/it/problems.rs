@@ -1,6 +1,9 @@
 //! What is answered to requests that lead nowhere, what a problem looks like, and in which language.
 
-use reqwest::Method;
+use std::collections::BTreeSet;
+
+use futures_util::stream;
+use reqwest::{Body, Method};
 use selections::Service;
 use serde_json::{Value, json};
 use testkit::client::{Client, send};
@@ -9,8 +12,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, SELECTIONS, create_selection, favorite, guid, items, items_path, mark,
-    members, path, service, snapshots_path, text,
+    FAVORITES, FROM_FAVORITES, SELECTIONS, a_few_at_a_time, create_selection, create_selection_of, favorite,
+    guid, items, items_path, mark, members, path, service, snapshot_path, snapshots_path, text,
 };
 
 const INVALID: &str = "SELECTIONS_VALIDATION_FAILED";
@@ -173,38 +176,84 @@ async fn the_default_language_is_configured() {
     assert_eq!((get("fr").await, get("en").await), (json!("Сначала войдите"), json!("Sign in first")));
 }
 
-/// Conventions, Errors: every problem has a title in Russian too, and the prefix of the area.
+/// Returns every code that the service documents.
+fn documented_codes() -> BTreeSet<String> {
+    let openapi = service::contracts::<Service>().unwrap().openapi;
+    openapi.lines().filter_map(|line| line.trim().strip_prefix("code: ")).map(str::to_owned).collect()
+}
+
+/// A service with a guest's address that has no misses left, an owner of as much as they may keep, and a title that
+/// gets a public code that is taken.
+async fn exhausted() -> (Running, Client, Client) {
+    let settings = [("GUEST_MISSES_PER_MINUTE", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "2000")];
+    let service = Running::start::<Service>(&settings);
+    let guest = service.guest();
+    guest.get(&format!("{SELECTIONS}/AAAAAAAAAAAA")).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+    let (id, full) = service.user();
+    let exhaust = format!(
+        "insert into owner (user_id, selections_count, favorites_count) values ('{id}', 100, 200);
+         create function collide() returns trigger language plpgsql as $$
+         begin new.public_code := 'taken0TAKEN1'; return new; end $$;
+         create trigger collide before insert on selection
+             for each row when (new.title = 'Taken') execute function collide();"
+    );
+    service.sql().await.batch_execute(&exhaust).await.unwrap();
+    service.user().1.post(SELECTIONS, json!({"Title": "Taken"})).await.expect(201);
+    (service, guest, full)
+}
+
+/// Conventions, Errors: every problem that the service documents is in Russian too, and has the prefix of the area.
 #[tokio::test]
-async fn every_problem_is_told_in_russian() {
-    let (_, owner) = service().user();
+async fn every_documented_problem_is_in_russian() {
+    let (service, guest, full) = exhausted().await;
+    let (id, owner) = service.user();
+    let (news, crm) = (service.machine("news"), service.machine("crm"));
     let selection = create_selection(&owner).await;
-    let object = guid();
-    let guest = service().guest();
-    let news = service().machine("news");
-    let request = |caller: &Client, method: Method, path: &str| {
+    let empty = create_selection_of(&owner, json!([])).await;
+    let deleted = create_selection(&owner).await;
+    owner.delete(&path(&deleted)).await.expect(204);
+    let ask = |caller: &Client, method: Method, path: &str| {
         caller.request(method, path).header("accept-language", "ru")
     };
-    let put = |path: &str, body: &Value| request(&owner, Method::PUT, path).json(body);
+    let put = |path: &str, body: Value| ask(&owner, Method::PUT, path).json(&body);
+    let post = |caller: &Client, path: &str, body: Value| ask(caller, Method::POST, path).json(&body);
+    let object = guid();
     let twice = json!({"Items": [{"PropertyObjectId": object}, {"PropertyObjectId": object}]});
-    let missing = json!({"Id": guid()});
-    let take = json!({"PostId": guid(), "ActorUserId": guid()});
     let stale = json!({"Items": items(1), "Version": 9});
-    let answers = [
-        send(request(&guest, Method::GET, SELECTIONS)).await,
-        send(request(&service().machine("crm"), Method::POST, &snapshots_path(&missing))).await,
-        send(request(&news, Method::POST, &snapshots_path(&missing)).json(&take)).await,
-        send(request(&news, Method::GET, &format!("/api/v1/internal/snapshots/{object}"))).await,
-        send(request(&owner, Method::GET, "/nowhere")).await,
-        send(request(&owner, Method::GET, &path(&selection))).await,
-        send(request(&owner, Method::POST, SELECTIONS)).await,
-        send(put(&path(&selection), &json!({"Title": "x".repeat(256 * 1024)}))).await,
-        send(put(&items_path(&selection), &twice)).await,
-        send(put(&items_path(&selection), &stale)).await,
-        send(put(&items_path(&selection), &json!({"Items": items(201)}))).await,
-        send(request(&owner, Method::POST, FROM_FAVORITES).json(&json!({}))).await,
+    let take =
+        |source: &Value| post(&news, &snapshots_path(source), json!({"PostId": guid(), "ActorUserId": id}));
+    let stalled = Body::wrap_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let requests = [
+        ask(&guest, Method::GET, SELECTIONS),
+        ask(&guest, Method::GET, &format!("{SELECTIONS}/AAAAAAAAAAAA")),
+        ask(&crm, Method::POST, &snapshots_path(&selection)),
+        take(&json!({"Id": guid()})),
+        take(&empty),
+        take(&deleted),
+        ask(&news, Method::GET, &snapshot_path(&json!({"SnapshotId": guid()}))),
+        ask(&owner, Method::GET, &path(&selection)),
+        ask(&owner, Method::POST, SELECTIONS),
+        post(&owner, SELECTIONS, json!({"Title": ""})),
+        post(&owner, SELECTIONS, json!({"Title": "Taken"})),
+        post(&full, SELECTIONS, json!({"Title": "x"})),
+        ask(&full, Method::PUT, &favorite(object)),
+        ask(&owner, Method::POST, SELECTIONS).header("content-type", "application/json").body(stalled),
+        put(&path(&selection), json!({"Title": "x".repeat(256 * 1024)})),
+        put(&items_path(&selection), twice),
+        put(&items_path(&selection), stale),
+        put(&items_path(&selection), json!({"Items": items(201)})),
+        post(&owner, FROM_FAVORITES, json!({})),
     ];
+    let mut answers = a_few_at_a_time(requests.into_iter().map(send)).await;
+    let sql = service.sql().await;
+    sql.batch_execute("alter table favorite rename to lost").await.unwrap();
+    answers.push(send(ask(&owner, Method::GET, FAVORITES)).await);
+    sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();
+    answers.push(send(ask(&owner, Method::GET, SELECTIONS)).await);
+
+    let codes: BTreeSet<_> = answers.iter().map(|answer| text(&answer.body["code"]).to_owned()).collect();
+    assert_eq!(codes, documented_codes());
     for answer in answers {
-        assert!(answer.status >= 400);
         assert_eq!(answer.header("content-language"), "ru");
         let cyrillic = |value: &Value| text(value).chars().any(|c| ('а'..='я').contains(&c));
         assert!(cyrillic(&answer.body["title"]), "{}", answer.text);

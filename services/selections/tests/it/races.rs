@@ -1,14 +1,17 @@
-//! What holds when requests race.
+//! What holds when requests race. Locks of the test hold a request inside its transaction where the order matters.
 
 use futures_util::future::{join, join_all};
+use selections::Service;
 use serde_json::{Value, json};
 use testkit::client::{Answer, Client};
 use testkit::service::Running;
 
+use crate::held::Held;
 use crate::{
     CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, a_few_at_a_time,
-    create_selection, create_selection_of, detach_snapshot, favorite, guid, guids, items, items_path, listed,
-    mark, objects, path, reread, service, snapshots_path, take_snapshot, text,
+    create_selection, create_selection_of, detach_snapshot, events_of, favorite, guid, guids, items,
+    items_path, listed, mark, objects, path, read_snapshot, reread, service, snapshot_path, snapshots_path,
+    take_snapshot, text, topics,
 };
 
 /// So many callers of one service, each with connections of their own.
@@ -42,73 +45,125 @@ async fn twenty_parallel_snapshots_are_one() {
     }
 }
 
-/// INV-SNP-005: of parallel detaches the first one's reason stays.
+/// INV-SNP-005: two detachments wait for one snapshot. The first sets the reason, and the second leaves it.
 #[tokio::test]
-async fn parallel_detaches_agree_on_one_reason() {
+async fn of_two_detachments_that_wait_the_first_sets_the_reason() {
+    for (first, second) in [("BlockReplaced", "PostDeleted"), ("PostDeleted", "BlockReplaced")] {
+        let (_, owner) = service().user();
+        let snapshot = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
+        let held = lock_snapshot(&snapshot).await;
+        let detach = |reason| detach_snapshot(&snapshot, reason);
+
+        let (first_answer, second_answer) =
+            held.queue("update \"snapshot\"%", detach(first), detach(second)).await;
+
+        let detached = first_answer.expect(200);
+        assert_eq!(detached["Status"], "Detached");
+        assert_eq!(second_answer.expect(200), detached);
+        assert_eq!(read_snapshot(&snapshot).await["DetachReason"], first);
+    }
+}
+
+async fn lock_snapshot(snapshot: &Value) -> Held {
+    let lock = format!("select from snapshot where id = '{}' for update", text(&snapshot["SnapshotId"]));
+    Held::by(service(), &lock).await
+}
+
+async fn lock_selection(selection: &Value) -> Held {
+    let lock = format!("select from selection where id = '{}' for update", text(&selection["Id"]));
+    Held::by(service(), &lock).await
+}
+
+/// Locks what requests of one owner wait for: their count of selections and favorites.
+async fn lock_owner(owner: uuid::Uuid) -> Held {
+    Held::by(service(), &format!("select from owner where user_id = '{owner}' for update")).await
+}
+
+/// INV-SNP-002: a snapshot is taken of a selection whose deletion has not committed yet. None is taken afterwards.
+#[tokio::test]
+async fn a_snapshot_beside_an_uncommitted_deletion_is_taken() {
+    let (id, owner) = service().user();
+    let selection = create_selection(&owner).await;
+    let post = guid();
+    // The deletion has written the selection, and waits for the row of its owner.
+    let held = lock_owner(id).await;
+    let taking = async {
+        held.waiting(1, "update \"owner\"%").await;
+        let taken = take_snapshot(&selection, post).await;
+        held.release().await;
+        taken
+    };
+
+    let (deleted, taken) = join(owner.delete(&path(&selection)), taking).await;
+
+    deleted.expect(204);
+    let taken = taken.expect(201);
+    assert_eq!(objects(&read_snapshot(&taken).await), objects(&selection));
+    assert_eq!(take_snapshot(&selection, post).await.expect(200), taken);
+    take_snapshot(&selection, guid()).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
+}
+
+/// INV-SNP-004: a change or a deletion commits while a snapshot is taken. The snapshot has the selection as it was before,
+/// and nothing of the change.
+#[tokio::test]
+async fn a_snapshot_that_a_change_overtakes_is_of_the_state_before() {
+    let service = Running::start::<Service>(&[]);
+    let (id, owner) = service.user();
+    let news = service.machine("news");
+    for is_deleted in [false, true] {
+        let body = json!({"Title": "Spring", "Description": "Sea", "Items": items(3)});
+        let selection = owner.post(SELECTIONS, body).await.expect(201);
+        // It has read its source, and waits for what the objects show.
+        let held = Held::by(&service, "lock table property_object in access exclusive mode").await;
+        let body = json!({"PostId": guid(), "ActorUserId": id});
+        let overtaking = async {
+            held.waiting(1, "select%from \"property_object\"%").await;
+            if is_deleted {
+                owner.delete(&path(&selection)).await.expect(204);
+            } else {
+                let described = json!({"Title": "Summer", "Description": null});
+                owner.put(&path(&selection), described).await.expect(200);
+                owner.put(&items_path(&selection), json!({"Items": items(2)})).await.expect(200);
+            }
+            held.release().await;
+        };
+
+        let (taken, ()) = join(news.post(&snapshots_path(&selection), body), overtaking).await;
+
+        let frozen = news.get(&snapshot_path(&taken.expect(201))).await.expect(200);
+        for same in ["PublicCode", "Title", "Description", "ItemsCount"] {
+            assert_eq!(frozen[same], selection[same], "{same}");
+        }
+        assert_eq!(objects(&frozen), objects(&selection));
+    }
+}
+
+/// News takes a snapshot again while the one that it has waits to be detached. It gets that one, and a new one afterwards:
+/// one alone is Active.
+#[tokio::test]
+async fn a_snapshot_that_is_taken_beside_its_detachment_is_the_one_that_goes() {
     let (_, owner) = service().user();
-    let snapshot = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
-    let reasons = ["BlockReplaced", "PostDeleted"].into_iter().cycle().take(20);
-    for answer in join_all(reasons.map(|reason| detach_snapshot(&snapshot, reason))).await {
-        assert_eq!(answer.expect(200)["Status"], "Detached");
-    }
-    let first = crate::read_snapshot(&snapshot).await;
-    detach_snapshot(&snapshot, "PostDeleted").await.expect(200);
-    assert_eq!(crate::read_snapshot(&snapshot).await, first);
-}
+    let selection = create_selection(&owner).await;
+    let post = guid();
+    let first = take_snapshot(&selection, post).await.expect(201);
+    let held = lock_snapshot(&first).await;
+    let taking = async {
+        held.waiting(1, "update \"snapshot\"%").await;
+        let taken = take_snapshot(&selection, post).await;
+        held.release().await;
+        taken
+    };
 
-/// A snapshot is taken of what was there before a deletion, or not at all.
-#[tokio::test]
-async fn a_snapshot_races_a_deletion() {
-    for _ in 0..10 {
-        let (_, owner) = service().user();
-        let selection = create_selection(&owner).await;
-        let post = guid();
-        let (taken, deleted) = join(take_snapshot(&selection, post), owner.delete(&path(&selection))).await;
-        deleted.expect(204);
-        if taken.status == 201 {
-            assert_eq!(take_snapshot(&selection, post).await.expect(200), taken.body);
-        } else {
-            taken.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
-        }
-    }
-}
+    let (detached, taken) = join(detach_snapshot(&first, "BlockReplaced"), taking).await;
 
-/// A snapshot is taken of one state of its source, never of a mixture of two.
-#[tokio::test]
-async fn a_snapshot_races_an_edit() {
-    for _ in 0..10 {
-        let (_, owner) = service().user();
-        let selection = create_selection(&owner).await;
-        let change = json!({"Items": items(2)});
-        let (taken, edited) =
-            join(take_snapshot(&selection, guid()), owner.put(&items_path(&selection), change)).await;
-        let (frozen, edited) = (crate::read_snapshot(&taken.expect(201)).await, edited.expect(200));
-        assert!([objects(&selection), objects(&edited)].contains(&objects(&frozen)));
-        assert_eq!(frozen["ItemsCount"], objects(&frozen).len());
-    }
-}
-
-/// A snapshot that is taken while its predecessor is detached is the one or a new one, and one alone is Active then.
-#[tokio::test]
-async fn a_snapshot_races_a_detachment() {
-    for _ in 0..10 {
-        let (_, owner) = service().user();
-        let selection = create_selection(&owner).await;
-        let post = guid();
-        let first = take_snapshot(&selection, post).await.expect(201);
-
-        let (taken, detached) =
-            join(take_snapshot(&selection, post), detach_snapshot(&first, "BlockReplaced")).await;
-
-        assert_eq!(detached.expect(200)["Status"], "Detached");
-        let next = take_snapshot(&selection, post).await;
-        if taken.status == 200 {
-            assert_eq!(taken.body["SnapshotId"], first["SnapshotId"]);
-            assert_ne!(next.expect(201)["SnapshotId"], first["SnapshotId"]);
-        } else {
-            assert_eq!(next.expect(200), taken.expect(201));
-        }
-    }
+    assert_eq!(detached.expect(200)["Status"], "Detached");
+    assert_eq!(taken.expect(200), first);
+    let next = take_snapshot(&selection, post).await.expect(201);
+    assert_ne!(next["SnapshotId"], first["SnapshotId"]);
+    assert_eq!(take_snapshot(&selection, post).await.expect(200), next);
+    let active = "select count(*) from snapshot where post_id = $1::text::uuid and detached_at is null";
+    let active = service().sql().await.query_one(active, &[&post.to_string()]).await.unwrap();
+    assert_eq!(active.get::<_, i64>(0), 1);
 }
 
 /// INV-SEL-007: with 99 selections one of twenty parallel creations fits, however they are made.
@@ -154,8 +209,8 @@ async fn parallel_deletions_free_one_place() {
     }
     owners[0].post(SELECTIONS, json!({"Title": "x"})).await.expect(201);
     owners[0].post(SELECTIONS, json!({"Title": "x"})).await.expect_problem(409, "SELECTIONS_LIMIT_EXCEEDED");
-    let events = service().bus().events_until(text(&first["Id"]), DELETED).await;
-    assert_eq!(events.iter().filter(|event| event.topic == DELETED).count(), 1);
+    let events = events_of(service(), &first).await;
+    assert_eq!(topics(&events), [CREATED, DELETED]);
 }
 
 /// An owner's very first requests race for a row that is not there yet.
@@ -185,7 +240,8 @@ async fn one_of_two_replacements_of_a_version_is_kept() {
     assert_eq!(reread(&one, &selection).await["Version"], 6);
 }
 
-/// Conventions, Concurrency: without a `Version` too, each change that was answered 200 is counted and told.
+/// Conventions, Concurrency: without a `Version` too, each change that was answered 200 has a version and an event. The
+/// events of the topic arrive in the order of the versions.
 #[tokio::test]
 async fn no_change_without_a_version_is_lost() {
     let owners: [Client; 20] = owners(service());
@@ -210,36 +266,57 @@ async fn no_change_without_a_version_is_lost() {
     let last = kept.iter().max_by_key(|answer| answer.body["Version"].as_u64()).unwrap();
     assert_eq!(reread(&owners[0], &selection).await, last.body);
 
-    owners[0].delete(&path(&selection)).await.expect(204);
-    let events = service().bus().events_until(text(&selection["Id"]), DELETED).await;
-    let told: Vec<_> = events.iter().filter(|event| event.topic == UPDATED).collect();
-    let told: Vec<u64> = told.iter().map(|event| event.payload["Version"].as_u64().unwrap()).collect();
-    assert_eq!(told, versions, "events of a key are in the order of their commits");
+    let events = service().published(text(&selection["Id"])).await;
+    let updated = events.iter().filter(|event| event.topic == UPDATED);
+    let published: Vec<u64> = updated.map(|event| event.payload["Version"].as_u64().unwrap()).collect();
+    assert_eq!(published, versions);
 }
 
-/// INV-SEL-009: a deletion that races an edit leaves no edited, deleted selection half told.
+/// INV-SEL-009: an edit that waits behind a deletion is a conflict. Nothing of it is kept or published.
 #[tokio::test]
-async fn a_deletion_races_an_edit() {
-    for _ in 0..10 {
-        let [one, other]: [Client; 2] = owners(service());
-        let selection = create_selection(&one).await;
-        let change = json!({"Items": items(1)});
-        let (edited, deleted) =
-            join(one.put(&items_path(&selection), change), other.delete(&path(&selection))).await;
+async fn an_edit_behind_a_deletion_is_a_conflict_and_publishes_nothing() {
+    let [one, other]: [Client; 2] = owners(service());
+    let selection = create_selection(&one).await;
+    let (selection_path, items_path) = (path(&selection), items_path(&selection));
+    let held = lock_selection(&selection).await;
 
-        match (edited.status, deleted.status) {
-            // One after the other, or the edit lost.
-            (200 | 404 | 409, 204) => {}
-            // The deletion lost; a repeat succeeds.
-            (200, 409) => one.delete(&path(&selection)).await.expect(204).as_null().unwrap(),
-            statuses => panic!("{statuses:?}"),
-        }
-        let events = service().bus().events_until(text(&selection["Id"]), DELETED).await;
-        let topics: Vec<_> = events.iter().map(|event| event.topic.as_str()).collect();
-        let expected: &[&str] =
-            if edited.status == 200 { &[CREATED, UPDATED, ITEM_ADDED, DELETED] } else { &[CREATED, DELETED] };
-        assert_eq!(topics, expected);
-    }
+    let (deleted, edited) = held
+        .queue(
+            "update \"selection\"%",
+            one.delete(&selection_path),
+            other.put(&items_path, json!({"Items": items(1)})),
+        )
+        .await;
+
+    deleted.expect(204);
+    edited.expect_problem(409, "SELECTIONS_CONCURRENCY_CONFLICT");
+    let internal = selection_path.replace("/v1/", "/v1/internal/");
+    let kept = service().machine("crm").get(&internal).await.expect(200);
+    assert_eq!((objects(&kept), &kept["Version"]), (objects(&selection), &json!(2)));
+    assert_eq!(topics(&events_of(service(), &selection).await), [CREATED, DELETED]);
+}
+
+/// Conventions, Concurrency: a deletion that waits behind an edit is a conflict. Nothing is deleted before it is repeated.
+#[tokio::test]
+async fn a_deletion_behind_an_edit_is_a_conflict_and_may_be_repeated() {
+    let [one, other]: [Client; 2] = owners(service());
+    let selection = create_selection(&one).await;
+    let (selection_path, items_path) = (path(&selection), items_path(&selection));
+    let held = lock_selection(&selection).await;
+
+    let (edited, deleted) = held
+        .queue(
+            "update \"selection\"%",
+            one.put(&items_path, json!({"Items": items(1)})),
+            other.delete(&selection_path),
+        )
+        .await;
+
+    deleted.expect_problem(409, "SELECTIONS_CONCURRENCY_CONFLICT");
+    assert_eq!(reread(&one, &selection).await, edited.expect(200));
+    assert_eq!(topics(&events_of(service(), &selection).await), [CREATED, UPDATED, ITEM_ADDED]);
+    one.delete(&selection_path).await.expect(204);
+    assert_eq!(topics(&events_of(service(), &selection).await), [CREATED, UPDATED, ITEM_ADDED, DELETED]);
 }
 
 /// Selections: with 199 favorites one of twenty parallel marks fits.
@@ -281,22 +358,34 @@ async fn parallel_marks_of_one_object_are_one_favorite() {
         .expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
 }
 
-/// A selection of favorites that change meanwhile is one state of them, and tells of just its items.
+/// A selection of favorites is of one state of them, and its events are of its items alone. A mark that commits between the
+/// read and the write of the copy is in neither.
 #[tokio::test]
-async fn a_copy_of_favorites_races_their_change() {
-    let owners: [Client; 2] = owners(service());
-    let kept = guid();
-    mark(&owners[0], kept).await;
-    for _ in 0..10 {
-        let marked = guid();
-        let (copied, ()) = join(owners[0].post(FROM_FAVORITES, json!({})), mark(&owners[1], marked)).await;
-        let selection = copied.expect(201);
-        let copied = objects(&selection);
-        assert_eq!((copied[0], copied.len() - 1), (kept, usize::from(copied.contains(&marked))));
-        owners[0].delete(&path(&selection)).await.expect(204);
-        owners[0].delete(&favorite(marked)).await.expect(204);
-        let events = service().bus().events_until(text(&selection["Id"]), DELETED).await;
-        assert_eq!(events.len(), 2 + copied.len());
+async fn a_copy_of_favorites_that_a_mark_overtakes_is_of_the_state_before() {
+    for marks_first in [false, true] {
+        let (id, owner) = service().user();
+        let (kept, marked) = (guid(), guid());
+        mark(&owner, kept).await;
+        let copy = async || owner.post(FROM_FAVORITES, json!({})).await;
+        let add = async || owner.put(&favorite(marked), Value::Null).await;
+        // Each has read or written favorites, and waits to be counted.
+        let held = lock_owner(id).await;
+
+        let (copied, added) = if marks_first {
+            let (added, copied) = held.queue("insert into \"owner\"%", add(), copy()).await;
+            (copied, added)
+        } else {
+            held.queue("insert into \"owner\"%", copy(), add()).await
+        };
+
+        added.expect(204);
+        let copied = copied.expect(201);
+        assert_eq!(objects(&copied), [kept]);
+        let events = events_of(service(), &copied).await;
+        assert_eq!(topics(&events), [CREATED, ITEM_ADDED]);
+        assert_eq!(events[0].payload["ItemsCount"], 1);
+        assert_eq!(events[1].payload["PropertyObjectId"], json!(kept));
+        assert_eq!(objects(&copy().await.expect(201)), [kept, marked], "the next copy has both");
     }
 }
 

@@ -10,8 +10,8 @@ use testkit::issuer::Claims;
 use testkit::service::Running;
 
 use crate::{
-    CREATED, DELETED, SELECTIONS, UPDATED, create_selection, create_selection_of, favorite, guid, guids,
-    items, items_path, listed, mark, path, snapshots_path, text,
+    SELECTIONS, UPDATED, create_selection, create_selection_of, eventually, favorite, guid, guids, items,
+    items_path, listed, mark, path, snapshots_path, text,
 };
 
 /// Two replicas, and as many callers of each in turn.
@@ -64,30 +64,35 @@ async fn limits_hold_across_replicas() {
     assert_eq!((statuses(&taken, 201), statuses(&taken, 200)), (1, 19));
 }
 
-/// Conventions, Events: one relay at a time tells each change once and in order; when it stops, the other goes on.
+/// Conventions, Events: replicas publish each change, and those of a topic in the order of the changes. When the one that
+/// relays stops, another takes over.
 #[tokio::test]
-async fn replicas_tell_each_change_once_and_in_order() {
-    let replicas = Replicas::start();
+async fn replicas_publish_each_change_in_order_and_take_over_the_relay() {
+    let first = Running::start::<Service>(&[]);
+    let sql = first.sql().await;
+    let relays = async || sql.query_opt("select from outbox_lease", &[]).await.unwrap();
+    eventually("the first replica to relay", relays).await;
+    let second = Running::start::<Service>(&[("DATABASE_URL", &first.database_url)]);
+    let replicas = Replicas([first, second]);
     let owners = replicas.owners();
     let selection = create_selection_of(&owners[0], json!([])).await;
-    let mut told = Vec::new();
+    let mut versions = Vec::new();
     for owner in &owners {
-        let list: Vec<_> = guids(1);
-        let changed = owner.put(&items_path(&selection), json!({"Items": listed(&list)})).await.expect(200);
-        told.push(changed["Version"].clone());
+        let changed =
+            owner.put(&items_path(&selection), json!({"Items": listed(&guids(1))})).await.expect(200);
+        versions.push(changed["Version"].clone());
     }
     owners[0].delete(&path(&selection)).await.expect(204);
 
-    let bus = replicas.0[0].bus();
-    let events = bus.events_until(text(&selection["Id"]), DELETED).await;
+    let [first, second] = &replicas.0;
+    let events = second.published(text(&selection["Id"])).await;
     assert_eq!(events.len(), 2 + 2 * owners.len());
     let updated = events.iter().filter(|event| event.topic == UPDATED);
-    assert_eq!(updated.map(|event| event.payload["Version"].clone()).collect::<Vec<_>>(), told);
+    assert_eq!(updated.map(|event| event.payload["Version"].clone()).collect::<Vec<_>>(), versions);
 
-    // The first to come is the one that relays.
-    let [first, second] = &replicas.0;
     first.process.stop();
+    first.process.stopped().cancelled().await;
     let (_, owner) = second.user();
     let selection = create_selection(&owner).await;
-    bus.events_until(text(&selection["Id"]), CREATED).await;
+    assert_eq!(second.published(text(&selection["Id"])).await.len(), 1);
 }
