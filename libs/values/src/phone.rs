@@ -159,7 +159,7 @@ impl utoipa::ToSchema for Phone {}
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Dialled, Phone, PhoneRegion, has_international_number};
+    use super::{Dialled, Phone, PhoneNumber, PhoneRegion, has_international_number};
 
     fn number(region: &str, text: &str) -> Option<String> {
         let region: PhoneRegion = region.parse().unwrap();
@@ -234,16 +234,74 @@ mod tests {
         }
     }
 
+    /// Numbers as they are dialled in their region, and in E.164.
+    const DIALLED: [(&str, &str, &str); 14] = [
+        ("RU", "84951234567", "+74951234567"),
+        ("RU", "4951234567", "+74951234567"),
+        ("RU", "74951234567", "+74951234567"),
+        ("RU", "88005553535", "+78005553535"),
+        ("RU", "89161234567", "+79161234567"),
+        ("RU", "81012025550123", "+12025550123"),
+        ("KZ", "87771234567", "+77771234567"),
+        ("UA", "0441234567", "+380441234567"),
+        ("US", "2025550123", "+12025550123"),
+        ("US", "12025550123", "+12025550123"),
+        ("GB", "02079460018", "+442079460018"),
+        ("DE", "030901820", "+4930901820"),
+        ("FR", "0123456789", "+33123456789"),
+        ("IT", "0612345678", "+390612345678"),
+    ];
+
+    /// Writes `digits` with a separator before each of these places.
+    fn separated(digits: &str, separators: &[(usize, char)]) -> String {
+        let mut written = String::new();
+        for (at, digit) in digits.char_indices() {
+            written.extend(separators.iter().filter(|(place, _)| *place == at).map(|(_, c)| *c));
+            written.push(digit);
+        }
+        written
+    }
+
+    fn separator() -> impl Strategy<Value = char> {
+        prop::sample::select(" -()./\u{a0}\u{2009}\u{2013}\u{2212}\u{200b}".chars().collect::<Vec<_>>())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// Nothing that a client sends panics, and what comes out is E.164.
+        /// A national number is of the region. A number with its country code is the same number in every region.
         #[test]
-        fn whatever_is_dialled_is_a_number_or_refused(text in "\\PC{0,32}|[+0-9 ()./-]{0,32}") {
+        fn a_number_is_of_the_country_that_was_dialled(
+            (region, national, e164) in prop::sample::select(&DIALLED[..]),
+            (elsewhere, _, _) in prop::sample::select(&DIALLED[..]),
+            separators in prop::collection::vec((0..16_usize, separator()), 0..10),
+        ) {
+            let e164 = Some(e164.to_owned());
+            prop_assert_eq!(&number(region, &separated(national, &separators)), &e164);
+            prop_assert_eq!(&number(elsewhere, &separated(e164.as_deref().unwrap(), &separators)), &e164);
+        }
+
+        /// Any text is a number or is refused. The number has the digits of the text, of the country that the text has.
+        #[test]
+        fn whatever_is_dialled_is_a_number_or_refused(
+            text in "\\PC{0,32}|[+0-9 ()./-]{0,32}|(\\+7|8|7|\\+1|810)? ?\\(?[2-9][0-9]{2}\\)? ?[0-9]{3}-?[0-9]{2}-?[0-9]{2}",
+        ) {
             if let Some(number) = number("RU", &text) {
                 let digits = number.strip_prefix('+').unwrap();
                 prop_assert!(digits.len() <= 15 && digits.bytes().all(|digit| digit.is_ascii_digit()));
-                prop_assert_eq!(super::Phone::parse(None, &number).unwrap().0, number);
+                prop_assert_eq!(&Phone::parse(None, &number).unwrap().0, &number);
+
+                let dialled: String = text.chars().filter(char::is_ascii_digit).collect();
+                let national = PhoneNumber::parse(&number, None).unwrap().get_national_significant_number();
+                let country = digits.strip_suffix(&national).unwrap();
+                if text.contains('+') {
+                    prop_assert!(dialled.starts_with(country), "{text} is {number}");
+                } else {
+                    prop_assert!(country == "7" || dialled.starts_with("810"), "{text} is {number}");
+                }
+                if country == "7" {
+                    prop_assert!(dialled.ends_with(&national), "{text} is {number}");
+                }
             }
             has_international_number(&text);
         }

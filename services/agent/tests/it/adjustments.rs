@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use testkit::{eventually, guid};
+use testkit::guid;
 use uuid::Uuid;
 
 use crate::owed::{Owed, Written, accrual, balances, cabinet, decider, pay_one, payer, to};
@@ -104,28 +104,58 @@ async fn what_cannot_be_asked_for_is_refused_in_order() {
     own.post(&ask_at(nothing.id), with(request(), "RequestedAmount", money(0, "RUB"))).await.expect(201);
 }
 
-/// One in a payout that is not yet paid can be asked about, one that is paid, rejected or undone cannot.
+/// Asks for an adjustment of an accrual, which is refused and leaves no request.
+async fn not_adjustable(agent: Uuid, id: Uuid) {
+    let answer = cabinet(service(), agent).post(&ask_at(id), request()).await;
+    answer.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+    let path = format!("{PLATFORM}/adjustment-requests?AccrualId={id}");
+    assert_eq!(decider(service()).get(&path).await.expect(200)["TotalCount"], 0);
+}
+
+/// Section 4: an accrual that is in a payout takes a request until the payout is paid. One that is Paid takes none, whoever
+/// finds a mistake later. One that was asked about before it was paid takes no other.
 #[tokio::test]
-async fn what_is_paid_or_undone_is_not_adjusted() {
+async fn a_paid_accrual_takes_no_request() {
     let (service, agent) = (service(), guid());
     let own = cabinet(service, agent);
-    let paid = Owed::to(agent, 100).write(service).await;
+    let (paid, asked) = (Owed::to(agent, 100), Owed::to(agent, 100));
+    let (paid, asked) = (paid.write(service).await, asked.write(service).await);
     let made = pay_one(service, agent).await;
-    own.post(&ask_at(paid.id), request()).await.expect(201);
+    assert_eq!(accrual(service, agent, asked.id).await["PayoutId"], made["Id"]);
+    own.post(&ask_at(asked.id), request()).await.expect(201);
+    own.post(&ask_at(asked.id), request()).await.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
     payer(service).post(&to(&made, "confirm"), json!({})).await.expect(200);
-    own.post(&ask_at(paid.id), request()).await.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+    assert_eq!(accrual(service, agent, paid.id).await["Status"], "Paid");
+    not_adjustable(agent, paid.id).await;
+    own.post(&ask_at(asked.id), request()).await.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+}
 
+/// Section 4: an accrual that was rejected, one that ended with its sale, one that a Reversal undoes, and that Reversal take no
+/// request.
+#[tokio::test]
+async fn an_accrual_that_does_not_stand_takes_no_request() {
+    let (service, agent) = (service(), guid());
     let rejected = Owed::to(agent, 100).write(service).await;
     let path = format!("{PLATFORM}/commission-accruals/{}/reject", rejected.id);
     decider(service).post(&path, json!({"Comment": "x"})).await.expect(200);
-    own.post(&ask_at(rejected.id), request()).await.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+    assert_eq!(accrual(service, agent, rejected.id).await["Status"], "Rejected");
+    not_adjustable(agent, rejected.id).await;
+
+    let mut deal = crate::deals::deal().await;
+    deal.bring_to("Sale", crate::deals::SOLD).await;
+    deal.bring_to("Cancelled", crate::deals::SOLD).await;
+    let ended = crate::accruals_of(deal.id).await.remove(0);
+    assert_eq!(ended["Status"], "Reversed");
+    not_adjustable(deal.agent.unwrap(), id_of(&ended["Id"])).await;
 
     let undone = Owed::to(agent, 100).write(service).await;
     pay_one(service, agent).await;
     let path = format!("{PLATFORM}/commission-accruals/{}/reverse", undone.id);
     let reversal = decider(service).post(&path, json!({"Comment": "x"})).await.expect(200);
+    assert_eq!(accrual(service, agent, undone.id).await["Status"], "Approved");
+    assert_eq!((&reversal["Kind"], &reversal["Status"]), (&json!("Reversal"), &json!("Approved")));
     for id in [undone.id, id_of(&reversal["Id"])] {
-        own.post(&ask_at(id), request()).await.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+        not_adjustable(agent, id).await;
     }
 }
 
@@ -184,13 +214,10 @@ async fn what_is_granted_makes_the_whole() {
             assert_eq!(result[member], value, "{member}");
         }
         assert_eq!(balances(service, agent, "RUB").await["Total"], 150);
-        let told = || service.bus().events(&id_of(&result["Id"]));
-        eventually("the event", async || (!told().is_empty()).then_some(())).await;
-        assert_eq!(told()[0].topic, ACCRUAL_CHANGED);
-        assert_eq!(
-            (&told()[0].payload["From"], &told()[0].payload["To"]),
-            (&Value::Null, &json!("Approved"))
-        );
+        let events = service.published(id_of(&result["Id"])).await;
+        let [event] = &events[..] else { panic!("one event: {events:?}") };
+        assert_eq!(event.topic, ACCRUAL_CHANGED);
+        assert_eq!((&event.payload["From"], &event.payload["To"]), (&Value::Null, &json!("Approved")));
     }
 }
 

@@ -99,7 +99,7 @@ fn a_history_of_money_is_that_of_a_plain_model() {
                     play.happen(happening).await;
                     watch.look().await;
                 }
-                play.compare_told().await;
+                play.compare_published().await;
                 let mut met = met.lock().unwrap();
                 met.0.extend(play.world.accruals.iter().map(|accrual| (accrual.kind, accrual.status)));
                 met.1.extend(play.refused);

@@ -207,6 +207,16 @@ async fn taken(service: &Running, topic: &str, key: Uuid, sequence: i64) {
     .await;
 }
 
+/// Waits until every event that a service has committed is on the bus, and the bus was read to its end.
+async fn published_all(service: &Running) {
+    let sql = service.sql().await;
+    eventually("the outbox to be published", async || {
+        sql.query("select from outbox limit 1", &[]).await.unwrap().is_empty().then_some(())
+    })
+    .await;
+    service.bus().read_to_end().await;
+}
+
 /// Has the platform pay for whatever a developer sells, from always on.
 async fn pay(developer: Uuid, rate_bps: i64) {
     let rates = json!([{"RateBps": rate_bps, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::fill::{deal, put, sold};
 use crate::{
-    CANCELLED, CREATED, Deal, MY, STAGE_CHANGED, cabinet, developer, each, guid, id_of, list, moment, money,
-    rub, service, tell, with,
+    CANCELLED, CREATED, Deal, MY, STAGE_CHANGED, accruals_of, cabinet, developer, each, guid, id_of, list,
+    moment, money, pay, rub, service, tell, with,
 };
 
 const PERIOD: &str = "From=2026-01-01T00:00:00Z&To=2026-03-01T00:00:00Z";
@@ -76,16 +76,18 @@ async fn conversion_is_rounded_half_to_even() {
     }
 }
 
-/// `SalesCount`, `SalesVolume`: deals that are in Sale or Completed now and whose present sale began in the period, at their
-/// newest amount, by currency.
+/// `SalesCount`, `SalesVolume`: deals that are in Sale or Completed now, in the UTC month in which their present sale began, at
+/// their newest amount, by currency.
 #[tokio::test]
-async fn sales_count_where_they_began() {
+async fn sales_count_in_the_utc_month_in_which_they_began() {
     let agent = guid();
     let of =
         |row: Value, amount: i64, currency: &str| with(with(row, "amount", amount), "currency", currency);
     let rows = [
         of(sold(agent, "Sale", "2026-01-01T00:00:00Z"), 5, "USD"),
         of(sold(agent, "Completed", "2026-01-31T23:59:59.999999Z"), 7, "RUB"),
+        // In Moscow it is February already.
+        of(sold(agent, "Sale", "2026-02-01T00:30:00+03:00"), 2, "RUB"),
         of(sold(agent, "Completed", "2026-02-28T23:59:59.999999Z"), 11, "RUB"),
         of(sold(agent, "Sale", "2026-03-01T00:00:00Z"), 13, "RUB"),
         of(sold(agent, "Sale", "2025-12-31T23:59:59.999999Z"), 17, "RUB"),
@@ -97,11 +99,44 @@ async fn sales_count_where_they_began() {
     ];
     put("deal", &rows).await;
     let found = performance(agent, PERIOD).await;
-    assert_eq!(found["SalesCount"], 3);
-    assert_eq!(found["SalesVolume"], json!([rub(18), money(5, "USD")]));
+    assert_eq!(found["SalesCount"], 4);
+    assert_eq!(found["SalesVolume"], json!([rub(20), money(5, "USD")]));
     let months = list(&found["Monthly"]);
-    assert_eq!(each(months, "SalesCount"), [2, 1]);
-    assert_eq!(each(months, "SalesVolume"), [&json!([rub(7), money(5, "USD")]), &json!([rub(11)])]);
+    assert_eq!(each(months, "SalesCount"), [3, 1]);
+    assert_eq!(each(months, "SalesVolume"), [&json!([rub(9), money(5, "USD")]), &json!([rub(11)])]);
+}
+
+/// A deal that changes hands in Sale counts for the agent that it has now. The commission stays with the agent of the
+/// beginning of the sale.
+#[tokio::test]
+async fn a_sale_that_changes_hands_counts_for_its_new_agent_and_pays_its_first() {
+    let (first, second, developer) = (guid(), guid(), guid());
+    pay(developer, 1_000).await;
+    let mut deal = Deal::new(first, developer, rub(100));
+    tell(service(), CREATED, &deal.created("2026-01-01T00:00:00Z")).await;
+    deal.bring_to("Sale", "2026-01-02T00:00:00Z").await;
+    let shown = async |agent: Uuid| {
+        let found = performance(agent, PERIOD).await;
+        let path = format!("{MY}/commission-accruals");
+        let accruals = cabinet(agent).get(&path).await.expect(200);
+        let members = ["DealsTotal", "SalesCount", "SalesVolume", "ConversionBps"];
+        (members.map(|member| found[member].clone()), accruals["TotalCount"].clone())
+    };
+    let whole = [json!(1), json!(1), json!([rub(100)]), json!(10_000)];
+    let nothing = [json!(0), json!(0), json!([]), Value::Null];
+    assert_eq!(shown(first).await, (whole.clone(), json!(1)));
+    assert_eq!(shown(second).await, (nothing.clone(), json!(0)));
+
+    deal.agent = Some(second);
+    deal.bring_to("Sale", "2026-01-03T00:00:00Z").await;
+    assert_eq!(shown(first).await, (nothing.clone(), json!(1)));
+    assert_eq!(shown(second).await, (whole.clone(), json!(0)));
+
+    deal.bring_to("Completed", "2026-01-04T00:00:00Z").await;
+    assert_eq!(shown(first).await, (nothing, json!(1)));
+    assert_eq!(shown(second).await, (whole, json!(0)));
+    let accruals = accruals_of(deal.id).await;
+    assert_eq!(each(&accruals, "AgentUserId"), [&json!(first)]);
 }
 
 /// What sales come to may be more than 64 bits hold.

@@ -254,9 +254,8 @@ async fn an_unrated_deal_is_accrued_once_a_card_covers_it() {
     assert_eq!((&of("Base")["EarnedAt"], &of("Base")["ApprovedAt"]), (&json!(LATER), &json!(LATER)));
     assert_eq!((&of("Correction")["Amount"], accruals.len()), (&rub(200), 2));
     let id = id_of(&of("Base")["Id"]);
-    let events = || service().bus().events(&id);
-    eventually("both events", async || (events().len() == 2).then_some(())).await;
-    let to: Vec<_> = events().iter().map(|event| text(&event.payload["To"]).to_owned()).collect();
+    let events = service().published(id).await;
+    let to: Vec<_> = events.iter().map(|event| text(&event.payload["To"])).collect();
     assert_eq!(to, ["Pending", "Approved"]);
     assert_eq!(accruals_of(ended.id).await, Vec::<Value>::new(), "what is not sold any more earns nothing");
     // It goes on as any other.

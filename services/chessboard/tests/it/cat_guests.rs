@@ -1,13 +1,12 @@
 //! The catalog is for anybody.
 
-use chessboard::Service;
 use reqwest::Method;
 use testkit::client::{Client, send};
 use testkit::issuer::Claims;
-use testkit::service::Running;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
 use crate::catalog_fill::{Object, one};
+use crate::own::Own;
 use crate::{guid, service};
 
 /// Each public path, of something that is there.
@@ -79,7 +78,7 @@ async fn answers_to_guests_have_tags_and_are_compressed() {
 #[tokio::test]
 async fn a_guest_reads_at_a_measured_pace() {
     let settings = [("GUEST_READS_PER_MINUTE", "2")];
-    let limited = Running::start::<Service>(&settings);
+    let limited = Own::start(&settings);
     let none = |path: &str| format!("{path}/{}", guid());
     for path in [
         none(DEVELOPERS),

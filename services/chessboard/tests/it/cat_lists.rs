@@ -1,21 +1,24 @@
 //! The lists of the catalog: developers and projects, by page and in order.
 
-use chessboard::Service;
 use serde_json::{Value, json};
 use testkit::client::Client;
-use testkit::service::Running;
 use uuid::Uuid;
 
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project, one};
+use crate::own::Own;
 use crate::{ADMIN, each, id_of, list, manager, objects, operator, service, text};
 
 pub const DEVELOPERS: &str = "/api/v1/public/developers";
 pub const PROJECTS: &str = "/api/v1/public/projects";
 pub const OBJECTS: &str = "/api/v1/public/property-objects";
 
-/// A service with these alone.
-pub async fn service_of(catalog: &Catalog) -> Running {
-    let own = Running::start::<Service>(&[("GUEST_READS_PER_MINUTE", "0")]);
+/// Starts a service whose catalog has these rows alone.
+pub async fn service_of(catalog: &Catalog) -> Own {
+    let own = Own::start(&[("GUEST_READS_PER_MINUTE", "0")]);
+    // The job that counts projects runs when the service starts. It would replace the counts of the catalog.
+    let sql = own.sql().await;
+    let counted = "select 1 from job where kind = 'project-recount' and run is null and due_at > now() + interval '1 minute'";
+    testkit::eventually("the first count", async || sql.query_opt(counted, &[]).await.unwrap()).await;
     catalog.fill(&own).await;
     own
 }

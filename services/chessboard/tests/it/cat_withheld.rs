@@ -1,6 +1,7 @@
 //! What is not live, or not published, is shown nowhere.
 
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
 use crate::catalog_fill::{Catalog, change, one_with_an_object};
@@ -11,39 +12,59 @@ async fn status(path: &str) -> (u16, Value) {
     (answer.status, answer.body)
 }
 
-/// What guests see: the developer, the project, the building, the object; each by itself and where it is listed.
-async fn seen(catalog: &Catalog) -> [bool; 4] {
-    let (developer, project, building, object) =
-        (catalog.developers[0].id, catalog.projects[0].id, catalog.buildings[0].id, catalog.objects[0].id);
-    let card = async |path: String, code: &str| {
-        let (status, body) = status(&path).await;
-        assert!(status == 200 || status == 404 && body["code"] == code, "{path}: {status} {body}");
-        status == 200
-    };
-    let listed = async |path: String| !list(&status(&path).await.1["Items"]).is_empty();
-    let developers = card(format!("{DEVELOPERS}/{developer}"), "CHESSBOARD_DEVELOPER_NOT_FOUND").await;
-    let projects = card(format!("{PROJECTS}/{project}"), "CHESSBOARD_PROJECT_NOT_FOUND").await;
-    let buildings =
-        card(format!("{PROJECTS}/{project}/buildings/{building}"), "CHESSBOARD_BUILDING_NOT_FOUND").await;
-    let objects = card(format!("{OBJECTS}/{object}"), "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND").await;
-    let history =
-        card(format!("{OBJECTS}/{object}/price-history"), "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND").await;
-    assert_eq!(history, objects);
-    let name = crate::cat_lists::encoded(&catalog.developers[0].name);
-    assert_eq!(listed(format!("{DEVELOPERS}?Query={name}")).await, developers);
-    assert_eq!(listed(format!("{PROJECTS}?DeveloperId={developer}")).await, projects);
-    assert_eq!(listed(format!("{PROJECTS}?DeveloperId={developer}&Rooms=1")).await, objects);
-    for within in [format!("DeveloperId={developer}"), format!("ProjectId={project}")] {
-        assert_eq!(listed(format!("{OBJECTS}?{within}")).await, objects, "{within}");
+/// An object of one room with all that is above it. The name of the developer is unique.
+pub struct Shown {
+    pub developer: Uuid,
+    pub developer_name: String,
+    pub project: Uuid,
+    pub building: Uuid,
+    pub object: Uuid,
+}
+
+impl Shown {
+    fn of(catalog: &Catalog) -> Self {
+        Self {
+            developer: catalog.developers[0].id,
+            developer_name: catalog.developers[0].name.clone(),
+            project: catalog.projects[0].id,
+            building: catalog.buildings[0].id,
+            object: catalog.objects[0].id,
+        }
     }
-    let facets = status(&format!("{PROJECTS}/facets?DeveloperId={developer}")).await.1;
-    assert_eq!(facets["TotalCount"], i32::from(projects));
-    assert_eq!(list(&facets["Rooms"]).is_empty(), !objects);
-    if projects {
-        let card = status(&format!("{PROJECTS}/{project}")).await.1;
-        assert_eq!(list(&card["Buildings"]).is_empty(), !buildings);
+
+    /// Returns what guests see: the developer, the project, the building, the object. Each is seen by itself and in every list, or nowhere.
+    pub async fn seen(&self) -> [bool; 4] {
+        let Self { developer, developer_name, project, building, object } = self;
+        let card = async |path: String, code: &str| {
+            let (status, body) = status(&path).await;
+            assert!(status == 200 || status == 404 && body["code"] == code, "{path}: {status} {body}");
+            status == 200
+        };
+        let listed = async |path: String| !list(&status(&path).await.1["Items"]).is_empty();
+        let developers = card(format!("{DEVELOPERS}/{developer}"), "CHESSBOARD_DEVELOPER_NOT_FOUND").await;
+        let projects = card(format!("{PROJECTS}/{project}"), "CHESSBOARD_PROJECT_NOT_FOUND").await;
+        let buildings =
+            card(format!("{PROJECTS}/{project}/buildings/{building}"), "CHESSBOARD_BUILDING_NOT_FOUND").await;
+        let objects = card(format!("{OBJECTS}/{object}"), "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND").await;
+        let history =
+            card(format!("{OBJECTS}/{object}/price-history"), "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND").await;
+        assert_eq!(history, objects);
+        let name = crate::cat_lists::encoded(developer_name);
+        assert_eq!(listed(format!("{DEVELOPERS}?Query={name}")).await, developers);
+        assert_eq!(listed(format!("{PROJECTS}?DeveloperId={developer}")).await, projects);
+        assert_eq!(listed(format!("{PROJECTS}?DeveloperId={developer}&Rooms=1")).await, objects);
+        for within in [format!("DeveloperId={developer}"), format!("ProjectId={project}")] {
+            assert_eq!(listed(format!("{OBJECTS}?{within}")).await, objects, "{within}");
+        }
+        let facets = status(&format!("{PROJECTS}/facets?DeveloperId={developer}")).await.1;
+        assert_eq!(facets["TotalCount"], i32::from(projects));
+        assert_eq!(list(&facets["Rooms"]).is_empty(), !objects);
+        if projects {
+            let card = status(&format!("{PROJECTS}/{project}")).await.1;
+            assert_eq!(list(&card["Buildings"]).is_empty(), !buildings);
+        }
+        [developers, projects, buildings, objects]
     }
-    [developers, projects, buildings, objects]
 }
 
 /// Shown is what is live, in a Published project of a Published developer; anything else is 404 with the code of what was
@@ -64,7 +85,8 @@ async fn what_is_withheld_is_shown_nowhere() {
         let mut catalog = one_with_an_object();
         catalog.developers[0].name = format!("Withheld {}", catalog.developers[0].id);
         catalog.fill(service()).await;
-        assert_eq!(seen(&catalog).await, [true; 4]);
+        let shown = Shown::of(&catalog);
+        assert_eq!(shown.seen().await, [true; 4]);
         let id = match withheld.split(' ').nth(1) {
             Some("developer") => catalog.developers[0].id,
             Some("project") => catalog.projects[0].id,
@@ -74,7 +96,7 @@ async fn what_is_withheld_is_shown_nowhere() {
         };
         let figures = format!("select renew_building_figures('{}')", catalog.buildings[0].id);
         change(service(), &format!("begin; {withheld} where id = '{id}'; {figures}; commit")).await;
-        assert_eq!(seen(&catalog).await, what, "{withheld}");
+        assert_eq!(shown.seen().await, what, "{withheld}");
     }
 }
 

@@ -11,7 +11,8 @@ use crate::{
 const IDENTITY: &str = "00000000-0000-7000-8000-000000000001";
 const SYNC: &str = "00000000-0000-7000-8000-000000000002";
 
-/// Section 8: each change has its entry, whole: names of fields, never values.
+/// Section 8: each change has its entry, whole: names of fields, never values. A restored profile has one entry, `Restored`, without the
+/// names of the fields that the body replaced.
 #[tokio::test]
 async fn each_change_has_its_entry() {
     let (id, outside_id) = (create_developer().await, guid());
@@ -25,6 +26,7 @@ async fn each_change_has_its_entry() {
     let replica = outside(outside_id, id, 1);
     tell_outside(&replica).await;
     read_when(id, "the link", |found| found["ReplicaVersion"] == 1).await;
+    operator().post(&path(id, "/release"), json!({})).await.expect(200);
     operator().delete(&path(id, "")).await.expect(204);
     operator().post(ADMIN, json!({"CompanyId": id})).await.expect(201);
     let all = entries(id).await;
@@ -38,6 +40,7 @@ async fn each_change_has_its_entry() {
         "Website",
     ]);
     let taken = json!(["ExternalChessboardDeveloperId", "LegalName", "LogoFileId", "Name", "SyncSource"]);
+    let released = json!(["ExternalChessboardDeveloperId", "SyncSource"]);
     let expected = [
         ("Created", json!(null), json!(null), json!([]), json!("Platform"), "Identity", 1),
         ("FieldsChanged", json!(null), json!(null), every, json!(null), "User", 2),
@@ -45,8 +48,9 @@ async fn each_change_has_its_entry() {
         ("FieldsChanged", json!(null), json!(null), json!(["Name"]), json!(null), "Identity", 4),
         ("StatusChanged", json!("Published"), json!("Hidden"), json!([]), json!(null), "Identity", 4),
         ("FieldsChanged", json!(null), json!(null), taken, json!(null), "ExternalChessboard", 5),
-        ("Deleted", json!(null), json!(null), json!([]), json!(null), "User", 6),
-        ("Restored", json!(null), json!(null), json!([]), json!("ExternalChessboard"), "User", 7),
+        ("FieldsChanged", json!(null), json!(null), released, json!(null), "User", 6),
+        ("Deleted", json!(null), json!(null), json!([]), json!(null), "User", 7),
+        ("Restored", json!(null), json!(null), json!([]), json!("Platform"), "User", 8),
     ];
     assert_eq!(all.len(), expected.len(), "{all:?}");
     for (entry, (kind, from, to, fields, source, actor, version)) in all.iter().zip(expected) {

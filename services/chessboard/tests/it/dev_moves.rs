@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     ADMIN, ME, company, create_developer, create_published_developer, each, guid, manager, operator, path,
-    profile, publish, read, read_when, tell_company, tell_suspension, text, told, with,
+    profile, profile_events, publish, read, read_when, tell_company, tell_suspension, text, with,
 };
 
 /// Without a body, which a move may do.
@@ -49,7 +49,7 @@ async fn a_profile_moves_as_the_table_says() {
         };
         let (after, moves) = (answer.expect(200), way.len() + 3);
         assert_eq!((&after["Status"], &after["Version"]), (&json!(to), &json!(moves)), "{from} {made}");
-        let last = told(id, moves).await.pop().unwrap();
+        let last = profile_events(id).await.pop().unwrap();
         assert_eq!(
             (&last.payload["Status"], &last.payload["Version"]),
             (&after["Status"], &after["Version"])
@@ -122,7 +122,7 @@ async fn identity_hides_and_publishes_again() {
         let shown = read_when(id, "the reactivation", |developer| developer["Status"] == "Published").await;
         assert_eq!(shown["Version"], 5);
         let statuses: Vec<_> =
-            told(id, 5).await.into_iter().map(|event| event.payload["Status"].clone()).collect();
+            profile_events(id).await.into_iter().map(|event| event.payload["Status"].clone()).collect();
         assert_eq!(statuses, ["Draft", "Draft", "Published", "Hidden", "Published"]);
     }
 }

@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 use testkit::service::Running;
 use uuid::Uuid;
 
+use crate::cat_withheld::Shown;
+use crate::objects::{flat, house};
 use crate::{
-    create_developer, create_published_developer, eventually, manager, operator, path, read, read_when,
-    service, text,
+    ME, create_developer, create_published_developer, eventually, manager, operator, path, profile, read,
+    read_when, service, text, with,
 };
 
 const PROJECTS: &str = "/api/v1/developers/projects";
@@ -98,21 +100,39 @@ async fn of_a_project_and_a_deletion_one_is_refused() {
     }
 }
 
-/// Section 10: from a suspension to 404 in the catalog, also behind a backlog of company events.
+/// INV-DEV-6: a suspension behind a backlog of company events hides the developer and everything below them in the catalog, once it is
+/// applied. The test measures no time.
 #[tokio::test]
-async fn a_suspension_is_seen_in_the_catalog_soon() {
-    let id = create_published_developer().await;
-    let project = create_project(id).await;
-    manager(id).post(&format!("{PROJECTS}/{project}/publish"), json!({})).await.expect(200);
-    let shown = format!("/api/v1/public/projects/{project}");
-    service().guest().get(&shown).await.expect(200);
-    for _ in 0..500 {
-        crate::tell_company(&crate::company(crate::guid(), "Suspended", 1)).await;
+async fn a_suspension_behind_a_backlog_hides_the_developer_and_everything_below() {
+    let house = house().await;
+    house.grid(&[with(flat("1"), "Rooms", 1)]).await;
+    let (id, name) = (house.developer, format!("Suspended {}", house.developer));
+    house.manager.put(ME, with(profile(), "Name", name.clone())).await.expect(200);
+    let shown = Shown {
+        developer: id,
+        developer_name: name.clone(),
+        project: house.project,
+        building: house.building,
+        object: house.id_of("1").await,
+    };
+    assert_eq!(shown.seen().await, [true; 4]);
+    // The consumer of the company's partition waits for its row, so that the events after the first one are a backlog.
+    let sql = service().sql().await;
+    let held = format!("begin; select from company where id = '{id}' for update");
+    sql.batch_execute(&held).await.unwrap();
+    let holder: i32 = sql.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+    let backlog = 300;
+    for version in 2..backlog {
+        crate::tell_company(&with(crate::company(id, "Active", version), "LegalName", format!("{version}")))
+            .await;
     }
-    let suspended = crate::company(id, "Suspended", 2);
-    crate::tell_company(&suspended).await;
-    crate::tell_suspension(&suspended).await;
-    let guest = service().guest();
-    eventually("the catalog to hide it", async || (guest.get(&shown).await.status == 404).then_some(()))
-        .await;
+    crate::tell_company(&crate::company(id, "Suspended", backlog)).await;
+    let watcher = service().sql().await;
+    let waiting = "select 1 from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
+    eventually("the consumer to wait", async || watcher.query_opt(waiting, &[&holder]).await.unwrap()).await;
+    assert_eq!(shown.seen().await, [true; 4]);
+    sql.batch_execute("rollback").await.unwrap();
+    read_when(id, "the suspension", |found| found["Status"] == "Hidden").await;
+    assert_eq!(shown.seen().await, [false; 4]);
+    assert_eq!(read(id).await["LegalName"], "ООО «Ромашка»", "the suspension was applied last");
 }

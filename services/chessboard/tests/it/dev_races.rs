@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ADMIN, ME, company, count, create_developer, create_published_developer, entries, eventually, guid,
-    highlights, manager, operator, outside, path, profile, read, read_when, service, tell_company,
-    tell_outside, told, told_versions, with,
+    highlights, manager, operator, outside, path, profile, profile_events, profile_versions, read, read_when,
+    service, tell_company, tell_outside, with,
 };
 
 /// Rounds of a race whose outcome hangs on who is first.
@@ -24,7 +24,7 @@ async fn of_parallel_creations_one_happens() {
     for answer in answers.into_iter().filter(|answer| answer.status != 201) {
         answer.expect_problem(409, "CHESSBOARD_DEVELOPER_ALREADY_EXISTS");
     }
-    assert_eq!(told_versions(id, 2).await, [1, 3]);
+    assert_eq!(profile_versions(id).await, [1, 3]);
 
     let new = guid();
     tell_company(&company(new, "Suspended", 1)).await;
@@ -35,7 +35,7 @@ async fn of_parallel_creations_one_happens() {
     };
     let answers = eventually("the company", known).await;
     assert_eq!(count(&answers, 201), 1, "{answers:?}");
-    assert_eq!(told_versions(new, 1).await, [1]);
+    assert_eq!(profile_versions(new).await, [1]);
 }
 
 /// Section 7: of ten `PUT`s with one Version one wins; the others get the conflict, and nothing of them is kept.
@@ -54,7 +54,7 @@ async fn of_ten_edits_of_one_version_one_happens() {
         answer.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
     }
     assert_eq!(read(id).await, won);
-    assert_eq!(told_versions(id, 2).await, [1, 2]);
+    assert_eq!(profile_versions(id).await, [1, 2]);
     assert_eq!(entries(id).await.len(), 2);
 }
 
@@ -72,7 +72,7 @@ async fn each_version_is_told_once_whatever_races() {
     assert_eq!((done >= 1, done + count(&answers, 409)), (true, 10));
     let last = i64::try_from(done).unwrap() + 1;
     assert_eq!(read(id).await["Version"], last);
-    assert_eq!(told_versions(id, done + 1).await, (1..=last).collect::<Vec<_>>());
+    assert_eq!(profile_versions(id).await, (1..=last).collect::<Vec<_>>());
     assert_eq!(entries(id).await.len(), done + 1);
 }
 
@@ -90,7 +90,7 @@ async fn of_parallel_equal_moves_one_happens() {
         assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9), "{made}");
         assert_eq!(read(id).await["Status"], status);
     }
-    assert_eq!(told_versions(id, 6).await, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(profile_versions(id).await, [1, 2, 3, 4, 5, 6]);
 }
 
 /// Section 7: a publication that meets a suspension never leaves a Published profile of a company that is not Active.
@@ -235,7 +235,7 @@ async fn all_masters_at_once_lose_nothing() {
     let mut versions: Vec<_> = log.iter().map(|entry| entry["Version"].as_i64().unwrap()).collect();
     versions.dedup();
     assert_eq!(versions, (1..=last["Version"].as_i64().unwrap()).collect::<Vec<_>>());
-    let events = told(id, 1).await;
+    let events = profile_events(id).await;
     let told: Vec<_> = events.iter().map(|event| event.payload["Version"].as_i64().unwrap()).collect();
     assert!(told.is_sorted_by(|earlier, later| earlier < later), "{told:?}");
 }

@@ -16,11 +16,13 @@ mod cat_privacy;
 mod cat_search;
 mod cat_statements;
 mod cat_withheld;
+mod cat_written;
 mod catalog_fill;
 mod dev_log;
 mod dev_moves;
 mod dev_orders;
 mod dev_own;
+mod dev_privacy;
 mod dev_profile;
 mod dev_projects;
 mod dev_races;
@@ -38,6 +40,7 @@ mod obj_races;
 mod obj_refusals;
 mod obj_single;
 mod objects;
+mod own;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -188,29 +191,33 @@ async fn entries(developer: Uuid) -> Vec<Value> {
     list(&page["Items"]).iter().rev().cloned().collect()
 }
 
-/// What others have been told of a developer, once so many events have come.
-async fn told(developer: Uuid, count: usize) -> Vec<Published> {
-    let told = || {
-        let events = service().bus().events(&developer).into_iter();
-        events.filter(|event| event.topic == DEVELOPER_UPSERTED).collect::<Vec<_>>()
-    };
-    eventually("the events", async || (told().len() >= count).then_some(())).await;
-    told()
+/// Returns every `developer-upserted` event of a developer, an event too many among them.
+async fn profile_events(developer: Uuid) -> Vec<Published> {
+    let events = service().published(developer).await.into_iter();
+    events.filter(|event| event.topic == DEVELOPER_UPSERTED).collect()
 }
 
-/// The versions that others have been told of.
-async fn told_versions(developer: Uuid, count: usize) -> Vec<i64> {
-    told(developer, count).await.iter().map(|event| event.payload["Version"].as_i64().unwrap()).collect()
+/// Returns the versions of [`profile_events`].
+async fn profile_versions(developer: Uuid) -> Vec<i64> {
+    profile_events(developer).await.iter().map(|event| event.payload["Version"].as_i64().unwrap()).collect()
 }
 
-/// Waits until a message of this key has been put aside, and answers why.
-async fn dead_letter(key: &str) -> String {
-    let sql = service().sql().await;
+/// Waits until `count` messages of this key are dead letters, and returns the reasons in their order.
+async fn dead_letters(key: impl ToString, count: usize) -> Vec<String> {
+    let (sql, key) = (service().sql().await, key.to_string());
     let ask = async || {
-        let row = sql.query_opt("select error from dead_letter where key = $1", &[&key]).await.unwrap();
-        row.map(|row| row.get::<_, String>(0))
+        let rows =
+            sql.query("select error from dead_letter where key = $1 order by id", &[&key]).await.unwrap();
+        (rows.len() >= count).then(|| rows.iter().map(|row| row.get(0)).collect::<Vec<_>>())
     };
-    eventually("the dead letter", ask).await
+    let reasons = eventually("the dead letters", ask).await;
+    assert_eq!(reasons.len(), count, "{reasons:?}");
+    reasons
+}
+
+/// Waits until a message of this key is a dead letter, and returns the reason.
+async fn dead_letter(key: impl ToString) -> String {
+    dead_letters(key, 1).await.remove(0)
 }
 
 fn id_of(value: &Value) -> Uuid {

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::{guid, text};
 
-use crate::objects::{book, building, draft_house, flat, flats, house, told_when};
+use crate::objects::{book, building, draft_house, flat, flats, house, object_event_when};
 use crate::{count, each, with, without};
 
 /// Building: what was sent is answered as it is kept; a project shows its buildings by name.
@@ -118,7 +118,7 @@ async fn a_building_goes_with_its_objects_unless_a_deal_holds_some() {
     free.manager.delete(&free.path("")).await.expect(204);
     free.manager.delete(&free.path("")).await.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
     free.manager.get(&free.path("")).await.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
-    let told = told_when(object, "that it is gone", |told| told["Status"] == "Unavailable").await;
+    let told = object_event_when(object, "that it is gone", |told| told["Status"] == "Unavailable").await;
     assert_eq!(told["IsPublic"], false);
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::guid;
 
-use crate::objects::{BOOKED, OBJECT_UPSERTED, book, flat, flats, have_taken, house, put_of, told};
+use crate::objects::{BOOKED, book, flat, flats, have_taken, house, object_events, put_of};
 use crate::{id_of, list, service, with};
 
 /// Events: the payload whole; who holds the object is in none.
@@ -14,7 +14,7 @@ async fn an_object_is_told_whole_and_never_who_holds_it() {
     house.grid(std::slice::from_ref(&sent)).await;
     let object = house.id_of("12а").await;
     let deal = book(&house, "12а").await;
-    let events = told(object, 2).await;
+    let events = object_events(object, 2).await;
     let whole = json!({
         "Id": object, "BuildingId": house.building, "ProjectId": house.project, "TenantId": house.developer,
         "ProjectName": "Сосны", "BuildingName": "Корпус 1", "Number": "12а", "Kind": "Flat", "Rooms": 2,
@@ -48,7 +48,7 @@ async fn what_is_not_in_the_payload_is_told_with_the_next() {
     assert_eq!(now["Version"], 5);
     house.manager.put(&path, with(put_of(&now), "Finishing", "Finished")).await.expect(200);
     let versions: Vec<_> =
-        told(id_of(&object["Id"]), 2).await.iter().map(|told| told["Version"].clone()).collect();
+        object_events(id_of(&object["Id"]), 2).await.iter().map(|told| told["Version"].clone()).collect();
     assert_eq!(versions, [1, 6]);
 }
 
@@ -61,7 +61,7 @@ async fn removal_and_return_are_told() {
     house.grid(&[]).await;
     house.grid(&[]).await;
     house.grid(&flats(1)).await;
-    let events = told(object, 3).await;
+    let events = object_events(object, 3).await;
     let seen: Vec<_> = events
         .iter()
         .map(|told| (told["Version"].clone(), told["Status"].clone(), told["IsPublic"].clone()))
@@ -76,9 +76,9 @@ async fn removal_and_return_are_told() {
     );
 }
 
-/// A change of the holder alone raises the version and tells nobody; a claim on what is removed changes nothing.
+/// A change of the holder alone raises the version and publishes no event; a claim on a removed object changes nothing.
 #[tokio::test]
-async fn a_change_of_the_holder_is_told_to_nobody() {
+async fn a_change_of_the_holder_alone_publishes_no_event() {
     let house = house().await;
     house.grid(&flats(2)).await;
     let (object, removed) = (house.id_of("1").await, house.id_of("2").await);
@@ -87,11 +87,9 @@ async fn a_change_of_the_holder_is_told_to_nobody() {
     have_taken(BOOKED, guid(), object, 1, "2026-11-23T10:00:00Z").await;
     have_taken(BOOKED, guid(), removed, 1, "2026-11-23T10:00:00Z").await;
     assert_eq!(house.object("1").await["Version"], 3);
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    let count = |object| {
-        service().bus().events(&object).iter().filter(|event| event.topic == OBJECT_UPSERTED).count()
-    };
-    assert_eq!((count(object), count(removed)), (2, 2));
+    for object in [object, removed] {
+        assert_eq!(object_events(object, 2).await.len(), 2);
+    }
     let grid = house.read().await["Grid"].clone();
     assert_eq!(list(&grid).len(), 1);
     assert_ne!(house.object("1").await["HoldDealId"], Value::Null);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{guid, text};
 
-use crate::objects::{book, draft_house, flat, flats, house, told};
+use crate::objects::{book, draft_house, flat, flats, house, object_events};
 use crate::{each, list, service, with, without};
 
 /// Grid: upsert by number; what is not listed is removed and comes back under its Id; the same again changes nothing.
@@ -193,7 +193,7 @@ async fn five_thousand_objects_go_in_one_request() {
     let long = json!({"Objects": [], "x": "x".repeat(8 * 1024 * 1024)});
     house.manager.put(&house.path("/property-objects"), long).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
     let some = house.id_of("4321").await;
-    let told = told(some, 2).await;
+    let told = object_events(some, 2).await;
     assert_eq!(told.iter().map(|told| told["Version"].as_i64().unwrap()).collect::<Vec<_>>(), [1, 2]);
 }
 

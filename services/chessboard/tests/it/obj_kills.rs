@@ -1,14 +1,13 @@
 //! A worker that is killed while it tells of objects what has changed above them.
 
-use chessboard::Service;
 use serde_json::{Value, json};
-use testkit::bus::begin_now;
 use testkit::deployed::Deployed;
 use testkit::{database, eventually, guid};
 use tokio_postgres::Client;
 
-use crate::objects::{flats, house_of, told};
-use crate::{COMPANY_UPSERTED, MANAGE, ME, company, holder, id_of, next, profile, service};
+use crate::objects::{OBJECT_UPSERTED, flats, house_of};
+use crate::own::{Broker, payloads, published};
+use crate::{COMPANY_UPSERTED, MANAGE, ME, company, holder, id_of, next, profile};
 
 const BATCH: usize = 4;
 
@@ -63,14 +62,15 @@ impl Deployment {
     }
 }
 
-/// Section 10: jobs may be cut off anywhere. What a batch had not committed is told by the next worker, and nothing twice: of a
-/// project's status and of a developer's.
+/// Section 10: jobs may be cut off anywhere. The next worker publishes what a batch had not committed, and nothing twice: after a change of
+/// a project's status and of a developer's.
 #[tokio::test]
-async fn what_a_killed_worker_left_is_told_once() {
+async fn the_next_worker_publishes_once_what_a_killed_worker_left() {
     let suffix = format!(".{}", guid().simple());
-    begin_now::<Service>(&suffix).await.unwrap();
+    let broker = Broker::start();
     let settings = vec![
         ("DATABASE_URL", database::create().await.unwrap()),
+        ("KAFKA_BROKERS", broker.servers().to_owned()),
         ("KAFKA_GROUP_SUFFIX", suffix),
         ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
         ("OBJECT_PROPAGATION_BATCH", BATCH.to_string()),
@@ -83,7 +83,7 @@ async fn what_a_killed_worker_left_is_told_once() {
     let mut deployment = Deployment { settings, worker, sql };
 
     let developer = guid();
-    service().bus().publish(COMPANY_UPSERTED, developer, next(), &company(developer, "Active", 1)).await;
+    broker.bus().publish(COMPANY_UPSERTED, developer, next(), &company(developer, "Active", 1)).await;
     let by = serve.caller(&holder(Some(developer), &[MANAGE]));
     eventually("the developer", async || (by.get(ME).await.status == 200).then_some(())).await;
     by.put(ME, profile()).await.expect(200);
@@ -106,18 +106,19 @@ async fn what_a_killed_worker_left_is_told_once() {
         assert_eq!(told_before, i64::try_from(kept).unwrap(), "{path}");
         deployment.worker = Deployment::deploy(&deployment.settings, "work").await;
         is_public.push(then_public);
+        let left = "select 1 from propagation";
+        eventually("the end of the job", async || {
+            deployment.sql.query_opt(left, &[]).await.unwrap().is_none().then_some(())
+        })
+        .await;
         for object in &objects {
-            let events = told(*object, is_public.len()).await;
+            let events = published(&deployment.sql, broker.bus(), &object.to_string()).await;
+            let events = payloads(events, OBJECT_UPSERTED);
             let said: Vec<Value> =
                 events.iter().map(|event| json!([event["Version"], event["IsPublic"]])).collect();
             let expected: Vec<_> =
                 is_public.iter().enumerate().map(|(at, is_public)| json!([at + 1, is_public])).collect();
             assert_eq!(said, expected, "{path}");
         }
-        let left = "select 1 from propagation";
-        eventually("the end of the job", async || {
-            deployment.sql.query_opt(left, &[]).await.unwrap().is_none().then_some(())
-        })
-        .await;
     }
 }

@@ -3,10 +3,12 @@
 use serde_json::{Value, json};
 use testkit::{guid, text};
 
-use crate::objects::{PROJECT_CHANGED, PROJECTS, book, draft_house, flats, house, project, told_when};
+use crate::objects::{
+    PROJECT_CHANGED, PROJECTS, book, draft_house, flats, house, object_event_when, project,
+};
 use crate::{
-    ADMIN, create_developer, create_published_developer, each, eventually, id_of, list, manager, operator,
-    publish, service, with, without,
+    ADMIN, create_developer, create_published_developer, each, id_of, list, manager, operator, publish,
+    service, with, without,
 };
 
 /// Project: what was sent is answered as it is kept, with what the service writes.
@@ -76,9 +78,7 @@ async fn a_project_moves_as_the_table_says_and_tells_of_it() {
     assert_eq!((&second["PublishedAt"], &second["Version"]), (&first["PublishedAt"], &json!(4)));
     by.delete(&path("")).await.expect(204);
     by.delete(&path("")).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
-    let told = || service().bus().events(&id);
-    eventually("the events", async || (told().len() >= 5).then_some(())).await;
-    let events = told();
+    let events = service().published(id).await;
     let moves: Vec<_> = events.iter().map(|event| (event.topic.as_str(), &event.payload)).collect();
     let change = |from: Value, to: Value, version: i64, at: &Value| json!({"ProjectId": id, "TenantId": developer, "From": from, "To": to, "Version": version, "ChangedAt": at});
     assert_eq!(moves.len(), 5);
@@ -105,7 +105,7 @@ async fn a_project_goes_with_all_that_is_below_unless_a_deal_holds_some() {
     let object = free.id_of("1").await;
     operator().delete(&format!("{ADMIN}/{}/projects/{}", free.developer, free.project)).await.expect(204);
     free.manager.get(&free.path("")).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
-    let told = told_when(object, "that it is gone", |told| told["Status"] == "Unavailable").await;
+    let told = object_event_when(object, "that it is gone", |told| told["Status"] == "Unavailable").await;
     assert_eq!((&told["IsPublic"], &told["Version"]), (&json!(false), &json!(2)));
     operator()
         .delete(&format!("{ADMIN}/{}/projects/{}", free.developer, free.project))

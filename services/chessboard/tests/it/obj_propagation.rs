@@ -4,13 +4,15 @@ use std::process::Stdio;
 
 use serde_json::json;
 use testkit::client::Client;
-use testkit::service::{Running, issuer};
+use testkit::service::issuer;
 use testkit::{eventually, guid, text};
 use tokio::process::Command;
 
 use crate::objects::{
-    PROJECTS, building, draft_house, flats, house, house_of, project, put_of, told, told_when,
+    PROJECTS, building, draft_house, flats, house, house_of, object_event_when, object_events,
+    object_events_on, project, put_of,
 };
+use crate::own::Own;
 use crate::{
     COMPANY_UPSERTED, MANAGE, ME, company, holder, id_of, next, operator, path, publish, service,
     tell_company, tell_suspension, with,
@@ -22,26 +24,26 @@ async fn what_changed_above_is_told_of_each_object() {
     let house = draft_house().await;
     house.grid(&flats(2)).await;
     let object = house.id_of("1").await;
-    let first = told(object, 1).await[0].clone();
+    let first = object_events(object, 1).await[0].clone();
     assert_eq!(
         (&first["IsPublic"], &first["ProjectName"], &first["BuildingName"], &first["Status"]),
         (&json!(false), &json!("Сосны"), &json!("Корпус 1"), &json!("Available"))
     );
     publish(house.developer).await;
     house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
-    told_when(object, "that it is public", |told| told["IsPublic"] == true).await;
+    object_event_when(object, "that it is public", |told| told["IsPublic"] == true).await;
     house.manager.put(&house.project_path(""), with(project(), "Name", "Ели")).await.expect(200);
-    told_when(object, "the project's name", |told| told["ProjectName"] == "Ели").await;
+    object_event_when(object, "the project's name", |told| told["ProjectName"] == "Ели").await;
     house.manager.put(&house.path(""), with(building(), "Name", "Б")).await.expect(200);
-    told_when(object, "the building's name", |told| told["BuildingName"] == "Б").await;
+    object_event_when(object, "the building's name", |told| told["BuildingName"] == "Б").await;
     operator().post(&path(house.developer, "/hide"), json!({})).await.expect(200);
-    told_when(object, "that it is not public", |told| told["IsPublic"] == false).await;
+    object_event_when(object, "that it is not public", |told| told["IsPublic"] == false).await;
     operator().post(&path(house.developer, "/publish"), json!({})).await.expect(200);
-    told_when(object, "that it is public again", |told| told["IsPublic"] == true).await;
+    object_event_when(object, "that it is public again", |told| told["IsPublic"] == true).await;
     house.manager.delete(&house.project_path("")).await.expect(204);
-    told_when(object, "that it is gone", |told| told["Status"] == "Unavailable").await;
+    object_event_when(object, "that it is gone", |told| told["Status"] == "Unavailable").await;
     let versions: Vec<_> =
-        told(object, 7).await.iter().map(|told| told["Version"].as_i64().unwrap()).collect();
+        object_events(object, 7).await.iter().map(|told| told["Version"].as_i64().unwrap()).collect();
     assert_eq!(versions, [1, 2, 3, 4, 5, 6, 7]);
 }
 
@@ -62,11 +64,11 @@ async fn a_suspension_is_told_of_each_public_object() {
     tell_company(&suspended).await;
     tell_suspension(&suspended).await;
     for object in &objects {
-        told_when(*object, "that it is not public", |told| told["IsPublic"] == false).await;
+        object_event_when(*object, "that it is not public", |told| told["IsPublic"] == false).await;
     }
     tell_company(&company(house.developer, "Active", 3)).await;
     for object in &objects {
-        told_when(*object, "that it is public again", |told| told["Version"] == 3).await;
+        object_event_when(*object, "that it is public again", |told| told["Version"] == 3).await;
     }
     let sql = service().sql().await;
     let pending = format!("select 1 from propagation where tenant_id = '{}' limit 1", house.developer);
@@ -77,14 +79,14 @@ async fn a_suspension_is_told_of_each_public_object() {
     let expected = [(1, true), (2, false), (3, true)]
         .map(|(version, is_public)| (json!(version), json!(is_public), json!("Available")));
     for object in objects {
-        let events = told(object, 3).await;
+        let events = object_events(object, 3).await;
         let seen: Vec<_> = events
             .iter()
             .map(|told| (told["Version"].clone(), told["IsPublic"].clone(), told["Status"].clone()))
             .collect();
         assert_eq!(seen, expected);
     }
-    assert_eq!(told(never_public, 1).await.len(), 1);
+    assert_eq!(object_events(never_public, 1).await.len(), 1);
 }
 
 /// Events: what an object tells itself has what is above it by then, and the job adds nothing.
@@ -103,13 +105,13 @@ async fn what_an_object_told_itself_is_not_told_again() {
         (house.manager.put(&path, rooms.clone()).await.status == 200).then_some(())
     })
     .await;
-    told_when(two, "the project's name", |told| told["ProjectName"] == "Ели").await;
+    object_event_when(two, "the project's name", |told| told["ProjectName"] == "Ели").await;
     let pending = format!("select 1 from propagation where tenant_id = '{}'", house.developer);
     eventually("the end of the job", async || {
         sql.query_opt(&pending, &[]).await.unwrap().is_none().then_some(())
     })
     .await;
-    let events = told(object, 2).await;
+    let events = object_events(object, 2).await;
     let last = events.last().unwrap();
     assert_eq!((&last["ProjectName"], &last["Rooms"]), (&json!("Ели"), &json!(7)));
     assert!(events.len() <= 3, "the rename and the rooms, together or apart: {events:?}");
@@ -118,10 +120,7 @@ async fn what_an_object_told_itself_is_not_told_again() {
 /// Propagation: more objects than a batch has, and more than a run of the job has time for, of several buildings.
 #[tokio::test]
 async fn more_than_a_batch_is_told_and_nothing_twice() {
-    let own = Running::start::<chessboard::Service>(&[
-        ("OBJECT_PROPAGATION_BATCH", "2"),
-        ("OBJECT_PROPAGATION_INTERVAL_MS", "100"),
-    ]);
+    let own = Own::start(&[("OBJECT_PROPAGATION_BATCH", "2"), ("OBJECT_PROPAGATION_INTERVAL_MS", "100")]);
     let sql = own.sql().await;
     let (by, base) = project_of(&own).await;
     for _ in 0..3 {
@@ -149,10 +148,7 @@ async fn more_than_a_batch_is_told_and_nothing_twice() {
 /// Propagation: what hides is told before names, and developers take turns, batch by batch.
 #[tokio::test]
 async fn what_hides_goes_first_and_developers_take_turns() {
-    let own = Running::start::<chessboard::Service>(&[
-        ("OBJECT_PROPAGATION_BATCH", "2"),
-        ("OBJECT_PROPAGATION_INTERVAL_MS", "100"),
-    ]);
+    let own = Own::start(&[("OBJECT_PROPAGATION_BATCH", "2"), ("OBJECT_PROPAGATION_INTERVAL_MS", "100")]);
     let (mut holder, sql) = (own.sql().await, own.sql().await);
     let mut developers = Vec::new();
     for _ in 0..3 {
@@ -193,7 +189,7 @@ async fn what_hides_goes_first_and_developers_take_turns() {
 /// does not wait for all of that.
 #[tokio::test]
 async fn many_changes_of_one_developer_neither_cost_nor_wait_for_each_other() {
-    let own = Running::start::<chessboard::Service>(&[("OBJECT_PROPAGATION_INTERVAL_MS", "100")]);
+    let own = Own::start(&[("OBJECT_PROPAGATION_INTERVAL_MS", "100")]);
     let (mut holder, mut barrier, sql) = (own.sql().await, own.sql().await, own.sql().await);
     let mut buildings = Vec::new();
     for count in [6, 1] {
@@ -234,7 +230,7 @@ async fn many_changes_of_one_developer_neither_cost_nor_wait_for_each_other() {
 }
 
 /// A project of a developer's in a service of a test's own: its manager, and its path.
-async fn project_of(own: &Running) -> (Client, String) {
+async fn project_of(own: &Own) -> (Client, String) {
     let developer = guid();
     let told = company(developer, "Active", 1);
     own.bus().publish(COMPANY_UPSERTED, developer, next(), &told).await;
@@ -244,24 +240,23 @@ async fn project_of(own: &Running) -> (Client, String) {
     (by, format!("{PROJECTS}/{}", text(&made["Id"])))
 }
 
-/// `republish PropertyObject`: each object is told anew as it was told last, under its version, whatever has changed above
-/// it since.
+/// `republish PropertyObject` publishes each object again as it was published last, under its version, whatever has changed above it since.
 #[tokio::test]
-async fn objects_are_told_anew_as_they_were_told_last() {
-    let own = Running::start::<chessboard::Service>(&[("OBJECT_PROPAGATION_INTERVAL_MS", "3600000")]);
+async fn republish_publishes_each_object_again_as_it_was_published_last() {
+    let own = Own::start(&[("OBJECT_PROPAGATION_INTERVAL_MS", "3600000")]);
     let (by, base) = project_of(&own).await;
     let made = by.post(&format!("{base}/buildings"), building()).await.expect(201);
     let building = format!("{base}/buildings/{}", text(&made["Id"]));
     by.put(&format!("{building}/property-objects"), json!({"Objects": flats(1)})).await.expect(200);
     let read = by.get(&building).await.expect(200);
     let object = id_of(&read["Grid"][0]["Floors"][0]["Objects"][0]["Id"]);
-    let first = told(object, 1).await;
+    let first = object_events_on(own.bus(), object, 1).await;
     by.put(&base, with(project(), "Name", "Ели")).await.expect(200);
     let mut republish = Command::new(env!("CARGO_BIN_EXE_chessboard"));
     republish.args(["republish", "PropertyObject"]).env("DATABASE_URL", &own.database_url).env("LOG", "off");
-    republish.env("KAFKA_BROKERS", testkit::required("KAFKA_BROKERS").unwrap());
+    republish.env("KAFKA_BROKERS", own.broker().servers());
     republish.env("AUTH_ISSUER", issuer().url());
     let output = republish.stdin(Stdio::null()).output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(told(object, 2).await[1], first[0]);
+    assert_eq!(object_events_on(own.bus(), object, 2).await[1], first[0]);
 }

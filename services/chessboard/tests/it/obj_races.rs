@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::{eventually, guid};
 
 use crate::objects::{
-    BOOKED, PROJECTS, draft_house, flat, flats, house, project, put_of, tell_deal, told_when,
+    BOOKED, PROJECTS, draft_house, flat, flats, house, object_event_when, project, put_of, tell_deal,
 };
 use crate::{count, create_developer, id_of, manager, operator, path, publish, with};
 
@@ -117,7 +117,8 @@ async fn what_is_told_while_it_is_hidden_is_not_public_in_the_end() {
         renamed.expect(200);
         for number in ["1", "2", "3"] {
             let id = house.id_of(number).await;
-            told_when(id, "the end", |told| told["IsPublic"] == false && told["ProjectName"] == name).await;
+            object_event_when(id, "the end", |told| told["IsPublic"] == false && told["ProjectName"] == name)
+                .await;
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What tests of projects, buildings and objects share.
 
 use serde_json::{Value, json};
-use testkit::bus::Published;
+use testkit::bus::Bus;
 use testkit::client::{Answer, Client};
 use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
+use crate::own::payloads;
 use crate::{create_developer, create_published_developer, id_of, list, manager, next, service, with};
 
 pub const PROJECTS: &str = "/api/v1/developers/projects";
@@ -155,16 +156,20 @@ pub fn put_of(object: &Value) -> Value {
     with(object.clone(), "Version", Value::Null)
 }
 
-/// Has CRM tell of a deal.
-pub async fn tell_deal(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) -> i64 {
-    let told = json!({
+/// Returns the payload of an event of a deal, with the members that any of its topics has.
+pub fn deal_event(deal: Uuid, object: Uuid, row_version: i64, at: &str) -> Value {
+    json!({
         "BookingId": guid(), "DealId": deal, "TenantId": guid(), "PropertyObjectId": object, "ClientUserId": guid(),
         "ExpiresAt": at, "CreatedAt": at, "ExpiredAt": at, "CancelledByUserId": guid(), "CancelReason": "x",
         "CancelledAt": at, "AgentUserId": null, "Amount": {"AmountMinor": 1, "Currency": "RUB"},
         "CompletedAt": at, "RowVersion": row_version,
-    });
+    })
+}
+
+/// Has CRM tell of a deal.
+pub async fn tell_deal(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) -> i64 {
     let sequence = next();
-    service().bus().publish(topic, deal, sequence, &told).await;
+    service().bus().publish(topic, deal, sequence, &deal_event(deal, object, row_version, at)).await;
     sequence
 }
 
@@ -186,22 +191,24 @@ pub async fn book(house: &House, number: &str) -> Uuid {
     deal
 }
 
-/// What others have been told of an object, in order, once so many events have come.
-pub async fn told(object: Uuid, count: usize) -> Vec<Value> {
-    let events = || -> Vec<Published> {
-        let events = service().bus().events(&object).into_iter();
-        events.filter(|event| event.topic == OBJECT_UPSERTED).collect()
-    };
-    eventually("the events", async || (events().len() >= count).then_some(())).await;
-    events().into_iter().map(|event| event.payload).collect()
+/// Waits until `count` events of an object are published, and returns the payloads of all that the service has committed. The
+/// job may commit events later than the request that they follow from.
+pub async fn object_events(object: Uuid, count: usize) -> Vec<Value> {
+    object_events_on(service().bus(), object, count).await;
+    payloads(service().published(object).await, OBJECT_UPSERTED)
 }
 
-/// What was told of an object last, once it is as it should be.
-pub async fn told_when(object: Uuid, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+/// Waits until `count` events of an object are on the bus, and returns the payloads of all that have arrived.
+pub async fn object_events_on(bus: &Bus, object: Uuid, count: usize) -> Vec<Value> {
+    let ask = async || Some(payloads(bus.events(&object), OBJECT_UPSERTED)).filter(|all| all.len() >= count);
+    eventually("the events", ask).await
+}
+
+/// Waits until the last event of an object is as it should be, and returns its payload.
+pub async fn object_event_when(object: Uuid, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     eventually(what, async || {
-        let mut events = service().bus().events(&object).into_iter();
-        let last = events.rfind(|event| event.topic == OBJECT_UPSERTED)?;
-        Some(last.payload).filter(|payload| is_so(payload))
+        let last = payloads(service().bus().events(&object), OBJECT_UPSERTED).pop()?;
+        Some(last).filter(&is_so)
     })
     .await
 }

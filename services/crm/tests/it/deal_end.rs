@@ -6,7 +6,7 @@ use testkit::guid;
 
 use crate::{
     CANCELLED, COMPLETED, Deal, OWN, PLATFORM, STAGE_CHANGED, application, company, contract, create_deal,
-    create_deal_of, create_object, each, manager, platform, service, steps, steps_of, tell_company, with,
+    create_deal_of, create_object, each, manager, payloads, platform, steps, steps_of, tell_company, with,
 };
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
@@ -66,9 +66,11 @@ async fn a_deal_is_cancelled_with_its_booking() {
                 let new = &deal.timeline().await[rows..];
                 assert_eq!(each(new, "Kind"), ["DealCancelled"]);
                 assert_eq!(new[0]["Payload"], json!({"Reason": "раздумал"}));
-                let told = service().bus().events_until(deal.id, CANCELLED).await;
-                let last: Vec<_> = told[told.len() - 2..].iter().map(|event| event.topic.as_str()).collect();
-                assert_eq!(last, [STAGE_CHANGED, CANCELLED]);
+                let events = deal.events().await;
+                let [.., stage, cancelled] = &events[..] else { panic!("two events") };
+                assert_eq!((stage.topic.as_str(), cancelled.topic.as_str()), (STAGE_CHANGED, CANCELLED));
+                assert_eq!(cancelled.payload["RowVersion"], card["RowVersion"]);
+                assert_eq!(payloads(&events, CANCELLED).len(), 1);
                 // The object is free for another.
                 create_deal_of(deal.developer, deal.object).await.book().await;
             }
@@ -128,9 +130,10 @@ async fn a_deal_is_completed_from_sale() {
                 assert_eq!(each(new, "Kind"), ["DealCompleted"]);
                 assert_eq!(new[0]["Payload"], json!({"RegistryRecordNumber": "77:01-5/2026"}));
                 assert_eq!(new[0]["ActorRole"], "DeveloperManager");
-                let told = service().bus().events_until(deal.id, COMPLETED).await;
-                let [stage, completed] = &told[told.len() - 2..] else { panic!("two events") };
+                let events = deal.events().await;
+                let [.., stage, completed] = &events[..] else { panic!("two events") };
                 assert_eq!((stage.topic.as_str(), completed.topic.as_str()), (STAGE_CHANGED, COMPLETED));
+                assert_eq!(payloads(&events, COMPLETED).len(), 1);
                 assert_eq!(completed.payload["CompletedAt"], after["CompletedAt"]);
                 assert_eq!(completed.payload["RowVersion"], card["RowVersion"]);
                 assert_eq!(completed.payload["AgentUserId"], after["AgentUserId"]);
@@ -183,8 +186,7 @@ async fn the_longest_words_of_an_end_are_taken() {
     cancel(&deal, body.clone()).await.expect_problem(409, "CRM_DEAL_CONFLICT");
     cancel(&deal, with(body, "RowVersion", Value::Null)).await.expect(200);
     assert_eq!(deal.read().await["CancelReason"], reason);
-    let told = service().bus().events_until(deal.id, CANCELLED).await;
-    assert_eq!(told.last().unwrap().payload["CancelReason"], reason);
+    assert_eq!(payloads(&deal.events().await, CANCELLED)[0]["CancelReason"], reason);
 
     let deal = create_deal().await;
     deal.bring_to("Sale").await;

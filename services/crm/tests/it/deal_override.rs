@@ -1,20 +1,31 @@
 //! The override of a deal's status, and its preview.
 
 use serde_json::{Value, json};
-use testkit::client::Answer;
+use testkit::client::{Answer, Client};
 use testkit::guid;
+use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use crate::{
-    CANCELLED, Deal, PLATFORM, STAGE_CHANGED, contract, create_deal, create_deal_of, create_developer,
-    create_object, each, platform, steps, steps_of, with,
+    CANCELLED, CREATED, Deal, MANAGE, PLATFORM, STAGE_CHANGED, contract, create_deal, create_deal_of,
+    create_developer, create_object, each, payloads, platform, service, steps, steps_of, topics, with,
 };
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
 
+/// Returns a manager of the platform, and their id.
+fn arbiter() -> (Uuid, Client) {
+    let id = guid();
+    (id, service().caller(&Claims::user(id).permission(MANAGE)))
+}
+
 async fn overrule(deal: &Deal, target: &str, row_version: Value) -> Answer {
+    overrule_by(&platform(), deal, target, row_version).await
+}
+
+async fn overrule_by(by: &Client, deal: &Deal, target: &str, row_version: Value) -> Answer {
     let body = json!({"TargetStatus": target, "Comment": " по решению \n", "RowVersion": row_version});
-    platform().post(&deal.path("/override-status"), body).await
+    by.post(&deal.path("/override-status"), body).await
 }
 
 async fn preview(deal: &Deal, target: &str, row_version: Value) -> Answer {
@@ -31,11 +42,12 @@ fn assert_same_problem(one: Answer, other: Answer, code: &str) {
     }
 }
 
-/// Deal status via override: from each status to each target, with and without contract data and a booking; the preview says
-/// what comes.
+/// Deal status via override: from each status to each target. The deal, its timeline and its events name the caller. A
+/// refusal and a no-op write and publish nothing. The preview says what comes.
 #[tokio::test]
 async fn a_status_is_overridden_as_the_table_says() {
     let developer = create_developer().await;
+    let (arbiter, by) = arbiter();
     for from in STATUSES {
         for target in &STATUSES[..4] {
             let deal = create_deal_of(developer, create_object(developer).await).await;
@@ -43,14 +55,18 @@ async fn a_status_is_overridden_as_the_table_says() {
             let booking = deal.book().await;
             deal.bring_to(from).await;
             let (before, rows) = (deal.read().await, deal.timeline().await.len());
+            let events_before = deal.events().await.len();
             let seen = preview(&deal, target, Value::Null).await;
-            let answer = overrule(&deal, target, Value::Null).await;
+            let answer = overrule_by(&by, &deal, target, Value::Null).await;
+            let (after, timeline) = (deal.read().await, deal.timeline().await);
+            let events = deal.events().await.split_off(events_before);
             if from == "Completed" {
                 assert_same_problem(answer, seen, "CRM_DEAL_ALREADY_TERMINAL");
+                assert_eq!((after, timeline.len()), (before, rows), "a refusal writes nothing");
+                assert_eq!(topics(&events), [""; 0], "a refusal publishes nothing");
                 continue;
             }
-            let (card, seen, after) = (answer.expect(200), seen.expect(200), deal.read().await);
-            let timeline = deal.timeline().await;
+            let (card, seen) = (answer.expect(200), seen.expect(200));
             assert_eq!(seen["From"]["RowVersion"], before["RowVersion"]);
             for member in ["Status", "StepId", "StepGroup"] {
                 assert_eq!(seen["To"][member], card[member], "{from} to {target}");
@@ -58,6 +74,7 @@ async fn a_status_is_overridden_as_the_table_says() {
             assert_eq!(seen["NoOp"], from == *target);
             if from == *target {
                 assert_eq!((after, timeline.len()), (before, rows), "{from}: nothing is written");
+                assert_eq!(topics(&events), [""; 0], "{from}: nothing is published");
                 assert_eq!(seen["Events"], json!([]));
                 continue;
             }
@@ -76,6 +93,8 @@ async fn a_status_is_overridden_as_the_table_says() {
                     (&json!("по решению"), &after["UpdatedAt"])
                 );
                 assert_eq!(seen["Events"], json!(["deal-stage-changed", "deal-cancelled"]));
+                assert_eq!(topics(&events), [STAGE_CHANGED, CANCELLED]);
+                assert_eq!(events[1].payload["CancelledByUserId"], json!(arbiter));
                 assert_eq!(after["BookingExpiresAt"], Value::Null);
             } else {
                 assert_eq!(each(new, "Kind"), ["StatusChanged", "ManualNote"]);
@@ -83,12 +102,21 @@ async fn a_status_is_overridden_as_the_table_says() {
                 assert_eq!(new[0]["Payload"], expected);
                 assert_eq!((&after["CancelReason"], &after["CancelledAt"]), (&Value::Null, &Value::Null));
                 assert_eq!(seen["Events"], json!(["deal-stage-changed"]));
+                assert_eq!(topics(&events), [STAGE_CHANGED]);
                 let booked = if from == "Cancelled" { Value::Null } else { booking["ExpiresAt"].clone() };
                 assert_eq!(after["BookingExpiresAt"], booked, "{from} to {target}");
             }
             assert_eq!(new[1]["Payload"], json!({"Text": "по решению"}));
-            assert!(new.iter().all(|row| row["ActorRole"] == "PlatformManager"));
-            assert!(new.iter().all(|row| row["RowVersion"] == card["RowVersion"]));
+            assert_eq!(after["UpdatedByUserId"], json!(arbiter));
+            for row in new {
+                assert_eq!(
+                    (&row["ActorUserId"], &row["ActorRole"]),
+                    (&json!(arbiter), &json!("PlatformManager"))
+                );
+                assert_eq!(row["RowVersion"], card["RowVersion"]);
+            }
+            assert_eq!(events[0].payload["ChangedByUserId"], json!(arbiter));
+            assert!(events.iter().all(|event| event.payload["RowVersion"] == card["RowVersion"]));
         }
     }
 }
@@ -121,6 +149,7 @@ async fn an_override_is_refused_in_order() {
     platform().put(&pipeline, json!({"Steps": kept})).await.expect(200);
     same(&deal, "Sale", 422, "CRM_DEAL_STEP_NOT_FOUND").await;
     assert_eq!(deal.timeline().await.len(), 1, "a refusal writes nothing");
+    assert_eq!(topics(&deal.events().await), [CREATED], "a refusal publishes nothing");
     let done = create_deal().await;
     done.bring_to("Completed").await;
     same(&done, "Sale", 409, "CRM_DEAL_ALREADY_TERMINAL").await;
@@ -150,22 +179,25 @@ async fn a_deal_comes_into_the_default_step_or_the_first() {
     }
 }
 
-/// Postconditions: stage-changed is told, and cancelled behind it with the same version.
+/// Postconditions: an override publishes one stage change, and one cancellation with the same version. Stage changes arrive in
+/// their order.
 #[tokio::test]
-async fn an_override_is_told() {
+async fn an_override_publishes_its_stage_change_and_its_cancellation() {
     let deal = create_deal().await;
     deal.bring_to("Cancelled").await;
     deal.bring_to("Booking").await;
-    let told = deal.told(4).await;
-    let topics: Vec<_> = told.iter().map(|event| event.topic.as_str()).collect();
-    assert_eq!(topics[1..], [STAGE_CHANGED, CANCELLED, STAGE_CHANGED]);
-    let (stage, cancelled) = (&told[1].payload, &told[2].payload);
+    let arrived = service().published(deal.id).await;
+    let [cancelling, reviving] = payloads(&arrived, STAGE_CHANGED)[..] else { panic!("two stage changes") };
+    assert_eq!((&cancelling["RowVersion"], &reviving["RowVersion"]), (&json!(2), &json!(3)));
+    let events = deal.events().await;
+    assert_eq!(topics(&events), [CREATED, STAGE_CHANGED, CANCELLED, STAGE_CHANGED]);
+    let (stage, cancelled) = (&events[1].payload, &events[2].payload);
     assert_eq!((&stage["RowVersion"], &cancelled["RowVersion"]), (&json!(2), &json!(2)));
     assert_eq!(cancelled["CancelReason"], "x");
     assert_eq!(cancelled["CancelledByUserId"], stage["ChangedByUserId"]);
     assert_eq!(cancelled["CancelledAt"], stage["ChangedAt"]);
     assert_eq!(
-        (&told[3].payload["FromStatus"], &told[3].payload["ToStatus"]),
+        (&events[3].payload["FromStatus"], &events[3].payload["ToStatus"]),
         (&json!("Cancelled"), &json!("Booking"))
     );
 }
@@ -184,6 +216,9 @@ async fn an_override_that_makes_no_sense_is_refused() {
         ("Comment", json!("\0"), "forbidden_character"),
         ("Comment", json!(["x"]), "invalid_type"),
         ("RowVersion", json!(1.5), "invalid_type"),
+        ("RowVersion", json!("1"), "invalid_type"),
+        ("RowVersion", json!(-1), "out_of_range"),
+        ("RowVersion", json!(4_294_967_296_i64), "out_of_range"),
     ] {
         let answer = platform().post(&deal.path("/override-status"), with(body.clone(), member, value)).await;
         answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);

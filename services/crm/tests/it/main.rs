@@ -268,12 +268,40 @@ impl Deal {
         list(&page["Items"]).iter().rev().cloned().collect()
     }
 
-    /// What others have been told of it, in order, once so many events have come.
-    async fn told(&self, count: usize) -> Vec<Published> {
-        let told = || service().bus().events(&self.id);
-        eventually("the events", async || (told().len() >= count).then_some(())).await;
-        told()
+    /// Returns all its events in the order of its changes.
+    async fn events(&self) -> Vec<Published> {
+        events_of(service(), self.id).await
     }
+}
+
+/// Returns all events of a deal in the order of its changes. No further event follows.
+async fn events_of(service: &Running, deal: Uuid) -> Vec<Published> {
+    by_change(service.published(deal).await)
+}
+
+/// Waits until every event that a service has committed is on the bus, and the bus was read to its end.
+async fn published_all(service: &Running) {
+    let sql = service.sql().await;
+    eventually("the outbox to be published", async || {
+        sql.query("select from outbox limit 1", &[]).await.unwrap().is_empty().then_some(())
+    })
+    .await;
+    service.bus().read_to_end().await;
+}
+
+/// Sorts events of one key. Kafka orders the events of one topic alone.
+fn by_change(mut events: Vec<Published>) -> Vec<Published> {
+    events.sort_by_key(Published::sequence);
+    events
+}
+
+fn topics(events: &[Published]) -> Vec<&str> {
+    events.iter().map(|event| event.topic.as_str()).collect()
+}
+
+/// Returns the payloads of one topic, in their order.
+fn payloads<'e>(events: &'e [Published], topic: &str) -> Vec<&'e Value> {
+    events.iter().filter(|event| event.topic == topic).map(|event| &event.payload).collect()
 }
 
 /// Contract data that Sale asks for.

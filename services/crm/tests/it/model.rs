@@ -293,6 +293,7 @@ impl Play<'_> {
     /// Everything, as the service shows it.
     async fn compare(&self) {
         let by = &self.clients[0];
+        crate::published_all(self.service).await;
         for deal in &self.world.deals {
             compare::deal(self.service, by, &self.world, deal).await;
         }

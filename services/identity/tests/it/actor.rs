@@ -4,38 +4,47 @@ use serde_json::{Value, json};
 
 use crate::{
     EMPLOYEES, add_role, claims_of, create_tenant, email, employee_path, guid, holder, service, sign_in,
-    take_role,
+    take_role, text,
 };
 
 fn somebody() -> Value {
     json!({"Name": "x", "Email": email()})
 }
 
-/// A token outlives what it was made from: role, employment, activity and company are asked for at each change. Reads
-/// trust it.
+/// A token outlives what it was made from: role, activity and company are looked up at each change. Reads trust it.
 #[tokio::test]
-async fn what_was_lost_counts_at_once() {
+async fn a_lost_role_or_activity_counts_at_once() {
     let tenant = create_tenant("Developer").await;
     let partner = tenant.partner();
-    for lose in ["role", "suspension", "removal"] {
+    for lose in ["role", "suspension"] {
         let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
         admin.client.post(EMPLOYEES, somebody()).await.expect(201);
         match lose {
             "role" => take_role(&partner, admin.id, 1).await.expect(204),
-            "suspension" => {
-                partner.post(&format!("{}/suspend", employee_path(admin.id)), json!({})).await.expect(200)
-            }
-            _ => partner.delete(&employee_path(admin.id)).await.expect(204),
+            _ => partner.post(&format!("{}/suspend", employee_path(admin.id)), json!({})).await.expect(200),
         };
-        let answer = admin.client.post(EMPLOYEES, somebody()).await;
-        if lose == "removal" {
-            // Nobody's employee any more, they are judged by the token alone.
-            answer.expect(201);
-        } else {
-            answer.expect_problem(403, "FORBIDDEN");
-        }
+        admin.client.post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
         admin.client.get(EMPLOYEES).await.expect(200);
     }
+}
+
+/// A removed administrator has no record any more. Until their token ends, the token alone decides, so they go on making changes:
+/// those of a company's administrator, and those of the platform's.
+#[tokio::test]
+async fn a_removed_administrator_is_judged_by_the_token() {
+    let (tenant, platform) = (create_tenant("Developer").await, create_tenant("Platform").await);
+    let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
+    tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
+    let bob = text(&admin.client.post(EMPLOYEES, somebody()).await.expect(201)["Id"]).parse().unwrap();
+    add_role(&admin.client, bob, 1).await.expect(204);
+    admin.client.get(EMPLOYEES).await.expect(200);
+
+    let (_stays, admin) = (platform.admin().await, platform.admin().await);
+    platform.partner().delete(&employee_path(admin.id)).await.expect(204);
+    admin.client.post(&tenant.path("/suspend"), json!({})).await.expect(200);
+    // A new token gives nothing.
+    let fresh = sign_in(admin.id).await;
+    fresh.client.post(&tenant.path("/activate"), json!({})).await.expect_problem(403, "FORBIDDEN");
 }
 
 /// Of a suspended company no employee changes anything, and their tokens name another company than is kept: none.

@@ -110,9 +110,10 @@ async fn an_employee_is_found_in_their_own_tenant_alone() {
     }
 }
 
-/// INV-IDN-009: an administrator of the platform who is somebody's employee needs the role, now.
+/// INV-IDN-009: an employed administrator of the platform changes nothing once the role is taken. Their token still reads. A removed
+/// administrator is not covered: `actor::a_removed_administrator_is_judged_by_the_token`.
 #[tokio::test]
-async fn a_platform_administrator_who_was_let_go_changes_nothing() {
+async fn a_platform_administrator_without_the_role_changes_nothing() {
     let platform = create_tenant("Platform").await;
     let (first, second) = (platform.admin().await, platform.admin().await);
     first.client.post(crate::TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);

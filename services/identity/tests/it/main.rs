@@ -11,6 +11,7 @@ mod claims;
 mod documents;
 mod employees;
 mod events;
+mod held;
 mod hostile;
 mod me;
 mod privacy;
@@ -27,6 +28,7 @@ use std::sync::OnceLock;
 
 use identity::Service;
 use serde_json::{Value, json};
+use testkit::bus::Published;
 use testkit::client::{Answer, Client};
 use testkit::issuer::Claims;
 use testkit::service::Running;
@@ -187,6 +189,18 @@ async fn add_role(by: &Client, user: Uuid, number: u8) -> Answer {
 
 async fn take_role(by: &Client, user: Uuid, number: u8) -> Answer {
     by.delete(&format!("{ROLES}/{user}/roles/{}", role(number))).await
+}
+
+/// Returns every event of a key that a service has published, in the order of their one sequence.
+async fn published(service: &Running, key: Uuid) -> Vec<Published> {
+    let mut events = service.published(key).await;
+    events.sort_by_key(Published::sequence);
+    events
+}
+
+/// The topics of these events.
+fn topics(events: &[Published]) -> Vec<&str> {
+    events.iter().map(|event| event.topic.as_str()).collect()
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -1,12 +1,13 @@
-//! What is in no log, span, problem, event or entry: names, addresses, what is looked for, reasons, tax numbers.
+//! What is in no log, span, problem, event or entry: names, addresses, search words, reasons, tax numbers.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::{Answer, Client, send};
 use testkit::deployed::Deployed;
+use testkit::{database, eventually};
 use uuid::Uuid;
 
-use crate::{ALL, AUDIT, EMPLOYEES, STATUS_CHANGED, TENANTS, UPSERTED, guid, holder, service, text};
+use crate::{ALL, AUDIT, EMPLOYEES, STATUS_CHANGED, TENANTS, guid, holder, service, text, topics};
 
 /// Marked values of a person, of a search, of a reason and of a tax number.
 const NAME: &str = "Marked-Name";
@@ -26,9 +27,13 @@ fn assert_unmarked(what: &str, text: &str, marks: &[&str]) {
     assert_eq!(found, None, "{what}: {text}");
 }
 
+/// Private data is in no log line, span or problem, also when the database refuses a row and reports all of it. Names, addresses,
+/// search words and tax numbers are in no event and no entry either. A reason is in the event of its suspension.
 #[tokio::test]
-async fn what_is_private_is_told_to_nobody_else() {
-    let identity = Deployed::start(env!("CARGO_BIN_EXE_identity"), &[], &[("LOG", "debug")]).await;
+async fn private_data_is_in_no_log_span_problem_event_or_entry() {
+    let url = database::create().await.unwrap();
+    let settings = [("DATABASE_URL", url.as_str()), ("LOG", "debug")];
+    let identity = Deployed::start(env!("CARGO_BIN_EXE_identity"), &[], &settings).await;
     let by = identity.caller(&holder(None, &ALL));
     let trace = guid().simple().to_string();
     let marked = json!({
@@ -82,6 +87,25 @@ async fn what_is_private_is_told_to_nobody_else() {
     let removal = format!("{tenant}/employees/{user}");
     ask(&by, &trace, Method::DELETE, &removal, &Value::Null).await.expect(204);
 
+    // Statements that the database refuses. Its error has the whole row.
+    let sql = database::connect(&url).await.unwrap();
+    sql.batch_execute("set search_path = identity").await.unwrap();
+    let other =
+        ask(&by, &trace, Method::POST, TENANTS, &json!({"Name": "y", "Type": "Agency"})).await.expect(201);
+    let active = holder(Some(text(&other["Id"]).parse().unwrap()), &["identity.employee-roles.manage"]);
+    let active = identity.caller(&active);
+    for (by, table, path, body) in
+        [(&by, "tenant", TENANTS, &marked), (&active, "employee", EMPLOYEES, &person)]
+    {
+        sql.batch_execute(&format!("alter table {table} add constraint refused check (false) not valid"))
+            .await
+            .unwrap();
+        let failed = ask(by, &trace, Method::POST, path, body).await;
+        assert_unmarked("a problem", &failed.text, &person_and_more);
+        failed.expect_problem(500, "INTERNAL_ERROR");
+    }
+    let errors = || identity.log().into_iter().filter(|line| line["level"] == "ERROR").count();
+    eventually("both errors in the log", async || (errors() == 2).then_some(())).await;
     for line in identity.log() {
         assert_unmarked("a line of the log", &line.to_string(), &person_and_more);
     }
@@ -90,15 +114,19 @@ async fn what_is_private_is_told_to_nobody_else() {
         "GET /api/identity/admin/tenants/search",
         "DELETE /api/identity/admin/tenants/{tenant_id}/employees/{user_id}",
     ] {
-        let span = identity.collector.span(&trace, |span| span.name == name).await;
+        identity.collector.span(&trace, |span| span.name == name).await;
+    }
+    for span in identity.collector.all() {
         assert_unmarked("a span", &format!("{span:?}"), &person_and_more);
     }
     let bus = service().bus();
-    let of_person = bus.events_until(user, STATUS_CHANGED).await;
-    let of_company = bus.events_until(company, UPSERTED).await;
-    assert!(!of_person.is_empty() && !of_company.is_empty());
+    let all = async |key: Uuid, count: usize| {
+        eventually("the events", async || Some(bus.events(&key)).filter(|events| events.len() >= count)).await
+    };
+    let (of_person, of_company) = (all(user, 2).await, all(company, 3).await);
+    assert_eq!(topics(&of_person), [STATUS_CHANGED, STATUS_CHANGED]);
+    assert_eq!(of_company.len(), 3, "two versions and a suspension");
     for event in of_person.iter().chain(&of_company) {
-        // A reason is told where a company is suspended, and nowhere else.
         assert_unmarked("an event", &format!("{event:?}"), &[NAME, ADDRESS, QUERY, NUMBER]);
     }
     let entries = by.get(&format!("{AUDIT}?TenantId={company}")).await.expect(200);

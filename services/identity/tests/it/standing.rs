@@ -172,9 +172,10 @@ async fn nobodys_employee_needs_the_token_alone() {
     homeless.get(EMPLOYEES).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// One who takes their own role, or leaves, has done the last thing by that token.
+/// An administrator who takes their own role changes nothing more with that token. One who removes themselves is not covered:
+/// `actor::a_removed_administrator_is_judged_by_the_token`.
 #[tokio::test]
-async fn whoever_takes_their_own_role_has_lost_it() {
+async fn an_administrator_who_takes_their_own_role_has_lost_it() {
     let tenant = create_tenant("Agency").await;
     let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
     take_role(&admin.client, admin.id, 6).await.expect(204);

@@ -159,9 +159,21 @@ async fn wildcards_stand_for_themselves() {
             assert_eq!(found, expected, "{route} {tail}");
         }
     }
-    for short in ["%", "_", "\\", "%%", "__", "\\\\", "_%"] {
-        let found = search(&[("Query", short), ("PageSize", "100")]).await;
-        assert!(names(&found).iter().all(|name| name.starts_with(short)), "{short}");
+    // Short queries match beginnings. Each finds its own tenants, and no others.
+    let short = ["%", "_", "\\", "%%", "__", "\\\\", "_%"];
+    let beginnings = short.map(|short| format!("{short}{word}"));
+    named(&beginnings).await;
+    for short in short {
+        for (route, size) in [("search", "PageSize"), ("lookup", "Limit")] {
+            let found = ask(route, &[("Query", short), (size, "50")]).await.expect(200);
+            let found = names(&found);
+            let expected = beginnings.iter().filter(|name| name.starts_with(short));
+            assert!(
+                expected.clone().all(|name| found.contains(&name.as_str())),
+                "{route} {short}: {found:?}"
+            );
+            assert!(found.iter().all(|name| name.starts_with(short)), "{route} {short}: {found:?}");
+        }
     }
 }
 

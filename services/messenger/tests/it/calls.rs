@@ -181,9 +181,16 @@ pub async fn act_as(caller: &Client, id: Uuid, act: &str) -> Answer {
     send(caller.request(Method::POST, &format!("{CONFERENCES}/{id}/{act}"))).await
 }
 
-/// What others were told of a conference, once it has ended.
-pub async fn told(service: &Running, id: Uuid) -> Vec<Published> {
-    service.bus().events_until(id, ENDED).await
+/// Returns every event of a conference, in the order of their one sequence.
+pub async fn published(service: &Running, id: Uuid) -> Vec<Published> {
+    let mut events = service.published(id).await;
+    events.sort_by_key(Published::sequence);
+    events
+}
+
+/// The topics of these events.
+pub fn topics(events: &[Published]) -> Vec<&str> {
+    events.iter().map(|event| event.topic.as_str()).collect()
 }
 
 /// The state of a participant.

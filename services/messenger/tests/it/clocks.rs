@@ -6,18 +6,29 @@ use testkit::{eventually, text};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use tokio_postgres::Client;
+use uuid::Uuid;
 
 use crate::calls::{Line, act_as, livekit, participant, start, state};
 use crate::streams::Stream;
 use crate::{CHATS, list, path};
 
 /// Has this database's clock run ahead of the service's, or behind it.
-async fn shift(sql: &Client, by: &str) {
+pub async fn shift(sql: &Client, by: &str) {
     let shifted = format!(
         "create or replace function pg_catalog.clock_timestamp() returns timestamptz language sql volatile \
          as $$ select statement_timestamp() + interval '{by}' $$"
     );
     sql.batch_execute(&shifted).await.unwrap();
+}
+
+/// Makes the deadline job of a conference due.
+pub async fn run_deadline(sql: &Client, conference: Uuid) {
+    let due = "update job set due_at = clock_timestamp() where kind = 'conference-deadline' and key = $1";
+    assert_eq!(
+        sql.execute(due, &[&conference.to_string()]).await.unwrap(),
+        1,
+        "the conference has a deadline"
+    );
 }
 
 fn time(value: &Value) -> OffsetDateTime {
@@ -116,4 +127,29 @@ async fn a_later_invitation_does_not_make_a_call_ring_longer() {
     assert_eq!((state(&card, agent), state(&card, manager)), ("Missed", "Missed"));
     let [asked, ended] = [&participant(&card, manager)["InvitedAt"], &card["EndedAt"]].map(time);
     assert!(ended - asked < Duration::MINUTE, "{card}");
+}
+
+/// Section 4: a join within 30 s keeps a conference that all have left. The job that runs after those 30 s changes nothing and
+/// waits for the longest time.
+#[tokio::test]
+async fn a_join_in_time_keeps_an_empty_conference() {
+    let own = start(livekit(), &[]);
+    let sql = own.sql().await;
+    let line = Line::of(&own).await;
+    let [client, agent, _] = line.people();
+    let id = line.ring(Some(&[agent])).await;
+    line.act(agent, id, "join").await.expect(200);
+    line.act(client, id, "leave").await.expect(200);
+    line.act(agent, id, "leave").await.expect(200);
+    shift(&sql, "25 seconds").await;
+    line.act(agent, id, "join").await.expect(200);
+    let card = line.card(id).await;
+    shift(&sql, "35 seconds").await;
+    run_deadline(&sql, id).await;
+    let last = "select 1 from job where kind = 'conference-deadline' and key = $1 and run is null \
+        and due_at = $2::text::timestamptz + interval '4 hours'";
+    let is_set = async || sql.query_opt(last, &[&id.to_string(), &text(&card["ActiveAt"])]).await.unwrap();
+    eventually("the deadline to be the longest time", is_set).await;
+    assert_eq!((&line.card(id).await, &card["Status"]), (&card, &json!("Active")));
+    line.act(client, id, "end").await.expect(200);
 }

@@ -13,16 +13,20 @@ async fn invite(caller: &Client, id: uuid::Uuid) -> testkit::client::Answer {
     caller.post(&format!("{CONFERENCES}/{id}/invite"), json!({"UserIds": [guid()]})).await
 }
 
-/// Section 4: 404 to who is neither member nor moderator, as if there were none.
+/// Section 4: 404 to who is neither a member of the chat nor a moderator, as if there were no conference. A former member of
+/// the chat is no member. Not covered: a member who lost their job, who stays a member.
 #[tokio::test]
-async fn strangers_know_of_no_conference() {
+async fn people_outside_a_chat_do_not_find_its_conference() {
     let line = Line::new().await;
+    let former = line.add(1).await[0];
+    line.remove_member(former).await;
     let id = line.talk().await;
     let tenant = line.deal.tenant;
     let elsewhere = holder(guid(), Some(guid()), &[MODERATE]);
     let without_company = holder(guid(), None, &[MODERATE]);
     let supervisor = holder(guid(), Some(tenant), &["messenger.chats.manage@platform"]);
-    for claims in [holder(guid(), Some(tenant), &[]), elsewhere, without_company, supervisor] {
+    let (colleague, former) = (holder(guid(), Some(tenant), &[]), holder(former, Some(tenant), &[]));
+    for claims in [colleague, former, elsewhere, without_company, supervisor] {
         let stranger = line.service.caller(&claims);
         let no_conference = "MESSENGER_CONFERENCE_NOT_FOUND";
         stranger.get(&format!("{CONFERENCES}/{id}")).await.expect_problem(404, no_conference);

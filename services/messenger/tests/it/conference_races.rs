@@ -5,16 +5,17 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::calls::{ENDED, Line, state, told};
+use crate::calls::{ENDED, Line, STARTED, livekit, participant, published, start, state, topics};
+use crate::clocks::{run_deadline, shift};
+use crate::held::Held;
 use crate::{count, id_of};
 
-/// Rounds of a race whose outcome hangs on who is first.
+/// Rounds of a race whose outcome depends on the order.
 const ROUNDS: usize = 6;
 
-/// However a conference ends, one event and one card tell of it.
-async fn is_told_once(line: &Line<'_>, id: uuid::Uuid) {
-    let events = told(line.service, id).await;
-    assert_eq!(events.iter().filter(|event| event.topic == ENDED).count(), 1);
+/// Asserts that one event and one card report the end of a conference.
+async fn ended_once(line: &Line<'_>, id: uuid::Uuid) {
+    assert_eq!(topics(&published(line.service, id).await), [STARTED, ENDED]);
     assert_eq!(line.ends(id).await.len(), 1);
 }
 
@@ -59,57 +60,106 @@ async fn of_twenty_joins_for_the_last_seat_one_happens() {
     }
 }
 
-/// Section 7: a join that meets the end is 200, and then Left, or `_ENDED`.
+/// Section 7: a join before the end is 200, and then Left; after it, it is `_ENDED`.
 #[tokio::test]
-async fn a_join_that_meets_the_end_is_before_or_after_it() {
+async fn a_join_and_an_end_take_effect_in_the_order_in_which_they_come() {
     let line = Line::new().await;
     let [client, agent, _] = line.people();
-    for _ in 0..ROUNDS {
-        let id = line.ring(None).await;
-        let (joined, ended) = join(line.act(agent, id, "join"), line.act(client, id, "end")).await;
-        ended.expect(200);
-        let card = line.card(id).await;
-        assert_eq!(card["Status"], "Ended");
-        times_rise(&card);
-        if joined.status == 200 {
-            assert_eq!(state(&card, agent), "Left");
-        } else {
-            joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
-            assert_eq!(state(&card, agent), "Missed");
-        }
-        is_told_once(&line, id).await;
-    }
+    let id = line.ring(None).await;
+    let held = Held::chat(line.service, line.chat).await;
+    let (joined, ended) = held.queue(line.act(agent, id, "join"), line.act(client, id, "end")).await;
+    joined.expect(200);
+    let card = line.card(id).await;
+    assert_eq!(ended.expect(200), card);
+    assert_eq!((&card["EndReason"], state(&card, agent)), (&json!("EndedByHost"), "Left"));
+    assert_eq!(participant(&card, agent)["JoinedAt"], card["ActiveAt"]);
+    times_rise(&card);
+    ended_once(&line, id).await;
+
+    let id = line.ring(None).await;
+    let held = Held::chat(line.service, line.chat).await;
+    let (ended, joined) = held.queue(line.act(client, id, "end"), line.act(agent, id, "join")).await;
+    joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
+    let card = line.card(id).await;
+    assert_eq!(ended.expect(200), card);
+    assert_eq!((state(&card, agent), &card["ActiveAt"]), ("Missed", &Value::Null));
+    times_rise(&card);
+    ended_once(&line, id).await;
+}
+
+/// Section 7: a join before the timer is 200, and the call goes on; after it, it is `_ENDED`.
+#[tokio::test]
+async fn a_join_and_the_ring_timer_take_effect_in_the_order_in_which_they_come() {
+    let own = start(livekit(), &[]);
+    let sql = own.sql().await;
+    let line = Line::of(&own).await;
+    let [client, agent, _] = line.people();
+    let ring = async |from: &str, to: &str| {
+        shift(&sql, from).await;
+        let id = line.ring(Some(&[agent])).await;
+        let held = Held::chat(line.service, line.chat).await;
+        shift(&sql, to).await;
+        (id, held)
+    };
+
+    // The call rings for 60 s, and the job waits for the chat.
+    let (id, held) = ring("0", "65 seconds").await;
+    let ((), joined) = held.queue(run_deadline(&sql, id), line.act(agent, id, "join")).await;
+    joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
+    let card = line.card(id).await;
+    assert_eq!((&card["EndReason"], state(&card, agent)), (&json!("NoAnswer"), "Missed"));
+    ended_once(&line, id).await;
+
+    let (id, held) = ring("65 seconds", "65 seconds").await;
+    let due = async {
+        shift(&sql, "130 seconds").await;
+        run_deadline(&sql, id).await;
+    };
+    let (joined, ()) = held.queue(line.act(agent, id, "join"), due).await;
+    joined.expect(200);
+    let waits = "select 1 from job where kind = 'conference-deadline' and key = $1 and run is null \
+        and due_at > clock_timestamp() + interval '1 hour'";
+    let is_done = async || sql.query_opt(waits, &[&id.to_string()]).await.unwrap();
+    testkit::eventually("the end of the job", is_done).await;
+    let card = line.card(id).await;
+    assert_eq!((&card["Status"], state(&card, agent)), (&json!("Active"), "Joined"));
+    line.act(client, id, "end").await.expect(200);
+    ended_once(&line, id).await;
 }
 
 /// Section 7: the last one declines on one device and joins on the other: Active, or `AllDeclined` and `_ENDED`.
 #[tokio::test]
-async fn a_decline_that_meets_a_join_is_before_or_after_it() {
+async fn a_decline_and_a_join_take_effect_in_the_order_in_which_they_come() {
     let line = Line::new().await;
     let [client, agent, _] = line.people();
-    for _ in 0..ROUNDS {
-        let id = line.ring(Some(&[agent])).await;
-        let (declined, joined) = join(line.act(agent, id, "decline"), line.act(agent, id, "join")).await;
-        declined.expect(200);
-        let card = line.card(id).await;
-        if joined.status == 200 {
-            assert_eq!((&card["Status"], state(&card, agent)), (&json!("Active"), "Joined"));
-            line.act(client, id, "end").await.expect(200);
-        } else {
-            joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
-            assert_eq!(card["EndReason"], "AllDeclined");
-        }
-        is_told_once(&line, id).await;
-    }
+    let id = line.ring(Some(&[agent])).await;
+    let held = Held::chat(line.service, line.chat).await;
+    let (joined, declined) = held.queue(line.act(agent, id, "join"), line.act(agent, id, "decline")).await;
+    joined.expect(200);
+    let card = line.card(id).await;
+    assert_eq!(declined.expect(200), card);
+    assert_eq!((&card["Status"], state(&card, agent)), (&json!("Active"), "Joined"));
+    line.act(client, id, "end").await.expect(200);
+    ended_once(&line, id).await;
+
+    let id = line.ring(Some(&[agent])).await;
+    let held = Held::chat(line.service, line.chat).await;
+    let (declined, joined) = held.queue(line.act(agent, id, "decline"), line.act(agent, id, "join")).await;
+    joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
+    let card = line.card(id).await;
+    assert_eq!(declined.expect(200), card);
+    assert_eq!((&card["EndReason"], state(&card, agent)), (&json!("AllDeclined"), "Declined"));
+    ended_once(&line, id).await;
 }
 
-/// Section 7: end, leave and decline together are 200 each, and the end is told once.
+/// Section 7: simultaneous end, leave and decline are 200 each, and the end is published once.
 #[tokio::test]
-async fn all_hang_up_at_once() {
+async fn simultaneous_ends_leaves_and_declines_succeed_and_end_the_call_once() {
     let line = Line::new().await;
     let [client, agent, manager] = line.people();
     for round in 0..ROUNDS {
         let id = if round % 2 == 0 { line.talk().await } else { line.ring(None).await };
-        let acts = [
+        let mut acts = [
             (client, "end"),
             (client, "leave"),
             (agent, "leave"),
@@ -117,12 +167,19 @@ async fn all_hang_up_at_once() {
             (manager, "decline"),
             (client, "end"),
         ];
-        let answers = join_all(acts.map(|(user, act)| line.act(user, id, act))).await;
+        acts.rotate_left(round);
+        let held = Held::chat(line.service, line.chat).await;
+        let release = async {
+            held.waiting(6).await;
+            held.release().await;
+        };
+        let requests = join_all(acts.map(|(user, act)| line.act(user, id, act)));
+        let (answers, ()) = join(requests, release).await;
         assert_eq!(count(&answers, 200), acts.len(), "{answers:?}");
         let card = line.card(id).await;
         assert_eq!(card["Status"], "Ended");
         times_rise(&card);
-        is_told_once(&line, id).await;
+        ended_once(&line, id).await;
     }
 }
 
@@ -137,19 +194,23 @@ async fn a_host_who_is_removed_while_they_hang_up_ends_it_once() {
         let path = line.path(&format!("/members/{manager}"));
         let says = line.person(client);
         let messages = line.path("/messages");
-        let (removed, (ended, (declined, said))) = join(
+        let held = Held::chat(line.service, line.chat).await;
+        let release = async {
+            held.waiting(4).await;
+            held.release().await;
+        };
+        let (removed, ended, declined, said, ()) = tokio::join!(
             supervisor.delete(&path),
-            join(
-                line.act(manager, id, "end"),
-                join(line.act(agent, id, "decline"), says.post(&messages, json!({"Text": "алло?"}))),
-            ),
-        )
-        .await;
+            line.act(manager, id, "end"),
+            line.act(agent, id, "decline"),
+            says.post(&messages, json!({"Text": "алло?"})),
+            release,
+        );
         removed.expect(204);
         assert!([200, 404].contains(&ended.status), "{ended:?}");
         declined.expect(200);
         said.expect(201);
-        is_told_once(&line, id).await;
+        ended_once(&line, id).await;
         let page = line.person(client).get(&line.path("/messages")).await.expect(200);
         let sequences: Vec<_> =
             crate::each(crate::list(&page["Items"]), "Sequence").into_iter().cloned().collect();

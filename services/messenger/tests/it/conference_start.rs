@@ -7,7 +7,7 @@ use testkit::guid;
 use testkit::livekit::LiveKit;
 use testkit::service::Running;
 
-use crate::calls::{CONFERENCES, Line, STARTED, act_as, participant, start, state};
+use crate::calls::{CONFERENCES, Line, STARTED, act_as, participant, published, start, state, topics};
 use crate::{CHATS, id_of, list, person, service};
 
 /// Section 4, start: 201 with the card: Ringing, the caller Host and Joined, all others Invited; and the event.
@@ -47,19 +47,20 @@ async fn a_call_rings_all_others() {
     let chat = line.person(agent).get(&line.path("")).await.expect(200);
     assert_eq!(chat["LiveConferenceId"], json!(id));
 
-    let events = service().bus().events_until(id, STARTED).await;
-    let mut told = events[0].payload.clone();
-    let mut invited: Vec<_> = list(&told["InvitedUserIds"]).iter().map(id_of).collect();
+    let events = published(service(), id).await;
+    assert_eq!(topics(&events), [STARTED]);
+    let mut payload = events[0].payload.clone();
+    let mut invited: Vec<_> = list(&payload["InvitedUserIds"]).iter().map(id_of).collect();
     invited.sort();
     let mut others = vec![agent, manager];
     others.sort();
     assert_eq!(invited, others);
-    told["InvitedUserIds"] = json!([]);
+    payload["InvitedUserIds"] = json!([]);
     let expected = json!({
         "ConferenceId": id, "ChatId": line.chat, "DealId": line.deal.id, "TenantId": line.deal.tenant,
         "Media": "Audio", "StartedByUserId": client, "InvitedUserIds": [], "CreatedAt": card["CreatedAt"],
     });
-    assert_eq!((told, events[0].headers["aggregatetype"].as_str()), (expected, "Conference"));
+    assert_eq!((payload, events[0].headers["aggregatetype"].as_str()), (expected, "Conference"));
     line.act(client, id, "end").await.expect(200);
 }
 

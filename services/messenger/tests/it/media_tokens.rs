@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use testkit::livekit::{KEY, SECRET, URL};
-use testkit::text;
+use testkit::{eventually, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -57,17 +57,26 @@ async fn a_token_says_what_is_needed_and_nothing_else() {
     }
 }
 
-/// Section 4: a repeated join gives a new token and changes nothing; `media-token` is for who is Joined.
+/// Section 4: a repeated join and `media-token` each give a token that ends later, and change nothing. `media-token` is for who
+/// is Joined.
 #[tokio::test]
-async fn a_token_is_renewed_without_a_change() {
+async fn a_repeated_join_gives_a_new_token_and_changes_nothing() {
     let line = Line::new().await;
     let [_, agent, _] = line.people();
     let id = line.ring(None).await;
     line.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    line.act(agent, id, "join").await.expect(200);
+    let mut last = line.act(agent, id, "join").await.expect(200);
     let card = line.card(id).await;
     for act in ["join", "media-token"] {
-        assert!(line.act(agent, id, act).await.expect(200)["Token"].is_string());
+        let end = |access: &Value| read(text(&access["Token"])).1["exp"].as_i64().unwrap();
+        // The claims have whole seconds: a token of a later second differs from the last one.
+        eventually("the next second", async || (seconds(600) > end(&last)).then_some(())).await;
+        let earliest = seconds(600);
+        let new = line.act(agent, id, act).await.expect(200);
+        assert!(end(&new) >= earliest && new["Token"] != last["Token"], "{act} gives {new} after {last}");
+        let expires = OffsetDateTime::parse(text(&new["ExpiresAt"]), &Rfc3339).unwrap();
+        assert_eq!(expires.unix_timestamp(), end(&new), "{act}");
+        last = new;
     }
     assert_eq!(line.card(id).await, card);
     line.act(agent, id, "leave").await.expect(200);

@@ -1,15 +1,16 @@
-//! What others are told of messages.
+//! The events of messages.
 
 use serde_json::{Value, json};
 use testkit::{guid, text};
 
+use crate::calls::topics;
 use crate::{
     MESSAGE_SENT, STAGE_CHANGED, add, chat_direct, open_chat, path, person, say, service, view_when,
 };
 
-/// Section 8: each new Text message, for all members but its sender; never the text. Nothing else is told.
+/// Section 8: each new Text message is published for all members but its sender, without the text. Nothing else is published.
 #[tokio::test]
-async fn each_new_text_is_told_without_its_words() {
+async fn each_new_text_is_published_without_its_words() {
     let (deal, id) = open_chat().await;
     let me = person(deal.client);
     let given = json!({"Text": "тайна", "ClientMessageId": guid()});
@@ -24,15 +25,10 @@ async fn each_new_text_is_told_without_its_words() {
     view_when(id, deal.client, "the card", |chat| chat["LastSequence"] == 3).await;
     let last = say(id, deal.manager, "конец").await;
 
-    let told = testkit::eventually("the events", async || {
-        let told = service().bus().events(&id);
-        (told.len() >= 2).then_some(told)
-    });
-    let told = told.await;
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.iter().all(|event| event.topic == MESSAGE_SENT));
-    assert_eq!(told[0].headers["aggregatetype"], "Chat");
-    let mut payload = told[0].payload.clone();
+    let events = service().published(id).await;
+    assert_eq!(topics(&events), [MESSAGE_SENT, MESSAGE_SENT]);
+    assert_eq!(events[0].headers["aggregatetype"], "Chat");
+    let mut payload = events[0].payload.clone();
     let mut recipients: Vec<_> =
         payload["RecipientUserIds"].as_array().unwrap().iter().map(text).map(str::to_owned).collect();
     recipients.sort();
@@ -47,17 +43,18 @@ async fn each_new_text_is_told_without_its_words() {
             "RecipientUserIds": null, "At": said["CreatedAt"],
         })
     );
-    assert_eq!(told[1].payload["MessageId"], last["Id"]);
-    assert_eq!(told[1].payload["RecipientUserIds"].as_array().unwrap().len(), 3);
+    assert_eq!(events[1].payload["MessageId"], last["Id"]);
+    assert_eq!(events[1].payload["RecipientUserIds"].as_array().unwrap().len(), 3);
 }
 
 /// Section 8: a Direct chat has no deal.
 #[tokio::test]
-async fn a_message_of_two_is_told_without_a_deal() {
+async fn a_message_of_a_direct_chat_is_published_without_a_deal() {
     let (deal, _) = open_chat().await;
     let id = chat_direct::open(deal.client, deal.manager).await;
     say(id, deal.client, "привет").await;
-    let told = service().bus().events_until(id, MESSAGE_SENT).await;
-    assert_eq!(told[0].payload["DealId"], Value::Null);
-    assert_eq!(told[0].payload["RecipientUserIds"], json!([deal.manager]));
+    let events = service().published(id).await;
+    assert_eq!(topics(&events), [MESSAGE_SENT]);
+    assert_eq!(events[0].payload["DealId"], Value::Null);
+    assert_eq!(events[0].payload["RecipientUserIds"], json!([deal.manager]));
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::model::Request;
 use super::play::Play;
-use crate::{CABINET, COMMISSIONS, MY, PLATFORM, eventually, holder, id_of, list, text};
+use crate::{CABINET, COMMISSIONS, MY, PLATFORM, holder, id_of, list, text};
 
 impl Play<'_> {
     /// All accruals, as they are stored, and the summaries.
@@ -89,18 +88,13 @@ impl Play<'_> {
         }
     }
 
-    /// What others were told of each accrual, and requests as they are listed.
-    pub async fn compare_told(&self) {
-        let bus = self.service.bus();
+    /// Compares all events of each accrual, and requests as they are listed.
+    pub async fn compare_published(&self) {
+        crate::published_all(self.service).await;
         for accrual in &self.world.accruals {
-            let told = || -> Vec<Value> {
-                bus.events(&accrual.id.unwrap())
-                    .into_iter()
-                    .map(|event| event.payload["To"].clone())
-                    .collect()
-            };
-            eventually("the events", async || (told().len() >= accrual.told.len()).then_some(())).await;
-            assert_eq!(told(), accrual.told, "{accrual:?}");
+            let events = self.service.bus().events(&accrual.id.unwrap());
+            let to: Vec<_> = events.iter().map(|event| &event.payload["To"]).collect();
+            assert_eq!(to, accrual.told.iter().collect::<Vec<_>>(), "{accrual:?}");
         }
         let by = self.by(COMMISSIONS);
         for agent in &self.agents {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use testkit::client::Client;
-use testkit::eventually;
 use testkit::service::Running;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -30,7 +29,7 @@ pub fn assert_same(found: &Value, expected: &Value, what: &str) {
     assert!(found == expected, "{what}:\n   found {found}\nexpected {expected}");
 }
 
-/// All that there is of a deal, once everybody has been told of it.
+/// Compares all that there is of a deal, also its events.
 pub async fn deal(service: &Running, by: &Client, world: &World, deal: &Deal) {
     deal_beside(service, by, world, deal, &BTreeSet::new()).await;
 }
@@ -41,7 +40,7 @@ pub async fn deal_beside(service: &Running, by: &Client, world: &World, deal: &D
     rows(by, deal, notes).await;
     stages(by, world, deal).await;
     bookings(service, deal).await;
-    events(service, deal).await;
+    events(service, deal);
 }
 
 async fn view(by: &Client, world: &World, deal: &Deal) {
@@ -126,10 +125,10 @@ async fn bookings(service: &Running, deal: &Deal) {
     assert_eq!(found, expected, "the bookings");
 }
 
-async fn events(service: &Running, deal: &Deal) {
-    let told = || service.bus().events(&deal.id);
-    eventually("the events", async || (told().len() >= deal.told.len()).then_some(())).await;
-    let found: Value = told().into_iter().map(|event| json!([event.topic, event.payload])).collect();
+/// Every event of the service has arrived before.
+fn events(service: &Running, deal: &Deal) {
+    let events = crate::by_change(service.bus().events(&deal.id));
+    let found: Value = events.into_iter().map(|event| json!([event.topic, event.payload])).collect();
     let expected: Value = deal.told.iter().map(|(topic, payload)| json!([topic, payload])).collect();
     // Which members belong to which event is for its document; all of them are compared here.
     assert_same(&found, &expected, "the events");

@@ -282,6 +282,7 @@ async fn crowd(play: &mut Play<'_>, runner: &mut TestRunner) {
         .filter(|heard| heard.answer.status == 201 && matches!(heard.request.what, What::Note(_)))
         .map(|heard| id_of(&heard.answer.body["Id"]))
         .collect();
+    crate::published_all(play.service).await;
     for deal in &play.world.deals {
         compare::deal_beside(play.service, &play.clients[0], &play.world, deal, &notes).await;
     }
