@@ -106,7 +106,7 @@ async fn the_next_worker_publishes_once_what_a_killed_worker_left() {
         assert_eq!(told_before, i64::try_from(kept).unwrap(), "{path}");
         deployment.worker = Deployment::deploy(&deployment.settings, "work").await;
         is_public.push(then_public);
-        let left = "select 1 from propagation";
+        let left = "select 1 from propagation limit 1";
         eventually("the end of the job", async || {
             deployment.sql.query_opt(left, &[]).await.unwrap().is_none().then_some(())
         })
