@@ -15,6 +15,7 @@ pub mod deployed;
 pub mod documents;
 pub mod faults;
 pub mod forged;
+pub mod held;
 pub mod history;
 pub mod issuer;
 pub mod kafka;

@@ -1,19 +1,18 @@
-//! `cargo dev mutants`: changes of the code that no test notices.
+//! `cargo dev mutants`: changes of the code that no test catches.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use devkit::signals::Signals;
-use devkit::stack::{self, Lock};
+use devkit::stack;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use crate::needs::{Group, Lane, Needs};
 use crate::test::code;
 
-/// A mutant makes tests wait for what never happens. On a machine of its own everything else takes less.
+/// The longest wait of a test. A mutant makes tests wait in vain; anything else takes less time than this.
 const TIMEOUT_SECONDS: &str = "10";
 /// The exit code of a test program in which a test failed.
 const FAILED: u8 = 101;
@@ -24,7 +23,7 @@ const FAILED: u8 = 101;
 /// own tests, until the first one fails. The report lies in .dev/mutants.
 #[derive(Args)]
 pub(crate) struct Mutants {
-    /// Of which package
+    /// The package: a service, or a library
     #[arg(short, long)]
     package: String,
     /// Arguments of cargo-mutants, as in `-- --shard 1/4`
@@ -34,16 +33,7 @@ pub(crate) struct Mutants {
 
 impl Mutants {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let mut signals = Signals::listen()?;
-        let lock = Lock::take("test")?;
-        let mut needs = Needs::default();
-        let result = tokio::select! {
-            result = self.test(&mut needs) => result,
-            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
-        };
-        needs.close().await?;
-        drop(lock);
-        result
+        Needs::during(async |needs| self.test(needs).await).await
     }
 
     async fn test(&self, needs: &mut Needs) -> anyhow::Result<ExitCode> {

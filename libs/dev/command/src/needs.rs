@@ -1,12 +1,14 @@
-//! What tests need: a database, brokers, and the environment that names them.
+//! The database and the brokers of the tests, and the environment that names them.
 
 use std::collections::HashMap;
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, ensure};
 use devkit::bus::{Bus, Kind};
 use devkit::postgres::{self, Cluster};
 use devkit::progress::Step;
+use devkit::signals::Signals;
+use devkit::stack::Lock;
 use devkit::{children, kafka, topics};
 
 /// The broker of the tests.
@@ -37,8 +39,22 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Stops everything that was started.
-    pub(crate) async fn close(self) -> anyhow::Result<()> {
+    /// Runs a command that may start them, and stops them when it has ended or was interrupted. One such command runs at a time.
+    pub(crate) async fn during(
+        command: impl AsyncFnOnce(&mut Self) -> anyhow::Result<ExitCode>,
+    ) -> anyhow::Result<ExitCode> {
+        let mut signals = Signals::listen()?;
+        let _lock = Lock::take("test")?;
+        let mut needs = Self::default();
+        let result = tokio::select! {
+            result = command(&mut needs) => result,
+            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
+        };
+        needs.close().await?;
+        result
+    }
+
+    async fn close(self) -> anyhow::Result<()> {
         for bus in self.buses {
             bus.close().await?;
         }

@@ -1,4 +1,4 @@
-//! `cargo dev test`: what the tests need, the whole suite as it runs, a sum at the end.
+//! `cargo dev test`: starts a database and brokers, runs the suite, and prints a summary.
 
 mod broker;
 mod job;
@@ -13,7 +13,6 @@ use clap::Args;
 use self::job::{Outcome, run_all};
 use self::suite::Arguments;
 use crate::needs::{Lane, Needs};
-use devkit::signals::Signals;
 use devkit::stack::Lock;
 
 /// Of the whole workspace so many test binaries run at once: while one waits for timers, another works. A third would only make
@@ -52,16 +51,7 @@ pub(crate) struct Test {
 
 impl Test {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let mut signals = Signals::listen()?;
-        let lock = Lock::take("test")?;
-        let mut needs = Needs::default();
-        let result = tokio::select! {
-            result = self.test(&mut needs) => result,
-            () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
-        };
-        needs.close().await?;
-        drop(lock);
-        result
+        Needs::during(async |needs| self.test(needs).await).await
     }
 
     async fn test(&self, needs: &mut Needs) -> anyhow::Result<ExitCode> {

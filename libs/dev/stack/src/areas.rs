@@ -380,6 +380,15 @@ mod tests {
         }
     }
 
+    /// Commands that link no service take the names and the topics from a list and from generated files.
+    #[test]
+    fn names_and_topics_of_the_thin_command_are_those_of_the_services() {
+        let mut names: Vec<_> = all().iter().map(|area| area.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, devkit::SERVICES);
+        assert_eq!(devkit::topics::all().unwrap(), topics(&all()), "run `cargo dev contracts`");
+    }
+
     #[test]
     fn every_topic_that_is_used_is_declared_and_no_other() {
         let declared = Topics::built_in().unwrap();

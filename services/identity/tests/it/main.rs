@@ -11,7 +11,6 @@ mod claims;
 mod documents;
 mod employees;
 mod events;
-mod held;
 mod hostile;
 mod me;
 mod privacy;

@@ -3,8 +3,8 @@
 use futures_util::future::{join, join_all, join3};
 use serde_json::json;
 use testkit::client::Answer;
+use testkit::held::Held;
 
-use crate::held::Held;
 use crate::{
     EMPLOYEES, ROLE_ASSIGNED, ROLES, STATUS_CHANGED, SUSPENDED, UPSERTED, add_role, count, create_tenant,
     each, email, employee_path, guid, list, operator, published, service, take_role, text, topics,
@@ -119,17 +119,18 @@ async fn a_grant_after_its_givers_loss_of_role_or_activity_is_refused() {
             "role" => take_role(&partner, loser.id, 1).await,
             _ => partner.post(&format!("{}/suspend", employee_path(loser.id)), json!({})).await,
         };
-        let held = Held::tenant(tenant).await;
+        let lock = format!("select from tenant where id = '{}' for update", tenant.0);
+        let held = Held::by(service(), &lock).await;
         let second = async {
-            held.waiting(1).await;
+            held.waiting(1, Held::ANY).await;
             take_away().await
         };
         let third = async {
-            held.waiting(2).await;
+            held.waiting(2, Held::ANY).await;
             add_role(&loser.client, bob, 3).await
         };
         let release = async {
-            held.waiting(3).await;
+            held.waiting(3, Held::ANY).await;
             held.release().await;
         };
         let (early, lost, late, ()) = tokio::join!(add_role(&loser.client, bob, 2), second, third, release);

@@ -2,16 +2,22 @@
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
+use testkit::held::Held;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::calls::{ENDED, Line, STARTED, livekit, participant, published, start, state, topics};
 use crate::clocks::{run_deadline, shift};
-use crate::held::Held;
 use crate::{count, id_of};
 
 /// Rounds of a race whose outcome depends on the order.
 const ROUNDS: usize = 6;
+
+/// Locks the row of the chat. All changes of a chat and its conferences wait for that row.
+async fn hold_chat(line: &Line<'_>) -> Held {
+    let lock = format!("select from chat where id = '{}' for update", line.chat);
+    Held::by(line.service, &lock).await
+}
 
 /// Asserts that one event and one card report the end of a conference.
 async fn ended_once(line: &Line<'_>, id: uuid::Uuid) {
@@ -66,8 +72,9 @@ async fn a_join_and_an_end_take_effect_in_the_order_in_which_they_come() {
     let line = Line::new().await;
     let [client, agent, _] = line.people();
     let id = line.ring(None).await;
-    let held = Held::chat(line.service, line.chat).await;
-    let (joined, ended) = held.queue(line.act(agent, id, "join"), line.act(client, id, "end")).await;
+    let held = hold_chat(&line).await;
+    let (joined, ended) =
+        held.queue(Held::ANY, line.act(agent, id, "join"), line.act(client, id, "end")).await;
     joined.expect(200);
     let card = line.card(id).await;
     assert_eq!(ended.expect(200), card);
@@ -77,8 +84,9 @@ async fn a_join_and_an_end_take_effect_in_the_order_in_which_they_come() {
     ended_once(&line, id).await;
 
     let id = line.ring(None).await;
-    let held = Held::chat(line.service, line.chat).await;
-    let (ended, joined) = held.queue(line.act(client, id, "end"), line.act(agent, id, "join")).await;
+    let held = hold_chat(&line).await;
+    let (ended, joined) =
+        held.queue(Held::ANY, line.act(client, id, "end"), line.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
     let card = line.card(id).await;
     assert_eq!(ended.expect(200), card);
@@ -97,14 +105,14 @@ async fn a_join_and_the_ring_timer_take_effect_in_the_order_in_which_they_come()
     let ring = async |from: &str, to: &str| {
         shift(&sql, from).await;
         let id = line.ring(Some(&[agent])).await;
-        let held = Held::chat(line.service, line.chat).await;
+        let held = hold_chat(&line).await;
         shift(&sql, to).await;
         (id, held)
     };
 
     // The call rings for 60 s, and the job waits for the chat.
     let (id, held) = ring("0", "65 seconds").await;
-    let ((), joined) = held.queue(run_deadline(&sql, id), line.act(agent, id, "join")).await;
+    let ((), joined) = held.queue(Held::ANY, run_deadline(&sql, id), line.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
     let card = line.card(id).await;
     assert_eq!((&card["EndReason"], state(&card, agent)), (&json!("NoAnswer"), "Missed"));
@@ -115,7 +123,7 @@ async fn a_join_and_the_ring_timer_take_effect_in_the_order_in_which_they_come()
         shift(&sql, "130 seconds").await;
         run_deadline(&sql, id).await;
     };
-    let (joined, ()) = held.queue(line.act(agent, id, "join"), due).await;
+    let (joined, ()) = held.queue(Held::ANY, line.act(agent, id, "join"), due).await;
     joined.expect(200);
     let waits = "select 1 from job where kind = 'conference-deadline' and key = $1 and run is null \
         and due_at > clock_timestamp() + interval '1 hour'";
@@ -133,8 +141,9 @@ async fn a_decline_and_a_join_take_effect_in_the_order_in_which_they_come() {
     let line = Line::new().await;
     let [client, agent, _] = line.people();
     let id = line.ring(Some(&[agent])).await;
-    let held = Held::chat(line.service, line.chat).await;
-    let (joined, declined) = held.queue(line.act(agent, id, "join"), line.act(agent, id, "decline")).await;
+    let held = hold_chat(&line).await;
+    let (joined, declined) =
+        held.queue(Held::ANY, line.act(agent, id, "join"), line.act(agent, id, "decline")).await;
     joined.expect(200);
     let card = line.card(id).await;
     assert_eq!(declined.expect(200), card);
@@ -143,8 +152,9 @@ async fn a_decline_and_a_join_take_effect_in_the_order_in_which_they_come() {
     ended_once(&line, id).await;
 
     let id = line.ring(Some(&[agent])).await;
-    let held = Held::chat(line.service, line.chat).await;
-    let (declined, joined) = held.queue(line.act(agent, id, "decline"), line.act(agent, id, "join")).await;
+    let held = hold_chat(&line).await;
+    let (declined, joined) =
+        held.queue(Held::ANY, line.act(agent, id, "decline"), line.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
     let card = line.card(id).await;
     assert_eq!(declined.expect(200), card);
@@ -168,9 +178,9 @@ async fn simultaneous_ends_leaves_and_declines_succeed_and_end_the_call_once() {
             (client, "end"),
         ];
         acts.rotate_left(round);
-        let held = Held::chat(line.service, line.chat).await;
+        let held = hold_chat(&line).await;
         let release = async {
-            held.waiting(6).await;
+            held.waiting(6, Held::ANY).await;
             held.release().await;
         };
         let requests = join_all(acts.map(|(user, act)| line.act(user, id, act)));
@@ -194,9 +204,9 @@ async fn a_host_who_is_removed_while_they_hang_up_ends_it_once() {
         let path = line.path(&format!("/members/{manager}"));
         let says = line.person(client);
         let messages = line.path("/messages");
-        let held = Held::chat(line.service, line.chat).await;
+        let held = hold_chat(&line).await;
         let release = async {
-            held.waiting(4).await;
+            held.waiting(4, Held::ANY).await;
             held.release().await;
         };
         let (removed, ended, declined, said, ()) = tokio::join!(

@@ -20,7 +20,6 @@ mod deal_chats;
 mod deal_orders;
 mod deployed;
 mod documents;
-mod held;
 mod livekit;
 mod media_orders;
 mod media_tokens;

@@ -11,7 +11,6 @@ mod consumer;
 mod documents;
 mod events;
 mod favorites;
-mod held;
 mod internal;
 mod items;
 mod keys;

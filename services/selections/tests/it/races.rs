@@ -4,9 +4,9 @@ use futures_util::future::{join, join_all};
 use selections::Service;
 use serde_json::{Value, json};
 use testkit::client::{Answer, Client};
+use testkit::held::Held;
 use testkit::service::Running;
 
-use crate::held::Held;
 use crate::{
     CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, a_few_at_a_time,
     create_selection, create_selection_of, detach_snapshot, events_of, favorite, guid, guids, items,

@@ -49,8 +49,8 @@ const TARGETS: [&str; 10] = [
 /// Waits far more than it works, and far longer than any other: what comes last would be waited for by all.
 const LONGEST: &str = "ledger tests/faults/main.rs";
 
-/// It waits for timers and leases, so more of its tests run at once than there are processors. With a real Kafka each test starts
-/// nodes of its own, which are work: six at once took twice as long as two.
+/// Test threads of [`LONGEST`], whose tests mostly wait for timers and leases. With a real Kafka each test starts nodes of its
+/// own, and six at once take twice as long as two.
 const THREADS_OF_LONGEST: u8 = 6;
 const THREADS: &str = "--test-threads";
 
