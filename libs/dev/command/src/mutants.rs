@@ -42,10 +42,12 @@ impl Mutants {
         let folder = folder.with_context(|| format!("there is no package {}", self.package))?;
         let is_service = folder.starts_with("services");
         let files = folder.join(if is_service { "src/domain/**/*.rs" } else { "src/**/*.rs" });
+        let report = stack::dev("mutants")?.join(&self.package);
+        std::fs::create_dir_all(&report).with_context(|| report.display().to_string())?;
         needs.prepare(Lane::Embedded, 1).await?;
         let mut mutants = devkit::cargo();
         mutants.args(["mutants", "--package", &self.package, "--file"]).arg(files);
-        mutants.arg("--output").arg(stack::dev("mutants")?.join(&self.package)).args(&self.arguments);
+        mutants.arg("--output").arg(report).args(&self.arguments);
         // Unit tests first: a mutant that they catch needs no service.
         mutants.args(["--", "--lib"]).args(is_service.then_some(["--test", "it"]).into_iter().flatten());
         mutants.envs(needs.environments(Lane::Embedded)?.swap_remove(0));
