@@ -41,7 +41,7 @@ impl Deployed {
             ("DATABASE_WAIT_MS", "20000".to_owned()),
             ("DATABASE_STATEMENT_TIMEOUT_MS", "30000".to_owned()),
             ("KAFKA_BROKERS", required("KAFKA_BROKERS").expect("a broker")),
-            ("KAFKA_FETCH_WAIT_MS", "20".to_owned()),
+            ("KAFKA_FETCH_WAIT_MS", "50".to_owned()),
             ("KAFKA_GROUP_SUFFIX", format!(".{}", Uuid::from_u128(rand::random()).simple())),
             ("AUTH_ISSUER", issuer().url().to_owned()),
             ("PUBLIC_LISTEN", public.clone()),

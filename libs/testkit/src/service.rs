@@ -196,7 +196,7 @@ async fn launch<S: Service>(mut settings: HashMap<String, String>) -> anyhow::Re
         ("DATABASE_WAIT_MS", "20000".to_owned()),
         ("DATABASE_STATEMENT_TIMEOUT_MS", "30000".to_owned()),
         ("KAFKA_BROKERS", required("KAFKA_BROKERS")?),
-        ("KAFKA_FETCH_WAIT_MS", "20".to_owned()),
+        ("KAFKA_FETCH_WAIT_MS", "50".to_owned()),
         // The embedded broker lets a group wait for nearly so long when a member has left.
         ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
         ("AUTH_ISSUER", issuer().url().to_owned()),

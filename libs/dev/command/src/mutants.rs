@@ -1,6 +1,7 @@
 //! `cargo dev mutants`: changes of the code that no test catches.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, bail, ensure};
@@ -9,24 +10,26 @@ use devkit::stack;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::needs::{Group, Lane, Needs};
+use crate::needs::{Broker, Group, Needs};
 use crate::test::code;
 
 /// The longest wait of a test. A mutant makes tests wait in vain; anything else takes less time than this.
 const TIMEOUT_SECONDS: &str = "10";
 /// The exit code of a test program in which a test failed.
 const FAILED: u8 = 101;
+/// The exit codes of cargo-mutants when tests missed mutants, or waited too long for some.
+const MUTANTS_LEFT: [i32; 2] = [2, 3];
 
 /// Change the code in small ways and look for changes that no test catches
 ///
-/// Runs cargo-mutants over the rules: `src/domain` of a service, the whole of a library. Each mutant is tested by the package's
-/// own tests, until the first one fails. The report lies in .dev/mutants.
+/// Runs cargo-mutants over `src/domain` of a service, or over all of a library. Unit tests run first. The service's
+/// own tests then run against the mutants that are left, until the first one fails. The report is in .dev/mutants.
 #[derive(Args)]
 pub(crate) struct Mutants {
     /// The package: a service, or a library
     #[arg(short, long)]
     package: String,
-    /// Arguments of cargo-mutants, as in `-- --shard 1/4`
+    /// Arguments of cargo-mutants, as in `-- --file services/crm/src/domain/rules.rs`
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
 }
@@ -41,21 +44,80 @@ impl Mutants {
         let folder = folder.into_iter().find(|folder| stack::root().join(folder).is_dir());
         let folder = folder.with_context(|| format!("there is no package {}", self.package))?;
         let is_service = folder.starts_with("services");
-        let files = folder.join(if is_service { "src/domain/**/*.rs" } else { "src/**/*.rs" });
         let report = stack::dev("mutants")?.join(&self.package);
         std::fs::create_dir_all(&report).with_context(|| report.display().to_string())?;
-        needs.prepare(Lane::Embedded, 1).await?;
+        needs.prepare(&[Broker::Embedded]).await?;
+
+        // Unit tests share nothing, so two mutants are tested at once.
+        let unit = self.pass(needs, &folder, &report, &["--jobs", "2"], &["--lib"]).await?;
+        let mut score = Score::read(&report, Score::default())?;
+        if unit != 0 && is_service {
+            ensure!(MUTANTS_LEFT.contains(&unit), "cargo-mutants failed with {unit}");
+            // `--iterate` skips the mutants that the unit tests have caught.
+            let it = self.pass(needs, &folder, &report, &["--iterate"], &["--test", "it"]).await?;
+            ensure!(it == 0 || MUTANTS_LEFT.contains(&it), "cargo-mutants failed with {it}");
+            score = Score::read(&report, score)?;
+        }
+        println!("{}: {score}", self.package);
+        Ok(if score.missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Tests each mutant with these tests and returns the exit code of cargo-mutants.
+    async fn pass(
+        &self,
+        needs: &Needs,
+        folder: &Path,
+        report: &Path,
+        options: &[&str],
+        tests: &[&str],
+    ) -> anyhow::Result<i32> {
+        let files = if folder.starts_with("services") { "src/domain/**/*.rs" } else { "src/**/*.rs" };
         let mut mutants = devkit::cargo();
-        mutants.args(["mutants", "--package", &self.package, "--file"]).arg(files);
-        mutants.arg("--output").arg(report).args(&self.arguments);
-        // Unit tests first: a mutant that they catch needs no service.
-        mutants.args(["--", "--lib"]).args(is_service.then_some(["--test", "it"]).into_iter().flatten());
-        mutants.envs(needs.environments(Lane::Embedded)?.swap_remove(0));
+        mutants.args(["mutants", "--package", &self.package]).args(options);
+        if !self.arguments.iter().any(|argument| argument == "--file" || argument == "-f") {
+            mutants.arg("--file").arg(folder.join(files));
+        }
+        mutants.arg("--output").arg(report).args(&self.arguments).arg("--").args(tests);
+        mutants.envs(needs.environments()?.swap_remove(0).variables);
         mutants.env("TEST_TIMEOUT_SECONDS", TIMEOUT_SECONDS).env(runner().await?, until_failure()?);
+        // Each mutant is compiled and linked once, so debug information only costs time.
+        mutants.env("CARGO_PROFILE_DEV_DEBUG", "0");
         let mut child =
             mutants.stdin(Stdio::null()).process_group(0).spawn().context("cargo cannot be run")?;
         let _group = Group(child.id());
-        Ok(code(child.wait().await?))
+        child.wait().await?.code().context("cargo-mutants was killed")
+    }
+}
+
+/// The mutants of a package by their result.
+#[derive(Default)]
+struct Score {
+    caught: usize,
+    /// Mutants that made the tests exceed their time limit. They count as caught.
+    timeouts: usize,
+    missed: Vec<String>,
+}
+
+impl Score {
+    /// Reads the report of a pass, which tested only the mutants that the pass `before` had not caught.
+    fn read(report: &Path, before: Self) -> anyhow::Result<Self> {
+        let lines = |name: &str| -> anyhow::Result<Vec<String>> {
+            let path = report.join("mutants.out").join(name);
+            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            Ok(text.lines().map(str::to_owned).collect())
+        };
+        let caught = before.caught + lines("caught.txt")?.len();
+        Ok(Self { caught, timeouts: lines("timeout.txt")?.len(), missed: lines("missed.txt")? })
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let caught = self.caught + self.timeouts;
+        let viable = caught + self.missed.len();
+        let percent = (caught * 100).checked_div(viable).unwrap_or(100);
+        write!(f, "{caught} of {viable} viable mutants caught, {percent} %")?;
+        self.missed.iter().try_for_each(|mutant| write!(f, "\nmissed {mutant}"))
     }
 }
 

@@ -11,23 +11,28 @@ use devkit::signals::Signals;
 use devkit::stack::Lock;
 use devkit::{children, kafka, topics};
 
-/// The broker of the tests.
+/// The brokers that a run of the tests uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Lane {
+    /// Every test on embedded brokers.
+    Embedded,
+    /// The tests that a broker can change, on Apache Kafka.
+    Real,
+    /// Each test once: on Apache Kafka where a broker can change it, else on an embedded broker.
+    Both,
+}
+
+/// The broker of one test program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broker {
     Embedded,
     Real,
 }
 
-impl Lane {
-    /// Returns the options by which it chooses among the tests.
-    pub(crate) fn choice(self) -> &'static [&'static str] {
-        match self {
-            Self::Embedded => &[],
-            // Those that no other broker passes are marked as ignored, those that only the embedded one
-            // passes stand in files of this name. A real LiveKit has a lane of its own.
-            Self::Real => &["--include-ignored", "--skip=embedded::", "--skip=livekit::"],
-        }
-    }
+/// The environment of the programs that share a broker.
+pub(crate) struct Environment {
+    pub(crate) broker: Broker,
+    pub(crate) variables: HashMap<&'static str, String>,
 }
 
 /// The database and the brokers of the tests.
@@ -35,7 +40,7 @@ impl Lane {
 pub(crate) struct Needs {
     cluster: Option<Cluster>,
     /// One for each binary that runs at once, since tests fill their broker and break it.
-    buses: Vec<Bus>,
+    buses: Vec<(Broker, Bus)>,
 }
 
 impl Needs {
@@ -55,7 +60,7 @@ impl Needs {
     }
 
     async fn close(self) -> anyhow::Result<()> {
-        for bus in self.buses {
+        for (_, bus) in self.buses {
             bus.close().await?;
         }
         match self.cluster {
@@ -64,57 +69,58 @@ impl Needs {
         }
     }
 
-    /// Starts what the environment does not name, with a broker for each program that runs at once.
-    pub(crate) async fn prepare(&mut self, lane: Lane, at_once: u8) -> anyhow::Result<()> {
+    /// Starts what the environment does not name: a database, and a broker for each program that runs at once.
+    pub(crate) async fn prepare(&mut self, brokers: &[Broker]) -> anyhow::Result<()> {
         if devkit::variable("DATABASE_URL").is_none() {
             let step = Step::start("database");
             let cluster = self.cluster.insert(Cluster::prepare(Cluster::TESTS, false, &step).await?);
             cluster.start(&step).await?;
             step.done(cluster.describe());
         }
-        for number in 1..=at_once {
-            self.open_bus(lane, &number.to_string()).await?;
+        for (number, broker) in brokers.iter().enumerate() {
+            self.open_bus(*broker, &(number + 1).to_string()).await?;
         }
         Ok(())
     }
 
-    async fn open_bus(&mut self, lane: Lane, name: &str) -> anyhow::Result<()> {
-        let kind = match lane {
-            Lane::Embedded => Kind::Embedded,
-            Lane::Real => Kind::Kafka,
+    async fn open_bus(&mut self, broker: Broker, name: &str) -> anyhow::Result<()> {
+        let kind = match broker {
+            Broker::Embedded => Kind::Embedded,
+            Broker::Real => Kind::Kafka,
         };
         let step = Step::start("broker");
         let name = format!("{}-{name}", Bus::TESTS);
         kafka::forget(&name)?;
         let bus = Bus::open(kind, &name, &topics::all()?, &step).await?;
         step.done(format!("{}, {}", bus.brokers()?, bus.describe()));
-        self.buses.push(bus);
+        self.buses.push((broker, bus));
         Ok(())
     }
 
     /// Returns the environment of the programs of each broker.
-    pub(crate) fn environments(&self, lane: Lane) -> anyhow::Result<Vec<HashMap<&'static str, String>>> {
-        let environment = |bus: &Bus| {
+    pub(crate) fn environments(&self) -> anyhow::Result<Vec<Environment>> {
+        let environment = |(broker, bus): &(Broker, Bus)| {
             let mut variables = HashMap::from([("KAFKA_BROKERS", bus.brokers()?)]);
             if let Some(cluster) = &self.cluster {
                 variables.insert("DATABASE_URL", cluster.url());
             }
-            if lane == Lane::Real {
-                // Tests that start a broker of their own ask for its kind.
+            if *broker == Broker::Real {
+                // Tests that start brokers of their own read the kind from here.
                 variables.insert("KAFKA", "real".to_owned());
             }
-            Ok(variables)
+            Ok(Environment { broker: *broker, variables })
         };
         self.buses.iter().map(environment).collect()
     }
 
-    /// Plays the demo with a new broker and a new database: on those of the tests it would first consume all their events.
-    pub(crate) async fn demo(&mut self, lane: Lane) -> anyhow::Result<()> {
-        for bus in self.buses.drain(..) {
+    /// Plays the demo on Apache Kafka, with a new broker and a new database: on those of the tests it would first consume all
+    /// their events.
+    pub(crate) async fn demo(&mut self) -> anyhow::Result<()> {
+        for (_, bus) in self.buses.drain(..) {
             bus.close().await?;
         }
-        self.open_bus(lane, "demo").await?;
-        let mut environment = self.environments(lane)?.swap_remove(0);
+        self.open_bus(Broker::Real, "demo").await?;
+        let mut environment = self.environments()?.swap_remove(0).variables;
         if let Some(cluster) = &self.cluster {
             let server = postgres::connect(&cluster.url()).await?;
             server.client.batch_execute("drop database if exists demo with (force)").await?;

@@ -12,39 +12,42 @@ use clap::Args;
 
 use self::job::{Outcome, run_all};
 use self::suite::Arguments;
-use crate::needs::{Lane, Needs};
+use crate::needs::{Broker, Lane, Needs};
 use devkit::stack::Lock;
 
-/// Of the whole workspace so many test binaries run at once: while one waits for timers, another works. A third would only make
-/// all of them late on two processors.
+/// Test programs of the whole workspace that run at once. One waits for timers while another uses the processors; a third
+/// program would only slow all of them down on two processors.
 const AT_ONCE: u8 = 2;
 /// As cargo does.
 const FAILED: u8 = 101;
 /// So many of the longest are named in the end.
 const LONGEST: usize = 5;
 
-/// Run the tests with a database and a broker of their own
+/// Run the tests with a database and brokers of their own
 ///
-/// Those of the whole workspace run side by side, each test binary with a broker that it shares with no other at its time;
-/// what it says is shown when it has ended (until then: .dev/logs/test). Packages and filters narrow it down as usual, and
-/// what they say is seen as it comes. `--kafka real` runs them against a real Apache Kafka, with those that only a real one
-/// can pass and without those that only the embedded one can, and then the demo. It leaves out the test modules that never read
-/// the bus, unless `--every` is given. Of named packages there is no demo.
+/// Test programs of the whole workspace run side by side, each with a broker that no other program uses. The output of a program
+/// is printed when it has ended; until then it is in .dev/logs/test. Packages and filters narrow the run as usual, and their
+/// output is printed as it is written.
+///
+/// `--kafka real` uses Apache Kafka. It includes the tests that only Apache Kafka passes, leaves out those that need the embedded
+/// broker, and plays the demo at the end. It leaves out test modules that never read the bus, unless `--every` is given.
+/// `--kafka both` runs each test once: on Apache Kafka where a broker can change it, else on an embedded broker.
+/// Named packages run without the demo.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// The broker of the tests, where `KAFKA_BROKERS` names none; a real one needs Java 17 and Maven
+    /// The broker of the tests, where `KAFKA_BROKERS` names none; Apache Kafka needs Java 17 and Maven
     #[arg(long, value_enum, default_value = "embedded")]
     kafka: Lane,
-    /// With a real Kafka: every test, not only those that a broker can change
+    /// With `--kafka real`: every test, not only those that a broker can change
     #[arg(long)]
     every: bool,
-    /// How many test binaries run at once: two, or one where packages or `KAFKA_BROKERS` are named or Kafka is real
+    /// Test programs that run at once: two, or one with named packages, `KAFKA_BROKERS` or `--kafka real`
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
     at_once: Option<u8>,
-    /// A test that fails runs once more, alone; the sum names those that passed only then
+    /// Run a failed test once more, alone; the summary names those that passed only then
     #[arg(long)]
     again: bool,
-    /// As of `cargo test`, as in `-p selections snapshots -- --nocapture`
+    /// Arguments of `cargo test`, as in `-p selections snapshots -- --nocapture`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CARGO TEST ARGUMENTS")]
     arguments: Vec<String>,
 }
@@ -55,34 +58,45 @@ impl Test {
     }
 
     async fn test(&self, needs: &mut Needs) -> anyhow::Result<ExitCode> {
-        let mut arguments = Arguments::parse(&self.arguments);
-        let plays_demo = self.kafka == Lane::Real && !arguments.names_packages();
+        let arguments = Arguments::parse(&self.arguments);
+        ensure!(
+            self.kafka != Lane::Both || !arguments.chooses() && devkit::variable("KAFKA_BROKERS").is_none(),
+            "--kafka both runs the whole workspace on brokers of its own"
+        );
+        let plays_demo = self.kafka != Lane::Embedded && !arguments.names_packages();
         ensure!(!plays_demo || Lock::holder("up")?.is_none(), "a stack runs here; stop it first");
         let began = Instant::now();
-        let jobs =
-            match arguments.with(self.kafka.choice()).build(self.kafka == Lane::Real && !self.every).await? {
-                Ok(jobs) => jobs,
-                Err(code) => return Ok(code),
-            };
-        let built = began.elapsed();
-        let at_once = match (self.at_once, devkit::variable("KAFKA_BROKERS")) {
-            (Some(at_once), _) => at_once,
-            // They would be told what others are told.
-            (None, Some(_)) => 1,
-            // A real Kafka is work for both processors.
-            (None, None) if arguments.names_packages() || self.kafka == Lane::Real => 1,
-            (None, None) => AT_ONCE,
+        let jobs = match arguments.build(self.kafka, self.every).await? {
+            Ok(jobs) => jobs,
+            Err(code) => return Ok(code),
         };
-        needs.prepare(self.kafka, at_once).await?;
-        let outcomes = run_all(jobs, &needs.environments(self.kafka)?, self.again).await?;
+        let built = began.elapsed();
+        needs.prepare(&self.brokers(&arguments)).await?;
+        let outcomes = run_all(jobs, &needs.environments()?, self.again).await?;
         let all_succeeded = self.sum_up(outcomes, built, began.elapsed());
         if !all_succeeded {
             return Ok(ExitCode::from(FAILED));
         }
         if plays_demo {
-            needs.demo(self.kafka).await?;
+            needs.demo().await?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Returns the broker of each program that runs at once.
+    fn brokers(&self, arguments: &Arguments) -> Vec<Broker> {
+        let broker = match self.kafka {
+            Lane::Embedded => Broker::Embedded,
+            Lane::Real => Broker::Real,
+            Lane::Both => return vec![Broker::Real, Broker::Embedded],
+        };
+        // Programs that share the brokers of the environment would consume each other's events, and Apache Kafka alone uses
+        // both processors.
+        let one_at_a_time = arguments.names_packages()
+            || broker == Broker::Real
+            || devkit::variable("KAFKA_BROKERS").is_some();
+        let at_once = self.at_once.unwrap_or(if one_at_a_time { 1 } else { AT_ONCE });
+        vec![broker; at_once.into()]
     }
 
     /// Says what came of them, and whether all is well.
@@ -104,7 +118,7 @@ impl Test {
                 print!("{name} passed only again: {}\n{}", recovered.join(", "), counts.reasons);
             }
         }
-        if self.kafka == Lane::Real {
+        if self.kafka != Lane::Embedded {
             print!("real Kafka: ran, ");
         }
         let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();

@@ -20,21 +20,29 @@ struct Module {
     text: String,
 }
 
-/// Returns the filters that choose these tests among those of `source`, a file of the package in `folder`. No filter chooses
-/// all, `None` leaves the program out.
-pub(super) fn filters(folder: &Path, source: &Path) -> anyhow::Result<Option<Vec<String>>> {
+/// The tests of one program that a broker can change.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    None,
+    /// The tests of these modules, as prefixes of their names.
+    Modules(Vec<String>),
+    All,
+}
+
+/// Returns the part of the tests of `source` that a broker can change. `source` is a file of the package in `folder`.
+pub(super) fn part(folder: &Path, source: &Path) -> anyhow::Result<Part> {
     let package = folder.file_name().unwrap_or_default();
     if !source.starts_with("tests") {
-        return Ok(None);
+        return Ok(Part::None);
     }
     if PACKAGES.iter().any(|name| package == *name) {
-        return Ok(Some(Vec::new()));
+        return Ok(Part::All);
     }
     let tests = folder.join(source.parent().unwrap_or(source));
     let mut modules = Vec::new();
     read(&tests, "", &mut modules)?;
-    let names = that_use_the_bus(&modules);
-    Ok((!names.is_empty()).then(|| names.into_iter().map(|name| format!("{name}::")).collect()))
+    let names: Vec<_> = that_use_the_bus(&modules).into_iter().map(|name| format!("{name}::")).collect();
+    Ok(if names.is_empty() { Part::None } else { Part::Modules(names) })
 }
 
 fn read(folder: &Path, prefix: &str, modules: &mut Vec<Module>) -> anyhow::Result<()> {
@@ -94,26 +102,33 @@ mod tests {
 
     use devkit::stack;
 
-    use super::filters;
+    use super::{Part, part};
 
-    fn chosen(package: &str, source: &str) -> Option<Vec<String>> {
-        filters(&stack::root().join(package), Path::new(source)).unwrap()
+    fn chosen(package: &str, source: &str) -> Part {
+        part(&stack::root().join(package), Path::new(source)).unwrap()
+    }
+
+    fn modules(package: &str) -> Vec<String> {
+        let Part::Modules(modules) = chosen(package, "tests/it/main.rs") else {
+            panic!("{package} has modules")
+        };
+        modules
     }
 
     #[test]
     fn modules_that_read_the_bus_are_chosen_and_others_are_not() {
-        let crm = chosen("services/crm", "tests/it/main.rs").unwrap();
+        let crm = modules("services/crm");
         assert!(crm.contains(&"deal_create::".to_owned()), "{crm:?}");
         assert!(!crm.contains(&"documents::".to_owned()) && !crm.contains(&"main::".to_owned()), "{crm:?}");
-        let selections = chosen("services/selections", "tests/it/main.rs").unwrap();
+        let selections = modules("services/selections");
         assert!(selections.contains(&"consumer::".to_owned()), "{selections:?}");
         assert!(!selections.contains(&"paging::".to_owned()), "{selections:?}");
     }
 
     #[test]
     fn packages_that_speak_kafka_are_chosen_whole_and_unit_tests_are_left_out() {
-        assert_eq!(chosen("libs/ledger", "tests/faults/main.rs"), Some(Vec::new()));
-        assert_eq!(chosen("libs/db", "tests/database.rs"), None);
-        assert_eq!(chosen("services/crm", "src/lib.rs"), None);
+        assert_eq!(chosen("libs/ledger", "tests/faults/main.rs"), Part::All);
+        assert_eq!(chosen("libs/db", "tests/database.rs"), Part::None);
+        assert_eq!(chosen("services/crm", "src/lib.rs"), Part::None);
     }
 }

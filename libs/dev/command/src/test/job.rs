@@ -1,7 +1,6 @@
 //! Test programs side by side: what each says is kept whole, and shown when it has ended.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem;
@@ -13,7 +12,7 @@ use anyhow::Context;
 use futures_util::future::try_join_all;
 
 use super::suite::Job;
-use crate::needs::Group;
+use crate::needs::{Environment, Group};
 use devkit::stack;
 
 /// Between two looks at what a program has said.
@@ -106,23 +105,26 @@ impl Counts {
     }
 }
 
-/// Runs all of them, as many at once as there are environments: in each of these one after the other. What a program says
-/// is seen as it comes where there is one environment, else when the program has ended. What fails runs `again`, once and
-/// alone.
+/// Runs the jobs: in each environment one after the other, those of its broker. The output of a program is printed as it is
+/// written where there is one environment, else when the program has ended. With `again`, a failed test runs once more, alone.
 pub(super) async fn run_all(
     jobs: Vec<Job>,
-    environments: &[HashMap<&'static str, String>],
+    environments: &[Environment],
     again: bool,
 ) -> anyhow::Result<Vec<Outcome>> {
     let logs = stack::dev("logs/test")?;
     std::fs::create_dir_all(&logs)?;
     let alone = environments.len() == 1;
-    let waiting = RefCell::new(VecDeque::from(jobs));
-    let next = || waiting.borrow_mut().pop_front();
+    let waiting = RefCell::new(jobs);
+    let next = |broker| {
+        let mut jobs = waiting.borrow_mut();
+        let position = jobs.iter().position(|job| job.broker == broker)?;
+        Some(jobs.remove(position))
+    };
     let workers = environments.iter().map(async |environment| {
         let mut outcomes = Vec::new();
-        while let Some(mut job) = next() {
-            job.command.envs(environment);
+        while let Some(mut job) = next(environment.broker) {
+            job.command.envs(&environment.variables);
             let log = logs.join(format!("{}.log", job.name.replace([' ', '/'], "-")));
             let mut outcome = run(&mut job, &log, alone).await?;
             if again && outcome.names_its_failures() {
@@ -136,7 +138,7 @@ pub(super) async fn run_all(
     Ok(try_join_all(workers).await?.into_iter().flatten().collect())
 }
 
-async fn run(Job { name, command }: &mut Job, log: &Path, alone: bool) -> anyhow::Result<Outcome> {
+async fn run(Job { name, command, .. }: &mut Job, log: &Path, alone: bool) -> anyhow::Result<Outcome> {
     let written = File::create(log).with_context(|| log.display().to_string())?;
     let mut said = File::open(log)?;
     command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
@@ -186,6 +188,7 @@ mod tests {
     use tokio::process::Command;
 
     use super::{Counts, Job, run_all};
+    use crate::needs::{Broker, Environment};
 
     #[test]
     fn the_results_of_all_that_a_program_runs_add_up() {
@@ -209,7 +212,11 @@ mod tests {
     fn job(name: &str, script: &str) -> Job {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        Job { name: name.to_owned(), command }
+        Job { name: name.to_owned(), broker: Broker::Embedded, command }
+    }
+
+    fn environment(variables: HashMap<&'static str, String>) -> Environment {
+        Environment { broker: Broker::Embedded, variables }
     }
 
     #[tokio::test]
@@ -217,10 +224,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("side-by-side-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let environment = |place: &str| {
-            HashMap::from([
+            environment(HashMap::from([
                 ("PLACE", folder.join(place).display().to_string()),
                 ("HERE", folder.display().to_string()),
-            ])
+            ]))
         };
         // The first two wait for each other; a place that is taken when one comes would fail it.
         let turn =
@@ -252,7 +259,7 @@ mod tests {
     async fn what_fails_runs_once_more_alone() {
         let folder = std::env::temp_dir().join(format!("again-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let environment = HashMap::from([("HERE", folder.display().to_string())]);
+        let environment = environment(HashMap::from([("HERE", folder.display().to_string())]));
         // `$0 $*`: what it is told to run alone.
         let recovers = "if [ -e \"$HERE/again\" ]; then [ \"$0 $*\" = '--exact a::b' ] && echo 'test result: ok. 1 passed; 0 failed;'; \
              else touch \"$HERE/again\"; echo 'test a::b ... FAILED'; echo 'test result: FAILED. 4 passed; 1 failed;'; exit 101; fi";

@@ -7,8 +7,8 @@ use anyhow::Context;
 use serde::Deserialize;
 use tokio::process::Command;
 
-use super::broker;
-use crate::needs::Group;
+use super::broker::{self, Part};
+use crate::needs::{Broker, Group, Lane};
 use devkit::stack;
 
 /// Options of `cargo test` whose value is the next argument.
@@ -53,6 +53,9 @@ const LONGEST: &str = "ledger tests/faults/main.rs";
 /// own, and six at once take twice as long as two.
 const THREADS_OF_LONGEST: u8 = 6;
 const THREADS: &str = "--test-threads";
+/// Options of a program on Apache Kafka. Tests that need it are marked as ignored, and modules named `embedded` need the
+/// embedded broker. Tests with a real LiveKit have a run of their own.
+const ON_KAFKA: [&str; 3] = ["--include-ignored", "--skip=embedded::", "--skip=livekit::"];
 
 /// What `cargo test` was told, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub(super) struct Arguments {
 pub(super) struct Job {
     /// Its package and its source.
     pub(super) name: String,
+    /// The broker that its tests use.
+    pub(super) broker: Broker,
     pub(super) command: Command,
 }
 
@@ -87,7 +92,7 @@ impl Job {
         if let Some(folder) = all.get_current_dir() {
             command.current_dir(folder);
         }
-        Self { name: format!("{} again", self.name), command }
+        Self { name: format!("{} again", self.name), broker: self.broker, command }
     }
 }
 
@@ -104,19 +109,13 @@ impl Arguments {
         Self { filter: filter.cloned(), cargo, tests }
     }
 
-    /// With these for the tests, too.
-    pub(super) fn with(&mut self, choice: &[&str]) -> &Self {
-        self.tests.extend(choice.iter().map(|choice| (*choice).to_owned()));
-        self
-    }
-
     /// Whether packages were named; then it is all about them.
     pub(super) fn names_packages(&self) -> bool {
         self.cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
     }
 
     /// Returns whether packages, targets or tests were named.
-    fn chooses(&self) -> bool {
+    pub(super) fn chooses(&self) -> bool {
         self.names_packages() || self.has(&TARGETS) || self.filter.is_some()
     }
 
@@ -137,9 +136,10 @@ impl Arguments {
         cargo
     }
 
-    /// Builds all that these name and answers what there is to run then, what takes longest first; or how cargo has failed,
-    /// which has said why.
-    pub(super) async fn build(&self, only_broker: bool) -> anyhow::Result<Result<Vec<Job>, ExitCode>> {
+    /// Builds what these name and returns the jobs of the lane, the longest first. Where cargo fails, it has printed the reason,
+    /// and its exit code is returned. With `every`, a run on Apache Kafka includes the tests that no broker can change.
+    pub(super) async fn build(&self, lane: Lane, every: bool) -> anyhow::Result<Result<Vec<Job>, ExitCode>> {
+        let every = every || self.chooses();
         let mut jobs = Vec::new();
         let mut has_documentation = self.has(&["--doc"]);
         if !has_documentation {
@@ -153,15 +153,20 @@ impl Arguments {
             }
             let built: Vec<_> = output.stdout.split(|byte| *byte == b'\n').filter_map(Built::read).collect();
             for built in &built {
-                jobs.extend(built.job(self, only_broker)?);
+                jobs.extend(built.jobs(self, lane, every)?);
             }
-            jobs.sort_by_key(|job| (job.name != LONGEST, job.name.contains(" src/"), job.name.clone()));
-            has_documentation = built.iter().any(|built| built.target.doctest) && !self.has(&TARGETS);
+            jobs.sort_by_key(|job| {
+                (!job.name.starts_with(LONGEST), job.name.contains(" src/"), job.name.clone())
+            });
+            has_documentation = built.iter().any(|built| built.target.doctest)
+                && !self.has(&TARGETS)
+                && (every || lane != Lane::Real);
         }
         if has_documentation {
             let mut command = self.command(&["--doc", "--no-fail-fast"]);
             command.arg("--").args(&self.tests);
-            jobs.push(Job { name: "documentation".to_owned(), command });
+            let broker = if lane == Lane::Real { Broker::Real } else { Broker::Embedded };
+            jobs.push(Job { name: "documentation".to_owned(), broker, command });
         }
         if self.has(&["--no-run"]) {
             jobs.clear();
@@ -196,34 +201,69 @@ impl Built {
         serde_json::from_slice(line).ok().filter(|built: &Self| built.profile.test)
     }
 
-    /// Returns the program as cargo would run it; `None` where only tests of the broker are wanted and it has none.
-    fn job(&self, arguments: &Arguments, only_broker: bool) -> anyhow::Result<Option<Job>> {
+    /// Returns the runs of this program that belong to the lane.
+    fn jobs(&self, arguments: &Arguments, lane: Lane, every: bool) -> anyhow::Result<Vec<Job>> {
         let package = self.manifest_path.parent().unwrap_or(stack::root());
         let source = self.target.src_path.strip_prefix(package).unwrap_or(&self.target.src_path);
         let name =
             format!("{} {}", package.file_name().map_or(package, Path::new).display(), source.display());
+        let job = |broker, filters: Vec<String>| self.job(arguments, package, &name, broker, filters);
+        let on_kafka = |filters| {
+            let mut job = job(Broker::Real, filters);
+            job.command.args(ON_KAFKA);
+            job
+        };
+        if lane == Lane::Embedded {
+            return Ok(vec![job(Broker::Embedded, Vec::new())]);
+        }
+        if lane == Lane::Real && every {
+            return Ok(vec![on_kafka(Vec::new())]);
+        }
+        let (real, rest) = match broker::part(package, source)? {
+            Part::None => (None, Vec::new()),
+            Part::All => (Some(on_kafka(Vec::new())), vec!["embedded::".to_owned()]),
+            Part::Modules(modules) => {
+                let rest = modules.iter().map(|module| format!("--skip={module}")).collect();
+                (Some(on_kafka(modules)), rest)
+            }
+        };
+        if lane == Lane::Real {
+            return Ok(real.into_iter().collect());
+        }
+        let rest = job(Broker::Embedded, rest);
+        Ok(real
+            .map(|job| Job { name: format!("{} on Kafka", job.name), ..job })
+            .into_iter()
+            .chain([rest])
+            .collect())
+    }
+
+    /// Returns the program as cargo runs it, with these filters.
+    fn job(
+        &self,
+        arguments: &Arguments,
+        package: &Path,
+        name: &str,
+        broker: Broker,
+        filters: Vec<String>,
+    ) -> Job {
         let mut command = Command::new(&self.executable);
         command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
-        command.args(&arguments.filter).args(&arguments.tests);
-        if name == LONGEST
-            && !only_broker
-            && !arguments.tests.iter().any(|option| option.starts_with(THREADS))
-        {
+        command.args(&arguments.filter).args(&arguments.tests).args(filters);
+        let names_threads = arguments.tests.iter().any(|option| option.starts_with(THREADS));
+        if name == LONGEST && broker == Broker::Embedded && !names_threads {
             command.arg(format!("{THREADS}={THREADS_OF_LONGEST}"));
         }
-        if only_broker && !arguments.chooses() {
-            match broker::filters(package, source)? {
-                Some(filters) => command.args(filters),
-                None => return Ok(None),
-            };
-        }
-        Ok(Some(Job { name, command }))
+        Job { name: name.to_owned(), broker, command }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Arguments, Built};
+    use devkit::stack;
+
+    use super::{Arguments, Built, Job, ON_KAFKA};
+    use crate::needs::{Broker, Lane};
 
     fn parse(arguments: &str) -> Arguments {
         Arguments::parse(&arguments.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -271,12 +311,53 @@ mod tests {
         };
         let read = |line: &str| Built::read(line.as_bytes());
         let built = read(&line(r#""/target/debug/deps/it-1""#, true)).unwrap();
-        let job = built.job(&parse("deal_ -- --nocapture"), false).unwrap().unwrap();
-        assert_eq!(job.name, "crm tests/it/main.rs");
-        let arguments: Vec<_> = job.command.as_std().get_args().collect();
-        assert_eq!(arguments, ["deal_", "--nocapture"]);
+        let jobs = built.jobs(&parse("deal_ -- --nocapture"), Lane::Embedded, false).unwrap();
+        assert_eq!(names_and_arguments(&jobs), [("crm tests/it/main.rs", vec!["deal_", "--nocapture"])]);
         assert!(read(&line(r#""/target/debug/crm""#, false)).is_none());
         assert!(read(&line("null", true)).is_none());
         assert!(read(r#"{"reason": "build-finished", "success": true}"#).is_none());
+    }
+
+    fn names_and_arguments(jobs: &[Job]) -> Vec<(&str, Vec<&str>)> {
+        let described = |job| {
+            let Job { name, command, .. }: &Job = job;
+            (&**name, command.as_std().get_args().map(|one| one.to_str().unwrap()).collect())
+        };
+        jobs.iter().map(described).collect()
+    }
+
+    fn program(package: &str, source: &str) -> Built {
+        let folder = stack::root().join(package).display().to_string();
+        let line = format!(
+            r#"{{"manifest_path": "{folder}/Cargo.toml", "executable": "/target/debug/deps/it-1",
+            "target": {{"src_path": "{folder}/{source}", "doctest": false}}, "profile": {{"test": true}}}}"#
+        );
+        Built::read(line.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn lane_of_both_brokers_runs_each_test_once() {
+        let jobs = |package, source| program(package, source).jobs(&parse(""), Lane::Both, false).unwrap();
+
+        let crm = jobs("services/crm", "tests/it/main.rs");
+        let [real, rest] = &crm[..] else { panic!("{} programs", crm.len()) };
+        assert_eq!((real.broker, rest.broker), (Broker::Real, Broker::Embedded));
+        let runs = names_and_arguments(&crm);
+        let modules = runs[0].1.strip_suffix(&ON_KAFKA).unwrap();
+        assert!(modules.contains(&"deal_create::"), "{modules:?}");
+        let skipped: Vec<_> =
+            runs[1].1.iter().map(|option| option.strip_prefix("--skip=").unwrap()).collect();
+        assert_eq!(skipped, modules);
+
+        let ledger = jobs("libs/ledger", "tests/faults/main.rs");
+        assert_eq!(
+            names_and_arguments(&ledger),
+            [
+                ("ledger tests/faults/main.rs on Kafka", ON_KAFKA.to_vec()),
+                ("ledger tests/faults/main.rs", vec!["embedded::", "--test-threads=6"])
+            ]
+        );
+        let unit = jobs("services/crm", "src/lib.rs");
+        assert_eq!(names_and_arguments(&unit), [("crm src/lib.rs", vec![])]);
     }
 }
