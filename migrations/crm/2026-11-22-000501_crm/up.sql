@@ -1,31 +1,35 @@
--- Companies of Type Developer, as identity tells of them: who is Active.
+-- Replicas of other services. `version` is the highest version applied.
+
+-- Companies whose type is Developer, from identity.
 create table company (
     id uuid primary key,
     status text collate "C" not null check (status in ('Active', 'Suspended', 'Archived')),
     version bigint not null
 );
 
--- Developers as chessboard tells of them, and the pipeline that each has from its first event on.
+-- Developers, from chessboard. The first event of a developer creates its pipeline.
 create table developer (
     id uuid primary key,
     name text not null,
     version bigint not null,
-    -- Rises with each real change of the steps, and is what those who change them compare.
+    -- Rises by one with each change of the steps. Changes of a pipeline compare and swap it.
     pipeline_version bigint not null default 1 check (pipeline_version >= 1)
 ) with (fillfactor = 85);
 
--- Property objects as chessboard tells of them.
+-- Property objects, from chessboard.
 create table property_object (
     id uuid primary key,
     tenant_id uuid not null,
     project_name text not null,
     building_name text not null,
     number text not null,
-    price bigint not null, -- minor units
+    price bigint not null, -- in minor units
     currency text collate "C" not null,
     status text collate "C" not null,
     version bigint not null
 ) with (fillfactor = 85);
+
+-- Pipelines: the steps of each developer.
 
 create table step (
     id uuid primary key,
@@ -36,13 +40,15 @@ create table step (
     sort_order smallint not null check (sort_order >= 0),
     is_default boolean not null,
     archived_at timestamptz,
-    -- So that a deal's step is of its tenant and its group (INV-DEAL-2); a step's group never changes.
+    -- The target of the foreign key of deals (INV-DEAL-2). The group of a step never changes.
     unique (id, tenant_id, "group")
 ) with (fillfactor = 85);
 create index step_live on step (tenant_id, sort_order) where archived_at is null;
 create index step_archived on step (tenant_id, archived_at desc, id desc) where archived_at is not null;
--- INV-STP-1
+-- INV-STP-1: at most one default step of a group.
 create unique index step_default on step (tenant_id, "group") where is_default and archived_at is null;
+
+-- Deals.
 
 create table deal (
     id uuid primary key,
@@ -51,7 +57,7 @@ create table deal (
     client_user_id uuid not null,
     agent_user_id uuid,
     selection_id uuid,
-    amount bigint not null check (amount between 1 and 1000000000000000), -- minor units
+    amount bigint not null check (amount between 1 and 1000000000000000), -- in minor units
     currency text collate "C" not null check (currency ~ '^[A-Z]{3}$'),
     status text collate "C" not null,
     step_id uuid not null,
@@ -69,36 +75,38 @@ create table deal (
     updated_at timestamptz not null,
     updated_by_user_id uuid,
     row_version bigint not null check (row_version between 1 and 4294967295),
-    -- What the creation was called by its caller, in one of the two families of routes.
+    -- The id that the caller chose for the creation, and the route family of the request.
     request_id uuid,
     request_family text collate "C" check (request_family in ('Platform', 'Developer')),
-    -- INV-DEAL-2
+    -- INV-DEAL-2: the step belongs to the developer and has the group.
     foreign key (step_id, tenant_id, step_group) references step (id, tenant_id, "group"),
     constraint deal_status_follows_group check (
         status = case step_group when 'Contract' then 'Sale' else step_group end
     ),
-    -- INV-DEAL-4
+    -- INV-DEAL-4: the fields of an end are set exactly in that status.
     check ((status = 'Cancelled') = (cancelled_at is not null)),
     check ((status = 'Cancelled') = (cancel_reason is not null)),
     check ((status = 'Completed') = (completed_at is not null)),
-    -- INV-DEAL-6
+    -- INV-DEAL-6: a deal in Sale has contract type and payment method.
     check (status <> 'Sale' or (contract_type is not null and payment_method is not null)),
     check ((request_id is null) = (request_family is null))
-    -- Totals are read in an index alone, as far as vacuum has been there.
+    -- Frequent vacuums keep the visibility map current, which index-only scans need.
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
--- A developer's people see what their company's name is on, and no other: there a person may use an id in each company.
+-- A request id belongs to one user, and on company routes also to one company: an employee of two companies may use
+-- one id in both, and sees in each company only its own deal.
 create unique index deal_platform_request on deal (created_by_user_id, request_id) where request_family = 'Platform';
 create unique index deal_developer_request on deal (created_by_user_id, request_id, tenant_id)
     where request_family = 'Developer';
--- INV-DEAL-10
+-- INV-DEAL-10: at most one Completed deal of an object.
 create unique index deal_completed on deal (property_object_id) where status = 'Completed';
+-- The board and its columns.
 create index deal_column on deal (tenant_id, step_id, step_entered_at desc, id desc);
-create index deal_totals on deal (tenant_id, step_id, currency) include (amount);
+-- Lists by time, of all developers and of one.
 create index deal_created on deal (created_at, id);
 create index deal_updated on deal (updated_at, id);
 create index deal_tenant_created on deal (tenant_id, created_at, id);
 create index deal_tenant_updated on deal (tenant_id, updated_at, id);
--- Filters that few deals pass, or half of them.
+-- Lists with a filter.
 create index deal_status on deal (status, created_at, id);
 create index deal_tenant_status on deal (tenant_id, status, created_at, id);
 create index deal_step_created on deal (step_id, created_at, id);
@@ -106,6 +114,8 @@ create index deal_step_updated on deal (step_id, updated_at, id);
 create index deal_object on deal (property_object_id, created_at, id);
 create index deal_client on deal (client_user_id, created_at, id);
 create index deal_agent on deal (agent_user_id, created_at, id) where agent_user_id is not null;
+
+-- Bookings of objects by deals.
 
 create table booking (
     id uuid primary key,
@@ -115,20 +125,22 @@ create table booking (
     expires_at timestamptz not null,
     created_at timestamptz not null,
     ended_at timestamptz,
-    row_version bigint not null, -- the deal's, with which it was made
-    -- INV-BKG-4: its deal is in Contract, so it does not expire.
-    is_kept boolean not null,
+    row_version bigint not null, -- version of the deal that created the booking
+    -- INV-BKG-4: the deal is in Contract, so the booking does not expire.
+    is_expiry_suspended boolean not null,
     check ((status = 'Active') = (ended_at is null))
 ) with (fillfactor = 85);
--- INV-BKG-1
+-- INV-BKG-1: at most one Active booking of an object, and of a deal.
 create unique index booking_active_object on booking (property_object_id) where status = 'Active';
 create unique index booking_active_deal on booking (deal_id) where status = 'Active';
-create index booking_overdue on booking (expires_at, id) where status = 'Active' and not is_kept;
+-- The job booking-expiry.
+create index booking_overdue on booking (expires_at, id) where status = 'Active' and not is_expiry_suspended;
 
--- How long a deal was in each step: one row is open, and closes at the moment in which the next opens.
+-- Stages: the time of a deal in each step. One stage is open and closes at the instant at which the next opens.
+
 create table stage (
     deal_id uuid not null references deal (id),
-    row_version bigint not null, -- the deal's, with which it came into the step
+    row_version bigint not null, -- version of the deal that entered the step
     step_id uuid not null,
     status text collate "C" not null,
     entered_at timestamptz not null,
@@ -137,7 +149,8 @@ create table stage (
 ) with (fillfactor = 85);
 create unique index stage_current on stage (deal_id) where left_at is null;
 
--- What happened to a deal. Positions follow the order of changes, since who writes one has the deal locked.
+-- The timeline of deals. A writer has the deal locked, so positions follow the order of changes.
+
 create table timeline (
     position bigint not null generated always as identity,
     id uuid primary key,
@@ -148,8 +161,8 @@ create table timeline (
     actor_role text collate "C" not null
         check (actor_role in ('PlatformManager', 'CareService', 'DeveloperManager', 'System')),
     created_at timestamptz not null,
-    row_version bigint not null,
-    -- The deal's after the change: what was told of it is told anew with these.
+    row_version bigint not null, -- version of the deal after the change
+    -- Agent and amount after the change, with which a republish repeats the events of the change.
     agent_user_id uuid,
     amount bigint not null,
     currency text collate "C" not null,
@@ -157,11 +170,55 @@ create table timeline (
 );
 create unique index timeline_newest on timeline (deal_id, position desc);
 
--- INV-TLE-1
-create function timeline_is_for_good() returns trigger language plpgsql as $$
+-- INV-TLE-1: rows are only added.
+create function reject_timeline_change() returns trigger language plpgsql as $$
 begin
     raise exception 'rows of the timeline are only added' using errcode = 'restrict_violation';
 end
 $$;
-create trigger timeline_is_for_good before update or delete or truncate on timeline
-    for each statement execute function timeline_is_for_good();
+create trigger timeline_append_only before update or delete or truncate on timeline
+    for each statement execute function reject_timeline_change();
+
+-- Totals of the deals of each step: stored totals, and changes that the job board-totals has not folded in yet.
+-- The exact total is the sum of both. A stored total alone would serialize all moves of deals of one developer.
+
+create table step_total (
+    step_id uuid not null,
+    currency text collate "C" not null,
+    count bigint not null,
+    sum numeric not null, -- in minor units; it may exceed 64 bits
+    primary key (step_id, currency)
+) with (fillfactor = 70);
+create table step_total_change (
+    id bigint primary key generated always as identity,
+    step_id uuid not null,
+    currency text collate "C" not null,
+    count bigint not null,
+    sum numeric not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+create index step_total_change_step on step_total_change (step_id);
+
+create function count_new_deals() returns trigger language plpgsql as $$
+begin
+    insert into step_total_change (step_id, currency, count, sum)
+    select step_id, currency, count(*), sum(amount) from added group by step_id, currency;
+    return null;
+end
+$$;
+create trigger count_new_deals after insert on deal referencing new table as added
+    for each statement execute function count_new_deals();
+
+create function count_changed_deals() returns trigger language plpgsql as $$
+begin
+    insert into step_total_change (step_id, currency, count, sum)
+    select step_id, currency, sum(count), sum(sum) from (
+        select step_id, currency, count(*), sum(amount) from added group by step_id, currency
+        union all
+        select step_id, currency, -count(*), -sum(amount) from gone group by step_id, currency
+    ) as changed (step_id, currency, count, sum)
+    group by step_id, currency having sum(count) <> 0 or sum(sum) <> 0;
+    return null;
+end
+$$;
+create trigger count_changed_deals after update on deal referencing old table as gone new table as added
+    for each statement execute function count_changed_deals();

@@ -1,48 +1,10 @@
-//! The service, as what it is made of.
+//! The state that handlers and jobs share.
 
 use ::db::Db;
-use ::jobs::Jobs;
-use ::web::Listener;
-use actix_web::web::Data;
-use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use http_client::Call;
-use messaging::{Published, Republished, Subscription};
-use runtime::Env;
 
 use crate::clients::Selections;
 use crate::settings::Settings;
-use crate::{clients, consumers, events, http, jobs};
 
-/// Deals from application to completion, their board, and the manual override of their status.
-pub struct Service;
-
-impl service::Service for Service {
-    const NAME: &'static str = "crm";
-    const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/crm");
-    const MESSAGES: &'static [(&'static str, &'static str)] =
-        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
-    const LISTENERS: &'static [Listener] = &[http::PUBLIC];
-    const EVENTS: &'static [Published] = events::ALL;
-    const REPUBLISHED: &'static [Republished] = events::REPUBLISHED;
-    const CONSUMERS: &'static [Subscription] = consumers::ALL;
-    const CALLS: &'static [Call] = clients::CALLS;
-    type Settings = Settings;
-    type App = App;
-
-    fn settings(env: &mut Env) -> Option<Settings> {
-        Settings::read(env)
-    }
-
-    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App { db, selections: Selections::new(&settings.selections)?, settings })
-    }
-
-    fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
-        jobs::add(app.into_inner(), jobs)
-    }
-}
-
-/// What handlers and jobs share.
 pub struct App {
     pub db: Db,
     pub selections: Selections,

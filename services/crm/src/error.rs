@@ -1,4 +1,4 @@
-//! What CRM refuses.
+//! The error codes of this service.
 
 use values::Code;
 
@@ -6,24 +6,24 @@ pub use service::Error;
 pub use web::FORBIDDEN;
 
 pub const DEAL_NOT_FOUND: Code = Code::new(404, "CRM_DEAL_NOT_FOUND");
-/// INV-DEAL-7: completion is the developer's.
+/// INV-DEAL-7: an override never completes a deal.
 pub const DEAL_STATUS_OVERRIDE_FORBIDDEN: Code = Code::new(422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN");
 pub const DEAL_STEP_NOT_FOUND: Code = Code::new(422, "CRM_DEAL_STEP_NOT_FOUND");
-/// INV-DEAL-6
+/// INV-DEAL-6: a deal in Sale has contract type and payment method.
 pub const DEAL_CONTRACT_TYPE_REQUIRED: Code = Code::new(409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
-/// INV-DEAL-9
+/// INV-DEAL-9: Completed is final, and only the override leaves Cancelled.
 pub const DEAL_ALREADY_TERMINAL: Code = Code::new(409, "CRM_DEAL_ALREADY_TERMINAL");
-/// The losing side of a race, or a version that is no longer the current one.
+/// The version is stale, or another change won the race.
 pub const DEAL_CONFLICT: Code = Code::conflict("CRM_DEAL_CONFLICT");
-/// INV-DEAL-7, INV-DEAL-8
+/// INV-DEAL-8 forbids the move, or INV-DEAL-7 forbids the completion.
 pub const DEAL_MOVE_FORBIDDEN: Code = Code::new(409, "CRM_DEAL_MOVE_FORBIDDEN");
-/// INV-BKG-2
+/// INV-BKG-2: the move or the new expiry time needs an Active booking.
 pub const DEAL_BOOKING_REQUIRED: Code = Code::new(409, "CRM_DEAL_BOOKING_REQUIRED");
-/// INV-BKG-1
+/// INV-BKG-1: a deal has at most one Active booking.
 pub const DEAL_BOOKING_ALREADY_ACTIVE: Code = Code::new(409, "CRM_DEAL_BOOKING_ALREADY_ACTIVE");
 pub const PROPERTY_OBJECT_NOT_FOUND: Code = Code::new(422, "CRM_PROPERTY_OBJECT_NOT_FOUND");
 pub const PROPERTY_OBJECT_NOT_AVAILABLE: Code = Code::new(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
-/// INV-BKG-1
+/// INV-BKG-1: an object has at most one Active booking.
 pub const PROPERTY_OBJECT_ALREADY_BOOKED: Code = Code::new(409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED");
 pub const DEVELOPER_NOT_ACTIVE: Code = Code::new(409, "CRM_DEVELOPER_NOT_ACTIVE");
 pub const DEVELOPER_NOT_FOUND: Code = Code::new(404, "CRM_DEVELOPER_NOT_FOUND");

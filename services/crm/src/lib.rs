@@ -1,4 +1,4 @@
-//! CRM: deals from application to completion, their board, and the manual override of their status.
+//! The service crm: deals from application to completion, their board, and the status override.
 
 mod app;
 mod clients;
@@ -9,7 +9,9 @@ mod error;
 mod events;
 mod http;
 mod jobs;
+mod messages;
 mod ops;
+mod service;
 mod settings;
 
-pub use app::Service;
+pub use self::service::Service;

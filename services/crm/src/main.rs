@@ -1,4 +1,4 @@
-//! The crm service: `crm [serve | work | migrate | contracts | config]`.
+//! The binary of the service crm: `crm [serve | work | migrate | contracts | config]`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the environment configures beside what it does for all services.
+//! The settings of this service. The libraries read the settings that all services share.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use runtime::Env;
 pub struct Settings {
     pub board_totals_interval: Duration,
     pub booking_expiry_interval: Duration,
-    /// Of a booking that names no time of its own.
+    /// The life of a booking without an expiry time in its request.
     pub booking_ttl: Duration,
     pub selections: http_client::Config,
 }
@@ -18,17 +18,17 @@ impl Settings {
         let totals = env.or(
             "CRM_BOARD_TOTALS_INTERVAL_MS",
             const { NonZeroU32::new(1_000).unwrap() },
-            "how often the totals of boards are added up, in milliseconds",
+            "interval of the job board-totals, in milliseconds",
         );
         let interval = env.or(
             "CRM_BOOKING_EXPIRY_INTERVAL_MS",
             const { NonZeroU32::new(5_000).unwrap() },
-            "how often overdue bookings are looked for, in milliseconds",
+            "interval of the job booking-expiry, in milliseconds",
         );
         let ttl = env.or(
             "CRM_BOOKING_TTL_SECONDS",
             const { NonZeroU32::new(259_200).unwrap() },
-            "how long a booking lasts that names no time, in seconds",
+            "life of a booking without an expiry time in its request, in seconds",
         );
         let selections = http_client::Config::read(env, "SELECTIONS_URL", "crm");
         Some(Self {

@@ -1,4 +1,4 @@
-//! The internal API of selections. What it answers is passed on as it is.
+//! The client of the internal API of selections. It returns responses unchanged.
 
 use ::web::Problem;
 use auth::UserId;
@@ -12,66 +12,65 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::domain::SelectionId;
 use crate::error::Error;
 
-const FIND: Call = Call::get("selections", "/api/v1/internal/selections/{selection_id}");
-const OF_OWNER: Call = Call::get("selections", "/api/v1/internal/selections/by-owner/{owner_user_id}");
+const GET_SELECTION: Call = Call::get("selections", "/api/v1/internal/selections/{selection_id}");
+const LIST_BY_OWNER: Call = Call::get("selections", "/api/v1/internal/selections/by-owner/{owner_user_id}");
 
-/// Every call.
-pub const CALLS: &[Call] = &[FIND, OF_OWNER];
+pub const CALLS: &[Call] = &[GET_SELECTION, LIST_BY_OWNER];
 
 pub struct Selections {
     service: Service,
 }
 
-/// What selections answers, as it came.
+/// An unchanged response of selections.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(transparent)]
-pub struct PassedOn(Box<RawValue>);
+pub struct SelectionsResponse(Box<RawValue>);
 
-/// Its members are for selections' document to describe.
-impl PartialSchema for PassedOn {
+/// Describes no members, since the OpenAPI document of selections does.
+impl PartialSchema for SelectionsResponse {
     fn schema() -> RefOr<Schema> {
         let object = ObjectBuilder::new().schema_type(Type::Object);
         object.additional_properties(Some(AdditionalProperties::FreeForm(true))).into()
     }
 }
 
-impl ToSchema for PassedOn {}
+impl ToSchema for SelectionsResponse {}
 
-/// The field that is read here.
+/// The field of a selection that this service uses.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Owned {
+struct OwnerField {
     owner_user_id: UserId,
 }
 
 impl Selections {
     /// # Errors
-    /// When no HTTP client can be made.
+    /// The HTTP client cannot be built.
     pub fn new(config: &http_client::Config) -> anyhow::Result<Self> {
         Ok(Self { service: Service::new(config)? })
     }
 
-    /// A selection and its owner, deleted or not; `None` where there is none.
+    /// Returns a selection and its owner, also a deleted one. Returns `None` for an unknown id.
     ///
     /// # Errors
-    /// `SERVICE_UNAVAILABLE`
-    pub async fn find(&self, id: SelectionId) -> Result<Option<(UserId, PassedOn)>, Error> {
-        let selection: PassedOn = match self.service.get(&FIND.at(id)).await {
+    /// `SERVICE_UNAVAILABLE` if selections does not return a selection after all retries.
+    pub async fn find(&self, id: SelectionId) -> Result<Option<(UserId, SelectionsResponse)>, Error> {
+        let selection: SelectionsResponse = match self.service.get(&GET_SELECTION.at(id)).await {
             Ok(selection) => selection,
             Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
             Err(error) => return Err(Problem::unavailable(&error).into()),
         };
-        let owned: Owned =
+        let owner: OwnerField =
             serde_json::from_str(selection.0.get()).map_err(|error| Problem::unavailable(&error))?;
-        Ok(Some((owned.owner_user_id, selection)))
+        Ok(Some((owner.owner_user_id, selection)))
     }
 
-    /// All that an owner has: a page holds as many as one may have.
+    /// Returns all selections of an owner: a page of 100 holds the most that one owner may have.
     ///
     /// # Errors
-    /// `SERVICE_UNAVAILABLE`
-    pub async fn of_owner(&self, owner: UserId) -> Result<PassedOn, Error> {
-        let path = format!("{}?PageSize=100", OF_OWNER.at(owner));
+    /// `SERVICE_UNAVAILABLE` if selections does not return a page after all retries.
+    pub async fn list_by_owner(&self, owner: UserId) -> Result<SelectionsResponse, Error> {
+        let path = format!("{}?PageSize=100", LIST_BY_OWNER.at(owner));
         self.service.get(&path).await.map_err(|error| Problem::unavailable(&error).into())
     }
 }

@@ -1,4 +1,4 @@
-//! Developers and property objects, as chessboard tells of them.
+//! The consumer of developers and property objects from chessboard.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use values::{Money, Whole};
 
 use crate::db;
-use crate::domain::{ObjectStatus, PropertyObject, PropertyObjectId, ToldName};
+use crate::domain::{ObjectStatus, PropertyObject, PropertyObjectId, PublishedName};
 use crate::ops;
 
 const DEVELOPER: &str = "platform.chessboard.developer-upserted.v1";
@@ -17,41 +17,41 @@ pub struct Chessboard;
 
 type Version = Whole<0, { i64::MAX }>;
 
-/// The fields that are read here.
+/// The fields of a developer event that this service uses.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct DeveloperTold {
+struct DeveloperEvent {
     id: CompanyId,
-    name: ToldName,
+    name: PublishedName,
     version: Version,
 }
 
-/// The fields that are read here.
+/// The fields of an object event that this service uses.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct ObjectTold {
+struct PropertyObjectEvent {
     id: PropertyObjectId,
     tenant_id: CompanyId,
-    project_name: ToldName,
-    building_name: ToldName,
-    number: ToldName,
+    project_name: PublishedName,
+    building_name: PublishedName,
+    number: PublishedName,
     price: Money,
     status: String,
     version: Version,
 }
 
-impl From<ObjectTold> for PropertyObject {
-    fn from(told: ObjectTold) -> Self {
+impl From<PropertyObjectEvent> for PropertyObject {
+    fn from(event: PropertyObjectEvent) -> Self {
         Self {
-            id: told.id,
-            tenant_id: told.tenant_id,
-            project_name: told.project_name,
-            building_name: told.building_name,
-            number: told.number,
-            price: told.price.amount_minor,
-            currency: told.price.currency,
-            status: told.status.parse().unwrap_or(ObjectStatus::Other),
-            version: told.version.get(),
+            id: event.id,
+            tenant_id: event.tenant_id,
+            project_name: event.project_name,
+            building_name: event.building_name,
+            number: event.number,
+            price: event.price.amount_minor,
+            currency: event.price.currency,
+            status: event.status.parse().unwrap_or(ObjectStatus::Other),
+            version: event.version.get(),
         }
     }
 }
@@ -62,11 +62,11 @@ impl Handler for Chessboard {
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         if message.topic == OBJECT {
-            let told: ObjectTold = message.decode()?;
-            db::property_object::upsert(tx, &told.into()).await?;
+            let event: PropertyObjectEvent = message.decode()?;
+            db::property_object::upsert(tx, &event.into()).await?;
         } else {
-            let DeveloperTold { id, name, version } = message.decode()?;
-            ops::pipeline::hear(tx, id, &name, version.get()).await?;
+            let DeveloperEvent { id, name, version } = message.decode()?;
+            ops::pipeline::upsert_developer(tx, id, &name, version.get()).await?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Companies, as identity tells of them.
+//! The consumer of companies from identity.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -11,17 +11,17 @@ use crate::domain::{Company, CompanyStatus};
 
 pub struct Companies;
 
-/// The field that tells whether the company is one of ours.
+/// The type of a company, read first: companies of other types may have an unknown status.
 #[derive(Deserialize)]
-struct Kind {
+struct CompanyType {
     #[serde(rename = "Type")]
-    kind: String,
+    company_type: String,
 }
 
-/// The fields that are read here.
+/// The fields of a company event that this service uses.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct CompanyTold {
+struct CompanyEvent {
     company_id: CompanyId,
     status: CompanyStatus,
     version: Whole<0, { i64::MAX }>,
@@ -32,10 +32,10 @@ impl Handler for Companies {
     const TOPICS: &'static [&'static str] = &["platform.identity.company-upserted.v1"];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        if message.decode::<Kind>()?.kind != "Developer" {
+        if message.decode::<CompanyType>()?.company_type != "Developer" {
             return Ok(());
         }
-        let CompanyTold { company_id: id, status, version } = message.decode()?;
+        let CompanyEvent { company_id: id, status, version } = message.decode()?;
         db::company::upsert(tx, &Company { id, status, version: version.get() }).await?;
         Ok(())
     }

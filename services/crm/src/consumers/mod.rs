@@ -1,4 +1,4 @@
-//! What this service takes from the bus.
+//! Consumers of events of chessboard and identity.
 
 mod chessboard;
 mod company;

@@ -1,4 +1,4 @@
-//! The kanban: steps as columns, each with its newest cards and what all of its deals come to.
+//! The board: a column for each step, with its newest deals and the totals of all its deals.
 
 use ::db::{Cached, Lookup, Tx};
 use ::web::CursorPaging;
@@ -14,10 +14,10 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Currency;
 
-use super::deal_view::{BESIDE, DealFilter, DealSummary, FILTERED, SUMMARY};
+use super::deal_view::{DealFilter, DealSummary, FILTER, JOINS, SUMMARY_COLUMNS};
 use crate::domain::{DealId, StepGroup, StepId, StepName};
 
-/// Where a walk through a column stands: at the card that was shown last.
+/// The position of a walk through a column: its last deal so far.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ColumnKey {
     step_id: StepId,
@@ -27,20 +27,20 @@ pub struct ColumnKey {
 }
 
 impl ColumnKey {
-    /// Whether it is of this column.
-    pub fn is_of(&self, step: StepId) -> bool {
+    /// Returns true if the position is in this column.
+    pub fn is_in(&self, step: StepId) -> bool {
         self.step_id == step
     }
 }
 
-/// The cards of a page.
+/// The deals of a page of a column.
 pub type ColumnPaging = CursorPaging<ColumnKey>;
 
-/// What the deals of a column come to in one currency.
+/// The sum of a column's deals in one currency.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Total {
-    /// In minor units; of many deals it may be more than 64 bits hold.
+    /// The sum in minor units. It may exceed 64 bits.
     #[schema(value_type = u64)]
     amount_minor: i128,
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
@@ -58,27 +58,27 @@ pub struct Column {
     is_default: bool,
     #[serde(with = "time::serde::rfc3339::option")]
     archived_at: Option<OffsetDateTime>,
-    /// Of the whole column, under the filters.
+    /// Exact number of deals in the whole column under the filters.
     total_count: i64,
-    /// Of the whole column, under the filters: one for each currency, by its code.
+    /// Exact sum of the whole column under the filters for each currency, sorted by its code.
     totals: Vec<Total>,
-    /// By when they came into the step, newest first.
+    /// Sorted by `StepEnteredAt`, newest first.
     items: Vec<DealSummary>,
-    /// For `Cursor` of the next page; `null` at the end.
+    /// Send it as `Cursor` of the next page. `null` at the end.
     next_cursor: Option<String>,
 }
 
-/// A developer's deals by their steps.
+/// The deals of a developer by step.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Board {
     pub tenant_id: CompanyId,
     pub pipeline_version: i64,
-    /// The live steps in order; at the end of a group its archived steps while deals stand in them.
+    /// The live steps in order. Archived steps that still hold a deal are last in their group.
     pub columns: Vec<Column>,
 }
 
-/// A column, beside one of its cards or none.
+/// A column joined with one of its deals, or with none.
 #[derive(QueryableByName)]
 struct Row {
     #[diesel(sql_type = BigInt)]
@@ -102,39 +102,41 @@ struct Row {
     #[diesel(sql_type = Array<Text>)]
     sums: Vec<String>,
     #[diesel(embed)]
-    card: Card,
+    deal: ColumnDeal,
 }
 
 #[derive(QueryableByName)]
-struct Changes {
+struct ChangeCount {
     #[diesel(sql_type = BigInt)]
     count: i64,
 }
 
-struct Card(Option<DealSummary>);
+struct ColumnDeal(Option<DealSummary>);
 
-impl QueryableByName<Pg> for Card {
+impl QueryableByName<Pg> for ColumnDeal {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> deserialize::Result<Self> {
         let id: Option<DealId> = NamedRow::get::<Nullable<SqlUuid>, _>(row, "id")?;
         Ok(Self(id.map(|_| DealSummary::build(row)).transpose()?))
     }
 }
 
-/// What all deals of a column come to.
-const KEPT: &str = "\
+/// The stored sums of the columns with the changes that are not folded in yet.
+const STORED_SUMS: &str = "\
     select step_id, currency, sum(count) as count, sum(sum) as sum from ( \
         select step_id, currency, count, sum from step_total where step_id in (select id from columns) \
         union all \
         select step_id, currency, count, sum from step_total_change where step_id in (select id from columns) \
-    ) as kept group by step_id, currency having sum(count) > 0";
+    ) as stored group by step_id, currency having sum(count) > 0";
 
-/// One statement, so that all of it is of one moment. Only the deals that pass a filter are counted.
+/// Builds one statement for the whole board, since one statement sees one snapshot.
+///
+/// Without a filter it reads the stored sums. With a filter it counts the matching deals.
 fn statement(filter: &DealFilter) -> String {
-    let counted = format!(
+    let filtered_sums = format!(
         "select step_id, currency, count(*) as count, sum(amount) as sum from deal \
-        where deal.tenant_id = $1 and ($3::uuid is null or deal.step_id = $3) and {FILTERED} group by step_id, currency"
+        where deal.tenant_id = $1 and ($3::uuid is null or deal.step_id = $3) and {FILTER} group by step_id, currency"
     );
-    let sums = if filter.is_empty() { KEPT } else { &counted };
+    let sums = if filter.is_empty() { STORED_SUMS } else { &filtered_sums };
     format!(
         "with columns as ( \
             select * from step where tenant_id = $1 and archived_at is null and $3::uuid is null \
@@ -153,12 +155,12 @@ fn statement(filter: &DealFilter) -> String {
         select (select pipeline_version from developer where id = $1) as pipeline_version, columns.id as column_id, \
             columns.name as column_name, columns.\"group\" as column_group, columns.sort_order, columns.is_default, \
             columns.archived_at, coalesce(totals.total_count, 0) as total_count, \
-            coalesce(totals.currencies, '{{}}') as currencies, coalesce(totals.sums, '{{}}') as sums, {SUMMARY} \
+            coalesce(totals.currencies, '{{}}') as currencies, coalesce(totals.sums, '{{}}') as sums, {SUMMARY_COLUMNS} \
         from columns left join totals on totals.step_id = columns.id left join lateral ( \
-            select * from deal where deal.tenant_id = $1 and deal.step_id = columns.id and {FILTERED} \
+            select * from deal where deal.tenant_id = $1 and deal.step_id = columns.id and {FILTER} \
                 and ($9::timestamptz is null or (deal.step_entered_at, deal.id) < ($9, $10::uuid)) \
             order by deal.step_entered_at desc, deal.id desc limit $11 \
-        ) as deal on true {BESIDE} \
+        ) as deal on true {JOINS} \
         where $2::text[] is null or columns.\"group\" = any($2) \
         order by array_position(array['Application', 'Booking', 'Contract', 'Completed', 'Cancelled'], columns.\"group\"), \
             columns.archived_at desc nulls first, columns.sort_order, columns.id desc, \
@@ -166,25 +168,28 @@ fn statement(filter: &DealFilter) -> String {
     )
 }
 
-/// Which columns are shown.
-pub enum Shown {
-    /// Of these groups, or all.
+/// The columns to read.
+pub enum Selected {
+    /// The columns of these groups, or all columns.
     Board(Option<Vec<StepGroup>>),
-    One(StepId),
+    /// One column, live or archived.
+    Column(StepId),
 }
 
-/// The columns of a pipeline, with its version: `None` where there are none. `paging` is of each column.
-pub async fn columns(
+/// Reads the columns of a pipeline with its version. Returns `None` if there are no columns.
+///
+/// `paging` applies to each column.
+pub async fn read(
     mut conn: Lookup<'_>,
     tenant: CompanyId,
-    shown: Shown,
+    selected: Selected,
     filter: &DealFilter,
     paging: &ColumnPaging,
 ) -> QueryResult<Option<Board>> {
-    let words = |groups: Vec<StepGroup>| groups.into_iter().map(<&'static str>::from).collect();
-    let (groups, step) = match shown {
-        Shown::Board(groups) => (groups.map(words), None),
-        Shown::One(step) => (None, Some(step)),
+    let names = |groups: Vec<StepGroup>| groups.into_iter().map(<&'static str>::from).collect();
+    let (groups, step) = match selected {
+        Selected::Board(groups) => (groups.map(names), None),
+        Selected::Column(step) => (None, Some(step)),
     };
     let statement = filter
         .bind(statement(filter), Some(tenant), groups, step)
@@ -211,8 +216,8 @@ pub async fn columns(
                 next_cursor: None,
             });
         }
-        if let (Some(column), Some(card)) = (columns.last_mut(), row.card.0) {
-            column.items.push(card);
+        if let (Some(column), Some(deal)) = (columns.last_mut(), row.deal.0) {
+            column.items.push(deal);
         }
     }
     for column in &mut columns {
@@ -228,21 +233,22 @@ pub async fn columns(
     Ok(Some(Board { tenant_id: tenant, pipeline_version, columns }))
 }
 
-/// Adds what has changed since to what the deals of steps come to, of so many changes at most. Answers how many there were.
-pub async fn add_up(tx: &mut Tx, most: i64) -> Result<i64, ::db::Error> {
-    let add_up = diesel::sql_query(
-        "with gone as ( \
+/// Folds at most `limit` recorded changes into the stored totals. Returns their number.
+pub async fn fold_total_changes(tx: &mut Tx, limit: i64) -> Result<i64, ::db::Error> {
+    let fold = diesel::sql_query(
+        "with removed as ( \
             delete from step_total_change where id in (select id from step_total_change order by id limit $1) \
             returning step_id, currency, count, sum \
         ), \
         added as ( \
-            insert into step_total select step_id, currency, sum(count), sum(sum) from gone group by step_id, currency \
+            insert into step_total select step_id, currency, sum(count), sum(sum) from removed \
+                group by step_id, currency \
             on conflict (step_id, currency) do update \
             set count = step_total.count + excluded.count, sum = step_total.sum + excluded.sum \
         ) \
-        select count(*) as count from gone",
+        select count(*) as count from removed",
     );
-    let Changes { count } = Cached(add_up.bind::<BigInt, _>(most)).get_result(tx.conn()).await?;
+    let ChangeCount { count } = Cached(fold.bind::<BigInt, _>(limit)).get_result(tx.conn()).await?;
     Ok(count)
 }
 

@@ -1,4 +1,4 @@
-//! Deals as they are written: what they are, the steps they were in, their booking and their timeline, each time together.
+//! Writes of deals. One change writes the deal, its stages, its booking and its timeline together.
 
 use ::db::{Cached, Json, Lookup, Tx};
 use auth::UserId;
@@ -10,87 +10,92 @@ use values::{Currency, Private};
 
 use super::schema::{booking, deal, stage, step, timeline};
 use crate::domain::{
-    Author, Booking, Change, Deal, DealId, Entry, Request, Role, StepId, TimelineKind, TimelineRow,
-    TimelineRowId,
+    Author, Booking, Change, CreationRequest, Deal, DealId, Role, StepId, TimelineEntry, TimelineKind,
+    TimelineRow, TimelineRowId,
 };
 use crate::error::{DEAL_CONFLICT, Error};
 
-/// Stores a new deal, unless its request has made one already.
+/// Inserts a new deal. Returns false if a deal with this request exists.
 ///
 /// # Errors
-/// [`DEAL_CONFLICT`] where its step was archived meanwhile.
-pub async fn insert(tx: &mut Tx, new: &Deal, request: Option<Request>, by: Author) -> Result<bool, Error> {
+/// [`DEAL_CONFLICT`] if the step was archived after it was read.
+pub async fn insert(tx: &mut Tx, new: &Deal, request: Option<CreationRequest>, author: Author) -> Result<bool, Error> {
     let conn: Lookup<'_> = tx.conn();
-    let (is_enterable, inserted) = join(hold_step(conn, new.step_id), insert_row(conn, new, request)).await;
-    // What its request has made stays so wherever deals begin now.
-    let (is_enterable, inserted) = (is_enterable?, inserted?);
-    if !inserted {
+    let (is_live, is_inserted) =
+        join(lock_live_step(conn, new.step_id), insert_row(conn, new, request)).await;
+    let (is_live, is_inserted) = (is_live?, is_inserted?);
+    // A repeat succeeds even if the step was archived since.
+    if !is_inserted {
         return Ok(false);
     }
-    if !is_enterable {
+    if !is_live {
         return Err(DEAL_CONFLICT.into());
     }
-    let (rows, entered) = join(append(conn, new, &[Entry::DealCreated {}], by), enter(conn, new)).await;
-    rows?;
-    entered?;
+    let created = [TimelineEntry::DealCreated {}];
+    let (appended, opened) =
+        join(append_entries(conn, new, &created, author), open_stage(conn, new)).await;
+    appended?;
+    opened?;
     Ok(true)
 }
 
-/// Writes what was decided, if the deal is as it was then, and its step is still live.
+/// Writes a change.
 ///
 /// # Errors
-/// [`DEAL_CONFLICT`]
+/// [`DEAL_CONFLICT`] if the deal has another version, or if the step that it enters was archived.
 pub async fn save(tx: &mut Tx, change: &Change) -> Result<(), Error> {
     let after = &change.after;
     let conn: Lookup<'_> = tx.conn();
-    let enters = change.enters_step();
-    let hold = async { if enters { hold_step(conn, after.step_id).await } else { Ok(true) } };
-    let leave = async { if enters { leave(conn, after).await } else { Ok(()) } };
-    // Sent together, and all answered before anything is given up: a connection that is owed an answer is lost.
-    let (is_enterable, saved, left) = join3(hold, update_row(conn, change), leave).await;
-    if !is_enterable? || !saved? {
+    let changes_step = change.has_changed_step();
+    let lock = async { if changes_step { lock_live_step(conn, after.step_id).await } else { Ok(true) } };
+    let close = async { if changes_step { close_stage(conn, after).await } else { Ok(()) } };
+    // The statements are pipelined. All responses are awaited before any error is returned:
+    // an abandoned response makes the connection unusable.
+    let (is_live, is_saved, closed) = join3(lock, update_row(conn, change), close).await;
+    if !is_live? || !is_saved? {
         return Err(DEAL_CONFLICT.into());
     }
-    left?;
-    let enter = async { if enters { enter(conn, after).await } else { Ok(()) } };
+    closed?;
+    let open = async { if changes_step { open_stage(conn, after).await } else { Ok(()) } };
     let book = async {
         match change.changed_booking() {
-            Some(booking) => put_booking(conn, booking).await,
+            Some(booking) => upsert_booking(conn, booking).await,
             None => Ok(()),
         }
     };
-    let (rows, entered, booked) = join3(append(conn, after, &change.entries, change.by), enter, book).await;
-    rows?;
-    entered?;
+    let append = append_entries(conn, after, &change.entries, change.author);
+    let (appended, opened, booked) = join3(append, open, book).await;
+    appended?;
+    opened?;
     Ok(booked?)
 }
 
-/// The deal, which nobody changes until this transaction ends.
+/// Locks a deal until the transaction ends, and returns it.
 pub async fn lock(tx: &mut Tx, id: DealId) -> Result<Option<Deal>, ::db::Error> {
     let row = deal::table.find(id).select(Deal::as_select()).for_no_key_update();
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
-/// Adds a note about a deal that is this transaction's, and stays as it is.
+/// Adds a note to a deal that the transaction has locked.
 pub async fn append_note(
     tx: &mut Tx,
     deal: &Deal,
-    note: &Entry,
-    by: Author,
+    note: &TimelineEntry,
+    author: Author,
     at: OffsetDateTime,
 ) -> Result<TimelineRow, ::db::Error> {
-    let row = NewRow { created_at: at, ..NewRow::of(deal, note, by) };
+    let row = NewTimelineRow { created_at: at, ..NewTimelineRow::of(deal, note, author) };
     let insert = diesel::insert_into(timeline::table).values(row).returning(TimelineRow::as_returning());
     Ok(insert.get_result(tx.conn()).await?)
 }
 
-/// Keeps a step as it is until the transaction ends. `false`: it is not live.
-async fn hold_step(mut conn: Lookup<'_>, id: StepId) -> QueryResult<bool> {
+/// Locks a live step until the transaction ends. Returns false if the step is not live.
+async fn lock_live_step(mut conn: Lookup<'_>, id: StepId) -> QueryResult<bool> {
     let live = step::table.find(id).filter(step::archived_at.is_null()).select(step::id).for_share();
     Ok(live.first::<StepId>(&mut conn).await.optional()?.is_some())
 }
 
-async fn insert_row(mut conn: Lookup<'_>, new: &Deal, request: Option<Request>) -> QueryResult<bool> {
+async fn insert_row(mut conn: Lookup<'_>, new: &Deal, request: Option<CreationRequest>) -> QueryResult<bool> {
     let insert = diesel::insert_into(deal::table)
         .values((
             (
@@ -114,13 +119,13 @@ async fn insert_row(mut conn: Lookup<'_>, new: &Deal, request: Option<Request>) 
                 deal::row_version.eq(new.row_version),
             ),
             deal::request_id.eq(request.map(|request| request.id)),
-            deal::request_family.eq(request.map(Request::family)),
+            deal::request_family.eq(request.map(CreationRequest::family)),
         ))
         .on_conflict_do_nothing();
     Ok(Cached(insert).execute(&mut conn).await? == 1)
 }
 
-/// By compare and swap: `false` where somebody else was first.
+/// Updates the row by compare and swap. Returns false if the deal has another version.
 async fn update_row(mut conn: Lookup<'_>, change: &Change) -> QueryResult<bool> {
     let after = &change.after;
     let contract = &after.contract;
@@ -147,50 +152,50 @@ async fn update_row(mut conn: Lookup<'_>, change: &Change) -> QueryResult<bool> 
     Ok(Cached(update).execute(&mut conn).await? == 1)
 }
 
-/// Closes the row of the step that the deal leaves.
-async fn leave(mut conn: Lookup<'_>, after: &Deal) -> QueryResult<()> {
+/// Closes the current stage.
+async fn close_stage(mut conn: Lookup<'_>, after: &Deal) -> QueryResult<()> {
     let current = stage::table.filter(stage::deal_id.eq(after.id)).filter(stage::left_at.is_null());
-    let leave = diesel::update(current).set(stage::left_at.eq(after.step_entered_at));
-    Cached(leave).execute(&mut conn).await?;
+    let close = diesel::update(current).set(stage::left_at.eq(after.step_entered_at));
+    Cached(close).execute(&mut conn).await?;
     Ok(())
 }
 
-/// Opens that of the step that it comes into.
-async fn enter(mut conn: Lookup<'_>, after: &Deal) -> QueryResult<()> {
-    let enter = diesel::insert_into(stage::table).values((
+/// Opens the stage of the deal's step.
+async fn open_stage(mut conn: Lookup<'_>, after: &Deal) -> QueryResult<()> {
+    let open = diesel::insert_into(stage::table).values((
         stage::deal_id.eq(after.id),
         stage::row_version.eq(after.row_version),
         stage::step_id.eq(after.step_id),
         stage::status.eq(after.status),
         stage::entered_at.eq(after.step_entered_at),
     ));
-    Cached(enter).execute(&mut conn).await?;
+    Cached(open).execute(&mut conn).await?;
     Ok(())
 }
 
-async fn put_booking(mut conn: Lookup<'_>, booking: &Booking) -> QueryResult<()> {
-    let put =
+async fn upsert_booking(mut conn: Lookup<'_>, booking: &Booking) -> QueryResult<()> {
+    let upsert =
         diesel::insert_into(booking::table).values(booking).on_conflict(booking::id).do_update().set(booking);
-    Cached(put).execute(&mut conn).await?;
+    Cached(upsert).execute(&mut conn).await?;
     Ok(())
 }
 
-/// Adds the rows of one change, in their order.
-async fn append(mut conn: Lookup<'_>, after: &Deal, entries: &[Entry], by: Author) -> QueryResult<()> {
-    let rows: Vec<_> = entries.iter().map(|entry| NewRow::of(after, entry, by)).collect();
-    // There are three at most, so few statements are kept.
+/// Appends the rows of one change in their order.
+async fn append_entries(mut conn: Lookup<'_>, after: &Deal, entries: &[TimelineEntry], author: Author) -> QueryResult<()> {
+    let rows: Vec<_> = entries.iter().map(|entry| NewTimelineRow::of(after, entry, author)).collect();
+    // A change has at most three rows, so the cache holds at most three statements.
     Cached(diesel::insert_into(timeline::table).values(rows)).execute(&mut conn).await?;
     Ok(())
 }
 
-/// A row of the timeline, and the deal after the change, as far as it is told anew.
+/// A new row of the timeline. Agent and amount are those after the change, for a republish.
 #[derive(Insertable)]
 #[diesel(table_name = timeline, treat_none_as_default_value = false)]
-struct NewRow<'e> {
+struct NewTimelineRow<'e> {
     id: TimelineRowId,
     deal_id: DealId,
     kind: TimelineKind,
-    payload: Json<&'e Entry>,
+    payload: Json<&'e TimelineEntry>,
     actor_user_id: Option<UserId>,
     actor_role: Role,
     created_at: OffsetDateTime,
@@ -200,15 +205,15 @@ struct NewRow<'e> {
     currency: Currency,
 }
 
-impl<'e> NewRow<'e> {
-    fn of(after: &Deal, entry: &'e Entry, by: Author) -> Self {
+impl<'e> NewTimelineRow<'e> {
+    fn of(after: &Deal, entry: &'e TimelineEntry, author: Author) -> Self {
         Self {
             id: TimelineRowId::generate(),
             deal_id: after.id,
             kind: entry.kind(),
             payload: Json(entry),
-            actor_user_id: by.user_id,
-            actor_role: by.role,
+            actor_user_id: author.user_id,
+            actor_role: author.role,
             created_at: after.updated_at,
             row_version: after.row_version,
             agent_user_id: after.agent_user_id,

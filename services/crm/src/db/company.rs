@@ -1,4 +1,4 @@
-//! Companies of Type Developer, as identity tells of them.
+//! The replica of companies whose `Type` is Developer.
 
 use ::db::{Cached, Tx};
 use diesel::prelude::*;
@@ -8,18 +8,18 @@ use diesel_async::RunQueryDsl;
 use super::schema::company;
 use crate::domain::Company;
 
-/// Keeps what is told of a company, unless something newer is known.
-pub async fn upsert(tx: &mut Tx, told: &Company) -> Result<(), ::db::Error> {
+/// Stores a company unless a version at least as high is stored.
+pub async fn upsert(tx: &mut Tx, new: &Company) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 
-    let newest =
+    let latest =
         (company::status.eq(excluded(company::status)), company::version.eq(excluded(company::version)));
-    let put = diesel::insert_into(company::table)
-        .values(told)
+    let upsert = diesel::insert_into(company::table)
+        .values(new)
         .on_conflict(company::id)
         .do_update()
-        .set(newest)
+        .set(latest)
         .filter(company::version.lt(excluded(company::version)));
-    Cached(put).execute(tx.conn()).await?;
+    Cached(upsert).execute(tx.conn()).await?;
     Ok(())
 }

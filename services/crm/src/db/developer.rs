@@ -1,4 +1,4 @@
-//! Developers as chessboard tells of them.
+//! The replica of developers.
 
 use ::db::{Cached, Tx};
 use auth::CompanyId;
@@ -6,10 +6,12 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::schema::developer;
-use crate::domain::ToldName;
+use crate::domain::PublishedName;
 
-/// Keeps what a developer is called, unless something newer is known. `true`: nobody has told of them before.
-pub async fn upsert(tx: &mut Tx, id: CompanyId, name: &ToldName, version: i64) -> Result<bool, ::db::Error> {
+/// Stores the name of a developer unless a version at least as high is stored.
+///
+/// Returns true if the developer is new.
+pub async fn upsert(tx: &mut Tx, id: CompanyId, name: &PublishedName, version: i64) -> Result<bool, ::db::Error> {
     let values = (developer::id.eq(id), developer::name.eq(name), developer::version.eq(version));
     let insert = diesel::insert_into(developer::table).values(values).on_conflict_do_nothing();
     if Cached(insert).execute(tx.conn()).await? == 1 {

@@ -1,4 +1,4 @@
-//! Deals as they were told, change by change.
+//! Past changes of deals, for a republish.
 
 use ::db::{Cached, Conn};
 use auth::UserId;
@@ -12,14 +12,14 @@ use uuid::Uuid;
 use super::schema::{booking, deal};
 use crate::domain::{Amount, Booking, Deal, DealId, DealStatus, StepId};
 
-/// A deal's creation, or a change of its step, status or agent; with agent and amount as they were after it.
+/// A creation or a change of step, status or agent, with the agent and amount after it.
 #[derive(QueryableByName)]
 pub struct PastChange {
     #[diesel(sql_type = SqlUuid)]
     pub deal_id: DealId,
     #[diesel(sql_type = BigInt)]
     pub row_version: i64,
-    /// Nothing, of the creation.
+    /// `None` for the creation.
     #[diesel(sql_type = Nullable<SqlUuid>)]
     pub from_step_id: Option<StepId>,
     #[diesel(sql_type = Nullable<Text>)]
@@ -38,8 +38,8 @@ pub struct PastChange {
     pub amount: Amount,
 }
 
-/// The past of these deals, by deal, oldest first.
-pub async fn of(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<PastChange>, ::db::Error> {
+/// Reads the past changes of deals, sorted by deal and version.
+pub async fn past_changes(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<PastChange>, ::db::Error> {
     let past = diesel::sql_query(
         "select change.*, earlier.step_id as from_step_id, earlier.status as from_status, \
          later.step_id as to_step_id, later.status as to_status \
@@ -56,8 +56,8 @@ pub async fn of(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<PastChange>, ::db:
     Ok(Cached(past.bind::<Array<SqlUuid>, _>(keys)).load(conn).await?)
 }
 
-/// These deals with their Active bookings.
-pub async fn present(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<(Deal, Option<Booking>)>, ::db::Error> {
+/// Reads deals as they are now, with their Active bookings.
+pub async fn current_deals(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<(Deal, Option<Booking>)>, ::db::Error> {
     let active = booking::deal_id.eq(deal::id).and(sql::<Bool>("booking.status = 'Active'"));
     let deals = deal::table
         .left_join(booking::table.on(active))

@@ -1,4 +1,4 @@
-//! What is stored, and how it is found.
+//! Queries.
 
 pub mod board;
 pub mod change;
@@ -8,7 +8,7 @@ pub mod developer;
 pub mod history;
 pub mod property_object;
 pub mod schema;
-pub mod situation;
+pub mod deal_state;
 pub mod stage_page;
 pub mod step;
 pub mod timeline_page;

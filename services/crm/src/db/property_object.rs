@@ -1,4 +1,4 @@
-//! Property objects as chessboard tells of them.
+//! The replica of property objects.
 
 use ::db::{Cached, Tx};
 use diesel::prelude::*;
@@ -8,11 +8,11 @@ use diesel_async::RunQueryDsl;
 use super::schema::property_object;
 use crate::domain::PropertyObject;
 
-/// Keeps what is told of an object, unless something newer is known.
-pub async fn upsert(tx: &mut Tx, told: &PropertyObject) -> Result<(), ::db::Error> {
+/// Stores an object unless a version at least as high is stored.
+pub async fn upsert(tx: &mut Tx, new: &PropertyObject) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 
-    let newest = (
+    let latest = (
         property_object::tenant_id.eq(excluded(property_object::tenant_id)),
         property_object::project_name.eq(excluded(property_object::project_name)),
         property_object::building_name.eq(excluded(property_object::building_name)),
@@ -22,12 +22,12 @@ pub async fn upsert(tx: &mut Tx, told: &PropertyObject) -> Result<(), ::db::Erro
         property_object::status.eq(excluded(property_object::status)),
         property_object::version.eq(excluded(property_object::version)),
     );
-    let put = diesel::insert_into(property_object::table)
-        .values(told)
+    let upsert = diesel::insert_into(property_object::table)
+        .values(new)
         .on_conflict(property_object::id)
         .do_update()
-        .set(newest)
+        .set(latest)
         .filter(property_object::version.lt(excluded(property_object::version)));
-    Cached(put).execute(tx.conn()).await?;
+    Cached(upsert).execute(tx.conn()).await?;
     Ok(())
 }

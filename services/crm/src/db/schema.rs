@@ -84,7 +84,7 @@ diesel::table! {
         created_at -> Timestamptz,
         ended_at -> Nullable<Timestamptz>,
         row_version -> BigInt,
-        is_kept -> Bool,
+        is_expiry_suspended -> Bool,
     }
 }
 

@@ -1,4 +1,4 @@
-//! How long a deal was in each step, walked from the one that it is in.
+//! Pages of the stages of a deal, newest first.
 
 use ::db::Lookup;
 use ::web::{CursorPage, CursorPaging};
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::schema::{stage, step};
 use crate::domain::{DealId, DealStatus, StepGroup, StepId, StepName};
 
-/// Where a walk stands: at the version with which the deal came into the step that was shown last.
+/// The position of a walk through stages: the version that opened the last stage so far.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct StageKey {
     deal_id: DealId,
@@ -20,8 +20,8 @@ pub struct StageKey {
 }
 
 impl StageKey {
-    /// Whether it is of this deal.
-    pub fn is_of(&self, deal: DealId) -> bool {
+    /// Returns true if the position is in the stages of this deal.
+    pub fn is_in(&self, deal: DealId) -> bool {
         self.deal_id == deal
     }
 }
@@ -46,15 +46,15 @@ pub struct Stage {
     status: DealStatus,
     #[serde(with = "time::serde::rfc3339")]
     entered_at: OffsetDateTime,
-    /// Null of the step that it is in.
+    /// `null` for the current step.
     #[serde(with = "time::serde::rfc3339::option")]
     left_at: Option<OffsetDateTime>,
-    /// Until it left the step, or until now.
+    /// Duration in seconds. The current stage counts to now.
     #[schema(minimum = 0)]
     seconds: i64,
 }
 
-/// One page, newest first, counted to `now`.
+/// Reads one page. The current stage counts to `now`.
 pub async fn list(
     mut conn: Lookup<'_>,
     deal_id: DealId,

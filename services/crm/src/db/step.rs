@@ -1,4 +1,4 @@
-//! Pipelines: a developer's steps, and the version that those who change them compare.
+//! Pipelines: the steps of a developer and their version.
 
 use ::db::{Cached, Lookup, Tx};
 use auth::CompanyId;
@@ -11,27 +11,27 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::schema::{developer, step};
-use crate::domain::{Replacement, Step, StepGroup, StepId, StepName, ToldName};
+use crate::domain::{PublishedName, Replacement, Step, StepGroup, StepId, StepName};
 use crate::error::{Error, PIPELINE_CONFLICT};
 
-/// A developer's steps.
+/// The pipeline of a developer.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Pipeline {
     pub tenant_id: CompanyId,
-    pub developer_name: Option<ToldName>,
-    /// Rises with each change.
+    pub developer_name: Option<PublishedName>,
+    /// Rises by one with each change.
     pub version: i64,
-    /// Live ones in order, then the newest of those that are archived, a hundred at most.
+    /// The live steps in order, then at most 100 archived steps, newest first.
     #[schema(max_items = 150)]
     pub steps: Vec<Step>,
 }
 
-/// A developer beside one of their steps, or none.
+/// A developer joined with one of its steps, or with none.
 #[derive(QueryableByName)]
 struct Row {
     #[diesel(sql_type = Text)]
-    developer_name: ToldName,
+    developer_name: PublishedName,
     #[diesel(sql_type = BigInt)]
     pipeline_version: i64,
     #[diesel(sql_type = Nullable<SqlUuid>)]
@@ -73,8 +73,8 @@ const PIPELINE: &str = "\
     where developer.id = $1 \
     order by step.archived_at desc nulls first, step.sort_order, step.id desc";
 
-/// The pipeline as it is at one moment; `None` where there is none.
-pub async fn pipeline(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResult<Option<Pipeline>> {
+/// Reads a pipeline from one snapshot. Returns `None` for an unknown developer.
+pub async fn find_pipeline(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResult<Option<Pipeline>> {
     let statement = Cached(diesel::sql_query(PIPELINE).bind::<SqlUuid, _>(tenant));
     let rows: Vec<Row> = statement.load(&mut conn).await?;
     let pipeline = rows.as_slice().first().map(|row| (row.developer_name.clone(), row.pipeline_version));
@@ -87,35 +87,33 @@ pub async fn pipeline(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResult<Op
     }))
 }
 
-/// The version of a pipeline, where there is one.
-pub async fn version(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResult<Option<i64>> {
+pub async fn pipeline_version(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResult<Option<i64>> {
     developer::table.find(tenant).select(developer::pipeline_version).first(&mut conn).await.optional()
 }
 
-/// Whose a step is.
 pub async fn tenant_of(mut conn: Lookup<'_>, id: StepId) -> QueryResult<Option<CompanyId>> {
     step::table.find(id).select(step::tenant_id).first(&mut conn).await.optional()
 }
 
-/// The developer's live steps, and those of theirs that are `listed`.
-pub async fn known(tx: &mut Tx, tenant: CompanyId, listed: &[StepId]) -> Result<Vec<Step>, ::db::Error> {
+/// Reads the developer's live steps and its steps among `listed`.
+pub async fn live_and_listed(tx: &mut Tx, tenant: CompanyId, listed: &[StepId]) -> Result<Vec<Step>, ::db::Error> {
     let known = step::table
         .filter(step::tenant_id.eq(tenant))
         .filter(step::archived_at.is_null().or(step::id.eq_any(listed)));
     Ok(known.select(Step::as_select()).load(tx.conn()).await?)
 }
 
-/// The steps of a pipeline that is new.
+/// Inserts the steps of a new pipeline.
 pub async fn insert(tx: &mut Tx, steps: &[Step]) -> Result<(), ::db::Error> {
     diesel::insert_into(step::table).values(steps).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Writes what becomes of a pipeline, if it still has the version that was `seen`; it gets the next one.
+/// Writes the changes of a pipeline and raises its version.
 ///
 /// # Errors
-/// [`PIPELINE_CONFLICT`]
-pub async fn write(
+/// [`PIPELINE_CONFLICT`] if the pipeline does not have the version `seen`.
+pub async fn replace(
     tx: &mut Tx,
     tenant: CompanyId,
     seen: i64,
@@ -132,12 +130,12 @@ pub async fn write(
         .set((step::is_default.eq(false), step::archived_at.eq(now)))
         .execute(tx.conn())
         .await?;
-    // First who is a default no more: a group never has two.
-    let put: Vec<StepId> = replacement.put.iter().map(|step| step.id).collect();
-    let defaults = step::table.filter(step::id.eq_any(put)).filter(step::is_default);
+    // The unique index allows one default for each group, so old defaults are cleared first.
+    let upserted: Vec<StepId> = replacement.upserted.iter().map(|step| step.id).collect();
+    let defaults = step::table.filter(step::id.eq_any(upserted)).filter(step::is_default);
     diesel::update(defaults).set(step::is_default.eq(false)).execute(tx.conn()).await?;
     diesel::insert_into(step::table)
-        .values(&replacement.put)
+        .values(&replacement.upserted)
         .on_conflict(step::id)
         .do_update()
         .set((

@@ -1,4 +1,4 @@
-//! A deal's timeline, walked from its newest row.
+//! Pages of the timeline of a deal, newest first.
 
 use ::db::Lookup;
 use ::web::{CursorPage, CursorPaging};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::schema::timeline;
 use crate::domain::{DealId, TimelineRow};
 
-/// Where a walk stands. Positions follow the order of changes.
+/// The position of a walk through a timeline. Positions follow the order of changes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct TimelineKey {
     deal_id: DealId,
@@ -17,13 +17,13 @@ pub struct TimelineKey {
 }
 
 impl TimelineKey {
-    /// Whether it is of this deal's timeline.
-    pub fn is_of(&self, deal: DealId) -> bool {
+    /// Returns true if the position is in the timeline of this deal.
+    pub fn is_in(&self, deal: DealId) -> bool {
         self.deal_id == deal
     }
 }
 
-/// One page, newest first.
+/// Reads one page.
 pub async fn list(
     mut conn: Lookup<'_>,
     deal_id: DealId,

@@ -1,4 +1,4 @@
-//! Who may do what. A person is written down by the first role that they hold.
+//! Permissions of callers. The timeline records the first role that applies to an actor.
 
 use auth::{Actor, CompanyId, Permission};
 
@@ -6,20 +6,20 @@ const MANAGE: &str = "crm.deals.manage";
 const CARE: &str = "crm.deals.care";
 const READ_OWN: &str = "crm.deals.read-own";
 const MANAGE_OWN: &str = "crm.deals.manage-own";
-const PIPELINE_OWN: &str = "crm.pipeline.manage-own";
+const MANAGE_OWN_PIPELINE: &str = "crm.pipeline.manage-own";
 
 values::text_enum! {
-    /// As whom somebody stands in the timeline.
+    /// The role of an actor in the timeline.
     pub enum Role {
         PlatformManager,
         CareService,
         DeveloperManager,
-        /// Jobs.
+        /// The role of jobs.
         System,
     }
 }
 
-/// The platform's managers: every operation on every company's deals.
+/// Permits every operation on the deals of every company. Platform managers have it.
 pub enum ManageDeals {}
 
 impl Permission for ManageDeals {
@@ -30,7 +30,7 @@ impl Permission for ManageDeals {
     }
 }
 
-/// The platform's managers and its care service, who read deals.
+/// Permits reads of every company's deals. Platform managers and the care service have it.
 pub enum ReadDeals {}
 
 impl Permission for ReadDeals {
@@ -41,7 +41,7 @@ impl Permission for ReadDeals {
     }
 }
 
-/// The same, who write notes, and as whom.
+/// Permits notes on every company's deals, and grants the role that the timeline records.
 pub enum CareForDeals {}
 
 impl Permission for CareForDeals {
@@ -53,7 +53,7 @@ impl Permission for CareForDeals {
     }
 }
 
-/// People of a developer who read the deals of their own company, which this gives.
+/// Permits reads of the own company's deals, and grants the company.
 pub enum ReadOwnDeals {}
 
 impl Permission for ReadOwnDeals {
@@ -64,7 +64,7 @@ impl Permission for ReadOwnDeals {
     }
 }
 
-/// Those of them who change deals, and see contract data.
+/// Permits changes of the own company's deals and reads of their contract data.
 pub enum ChangeOwnDeals {}
 
 impl Permission for ChangeOwnDeals {
@@ -75,7 +75,7 @@ impl Permission for ChangeOwnDeals {
     }
 }
 
-/// Those who see the steps of their own company's pipeline.
+/// Permits reads of the own company's pipeline.
 pub enum ReadOwnPipeline {}
 
 impl Permission for ReadOwnPipeline {
@@ -86,13 +86,13 @@ impl Permission for ReadOwnPipeline {
     }
 }
 
-/// Those who change them.
+/// Permits changes of the own company's pipeline.
 pub enum ManageOwnPipeline {}
 
 impl Permission for ManageOwnPipeline {
     type Granted = CompanyId;
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
-        actor.holds_for_company(PIPELINE_OWN)
+        actor.holds_for_company(MANAGE_OWN_PIPELINE)
     }
 }

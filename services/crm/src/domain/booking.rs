@@ -8,11 +8,11 @@ use values::Invalid;
 use super::{BookingId, Deal, DealId, PropertyObjectId, StepGroup};
 use crate::db::schema::booking;
 
-/// No booking ends later than so long from now.
-pub const LONGEST_BOOKING: Duration = Duration::days(90);
+/// The longest time from a request to the expiry of its booking.
+pub const MAX_BOOKING_TERM: Duration = Duration::days(90);
 
 values::text_enum! {
-    /// Whether a booking holds its object, or how it has ended.
+    /// The state of a booking. Every state except Active is final.
     pub enum BookingStatus {
         Active,
         Cancelled,
@@ -21,6 +21,7 @@ values::text_enum! {
     }
 }
 
+/// A booking as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = booking, check_for_backend(Pg))]
 #[diesel(treat_none_as_null = true, treat_none_as_default_value = false)]
@@ -32,14 +33,14 @@ pub struct Booking {
     pub expires_at: OffsetDateTime,
     pub created_at: OffsetDateTime,
     pub ended_at: Option<OffsetDateTime>,
-    /// The deal's, with which it was made.
+    /// Version of the deal that created the booking.
     pub row_version: i64,
-    /// INV-BKG-4: it does not expire now.
-    pub is_kept: bool,
+    /// INV-BKG-4: the deal is in Contract, so the booking does not expire.
+    pub is_expiry_suspended: bool,
 }
 
 impl Booking {
-    /// Of a deal that has just changed for it.
+    /// Creates an Active booking. `deal` is the deal after the change that books its object.
     pub fn new(deal: &Deal, expires_at: OffsetDateTime) -> Self {
         Self {
             id: BookingId::generate(),
@@ -50,27 +51,27 @@ impl Booking {
             created_at: deal.updated_at,
             ended_at: None,
             row_version: deal.row_version,
-            is_kept: deal.step_group == StepGroup::Contract,
+            is_expiry_suspended: deal.step_group == StepGroup::Contract,
         }
     }
 
-    /// INV-BKG-3
+    /// INV-BKG-3: ends the booking.
     #[must_use]
-    pub fn ended(self, status: BookingStatus, at: OffsetDateTime) -> Self {
+    pub fn end(self, status: BookingStatus, at: OffsetDateTime) -> Self {
         Self { status, ended_at: Some(at), ..self }
     }
 
-    /// INV-BKG-4
+    /// INV-BKG-4: returns false while the expiry is suspended.
     pub fn is_overdue(&self, now: OffsetDateTime) -> bool {
-        !self.is_kept && self.expires_at <= now
+        !self.is_expiry_suspended && self.expires_at <= now
     }
 }
 
-/// When a booking that is made or prolonged now may end.
+/// Checks the expiry time of a booking that is created or changed at `now`.
 ///
 /// # Errors
-/// `out_of_bounds`
+/// `out_of_bounds` unless the time is after now and at most [`MAX_BOOKING_TERM`] ahead.
 pub fn check_expiry(expires_at: OffsetDateTime, now: OffsetDateTime) -> Result<OffsetDateTime, Invalid> {
-    let is_within = now < expires_at && expires_at <= now + LONGEST_BOOKING;
+    let is_within = now < expires_at && expires_at <= now + MAX_BOOKING_TERM;
     if is_within { Ok(expires_at) } else { Err(Invalid::new("out_of_bounds")) }
 }

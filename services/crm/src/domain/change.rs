@@ -1,16 +1,18 @@
-//! What becomes of a deal: as it is afterwards, what its timeline gets, and what others are told.
+//! A change of a deal: the deal afterwards, the rows of its timeline and the types of its events.
 
 use auth::UserId;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::{Booking, BookingStatus, Deal, DealStatus, Entry, Role, Situation, Step, StepGroup, Words};
+use super::{
+    Booking, BookingStatus, Deal, DealState, DealStatus, FreeText, Role, Step, StepGroup, TimelineEntry,
+};
 
-/// Who changes something, as the timeline names them.
+/// The author of a change, as the timeline records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// Nobody, of a job.
+    /// `None` for a job.
     pub user_id: Option<UserId>,
     pub role: Role,
 }
@@ -19,10 +21,10 @@ impl Author {
     pub const SYSTEM: Self = Self { user_id: None, role: Role::System };
 }
 
-/// An event of a change, by its name.
+/// The type of an event of a deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Told {
+pub enum DealEventType {
     DealStageChanged,
     DealCancelled,
     DealCompleted,
@@ -30,41 +32,43 @@ pub enum Told {
     BookingExpired,
 }
 
-/// A change that was decided upon, and holds while the deal is still as it was `before`.
+/// A decided change. It may be written only while the deal still has the version of `before`.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub before: Deal,
     pub after: Deal,
-    /// The booking that was Active before.
-    pub booked_before: Option<Booking>,
-    /// That, or a new one, as it is afterwards.
+    /// The Active booking before the change.
+    pub previous_booking: Option<Booking>,
+    /// The previous or a new booking, as it is after the change.
     pub booking: Option<Booking>,
-    pub entries: Vec<Entry>,
-    pub by: Author,
+    pub entries: Vec<TimelineEntry>,
+    pub author: Author,
 }
 
 impl Change {
-    /// INV-DEAL-3. No clock that is behind another has anything end before it began.
-    pub(super) fn of(situation: &Situation, by: Author, now: OffsetDateTime) -> Self {
-        let before = situation.deal.clone();
+    /// INV-DEAL-3: raises the version by one.
+    ///
+    /// Clamps `now` to the previous change, since the clocks of replicas may differ.
+    pub(super) fn of(state: &DealState, author: Author, now: OffsetDateTime) -> Self {
+        let before = state.deal.clone();
         let after = Deal {
             row_version: before.row_version + 1,
             updated_at: now.max(before.updated_at),
-            updated_by_user_id: by.user_id,
+            updated_by_user_id: author.user_id,
             ..before.clone()
         };
-        let booking = situation.booking.clone();
-        Self { before, after, booked_before: booking.clone(), booking, entries: Vec::new(), by }
+        let booking = state.booking.clone();
+        Self { before, after, previous_booking: booking.clone(), booking, entries: Vec::new(), author }
     }
 
-    /// When it happens.
+    /// Returns the time of the change.
     pub fn at(&self) -> OffsetDateTime {
         self.after.updated_at
     }
 
-    /// INV-DEAL-2, INV-DEAL-4
+    /// INV-DEAL-2, INV-DEAL-4: moves the deal to a step and sets the fields that follow from it.
     #[must_use]
-    pub(super) fn into_step(mut self, step: &Step, cancel_reason: Option<Words>) -> Self {
+    pub(super) fn with_step(mut self, step: &Step, cancel_reason: Option<FreeText>) -> Self {
         let (at, deal) = (self.at(), &mut self.after);
         deal.step_id = step.id;
         deal.step_group = step.group;
@@ -76,72 +80,72 @@ impl Change {
         self
     }
 
-    /// With a row of the timeline.
+    /// Adds a row to the timeline.
     #[must_use]
-    pub(super) fn telling(mut self, entry: Entry) -> Self {
+    pub(super) fn with_entry(mut self, entry: TimelineEntry) -> Self {
         self.entries.push(entry);
         self
     }
 
-    /// With the row of a change of status, where it is one.
+    /// Adds a `StatusChanged` row if the status has changed.
     #[must_use]
-    pub(super) fn telling_status(self, reason: Option<Words>) -> Self {
+    pub(super) fn with_status_entry(self, reason: Option<FreeText>) -> Self {
         let (from_status, to_status) = (self.before.status, self.after.status);
         if from_status == to_status {
             return self;
         }
-        self.telling(Entry::StatusChanged { from_status, to_status, reason })
+        self.with_entry(TimelineEntry::StatusChanged { from_status, to_status, reason })
     }
 
-    /// INV-BKG-3
+    /// INV-BKG-3: ends the booking, if there is one.
     #[must_use]
-    pub(super) fn ending_booking(mut self, status: BookingStatus) -> Self {
+    pub(super) fn with_ended_booking(mut self, status: BookingStatus) -> Self {
         let at = self.at();
-        self.booking = self.booking.map(|booking| booking.ended(status, at));
+        self.booking = self.booking.map(|booking| booking.end(status, at));
         self
     }
 
-    /// INV-BKG-4, and the rows in their order.
+    /// INV-BKG-4: suspends the expiry of an Active booking in Contract. Sorts the rows by kind.
     #[must_use]
-    pub(super) fn finished(mut self) -> Self {
-        let is_kept = self.after.step_group == StepGroup::Contract;
+    pub(super) fn finish(mut self) -> Self {
+        let is_expiry_suspended = self.after.step_group == StepGroup::Contract;
         if let Some(booking) = self.booking.as_mut().filter(|booking| booking.status == BookingStatus::Active)
         {
-            booking.is_kept = is_kept;
+            booking.is_expiry_suspended = is_expiry_suspended;
         }
-        self.entries.sort_by_key(Entry::kind);
+        self.entries.sort_by_key(TimelineEntry::kind);
         self
     }
 
-    /// Whether the deal comes into another step.
-    pub fn enters_step(&self) -> bool {
+    /// Returns true if the deal enters another step.
+    pub fn has_changed_step(&self) -> bool {
         self.before.step_id != self.after.step_id
     }
 
-    /// The booking that is to be written.
+    /// Returns the booking if it differs from the previous one and must be written.
     pub fn changed_booking(&self) -> Option<&Booking> {
-        self.booking.as_ref().filter(|booking| self.booked_before.as_ref() != Some(booking))
+        self.booking.as_ref().filter(|booking| self.previous_booking.as_ref() != Some(booking))
     }
 
-    /// Whether an Active booking ends.
-    pub fn ends_booking(&self) -> bool {
+    /// Returns true if the change ends an Active booking.
+    pub fn has_ended_booking(&self) -> bool {
         self.booking.as_ref().is_some_and(|booking| booking.status != BookingStatus::Active)
     }
 
-    /// What others are told, in order.
-    pub fn told(&self) -> Vec<Told> {
-        let is_staged = self.enters_step() || self.before.agent_user_id != self.after.agent_user_id;
+    /// Returns the types of the change's events in the order of publication.
+    pub fn event_types(&self) -> Vec<DealEventType> {
+        let is_stage_change = self.has_changed_step() || self.before.agent_user_id != self.after.agent_user_id;
         let is_new = |status| self.before.status != status && self.after.status == status;
-        let expires = self.booking.as_ref().is_some_and(|booking| booking.status == BookingStatus::Expired);
+        let has_expired = self.booking.as_ref().is_some_and(|booking| booking.status == BookingStatus::Expired);
         [
-            (is_staged, Told::DealStageChanged),
-            (is_new(DealStatus::Cancelled), Told::DealCancelled),
-            (is_new(DealStatus::Completed), Told::DealCompleted),
-            (self.booked_before.is_none() && self.booking.is_some(), Told::BookingCreated),
-            (expires, Told::BookingExpired),
+            (is_stage_change, DealEventType::DealStageChanged),
+            (is_new(DealStatus::Cancelled), DealEventType::DealCancelled),
+            (is_new(DealStatus::Completed), DealEventType::DealCompleted),
+            (self.previous_booking.is_none() && self.booking.is_some(), DealEventType::BookingCreated),
+            (has_expired, DealEventType::BookingExpired),
         ]
         .into_iter()
-        .filter_map(|(is_so, told)| is_so.then_some(told))
+        .filter_map(|(is_published, event_type)| is_published.then_some(event_type))
         .collect()
     }
 }

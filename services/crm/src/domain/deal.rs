@@ -1,4 +1,4 @@
-//! A deal: who buys which object through whom, for how much, and how far that has come.
+//! A deal: its client, object, agent, amount, contract data and status.
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -12,19 +12,19 @@ use values::{Checked, Currency, Invalid, Private, Prose, Rule, Text, Whole};
 use super::{DealId, PropertyObjectId, SelectionId, StepId};
 use crate::db::schema::deal;
 
-/// A reason, a comment or a note: what a person wrote.
-pub type Words = Private<Prose<1, 2000>>;
-/// By which the state's registry has a deal.
+/// A reason, a comment or a note. A person wrote it, so logs never show it.
+pub type FreeText = Private<Prose<1, 2000>>;
+/// The number of a deal's entry in the state property registry.
 pub type RegistryRecordNumber = Private<Prose<1, 64>>;
-/// Of the account that holds the client's money until the deal is completed.
-pub type EscrowAccountNumber = Private<Checked<AccountDigits>>;
-/// What was agreed on to keep the price.
+/// The number of the account that holds the client's money until the completion.
+pub type EscrowAccountNumber = Private<Checked<AccountNumberRule>>;
+/// The agreement that fixes the price.
 pub type FixationData = Private<Text<1, 4000>>;
-/// Of a deal that somebody has seen.
+/// The version of a deal that a caller has seen.
 pub type SeenVersion = Whole<0, { u32::MAX as i64 }>;
 
 values::text_enum! {
-    /// How far a deal has come; its step's group decides.
+    /// The status of a deal. The group of its step determines it.
     pub enum DealStatus {
         Application,
         Booking,
@@ -35,7 +35,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// What a step of a pipeline stands for. Sale is in Contract.
+    /// The group of a pipeline step. A deal in group Contract has the status Sale.
     pub enum StepGroup {
         Application,
         Booking,
@@ -46,7 +46,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// By which contract an object is sold.
+    /// The kind of a sales contract.
     pub enum ContractType {
         Ddu,
         Dkp,
@@ -55,7 +55,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// How an object is paid for.
+    /// The way in which the client pays.
     pub enum PaymentMethod {
         Cash,
         Mortgage,
@@ -63,14 +63,14 @@ values::text_enum! {
     }
 }
 
-/// 20 ASCII digits.
+/// The rule for account numbers: exactly 20 ASCII digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum AccountDigits {}
+pub enum AccountNumberRule {}
 
-impl Rule for AccountDigits {
+impl Rule for AccountNumberRule {
     fn parse(raw: &str) -> Result<String, Invalid> {
-        let is_one = raw.len() == 20 && raw.bytes().all(|byte| byte.is_ascii_digit());
-        if is_one { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_account_number")) }
+        let is_number = raw.len() == 20 && raw.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_account_number")) }
     }
 
     fn name() -> String {
@@ -82,7 +82,7 @@ impl Rule for AccountDigits {
     }
 }
 
-/// What a deal comes to, in the minor units of its currency.
+/// The price of a deal, in minor units of its currency.
 #[derive(
     Clone,
     Copy,
@@ -105,7 +105,7 @@ pub struct Amount {
     pub currency: Currency,
 }
 
-/// What is known of a deal's contract beside its amount.
+/// The contract data of a deal without its amount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = deal, check_for_backend(Pg))]
 pub struct Contract {
@@ -116,18 +116,18 @@ pub struct Contract {
 }
 
 impl Contract {
-    /// INV-DEAL-6: what a deal in Sale needs is there.
-    pub fn is_settled(&self) -> bool {
+    /// INV-DEAL-6: returns true if the data suffice for the status Sale.
+    pub fn is_ready_for_sale(&self) -> bool {
         self.contract_type.is_some() && self.payment_method.is_some()
     }
 }
 
-/// The aggregate, as it is stored.
+/// A deal as it is stored.
 #[derive(Clone, Debug, PartialEq, Queryable, Selectable)]
 #[diesel(table_name = deal, check_for_backend(Pg))]
 pub struct Deal {
     pub id: DealId,
-    /// INV-DEAL-1: the developer of the object when the deal was made.
+    /// INV-DEAL-1: the developer of the object at the creation.
     pub tenant_id: CompanyId,
     pub property_object_id: PropertyObjectId,
     pub client_user_id: UserId,
@@ -142,17 +142,17 @@ pub struct Deal {
     #[diesel(embed)]
     pub contract: Contract,
     pub cancelled_at: Option<OffsetDateTime>,
-    pub cancel_reason: Option<Words>,
+    pub cancel_reason: Option<FreeText>,
     pub completed_at: Option<OffsetDateTime>,
     pub created_at: OffsetDateTime,
     pub created_by_user_id: UserId,
     pub updated_at: OffsetDateTime,
-    /// Nobody, of a change by a job.
+    /// `None` before the first change and after a change by a job.
     pub updated_by_user_id: Option<UserId>,
     pub row_version: i64,
 }
 
-/// What whoever moves a deal gets back. Neither contract data nor what people write is in it.
+/// The response to a change of a deal. It has neither contract data nor texts of people.
 #[derive(Clone, Debug, Queryable, QueryableByName, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = deal, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -164,7 +164,7 @@ pub struct DealCard {
     pub step_group: StepGroup,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
-    /// For `RowVersion` of the next change.
+    /// Send it as `RowVersion` of the next change.
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
 }
@@ -183,7 +183,7 @@ impl From<&Deal> for DealCard {
 }
 
 impl StepGroup {
-    /// INV-DEAL-2
+    /// INV-DEAL-2: returns the status of deals in this group.
     pub const fn status(self) -> DealStatus {
         match self {
             Self::Application => DealStatus::Application,
@@ -196,7 +196,7 @@ impl StepGroup {
 }
 
 impl DealStatus {
-    /// The group of the steps that give it.
+    /// Returns the group whose deals have this status.
     pub const fn group(self) -> StepGroup {
         match self {
             Self::Application => StepGroup::Application,

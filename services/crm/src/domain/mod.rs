@@ -1,4 +1,4 @@
-//! What deals, bookings and pipelines are and may do. No clock, no I/O.
+//! Deals, bookings and pipelines with their rules. No clock and no I/O.
 
 mod access;
 mod booking;
@@ -14,43 +14,45 @@ pub use access::{
     Role,
 };
 pub use booking::{Booking, BookingStatus, check_expiry};
-pub use change::{Author, Change, Told};
+pub use change::{Author, Change, DealEventType};
 pub use deal::{
     Amount, Contract, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber, FixationData,
-    PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup, Words,
+    PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup, FreeText,
 };
 pub use pipeline::{
-    DEFAULT_PIPELINE, PipelineRefusal, Replacement, Step, StepName, Wanted, receiving_step, replace,
+    DEFAULT_PIPELINE, PipelineRefusal, Replacement, Step, StepName, DesiredStep, receiving_step, replace,
 };
-pub use replica::{Company, CompanyStatus, ObjectStatus, PropertyObject, ToldName};
-pub use rules::{Application, ContractChange, ObjectState, Operation, Prospect, Request, Situation};
-pub use timeline::{ContractField, Entry, TimelineKind, TimelineRow};
+pub use replica::{Company, CompanyStatus, ObjectStatus, PropertyObject, PublishedName};
+pub use rules::{
+    ContractChange, CreationRequest, DealState, NewDeal, ObjectState, OfferedObject, Operation,
+};
+pub use timeline::{ContractField, TimelineEntry, TimelineKind, TimelineRow};
 
 ids::typed_id!(
-    /// A deal.
+    /// The id of a deal.
     DealId
 );
 ids::typed_id!(
-    /// A step of a developer's pipeline.
+    /// The id of a step of a developer's pipeline.
     StepId
 );
 ids::typed_id!(
-    /// A booking of a property object by a deal.
+    /// The id of a booking.
     BookingId
 );
 ids::typed_id!(
-    /// A row of a deal's timeline.
+    /// The id of a row of a timeline.
     TimelineRowId
 );
 ids::typed_id!(
-    /// A property object, of chessboard.
+    /// The id of a property object, which chessboard owns.
     PropertyObjectId
 );
 ids::typed_id!(
-    /// A selection, of selections.
+    /// The id of a selection, which the service selections owns.
     SelectionId
 );
 ids::typed_id!(
-    /// What a caller calls a creation, so that it can be repeated.
+    /// An id that a caller chooses for a creation, so that a repeat finds the same deal.
     RequestId
 );

@@ -1,4 +1,4 @@
-//! The steps that a developer's deals go through.
+//! The pipeline of a developer: the ordered steps of its deals.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use values::Prose;
 use super::{StepGroup, StepId};
 use crate::db::schema::step;
 
-/// What a step is called, trimmed.
+/// The trimmed name of a step.
 pub type StepName = Prose<1, 100>;
 
 /// A step of a developer's pipeline.
@@ -25,10 +25,10 @@ pub struct Step {
     pub tenant_id: CompanyId,
     pub group: StepGroup,
     pub name: StepName,
-    /// The place of a live step, from 0; that which an archived one had.
+    /// The position of a live step, from 0. An archived step keeps its last position.
     pub sort_order: i16,
     pub is_default: bool,
-    /// Live where it is null.
+    /// `null` for a live step.
     #[serde(with = "time::serde::rfc3339::option")]
     pub archived_at: Option<OffsetDateTime>,
 }
@@ -39,14 +39,17 @@ impl Step {
     }
 }
 
-/// The step that a deal comes into which comes into its group: the default one, else the first. `live` is in order.
+/// Returns the step that receives deals of a group: the default step, otherwise the first one.
+///
+/// `live` has the live steps in their order.
 pub fn receiving_step(live: &[Step], group: StepGroup) -> Option<&Step> {
     let mut of_group = live.iter().filter(|step| step.group == group);
     of_group.clone().find(|step| step.is_default).or_else(|| of_group.next())
 }
 
-/// What a developer's pipeline is at first: groups in order, each with the message that names its step. The first of a group is
-/// its default.
+/// The steps of a new pipeline: the group of each step and the message with its name.
+///
+/// The first step of each group is its default.
 pub const DEFAULT_PIPELINE: [(StepGroup, &str); 7] = [
     (StepGroup::Application, "step_new"),
     (StepGroup::Application, "step_negotiation"),
@@ -57,53 +60,54 @@ pub const DEFAULT_PIPELINE: [(StepGroup, &str); 7] = [
     (StepGroup::Cancelled, "step_cancelled"),
 ];
 
-/// A step as it is to be.
+/// A step of a requested pipeline.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// `None`: a new one.
+pub struct DesiredStep {
+    /// `None` for a new step.
     pub id: Option<StepId>,
     pub group: StepGroup,
     pub name: StepName,
     pub is_default: bool,
 }
 
-/// Why a pipeline is not as it was asked for.
+/// The reason why a pipeline cannot be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipelineRefusal {
-    /// Not one of the developer's.
+    /// A listed step does not belong to the developer.
     UnknownStep,
-    /// A step's group never changes.
+    /// A listed step would change its group.
     GroupFixed,
 }
 
-/// What becomes of a pipeline.
+/// The changes that turn a pipeline into the requested one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// Live from now on, in order: those that are new or not as they were.
-    pub put: Vec<Step>,
-    /// Live no more.
+    /// New and changed live steps, in their order.
+    pub upserted: Vec<Step>,
+    /// Live steps that become archived.
     pub archived: Vec<StepId>,
 }
 
 impl Replacement {
-    /// Whether nothing is to be done.
+    /// Returns true if the pipeline is already as requested.
     pub fn is_empty(&self) -> bool {
-        self.put.is_empty() && self.archived.is_empty()
+        self.upserted.is_empty() && self.archived.is_empty()
     }
 }
 
-/// Has the live steps be those that are wanted: by group, then as they are listed. `known` are the developer's live steps, and
-/// those that are listed.
+/// Computes the changes that make the desired steps live, sorted by group and then as listed.
+///
+/// `known` has the developer's live steps and all listed steps.
 ///
 /// # Errors
-/// [`PipelineRefusal`]
+/// An unknown step is reported before a changed group.
 pub fn replace(
     tenant_id: CompanyId,
     known: &[Step],
-    mut wanted: Vec<Wanted>,
+    mut desired: Vec<DesiredStep>,
 ) -> Result<Replacement, PipelineRefusal> {
     let before: HashMap<StepId, &Step> = known.iter().map(|step| (step.id, step)).collect();
-    let listed: Vec<_> = wanted.iter().filter_map(|step| Some((step, step.id?))).collect();
+    let listed: Vec<_> = desired.iter().filter_map(|step| Some((step, step.id?))).collect();
     if listed.iter().any(|(_, id)| !before.contains_key(id)) {
         return Err(PipelineRefusal::UnknownStep);
     }
@@ -111,14 +115,14 @@ pub fn replace(
         return Err(PipelineRefusal::GroupFixed);
     }
     let kept: HashSet<StepId> = listed.into_iter().map(|(_, id)| id).collect();
-    wanted.sort_by_key(|step| step.group);
-    let after = wanted.into_iter().zip(0..).map(|(Wanted { id, group, name, is_default }, sort_order)| {
+    desired.sort_by_key(|step| step.group);
+    let after = desired.into_iter().zip(0..).map(|(DesiredStep { id, group, name, is_default }, sort_order)| {
         let id = id.unwrap_or_else(StepId::generate);
         Step { id, tenant_id, group, name, sort_order, is_default, archived_at: None }
     });
-    let put = after.filter(|step| before.get(&step.id) != Some(&step)).collect();
+    let upserted = after.filter(|step| before.get(&step.id) != Some(&step)).collect();
     let archived = known.iter().filter(|step| step.is_live() && !kept.contains(&step.id));
-    Ok(Replacement { put, archived: archived.map(|step| step.id).collect() })
+    Ok(Replacement { upserted, archived: archived.map(|step| step.id).collect() })
 }
 
 #[cfg(test)]
@@ -126,7 +130,7 @@ mod tests {
     use auth::CompanyId;
     use proptest::prelude::*;
 
-    use super::{PipelineRefusal, Step, StepName, Wanted, receiving_step, replace};
+    use super::{PipelineRefusal, Step, StepName, DesiredStep, receiving_step, replace};
     use crate::domain::{StepGroup, StepId};
 
     const GROUPS: [StepGroup; 5] = [
@@ -141,34 +145,35 @@ mod tests {
         StepName::parse(&number.to_string()).unwrap()
     }
 
-    fn new(group: StepGroup, number: usize) -> Wanted {
-        Wanted { id: None, group, name: name(number), is_default: false }
+    fn new(group: StepGroup, number: usize) -> DesiredStep {
+        DesiredStep { id: None, group, name: name(number), is_default: false }
     }
 
-    /// The steps that are live when a replacement of those that are has been written, in order.
-    fn replaced(before: &[Step], wanted: Vec<Wanted>) -> Vec<Step> {
-        let replacement = replace(CompanyId::from(uuid::Uuid::nil()), before, wanted).unwrap();
-        let is_put = |step: &&Step| replacement.put.iter().all(|put| put.id != step.id);
-        let stays = |step: &&Step| step.is_live() && !replacement.archived.contains(&step.id) && is_put(step);
-        let mut live: Vec<Step> = before.iter().filter(stays).chain(&replacement.put).cloned().collect();
+    /// Returns the live steps after a replacement, in their order.
+    fn replaced(before: &[Step], desired: Vec<DesiredStep>) -> Vec<Step> {
+        let replacement = replace(CompanyId::from(uuid::Uuid::nil()), before, desired).unwrap();
+        let is_unchanged = |step: &&Step| replacement.upserted.iter().all(|upserted| upserted.id != step.id);
+        let stays = |step: &&Step| step.is_live() && !replacement.archived.contains(&step.id) && is_unchanged(step);
+        let mut live: Vec<Step> = before.iter().filter(stays).chain(&replacement.upserted).cloned().collect();
         live.sort_by_key(|step| step.sort_order);
         live
     }
 
-    /// As a body lists a step that is to stay as it is.
-    fn listed(step: &Step) -> Wanted {
-        Wanted { id: Some(step.id), group: step.group, name: step.name.clone(), is_default: step.is_default }
+    /// Lists a step that stays as it is.
+    fn listed(step: &Step) -> DesiredStep {
+        DesiredStep { id: Some(step.id), group: step.group, name: step.name.clone(), is_default: step.is_default }
     }
 
     proptest! {
-        /// Steps: by group, then as sent; `SortOrder` is 0..N-1; who is listed keeps its id, and the same again is nothing.
+        /// RULE-CRM-053: steps are sorted by group, then as sent, with `SortOrder` 0..N-1.
+        /// A listed step keeps its id. A repeat changes nothing.
         #[test]
-        fn a_pipeline_is_what_was_sent(
+        fn pipeline_after_replacement_has_the_sent_steps(
             first in prop::collection::vec(0_usize..5, 1..50),
             kept in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
             added in prop::collection::vec(0_usize..5, 1..10),
         ) {
-            let of = |groups: &[usize], from: usize| -> Vec<Wanted> {
+            let of = |groups: &[usize], from: usize| -> Vec<DesiredStep> {
                 groups.iter().zip(from..).map(|(group, number)| new(GROUPS[*group], number)).collect()
             };
             let before = replaced(&[], of(&first, 0));
@@ -176,34 +181,36 @@ mod tests {
             kept.sort_unstable();
             kept.dedup();
             let stay = before.iter().filter(|step| kept.contains(&step.id)).map(listed);
-            let mut wanted: Vec<Wanted> = of(&added, 100).into_iter().chain(stay).collect();
-            let after = replaced(&before, wanted.clone());
-            wanted.sort_by_key(|step| step.group);
-            prop_assert_eq!(after.len(), wanted.len());
-            for ((step, wanted), place) in after.iter().zip(&wanted).zip(0..) {
-                prop_assert_eq!((step.group, &step.name, step.sort_order), (wanted.group, &wanted.name, place));
-                prop_assert!(wanted.id.is_none_or(|id| id == step.id));
+            let mut desired: Vec<DesiredStep> = of(&added, 100).into_iter().chain(stay).collect();
+            let after = replaced(&before, desired.clone());
+            desired.sort_by_key(|step| step.group);
+            prop_assert_eq!(after.len(), desired.len());
+            for ((step, desired), place) in after.iter().zip(&desired).zip(0..) {
+                prop_assert_eq!((step.group, &step.name, step.sort_order), (desired.group, &desired.name, place));
+                prop_assert!(desired.id.is_none_or(|id| id == step.id));
             }
             let again = replace(CompanyId::from(uuid::Uuid::nil()), &after, after.iter().map(listed).collect());
             prop_assert!(again.unwrap().is_empty());
         }
     }
 
+    /// RULE-CRM-053: an unknown step is refused before a step whose group would change.
     #[test]
-    fn a_step_is_known_and_keeps_its_group() {
+    fn replacement_with_an_unknown_or_moved_step_is_refused() {
         let tenant = CompanyId::from(uuid::Uuid::nil());
         let before = replaced(&[], vec![new(StepGroup::Booking, 1)]);
-        let unknown = Wanted { id: Some(StepId::generate()), ..new(StepGroup::Booking, 2) };
-        let moved = Wanted { group: StepGroup::Contract, ..listed(&before[0]) };
+        let unknown = DesiredStep { id: Some(StepId::generate()), ..new(StepGroup::Booking, 2) };
+        let moved = DesiredStep { group: StepGroup::Contract, ..listed(&before[0]) };
         assert_eq!(replace(tenant, &before, vec![moved.clone()]), Err(PipelineRefusal::GroupFixed));
         assert_eq!(replace(tenant, &before, vec![moved, unknown]), Err(PipelineRefusal::UnknownStep));
     }
 
+    /// RULE-CRM-055: without a default step the first live step of the group receives deals.
     #[test]
-    fn a_deal_comes_into_the_default_step_or_else_the_first() {
-        let wanted =
+    fn receiving_step_is_the_default_or_the_first_of_its_group() {
+        let desired =
             vec![new(StepGroup::Booking, 1), new(StepGroup::Booking, 2), new(StepGroup::Contract, 3)];
-        let mut live = replaced(&[], wanted);
+        let mut live = replaced(&[], desired);
         let of = |live: &[Step], group| receiving_step(live, group).map(|step| step.name.as_str().to_owned());
         assert_eq!(of(&live, StepGroup::Booking).as_deref(), Some("1"));
         live[1].is_default = true;

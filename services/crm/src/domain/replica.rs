@@ -1,4 +1,4 @@
-//! What others tell of: companies, developers and property objects.
+//! Replicas of companies, developers and property objects.
 
 use auth::CompanyId;
 use diesel::pg::Pg;
@@ -8,11 +8,11 @@ use values::{Currency, Text};
 use super::PropertyObjectId;
 use crate::db::schema::{company, property_object};
 
-/// What a developer, a project, a building or an object is called.
-pub type ToldName = Text<0, 512>;
+/// The name of a developer, project, building or object, as its owner publishes it.
+pub type PublishedName = Text<0, 512>;
 
 values::text_enum! {
-    /// Whether a company may do business.
+    /// The status of a company in identity.
     pub enum CompanyStatus {
         Active,
         Suspended,
@@ -21,26 +21,26 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Whether an object is for sale, as chessboard has it.
+    /// The status of an object in chessboard.
     pub enum ObjectStatus {
         Available,
         Reserved,
         Booked,
         Sold,
         Unavailable,
-        /// One that chessboard has got since.
+        /// A status that this service does not know. It blocks nothing.
         Other,
     }
 }
 
 impl ObjectStatus {
-    /// Whether a deal may be made of an object, and it may be booked, as far as chessboard knows.
+    /// Returns true if chessboard permits a deal and a booking of the object.
     pub const fn is_for_sale(self) -> bool {
         !matches!(self, Self::Sold | Self::Unavailable)
     }
 }
 
-/// A company of Type Developer.
+/// A company whose `Type` is Developer.
 #[derive(Clone, Debug, Insertable)]
 #[diesel(table_name = company, check_for_backend(Pg))]
 pub struct Company {
@@ -49,16 +49,16 @@ pub struct Company {
     pub version: i64,
 }
 
-/// A property object, and whose it is.
+/// A property object of a developer.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = property_object, check_for_backend(Pg))]
 pub struct PropertyObject {
     pub id: PropertyObjectId,
     pub tenant_id: CompanyId,
-    pub project_name: ToldName,
-    pub building_name: ToldName,
-    pub number: ToldName,
-    /// In minor units of its currency.
+    pub project_name: PublishedName,
+    pub building_name: PublishedName,
+    pub number: PublishedName,
+    /// The price in minor units of its currency.
     pub price: i64,
     pub currency: Currency,
     pub status: ObjectStatus,

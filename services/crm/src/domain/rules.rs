@@ -1,5 +1,6 @@
-//! What each operation does from each status, and the order in which it is answered. Repetition and races are found
-//! out by whoever writes.
+//! The rules of deals: the effect of each operation in each status, and the order of its refusals.
+//!
+//! Repeats of a creation and lost races are detected when a change is written.
 
 #[cfg(test)]
 mod tests;
@@ -10,8 +11,8 @@ use values::{Code, Whole};
 
 use super::{
     Amount, Author, Booking, BookingStatus, Change, CompanyStatus, Contract, ContractField, Deal, DealId,
-    DealStatus, Entry, ObjectStatus, PropertyObject, RegistryRecordNumber, RequestId, Role, SelectionId,
-    Step, StepGroup, StepId, Words, receiving_step,
+    DealStatus, FreeText, ObjectStatus, PropertyObject, RegistryRecordNumber, RequestId, Role, SelectionId,
+    Step, StepGroup, StepId, TimelineEntry, receiving_step,
 };
 use crate::error::{
     DEAL_ALREADY_TERMINAL, DEAL_BOOKING_ALREADY_ACTIVE, DEAL_BOOKING_REQUIRED, DEAL_CONTRACT_TYPE_REQUIRED,
@@ -19,16 +20,17 @@ use crate::error::{
     PROPERTY_OBJECT_NOT_AVAILABLE,
 };
 
-/// What is to be done to a deal.
+/// An operation on a deal.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// On the board.
+    /// Moves the deal on the board.
     MoveStep {
         to: StepId,
-        reason: Option<Words>,
+        reason: Option<FreeText>,
     },
-    Contract(ContractChange),
-    Agent(Option<UserId>),
+    ReplaceContract(ContractChange),
+    /// `None` removes the agent.
+    ChangeAgent(Option<UserId>),
     Book {
         expires_at: OffsetDateTime,
     },
@@ -36,62 +38,62 @@ pub enum Operation {
         expires_at: OffsetDateTime,
     },
     Cancel {
-        reason: Words,
+        reason: FreeText,
     },
     Complete {
         number: RegistryRecordNumber,
     },
-    /// By the platform. Without a comment it is only looked at.
+    /// A platform manager overrides the status. A preview has no comment.
     Override {
         target: DealStatus,
-        comment: Option<Words>,
+        comment: Option<FreeText>,
     },
-    /// By the job.
+    /// The job `booking-expiry` ends an overdue booking.
     Expire,
 }
 
-/// Contract data as they are to be.
+/// Requested contract data.
 #[derive(Clone, Debug)]
 pub struct ContractChange {
     pub contract: Contract,
-    /// `None`: it stays.
+    /// `None` keeps the amount.
     pub amount: Option<Amount>,
 }
 
-/// A deal, and what its rules look at.
+/// A deal with everything that its rules depend on.
 #[derive(Clone, Debug)]
-pub struct Situation {
+pub struct DealState {
     pub deal: Deal,
-    /// Its Active one.
+    /// The Active booking.
     pub booking: Option<Booking>,
-    /// The live ones of its developer, in their order.
+    /// The live steps of the developer, in their order.
     pub steps: Vec<Step>,
-    /// Of its developer, if identity has told of them.
+    /// The status of the developer in identity. `None` before its first event, which counts as Active.
     pub developer: Option<CompanyStatus>,
-    /// Of its object, where that is looked at: to book and to complete.
+    /// Read only for bookings and completions.
     pub object: Option<ObjectState>,
 }
 
-/// What stands in the way of a booking or a completion.
+/// The state of an object that can prevent a booking or a completion.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectState {
     pub status: ObjectStatus,
-    /// By another deal.
+    /// Another deal has an Active booking of the object.
     pub is_booked: bool,
-    /// Another deal of it is Completed.
+    /// Another deal of the object is Completed.
     pub is_sold: bool,
 }
 
-/// What an operation meets first.
+/// The first decision about an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Open,
-    /// It is what it would become.
+    /// The deal is already in the target state.
     NoOp,
     Terminal,
 }
 
-/// The table of deals: what their status says to an operation before anything else is looked at (INV-DEAL-9).
+/// Decides by the status alone, before any other rule (INV-DEAL-9).
 const fn gate(from: DealStatus, by: &Operation) -> Gate {
     match (from, by) {
         (DealStatus::Application | DealStatus::Booking | DealStatus::Sale, _)
@@ -102,8 +104,8 @@ const fn gate(from: DealStatus, by: &Operation) -> Gate {
     }
 }
 
-/// Its column for moves on the board (INV-DEAL-8).
-const fn leads(from: StepGroup, to: StepGroup) -> bool {
+/// Returns true if a move on the board may lead from one group to another (INV-DEAL-8).
+const fn is_move_allowed(from: StepGroup, to: StepGroup) -> bool {
     use StepGroup::{Application, Booking, Contract};
     matches!(
         (from, to),
@@ -113,15 +115,15 @@ const fn leads(from: StepGroup, to: StepGroup) -> bool {
     )
 }
 
-impl Situation {
-    /// What becomes of the deal; `None` where it is so already.
+impl DealState {
+    /// Returns the change that the operation makes, or `None` for a no-op.
     ///
     /// # Errors
-    /// What the operation is refused with, but for lost races.
+    /// The first refusal of the operation. Lost races are detected when the change is written.
     pub fn decide(
         &self,
         operation: Operation,
-        by: Author,
+        author: Author,
         now: OffsetDateTime,
     ) -> Result<Option<Change>, Code> {
         match gate(self.deal.status, &operation) {
@@ -129,28 +131,28 @@ impl Situation {
             Gate::NoOp => return Ok(None),
             Gate::Open => {}
         }
-        let change = Change::of(self, by, now);
+        let change = Change::of(self, author, now);
         let decided = match operation {
             Operation::MoveStep { to, reason } => self.move_step(change, to, reason),
-            Operation::Contract(data) => self.change_contract(change, data),
-            Operation::Agent(agent) => Ok(self.change_agent(change, agent)),
+            Operation::ReplaceContract(data) => self.replace_contract(change, data),
+            Operation::ChangeAgent(agent) => Ok(self.change_agent(change, agent)),
             Operation::Book { expires_at } => self.book(change, expires_at).map(Some),
             Operation::Prolong { expires_at } => self.prolong(change, expires_at),
             Operation::Cancel { reason } => self.cancel(change, reason).map(Some),
             Operation::Complete { number } => self.complete(change, number).map(Some),
-            Operation::Override { target, comment } => self.overrule(change, target, comment),
+            Operation::Override { target, comment } => self.override_status(change, target, comment),
             Operation::Expire => Ok(self.expire(change)),
         };
-        Ok(decided?.map(Change::finished))
+        Ok(decided?.map(Change::finish))
     }
 
-    fn move_step(&self, change: Change, to: StepId, reason: Option<Words>) -> Result<Option<Change>, Code> {
+    fn move_step(&self, change: Change, to: StepId, reason: Option<FreeText>) -> Result<Option<Change>, Code> {
         let deal = &self.deal;
         if to == deal.step_id {
             return Ok(None);
         }
         let step = self.steps.iter().find(|step| step.id == to).ok_or(DEAL_STEP_NOT_FOUND)?;
-        if !leads(deal.step_group, step.group) {
+        if !is_move_allowed(deal.step_group, step.group) {
             return Err(DEAL_MOVE_FORBIDDEN);
         }
         check_contract(step.group, &deal.contract)?;
@@ -159,11 +161,11 @@ impl Situation {
             return Err(DEAL_BOOKING_REQUIRED);
         }
         let moved =
-            Entry::StepMoved { from_step_id: deal.step_id, to_step_id: step.id, reason: reason.clone() };
-        Ok(Some(change.into_step(step, None).telling(moved).telling_status(reason)))
+            TimelineEntry::StepMoved { from_step_id: deal.step_id, to_step_id: step.id, reason: reason.clone() };
+        Ok(Some(change.with_step(step, None).with_entry(moved).with_status_entry(reason)))
     }
 
-    fn change_contract(&self, mut change: Change, new: ContractChange) -> Result<Option<Change>, Code> {
+    fn replace_contract(&self, mut change: Change, new: ContractChange) -> Result<Option<Change>, Code> {
         let deal = &self.deal;
         let (old, contract) = (&deal.contract, new.contract);
         let amount = new.amount.unwrap_or(deal.amount);
@@ -183,7 +185,7 @@ impl Situation {
         check_contract(deal.step_group, &contract)?;
         change.after.contract = contract;
         change.after.amount = amount;
-        Ok(Some(change.telling(Entry::ContractChanged { changed_fields })))
+        Ok(Some(change.with_entry(TimelineEntry::ContractChanged { changed_fields })))
     }
 
     fn change_agent(&self, mut change: Change, agent: Option<UserId>) -> Option<Change> {
@@ -192,7 +194,7 @@ impl Situation {
             return None;
         }
         change.after.agent_user_id = agent;
-        Some(change.telling(Entry::AgentChanged { from_agent_user_id, to_agent_user_id: agent }))
+        Some(change.with_entry(TimelineEntry::AgentChanged { from_agent_user_id, to_agent_user_id: agent }))
     }
 
     fn book(&self, mut change: Change, expires_at: OffsetDateTime) -> Result<Change, Code> {
@@ -206,12 +208,12 @@ impl Situation {
             return Err(PROPERTY_OBJECT_ALREADY_BOOKED);
         }
         if self.deal.step_group == StepGroup::Application {
-            change = change.into_step(self.receiving(StepGroup::Booking)?, None);
+            change = change.with_step(self.receiving(StepGroup::Booking)?, None);
         }
         let booking = Booking::new(&change.after, expires_at);
-        let made = Entry::BookingCreated { booking_id: booking.id, expires_at };
+        let created = TimelineEntry::BookingCreated { booking_id: booking.id, expires_at };
         change.booking = Some(booking);
-        Ok(change.telling(made).telling_status(None))
+        Ok(change.with_entry(created).with_status_entry(None))
     }
 
     fn prolong(&self, mut change: Change, expires_at: OffsetDateTime) -> Result<Option<Change>, Code> {
@@ -219,24 +221,24 @@ impl Situation {
         if booking.expires_at == expires_at {
             return Ok(None);
         }
-        let prolonged = Entry::BookingProlonged { booking_id: booking.id, expires_at };
+        let prolonged = TimelineEntry::BookingProlonged { booking_id: booking.id, expires_at };
         change.booking = Some(Booking { expires_at, ..booking });
-        Ok(Some(change.telling(prolonged)))
+        Ok(Some(change.with_entry(prolonged)))
     }
 
-    fn cancel(&self, change: Change, reason: Words) -> Result<Change, Code> {
+    fn cancel(&self, change: Change, reason: FreeText) -> Result<Change, Code> {
         let step = self.receiving(StepGroup::Cancelled)?;
         Ok(change
-            .into_step(step, Some(reason.clone()))
-            .ending_booking(BookingStatus::Cancelled)
-            .telling(Entry::DealCancelled { reason: Some(reason) }))
+            .with_step(step, Some(reason.clone()))
+            .with_ended_booking(BookingStatus::Cancelled)
+            .with_entry(TimelineEntry::DealCancelled { reason: Some(reason) }))
     }
 
-    /// INV-DEAL-7, INV-DEAL-10
+    /// INV-DEAL-7, INV-DEAL-10: the platform completes only for a developer that is not Active.
     fn complete(&self, change: Change, number: RegistryRecordNumber) -> Result<Change, Code> {
         let is_active = self.developer.is_none_or(|status| status == CompanyStatus::Active);
-        let is_theirs = change.by.role == Role::DeveloperManager || !is_active;
-        if self.deal.status != DealStatus::Sale || !is_theirs {
+        let is_permitted = change.author.role == Role::DeveloperManager || !is_active;
+        if self.deal.status != DealStatus::Sale || !is_permitted {
             return Err(DEAL_MOVE_FORBIDDEN);
         }
         if self.object.is_some_and(|object| object.is_booked) {
@@ -247,16 +249,16 @@ impl Situation {
         }
         let step = self.receiving(StepGroup::Completed)?;
         Ok(change
-            .into_step(step, None)
-            .ending_booking(BookingStatus::Completed)
-            .telling(Entry::DealCompleted { registry_record_number: number }))
+            .with_step(step, None)
+            .with_ended_booking(BookingStatus::Completed)
+            .with_entry(TimelineEntry::DealCompleted { registry_record_number: number }))
     }
 
-    fn overrule(
+    fn override_status(
         &self,
         change: Change,
         target: DealStatus,
-        comment: Option<Words>,
+        comment: Option<FreeText>,
     ) -> Result<Option<Change>, Code> {
         if target == self.deal.status {
             return Ok(None);
@@ -265,22 +267,22 @@ impl Situation {
         check_contract(step.group, &self.deal.contract)?;
         let change = if target == DealStatus::Cancelled {
             change
-                .into_step(step, comment.clone())
-                .ending_booking(BookingStatus::Cancelled)
-                .telling(Entry::DealCancelled { reason: comment.clone() })
+                .with_step(step, comment.clone())
+                .with_ended_booking(BookingStatus::Cancelled)
+                .with_entry(TimelineEntry::DealCancelled { reason: comment.clone() })
         } else {
-            change.into_step(step, None).telling_status(comment.clone())
+            change.with_step(step, None).with_status_entry(comment.clone())
         };
         Ok(Some(match comment {
-            Some(text) => change.telling(Entry::ManualNote { text }),
+            Some(text) => change.with_entry(TimelineEntry::ManualNote { text }),
             None => change,
         }))
     }
 
-    /// INV-BKG-3, INV-BKG-4: the deal stays where it is.
+    /// INV-BKG-3, INV-BKG-4: the deal stays in its step.
     fn expire(&self, change: Change) -> Option<Change> {
         let booking_id = self.booking.as_ref().filter(|booking| booking.is_overdue(change.at()))?.id;
-        Some(change.ending_booking(BookingStatus::Expired).telling(Entry::BookingExpired { booking_id }))
+        Some(change.with_ended_booking(BookingStatus::Expired).with_entry(TimelineEntry::BookingExpired { booking_id }))
     }
 
     fn receiving(&self, group: StepGroup) -> Result<&Step, Code> {
@@ -288,70 +290,73 @@ impl Situation {
     }
 }
 
-/// INV-DEAL-6
+/// INV-DEAL-6: a deal in Sale has contract type and payment method.
 fn check_contract(group: StepGroup, contract: &Contract) -> Result<(), Code> {
-    if group == StepGroup::Contract && !contract.is_settled() {
+    if group == StepGroup::Contract && !contract.is_ready_for_sale() {
         return Err(DEAL_CONTRACT_TYPE_REQUIRED);
     }
     Ok(())
 }
 
-/// An object of which a deal is to be made, and what its rules look at.
+/// An object for a new deal, with everything that the rules of a creation depend on.
 #[derive(Clone, Debug)]
-pub struct Prospect {
+pub struct OfferedObject {
     pub object: PropertyObject,
-    /// Of its developer, if identity has told of them.
+    /// The status of the developer in identity. `None` before its first event, which counts as Active.
     pub developer: Option<CompanyStatus>,
-    /// A deal of it is Completed.
+    /// A deal of the object is Completed.
     pub is_sold: bool,
-    /// The live ones of its developer, in their order.
+    /// The live steps of the developer, in their order.
     pub steps: Vec<Step>,
 }
 
-/// What a new deal is given once, and who brought it.
+/// The fields of a new deal that the caller chooses.
 #[derive(Clone, Copy, Debug)]
-pub struct Application {
+pub struct NewDeal {
     pub client_user_id: UserId,
     pub agent_user_id: Option<UserId>,
     pub selection_id: Option<SelectionId>,
-    /// `None`: the object's price.
+    /// `None` takes the object's price.
     pub amount: Option<Amount>,
 }
 
 values::text_enum! {
-    /// By which routes a deal was made.
-    pub enum Family {
+    /// The route family of a creation.
+    pub enum RouteFamily {
         Platform,
         Developer,
     }
 }
 
-/// What a caller calls a creation, so that it can be repeated: each person for themselves in either family of routes, and
-/// among a developer's own in each company.
+/// The key of a repeatable creation.
+///
+/// An id belongs to one user in one route family. On company routes it also belongs to one company.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct CreationRequest {
     pub id: RequestId,
     pub reach: Reach,
 }
 
-impl Request {
-    pub const fn family(self) -> Family {
+impl CreationRequest {
+    pub const fn family(self) -> RouteFamily {
         match self.reach {
-            Reach::Platform => Family::Platform,
-            Reach::Company(_) => Family::Developer,
+            Reach::Platform => RouteFamily::Platform,
+            Reach::Company(_) => RouteFamily::Developer,
         }
     }
 }
 
-impl Prospect {
-    /// The deal.
+impl OfferedObject {
+    /// Creates a deal of the object.
+    ///
+    /// Returns `None` if the request has no amount and the object's price is not a valid amount.
     ///
     /// # Errors
-    /// What its creation is refused with; `None` where nobody has said what it comes to.
-    pub fn apply(
+    /// The first refusal of the creation.
+    pub fn create_deal(
         self,
-        application: Application,
-        by: UserId,
+        new: NewDeal,
+        creator: UserId,
         now: OffsetDateTime,
     ) -> Result<Option<Deal>, Code> {
         if self.developer.is_some_and(|status| status != CompanyStatus::Active) {
@@ -361,7 +366,7 @@ impl Prospect {
             return Err(PROPERTY_OBJECT_NOT_AVAILABLE);
         }
         let step = receiving_step(&self.steps, StepGroup::Application).ok_or(DEAL_STEP_NOT_FOUND)?;
-        let Application { client_user_id, agent_user_id, selection_id, amount } = application;
+        let NewDeal { client_user_id, agent_user_id, selection_id, amount } = new;
         let price = || {
             let amount_minor = Whole::parse(self.object.price).ok()?;
             Some(Amount { amount_minor, currency: self.object.currency })
@@ -383,7 +388,7 @@ impl Prospect {
             cancel_reason: None,
             completed_at: None,
             created_at: now,
-            created_by_user_id: by,
+            created_by_user_id: creator,
             updated_at: now,
             updated_by_user_id: None,
             row_version: 1,

@@ -1,4 +1,4 @@
-//! What happened to a deal, in rows that nothing changes.
+//! The append-only timeline of a deal.
 
 use ::db::Json;
 use auth::UserId;
@@ -10,11 +10,11 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Private;
 
-use super::{BookingId, DealId, DealStatus, RegistryRecordNumber, Role, StepId, TimelineRowId, Words};
+use super::{BookingId, DealId, DealStatus, FreeText, RegistryRecordNumber, Role, StepId, TimelineRowId};
 use crate::db::schema::timeline;
 
 values::text_enum! {
-    /// What happened. The rows of one change are in this order.
+    /// The kind of a row. The rows of one change have this order.
     pub enum TimelineKind {
         DealCreated,
         StepMoved,
@@ -26,15 +26,15 @@ values::text_enum! {
         StatusChanged,
         DealCancelled,
         DealCompleted,
-        /// Of a platform manager or the care service alone (INV-TLE-5).
+        /// A note of a platform manager or the care service (INV-TLE-5).
         ManualNote,
-        /// Of a developer's people.
+        /// A note of a developer's employee.
         CompanyNote,
     }
 }
 
 values::text_enum! {
-    /// What of a contract has changed.
+    /// A field of the contract data.
     pub enum ContractField {
         ContractType,
         PaymentMethod,
@@ -44,7 +44,7 @@ values::text_enum! {
     }
 }
 
-/// A row as it is read.
+/// A row of the timeline.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = timeline, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -54,25 +54,25 @@ pub struct TimelineRow {
     pub kind: TimelineKind,
     #[schema(value_type = Object)]
     pub payload: Private<Json<Box<RawValue>>>,
-    /// Nobody, where a job did it.
+    /// `null` for a job.
     pub actor_user_id: Option<UserId>,
     pub actor_role: Role,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// The deal's after the change.
+    /// Version of the deal after the change.
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     pub row_version: i64,
 }
 
-/// What a row says: it is written as its payload. It has names of contract data, never values.
+/// The payload of a row. It has names of contract data and never their values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged, rename_all_fields = "PascalCase")]
-pub enum Entry {
+pub enum TimelineEntry {
     DealCreated {},
     StepMoved {
         from_step_id: StepId,
         to_step_id: StepId,
-        reason: Option<Words>,
+        reason: Option<FreeText>,
     },
     BookingCreated {
         booking_id: BookingId,
@@ -97,23 +97,23 @@ pub enum Entry {
     StatusChanged {
         from_status: DealStatus,
         to_status: DealStatus,
-        reason: Option<Words>,
+        reason: Option<FreeText>,
     },
     DealCancelled {
-        reason: Option<Words>,
+        reason: Option<FreeText>,
     },
     DealCompleted {
         registry_record_number: RegistryRecordNumber,
     },
     ManualNote {
-        text: Words,
+        text: FreeText,
     },
     CompanyNote {
-        text: Words,
+        text: FreeText,
     },
 }
 
-impl Entry {
+impl TimelineEntry {
     pub fn kind(&self) -> TimelineKind {
         match self {
             Self::DealCreated {} => TimelineKind::DealCreated,

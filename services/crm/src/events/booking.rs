@@ -1,4 +1,4 @@
-//! Events of a deal's booking.
+//! Events of bookings.
 
 use auth::{CompanyId, UserId};
 use messaging::{Aggregate, Event};
@@ -52,7 +52,7 @@ impl Event for BookingCreated {
     }
 }
 
-/// A booking's time was over; its deal stays where it is.
+/// A booking has expired. Its deal stays in its step.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct BookingExpired {
@@ -67,7 +67,7 @@ pub struct BookingExpired {
 }
 
 impl BookingExpired {
-    /// Of a booking that has ended with this change of its deal.
+    /// `deal` is the deal after the change that ended the booking.
     pub fn of(deal: &Deal, booking: &Booking) -> Self {
         Self {
             booking_id: booking.id,

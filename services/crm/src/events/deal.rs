@@ -1,4 +1,4 @@
-//! Events of a deal. Neither contract data nor what people write are in them, save the reason of a cancellation.
+//! Events of deals. They have no contract data, and no text of a person except the reason of a cancellation.
 
 use auth::{CompanyId, UserId};
 use messaging::{Aggregate, Event};
@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::DEAL;
-use crate::domain::{Amount, Change, Deal, DealId, DealStatus, PropertyObjectId, StepGroup, StepId, Words};
+use crate::domain::{Amount, Change, Deal, DealId, DealStatus, FreeText, PropertyObjectId, StepGroup, StepId};
 
-/// A deal was made.
+/// A deal was created.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DealCreated {
@@ -28,7 +28,6 @@ pub struct DealCreated {
 }
 
 impl DealCreated {
-    /// Of a deal that has just been made.
     pub fn of(deal: &Deal) -> Self {
         Self {
             deal_id: deal.id,
@@ -54,7 +53,7 @@ impl Event for DealCreated {
     }
 }
 
-/// Step, status or agent of a deal has changed; agent and amount are as they are after it.
+/// The step, status or agent of a deal has changed. Agent and amount are those after the change.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DealStageChanged {
@@ -79,7 +78,7 @@ pub struct DealStageChanged {
 }
 
 impl DealStageChanged {
-    /// Of a person's change: jobs change neither step nor agent.
+    /// Returns `None` for a change by a job, which changes neither step nor agent.
     pub fn of(change: &Change) -> Option<Self> {
         let (before, after) = (&change.before, &change.after);
         Some(Self {
@@ -91,7 +90,7 @@ impl DealStageChanged {
             to_step_group: after.step_group,
             from_status: before.status,
             to_status: after.status,
-            changed_by_user_id: change.by.user_id?,
+            changed_by_user_id: change.author.user_id?,
             changed_at: change.at(),
             property_object_id: after.property_object_id,
             client_user_id: after.client_user_id,
@@ -113,7 +112,7 @@ impl Event for DealStageChanged {
     }
 }
 
-/// A deal was cancelled; its booking, if it had one, has ended with it.
+/// A deal was cancelled. Its booking, if any, has ended with it.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DealCancelled {
@@ -121,7 +120,7 @@ pub struct DealCancelled {
     pub tenant_id: CompanyId,
     pub property_object_id: PropertyObjectId,
     pub cancelled_by_user_id: UserId,
-    pub cancel_reason: Words,
+    pub cancel_reason: FreeText,
     #[serde(with = "time::serde::rfc3339")]
     pub cancelled_at: OffsetDateTime,
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
@@ -129,7 +128,7 @@ pub struct DealCancelled {
 }
 
 impl DealCancelled {
-    /// Of a deal as it is while Cancelled.
+    /// Returns `None` unless the deal is Cancelled.
     pub fn of(deal: &Deal) -> Option<Self> {
         Some(Self {
             deal_id: deal.id,
@@ -153,7 +152,7 @@ impl Event for DealCancelled {
     }
 }
 
-/// A deal has reached its end: the state's registry has it.
+/// A deal was completed after its entry in the state property registry.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DealCompleted {
@@ -169,7 +168,7 @@ pub struct DealCompleted {
 }
 
 impl DealCompleted {
-    /// Of a deal as it is while Completed.
+    /// Returns `None` unless the deal is Completed.
     pub fn of(deal: &Deal) -> Option<Self> {
         Some(Self {
             deal_id: deal.id,

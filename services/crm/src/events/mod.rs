@@ -1,4 +1,4 @@
-//! What this service tells.
+//! Published events.
 
 mod booking;
 mod deal;
@@ -21,5 +21,5 @@ pub const ALL: &[Published] = &[
     Published::of::<BookingExpired>(),
 ];
 
-/// What can be told anew.
+/// The aggregates that can be republished.
 pub const REPUBLISHED: &[Republished] = &[Republished::of::<Deals>()];

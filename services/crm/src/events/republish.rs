@@ -1,4 +1,4 @@
-//! Deals told anew: what was told of their creation and of each change of step, status or agent, and how they stand.
+//! Republishes deals: their creation, each change of step, status or agent, and their current state.
 
 use std::collections::HashMap;
 
@@ -11,37 +11,37 @@ use crate::db;
 use crate::db::history::PastChange;
 use crate::domain::{Deal, DealStatus, StepId};
 
-/// All deals, under their stored versions.
+/// Deals with their stored versions.
 pub enum Deals {}
 
 impl Republish for Deals {
     const AGGREGATE: Aggregate = DEAL;
 
     async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
-        let past = db::history::of(tx.conn(), keys).await?;
-        let present = db::history::present(tx.conn(), keys).await?;
-        let deals: HashMap<_, _> = present.iter().map(|(deal, _)| (deal.id, deal)).collect();
-        let (mut created, mut staged) = (Vec::new(), Vec::new());
-        for change in &past {
+        let changes = db::history::past_changes(tx.conn(), keys).await?;
+        let current = db::history::current_deals(tx.conn(), keys).await?;
+        let deals: HashMap<_, _> = current.iter().map(|(deal, _)| (deal.id, deal)).collect();
+        let (mut created, mut stage_changes) = (Vec::new(), Vec::new());
+        for change in &changes {
             let Some(deal) = deals.get(&change.deal_id) else { continue };
             match change.from_step_id.zip(change.from_status) {
-                None => created.push(creation(deal, change)),
-                Some(from) => staged.push(stage(deal, change, from)),
+                None => created.push(deal_created(deal, change)),
+                Some(from) => stage_changes.push(stage_changed(deal, change, from)),
             }
         }
-        let booked = present.iter().filter_map(|(deal, booking)| Some((deal, booking.as_ref()?)));
+        let booked = current.iter().filter_map(|(deal, booking)| Some((deal, booking.as_ref()?)));
         let booked: Vec<_> = booked.map(|(deal, booking)| BookingCreated::of(deal, booking)).collect();
-        let cancelled: Vec<_> = present.iter().filter_map(|(deal, _)| DealCancelled::of(deal)).collect();
-        let completed: Vec<_> = present.iter().filter_map(|(deal, _)| DealCompleted::of(deal)).collect();
+        let cancelled: Vec<_> = current.iter().filter_map(|(deal, _)| DealCancelled::of(deal)).collect();
+        let completed: Vec<_> = current.iter().filter_map(|(deal, _)| DealCompleted::of(deal)).collect();
         outbox::append_all(tx, &created).await?;
-        outbox::append_all(tx, &staged).await?;
+        outbox::append_all(tx, &stage_changes).await?;
         outbox::append_all(tx, &booked).await?;
         outbox::append_all(tx, &cancelled).await?;
         outbox::append_all(tx, &completed).await
     }
 }
 
-fn creation(deal: &Deal, change: &PastChange) -> DealCreated {
+fn deal_created(deal: &Deal, change: &PastChange) -> DealCreated {
     DealCreated {
         agent_user_id: change.agent_user_id,
         amount: change.amount,
@@ -50,7 +50,7 @@ fn creation(deal: &Deal, change: &PastChange) -> DealCreated {
     }
 }
 
-fn stage(
+fn stage_changed(
     deal: &Deal,
     change: &PastChange,
     (from_step_id, from_status): (StepId, DealStatus),

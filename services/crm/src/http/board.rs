@@ -1,4 +1,4 @@
-//! The board: a developer's deals by the steps of their pipeline.
+//! Routes of the board.
 
 use ::db::Lookups;
 use ::web::{Both, CursorPaging, Filter, PathReference, Query, Several, unknown_cursor};
@@ -10,117 +10,119 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use values::Whole;
 
-use super::deal_read::AskedDeals;
+use super::deal_read::DealFilterParams;
 use crate::app::App;
 use crate::db;
-use crate::db::board::{Board, Column, ColumnKey, ColumnPaging, Shown};
+use crate::db::board::{Board, Column, ColumnKey, ColumnPaging, Selected};
 use crate::domain::{ReadDeals, ReadOwnDeals, StepGroup, StepId};
 use crate::error::{DEVELOPER_NOT_FOUND, Error, STEP_NOT_FOUND};
 
-/// Whose it is.
+/// The developer whose board or pipeline is read or changed.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct OfDeveloper {
+pub struct DeveloperParam {
     #[param(value_type = CompanyId)]
     tenant_id: Reference<CompanyId>,
 }
 
-impl OfDeveloper {
+impl DeveloperParam {
     pub fn id(self) -> CompanyId {
         self.tenant_id.0
     }
 }
 
-/// What of a board is asked for.
+/// The columns of a board and their size.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct AskedBoard {
-    /// Separated by commas; all where none is named.
+pub struct BoardParams {
+    /// Groups of the columns, separated by commas. By default all groups.
     #[param(value_type = Option<Vec<StepGroup>>, inline, min_items = 1, style = Form, explode = false)]
     groups: Option<Several<StepGroup>>,
-    /// Cards in each column.
+    /// Number of deals in each column.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(value_type = Option<u8>, minimum = 1, maximum = 100, default = 20)]
     page_size: Option<Whole<1, 100>>,
 }
 
-type Asked = Both<Query<AskedBoard>, Filter<AskedDeals>>;
+type BoardQuery = Both<Query<BoardParams>, Filter<DealFilterParams>>;
 
 async fn read(
     app: &App,
     tenant: CompanyId,
-    Both(Query(board), Filter(asked)): Asked,
+    Both(Query(board), Filter(filter)): BoardQuery,
 ) -> Result<web::Json<Board>, Error> {
     let page_size = board.page_size.map_or(20, Whole::get);
     let paging = CursorPaging { page_size: u32::try_from(page_size).unwrap_or(20), after: None };
-    let shown = Shown::Board(board.groups.map(|groups| groups.0));
+    let selected = Selected::Board(board.groups.map(|groups| groups.0));
     let conn = app.db.conn().await?;
-    if let Some(board) = db::board::columns(&conn, tenant, shown, &asked.into(), &paging).await? {
+    if let Some(board) = db::board::read(&conn, tenant, selected, &filter.into(), &paging).await? {
         return Ok(web::Json(board));
     }
-    let pipeline_version = db::step::version(&conn, tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
+    let pipeline_version = db::step::pipeline_version(&conn, tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
     Ok(web::Json(Board { tenant_id: tenant, pipeline_version, columns: Vec::new() }))
 }
 
-/// Read a developer's board.
+/// Read the board of a developer.
 ///
-/// Each step with its newest deals, and how many and how much there is in it altogether, all of one moment.
+/// Returns a column for each step with its newest deals, and with the exact count and totals of all its deals.
+/// The whole response is from one snapshot.
 #[utoipa::path(
-    tag = "Board", params(OfDeveloper, AskedBoard, AskedDeals),
+    tag = "Board", params(DeveloperParam, BoardParams, DealFilterParams),
     responses((status = 200, description = "The board", body = Board))
 )]
 #[get("/api/platform-manager/crm/board")]
 pub async fn get_board(
     app: Data<App>,
     _: Permitted<ReadDeals>,
-    Both(Query(of), asked): Both<Query<OfDeveloper>, Asked>,
+    Both(Query(developer), query): Both<Query<DeveloperParam>, BoardQuery>,
 ) -> Result<impl Responder, Error> {
-    read(&app, of.id(), asked).await
+    read(&app, developer.id(), query).await
 }
 
-/// Read the board of one's own company.
+/// Read the board of the own company.
 ///
-/// Each step with its newest deals, and how many and how much there is in it altogether, all of one moment.
+/// Returns a column for each step with its newest deals, and with the exact count and totals of all its deals.
+/// The whole response is from one snapshot.
 #[utoipa::path(
-    tag = "Board", params(AskedBoard, AskedDeals),
+    tag = "Board", params(BoardParams, DealFilterParams),
     responses((status = 200, description = "The board", body = Board))
 )]
 #[get("/api/v1/crm/board")]
 pub async fn get_own_board(
     app: Data<App>,
     permitted: Permitted<ReadOwnDeals>,
-    asked: Asked,
+    query: BoardQuery,
 ) -> Result<impl Responder, Error> {
-    read(&app, permitted.granted, asked).await
+    read(&app, permitted.granted, query).await
 }
 
-type AskedColumn = Both<Filter<AskedDeals>, ColumnPaging>;
+type ColumnQuery = Both<Filter<DealFilterParams>, ColumnPaging>;
 
 async fn column(
     app: &App,
     lookups: &Lookups,
     reach: Reach,
     id: StepId,
-    Both(Filter(asked), paging): AskedColumn,
+    Both(Filter(filter), paging): ColumnQuery,
 ) -> Result<web::Json<Column>, Error> {
-    if paging.after.is_some_and(|after| !after.is_of(id)) {
+    if paging.after.is_some_and(|after| !after.is_in(id)) {
         return Err(unknown_cursor().into());
     }
     let tenant = lookups.run(async |conn| db::step::tenant_of(conn, id).await).await?;
     let tenant = tenant.filter(|tenant| reach.covers(*tenant)).ok_or(STEP_NOT_FOUND)?;
     let conn = app.db.conn().await?;
-    let board = db::board::columns(&conn, tenant, Shown::One(id), &asked.into(), &paging).await?;
+    let board = db::board::read(&conn, tenant, Selected::Column(id), &filter.into(), &paging).await?;
     let column = board.and_then(|board| board.columns.into_iter().next());
     Ok(web::Json(column.ok_or(STEP_NOT_FOUND)?))
 }
 
-/// Read one column of a developer's board.
+/// Read one column of the board of a developer.
 ///
-/// Who follows the cursors sees each deal that stays in the step once.
+/// A walk along the cursors returns each deal that stays in the step once.
 #[utoipa::path(
-    tag = "Board", params(("step_id" = StepId, Path), AskedDeals, CursorPaging<ColumnKey>),
+    tag = "Board", params(("step_id" = StepId, Path), DealFilterParams, CursorPaging<ColumnKey>),
     responses((status = 200, description = "The column", body = Column))
 )]
 #[get("/api/platform-manager/crm/board/columns/{step_id}")]
@@ -128,17 +130,17 @@ pub async fn get_board_column(
     app: Data<App>,
     _: Permitted<ReadDeals>,
     PathReference(id): PathReference<StepId>,
-    asked: AskedColumn,
+    query: ColumnQuery,
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
-    column(&app, &lookups, Reach::Platform, id, asked).await
+    column(&app, &lookups, Reach::Platform, id, query).await
 }
 
-/// Read one column of the board of one's own company.
+/// Read one column of the board of the own company.
 ///
-/// Who follows the cursors sees each deal that stays in the step once.
+/// A walk along the cursors returns each deal that stays in the step once.
 #[utoipa::path(
-    tag = "Board", params(("step_id" = StepId, Path), AskedDeals, CursorPaging<ColumnKey>),
+    tag = "Board", params(("step_id" = StepId, Path), DealFilterParams, CursorPaging<ColumnKey>),
     responses((status = 200, description = "The column", body = Column))
 )]
 #[get("/api/v1/crm/board/columns/{step_id}")]
@@ -146,8 +148,8 @@ pub async fn get_own_board_column(
     app: Data<App>,
     permitted: Permitted<ReadOwnDeals>,
     PathReference(id): PathReference<StepId>,
-    asked: AskedColumn,
+    query: ColumnQuery,
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
-    column(&app, &lookups, Reach::Company(permitted.granted), id, asked).await
+    column(&app, &lookups, Reach::Company(permitted.granted), id, query).await
 }

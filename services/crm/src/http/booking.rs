@@ -1,4 +1,4 @@
-//! Bookings of deals.
+//! Routes of bookings.
 
 use ::db::Lookups;
 use ::web::{FieldError, Json, Moment, PathReference, Problem};
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::order::{Changed, Manager, Order};
 use crate::app::App;
 use crate::domain::{
     BookingId, BookingStatus, ChangeOwnDeals, DealCard, DealId, ManageDeals, Operation, PropertyObjectId,
     SeenVersion, check_expiry,
 };
 use crate::error::{DEAL_BOOKING_REQUIRED, Error};
+use crate::ops::deal_command::{DealCommand, Manager, Outcome};
 
-/// A booking, and the deal after the change.
+/// A booking with its deal after the change.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct BookingView {
@@ -37,9 +37,9 @@ pub struct BookingView {
 
 impl BookingView {
     /// # Errors
-    /// [`DEAL_BOOKING_REQUIRED`] where there is none.
-    fn of(changed: Changed) -> Result<Self, Error> {
-        let booking = changed.booking.ok_or(DEAL_BOOKING_REQUIRED)?;
+    /// [`DEAL_BOOKING_REQUIRED`] if the outcome has no booking.
+    fn of(outcome: Outcome) -> Result<Self, Error> {
+        let booking = outcome.booking.ok_or(DEAL_BOOKING_REQUIRED)?;
         Ok(Self {
             id: booking.id,
             deal_id: booking.deal_id,
@@ -48,37 +48,37 @@ impl BookingView {
             expires_at: booking.expires_at,
             created_at: booking.created_at,
             ended_at: booking.ended_at,
-            deal: DealCard::from(&changed.deal),
+            deal: DealCard::from(&outcome.deal),
         })
     }
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
-pub struct Book {
-    /// After now, at most 90 days ahead. Left out, it is as the service is configured: three days.
+pub struct BookDeal {
+    /// Expiry time, after now and at most 90 days ahead. By default the configured life of a booking, three days.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Moment>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
-pub struct Prolong {
-    /// After now, at most 90 days ahead; later than before, or sooner.
+pub struct ProlongBooking {
+    /// New expiry time, after now and at most 90 days ahead. It may be later or sooner than before.
     #[schema(value_type = String, format = DateTime)]
     expires_at: Moment,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
 /// Book the object of a deal.
 ///
-/// A deal in Application comes into Booking by that.
+/// A deal in Application enters Booking. Any other deal stays in its step.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = Book, description = "At most 256 KiB."),
+    request_body(content = BookDeal, description = "At most 256 KiB."),
     responses((status = 201, description = "The booking", body = BookingView))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/booking")]
@@ -87,17 +87,17 @@ pub async fn book_deal(
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
     lookups: Data<Lookups>,
-    body: Json<Book>,
+    body: Json<BookDeal>,
 ) -> Result<HttpResponse, Error> {
     book(&app, &lookups, permitted.into(), id.0, &body.0).await
 }
 
-/// Book the object of a deal of one's own company.
+/// Book the object of a deal of the own company.
 ///
-/// A deal in Application comes into Booking by that.
+/// A deal in Application enters Booking. Any other deal stays in its step.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = Book, description = "At most 256 KiB."),
+    request_body(content = BookDeal, description = "At most 256 KiB."),
     responses((status = 201, description = "The booking", body = BookingView))
 )]
 #[post("/api/v1/crm/deals/{deal_id}/booking")]
@@ -106,7 +106,7 @@ pub async fn book_own_deal(
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
     lookups: Data<Lookups>,
-    body: Json<Book>,
+    body: Json<BookDeal>,
 ) -> Result<HttpResponse, Error> {
     book(&app, &lookups, permitted.into(), id.0, &body.0).await
 }
@@ -116,7 +116,7 @@ async fn book(
     lookups: &Lookups,
     manager: Manager,
     id: DealId,
-    body: &Book,
+    body: &BookDeal,
 ) -> Result<HttpResponse, Error> {
     let now = clock::now();
     let expires_at = match body.expires_at {
@@ -124,16 +124,16 @@ async fn book(
         None => now + app.settings.booking_ttl,
     };
     let operation = Operation::Book { expires_at };
-    let order = Order { manager, id, seen: body.row_version, operation, now };
-    Ok(HttpResponse::Created().json(BookingView::of(order.carry_out(app, lookups).await?)?))
+    let command = DealCommand { manager, deal_id: id, seen_version: body.row_version, operation, now };
+    Ok(HttpResponse::Created().json(BookingView::of(command.execute(&app.db, lookups).await?)?))
 }
 
-/// Give the booking of a deal another end.
+/// Change the expiry time of a booking.
 ///
-/// Later or sooner, 90 days from now at most; the same end again changes nothing.
+/// The same expiry time again changes nothing.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = Prolong, description = "At most 256 KiB."),
+    request_body(content = ProlongBooking, description = "At most 256 KiB."),
     responses((status = 200, description = "The booking", body = BookingView))
 )]
 #[put("/api/platform-manager/crm/deals/{deal_id}/booking")]
@@ -142,17 +142,17 @@ pub async fn prolong_booking(
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
     lookups: Data<Lookups>,
-    body: Json<Prolong>,
+    body: Json<ProlongBooking>,
 ) -> Result<impl Responder, Error> {
     prolong(&app, &lookups, permitted.into(), id.0, &body.0).await.map(web::Json)
 }
 
-/// Give the booking of a deal of one's own company another end.
+/// Change the expiry time of a booking of the own company.
 ///
-/// Later or sooner, 90 days from now at most; the same end again changes nothing.
+/// The same expiry time again changes nothing.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = Prolong, description = "At most 256 KiB."),
+    request_body(content = ProlongBooking, description = "At most 256 KiB."),
     responses((status = 200, description = "The booking", body = BookingView))
 )]
 #[put("/api/v1/crm/deals/{deal_id}/booking")]
@@ -161,7 +161,7 @@ pub async fn prolong_own_booking(
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
     lookups: Data<Lookups>,
-    body: Json<Prolong>,
+    body: Json<ProlongBooking>,
 ) -> Result<impl Responder, Error> {
     prolong(&app, &lookups, permitted.into(), id.0, &body.0).await.map(web::Json)
 }
@@ -171,16 +171,16 @@ async fn prolong(
     lookups: &Lookups,
     manager: Manager,
     id: DealId,
-    body: &Prolong,
+    body: &ProlongBooking,
 ) -> Result<BookingView, Error> {
     let now = clock::now();
     let operation = Operation::Prolong { expires_at: within_bounds(body.expires_at, now)? };
-    let order = Order { manager, id, seen: body.row_version, operation, now };
-    BookingView::of(order.carry_out(app, lookups).await?)
+    let command = DealCommand { manager, deal_id: id, seen_version: body.row_version, operation, now };
+    BookingView::of(command.execute(&app.db, lookups).await?)
 }
 
 /// # Errors
-/// `VALIDATION_FAILED`
+/// `VALIDATION_FAILED` at `/ExpiresAt` if the time is out of bounds.
 fn within_bounds(Moment(expires_at): Moment, now: OffsetDateTime) -> Result<OffsetDateTime, Problem> {
     check_expiry(expires_at, now).map_err(|invalid| {
         Problem::validation_failed(vec![FieldError { field: "/ExpiresAt".to_owned(), invalid }])

@@ -1,4 +1,4 @@
-//! Contract data of deals. They are shown here and nowhere else.
+//! Routes of contract data. No other response shows escrow account number and fixation data.
 
 use ::db::Lookups;
 use ::web::{Json, PathReference};
@@ -8,7 +8,6 @@ use auth::{Permitted, Reach};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::order::Order;
 use crate::app::App;
 use crate::db;
 use crate::domain::{
@@ -16,8 +15,9 @@ use crate::domain::{
     FixationData, ManageDeals, Operation, PaymentMethod, SeenVersion,
 };
 use crate::error::{DEAL_NOT_FOUND, Error};
+use crate::ops::deal_command::DealCommand;
 
-/// What is known of a deal's contract.
+/// The contract data of a deal.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContractView {
@@ -27,7 +27,7 @@ pub struct ContractView {
     escrow_account_number: Option<EscrowAccountNumber>,
     fixation_data: Option<FixationData>,
     amount: Amount,
-    /// For `RowVersion` of the next change.
+    /// Send it as `RowVersion` of the next change.
     #[schema(minimum = 1, maximum = 4_294_967_295_i64)]
     row_version: i64,
 }
@@ -35,15 +35,15 @@ pub struct ContractView {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateContract {
-    /// Needed in Sale.
+    /// Required in Sale.
     contract_type: Option<ContractType>,
-    /// Needed in Sale.
+    /// Required in Sale.
     payment_method: Option<PaymentMethod>,
     escrow_account_number: Option<EscrowAccountNumber>,
     fixation_data: Option<FixationData>,
-    /// Left out, it stays.
+    /// Omit it to keep the amount.
     amount: Option<Amount>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -52,16 +52,16 @@ impl UpdateContract {
         let Self { contract_type, payment_method, escrow_account_number, fixation_data, amount, row_version } =
             self;
         let contract = Contract { contract_type, payment_method, escrow_account_number, fixation_data };
-        (row_version, Operation::Contract(ContractChange { contract, amount }))
+        (row_version, Operation::ReplaceContract(ContractChange { contract, amount }))
     }
 }
 
 /// Read the contract data of a deal.
 ///
-/// The escrow account number and the fixation data are in this answer and in no other.
+/// No other response shows the escrow account number and the fixation data.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    responses((status = 200, description = "Its contract data", body = ContractView))
+    responses((status = 200, description = "The contract data", body = ContractView))
 )]
 #[get("/api/platform-manager/crm/deals/{deal_id}/contract")]
 pub async fn get_deal_contract(
@@ -72,12 +72,12 @@ pub async fn get_deal_contract(
     read(&lookups, id.0, Reach::Platform).await.map(web::Json)
 }
 
-/// Read the contract data of a deal of one's own company.
+/// Read the contract data of a deal of the own company.
 ///
-/// The escrow account number and the fixation data are in this answer and in no other.
+/// No other response shows the escrow account number and the fixation data.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    responses((status = 200, description = "Its contract data", body = ContractView))
+    responses((status = 200, description = "The contract data", body = ContractView))
 )]
 #[get("/api/v1/crm/deals/{deal_id}/contract")]
 pub async fn get_own_deal_contract(
@@ -89,7 +89,7 @@ pub async fn get_own_deal_contract(
 }
 
 async fn read(lookups: &Lookups, id: DealId, reach: Reach) -> Result<ContractView, Error> {
-    let found = lookups.run(async |conn| db::situation::deal(conn, id).await).await?;
+    let found = lookups.run(async |conn| db::deal_state::find_deal(conn, id).await).await?;
     let deal = found.filter(|deal| reach.covers(deal.tenant_id)).ok_or(DEAL_NOT_FOUND)?;
     let Contract { contract_type, payment_method, escrow_account_number, fixation_data } = deal.contract;
     Ok(ContractView {
@@ -105,7 +105,7 @@ async fn read(lookups: &Lookups, id: DealId, reach: Reach) -> Result<ContractVie
 
 /// Replace the contract data of a deal.
 ///
-/// What is left out is cleared, but for the amount. What is the same already changes nothing.
+/// An omitted member is cleared, except `Amount`. An identical body changes nothing.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = UpdateContract, description = "At most 256 KiB."),
@@ -119,14 +119,14 @@ pub async fn update_deal_contract(
     lookups: Data<Lookups>,
     body: Json<UpdateContract>,
 ) -> Result<impl Responder, Error> {
-    let (seen, operation) = body.0.operation();
-    let changed = Order::new(permitted, id.0, seen, operation).carry_out(&app, &lookups).await?;
-    Ok(web::Json(DealCard::from(&changed.deal)))
+    let (seen_version, operation) = body.0.operation();
+    let command = DealCommand::new(permitted, id.0, seen_version, operation);
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
-/// Replace the contract data of a deal of one's own company.
+/// Replace the contract data of a deal of the own company.
 ///
-/// What is left out is cleared, but for the amount. What is the same already changes nothing.
+/// An omitted member is cleared, except `Amount`. An identical body changes nothing.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = UpdateContract, description = "At most 256 KiB."),
@@ -140,7 +140,7 @@ pub async fn update_own_deal_contract(
     lookups: Data<Lookups>,
     body: Json<UpdateContract>,
 ) -> Result<impl Responder, Error> {
-    let (seen, operation) = body.0.operation();
-    let changed = Order::new(permitted, id.0, seen, operation).carry_out(&app, &lookups).await?;
-    Ok(web::Json(DealCard::from(&changed.deal)))
+    let (seen_version, operation) = body.0.operation();
+    let command = DealCommand::new(permitted, id.0, seen_version, operation);
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }

@@ -1,4 +1,4 @@
-//! Deals: made, moved on the board, given an agent, and brought to their end.
+//! Routes that create, move, reassign, cancel and complete deals.
 
 use ::db::Lookups;
 use ::web::{FieldError, Json, PathReference, Problem};
@@ -12,14 +12,14 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use values::{Invalid, Private, Prose};
 
-use super::order::{Manager, Order};
 use crate::app::App;
 use crate::db::deal_view::DealView;
 use crate::domain::{
-    Amount, Application, ChangeOwnDeals, DealCard, DealId, ManageDeals, Operation, PropertyObjectId,
-    RegistryRecordNumber, Request, RequestId, SeenVersion, SelectionId, StepId, Words,
+    Amount, ChangeOwnDeals, CreationRequest, DealCard, DealId, FreeText, ManageDeals, NewDeal, Operation,
+    PropertyObjectId, RegistryRecordNumber, RequestId, SeenVersion, SelectionId, StepId,
 };
 use crate::error::{DEAL_NOT_FOUND, Error, PROPERTY_OBJECT_NOT_FOUND};
+use crate::ops::deal_command::{DealCommand, Manager};
 use crate::{db, ops};
 
 type ObjectReference = Reference<PropertyObjectId>;
@@ -27,7 +27,7 @@ type UserReference = Reference<UserId>;
 type SelectionReference = Reference<SelectionId>;
 type RequestReference = Reference<RequestId>;
 type StepReference = Reference<StepId>;
-/// It may be empty, which is none.
+/// The reason of a move. An empty reason means no reason.
 type MoveReason = Private<Prose<0, 2000>>;
 
 #[derive(Deserialize, ToSchema)]
@@ -37,20 +37,20 @@ pub struct CreateDeal {
     client_user_id: UserReference,
     agent_user_id: Option<UserReference>,
     selection_id: Option<SelectionReference>,
-    /// Left out, it is the object's price.
+    /// By default the price of the object.
     amount: Option<Amount>,
-    /// What the caller calls this, so that it can be repeated.
+    /// An id that the caller chooses. A repeat with the same id returns the existing deal.
     request_id: Option<RequestReference>,
 }
 
-/// Make a deal of an object.
+/// Create a deal.
 ///
-/// With a `RequestId` it may be repeated: 200 with the deal as it is now.
+/// A repeat with the same `RequestId` returns 200 with the deal as it is now.
 #[utoipa::path(
     tag = "Deals", request_body(content = CreateDeal, description = "At most 256 KiB."),
     responses(
         (status = 201, description = "Created", body = DealView, headers(("Location" = String, description = "The deal"))),
-        (status = 200, description = "It was made before", body = DealView)
+        (status = 200, description = "The existing deal with this `RequestId`", body = DealView)
     )
 )]
 #[post("/api/platform-manager/crm/deals")]
@@ -64,14 +64,14 @@ pub async fn create_deal(
     create(&app, &lookups, permitted.actor.user_id, permitted.into(), &request, &body.0).await
 }
 
-/// Make a deal of an object of one's own company.
+/// Create a deal of the own company.
 ///
-/// With a `RequestId` it may be repeated: 200 with the deal as it is now.
+/// A repeat with the same `RequestId` returns 200 with the deal as it is now.
 #[utoipa::path(
     tag = "Own deals", request_body(content = CreateDeal, description = "At most 256 KiB."),
     responses(
         (status = 201, description = "Created", body = DealView, headers(("Location" = String, description = "The deal"))),
-        (status = 200, description = "It was made before", body = DealView)
+        (status = 200, description = "The existing deal with this `RequestId`", body = DealView)
     )
 )]
 #[post("/api/v1/crm/deals")]
@@ -88,38 +88,40 @@ pub async fn create_own_deal(
 async fn create(
     app: &App,
     lookups: &Lookups,
-    user: UserId,
-    Manager { by, reach }: Manager,
+    creator: UserId,
+    Manager { author, reach }: Manager,
     http: &HttpRequest,
     body: &CreateDeal,
 ) -> Result<HttpResponse, Error> {
     let object = body.property_object_id.0;
-    let request = body.request_id.map(|id| Request { id: id.0, reach });
-    let (made, prospect) =
-        lookups.run(async |conn| db::situation::prospect(conn, object, user, request).await).await?;
-    if let Some(made) = made {
-        return Ok(HttpResponse::Ok().json(view(lookups, made).await?));
+    let request = body.request_id.map(|id| CreationRequest { id: id.0, reach });
+    let (existing, offered) = lookups
+        .run(async |conn| db::deal_state::look_up_creation(conn, object, creator, request).await)
+        .await?;
+    if let Some(existing) = existing {
+        return Ok(HttpResponse::Ok().json(view(lookups, existing).await?));
     }
-    let prospect = prospect.filter(|prospect| reach.covers(prospect.object.tenant_id));
-    let application = Application {
+    let offered = offered.filter(|offered| reach.covers(offered.object.tenant_id));
+    let new = NewDeal {
         client_user_id: body.client_user_id.0,
         agent_user_id: body.agent_user_id.map(|id| id.0),
         selection_id: body.selection_id.map(|id| id.0),
         amount: body.amount,
     };
-    let deal = prospect.ok_or(PROPERTY_OBJECT_NOT_FOUND)?.apply(application, user, clock::now())?;
+    let deal = offered.ok_or(PROPERTY_OBJECT_NOT_FOUND)?.create_deal(new, creator, clock::now())?;
     let deal = deal.ok_or_else(amount_required)?;
-    if app.db.tx(async |tx| ops::deal::create(tx, &deal, request, by).await).await? {
+    if app.db.tx(async |tx| ops::deal::create(tx, &deal, request, author).await).await? {
         let location = format!("{}/{}", http.path(), deal.id);
         let view = view(lookups, deal.id).await?;
         return Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(view));
     }
-    // A repeat was first.
-    let made = lookups.run(async |conn| db::situation::made(conn, user, request).await).await?;
-    Ok(HttpResponse::Ok().json(view(lookups, made.ok_or(DEAL_NOT_FOUND)?).await?))
+    // A concurrent repeat has created the deal.
+    let existing =
+        lookups.run(async |conn| db::deal_state::find_by_request(conn, creator, request).await).await?;
+    Ok(HttpResponse::Ok().json(view(lookups, existing.ok_or(DEAL_NOT_FOUND)?).await?))
 }
 
-/// The object has no price that a deal could have.
+/// The problem of a request without `Amount` for an object whose price is not a valid amount.
 fn amount_required() -> Problem {
     let invalid = Invalid::new("required");
     Problem::validation_failed(vec![FieldError { field: "/Amount".to_owned(), invalid }])
@@ -135,7 +137,7 @@ async fn view(lookups: &Lookups, id: DealId) -> Result<DealView, Error> {
 pub struct MoveDeal {
     step_id: StepReference,
     reason: Option<MoveReason>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -148,7 +150,7 @@ impl MoveDeal {
 
 /// Move a deal to another step.
 ///
-/// Its status follows. On the board a deal stays in its group or goes to a neighbour.
+/// The status follows the group of the step. A deal stays in its group or enters a neighbouring one.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = MoveDeal, description = "At most 256 KiB."),
@@ -162,13 +164,13 @@ pub async fn move_deal(
     lookups: Data<Lookups>,
     body: Json<MoveDeal>,
 ) -> Result<impl Responder, Error> {
-    let order = Order::new(permitted, id.0, body.0.row_version, body.0.operation());
-    Ok(web::Json(DealCard::from(&order.carry_out(&app, &lookups).await?.deal)))
+    let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
-/// Move a deal of one's own company to another step.
+/// Move a deal of the own company to another step.
 ///
-/// Its status follows. On the board a deal stays in its group or goes to a neighbour.
+/// The status follows the group of the step. A deal stays in its group or enters a neighbouring one.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = MoveDeal, description = "At most 256 KiB."),
@@ -182,28 +184,28 @@ pub async fn move_own_deal(
     lookups: Data<Lookups>,
     body: Json<MoveDeal>,
 ) -> Result<impl Responder, Error> {
-    let order = Order::new(permitted, id.0, body.0.row_version, body.0.operation());
-    Ok(web::Json(DealCard::from(&order.carry_out(&app, &lookups).await?.deal)))
+    let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SetAgent {
-    /// Left out: nobody.
+    /// Omit it to remove the agent.
     agent_user_id: Option<UserReference>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
 impl SetAgent {
     fn operation(&self) -> Operation {
-        Operation::Agent(self.agent_user_id.map(|id| id.0))
+        Operation::ChangeAgent(self.agent_user_id.map(|id| id.0))
     }
 }
 
-/// Give a deal another agent, or none.
+/// Change or remove the agent of a deal.
 ///
-/// The same agent again changes nothing, whatever version was seen.
+/// The same agent again changes nothing, whatever `RowVersion` says.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = SetAgent, description = "At most 256 KiB."),
@@ -217,13 +219,13 @@ pub async fn set_deal_agent(
     lookups: Data<Lookups>,
     body: Json<SetAgent>,
 ) -> Result<impl Responder, Error> {
-    let order = Order::new(permitted, id.0, body.0.row_version, body.0.operation());
-    Ok(web::Json(DealCard::from(&order.carry_out(&app, &lookups).await?.deal)))
+    let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
-/// Give a deal of one's own company another agent, or none.
+/// Change or remove the agent of a deal of the own company.
 ///
-/// The same agent again changes nothing, whatever version was seen.
+/// The same agent again changes nothing, whatever `RowVersion` says.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = SetAgent, description = "At most 256 KiB."),
@@ -237,15 +239,15 @@ pub async fn set_own_deal_agent(
     lookups: Data<Lookups>,
     body: Json<SetAgent>,
 ) -> Result<impl Responder, Error> {
-    let order = Order::new(permitted, id.0, body.0.row_version, body.0.operation());
-    Ok(web::Json(DealCard::from(&order.carry_out(&app, &lookups).await?.deal)))
+    let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CancelDeal {
-    reason: Words,
-    /// The version that the caller has seen; another one is a conflict.
+    reason: FreeText,
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -257,7 +259,7 @@ impl CancelDeal {
 
 /// Cancel a deal.
 ///
-/// Its booking ends with it. A deal that is cancelled keeps the reason that it has.
+/// Its Active booking ends with it. A cancelled deal keeps its reason.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = CancelDeal, description = "At most 256 KiB."),
@@ -271,13 +273,13 @@ pub async fn cancel_deal(
     lookups: Data<Lookups>,
     body: Json<CancelDeal>,
 ) -> Result<impl Responder, Error> {
-    let order = Order::new(permitted, id.0, body.0.row_version, body.0.operation());
-    Ok(web::Json(DealCard::from(&order.carry_out(&app, &lookups).await?.deal)))
+    let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
-/// Cancel a deal of one's own company.
+/// Cancel a deal of the own company.
 ///
-/// Its booking ends with it. A deal that is cancelled keeps the reason that it has.
+/// Its Active booking ends with it. A cancelled deal keeps its reason.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = CancelDeal, description = "At most 256 KiB."),
@@ -291,16 +293,16 @@ pub async fn cancel_own_deal(
     lookups: Data<Lookups>,
     body: Json<CancelDeal>,
 ) -> Result<impl Responder, Error> {
-    let order = Order::new(permitted, id.0, body.0.row_version, body.0.operation());
-    Ok(web::Json(DealCard::from(&order.carry_out(&app, &lookups).await?.deal)))
+    let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CompleteDeal {
-    /// Under which the state's registry has it.
+    /// Number of the entry in the state property registry.
     registry_record_number: RegistryRecordNumber,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -310,9 +312,9 @@ impl CompleteDeal {
     }
 }
 
-/// Complete a deal.
+/// Complete a deal of a developer that is not active.
 ///
-/// Where its developer is not active; else that is the developer's.
+/// An active developer completes its deals itself.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = CompleteDeal, description = "At most 256 KiB."),
@@ -326,13 +328,13 @@ pub async fn complete_deal(
     lookups: Data<Lookups>,
     body: Json<CompleteDeal>,
 ) -> Result<impl Responder, Error> {
-    let order = Order::new(permitted, id.0, body.0.row_version, body.0.operation());
-    Ok(web::Json(DealCard::from(&order.carry_out(&app, &lookups).await?.deal)))
+    let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
-/// Complete a deal of one's own company.
+/// Complete a deal of the own company.
 ///
-/// After the state's registry.
+/// The deal must be in Sale and have an entry in the state property registry.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = CompleteDeal, description = "At most 256 KiB."),
@@ -346,6 +348,6 @@ pub async fn complete_own_deal(
     lookups: Data<Lookups>,
     body: Json<CompleteDeal>,
 ) -> Result<impl Responder, Error> {
-    let order = Order::new(permitted, id.0, body.0.row_version, body.0.operation());
-    Ok(web::Json(DealCard::from(&order.carry_out(&app, &lookups).await?.deal)))
+    let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }

@@ -1,4 +1,4 @@
-//! Deals as they are read: all of them by the platform's people, a developer's by their own.
+//! Routes that read deals, their timelines and their stages.
 
 use ::db::Lookups;
 use ::web::{
@@ -16,119 +16,120 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::db;
-use crate::db::deal_view::{DealFilter, DealList, DealSort, DealSummary, DealView};
+use crate::db::deal_view::{DealFilter, DealListQuery, DealSort, DealSummary, DealView};
 use crate::db::stage_page::{Stage, StageKey};
 use crate::db::timeline_page::TimelineKey;
 use crate::domain::{DealId, DealStatus, PropertyObjectId, ReadDeals, ReadOwnDeals, StepId, TimelineRow};
 use crate::error::{DEAL_NOT_FOUND, Error};
 
-/// Whose deals are listed.
+/// The developer whose deals are listed.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct OfTenant {
-    /// Whose deals; everybody's where none is named.
+pub struct TenantParam {
+    /// Company id of the developer. By default the deals of all developers.
     #[param(value_type = Option<CompanyId>)]
     tenant_id: Option<Reference<CompanyId>>,
 }
 
-/// In which state deals are.
+/// The status and the step of listed deals.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct InState {
-    /// Separated by commas.
+pub struct StateParams {
+    /// Statuses, separated by commas. By default all statuses.
     #[param(value_type = Option<Vec<DealStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<Several<DealStatus>>,
     #[param(value_type = Option<StepId>)]
     step_id: Option<Reference<StepId>>,
 }
 
-/// What people look for in a list and on the board alike.
+/// The filters that lists and boards share.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct AskedDeals {
+pub struct DealFilterParams {
     #[param(value_type = Option<PropertyObjectId>)]
     property_object_id: Option<Reference<PropertyObjectId>>,
     #[param(value_type = Option<UserId>)]
     client_user_id: Option<Reference<UserId>>,
     #[param(value_type = Option<UserId>)]
     agent_user_id: Option<Reference<UserId>>,
+    /// Inclusive lower bound of the creation time.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_from: Option<OffsetDateTime>,
-    /// Exclusive.
+    /// Exclusive upper bound of the creation time.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_to: Option<OffsetDateTime>,
 }
 
-impl Check for AskedDeals {
+impl Check for DealFilterParams {
     fn check(&self, fields: &mut Fields) {
         fields.range("/CreatedTo", self.created_from.as_ref(), self.created_to.as_ref());
     }
 }
 
-impl From<AskedDeals> for DealFilter {
-    fn from(asked: AskedDeals) -> Self {
+impl From<DealFilterParams> for DealFilter {
+    fn from(params: DealFilterParams) -> Self {
         Self {
-            property_object_id: asked.property_object_id.map(|id| id.0),
-            client_user_id: asked.client_user_id.map(|id| id.0),
-            agent_user_id: asked.agent_user_id.map(|id| id.0),
-            created_from: asked.created_from,
-            created_to: asked.created_to,
+            property_object_id: params.property_object_id.map(|id| id.0),
+            client_user_id: params.client_user_id.map(|id| id.0),
+            agent_user_id: params.agent_user_id.map(|id| id.0),
+            created_from: params.created_from,
+            created_to: params.created_to,
         }
     }
 }
 
-type Listed = Both<Both<Query<InState>, Filter<AskedDeals>>, Paging<DealSort>>;
+type ListQuery = Both<Both<Query<StateParams>, Filter<DealFilterParams>>, Paging<DealSort>>;
 
 async fn list(
     app: &App,
     tenant_id: Option<CompanyId>,
-    Both(Both(Query(state), Filter(asked)), paging): Listed,
+    Both(Both(Query(state), Filter(filter)), paging): ListQuery,
 ) -> Result<web::Json<Page<DealSummary>>, Error> {
-    let asked = DealList {
+    let query = DealListQuery {
         tenant_id,
         statuses: state.statuses.map(|statuses| statuses.0),
         step_id: state.step_id.map(|id| id.0),
-        filter: asked.into(),
+        filter: filter.into(),
     };
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::deal_view::list(&conn, asked, &paging).await?))
+    Ok(web::Json(db::deal_view::list(&conn, query, &paging).await?))
 }
 
 /// List deals.
 ///
-/// Of all developers, or of one.
+/// Lists the deals of all developers or of one. A deal must match all filters.
 #[utoipa::path(
-    tag = "Deals", params(OfTenant, InState, AskedDeals, Paging<DealSort>),
+    tag = "Deals", params(TenantParam, StateParams, DealFilterParams, Paging<DealSort>),
     responses((status = 200, description = "One page", body = Page<DealSummary>))
 )]
 #[get("/api/platform-manager/crm/deals")]
 pub async fn list_deals(
     app: Data<App>,
     _: Permitted<ReadDeals>,
-    Both(Query(of), listed): Both<Query<OfTenant>, Listed>,
+    Both(Query(tenant), query): Both<Query<TenantParam>, ListQuery>,
 ) -> Result<impl Responder, Error> {
-    list(&app, of.tenant_id.map(|id| id.0), listed).await
+    list(&app, tenant.tenant_id.map(|id| id.0), query).await
 }
 
-/// List the deals of one's own company.
+/// List the deals of the own company.
 ///
-/// What is asked for is joined by "and".
+/// A deal must match all filters.
 #[utoipa::path(
-    tag = "Own deals", params(InState, AskedDeals, Paging<DealSort>),
+    tag = "Own deals", params(StateParams, DealFilterParams, Paging<DealSort>),
     responses((status = 200, description = "One page", body = Page<DealSummary>))
 )]
 #[get("/api/v1/crm/deals")]
 pub async fn list_own_deals(
     app: Data<App>,
     permitted: Permitted<ReadOwnDeals>,
-    listed: Listed,
+    query: ListQuery,
 ) -> Result<impl Responder, Error> {
-    list(&app, Some(permitted.granted), listed).await
+    list(&app, Some(permitted.granted), query).await
 }
 
 async fn read(lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<DealView>, Error> {
@@ -139,7 +140,7 @@ async fn read(lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<D
 
 /// Read a deal.
 ///
-/// With the names of what it is about; contract data are not in it.
+/// Includes the names of its object and developer, without escrow account number and fixation data.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The deal", body = DealView))
@@ -153,9 +154,9 @@ pub async fn get_deal(
     read(&lookups, Reach::Platform, id).await
 }
 
-/// Read a deal of one's own company.
+/// Read a deal of the own company.
 ///
-/// With the names of what it is about; contract data are not in it.
+/// Includes the names of its object and developer, without escrow account number and fixation data.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     responses((status = 200, description = "The deal", body = DealView))
@@ -169,7 +170,7 @@ pub async fn get_own_deal(
     read(&lookups, Reach::Company(permitted.granted), id).await
 }
 
-/// What was found of a deal that may be read.
+/// Returns the page if its deal is within the reach.
 fn within<T>(reach: Reach, tenant: Option<CompanyId>, found: T) -> Result<web::Json<T>, Error> {
     let is_within = tenant.is_some_and(|tenant| reach.covers(tenant));
     if is_within { Ok(web::Json(found)) } else { Err(DEAL_NOT_FOUND.into()) }
@@ -181,7 +182,7 @@ async fn timeline(
     id: DealId,
     paging: CursorPaging<TimelineKey>,
 ) -> Result<web::Json<CursorPage<TimelineRow>>, Error> {
-    if paging.after.is_some_and(|after| !after.is_of(id)) {
+    if paging.after.is_some_and(|after| !after.is_in(id)) {
         return Err(unknown_cursor().into());
     }
     let conn = app.db.conn().await?;
@@ -190,9 +191,9 @@ async fn timeline(
     within(reach, tenant, page)
 }
 
-/// Read what happened to a deal.
+/// Read the timeline of a deal.
 ///
-/// Newest first. Who follows the cursors sees each row once.
+/// Newest first. A walk along the cursors returns each existing row once.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path), CursorPaging<TimelineKey>),
     responses((status = 200, description = "One page", body = CursorPage<TimelineRow>))
@@ -207,9 +208,9 @@ pub async fn list_deal_timeline(
     timeline(&app, Reach::Platform, id, paging).await
 }
 
-/// Read what happened to a deal of one's own company.
+/// Read the timeline of a deal of the own company.
 ///
-/// Newest first. Who follows the cursors sees each row once.
+/// Newest first. A walk along the cursors returns each existing row once.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path), CursorPaging<TimelineKey>),
     responses((status = 200, description = "One page", body = CursorPage<TimelineRow>))
@@ -230,7 +231,7 @@ async fn stages(
     id: DealId,
     paging: CursorPaging<StageKey>,
 ) -> Result<web::Json<CursorPage<Stage>>, Error> {
-    if paging.after.is_some_and(|after| !after.is_of(id)) {
+    if paging.after.is_some_and(|after| !after.is_in(id)) {
         return Err(unknown_cursor().into());
     }
     let conn = app.db.conn().await?;
@@ -239,7 +240,7 @@ async fn stages(
     within(reach, tenant, page)
 }
 
-/// Read how long a deal was in each step.
+/// Read the time of a deal in each step.
 ///
 /// Newest first.
 #[utoipa::path(
@@ -256,7 +257,7 @@ pub async fn list_deal_stages(
     stages(&app, Reach::Platform, id, paging).await
 }
 
-/// Read how long a deal of one's own company was in each step.
+/// Read the time of a deal of the own company in each step.
 ///
 /// Newest first.
 #[utoipa::path(

@@ -1,4 +1,4 @@
-//! Notes about deals.
+//! Routes of notes.
 
 use ::web::{Json, PathReference};
 use actix_web::web::Data;
@@ -8,25 +8,25 @@ use runtime::clock;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::order::Manager;
 use crate::app::App;
-use crate::domain::{CareForDeals, ChangeOwnDeals, DealId, Entry, TimelineRow, Words};
+use crate::domain::{CareForDeals, ChangeOwnDeals, DealId, FreeText, TimelineEntry, TimelineRow};
 use crate::error::Error;
 use crate::ops;
+use crate::ops::deal_command::Manager;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct AddNote {
-    text: Words,
+    text: FreeText,
 }
 
 /// Add a note to a deal.
 ///
-/// In whatever status; the deal stays as it is.
+/// Possible in every status. The deal and its `RowVersion` stay unchanged.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = AddNote, description = "At most 256 KiB."),
-    responses((status = 201, description = "The row of the timeline", body = TimelineRow))
+    responses((status = 201, description = "The new row of the timeline", body = TimelineRow))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/notes")]
 pub async fn add_note(
@@ -35,17 +35,16 @@ pub async fn add_note(
     id: PathReference<DealId>,
     body: Json<AddNote>,
 ) -> Result<HttpResponse, Error> {
-    let manager = Manager::of_platform(&permitted, permitted.granted);
-    add(&app, manager, id.0, &Entry::ManualNote { text: body.0.text }).await
+    add(&app, permitted.into(), id.0, &TimelineEntry::ManualNote { text: body.0.text }).await
 }
 
-/// Add a note to a deal of one's own company.
+/// Add a note to a deal of the own company.
 ///
-/// In whatever status; the deal stays as it is.
+/// Possible in every status. The deal and its `RowVersion` stay unchanged.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = AddNote, description = "At most 256 KiB."),
-    responses((status = 201, description = "The row of the timeline", body = TimelineRow))
+    responses((status = 201, description = "The new row of the timeline", body = TimelineRow))
 )]
 #[post("/api/v1/crm/deals/{deal_id}/notes")]
 pub async fn add_own_note(
@@ -54,16 +53,16 @@ pub async fn add_own_note(
     id: PathReference<DealId>,
     body: Json<AddNote>,
 ) -> Result<HttpResponse, Error> {
-    add(&app, permitted.into(), id.0, &Entry::CompanyNote { text: body.0.text }).await
+    add(&app, permitted.into(), id.0, &TimelineEntry::CompanyNote { text: body.0.text }).await
 }
 
 async fn add(
     app: &App,
-    Manager { by, reach }: Manager,
+    Manager { author, reach }: Manager,
     id: DealId,
-    note: &Entry,
+    note: &TimelineEntry,
 ) -> Result<HttpResponse, Error> {
     let now = clock::now();
-    let row = app.db.tx(async |tx| ops::deal::note(tx, id, reach, note, by, now).await).await?;
+    let row = app.db.tx(async |tx| ops::deal::add_note(tx, id, reach, note, author, now).await).await?;
     Ok(HttpResponse::Created().json(row))
 }

@@ -1,4 +1,4 @@
-//! The steps of a developer's pipeline.
+//! Routes of pipelines.
 
 use std::collections::HashSet;
 
@@ -13,29 +13,29 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use values::{Invalid, List};
 
-use super::board::OfDeveloper;
+use super::board::DeveloperParam;
 use crate::app::App;
 use crate::db;
 use crate::db::step::Pipeline;
 use crate::domain::{
-    ManageDeals, ManageOwnPipeline, ReadDeals, ReadOwnPipeline, StepGroup, StepId, StepName, Wanted,
+    DesiredStep, ManageDeals, ManageOwnPipeline, ReadDeals, ReadOwnPipeline, StepGroup, StepId, StepName,
 };
 use crate::error::{DEVELOPER_NOT_FOUND, Error};
 use crate::ops;
 
 type StepReference = Reference<StepId>;
 
-/// A step as it is to be.
+/// A step of the requested pipeline.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ListedStep {
-    /// Of a step that there is or was; without, it is a new one.
+    /// Id of a live or an archived step. Omit it for a new step.
     id: Option<StepReference>,
-    /// Never changes.
+    /// Group of the step. It never changes.
     group: StepGroup,
-    /// No two steps have the same.
+    /// Name, unique in the pipeline.
     name: StepName,
-    /// At most one of a group is.
+    /// True for the receiving step of the group. At most one step of a group.
     is_default: Option<bool>,
 }
 
@@ -44,22 +44,22 @@ type ListedSteps = List<ListedStep, 1, 50>;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReplacePipeline {
-    /// In their order within each group; steps that are left out are archived.
+    /// The steps, in their order within each group. An omitted step becomes archived.
     steps: ListedSteps,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_PIPELINE_CONFLICT`.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
 impl ReplacePipeline {
-    /// INV-STP-1
+    /// INV-STP-1: checks that ids, names and the defaults of each group are unique.
     ///
     /// # Errors
-    /// `400 VALIDATION_FAILED`
-    fn into_wanted(self) -> Result<(Vec<Wanted>, Option<i64>), Problem> {
+    /// `VALIDATION_FAILED` with `duplicate` at each repeated member.
+    fn into_desired_steps(self) -> Result<(Vec<DesiredStep>, Option<i64>), Problem> {
         let mut fields = Fields::default();
         let (mut ids, mut names, mut defaults) = (HashSet::new(), HashSet::new(), HashSet::new());
-        let mut wanted = Vec::new();
+        let mut desired = Vec::new();
         for (at, step) in self.steps.into_inner().into_iter().enumerate() {
             let mut once = |member: &str, is_new: bool| {
                 let first = if is_new { Ok(()) } else { Err(Invalid::new("duplicate")) };
@@ -69,63 +69,65 @@ impl ReplacePipeline {
             once("Id", id.is_none_or(|id| ids.insert(id)));
             once("Name", names.insert(step.name.clone()));
             once("IsDefault", !is_default || defaults.insert(step.group));
-            wanted.push(Wanted { id, group: step.group, name: step.name, is_default });
+            desired.push(DesiredStep { id, group: step.group, name: step.name, is_default });
         }
-        fields.finish(Some((wanted, self.version)))
+        fields.finish(Some((desired, self.version)))
     }
 }
 
 async fn read(lookups: &Lookups, tenant: CompanyId) -> Result<web::Json<Pipeline>, Error> {
-    let found = lookups.run(async |conn| db::step::pipeline(conn, tenant).await).await?;
+    let found = lookups.run(async |conn| db::step::find_pipeline(conn, tenant).await).await?;
     Ok(web::Json(found.ok_or(DEVELOPER_NOT_FOUND)?))
 }
 
 async fn replace(app: &App, tenant: CompanyId, body: ReplacePipeline) -> Result<web::Json<Pipeline>, Error> {
-    let (wanted, seen) = body.into_wanted()?;
+    let (desired, seen_version) = body.into_desired_steps()?;
     let now = clock::now();
-    let replaced =
-        app.db.tx(async |tx| ops::pipeline::replace_steps(tx, tenant, wanted, seen, now).await).await?;
-    Ok(web::Json(replaced))
+    let pipeline = app
+        .db
+        .tx(async |tx| ops::pipeline::replace_steps(tx, tenant, desired, seen_version, now).await)
+        .await?;
+    Ok(web::Json(pipeline))
 }
 
-/// Read a developer's pipeline.
+/// Read the pipeline of a developer.
 ///
 /// The live steps in order, then the archived ones, newest first.
 #[utoipa::path(
-    tag = "Pipeline", params(OfDeveloper),
-    responses((status = 200, description = "The steps", body = Pipeline))
+    tag = "Pipeline", params(DeveloperParam),
+    responses((status = 200, description = "The pipeline", body = Pipeline))
 )]
 #[get("/api/platform-manager/crm/pipeline-steps")]
 pub async fn get_pipeline(
     _: Permitted<ReadDeals>,
-    Query(of): Query<OfDeveloper>,
+    Query(developer): Query<DeveloperParam>,
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
-    read(&lookups, of.id()).await
+    read(&lookups, developer.id()).await
 }
 
-/// Replace a developer's pipeline.
+/// Replace the pipeline of a developer.
 ///
-/// What is the same already changes nothing. Deals stay in a step that is archived, and none comes into it.
+/// Identical steps change nothing. Deals stay in an archived step, and no deal enters it.
 #[utoipa::path(
-    tag = "Pipeline", params(OfDeveloper), request_body = ReplacePipeline,
-    responses((status = 200, description = "The steps as they are now", body = Pipeline))
+    tag = "Pipeline", params(DeveloperParam), request_body = ReplacePipeline,
+    responses((status = 200, description = "The pipeline as it is now", body = Pipeline))
 )]
 #[put("/api/platform-manager/crm/pipeline-steps")]
 pub async fn replace_pipeline(
     app: Data<App>,
     _: Permitted<ManageDeals>,
-    Query(of): Query<OfDeveloper>,
+    Query(developer): Query<DeveloperParam>,
     Json(body): Json<ReplacePipeline>,
 ) -> Result<impl Responder, Error> {
-    replace(&app, of.id(), body).await
+    replace(&app, developer.id(), body).await
 }
 
-/// Read the pipeline of one's own company.
+/// Read the pipeline of the own company.
 ///
 /// The live steps in order, then the archived ones, newest first.
 #[utoipa::path(
-    tag = "Pipeline", responses((status = 200, description = "The steps", body = Pipeline))
+    tag = "Pipeline", responses((status = 200, description = "The pipeline", body = Pipeline))
 )]
 #[get("/api/v1/crm/pipeline-steps")]
 pub async fn get_own_pipeline(
@@ -135,12 +137,12 @@ pub async fn get_own_pipeline(
     read(&lookups, permitted.granted).await
 }
 
-/// Replace the pipeline of one's own company.
+/// Replace the pipeline of the own company.
 ///
-/// What is the same already changes nothing. Deals stay in a step that is archived, and none comes into it.
+/// Identical steps change nothing. Deals stay in an archived step, and no deal enters it.
 #[utoipa::path(
     tag = "Pipeline", request_body = ReplacePipeline,
-    responses((status = 200, description = "The steps as they are now", body = Pipeline))
+    responses((status = 200, description = "The pipeline as it is now", body = Pipeline))
 )]
 #[put("/api/v1/crm/pipeline-steps")]
 pub async fn replace_own_pipeline(

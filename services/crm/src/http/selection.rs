@@ -1,4 +1,4 @@
-//! The selections of a deal's people, as selections shows them.
+//! Routes that return selections of the client or the agent of a deal.
 
 use ::db::Lookups;
 use ::web::PathReference;
@@ -7,32 +7,33 @@ use actix_web::{Responder, get, web};
 use auth::{Permitted, Reach};
 
 use crate::app::App;
-use crate::clients::PassedOn;
+use crate::clients::SelectionsResponse;
 use crate::db;
-use crate::db::deal_view::DealPeople;
+use crate::db::deal_view::DealParties;
 use crate::domain::{DealId, ManageDeals, ReadDeals, ReadOwnDeals};
 use crate::error::{DEAL_NOT_FOUND, Error, SELECTION_NOT_FOUND};
 
-async fn people(lookups: &Lookups, reach: Reach, id: DealId) -> Result<DealPeople, Error> {
-    let found = lookups.run(async |conn| db::deal_view::people(conn, id).await).await?;
+async fn find_parties(lookups: &Lookups, reach: Reach, id: DealId) -> Result<DealParties, Error> {
+    let found = lookups.run(async |conn| db::deal_view::find_parties(conn, id).await).await?;
     Ok(found.filter(|deal| reach.covers(deal.tenant_id)).ok_or(DEAL_NOT_FOUND)?)
 }
 
-/// The deal's selection, if it is its client's or its agent's.
-async fn read(app: &App, lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<PassedOn>, Error> {
-    let deal = people(lookups, reach, id).await?;
+/// Returns the selection of a deal if its owner is the client or the agent.
+async fn read(app: &App, lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<SelectionsResponse>, Error> {
+    let deal = find_parties(lookups, reach, id).await?;
     let selection = deal.selection_id.ok_or(SELECTION_NOT_FOUND)?;
     let (owner, selection) = app.selections.find(selection).await?.ok_or(SELECTION_NOT_FOUND)?;
-    let is_theirs = owner == deal.client_user_id || Some(owner) == deal.agent_user_id;
-    if is_theirs { Ok(web::Json(selection)) } else { Err(SELECTION_NOT_FOUND.into()) }
+    let is_visible = owner == deal.client_user_id || Some(owner) == deal.agent_user_id;
+    if is_visible { Ok(web::Json(selection)) } else { Err(SELECTION_NOT_FOUND.into()) }
 }
 
-/// Read the selection that a deal came from.
+/// Read the selection that a deal originates from.
 ///
-/// As selections shows it, deleted or not; only if it is the client's or the agent's.
+/// Returns the response of selections unchanged, also for a deleted selection.
+/// The selection must belong to the client or the agent.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    responses((status = 200, description = "The selection", body = PassedOn))
+    responses((status = 200, description = "The selection", body = SelectionsResponse))
 )]
 #[get("/api/platform-manager/crm/deals/{deal_id}/selection")]
 pub async fn get_deal_selection(
@@ -44,12 +45,13 @@ pub async fn get_deal_selection(
     read(&app, &lookups, Reach::Platform, id).await
 }
 
-/// Read the selection that a deal of one's own company came from.
+/// Read the selection that a deal of the own company originates from.
 ///
-/// As selections shows it, deleted or not; only if it is the client's or the agent's.
+/// Returns the response of selections unchanged, also for a deleted selection.
+/// The selection must belong to the client or the agent.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    responses((status = 200, description = "The selection", body = PassedOn))
+    responses((status = 200, description = "The selection", body = SelectionsResponse))
 )]
 #[get("/api/v1/crm/deals/{deal_id}/selection")]
 pub async fn get_own_deal_selection(
@@ -63,10 +65,10 @@ pub async fn get_own_deal_selection(
 
 /// List the selections of a deal's client.
 ///
-/// As selections lists them, all on one page.
+/// Returns the response of selections unchanged, with all selections on one page.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    responses((status = 200, description = "The selections", body = PassedOn))
+    responses((status = 200, description = "The selections", body = SelectionsResponse))
 )]
 #[get("/api/platform-manager/crm/deals/{deal_id}/client-selections")]
 pub async fn list_client_selections(
@@ -75,6 +77,6 @@ pub async fn list_client_selections(
     PathReference(id): PathReference<DealId>,
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
-    let deal = people(&lookups, Reach::Platform, id).await?;
-    Ok(web::Json(app.selections.of_owner(deal.client_user_id).await?))
+    let deal = find_parties(&lookups, Reach::Platform, id).await?;
+    Ok(web::Json(app.selections.list_by_owner(deal.client_user_id).await?))
 }

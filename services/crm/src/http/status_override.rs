@@ -1,4 +1,4 @@
-//! The override of a deal's status: arbitration by the platform.
+//! Routes of the status override, with which the platform arbitrates.
 
 use ::db::Lookups;
 use ::web::{Json, PathReference};
@@ -8,49 +8,49 @@ use auth::Permitted;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::order::{Decided, Order};
 use crate::app::App;
 use crate::db;
 use crate::domain::{
-    Change, Deal, DealCard, DealId, DealStatus, ManageDeals, Operation, SeenVersion, StepGroup, StepId, Told,
-    Words,
+    Change, Deal, DealCard, DealEventType, DealId, DealStatus, FreeText, ManageDeals, Operation, SeenVersion,
+    StepGroup, StepId,
 };
 use crate::error::{DEAL_STATUS_OVERRIDE_FORBIDDEN, Error};
+use crate::ops::deal_command::{DealCommand, Decision};
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct OverrideStatus {
-    /// Any but Completed.
+    /// Any status except `Completed`.
     target_status: DealStatus,
-    /// Why: for the timeline.
-    comment: Words,
-    /// The version that the caller has seen; another one is a conflict.
+    /// Comment for the timeline.
+    comment: FreeText,
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PreviewOverride {
-    /// Any but Completed.
+    /// Any status except `Completed`.
     target_status: DealStatus,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
-/// What an override would do.
+/// The effect that an override would have.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct OverridePreview {
-    /// The deal has that status already.
+    /// True if the deal already has the target status.
     no_op: bool,
     from: DealCard,
     to: OverrideTarget,
     cancels_booking: bool,
-    /// What would be told, in order.
-    events: Vec<Told>,
+    /// Types of the events, in the order of publication.
+    events: Vec<DealEventType>,
 }
 
-/// Where a deal would stand.
+/// The status and the step after an override.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct OverrideTarget {
@@ -67,8 +67,8 @@ impl From<&Deal> for OverrideTarget {
 
 /// Override the status of a deal.
 ///
-/// Backwards and over other statuses, too, and back from Cancelled; to Completed never. The deal comes into the default
-/// step of the status, else the first one.
+/// An override may lead to any status except Completed, also back from Cancelled.
+/// The deal enters the default step of the target group, otherwise its first live step.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = OverrideStatus, description = "At most 256 KiB."),
@@ -83,18 +83,18 @@ pub async fn override_deal_status(
     body: Json<OverrideStatus>,
 ) -> Result<impl Responder, Error> {
     let OverrideStatus { target_status, comment, row_version } = body.0;
-    let operation = overriding(target_status, Some(comment))?;
-    let changed = Order::new(permitted, id.0, row_version, operation).carry_out(&app, &lookups).await?;
-    Ok(web::Json(DealCard::from(&changed.deal)))
+    let operation = override_operation(target_status, Some(comment))?;
+    let command = DealCommand::new(permitted, id.0, row_version, operation);
+    Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
 
-/// See what an override would do.
+/// Preview an override.
 ///
-/// It is refused as the override would be, and changes nothing.
+/// Returns the same refusals as the override, and changes nothing.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = PreviewOverride, description = "At most 256 KiB."),
-    responses((status = 200, description = "What would become of the deal", body = OverridePreview))
+    responses((status = 200, description = "The effect that the override would have", body = OverridePreview))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/override-status/preview")]
 pub async fn preview_deal_override(
@@ -104,23 +104,23 @@ pub async fn preview_deal_override(
     body: Json<PreviewOverride>,
 ) -> Result<impl Responder, Error> {
     let PreviewOverride { target_status, row_version } = body.0;
-    let order = Order::new(permitted, id.0, row_version, overriding(target_status, None)?);
+    let command = DealCommand::new(permitted, id.0, row_version, override_operation(target_status, None)?);
     let id = id.0;
-    let situation = lookups.run(async |conn| db::situation::look_up(conn, id).await).await?;
-    let Decided { situation, change } = order.decide(situation)?;
-    let to = change.as_ref().map_or(&situation.deal, |change| &change.after);
+    let state = lookups.run(async |conn| db::deal_state::look_up(conn, id).await).await?;
+    let Decision { state, change } = command.decide(state)?;
+    let to = change.as_ref().map_or(&state.deal, |change| &change.after);
     Ok(web::Json(OverridePreview {
         no_op: change.is_none(),
-        from: DealCard::from(&situation.deal),
+        from: DealCard::from(&state.deal),
         to: OverrideTarget::from(to),
-        cancels_booking: change.as_ref().is_some_and(Change::ends_booking),
-        events: change.as_ref().map(Change::told).unwrap_or_default(),
+        cancels_booking: change.as_ref().is_some_and(Change::has_ended_booking),
+        events: change.as_ref().map(Change::event_types).unwrap_or_default(),
     }))
 }
 
 /// # Errors
-/// [`DEAL_STATUS_OVERRIDE_FORBIDDEN`]: INV-DEAL-7.
-fn overriding(target: DealStatus, comment: Option<Words>) -> Result<Operation, Error> {
+/// [`DEAL_STATUS_OVERRIDE_FORBIDDEN`] for the target Completed (INV-DEAL-7).
+fn override_operation(target: DealStatus, comment: Option<FreeText>) -> Result<Operation, Error> {
     if target == DealStatus::Completed {
         return Err(DEAL_STATUS_OVERRIDE_FORBIDDEN.into());
     }

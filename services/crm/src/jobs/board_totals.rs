@@ -1,4 +1,4 @@
-//! `board-totals`: adds up what the deals of each step come to, so that a board has little left to add.
+//! The job `board-totals`: folds changes into the stored totals of steps, so that boards stay fast.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use crate::app::App;
 use crate::db;
 
 const KIND: &str = "board-totals";
-const BATCH: i64 = 10_000;
+const BATCH_SIZE: i64 = 10_000;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.periodic(KIND, app.settings.board_totals_interval, move |_| {
         let app = app.clone();
         async move {
-            while app.db.tx(async |tx| db::board::add_up(tx, BATCH).await).await? == BATCH {}
+            while app.db.tx(async |tx| db::board::fold_total_changes(tx, BATCH_SIZE).await).await? == BATCH_SIZE {
+            }
             Ok(())
         }
     })

@@ -1,4 +1,4 @@
-//! `booking-expiry`: ends the bookings that are overdue, each in its own transaction, batch after batch until none is.
+//! The job `booking-expiry`: ends overdue bookings, each in its own transaction, until none is left.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,43 +13,48 @@ use crate::error::Error;
 use crate::{db, ops};
 
 const KIND: &str = "booking-expiry";
-const BATCH: i64 = 500;
-/// Bookings that are ended side by side.
-const AT_ONCE: usize = 8;
-/// After so long a run makes room for the end of the process; the next one begins at once.
-const LONGEST: Duration = Duration::from_secs(2);
-/// After so long bookings are looked at again whose deals somebody was changing.
-const PAUSE: Duration = Duration::from_millis(50);
+const BATCH_SIZE: i64 = 500;
+/// The number of bookings that end concurrently.
+const CONCURRENCY: usize = 8;
+/// A longer run ends and schedules the next one at once, so that the process can stop.
+const MAX_RUN_TIME: Duration = Duration::from_secs(2);
+/// The delay before deals that other transactions were changing are read again.
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.periodic(KIND, app.settings.booking_expiry_interval, move |_| {
         let app = app.clone();
         async move {
             let began = Instant::now();
-            // Whatever stays is passed over, so that it holds up none that is overdue behind it.
+            // Excluded from the next batch, so that they do not delay other overdue bookings.
             let (mut busy, mut failed): (Vec<DealId>, Vec<DealId>) = (Vec::new(), Vec::new());
             loop {
-                let passed_over = [busy.as_slice(), failed.as_slice()].concat();
-                let overdue =
-                    db::situation::overdue(&mut *app.db.conn().await?, clock::now(), &passed_over, BATCH)
-                        .await?;
+                let excluded = [busy.as_slice(), failed.as_slice()].concat();
+                let overdue = db::deal_state::find_overdue(
+                    &mut *app.db.conn().await?,
+                    clock::now(),
+                    &excluded,
+                    BATCH_SIZE,
+                )
+                .await?;
                 match (overdue.is_empty(), busy.is_empty()) {
                     (true, true) => return Ok(()),
                     (true, false) => {
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(BUSY_RETRY_DELAY).await;
                         busy.clear();
                     }
                     (false, _) => {}
                 }
-                let ended = stream::iter(overdue).map(|deal| end(&app, deal)).buffer_unordered(AT_ONCE);
-                let ended: Vec<(DealId, Ended)> = ended.try_collect().await?;
-                let these = |ended_so| {
-                    let these = ended.iter().filter(move |(_, ended)| *ended == ended_so);
-                    these.map(|(deal, _)| *deal)
+                let results =
+                    stream::iter(overdue).map(|deal| expire(&app, deal)).buffer_unordered(CONCURRENCY);
+                let results: Vec<(DealId, ExpiryResult)> = results.try_collect().await?;
+                let with_result = |expected| {
+                    let matching = results.iter().filter(move |(_, result)| *result == expected);
+                    matching.map(|(deal, _)| *deal)
                 };
-                busy.extend(these(Ended::Busy));
-                failed.extend(these(Ended::Failed));
-                if began.elapsed() >= LONGEST {
+                busy.extend(with_result(ExpiryResult::Busy));
+                failed.extend(with_result(ExpiryResult::Failed));
+                if began.elapsed() >= MAX_RUN_TIME {
                     let now = clock::now();
                     app.db.tx(async |tx| schedule(tx, KIND, [""], now).await).await?;
                     return Ok(());
@@ -59,33 +64,33 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     })
 }
 
-/// What became of an overdue booking.
+/// The result for one overdue booking.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    /// It has ended, or is overdue no more.
+enum ExpiryResult {
+    /// The booking has ended, or it is no longer overdue.
     Settled,
-    /// Somebody was changing the deal.
+    /// Another transaction was changing the deal.
     Busy,
-    /// The next run tries again.
+    /// The next run retries.
     Failed,
 }
 
-/// Ends the booking of a deal, unless somebody changes either meanwhile.
+/// Ends the booking of a deal.
 ///
 /// # Errors
-/// When the database is away.
-async fn end(app: &App, deal: DealId) -> Result<(DealId, Ended), Error> {
+/// Any error except a lost race and a failed statement, for example that the database is down.
+async fn expire(app: &App, deal: DealId) -> Result<(DealId, ExpiryResult), Error> {
     let now = clock::now();
-    let ended = match app.db.tx(async |tx| ops::deal::expire_booking(tx, deal, now).await).await {
-        Ok(true) => Ended::Settled,
-        Ok(false) => Ended::Busy,
-        Err(Error::Refused(problem)) if problem.code().is_conflict => Ended::Busy,
+    let result = match app.db.tx(async |tx| ops::deal::expire_booking(tx, deal, now).await).await {
+        Ok(true) => ExpiryResult::Settled,
+        Ok(false) => ExpiryResult::Busy,
+        Err(Error::Refused(problem)) if problem.code().is_conflict => ExpiryResult::Busy,
         Err(Error::Database(error @ ::db::Error::Query(_))) => {
             let error = format!("{:#}", anyhow::Error::from(error));
-            tracing::error!(%deal, error, "a booking cannot be ended");
-            Ended::Failed
+            tracing::error!(%deal, error, "failed to end a booking");
+            ExpiryResult::Failed
         }
         Err(error) => return Err(error),
     };
-    Ok((deal, ended))
+    Ok((deal, result))
 }

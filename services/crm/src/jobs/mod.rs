@@ -1,4 +1,4 @@
-//! What this service does by itself.
+//! Jobs.
 
 mod board_totals;
 mod booking_expiry;

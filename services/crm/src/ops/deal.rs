@@ -1,4 +1,4 @@
-//! What people and jobs do with deals.
+//! Use cases of deals within a transaction.
 
 use ::db::Tx;
 use auth::Reach;
@@ -6,79 +6,86 @@ use messaging::{Event, outbox};
 use time::OffsetDateTime;
 
 use crate::db;
-use crate::domain::{Author, Change, Deal, DealId, Entry, Operation, Request, TimelineRow, Told};
+use crate::domain::{
+    Author, Change, CreationRequest, Deal, DealEventType, DealId, Operation, TimelineEntry, TimelineRow,
+};
 use crate::error::{DEAL_NOT_FOUND, Error};
 use crate::events::{
     BookingCreated, BookingExpired, DealCancelled, DealCompleted, DealCreated, DealStageChanged,
 };
 
-/// `false`: its request has made a deal already, and this one is not made.
+/// Creates a deal and publishes it. Returns false if a deal with this request exists.
 ///
 /// # Errors
-/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT)
-pub async fn create(tx: &mut Tx, new: &Deal, request: Option<Request>, by: Author) -> Result<bool, Error> {
-    let is_new = db::change::insert(tx, new, request, by).await?;
+/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT) if the step was archived after it was read.
+pub async fn create(
+    tx: &mut Tx,
+    new: &Deal,
+    request: Option<CreationRequest>,
+    author: Author,
+) -> Result<bool, Error> {
+    let is_new = db::change::insert(tx, new, request, author).await?;
     if is_new {
         outbox::append(tx, &DealCreated::of(new)).await?;
     }
     Ok(is_new)
 }
 
-/// Writes what was decided, and tells of it.
+/// Writes a change and publishes its events.
 ///
 /// # Errors
-/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT)
+/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT) if another change won the race.
 pub async fn change(tx: &mut Tx, change: &Change) -> Result<(), Error> {
     db::change::save(tx, change).await?;
     let (deal, booking) = (&change.after, change.booking.as_ref());
-    for told in change.told() {
-        match told {
-            Told::DealStageChanged => tell(tx, DealStageChanged::of(change)).await?,
-            Told::DealCancelled => tell(tx, DealCancelled::of(deal)).await?,
-            Told::DealCompleted => tell(tx, DealCompleted::of(deal)).await?,
-            Told::BookingCreated => {
-                tell(tx, booking.map(|booking| BookingCreated::of(deal, booking))).await?;
+    for event_type in change.event_types() {
+        match event_type {
+            DealEventType::DealStageChanged => publish(tx, DealStageChanged::of(change)).await?,
+            DealEventType::DealCancelled => publish(tx, DealCancelled::of(deal)).await?,
+            DealEventType::DealCompleted => publish(tx, DealCompleted::of(deal)).await?,
+            DealEventType::BookingCreated => {
+                publish(tx, booking.map(|booking| BookingCreated::of(deal, booking))).await?;
             }
-            Told::BookingExpired => {
-                tell(tx, booking.map(|booking| BookingExpired::of(deal, booking))).await?;
+            DealEventType::BookingExpired => {
+                publish(tx, booking.map(|booking| BookingExpired::of(deal, booking))).await?;
             }
         }
     }
     Ok(())
 }
 
-async fn tell<E: Event>(tx: &mut Tx, event: Option<E>) -> Result<(), ::db::Error> {
+async fn publish<E: Event>(tx: &mut Tx, event: Option<E>) -> Result<(), ::db::Error> {
     match event {
         Some(event) => outbox::append(tx, &event).await,
         None => Ok(()),
     }
 }
 
-/// Adds a note to a deal, which stays as it is.
+/// Adds a note to a deal. The deal and its version stay unchanged.
 ///
 /// # Errors
-/// [`DEAL_NOT_FOUND`]
-pub async fn note(
+/// [`DEAL_NOT_FOUND`] if the deal is unknown or outside the reach.
+pub async fn add_note(
     tx: &mut Tx,
     id: DealId,
     reach: Reach,
-    note: &Entry,
-    by: Author,
+    note: &TimelineEntry,
+    author: Author,
     now: OffsetDateTime,
 ) -> Result<TimelineRow, Error> {
     let deal = db::change::lock(tx, id).await?.filter(|deal| reach.covers(deal.tenant_id));
     let deal = deal.ok_or(DEAL_NOT_FOUND)?;
-    Ok(db::change::append_note(tx, &deal, note, by, now.max(deal.updated_at)).await?)
+    Ok(db::change::append_note(tx, &deal, note, author, now.max(deal.updated_at)).await?)
 }
 
-/// Ends the booking of a deal if it is overdue. `false`: somebody is changing the deal.
+/// Ends the booking of a deal if it is overdue. Returns false if another transaction is changing the deal.
 ///
 /// # Errors
-/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT)
+/// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT) if another change won the race.
 pub async fn expire_booking(tx: &mut Tx, id: DealId, now: OffsetDateTime) -> Result<bool, Error> {
-    let Some(situation) = db::situation::take(tx, id).await? else { return Ok(false) };
-    // A deal that has ended meanwhile has ended its booking.
-    if let Ok(Some(expired)) = situation.decide(Operation::Expire, Author::SYSTEM, now) {
+    let Some(state) = db::deal_state::try_lock(tx, id).await? else { return Ok(false) };
+    // A refusal means that the deal has ended since, and its booking with it.
+    if let Ok(Some(expired)) = state.decide(Operation::Expire, Author::SYSTEM, now) {
         change(tx, &expired).await?;
     }
     Ok(true)

@@ -1,4 +1,5 @@
-//! What is done: read, decide, write, tell, in the transaction that was handed in.
+//! Use cases: read, decide, write and publish.
 
 pub mod deal;
+pub mod deal_command;
 pub mod pipeline;

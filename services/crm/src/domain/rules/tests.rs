@@ -3,11 +3,11 @@ use proptest::prelude::*;
 use time::{Duration, OffsetDateTime};
 use values::{Private, Prose, Whole};
 
-use super::{Amount, Contract, ContractChange, Operation, Situation, gate, leads};
+use super::{Amount, Contract, ContractChange, DealState, Operation, gate, is_move_allowed};
 use crate::domain::{
-    Author, Booking, BookingStatus, Change, CompanyStatus, ContractType, Deal, DealId, DealStatus,
-    ObjectState, ObjectStatus, PaymentMethod, PropertyObjectId, Role, Step, StepGroup, StepId, StepName,
-    Told, Words,
+    Author, Booking, BookingStatus, Change, CompanyStatus, ContractType, Deal, DealEventType, DealId,
+    DealStatus, FreeText, ObjectState, ObjectStatus, PaymentMethod, PropertyObjectId, Role, Step, StepGroup,
+    StepId, StepName,
 };
 
 const GROUPS: [StepGroup; 5] = [
@@ -18,7 +18,7 @@ const GROUPS: [StepGroup; 5] = [
     StepGroup::Cancelled,
 ];
 
-fn words(text: &str) -> Words {
+fn free_text(text: &str) -> FreeText {
     Private::new(Prose::parse(text).unwrap())
 }
 
@@ -26,15 +26,15 @@ fn hours(hours: i64) -> OffsetDateTime {
     OffsetDateTime::UNIX_EPOCH + Duration::hours(hours)
 }
 
-fn contract(is_settled: bool) -> Contract {
+fn contract(is_ready_for_sale: bool) -> Contract {
     Contract {
-        contract_type: is_settled.then_some(ContractType::Ddu),
-        payment_method: is_settled.then_some(PaymentMethod::Cash),
+        contract_type: is_ready_for_sale.then_some(ContractType::Ddu),
+        payment_method: is_ready_for_sale.then_some(PaymentMethod::Cash),
         ..Contract::default()
     }
 }
 
-fn deal(step: &Step, is_settled: bool) -> Deal {
+fn deal(step: &Step, is_ready_for_sale: bool) -> Deal {
     let status = step.group.status();
     Deal {
         id: DealId::generate(),
@@ -48,9 +48,9 @@ fn deal(step: &Step, is_settled: bool) -> Deal {
         step_id: step.id,
         step_group: step.group,
         step_entered_at: hours(1),
-        contract: contract(is_settled || status == DealStatus::Sale),
+        contract: contract(is_ready_for_sale || status == DealStatus::Sale),
         cancelled_at: (status == DealStatus::Cancelled).then_some(hours(1)),
-        cancel_reason: (status == DealStatus::Cancelled).then(|| words("x")),
+        cancel_reason: (status == DealStatus::Cancelled).then(|| free_text("x")),
         completed_at: (status == DealStatus::Completed).then_some(hours(1)),
         created_at: hours(0),
         created_by_user_id: UserId::generate(),
@@ -60,24 +60,24 @@ fn deal(step: &Step, is_settled: bool) -> Deal {
     }
 }
 
-/// Two steps of each group, some of which are archived; a deal in any of them.
-fn situations() -> impl Strategy<Value = Situation> {
+/// Generates a deal in any of ten steps, two of each group. Some of the steps are archived.
+fn states() -> impl Strategy<Value = DealState> {
     let object = (any::<bool>(), any::<bool>(), any::<bool>());
-    let around = (any::<bool>(), any::<bool>(), any::<Option<bool>>(), object);
-    (0_usize..10, any::<[bool; 10]>(), around).prop_map(
-        |(at, are_live, (is_settled, is_booked, developer, object))| {
+    let context = (any::<bool>(), any::<bool>(), any::<Option<bool>>(), object);
+    (0_usize..10, any::<[bool; 10]>(), context).prop_map(
+        |(at, are_live, (is_ready_for_sale, is_booked, developer, object))| {
             let tenant_id = auth::CompanyId::generate();
-            let step = |place: usize| Step {
+            let step = |position: usize| Step {
                 id: StepId::generate(),
                 tenant_id,
-                group: GROUPS[place / 2],
+                group: GROUPS[position / 2],
                 name: StepName::parse("x").unwrap(),
-                sort_order: i16::try_from(place).unwrap(),
-                is_default: place % 4 == 1,
+                sort_order: i16::try_from(position).unwrap(),
+                is_default: position % 4 == 1,
                 archived_at: None,
             };
             let all: Vec<_> = (0..10).map(step).collect();
-            let deal = deal(&all[at], is_settled);
+            let deal = deal(&all[at], is_ready_for_sale);
             let is_open = !matches!(deal.status, DealStatus::Cancelled | DealStatus::Completed);
             let booking = (is_open && is_booked).then(|| Booking::new(&deal, hours(2)));
             let (is_for_sale, is_booked, is_sold) = object;
@@ -86,46 +86,46 @@ fn situations() -> impl Strategy<Value = Situation> {
             let developer = developer
                 .map(|is_active| if is_active { CompanyStatus::Active } else { CompanyStatus::Suspended });
             let object = Some(ObjectState { status, is_booked, is_sold });
-            Situation { deal, booking, steps: steps.collect(), developer, object }
+            DealState { deal, booking, steps: steps.collect(), developer, object }
         },
     )
 }
 
-/// Any operation; steps are those of the situation, in which it is done.
-fn operation(of: &Situation, kind: usize, choice: usize) -> Operation {
+/// Returns an operation of a kind. A move leads to a live step of the state.
+fn operation(state: &DealState, kind: usize, choice: usize) -> Operation {
     let targets = [DealStatus::Application, DealStatus::Booking, DealStatus::Sale, DealStatus::Cancelled];
-    let to = of.steps.get(choice).map_or(of.deal.step_id, |step| step.id);
+    let to = state.steps.get(choice).map_or(state.deal.step_id, |step| step.id);
     match kind {
         0 => Operation::MoveStep { to, reason: None },
         1 => {
-            Operation::Contract(ContractChange { contract: contract(choice.is_multiple_of(2)), amount: None })
+            Operation::ReplaceContract(ContractChange { contract: contract(choice.is_multiple_of(2)), amount: None })
         }
-        2 => Operation::Agent((choice.is_multiple_of(2)).then(UserId::generate)),
+        2 => Operation::ChangeAgent((choice.is_multiple_of(2)).then(UserId::generate)),
         3 => Operation::Book { expires_at: hours(5) },
         4 => Operation::Prolong { expires_at: hours(2 + i64::from(choice.is_multiple_of(2))) },
-        5 => Operation::Cancel { reason: words("x") },
+        5 => Operation::Cancel { reason: free_text("x") },
         6 => Operation::Complete { number: Private::new(Prose::parse("7").unwrap()) },
-        7 => Operation::Override { target: targets[choice % 4], comment: Some(words("x")) },
+        7 => Operation::Override { target: targets[choice % 4], comment: Some(free_text("x")) },
         _ => Operation::Expire,
     }
 }
 
-/// What holds after every change, whatever it was.
-fn check(of: &Situation, change: &Change, kind: usize) -> Result<(), TestCaseError> {
+/// Checks the invariants of any change.
+fn check_invariants(state: &DealState, change: &Change, kind: usize) -> Result<(), TestCaseError> {
     let (before, after) = (&change.before, &change.after);
     prop_assert_eq!(after.row_version, before.row_version + 1, "INV-DEAL-3");
     prop_assert_eq!(after.status, after.step_group.status(), "INV-DEAL-2");
     prop_assert_eq!(after.cancelled_at.is_some(), after.status == DealStatus::Cancelled, "INV-DEAL-4");
     prop_assert_eq!(after.cancel_reason.is_some(), after.status == DealStatus::Cancelled, "INV-DEAL-4");
     prop_assert_eq!(after.completed_at.is_some(), after.status == DealStatus::Completed, "INV-DEAL-4");
-    prop_assert!(after.status != DealStatus::Sale || after.contract.is_settled(), "INV-DEAL-6");
+    prop_assert!(after.status != DealStatus::Sale || after.contract.is_ready_for_sale(), "INV-DEAL-6");
     prop_assert!(before.status != DealStatus::Completed, "INV-DEAL-9");
     prop_assert!(before.status != DealStatus::Cancelled || kind == 7, "INV-DEAL-9");
     if after.status == DealStatus::Completed {
         prop_assert!(before.status == DealStatus::Sale && kind == 6, "INV-DEAL-7");
     }
-    if change.enters_step() {
-        prop_assert!(of.steps.iter().any(|step| step.id == after.step_id), "none enters an archived step");
+    if change.has_changed_step() {
+        prop_assert!(state.steps.iter().any(|step| step.id == after.step_id), "no deal enters an archived step");
         prop_assert_eq!(after.step_entered_at, after.updated_at);
     } else {
         prop_assert_eq!(after.step_entered_at, before.step_entered_at);
@@ -134,74 +134,77 @@ fn check(of: &Situation, change: &Change, kind: usize) -> Result<(), TestCaseErr
     let is_open = !matches!(after.status, DealStatus::Cancelled | DealStatus::Completed);
     prop_assert!(active.is_none() || is_open, "INV-BKG-1");
     prop_assert!(
-        active.is_none_or(|booking| booking.is_kept == (after.status == DealStatus::Sale)),
+        active.is_none_or(|booking| booking.is_expiry_suspended == (after.status == DealStatus::Sale)),
         "INV-BKG-4"
     );
-    if change.ends_booking() {
+    if change.has_ended_booking() {
         prop_assert!(!is_open || kind == 8, "INV-BKG-3");
     }
-    prop_assert!(change.entries.is_sorted_by_key(super::Entry::kind), "in the order of the table");
+    prop_assert!(change.entries.is_sorted_by_key(super::TimelineEntry::kind), "rows in the order of their kinds");
     prop_assert!(!change.entries.is_empty());
-    let told = change.told();
-    let is_staged = change.enters_step() || before.agent_user_id != after.agent_user_id;
-    prop_assert_eq!(told.first() == Some(&Told::DealStageChanged), is_staged, "stage-changed first");
+    let event_types = change.event_types();
+    let is_stage_change = change.has_changed_step() || before.agent_user_id != after.agent_user_id;
+    let is_stage_first = event_types.first() == Some(&DealEventType::DealStageChanged);
+    prop_assert_eq!(is_stage_first, is_stage_change, "stage-changed first");
     Ok(())
 }
 
 proptest! {
-    /// INV-DEAL-2, 3, 4, 6, 7, 9, INV-BKG-1, 3, 4: whatever is done to whatever deal keeps them; a repeat with what has come of
-    /// it changes nothing.
+    /// INV-DEAL-2, INV-DEAL-3, INV-DEAL-4, INV-DEAL-6, INV-DEAL-7, INV-DEAL-9, INV-BKG-1,
+    /// INV-BKG-3, INV-BKG-4: each change keeps them.
+    /// A repeat of the operation on the changed deal is a no-op.
     #[test]
     fn every_change_keeps_the_invariants(
-        of in situations(), kind in 0_usize..9, choice in 0_usize..10, by_developer: bool,
+        state in states(), kind in 0_usize..9, choice in 0_usize..10, by_developer: bool,
     ) {
         let role = if by_developer { Role::DeveloperManager } else { Role::PlatformManager };
-        let by = Author { user_id: Some(UserId::generate()), role };
-        let asked = operation(&of, kind, choice);
-        let Ok(Some(change)) = of.decide(asked.clone(), by, hours(3)) else { return Ok(()) };
-        check(&of, &change, kind)?;
+        let author = Author { user_id: Some(UserId::generate()), role };
+        let requested = operation(&state, kind, choice);
+        let Ok(Some(change)) = state.decide(requested.clone(), author, hours(3)) else { return Ok(()) };
+        check_invariants(&state, &change, kind)?;
         if matches!(kind, 3 | 8) { return Ok(()) }
         let booking = change.booking.filter(|booking| booking.status == BookingStatus::Active);
-        let again = Situation { deal: change.after, booking, ..of };
-        prop_assert!(matches!(again.decide(asked, by, hours(4)), Ok(None)));
+        let again = DealState { deal: change.after, booking, ..state };
+        prop_assert!(matches!(again.decide(requested, author, hours(4)), Ok(None)));
     }
 
-    /// INV-BKG-2, INV-DEAL-8: a move goes where it leads, and needs the booking to come into Booking or Contract.
+    /// INV-BKG-2, INV-DEAL-8, RULE-CRM-003: a move leads to an allowed group.
+    /// It needs a booking to enter Booking or Contract from another group.
     #[test]
-    fn a_move_keeps_to_the_board(of in situations(), choice in 0_usize..10) {
-        let asked = operation(&of, 0, choice);
-        let by = Author { user_id: Some(UserId::generate()), role: Role::PlatformManager };
-        if let Ok(Some(change)) = of.decide(asked, by, hours(3)) {
+    fn move_follows_the_board_and_needs_a_booking(state in states(), choice in 0_usize..10) {
+        let requested = operation(&state, 0, choice);
+        let author = Author { user_id: Some(UserId::generate()), role: Role::PlatformManager };
+        if let Ok(Some(change)) = state.decide(requested, author, hours(3)) {
             let (from, to) = (change.before.step_group, change.after.step_group);
-            prop_assert!(leads(from, to));
+            prop_assert!(is_move_allowed(from, to));
             let needs = from != to && matches!(to, StepGroup::Booking | StepGroup::Contract);
-            prop_assert!(!needs || of.booking.is_some());
+            prop_assert!(!needs || state.booking.is_some());
         }
     }
 }
 
-/// Deals: the board is as wide as its three groups, and leads to a neighbour or nowhere.
+/// INV-DEAL-8, RULE-CRM-003: a move stays in its group or enters a neighbour.
 #[test]
-fn a_move_leads_to_a_neighbour() {
+fn move_leads_to_its_group_or_a_neighbour_only() {
     let board = [StepGroup::Application, StepGroup::Booking, StepGroup::Contract];
     for from in GROUPS {
         for to in GROUPS {
-            let place = |group| board.iter().position(|own| *own == group);
-            let is_near = place(from).zip(place(to)).is_some_and(|(from, to)| from.abs_diff(to) <= 1);
-            assert_eq!(leads(from, to), is_near, "{from} to {to}");
+            let position = |group| board.iter().position(|own| *own == group);
+            let is_near = position(from).zip(position(to)).is_some_and(|(from, to)| from.abs_diff(to) <= 1);
+            assert_eq!(is_move_allowed(from, to), is_near, "{from} to {to}");
         }
     }
 }
 
-/// Deals, rows of Cancelled and Completed.
+/// INV-DEAL-9: Completed is final, and only the override leaves Cancelled.
 #[test]
-fn what_has_ended_meets_the_table() {
+fn ended_deal_refuses_operations_as_in_the_table() {
     use super::Gate::{NoOp, Open, Terminal};
     let number = || Private::new(Prose::parse("7").unwrap());
     let operations = [
-        (Operation::Agent(None), Terminal, Terminal),
+        (Operation::ChangeAgent(None), Terminal, Terminal),
         (Operation::Book { expires_at: hours(1) }, Terminal, Terminal),
-        (Operation::Cancel { reason: words("x") }, NoOp, Terminal),
+        (Operation::Cancel { reason: free_text("x") }, NoOp, Terminal),
         (Operation::Complete { number: number() }, Terminal, NoOp),
         (Operation::Override { target: DealStatus::Cancelled, comment: None }, Open, Terminal),
     ];

@@ -1,4 +1,4 @@
-//! What the rules look at: deals with what is around them, and objects of which deals are to be made.
+//! Reads for the rules: deals with everything that decides about them, and objects for new deals.
 
 use ::db::{Cached, Conn, Lookup, Tx};
 use auth::{Reach, UserId};
@@ -12,21 +12,24 @@ use time::OffsetDateTime;
 
 use super::schema::{booking, company, deal, property_object, step};
 use crate::domain::{
-    Booking, Deal, DealId, ObjectState, PropertyObject, PropertyObjectId, Prospect, Request, Situation, Step,
+    Booking, CreationRequest, Deal, DealId, DealState, ObjectState, OfferedObject, PropertyObject,
+    PropertyObjectId, Step,
 };
 
-/// As the index of Active bookings has it: a value that is bound is unknown when a statement is planned.
+/// The predicate of the index of Active bookings.
+///
+/// A literal, since the planner does not know a bound value and would not use the partial index.
 fn is_active() -> SqlLiteral<Bool> {
     sql("booking.status = 'Active'")
 }
 
-/// As the index of Completed deals has it.
+/// The predicate of the index of Completed deals, a literal for the same reason.
 fn is_completed() -> SqlLiteral<Bool> {
     sql("deal.status = 'Completed'")
 }
 
-/// The deal with its booking and the live steps of its developer.
-pub async fn look_up(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<Situation>> {
+/// Reads a deal with its booking, the live steps of its developer and the developer's status.
+pub async fn look_up(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<DealState>> {
     let mut other = conn;
     let found = deal::table
         .left_join(booking::table.on(booking::deal_id.eq(deal::id).and(is_active())))
@@ -42,13 +45,15 @@ pub async fn look_up(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<Sit
         .select(Step::as_select())
         .load(&mut other);
     let (found, steps) = try_join(async { found.await.optional() }, steps).await?;
-    let situation =
-        found.map(|(deal, booking, developer)| Situation { deal, booking, steps, developer, object: None });
-    Ok(situation)
+    let state =
+        found.map(|(deal, booking, developer)| DealState { deal, booking, steps, developer, object: None });
+    Ok(state)
 }
 
-/// The same with the state of its object. Who books or completes a deal of the object waits until this transaction has ended.
-pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<Situation>, ::db::Error> {
+/// Locks the object of a deal, and reads the deal with the state of the object.
+///
+/// The lock serializes bookings and completions of one object.
+pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, ::db::Error> {
     let object = deal::table.find(id).select(deal::property_object_id).single_value();
     let object = property_object::table
         .filter(property_object::id.nullable().eq(object))
@@ -57,14 +62,14 @@ pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<Situation>, :
     let locked = object.first(tx.conn()).await.optional()?;
     let Some((object, status)) = locked else { return Ok(None) };
     let conn: Lookup<'_> = tx.conn();
-    let (situation, (is_booked, is_sold)) =
-        try_join(look_up(conn, id), taken_by_others(conn, object, id)).await?;
+    let (state, (is_booked, is_sold)) =
+        try_join(look_up(conn, id), look_up_rivals(conn, object, id)).await?;
     let object = Some(ObjectState { status, is_booked, is_sold });
-    Ok(situation.map(|situation| Situation { object, ..situation }))
+    Ok(state.map(|state| DealState { object, ..state }))
 }
 
-/// Whether another deal than this has booked the object, and whether one of it is Completed.
-async fn taken_by_others(
+/// Returns two flags: another deal has an Active booking of the object, and another deal of it is Completed.
+async fn look_up_rivals(
     mut conn: Lookup<'_>,
     object: PropertyObjectId,
     id: DealId,
@@ -80,13 +85,13 @@ async fn taken_by_others(
     Cached(diesel::select((exists(booked), exists(sold)))).get_result(&mut conn).await
 }
 
-/// The deal that a request has made already, and the object that it names, if that is known.
-pub async fn prospect(
+/// Reads the deal that an earlier request with this id has created, and the object of the new deal.
+pub async fn look_up_creation(
     mut conn: Lookup<'_>,
     object: PropertyObjectId,
-    by: UserId,
-    request: Option<Request>,
-) -> QueryResult<(Option<DealId>, Option<Prospect>)> {
+    creator: UserId,
+    request: Option<CreationRequest>,
+) -> QueryResult<(Option<DealId>, Option<OfferedObject>)> {
     let (mut second, mut third) = (conn, conn);
     let found = property_object::table
         .left_join(company::table.on(company::id.eq(property_object::tenant_id)))
@@ -102,59 +107,71 @@ pub async fn prospect(
         .load(&mut second);
     let sold = deal::table.filter(deal::property_object_id.eq(object)).filter(is_completed());
     let sold = Cached(diesel::select(exists(sold))).get_result(&mut third);
-    let (made, found, steps, is_sold) =
-        try_join4(made(conn, by, request), async { found.await.optional() }, steps, sold).await?;
-    let prospect = found.map(|(object, developer)| Prospect { object, developer, is_sold, steps });
-    Ok((made, prospect))
+    let existing = find_by_request(conn, creator, request);
+    let (existing, found, steps, is_sold) =
+        try_join4(existing, async { found.await.optional() }, steps, sold).await?;
+    let offered = found.map(|(object, developer)| OfferedObject { object, developer, is_sold, steps });
+    Ok((existing, offered))
 }
 
-/// What a person has made under the name that they gave to it, in one family of routes, and there in one company.
-pub async fn made(mut conn: Lookup<'_>, by: UserId, request: Option<Request>) -> QueryResult<Option<DealId>> {
-    let Some(Request { id, reach }) = request else { return Ok(None) };
-    let made =
-        deal::table.filter(deal::created_by_user_id.eq(by)).filter(deal::request_id.eq(id)).select(deal::id);
+/// Finds the deal that a user has created with a request id in one route family.
+///
+/// On company routes the deal must also belong to the company.
+pub async fn find_by_request(
+    mut conn: Lookup<'_>,
+    creator: UserId,
+    request: Option<CreationRequest>,
+) -> QueryResult<Option<DealId>> {
+    let Some(CreationRequest { id, reach }) = request else { return Ok(None) };
+    let by_request = deal::table
+        .filter(deal::created_by_user_id.eq(creator))
+        .filter(deal::request_id.eq(id))
+        .select(deal::id);
     match reach {
         Reach::Platform => {
-            Cached(made.filter(sql::<Bool>("request_family = 'Platform'"))).get_result(&mut conn).await
+            let on_platform = by_request.filter(sql::<Bool>("request_family = 'Platform'"));
+            Cached(on_platform).get_result(&mut conn).await
         }
         Reach::Company(tenant) => {
-            let in_company =
-                made.filter(sql::<Bool>("request_family = 'Developer'")).filter(deal::tenant_id.eq(tenant));
+            let in_company = by_request
+                .filter(sql::<Bool>("request_family = 'Developer'"))
+                .filter(deal::tenant_id.eq(tenant));
             Cached(in_company).get_result(&mut conn).await
         }
     }
     .optional()
 }
 
-/// The deals whose bookings have been overdue for longest, but for these.
-pub async fn overdue(
+/// Finds the deals with the longest-overdue bookings, without the `excluded` deals.
+pub async fn find_overdue(
     conn: &mut Conn,
     now: OffsetDateTime,
-    but_for: &[DealId],
+    excluded: &[DealId],
     limit: i64,
 ) -> Result<Vec<DealId>, ::db::Error> {
     let overdue = booking::table
-        .filter(sql::<Bool>("booking.status = 'Active' and not booking.is_kept"))
+        .filter(sql::<Bool>("booking.status = 'Active' and not booking.is_expiry_suspended"))
         .filter(booking::expires_at.le(now))
-        .filter(booking::deal_id.ne_all(but_for))
+        .filter(booking::deal_id.ne_all(excluded))
         .order((booking::expires_at, booking::id))
         .limit(limit)
         .select(booking::deal_id);
     Ok(Cached(overdue).load(conn).await?)
 }
 
-/// The deal with what is around it, which nobody else changes until the transaction ends. `None`: somebody is changing it.
-pub async fn take(tx: &mut Tx, id: DealId) -> Result<Option<Situation>, ::db::Error> {
+/// Locks a deal until the transaction ends, and reads it with everything that decides about it.
+///
+/// Returns `None` without waiting if another transaction is changing the deal.
+pub async fn try_lock(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, ::db::Error> {
     let conn: Lookup<'_> = tx.conn();
     let mut first = conn;
     let lock = deal::table.find(id).select(deal::id).for_no_key_update().skip_locked();
     let lock = async { lock.first::<DealId>(&mut first).await.optional() };
-    // Sent together: what is around it is looked up behind the lock.
-    let (locked, situation) = try_join(lock, look_up(conn, id)).await?;
-    Ok(locked.and(situation))
+    // The statements are pipelined. The server runs the reads after the lock.
+    let (locked, state) = try_join(lock, look_up(conn, id)).await?;
+    Ok(locked.and(state))
 }
 
-/// The deal alone.
-pub async fn deal(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<Deal>> {
+pub async fn find_deal(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<Deal>> {
     deal::table.find(id).select(Deal::as_select()).first(&mut conn).await.optional()
 }

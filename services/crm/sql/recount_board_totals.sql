@@ -1,5 +1,7 @@
--- What was written while 000502 counted was not counted: its triggers came after its sums. Counted anew beside them: deals and changes are seen as of one moment,
--- and who writes deals waits for nobody. Only the job that adds up changes does, whose sums would come between.
+-- Recounts the stored totals of all steps. Run it in one transaction, with the search path of the service.
+--
+-- The lock blocks only the job board-totals, whose sums would otherwise be lost. Changes of deals continue:
+-- deals and recorded changes are read from one snapshot, and later changes are recorded as always.
 lock table step_total in share row exclusive mode;
 delete from step_total;
 insert into step_total (step_id, currency, count, sum)

@@ -1,0 +1,30 @@
+//! Managers of deals by their permissions.
+
+use auth::{Permission, Permitted, Reach};
+
+use crate::domain::{Author, CareForDeals, ChangeOwnDeals, ManageDeals, Role};
+use crate::ops::deal_command::Manager;
+
+impl From<Permitted<ManageDeals>> for Manager {
+    fn from(permitted: Permitted<ManageDeals>) -> Self {
+        on_platform_routes(&permitted, Role::PlatformManager)
+    }
+}
+
+impl From<Permitted<CareForDeals>> for Manager {
+    fn from(permitted: Permitted<CareForDeals>) -> Self {
+        on_platform_routes(&permitted, permitted.granted)
+    }
+}
+
+impl From<Permitted<ChangeOwnDeals>> for Manager {
+    fn from(permitted: Permitted<ChangeOwnDeals>) -> Self {
+        let author = Author { user_id: Some(permitted.actor.user_id), role: Role::DeveloperManager };
+        Self { author, reach: Reach::Company(permitted.granted) }
+    }
+}
+
+fn on_platform_routes<P: Permission>(permitted: &Permitted<P>, role: Role) -> Manager {
+    let author = Author { user_id: Some(permitted.actor.user_id), role };
+    Manager { author, reach: Reach::Platform }
+}

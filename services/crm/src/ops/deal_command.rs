@@ -1,0 +1,107 @@
+//! Commands on deals: read, decide and write.
+
+use ::db::{Db, Lookups};
+use auth::Reach;
+use runtime::clock;
+use time::OffsetDateTime;
+
+use crate::db;
+use crate::domain::{Author, Booking, Change, Deal, DealId, DealState, Operation, SeenVersion};
+use crate::error::{DEAL_CONFLICT, DEAL_NOT_FOUND, Error};
+use crate::ops::deal;
+
+/// A manager of deals: the author of changes, and the deals that the permission covers.
+#[derive(Clone, Copy, Debug)]
+pub struct Manager {
+    pub author: Author,
+    pub reach: Reach,
+}
+
+/// A requested operation on a deal.
+pub struct DealCommand {
+    pub manager: Manager,
+    pub deal_id: DealId,
+    /// The version that the caller has seen. Another version is a conflict.
+    pub seen_version: Option<SeenVersion>,
+    pub operation: Operation,
+    pub now: OffsetDateTime,
+}
+
+/// The decision about a command.
+pub struct Decision {
+    /// The deal before the command.
+    pub state: DealState,
+    /// `None` for a no-op.
+    pub change: Option<Change>,
+}
+
+/// The deal after a command, with the booking that it changed or the Active one.
+pub struct Outcome {
+    pub deal: Deal,
+    pub booking: Option<Booking>,
+}
+
+impl From<Decision> for Outcome {
+    fn from(Decision { state, change }: Decision) -> Self {
+        match change {
+            Some(Change { after, booking, .. }) => Self { deal: after, booking },
+            None => Self { deal: state.deal, booking: state.booking },
+        }
+    }
+}
+
+impl DealCommand {
+    pub fn new(
+        manager: impl Into<Manager>,
+        deal_id: DealId,
+        seen_version: Option<SeenVersion>,
+        operation: Operation,
+    ) -> Self {
+        Self { manager: manager.into(), deal_id, seen_version, operation, now: clock::now() }
+    }
+
+    /// Decides the command and writes its change by compare and swap.
+    ///
+    /// A booking or a completion locks the object first, so the whole command is one transaction.
+    /// Every other command reads and decides before its transaction.
+    ///
+    /// # Errors
+    /// The refusals of [`decide`](Self::decide), and [`DEAL_CONFLICT`] if another change won the race.
+    pub async fn execute(self, db: &Db, lookups: &Lookups) -> Result<Outcome, Error> {
+        let id = self.deal_id;
+        if matches!(self.operation, Operation::Book { .. } | Operation::Complete { .. }) {
+            let within = async |tx: &mut _| {
+                let state = db::deal_state::lock_object(tx, id).await?;
+                let decision = self.decide(state)?;
+                if let Some(change) = &decision.change {
+                    deal::change(tx, change).await?;
+                }
+                Ok::<_, Error>(decision)
+            };
+            return Ok(db.tx(within).await?.into());
+        }
+        let state = lookups.run(async |conn| db::deal_state::look_up(conn, id).await).await?;
+        let decision = self.decide(state)?;
+        if let Some(change) = &decision.change {
+            db.tx(async |tx| deal::change(tx, change).await).await?;
+        }
+        Ok(decision.into())
+    }
+
+    /// Decides the command without writing its change.
+    ///
+    /// # Errors
+    /// [`DEAL_NOT_FOUND`] if the deal is unknown or outside the reach, then the refusals of the
+    /// operation, then [`DEAL_CONFLICT`] if the change is not a no-op and the seen version is stale.
+    pub fn decide(self, state: Option<DealState>) -> Result<Decision, Error> {
+        let reach = self.manager.reach;
+        let state = state.filter(|state| reach.covers(state.deal.tenant_id));
+        let state = state.ok_or(DEAL_NOT_FOUND)?;
+        let change = state.decide(self.operation, self.manager.author, self.now)?;
+        let is_stale = self.seen_version.is_some_and(|seen| seen.get() != state.deal.row_version);
+        if change.is_some() && is_stale {
+            return Err(DEAL_CONFLICT.into());
+        }
+        Ok(Decision { state, change })
+    }
+}
