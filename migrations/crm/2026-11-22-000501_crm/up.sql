@@ -92,8 +92,8 @@ create table deal (
     check ((request_id is null) = (request_family is null))
     -- Frequent vacuums keep the visibility map current, which index-only scans need.
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
--- A request id belongs to one user, and on company routes also to one company: an employee of two companies may use
--- one id in both, and sees in each company only its own deal.
+-- A request id belongs to one user, and on company routes also to one company: an employee of two
+-- companies may use one id in both, and sees in each company only its own deal.
 create unique index deal_platform_request on deal (created_by_user_id, request_id) where request_family = 'Platform';
 create unique index deal_developer_request on deal (created_by_user_id, request_id, tenant_id)
     where request_family = 'Developer';
@@ -136,7 +136,8 @@ create unique index booking_active_deal on booking (deal_id) where status = 'Act
 -- The job booking-expiry.
 create index booking_overdue on booking (expires_at, id) where status = 'Active' and not is_expiry_suspended;
 
--- Stages: the time of a deal in each step. One stage is open and closes at the instant at which the next opens.
+-- Stages: the time of a deal in each step. One stage is open and closes at the instant at which the
+-- next opens.
 
 create table stage (
     deal_id uuid not null references deal (id),
@@ -179,8 +180,9 @@ $$;
 create trigger timeline_append_only before update or delete or truncate on timeline
     for each statement execute function reject_timeline_change();
 
--- Totals of the deals of each step: stored totals, and changes that the job board-totals has not folded in yet.
--- The exact total is the sum of both. A stored total alone would serialize all moves of deals of one developer.
+-- Totals of the deals of each step: stored totals, and changes that the job board-totals has not
+-- folded in yet. The exact total is the sum of both. A stored total alone would serialize all moves
+-- of deals of one developer.
 
 create table step_total (
     step_id uuid not null,

@@ -1,7 +1,9 @@
--- Recounts the stored totals of all steps. Run it in one transaction, with the search path of the service.
+-- Recounts the stored totals of all steps. Run it in one transaction, with the search path of the
+-- service.
 --
--- The lock blocks only the job board-totals, whose sums would otherwise be lost. Changes of deals continue:
--- deals and recorded changes are read from one snapshot, and later changes are recorded as always.
+-- The lock blocks only the job board-totals, whose sums would otherwise be lost. Changes of deals
+-- continue: deals and recorded changes are read from one snapshot, and later changes are recorded
+-- as always.
 lock table step_total in share row exclusive mode;
 delete from step_total;
 insert into step_total (step_id, currency, count, sum)

@@ -68,7 +68,8 @@ pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, :
     Ok(state.map(|state| DealState { object, ..state }))
 }
 
-/// Returns two flags: another deal has an Active booking of the object, and another deal of it is Completed.
+/// Returns two flags: another deal has an Active booking of the object, and another deal of it is
+/// Completed.
 async fn look_up_rivals(
     mut conn: Lookup<'_>,
     object: PropertyObjectId,

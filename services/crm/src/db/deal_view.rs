@@ -205,7 +205,7 @@ pub async fn list(
         |statuses: &Vec<DealStatus>| statuses.iter().map(|status| <&'static str>::from(*status)).collect();
     let statuses: Option<Vec<_>> = query.statuses.as_ref().map(names);
     let bind = |sql: String| query.filter.bind(sql, query.tenant_id, statuses.clone(), query.step_id);
-    // The subquery limits the page before the joins, so only its deals are joined.
+    // The limit applies before the joins, so only the deals of one page are joined.
     let page = format!(
         "select {SUMMARY_COLUMNS} from (select * from deal where {listed} order by {order} limit $9 offset $10) as deal {JOINS} \
         order by {order}"

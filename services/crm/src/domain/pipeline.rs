@@ -165,8 +165,8 @@ mod tests {
     }
 
     proptest! {
-        /// RULE-CRM-053: steps are sorted by group, then as sent, with `SortOrder` 0..N-1.
-        /// A listed step keeps its id. A repeat changes nothing.
+        /// RULE-CRM-053: steps are sorted by group, then as sent, with `SortOrder` 0..N-1. A listed
+        /// step keeps its id. A repeat changes nothing.
         #[test]
         fn pipeline_after_replacement_has_the_sent_steps(
             first in prop::collection::vec(0_usize..5, 1..50),

@@ -68,7 +68,8 @@ pub struct DealState {
     pub booking: Option<Booking>,
     /// The live steps of the developer, in their order.
     pub steps: Vec<Step>,
-    /// The status of the developer in identity. `None` before its first event, which counts as Active.
+    /// The status of the developer in identity. `None` before its first event, which counts as
+    /// Active.
     pub developer: Option<CompanyStatus>,
     /// Read only for bookings and completions.
     pub object: Option<ObjectState>,
@@ -302,7 +303,8 @@ fn check_contract(group: StepGroup, contract: &Contract) -> Result<(), Code> {
 #[derive(Clone, Debug)]
 pub struct OfferedObject {
     pub object: PropertyObject,
-    /// The status of the developer in identity. `None` before its first event, which counts as Active.
+    /// The status of the developer in identity. `None` before its first event, which counts as
+    /// Active.
     pub developer: Option<CompanyStatus>,
     /// A deal of the object is Completed.
     pub is_sold: bool,

@@ -1,4 +1,4 @@
-//! Republishes deals: their creation, each change of step, status or agent, and their current state.
+//! Republishes deals: their creation, each change of step, status or agent, and their state now.
 
 use std::collections::HashMap;
 

@@ -66,8 +66,8 @@ async fn read(
 
 /// Read the board of a developer.
 ///
-/// Returns a column for each step with its newest deals, and with the exact count and totals of all its deals.
-/// The whole response is from one snapshot.
+/// Returns a column for each step with its newest deals, and with the exact count and totals of all
+/// its deals. The whole response is from one snapshot.
 #[utoipa::path(
     tag = "Board", params(DeveloperParam, BoardParams, DealFilterParams),
     responses((status = 200, description = "The board", body = Board))
@@ -83,8 +83,8 @@ pub async fn get_board(
 
 /// Read the board of the own company.
 ///
-/// Returns a column for each step with its newest deals, and with the exact count and totals of all its deals.
-/// The whole response is from one snapshot.
+/// Returns a column for each step with its newest deals, and with the exact count and totals of all
+/// its deals. The whole response is from one snapshot.
 #[utoipa::path(
     tag = "Board", params(BoardParams, DealFilterParams),
     responses((status = 200, description = "The board", body = Board))

@@ -56,10 +56,12 @@ impl BookingView {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct BookDeal {
-    /// Expiry time, after now and at most 90 days ahead. By default the configured life of a booking, three days.
+    /// Expiry time, after now and at most 90 days ahead. By default the configured life of a
+    /// booking, three days.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Moment>,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -69,7 +71,8 @@ pub struct ProlongBooking {
     /// New expiry time, after now and at most 90 days ahead. It may be later or sooner than before.
     #[schema(value_type = String, format = DateTime)]
     expires_at: Moment,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -130,7 +133,7 @@ async fn book(
 
 /// Change the expiry time of a booking.
 ///
-/// The same expiry time again changes nothing.
+/// A repeat with the same expiry time changes nothing.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = ProlongBooking, description = "At most 256 KiB."),
@@ -149,7 +152,7 @@ pub async fn prolong_booking(
 
 /// Change the expiry time of a booking of the own company.
 ///
-/// The same expiry time again changes nothing.
+/// A repeat with the same expiry time changes nothing.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = ProlongBooking, description = "At most 256 KiB."),

@@ -43,7 +43,8 @@ pub struct UpdateContract {
     fixation_data: Option<FixationData>,
     /// Omit it to keep the amount.
     amount: Option<Amount>,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 

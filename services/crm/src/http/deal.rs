@@ -137,7 +137,8 @@ async fn view(lookups: &Lookups, id: DealId) -> Result<DealView, Error> {
 pub struct MoveDeal {
     step_id: StepReference,
     reason: Option<MoveReason>,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -150,7 +151,8 @@ impl MoveDeal {
 
 /// Move a deal to another step.
 ///
-/// The status follows the group of the step. A deal stays in its group or enters a neighbouring one.
+/// The status follows the group of the step. A deal stays in its group or enters a neighbouring
+/// one.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = MoveDeal, description = "At most 256 KiB."),
@@ -170,7 +172,8 @@ pub async fn move_deal(
 
 /// Move a deal of the own company to another step.
 ///
-/// The status follows the group of the step. A deal stays in its group or enters a neighbouring one.
+/// The status follows the group of the step. A deal stays in its group or enters a neighbouring
+/// one.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = MoveDeal, description = "At most 256 KiB."),
@@ -193,7 +196,8 @@ pub async fn move_own_deal(
 pub struct SetAgent {
     /// Omit it to remove the agent.
     agent_user_id: Option<UserReference>,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -205,7 +209,7 @@ impl SetAgent {
 
 /// Change or remove the agent of a deal.
 ///
-/// The same agent again changes nothing, whatever `RowVersion` says.
+/// A repeat with the same agent changes nothing, whatever `RowVersion` is.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = SetAgent, description = "At most 256 KiB."),
@@ -225,7 +229,7 @@ pub async fn set_deal_agent(
 
 /// Change or remove the agent of a deal of the own company.
 ///
-/// The same agent again changes nothing, whatever `RowVersion` says.
+/// A repeat with the same agent changes nothing, whatever `RowVersion` is.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = SetAgent, description = "At most 256 KiB."),
@@ -247,7 +251,8 @@ pub async fn set_own_deal_agent(
 #[serde(rename_all = "PascalCase")]
 pub struct CancelDeal {
     reason: FreeText,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -302,7 +307,8 @@ pub async fn cancel_own_deal(
 pub struct CompleteDeal {
     /// Number of the entry in the state property registry.
     registry_record_number: RegistryRecordNumber,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 

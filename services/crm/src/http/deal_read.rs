@@ -170,7 +170,7 @@ pub async fn get_own_deal(
     read(&lookups, Reach::Company(permitted.granted), id).await
 }
 
-/// Returns the page if its deal is within the reach.
+/// Returns the response if the deal is within the reach.
 fn within<T>(reach: Reach, tenant: Option<CompanyId>, found: T) -> Result<web::Json<T>, Error> {
     let is_within = tenant.is_some_and(|tenant| reach.covers(tenant));
     if is_within { Ok(web::Json(found)) } else { Err(DEAL_NOT_FOUND.into()) }

@@ -46,7 +46,8 @@ type ListedSteps = List<ListedStep, 1, 50>;
 pub struct ReplacePipeline {
     /// The steps, in their order within each group. An omitted step becomes archived.
     steps: ListedSteps,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_PIPELINE_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_PIPELINE_CONFLICT`.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }

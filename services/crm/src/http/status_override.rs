@@ -24,7 +24,8 @@ pub struct OverrideStatus {
     target_status: DealStatus,
     /// Comment for the timeline.
     comment: FreeText,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 
@@ -33,7 +34,8 @@ pub struct OverrideStatus {
 pub struct PreviewOverride {
     /// Any status except `Completed`.
     target_status: DealStatus,
-    /// The version that the caller has seen. If it is stale, the change returns `CRM_DEAL_CONFLICT`.
+    /// The version that the caller has seen. If it is stale, the change returns
+    /// `CRM_DEAL_CONFLICT`.
     row_version: Option<SeenVersion>,
 }
 

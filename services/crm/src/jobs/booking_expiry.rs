@@ -1,4 +1,5 @@
-//! The job `booking-expiry`: ends overdue bookings, each in its own transaction, until none is left.
+//! The job `booking-expiry`: ends overdue bookings, each in its own transaction, until none is
+//! left.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -78,7 +78,8 @@ pub async fn add_note(
     Ok(db::change::append_note(tx, &deal, note, author, now.max(deal.updated_at)).await?)
 }
 
-/// Ends the booking of a deal if it is overdue. Returns false if another transaction is changing the deal.
+/// Ends the booking of a deal if it is overdue. Returns false if another transaction is changing
+/// the deal.
 ///
 /// # Errors
 /// [`DEAL_CONFLICT`](crate::error::DEAL_CONFLICT) if another change won the race.

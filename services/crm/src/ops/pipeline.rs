@@ -35,7 +35,8 @@ fn default_pipeline(language: &str) -> Vec<DesiredStep> {
     let messages = Messages::new(MESSAGES, language).ok();
     let say = |id: &str| messages.as_ref().and_then(|messages| messages.say_by_default(id));
     let named = DEFAULT_PIPELINE.iter().filter_map(|(group, id)| {
-        // A step without a message gets the message's id as its name, since a developer needs every step.
+        // A step without a message gets the message's id as its name, since a developer needs every
+        // step.
         let name = StepName::parse(&say(id).unwrap_or_else(|| (*id).to_owned())).ok()?;
         Some((*group, name))
     });

@@ -1,4 +1,4 @@
-//! Who may come in: every operation, as everybody.
+//! Permissions: every operation with every kind of caller.
 
 use serde_json::{Value, json};
 use testkit::access::{self, Case, EmptyId};
@@ -8,14 +8,16 @@ use uuid::Uuid;
 
 use crate::{
     CARE, Deal, MANAGE, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, company, contract,
-    create_developer, create_object, guid, holder, id_of, in_days, manager, platform, selections, service,
-    steps, steps_of, tell_company, with,
+    create_developer, create_object, guid, user_with, id_of, in_days, manager, platform, selections, service,
+    steps, steps_of, publish_company, with,
 };
 
-/// Each operation, and what it answers to whom. What counts on the routes of the platform counts in platform scope alone,
-/// and nowhere else; what is one's own company's reaches no further in whatever scope.
+/// The status that each operation returns to each kind of caller.
+///
+/// Platform permissions count in platform scope and on platform routes only.
+/// An `-own` permission covers the own company only, in any scope.
 const TABLE: &str = "
-    operation                 | platform | care | reader | manager | pipeline | elsewhere | organization | colleague | nobody | guest | forged | news | crm | issuer | other machines
+    operation                 | platform | care | reader | manager | pipeline | elsewhere | organization | colleague | no one | guest | forged | news | crm | issuer | other machines
     create_deal               |   201    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_deals                |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     get_deal                  |   200    | 200  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -59,51 +61,51 @@ const TABLE: &str = "
     replace_own_pipeline      |   403    | 403  |  403   |   403   |   200    |    404    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
 ";
 
-/// The developer whose deals most rows are about.
+/// Returns the developer of most deals.
 async fn developer() -> Uuid {
     static DEVELOPER: OnceCell<Uuid> = OnceCell::const_new();
     *DEVELOPER.get_or_init(create_developer).await
 }
 
-/// Another one, whose deals the platform completes while identity says that it is Suspended.
+/// Returns the developer whose deals the platform completes while the developer is Suspended.
 async fn other_developer() -> Uuid {
     static DEVELOPER: OnceCell<Uuid> = OnceCell::const_new();
     *DEVELOPER.get_or_init(create_developer).await
 }
 
-/// A deal whose client has the selection that it was made of.
+/// Creates a deal with a selection of its client.
 async fn deal_of(developer: Uuid) -> Deal {
     static SELECTION: OnceCell<(Uuid, Uuid)> = OnceCell::const_new();
     let create = async || {
         let (client, owner) = selections().user();
         let body = json!({"Title": "x", "Items": [{"PropertyObjectId": guid()}]});
-        let made = owner.post("/api/v1/selections", body).await.expect(201);
-        (client, id_of(&made["Id"]))
+        let created = owner.post("/api/v1/selections", body).await.expect(201);
+        (client, id_of(&created["Id"]))
     };
     let (client, selection) = SELECTION.get_or_init(create).await;
     let object = create_object(developer).await;
     let body = json!({"PropertyObjectId": object, "ClientUserId": client, "SelectionId": selection});
-    let made = platform().post(&format!("{PLATFORM}/deals"), body).await.expect(201);
-    Deal { id: id_of(&made["DealId"]), object, developer }
+    let created = platform().post(&format!("{PLATFORM}/deals"), body).await.expect(201);
+    Deal { id: id_of(&created["DealId"]), object, developer }
 }
 
-/// A deal that nothing changes.
+/// Returns a deal that no test changes.
 async fn deal_to_read() -> Deal {
     static DEAL: OnceCell<Deal> = OnceCell::const_new();
     *DEAL.get_or_init(async || deal_of(developer().await).await).await
 }
 
-/// A deal to which the operation can be done.
+/// Returns a deal on which the operation succeeds.
 async fn deal_for(operation: &str) -> Deal {
     if operation.starts_with("get_") || operation.starts_with("list_") {
         return deal_to_read().await;
     }
     if operation == "complete_deal" {
         let developer = other_developer().await;
-        tell_company(&company(developer, "Active")).await;
+        publish_company(&company(developer, "Active")).await;
         let deal = deal_of(developer).await;
         deal.bring_to("Sale").await;
-        tell_company(&company(developer, "Suspended")).await;
+        publish_company(&company(developer, "Suspended")).await;
         return deal;
     }
     let deal = deal_of(developer().await).await;
@@ -141,37 +143,37 @@ async fn body_of(operation: &str, deal: Deal) -> Value {
     }
 }
 
-/// Everybody, as they stand to this developer.
+/// Returns every kind of user in relation to a developer.
 fn people(developer: Uuid) -> Vec<(&'static str, Vec<Claims>)> {
     let own = Some(developer);
     let anywhere =
         ["crm.deals.read-own@platform", "crm.deals.manage-own@platform", "crm.pipeline.manage-own@platform"];
     vec![
-        // Their company gives them nothing on the routes of developers.
-        ("platform", vec![holder(None, &[MANAGE]), holder(own, &[MANAGE]), holder(own, &[MANAGE, CARE])]),
-        ("care", vec![holder(None, &[CARE]), holder(own, &[CARE])]),
-        ("reader", vec![holder(own, &[READ_OWN]), holder(own, &[anywhere[0]])]),
-        ("manager", vec![holder(own, &[MANAGE_OWN]), holder(own, &[anywhere[1]])]),
-        ("pipeline", vec![holder(own, &[PIPELINE_OWN]), holder(own, &[anywhere[2]])]),
+        // The company of a platform manager grants nothing on company routes.
+        ("platform", vec![user_with(None, &[MANAGE]), user_with(own, &[MANAGE]), user_with(own, &[MANAGE, CARE])]),
+        ("care", vec![user_with(None, &[CARE]), user_with(own, &[CARE])]),
+        ("reader", vec![user_with(own, &[READ_OWN]), user_with(own, &[anywhere[0]])]),
+        ("manager", vec![user_with(own, &[MANAGE_OWN]), user_with(own, &[anywhere[1]])]),
+        ("pipeline", vec![user_with(own, &[PIPELINE_OWN]), user_with(own, &[anywhere[2]])]),
         (
             "elsewhere",
             vec![
-                holder(Some(guid()), &anywhere),
-                holder(Some(guid()), &[READ_OWN, MANAGE_OWN, PIPELINE_OWN]),
+                user_with(Some(guid()), &anywhere),
+                user_with(Some(guid()), &[READ_OWN, MANAGE_OWN, PIPELINE_OWN]),
             ],
         ),
         (
             "organization",
             vec![
-                holder(own, &["crm.deals.manage", "crm.deals.care"]),
-                holder(own, &["crm.deals.manage@organization", "crm.deals.care@elsewhere"]),
+                user_with(own, &["crm.deals.manage", "crm.deals.care"]),
+                user_with(own, &["crm.deals.manage@organization", "crm.deals.care@elsewhere"]),
             ],
         ),
         (
             "colleague",
             vec![
-                holder(own, &[]),
-                holder(
+                user_with(own, &[]),
+                user_with(
                     own,
                     &[
                         "crm.deals",
@@ -183,8 +185,8 @@ fn people(developer: Uuid) -> Vec<(&'static str, Vec<Claims>)> {
             ],
         ),
         (
-            "nobody",
-            vec![holder(None, &anywhere), holder(None, &[READ_OWN, MANAGE_OWN]), Claims::user(guid())],
+            "no one",
+            vec![user_with(None, &anywhere), user_with(None, &[READ_OWN, MANAGE_OWN]), Claims::user(guid())],
         ),
     ]
 }
@@ -203,17 +205,19 @@ async fn prepare(operation: &str) -> Case {
     }
 }
 
-/// Section 1, Token, Check order: the table above, which leaves out no operation and no flaw of a token.
+/// RULE-CRM-032, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: the table
+/// above has every operation. Each operation is also called with each flaw of a token.
 #[tokio::test]
 async fn every_operation_answers_each_caller_as_the_table_says() {
     access::check_with(service(), TABLE, EmptyId::Refused, prepare).await;
 }
 
-/// Section 1: the permission is checked before path, query and body.
+/// RULE-CRM-032, RULE-ALL-030: a caller without the permission gets 403 for an invalid path, query
+/// or body.
 #[tokio::test]
-async fn permission_comes_before_path_query_and_body() {
+async fn permission_is_checked_before_path_query_and_body() {
     let deal = deal_to_read().await;
-    let nobody = service().caller(&holder(Some(deal.developer), &[]));
+    let unprivileged = service().caller(&user_with(Some(deal.developer), &[]));
     let nil = Uuid::nil();
     for path in [
         format!("{PLATFORM}/deals?Page=0&Sort=x"),
@@ -225,19 +229,19 @@ async fn permission_comes_before_path_query_and_body() {
         format!("{OWN}/board/columns/{nil}"),
         format!("{PLATFORM}/deals/no-id"),
     ] {
-        nobody.get(&path).await.expect_problem(403, "FORBIDDEN");
+        unprivileged.get(&path).await.expect_problem(403, "FORBIDDEN");
     }
     for path in
         [deal.path("/override-status"), deal.path("/move-step"), deal.own("/cancel"), deal.own("/notes")]
     {
-        nobody.post(&path, json!("x")).await.expect_problem(403, "FORBIDDEN");
+        unprivileged.post(&path, json!("x")).await.expect_problem(403, "FORBIDDEN");
     }
-    nobody.put(&format!("{OWN}/pipeline-steps"), json!({"Steps": []})).await.expect_problem(403, "FORBIDDEN");
+    unprivileged.put(&format!("{OWN}/pipeline-steps"), json!({"Steps": []})).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// Order of answers: 400 comes before 404, whatever is missing.
+/// RULE-CRM-032, RULE-ALL-030: a bad body is 400 before an unknown deal is 404.
 #[tokio::test]
-async fn a_bad_body_comes_before_what_is_missing() {
+async fn bad_body_is_reported_before_a_missing_deal() {
     let missing = guid();
     let path = |below: &str| format!("{PLATFORM}/deals/{missing}{below}");
     let by = platform();
@@ -261,17 +265,18 @@ async fn a_bad_body_comes_before_what_is_missing() {
         .expect_problem(404, "CRM_DEAL_NOT_FOUND");
 }
 
-/// Section 1: under a developer's routes what is another company's is as if it did not exist.
+/// RULE-CRM-033: on company routes a deal, step or object of another company answers like an
+/// unknown one.
 #[tokio::test]
-async fn what_is_another_companys_is_as_if_it_did_not_exist() {
-    let (theirs, own) = (deal_to_read().await, create_developer().await);
+async fn entity_of_another_company_answers_like_an_unknown_one() {
+    let (foreign_deal, own) = (deal_to_read().await, create_developer().await);
     let by = manager(own);
     let strip = |answer: testkit::client::Answer, id: Uuid| {
         let body = with(answer.body, "traceId", Value::Null);
         (answer.status, body.to_string().replace(&id.to_string(), "-"))
     };
-    let step = steps_of(theirs.developer, "Application").await[0];
-    let (deal, unknown) = (theirs.id, guid());
+    let step = steps_of(foreign_deal.developer, "Application").await[0];
+    let (deal, unknown) = (foreign_deal.id, guid());
     let path = |id: Uuid, below: &str| format!("{OWN}/deals/{id}{below}");
     for below in ["", "/timeline", "/stages", "/contract", "/selection"] {
         let (found, missing) = (by.get(&path(deal, below)).await, by.get(&path(unknown, below)).await);
@@ -292,10 +297,10 @@ async fn what_is_another_companys_is_as_if_it_did_not_exist() {
     assert_eq!(strip(by.get(&column(step)).await, step), strip(by.get(&column(unknown)).await, unknown));
     by.get(&column(step)).await.expect_problem(404, "CRM_STEP_NOT_FOUND");
     let create = |object: Uuid| json!({"PropertyObjectId": object, "ClientUserId": guid()});
-    let made = by.post(&format!("{OWN}/deals"), create(theirs.object)).await;
+    let created = by.post(&format!("{OWN}/deals"), create(foreign_deal.object)).await;
     let missing = by.post(&format!("{OWN}/deals"), create(unknown)).await;
-    assert_eq!(strip(made, theirs.object), strip(missing, unknown));
-    by.post(&format!("{OWN}/deals"), create(theirs.object))
+    assert_eq!(strip(created, foreign_deal.object), strip(missing, unknown));
+    by.post(&format!("{OWN}/deals"), create(foreign_deal.object))
         .await
         .expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND");
     let own_deal = crate::create_deal_of(own, create_object(own).await).await;
@@ -305,15 +310,15 @@ async fn what_is_another_companys_is_as_if_it_did_not_exist() {
     assert_eq!(strip(foreign, step), strip(none, unknown));
     by.post(&own_deal.own("/move-step"), moved(step)).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
     for filter in ["StepId", "PropertyObjectId"] {
-        let id = if filter == "StepId" { step } else { theirs.object };
+        let id = if filter == "StepId" { step } else { foreign_deal.object };
         let page = by.get(&format!("{OWN}/deals?{filter}={id}")).await.expect(200);
         assert_eq!(page["TotalCount"], 0, "{filter}");
     }
 }
 
-/// C: the company is the token's, whatever a query says.
+/// RULE-CRM-033: the company comes from the token, with any query.
 #[tokio::test]
-async fn a_tenant_in_the_query_counts_nowhere_under_a_developers_routes() {
+async fn tenant_in_the_query_has_no_effect_on_company_routes() {
     let (own, other) = (create_developer().await, create_developer().await);
     let by = manager(own);
     for below in ["/deals", "/board", "/pipeline-steps"] {
@@ -329,13 +334,13 @@ async fn a_tenant_in_the_query_counts_nowhere_under_a_developers_routes() {
     assert_eq!((steps(own).await.len(), steps(other).await), (1, before));
 }
 
-/// Section 1: who holds several is written down with the first role of the table that applies.
+/// RULE-CRM-034: the timeline records the first role that applies.
 #[tokio::test]
-async fn who_holds_several_permissions_is_written_down_with_the_first_role() {
+async fn actor_with_several_permissions_has_the_first_role_in_the_timeline() {
     let deal = crate::create_deal().await;
     let all = ["crm.deals.care@platform", "crm.deals.manage@platform", READ_OWN, MANAGE_OWN];
-    let both = service().caller(&holder(Some(deal.developer), &all));
-    let care = service().caller(&holder(Some(deal.developer), &[CARE, MANAGE_OWN]));
+    let both = service().caller(&user_with(Some(deal.developer), &all));
+    let care = service().caller(&user_with(Some(deal.developer), &[CARE, MANAGE_OWN]));
     for (by, path, kind, role) in [
         (&both, deal.path("/notes"), "ManualNote", "PlatformManager"),
         (&care, deal.path("/notes"), "ManualNote", "CareService"),

@@ -1,4 +1,4 @@
-//! Bookings: made, given another end, expired.
+//! Bookings: creation, change of the expiry time, expiry.
 
 use serde_json::{Value, json};
 use testkit::client::Answer;
@@ -6,16 +6,16 @@ use testkit::{eventually, guid};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
-use crate::fill::{LONG_AGO, after, deal_in, put, put_deals};
+use crate::rows::{LONG_AGO, seconds_later, deal_row, insert, insert_deals};
 use crate::{
     BOOKING_CREATED, BOOKING_EXPIRED, CANCELLED, CREATED, Deal, STAGE_CHANGED, contract, create_deal,
-    create_deal_of, create_developer, each, manager, object, platform, service, steps, steps_of, tell_object,
+    create_deal_of, create_developer, each, manager, object, platform, service, steps, steps_of, publish_object,
     topics, with,
 };
 
-/// So long from now, as requests say it.
+/// Returns the time `ahead` of now, as requests write it.
 fn ahead(ahead: Duration) -> String {
-    #[expect(clippy::disallowed_methods, reason = "a test asks what time it is")]
+    #[expect(clippy::disallowed_methods, reason = "a test may read the clock")]
     let now = OffsetDateTime::now_utc();
     (now + ahead).format(&Rfc3339).unwrap()
 }
@@ -28,14 +28,15 @@ async fn prolong(deal: &Deal, expires_at: &str) -> Answer {
     platform().put(&deal.path("/booking"), json!({"ExpiresAt": expires_at})).await
 }
 
-/// Waits until the booking of a deal is over.
-async fn expired(deal: &Deal) {
+/// Waits until the booking of a deal has ended.
+async fn wait_for_expiry(deal: &Deal) {
     eventually("the expiry", async || deal.read().await["BookingExpiresAt"].is_null().then_some(())).await;
 }
 
-/// Deals, column booking: from Application the deal comes into Booking, elsewhere it stays in its step.
+/// RULE-CRM-009, RULE-EVT-013, RULE-EVT-015: a booking moves a deal from Application to Booking and
+/// leaves any other deal in its step.
 #[tokio::test]
-async fn a_booking_brings_an_application_into_booking() {
+async fn booking_moves_an_application_to_booking() {
     for status in ["Application", "Booking", "Sale"] {
         let deal = create_deal().await;
         deal.bring_to(status).await;
@@ -77,9 +78,9 @@ async fn a_booking_brings_an_application_into_booking() {
     }
 }
 
-/// Bounds: after now, at most 90 days ahead; three days where no time is named.
+/// RULE-CRM-009: the expiry time is after now and at most 90 days ahead, by default three days.
 #[tokio::test]
-async fn a_booking_ends_within_ninety_days() {
+async fn booking_expiry_is_within_ninety_days() {
     let deal = create_deal().await;
     for (expires_at, code) in [
         (json!(ahead(Duration::seconds(-1))), "out_of_bounds"),
@@ -102,7 +103,7 @@ async fn a_booking_ends_within_ninety_days() {
     assert_eq!(time("ExpiresAt") - time("CreatedAt"), Duration::days(3));
     let longest = ahead(Duration::days(90) - Duration::seconds(5));
     prolong(&deal, &longest).await.expect(200);
-    // What is more precise than microseconds is cut, and a time of another offset is the same time.
+    // Times are cut to microseconds. An equal time with another offset is the same time.
     let precise = "2100-01-01T00:00:00Z";
     prolong(&deal, precise).await.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", "out_of_bounds");
     let booking = prolong(&deal, &longest.replace('Z', "999+00:00")).await.expect(200);
@@ -113,21 +114,23 @@ async fn a_booking_ends_within_ninety_days() {
     );
 }
 
-/// Order of answers: terminal, an Active booking, availability, another's booking, step, version.
+/// INV-BKG-1, RULE-CRM-010, RULE-CRM-019, RULE-CRM-021, RULE-CRM-027, RULE-CRM-029, RULE-CRM-030:
+/// terminal, own Active booking, availability, another deal's booking, step and version are checked
+/// in this order.
 #[tokio::test]
-async fn a_booking_is_refused_in_order() {
+async fn booking_is_refused_in_order() {
     let deal = create_deal().await;
     let stale = json!({"RowVersion": 0});
     let first = create_deal_of(deal.developer, deal.object).await;
     first.book().await;
     book(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED");
     for status in ["Sold", "Unavailable"] {
-        tell_object(&object(deal.object, deal.developer, status)).await;
+        publish_object(&object(deal.object, deal.developer, status)).await;
         book(&deal, stale.clone()).await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
         book(&first, stale.clone()).await.expect_problem(409, "CRM_DEAL_BOOKING_ALREADY_ACTIVE");
     }
-    // What chessboard calls Booked is booked by nobody here.
-    tell_object(&object(deal.object, deal.developer, "Booked")).await;
+    // The status Booked in chessboard blocks no booking.
+    publish_object(&object(deal.object, deal.developer, "Booked")).await;
     first.bring_to("Cancelled").await;
     book(&first, stale.clone()).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
     let live = steps(deal.developer).await;
@@ -143,31 +146,32 @@ async fn a_booking_is_refused_in_order() {
     book(&deal, stale).await.expect_problem(409, "CRM_DEAL_CONFLICT");
     let version = deal.row_version().await;
     book(&deal, json!({"RowVersion": version})).await.expect(201);
-    let gone = Deal { id: guid(), ..deal };
-    book(&gone, json!({})).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    let unknown = Deal { id: guid(), ..deal };
+    book(&unknown, json!({})).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
     let other = create_deal_of(deal.developer, deal.object).await;
     deal.bring_to("Completed").await;
     book(&other, json!({})).await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
 }
 
-/// Prolonging: terminal, no booking, the same time, version. It is in the timeline, and publishes nothing.
+/// RULE-CRM-011, RULE-EVT-017: terminal, missing booking, same time and version are checked in this
+/// order. A new time is in the timeline and publishes nothing.
 #[tokio::test]
-async fn a_booking_is_given_another_end() {
+async fn booking_gets_a_new_expiry_time() {
     let deal = create_deal().await;
     let (later, sooner) = (ahead(Duration::days(40)), ahead(Duration::days(1)));
     prolong(&deal, &later).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
-    let made = deal.book().await;
+    let created = deal.book().await;
     let stale = json!({"ExpiresAt": later, "RowVersion": 1});
     let own = manager(deal.developer);
     own.put(&deal.own("/booking"), stale.clone()).await.expect_problem(409, "CRM_DEAL_CONFLICT");
     let booking = own.put(&deal.own("/booking"), with(stale.clone(), "RowVersion", 2)).await.expect(200);
-    assert_eq!((&booking["Id"], &booking["Deal"]["RowVersion"]), (&made["Id"], &json!(3)));
+    assert_eq!((&booking["Id"], &booking["Deal"]["RowVersion"]), (&created["Id"], &json!(3)));
     let again = own.put(&deal.own("/booking"), stale).await.expect(200);
-    assert_eq!(again, booking, "the same time changes nothing and looks at no version");
+    assert_eq!(again, booking, "the same time changes nothing and compares no version");
     let booking = prolong(&deal, &sooner).await.expect(200);
     let timeline = deal.timeline().await;
     assert_eq!(each(&timeline[3..], "Kind"), ["BookingProlonged", "BookingProlonged"]);
-    let payload = json!({"BookingId": made["Id"], "ExpiresAt": booking["ExpiresAt"]});
+    let payload = json!({"BookingId": created["Id"], "ExpiresAt": booking["ExpiresAt"]});
     assert_eq!(timeline[4]["Payload"], payload);
     deal.bring_to("Cancelled").await;
     prolong(&deal, &later).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
@@ -175,12 +179,13 @@ async fn a_booking_is_given_another_end() {
     assert_eq!(topics(&events), [CREATED, STAGE_CHANGED, BOOKING_CREATED, STAGE_CHANGED, CANCELLED]);
 }
 
-/// INV-BKG-3, job: an overdue booking is ended as System; the deal stays where it is, and its object is free.
+/// INV-BKG-3, INV-BKG-4, RULE-CRM-016, RULE-EVT-015: the job ends an overdue booking as System. The
+/// deal keeps step and status, and the object is free.
 #[tokio::test]
-async fn an_overdue_booking_is_ended() {
+async fn overdue_booking_expires_and_its_deal_stays() {
     let deal = create_deal().await;
     let booking = book(&deal, json!({"ExpiresAt": ahead(Duration::milliseconds(300))})).await.expect(201);
-    expired(&deal).await;
+    wait_for_expiry(&deal).await;
     let after = deal.read().await;
     assert_eq!((&after["Status"], &after["RowVersion"]), (&json!("Booking"), &json!(3)));
     assert_eq!(after["UpdatedByUserId"], Value::Null);
@@ -201,9 +206,10 @@ async fn an_overdue_booking_is_ended() {
     prolong(&deal, &ahead(Duration::days(1))).await.expect_problem(409, "CRM_DEAL_BOOKING_REQUIRED");
 }
 
-/// INV-BKG-4: while its deal is in Contract a booking does not expire; after a step back it may at once.
+/// INV-BKG-3, INV-BKG-4: a booking does not expire while its deal is in Contract. After a step back
+/// it expires at once.
 #[tokio::test]
-async fn a_booking_does_not_expire_in_sale() {
+async fn booking_does_not_expire_in_sale() {
     let (moved, booked_there) = (create_deal().await, create_deal().await);
     let soon = || json!({"ExpiresAt": ahead(Duration::milliseconds(700))});
     book(&moved, soon()).await.expect(201);
@@ -218,42 +224,42 @@ async fn a_booking_does_not_expire_in_sale() {
     }
     let step = steps_of(moved.developer, "Booking").await[0];
     platform().post(&moved.path("/move-step"), json!({"StepId": step})).await.expect(200);
-    expired(&moved).await;
+    wait_for_expiry(&moved).await;
     booked_there.bring_to("Application").await;
-    expired(&booked_there).await;
+    wait_for_expiry(&booked_there).await;
 }
 
-/// Job: batches follow each other until nothing is overdue; each booking is ended once, what waits in Contract and what is not
-/// overdue is left.
+/// RULE-CRM-016: the job continues batch after batch and ends each booking once. Bookings in
+/// Contract and bookings that are not overdue stay.
 #[tokio::test]
-async fn more_than_a_batch_of_overdue_bookings_is_ended() {
+async fn overdue_bookings_beyond_one_batch_all_expire() {
     const OVERDUE: usize = 1_100;
     let developer = create_developer().await;
     let live = steps(developer).await;
     let step = |group: &str| live.iter().find(|step| step["Group"] == group).unwrap();
-    let mut deals: Vec<_> = (0..=OVERDUE).map(|_| deal_in(step("Booking"))).collect();
-    deals.extend((0..20).map(|_| deal_in(step("Contract"))));
-    put_deals(&deals).await;
+    let mut deals: Vec<_> = (0..=OVERDUE).map(|_| deal_row(step("Booking"))).collect();
+    deals.extend((0..20).map(|_| deal_row(step("Contract"))));
+    insert_deals(&deals).await;
     let bookings: Vec<_> = deals
         .iter()
         .enumerate()
         .map(|(at, deal)| {
             json!({
                 "id": guid(), "deal_id": deal["id"], "property_object_id": deal["property_object_id"],
-                "status": "Active", "expires_at": if at == OVERDUE { ahead(Duration::days(1)) } else { after(at) },
-                "created_at": LONG_AGO, "ended_at": null, "row_version": 1, "is_kept": at > OVERDUE,
+                "status": "Active", "expires_at": if at == OVERDUE { ahead(Duration::days(1)) } else { seconds_later(at) },
+                "created_at": LONG_AGO, "ended_at": null, "row_version": 1, "is_expiry_suspended": at > OVERDUE,
             })
         })
         .collect();
-    put("booking", &bookings).await;
+    insert("booking", &bookings).await;
     let sql = service().sql().await;
     let count = async |query: &str| -> i64 { sql.query_one(query, &[]).await.unwrap().get(0) };
-    let of_these = format!("join deal on deal.id = deal_id where tenant_id = '{developer}'");
-    let expired = format!("select count(*) from booking {of_these} and booking.status = 'Expired'");
+    let of_developer = format!("join deal on deal.id = deal_id where tenant_id = '{developer}'");
+    let expired = format!("select count(*) from booking {of_developer} and booking.status = 'Expired'");
     let all = i64::try_from(OVERDUE).unwrap();
     eventually("the expiries", async || (count(&expired).await == all).then_some(())).await;
-    let rows = format!("select count(*) from timeline {of_these} and kind = 'BookingExpired'");
+    let rows = format!("select count(*) from timeline {of_developer} and kind = 'BookingExpired'");
     assert_eq!(count(&rows).await, all);
-    let active = format!("select count(*) from booking {of_these} and booking.status = 'Active'");
+    let active = format!("select count(*) from booking {of_developer} and booking.status = 'Active'");
     assert_eq!(count(&active).await, 21);
 }

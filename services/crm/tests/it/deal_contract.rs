@@ -6,12 +6,13 @@ use testkit::guid;
 use uuid::Uuid;
 
 use crate::{
-    CREATED, Deal, STAGE_CHANGED, care, contract, create_deal, each, holder, manager, platform, rub, service,
+    CREATED, Deal, STAGE_CHANGED, care, contract, create_deal, each, user_with, manager, platform, rub, service,
     topics, with,
 };
 
 const ACCOUNT: &str = "40817810099910004312";
 
+/// Returns a body with every field.
 fn whole() -> Value {
     json!({
         "ContractType": "Assignment", "PaymentMethod": "Cash", "EscrowAccountNumber": ACCOUNT,
@@ -23,8 +24,8 @@ async fn put(deal: &Deal, body: Value) -> Answer {
     platform().put(&deal.path("/contract"), body).await
 }
 
-/// Contract data are replaced whole; what is left out is cleared, save the amount. The timeline has names alone. Nothing is
-/// published.
+/// RULE-CRM-007, RULE-EVT-017: an omitted member is cleared, except `Amount`. The timeline gets
+/// field names only, and nothing is published.
 #[tokio::test]
 async fn contract_data_are_replaced_whole() {
     let deal = create_deal().await;
@@ -34,7 +35,7 @@ async fn contract_data_are_replaced_whole() {
     assert_eq!(platform().get(&deal.path("/contract")).await.expect(200), expected);
     assert_eq!(manager(deal.developer).get(&deal.own("/contract")).await.expect(200), expected);
     let same = put(&deal, with(whole(), "RowVersion", 1)).await.expect(200);
-    assert_eq!(same["RowVersion"], 2, "the same changes nothing and looks at no version");
+    assert_eq!(same["RowVersion"], 2, "identical data change nothing and compare no version");
     put(&deal, json!({"ContractType": "Ddu", "Amount": null})).await.expect(200);
     let left = platform().get(&deal.path("/contract")).await.expect(200);
     let expected = json!({
@@ -50,9 +51,10 @@ async fn contract_data_are_replaced_whole() {
     assert_eq!(topics(&deal.events().await), [CREATED], "a change of contract data publishes nothing");
 }
 
-/// Order of answers: terminal, no-op, contract type, version. In Sale what it needs cannot be cleared.
+/// INV-DEAL-6, RULE-CRM-007, RULE-CRM-022: terminal, no-op, contract type and version are checked
+/// in this order. In Sale contract type and payment method cannot be cleared.
 #[tokio::test]
-async fn contract_data_are_refused_in_order() {
+async fn contract_change_is_refused_in_order() {
     let deal = create_deal().await;
     deal.bring_to("Sale").await;
     let stale = |body: Value| with(body, "RowVersion", 0);
@@ -68,16 +70,17 @@ async fn contract_data_are_refused_in_order() {
         put(&deal, stale(json!({}))).await.expect_problem(409, "CRM_DEAL_ALREADY_TERMINAL");
         assert_eq!(platform().get(&deal.path("/contract")).await.status, 200);
     }
-    let gone = Deal { id: guid(), ..deal };
-    put(&gone, json!({})).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
-    platform().get(&gone.path("/contract")).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    let unknown = Deal { id: guid(), ..deal };
+    put(&unknown, json!({})).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    platform().get(&unknown.path("/contract")).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
     let empty = Deal { id: Uuid::nil(), ..deal };
     platform().get(&empty.path("/contract")).await.expect_refusal("VALIDATION_FAILED", "/DealId", "empty_id");
 }
 
-/// Bodies: an account has 20 ASCII digits, fixation data 1 to 4000 characters as they are sent.
+/// RULE-CRM-007: an account number has 20 ASCII digits. Fixation data have 1 to 4000 characters,
+/// not trimmed.
 #[tokio::test]
-async fn contract_data_that_make_no_sense_are_refused() {
+async fn invalid_contract_data_are_refused() {
     let deal = create_deal().await;
     for (member, value, code) in [
         ("EscrowAccountNumber", json!(&ACCOUNT[1..]), "bad_account_number"),
@@ -107,9 +110,10 @@ async fn contract_data_that_make_no_sense_are_refused() {
     put(&deal, with(whole(), "FixationData", " ")).await.expect(200);
 }
 
-/// Agents: another one, or none. Each change publishes a stage change with one status and step in From and To.
+/// RULE-CRM-008, RULE-EVT-013: each change of the agent publishes a stage change with one status
+/// and one step in From and To.
 #[tokio::test]
-async fn a_deal_is_given_another_agent() {
+async fn agent_is_replaced_or_removed() {
     let deal = create_deal().await;
     let (first, second) = (deal.read().await["AgentUserId"].clone(), guid());
     let put = async |body: Value| platform().put(&deal.path("/agent"), body).await;
@@ -147,15 +151,15 @@ async fn a_deal_is_given_another_agent() {
     }
 }
 
-/// Notes: in whatever status, the deal is untouched; under P they are `ManualNote` of a manager or the care service, under C
-/// `CompanyNote`.
+/// INV-TLE-5, RULE-CRM-014: a note is possible in every status. It is a `ManualNote` on platform
+/// routes and a `CompanyNote` on company routes.
 #[tokio::test]
-async fn a_note_leaves_its_deal_as_it_is() {
+async fn note_leaves_its_deal_unchanged() {
     for status in ["Application", "Cancelled", "Completed"] {
         let deal = create_deal().await;
         deal.bring_to(status).await;
         let before = deal.read().await;
-        let both = holder(None, &["crm.deals.care@platform", "crm.deals.manage@platform"]);
+        let both = user_with(None, &["crm.deals.care@platform", "crm.deals.manage@platform"]);
         for (by, path, kind, role) in [
             (platform(), deal.path("/notes"), "ManualNote", "PlatformManager"),
             (care(), deal.path("/notes"), "ManualNote", "CareService"),
@@ -172,9 +176,10 @@ async fn a_note_leaves_its_deal_as_it_is() {
     }
 }
 
-/// Notes, bodies and strangers.
+/// RULE-CRM-014: a note has 1 to 2000 characters and no NUL. An unknown deal, or one of another
+/// company, is 404.
 #[tokio::test]
-async fn a_note_that_makes_no_sense_is_refused() {
+async fn invalid_note_is_refused() {
     let deal = create_deal().await;
     for (text, code) in [
         (json!(" \u{2028}"), "too_short"),
@@ -188,7 +193,7 @@ async fn a_note_that_makes_no_sense_is_refused() {
     let longest = json!({"Text": format!("\u{a0}{}\n", "😀".repeat(2000))});
     platform().post(&deal.path("/notes"), longest).await.expect(201);
     let note = json!({"Text": "x"});
-    let gone = Deal { id: guid(), ..deal };
-    platform().post(&gone.path("/notes"), note.clone()).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    let unknown = Deal { id: guid(), ..deal };
+    platform().post(&unknown.path("/notes"), note.clone()).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
     manager(guid()).post(&deal.own("/notes"), note).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
 }

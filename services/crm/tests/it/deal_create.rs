@@ -1,4 +1,4 @@
-//! Deals are made.
+//! Creations of deals.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use crate::{
-    CREATED, MANAGE, MANAGE_OWN, OWN, PLATFORM, application, company, count, create_developer, create_object,
-    holder, id_of, manager, object, platform, rub, service, tell_company, tell_developer, tell_object,
+    CREATED, MANAGE, MANAGE_OWN, OWN, PLATFORM, creation_body, company, count, create_developer, create_object,
+    user_with, id_of, manager, object, platform, rub, service, publish_company, publish_developer, publish_object,
     topics, with,
 };
 
@@ -16,19 +16,20 @@ fn deals(base: &str) -> String {
     format!("{base}/deals")
 }
 
-/// Create: 201 with the deal, where it is and its event; without an amount it is the object's price.
+/// INV-DEAL-1, RULE-CRM-001, RULE-EVT-012: a creation returns 201 with the deal and its location,
+/// and publishes `deal-created`. Without `Amount` it uses the object's price.
 #[tokio::test]
-async fn a_deal_is_made_of_an_object() {
+async fn created_deal_has_the_sent_fields_and_is_published() {
     let developer = create_developer().await;
     let (flat, selection) = (create_object(developer).await, guid());
-    let body = with(application(flat), "SelectionId", selection.to_string());
+    let body = with(creation_body(flat), "SelectionId", selection.to_string());
     for (caller, base) in [(platform(), PLATFORM), (manager(developer), OWN)] {
         let answer = caller.post(&deals(base), body.clone()).await;
         let location = answer.header("location").to_owned();
-        let made = answer.expect(201);
-        let id = id_of(&made["DealId"]);
+        let created = answer.expect(201);
+        let id = id_of(&created["DealId"]);
         assert_eq!(location, format!("{base}/deals/{id}"));
-        assert_eq!(caller.get(&location).await.expect(200), made);
+        assert_eq!(caller.get(&location).await.expect(200), created);
         for (member, value) in [
             ("TenantId", json!(developer)),
             ("PropertyObjectId", json!(flat)),
@@ -42,80 +43,82 @@ async fn a_deal_is_made_of_an_object() {
             ("BookingExpiresAt", Value::Null),
             ("UpdatedByUserId", Value::Null),
         ] {
-            assert_eq!(made[member], value, "{member}");
+            assert_eq!(created[member], value, "{member}");
         }
         let events = service().published(id).await;
         assert_eq!(topics(&events), [CREATED]);
         for member in
             ["DealId", "TenantId", "ClientUserId", "AgentUserId", "Amount", "CreatedAt", "RowVersion"]
         {
-            assert_eq!(events[0].payload[member], made[member], "{member}");
+            assert_eq!(events[0].payload[member], created[member], "{member}");
         }
     }
     let body = json!({"PropertyObjectId": flat, "ClientUserId": guid(), "Amount": {"AmountMinor": 1, "Currency": "USD"}});
-    let made = platform().post(&deals(PLATFORM), body).await.expect(201);
-    assert_eq!((&made["Amount"]["Currency"], &made["AgentUserId"]), (&json!("USD"), &Value::Null));
+    let created = platform().post(&deals(PLATFORM), body).await.expect(201);
+    assert_eq!((&created["Amount"]["Currency"], &created["AgentUserId"]), (&json!("USD"), &Value::Null));
 }
 
-/// Create, order of answers: object, developer, availability, step.
+/// RULE-CRM-002, RULE-CRM-028, RULE-CRM-029, RULE-CRM-031: object, developer, availability and step
+/// are checked in this order.
 #[tokio::test]
-async fn a_creation_is_refused_in_order() {
+async fn creation_is_refused_in_order() {
     let developer = guid();
     let flat = guid();
-    let create = async || platform().post(&deals(PLATFORM), application(flat)).await;
+    let create = async || platform().post(&deals(PLATFORM), creation_body(flat)).await;
     create().await.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND");
-    tell_object(&object(flat, developer, "Sold")).await;
-    tell_company(&company(developer, "Suspended")).await;
+    publish_object(&object(flat, developer, "Sold")).await;
+    publish_company(&company(developer, "Suspended")).await;
     create().await.expect_problem(409, "CRM_DEVELOPER_NOT_ACTIVE");
-    tell_company(&company(developer, "Archived")).await;
+    publish_company(&company(developer, "Archived")).await;
     create().await.expect_problem(409, "CRM_DEVELOPER_NOT_ACTIVE");
-    tell_company(&company(developer, "Active")).await;
+    publish_company(&company(developer, "Active")).await;
     create().await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
-    tell_object(&object(flat, developer, "Unavailable")).await;
+    publish_object(&object(flat, developer, "Unavailable")).await;
     create().await.expect_problem(409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE");
-    tell_object(&object(flat, developer, "Booked")).await;
+    publish_object(&object(flat, developer, "Booked")).await;
     create().await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
 }
 
-/// Create: where the object has no price that a deal could have, the amount is asked for, when nothing else speaks against it.
+/// RULE-CRM-001: `Amount` is required if the object's price is out of bounds. This is the last
+/// check.
 #[tokio::test]
-async fn an_amount_is_required_where_the_object_has_no_price() {
+async fn creation_without_amount_is_refused_if_the_price_is_no_valid_amount() {
     for price in [0, 1_000_000_000_000_001] {
         let (developer, flat) = (guid(), guid());
-        tell_object(&with(object(flat, developer, "Available"), "Price", rub(price))).await;
-        let body = application(flat);
+        publish_object(&with(object(flat, developer, "Available"), "Price", rub(price))).await;
+        let body = creation_body(flat);
         let refused = platform().post(&deals(PLATFORM), body.clone()).await;
         refused.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
-        tell_developer(&crate::developer(developer)).await;
+        publish_developer(&crate::developer(developer)).await;
         let refused = platform().post(&deals(PLATFORM), body.clone()).await;
         refused.expect_refusal("VALIDATION_FAILED", "/Amount", "required");
-        let made = platform().post(&deals(PLATFORM), with(body, "Amount", rub(7))).await.expect(201);
-        assert_eq!(made["Amount"], rub(7));
+        let created = platform().post(&deals(PLATFORM), with(body, "Amount", rub(7))).await.expect(201);
+        assert_eq!(created["Amount"], rub(7));
     }
 }
 
-/// Create: the bounds of an amount are inclusive, of one that is named and of the object's price.
+/// RULE-CRM-001: the bounds are inclusive for a sent amount and for the object's price.
 #[tokio::test]
-async fn the_least_and_the_most_of_an_amount_are_taken() {
+async fn amount_bounds_are_inclusive() {
     let developer = create_developer().await;
     let flat = create_object(developer).await;
     for amount in [1, 1_000_000_000_000_000] {
         let named = json!({"AmountMinor": amount, "Currency": "AZZ"});
-        let made = platform().post(&deals(PLATFORM), with(application(flat), "Amount", named.clone())).await;
-        assert_eq!(made.expect(201)["Amount"], named);
-        tell_object(&with(object(flat, developer, "Available"), "Price", rub(amount))).await;
-        let made = manager(developer).post(&deals(OWN), application(flat)).await.expect(201);
-        assert_eq!(made["Amount"], rub(amount));
+        let created = platform().post(&deals(PLATFORM), with(creation_body(flat), "Amount", named.clone())).await;
+        assert_eq!(created.expect(201)["Amount"], named);
+        publish_object(&with(object(flat, developer, "Available"), "Price", rub(amount))).await;
+        let created = manager(developer).post(&deals(OWN), creation_body(flat)).await.expect(201);
+        assert_eq!(created["Amount"], rub(amount));
     }
 }
 
-/// A developer's people make deals of their own objects; another's is as unknown.
+/// RULE-CRM-002: on company routes an object of another developer answers like an unknown one.
 #[tokio::test]
-async fn another_developers_object_is_as_unknown() {
+async fn object_of_another_developer_answers_like_an_unknown_one() {
     let flat = create_object(create_developer().await).await;
     let stranger = manager(create_developer().await);
-    let answer = stranger.post(&deals(OWN), application(flat)).await;
-    let unknown = stranger.post(&deals(OWN), application(guid())).await;
+    let answer = stranger.post(&deals(OWN), creation_body(flat)).await;
+    let unknown = stranger.post(&deals(OWN), creation_body(guid())).await;
     let (answer, unknown) = (
         answer.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND"),
         unknown.expect_problem(422, "CRM_PROPERTY_OBJECT_NOT_FOUND"),
@@ -125,52 +128,53 @@ async fn another_developers_object_is_as_unknown() {
     }
 }
 
-/// Create: with a `RequestId` a repeat is 200 with the deal as it is now, whatever else is in it; each person and each family
-/// has its own.
+/// RULE-CRM-001: a repeat of a `RequestId` returns 200 with the current deal, whatever else the
+/// body has. Each user and each route family has its own ids.
 #[tokio::test]
-async fn a_repeat_is_answered_with_the_deal_as_it_is_now() {
+async fn repeated_creation_returns_the_current_deal() {
     let developer = create_developer().await;
     let flat = create_object(developer).await;
     let request = guid();
-    let body = with(application(flat), "RequestId", request.to_string());
+    let body = with(creation_body(flat), "RequestId", request.to_string());
     let both = Claims { company_id: Some(developer), ..Claims::user(guid()) };
     let both = service().caller(&both.permission(MANAGE).permission(MANAGE_OWN));
-    let made = both.post(&deals(PLATFORM), body.clone()).await.expect(201);
-    let id = id_of(&made["DealId"]);
+    let created = both.post(&deals(PLATFORM), body.clone()).await.expect(201);
+    let id = id_of(&created["DealId"]);
     both.post(&format!("{PLATFORM}/deals/{id}/cancel"), json!({"Reason": "x"})).await.expect(200);
-    tell_object(&object(flat, developer, "Sold")).await;
-    let again = with(application(guid()), "RequestId", request.to_string());
+    publish_object(&object(flat, developer, "Sold")).await;
+    let again = with(creation_body(guid()), "RequestId", request.to_string());
     let repeat = both.post(&deals(PLATFORM), again).await.expect(200);
     assert_eq!((id_of(&repeat["DealId"]), &repeat["Status"]), (id, &json!("Cancelled")));
-    tell_object(&object(flat, developer, "Available")).await;
+    publish_object(&object(flat, developer, "Available")).await;
     let own = both.post(&deals(OWN), body.clone()).await.expect(201);
     assert_ne!(id_of(&own["DealId"]), id);
     platform().post(&deals(PLATFORM), body).await.expect(201);
 }
 
-/// A person of two companies sees of each what is its own.
+/// RULE-CRM-001: a user of two companies may use one `RequestId` in both.
 #[tokio::test]
-async fn a_request_of_another_company_is_not_shown() {
+async fn request_id_is_separate_for_each_company() {
     let (request, person) = (guid(), guid());
-    let make = async |developer: Uuid| {
+    let create = async |developer: Uuid| {
         let flat = create_object(developer).await;
         let claims = Claims { company_id: Some(developer), ..Claims::user(person) }.permission(MANAGE_OWN);
-        let body = with(application(flat), "RequestId", request.to_string());
+        let body = with(creation_body(flat), "RequestId", request.to_string());
         service().caller(&claims).post(&deals(OWN), body).await.expect(201)
     };
-    let first = make(create_developer().await).await;
-    let second = make(create_developer().await).await;
+    let first = create(create_developer().await).await;
+    let second = create(create_developer().await).await;
     assert_ne!(first["DealId"], second["DealId"]);
 }
 
-/// Races: of racing repeats one is 201, the others 200 with the same deal.
+/// RULE-CRM-001: of concurrent repeats one returns 201, and the others return 200 with the same
+/// deal.
 #[tokio::test]
-async fn of_racing_repeats_one_makes_the_deal() {
+async fn concurrent_repeats_create_one_deal() {
     let developer = create_developer().await;
     let flat = create_object(developer).await;
-    for (caller, base) in [(service().caller(&holder(None, &[MANAGE])), PLATFORM), (manager(developer), OWN)]
+    for (caller, base) in [(service().caller(&user_with(None, &[MANAGE])), PLATFORM), (manager(developer), OWN)]
     {
-        let body = with(application(flat), "RequestId", guid().to_string());
+        let body = with(creation_body(flat), "RequestId", guid().to_string());
         let path = deals(base);
         let answers = join_all((0..12).map(|_| caller.post(&path, body.clone()))).await;
         assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 11));
@@ -180,11 +184,11 @@ async fn of_racing_repeats_one_makes_the_deal() {
     }
 }
 
-/// Bodies: every id that is empty, every bound of the amount.
+/// RULE-CRM-001: every empty id and every bound of the amount is refused.
 #[tokio::test]
-async fn a_creation_that_makes_no_sense_is_refused() {
+async fn invalid_creation_is_refused() {
     let refused = async |member: &str, value: Value, field: &str, code: &str| {
-        let body = with(application(guid()), member, value);
+        let body = with(creation_body(guid()), member, value);
         for (caller, base) in [(platform(), PLATFORM), (manager(guid()), OWN)] {
             let answer = caller.post(&deals(base), body.clone()).await;
             answer.expect_refusal("VALIDATION_FAILED", field, code);

@@ -1,12 +1,12 @@
-//! Deals come to their end: cancelled, completed.
+//! Cancellations and completions.
 
 use serde_json::{Value, json};
 use testkit::client::Answer;
 use testkit::guid;
 
 use crate::{
-    CANCELLED, COMPLETED, Deal, OWN, PLATFORM, STAGE_CHANGED, application, company, contract, create_deal,
-    create_deal_of, create_object, each, manager, payloads, platform, steps, steps_of, tell_company, with,
+    CANCELLED, COMPLETED, Deal, OWN, PLATFORM, STAGE_CHANGED, creation_body, company, contract, create_deal,
+    create_deal_of, create_object, each, manager, payloads, platform, steps, steps_of, publish_company, with,
 };
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
@@ -23,7 +23,7 @@ async fn cancel(deal: &Deal, body: Value) -> Answer {
     platform().post(&deal.path("/cancel"), body).await
 }
 
-/// Has a developer's pipeline be without this group.
+/// Removes all steps of a group from the pipeline of a deal's developer.
 async fn drop_group(deal: &Deal, group: &str) {
     let live = steps(deal.developer).await;
     let kept: Vec<_> = live
@@ -35,9 +35,11 @@ async fn drop_group(deal: &Deal, group: &str) {
     platform().put(&pipeline, json!({"Steps": kept})).await.expect(200);
 }
 
-/// Deals, column cancel: to Cancelled with its booking; what is cancelled keeps its reason, what is completed stays.
+/// INV-DEAL-2, INV-DEAL-3, INV-DEAL-4, RULE-CRM-012, RULE-EVT-013, RULE-EVT-014, RULE-EVT-015: a
+/// cancellation ends the Active booking. A Cancelled deal keeps its reason, and a Completed deal
+/// cannot be cancelled.
 #[tokio::test]
-async fn a_deal_is_cancelled_with_its_booking() {
+async fn cancellation_ends_the_active_booking() {
     for status in STATUSES {
         let deal = create_deal().await;
         deal.bring_to(status).await;
@@ -71,16 +73,16 @@ async fn a_deal_is_cancelled_with_its_booking() {
                 assert_eq!((stage.topic.as_str(), cancelled.topic.as_str()), (STAGE_CHANGED, CANCELLED));
                 assert_eq!(cancelled.payload["RowVersion"], card["RowVersion"]);
                 assert_eq!(payloads(&events, CANCELLED).len(), 1);
-                // The object is free for another.
+                // Another deal can book the object.
                 create_deal_of(deal.developer, deal.object).await.book().await;
             }
         }
     }
 }
 
-/// Cancel, order of answers: terminal, no-op, step, version.
+/// RULE-CRM-012: terminal, no-op, step and version are checked in this order.
 #[tokio::test]
-async fn a_cancellation_is_refused_in_order() {
+async fn cancellation_is_refused_in_order() {
     let deal = create_deal().await;
     let stale = json!({"Reason": "x", "RowVersion": 7});
     cancel(&deal, stale.clone()).await.expect_problem(409, "CRM_DEAL_CONFLICT");
@@ -91,8 +93,8 @@ async fn a_cancellation_is_refused_in_order() {
     let other = create_deal().await;
     drop_group(&other, "Cancelled").await;
     cancel(&other, stale.clone()).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
-    let gone = Deal { id: guid(), ..deal };
-    cancel(&gone, stale).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
+    let unknown = Deal { id: guid(), ..deal };
+    cancel(&unknown, stale).await.expect_problem(404, "CRM_DEAL_NOT_FOUND");
     for (reason, code) in [
         (json!("\u{a0}"), "too_short"),
         (json!("x".repeat(2001)), "too_long"),
@@ -103,9 +105,10 @@ async fn a_cancellation_is_refused_in_order() {
     }
 }
 
-/// Deals, column complete, INV-DEAL-7: from Sale alone, by the developer; a repeat is a no-op.
+/// INV-DEAL-7, INV-DEAL-8, RULE-CRM-013, RULE-CRM-025, RULE-EVT-013, RULE-EVT-016: the developer
+/// completes from Sale only. A repeat is a no-op.
 #[tokio::test]
-async fn a_deal_is_completed_from_sale() {
+async fn deal_is_completed_from_sale_only() {
     for status in STATUSES {
         let deal = create_deal().await;
         deal.bring_to(status).await;
@@ -142,31 +145,33 @@ async fn a_deal_is_completed_from_sale() {
     }
 }
 
-/// INV-DEAL-7: by the platform where identity says that the developer is not Active, and by nobody else of it.
+/// INV-DEAL-7, RULE-CRM-013: the platform completes only while identity has a status other than
+/// Active.
 #[tokio::test]
-async fn the_platform_completes_for_a_developer_that_is_not_active() {
+async fn platform_completes_only_for_an_inactive_developer() {
     let deal = create_deal().await;
     deal.bring_to("Sale").await;
     let send = async || platform().post(&deal.path("/complete"), completion()).await;
     send().await.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN");
-    tell_company(&company(deal.developer, "Active")).await;
+    publish_company(&company(deal.developer, "Active")).await;
     send().await.expect_problem(409, "CRM_DEAL_MOVE_FORBIDDEN");
-    tell_company(&company(deal.developer, "Suspended")).await;
+    publish_company(&company(deal.developer, "Suspended")).await;
     send().await.expect(200);
     assert_eq!(deal.timeline().await.last().unwrap()["ActorRole"], "PlatformManager");
-    tell_company(&company(deal.developer, "Active")).await;
+    publish_company(&company(deal.developer, "Active")).await;
     send().await.expect(200);
 }
 
-/// Of a developer that is not Active no deal is made; those that there are go on, to either end.
+/// RULE-CRM-031: a developer that is not Active gets no new deal. Its existing deals continue to
+/// either end.
 #[tokio::test]
-async fn deals_of_a_developer_that_is_not_active_go_on() {
+async fn existing_deals_of_an_inactive_developer_continue() {
     for status in ["Suspended", "Archived"] {
         let sold = create_deal().await;
         let lost = create_deal_of(sold.developer, create_object(sold.developer).await).await;
-        tell_company(&company(sold.developer, status)).await;
+        publish_company(&company(sold.developer, status)).await;
         let by = manager(sold.developer);
-        let refused = by.post(&format!("{OWN}/deals"), application(sold.object)).await;
+        let refused = by.post(&format!("{OWN}/deals"), creation_body(sold.object)).await;
         refused.expect_problem(409, "CRM_DEVELOPER_NOT_ACTIVE");
         by.post(&sold.own("/booking"), json!({})).await.expect(201);
         by.put(&sold.own("/contract"), contract()).await.expect(200);
@@ -177,9 +182,10 @@ async fn deals_of_a_developer_that_is_not_active_go_on() {
     }
 }
 
-/// Bodies: a reason of 2,000 characters and a number of 64 after trim are taken; `RowVersion` is of 32 bits.
+/// RULE-CRM-012, RULE-CRM-013, RULE-ALL-006: a reason has 2000 characters and a registry number 64
+/// after trimming. `RowVersion` has 32 bits.
 #[tokio::test]
-async fn the_longest_words_of_an_end_are_taken() {
+async fn longest_reason_and_registry_number_are_accepted() {
     let deal = create_deal().await;
     let reason = "😀".repeat(2000);
     let body = json!({"Reason": format!("\u{2003}{reason}\n"), "RowVersion": 4_294_967_295_i64});
@@ -196,9 +202,10 @@ async fn the_longest_words_of_an_end_are_taken() {
     assert_eq!(deal.timeline().await.last().unwrap()["Payload"], json!({"RegistryRecordNumber": number}));
 }
 
-/// Complete, order of answers: terminal, status, another's booking, another's completion, step, version (INV-DEAL-10).
+/// INV-DEAL-10, RULE-CRM-013, RULE-CRM-030: status, another deal's booking, another completion,
+/// step and version are checked in this order.
 #[tokio::test]
-async fn a_completion_is_refused_in_order() {
+async fn completion_is_refused_in_order() {
     let deal = create_deal().await;
     let stale = with(completion(), "RowVersion", 0);
     deal.bring_to("Sale").await;
@@ -227,9 +234,10 @@ async fn a_completion_is_refused_in_order() {
     }
 }
 
-/// Who may do what: under C another company's deal is as an unknown one, whatever is done with it.
+/// RULE-CRM-015, RULE-CRM-019: on company routes every operation on a deal of another company
+/// answers like one on an unknown deal.
 #[tokio::test]
-async fn another_companys_deal_is_as_unknown() {
+async fn deal_of_another_company_answers_like_an_unknown_one() {
     let (deal, stranger) = (create_deal().await, manager(guid()));
     let unknown = Deal { id: guid(), ..deal };
     let changes = [

@@ -1,4 +1,4 @@
-//! The timeline, which the database keeps, and the events that are published once more.
+//! The append-only timeline and republished events.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -13,14 +13,14 @@ use uuid::Uuid;
 
 use crate::{
     BOOKING_CREATED, CANCELLED, COMPLETED, CREATED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED,
-    PLATFORM, STAGE_CHANGED, application, contract, create_deal, developer, events_of, id_of, list, object,
-    payloads, rub, service, start, tell, topics,
+    PLATFORM, STAGE_CHANGED, creation_body, contract, create_deal, developer, events_of, id_of, list, object,
+    payloads, rub, service, start, publish, topics,
 };
 
-/// INV-TLE-1: the database refuses to change, to remove and to clear rows of the timeline, to the service's own role too, which
-/// owns the table, and to one that may do everything with it.
+/// INV-TLE-1: the database refuses update, delete and truncate, also for the owner of the table and
+/// for a role with all privileges.
 #[tokio::test]
-async fn nobody_changes_the_timeline() {
+async fn timeline_rows_cannot_be_changed_or_removed() {
     let deal = create_deal().await;
     let sql = service().sql().await;
     let role = format!("clerk_{}", guid().simple());
@@ -54,15 +54,15 @@ async fn nobody_changes_the_timeline() {
     assert_eq!(deal.timeline().await.len(), 1);
 }
 
-/// A deal of a service of the test's own.
-struct Own<'s> {
+/// A deal of a service that one test has started.
+struct OwnDeal<'s> {
     service: &'s Running,
     by: &'s Client,
     id: Uuid,
     tenant: Uuid,
 }
 
-impl Own<'_> {
+impl OwnDeal<'_> {
     async fn post(&self, below: &str, body: Value) -> Value {
         let answer = self.by.post(&format!("{PLATFORM}/deals/{}{below}", self.id), body).await;
         assert!(answer.status < 300, "{below}: {}", answer.text);
@@ -80,7 +80,7 @@ impl Own<'_> {
         self.service.caller(&claims).post(&path, body).await.expect(200);
     }
 
-    /// The second step of Application.
+    /// Returns the second step of Application.
     async fn second_step(&self) -> Uuid {
         let path = format!("{PLATFORM}/pipeline-steps?TenantId={}", self.tenant);
         let pipeline = self.by.get(&path).await.expect(200);
@@ -88,22 +88,23 @@ impl Own<'_> {
     }
 }
 
-/// `republish Deal`: publishes the creation, each stage change, the Active booking and the end of each deal once more. Each
-/// payload is the one that was published first, in the same order. A booking and a cancellation that are over are left out.
+/// RULE-CRM-017, RULE-EVT-027: `republish Deal` publishes each deal's creation, stage changes,
+/// Active booking and end again, with the first payloads. Past bookings and cancellations are left
+/// out.
 #[tokio::test]
 async fn republish_repeats_the_events_of_each_deal() {
     let own = start(&[]);
     let tenant = guid();
-    tell(&own, DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
+    publish(&own, DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
     let by = own.caller(&Claims::user(guid()).permission(MANAGE));
-    let make = async || {
+    let create = async || {
         let flat = guid();
-        tell(&own, OBJECT_UPSERTED, "Id", &object(flat, tenant, "Available")).await;
-        let made = by.post(&format!("{PLATFORM}/deals"), application(flat)).await.expect(201);
-        Own { service: &own, by: &by, id: id_of(&made["DealId"]), tenant }
+        publish(&own, OBJECT_UPSERTED, "Id", &object(flat, tenant, "Available")).await;
+        let created = by.post(&format!("{PLATFORM}/deals"), creation_body(flat)).await.expect(201);
+        OwnDeal { service: &own, by: &by, id: id_of(&created["DealId"]), tenant }
     };
     let sale = json!({"TargetStatus": "Sale", "Comment": "x"});
-    let (booked, cancelled, completed, revived) = (make().await, make().await, make().await, make().await);
+    let (booked, cancelled, completed, revived) = (create().await, create().await, create().await, create().await);
     booked.post("/move-step", json!({"StepId": booked.second_step().await})).await;
     booked.put("/contract", json!({"Amount": rub(5)})).await;
     booked.put("/agent", json!({"AgentUserId": guid()})).await;

@@ -17,9 +17,10 @@ async fn move_to(deal: &Deal, step: Uuid) -> Answer {
     platform().post(&deal.path("/move-step"), json!({"StepId": step})).await
 }
 
-/// Deals, column move-step: with contract data and a booking, to the first step of each group from each status.
+/// INV-DEAL-7, INV-DEAL-8, RULE-CRM-003, RULE-CRM-023, RULE-CRM-025: with contract data and a
+/// booking, a deal moves from each status to the first step of each group as in the table.
 #[tokio::test]
-async fn a_deal_moves_to_where_the_table_lets_it() {
+async fn move_follows_the_status_table() {
     let developer = create_developer().await;
     let table = [
         ("Application", ["", "200", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN", "MOVE_FORBIDDEN"]),
@@ -40,7 +41,7 @@ async fn a_deal_moves_to_where_the_table_lets_it() {
             match expected {
                 "" => {
                     let card = answer.expect(200);
-                    assert_eq!(card["RowVersion"], before["RowVersion"], "its own step: {status}");
+                    assert_eq!(card["RowVersion"], before["RowVersion"], "the own step: {status}");
                 }
                 "200" => {
                     let card = answer.expect(200);
@@ -62,10 +63,10 @@ async fn a_deal_moves_to_where_the_table_lets_it() {
     }
 }
 
-/// INV-DEAL-3: a move within its group leaves the status and writes one row; a move to another group writes two, with the
-/// reason of the move. Each move publishes one stage change, and these arrive in their order.
+/// INV-DEAL-3, RULE-CRM-003, RULE-EVT-013: a move within its group writes one row, a move to
+/// another group two rows with its reason. Each move publishes one stage change, in order.
 #[tokio::test]
-async fn a_move_is_in_the_timeline_and_published() {
+async fn move_is_recorded_in_the_timeline_and_published() {
     let deal = create_deal().await;
     let [first, second] = steps_of(deal.developer, "Application").await[..] else { panic!("two steps") };
     let booking = steps_of(deal.developer, "Booking").await[0];
@@ -130,14 +131,15 @@ async fn a_move_is_in_the_timeline_and_published() {
     }
 }
 
-/// Order of answers: terminal, no-op, step, group, contract data, booking, version.
+/// INV-BKG-2, RULE-CRM-004, RULE-CRM-021, RULE-CRM-024: terminal, no-op, step, group, contract
+/// data, booking and version are checked in this order.
 #[tokio::test]
-async fn a_move_is_refused_in_order() {
+async fn move_is_refused_in_order() {
     let deal = create_deal().await;
     let stale = |step: Uuid| json!({"StepId": step, "RowVersion": 0});
     let send = async |body: Value| platform().post(&deal.path("/move-step"), body).await;
     let own = id_of(&deal.read().await["StepId"]);
-    assert_eq!(send(stale(own)).await.expect(200)["RowVersion"], 1, "a no-op looks at no version");
+    assert_eq!(send(stale(own)).await.expect(200)["RowVersion"], 1, "a no-op compares no version");
     send(stale(guid())).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
     let elsewhere = steps_of(create_developer().await, "Booking").await[0];
     send(stale(elsewhere)).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
@@ -161,9 +163,10 @@ async fn a_move_is_refused_in_order() {
     assert_eq!(payloads(&deal.events().await, CANCELLED).len(), 1);
 }
 
-/// INV-BKG-2: a move back from Sale needs the booking, too; one to Application does not.
+/// INV-BKG-2, RULE-CRM-026: a move back from Sale to Booking needs a booking. A move to Application
+/// needs none.
 #[tokio::test]
-async fn a_move_back_from_sale_needs_the_booking() {
+async fn move_back_from_sale_without_a_booking_is_refused() {
     let deal = create_deal().await;
     deal.bring_to("Sale").await;
     let booking = steps_of(deal.developer, "Booking").await[0];
@@ -174,9 +177,9 @@ async fn a_move_back_from_sale_needs_the_booking() {
     move_to(&deal, steps_of(deal.developer, "Application").await[1]).await.expect(200);
 }
 
-/// Steps: a deal stays in a step that is archived and may leave it; none enters it.
+/// RULE-CRM-004: a deal stays in an archived step and may leave it. No deal enters it.
 #[tokio::test]
-async fn a_deal_may_leave_an_archived_step_and_none_enters_it() {
+async fn archived_step_can_be_left_but_not_entered() {
     let deal = create_deal().await;
     let [first, second] = steps_of(deal.developer, "Application").await[..] else { panic!("two steps") };
     let live = steps(deal.developer).await;
@@ -187,14 +190,14 @@ async fn a_deal_may_leave_an_archived_step_and_none_enters_it() {
         .collect();
     let pipeline = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
     platform().put(&pipeline, json!({"Steps": body})).await.expect(200);
-    assert_eq!(move_to(&deal, first).await.expect(200)["RowVersion"], 1, "its own step, archived or not");
+    assert_eq!(move_to(&deal, first).await.expect(200)["RowVersion"], 1, "the own step, archived or not");
     assert_eq!(move_to(&deal, second).await.expect(200)["RowVersion"], 2);
     move_to(&deal, first).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
 }
 
-/// Stages: a change of step closes one and opens the next at one instant.
+/// RULE-CRM-018: a change of step closes one stage and opens the next at one instant.
 #[tokio::test]
-async fn a_change_of_step_closes_one_stage_and_opens_the_next() {
+async fn step_change_closes_one_stage_and_opens_the_next() {
     let deal = create_deal().await;
     let second = steps_of(deal.developer, "Application").await[1];
     move_to(&deal, second).await.expect(200);
@@ -208,9 +211,10 @@ async fn a_change_of_step_closes_one_stage_and_opens_the_next() {
     assert_eq!(deal.read().await["StepEnteredAt"], stages[0]["EnteredAt"]);
 }
 
-/// Bodies: the step must be named; a reason has 2000 characters after trim, and no NUL.
+/// RULE-CRM-003: the step is required. A reason has at most 2000 characters after trimming and no
+/// NUL.
 #[tokio::test]
-async fn a_move_that_makes_no_sense_is_refused() {
+async fn invalid_move_is_refused() {
     let deal = create_deal().await;
     let body = json!({"StepId": guid(), "Reason": "x"});
     for (member, value, code) in [

@@ -1,4 +1,4 @@
-//! The override of a deal's status, and its preview.
+//! Status overrides and their previews.
 
 use serde_json::{Value, json};
 use testkit::client::{Answer, Client};
@@ -13,17 +13,17 @@ use crate::{
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
 
-/// Returns a manager of the platform, and their id.
+/// Returns the id and the client of a platform manager.
 fn arbiter() -> (Uuid, Client) {
     let id = guid();
     (id, service().caller(&Claims::user(id).permission(MANAGE)))
 }
 
-async fn overrule(deal: &Deal, target: &str, row_version: Value) -> Answer {
-    overrule_by(&platform(), deal, target, row_version).await
+async fn override_status(deal: &Deal, target: &str, row_version: Value) -> Answer {
+    override_by(&platform(), deal, target, row_version).await
 }
 
-async fn overrule_by(by: &Client, deal: &Deal, target: &str, row_version: Value) -> Answer {
+async fn override_by(by: &Client, deal: &Deal, target: &str, row_version: Value) -> Answer {
     let body = json!({"TargetStatus": target, "Comment": " по решению \n", "RowVersion": row_version});
     by.post(&deal.path("/override-status"), body).await
 }
@@ -33,7 +33,7 @@ async fn preview(deal: &Deal, target: &str, row_version: Value) -> Answer {
     platform().post(&deal.path("/override-status/preview"), body).await
 }
 
-/// Whether two answers say the same, but for what tells occasions apart.
+/// Asserts that two problems are equal except for `traceId` and `instance`.
 fn assert_same_problem(one: Answer, other: Answer, code: &str) {
     assert_eq!(one.status, other.status);
     let (one, other) = (one.expect_problem(other.status, code), other.body);
@@ -42,10 +42,11 @@ fn assert_same_problem(one: Answer, other: Answer, code: &str) {
     }
 }
 
-/// Deal status via override: from each status to each target. The deal, its timeline and its events name the caller. A
-/// refusal and a no-op write and publish nothing. The preview says what comes.
+/// INV-DEAL-2, INV-DEAL-3, INV-DEAL-4, INV-DEAL-9, RULE-CRM-005, RULE-CRM-006, RULE-CRM-023: each
+/// status is overridden to each target. The deal, its timeline and its events name the caller. A
+/// refusal and a no-op write and publish nothing. The preview matches.
 #[tokio::test]
-async fn a_status_is_overridden_as_the_table_says() {
+async fn override_follows_the_status_table() {
     let developer = create_developer().await;
     let (arbiter, by) = arbiter();
     for from in STATUSES {
@@ -56,26 +57,26 @@ async fn a_status_is_overridden_as_the_table_says() {
             deal.bring_to(from).await;
             let (before, rows) = (deal.read().await, deal.timeline().await.len());
             let events_before = deal.events().await.len();
-            let seen = preview(&deal, target, Value::Null).await;
-            let answer = overrule_by(&by, &deal, target, Value::Null).await;
+            let previewed = preview(&deal, target, Value::Null).await;
+            let answer = override_by(&by, &deal, target, Value::Null).await;
             let (after, timeline) = (deal.read().await, deal.timeline().await);
             let events = deal.events().await.split_off(events_before);
             if from == "Completed" {
-                assert_same_problem(answer, seen, "CRM_DEAL_ALREADY_TERMINAL");
+                assert_same_problem(answer, previewed, "CRM_DEAL_ALREADY_TERMINAL");
                 assert_eq!((after, timeline.len()), (before, rows), "a refusal writes nothing");
                 assert_eq!(topics(&events), [""; 0], "a refusal publishes nothing");
                 continue;
             }
-            let (card, seen) = (answer.expect(200), seen.expect(200));
-            assert_eq!(seen["From"]["RowVersion"], before["RowVersion"]);
+            let (card, previewed) = (answer.expect(200), previewed.expect(200));
+            assert_eq!(previewed["From"]["RowVersion"], before["RowVersion"]);
             for member in ["Status", "StepId", "StepGroup"] {
-                assert_eq!(seen["To"][member], card[member], "{from} to {target}");
+                assert_eq!(previewed["To"][member], card[member], "{from} to {target}");
             }
-            assert_eq!(seen["NoOp"], from == *target);
+            assert_eq!(previewed["NoOp"], from == *target);
             if from == *target {
                 assert_eq!((after, timeline.len()), (before, rows), "{from}: nothing is written");
                 assert_eq!(topics(&events), [""; 0], "{from}: nothing is published");
-                assert_eq!(seen["Events"], json!([]));
+                assert_eq!(previewed["Events"], json!([]));
                 continue;
             }
             let group = if *target == "Sale" { "Contract" } else { target };
@@ -84,7 +85,7 @@ async fn a_status_is_overridden_as_the_table_says() {
             assert_eq!(card["RowVersion"].as_i64(), before["RowVersion"].as_i64().map(|version| version + 1));
             let new = &timeline[rows..];
             let is_cancelled = *target == "Cancelled";
-            assert_eq!(seen["CancelsBooking"], is_cancelled);
+            assert_eq!(previewed["CancelsBooking"], is_cancelled);
             if is_cancelled {
                 assert_eq!(each(new, "Kind"), ["DealCancelled", "ManualNote"]);
                 assert_eq!(new[0]["Payload"], json!({"Reason": "по решению"}));
@@ -92,7 +93,7 @@ async fn a_status_is_overridden_as_the_table_says() {
                     (&after["CancelReason"], &after["CancelledAt"]),
                     (&json!("по решению"), &after["UpdatedAt"])
                 );
-                assert_eq!(seen["Events"], json!(["deal-stage-changed", "deal-cancelled"]));
+                assert_eq!(previewed["Events"], json!(["deal-stage-changed", "deal-cancelled"]));
                 assert_eq!(topics(&events), [STAGE_CHANGED, CANCELLED]);
                 assert_eq!(events[1].payload["CancelledByUserId"], json!(arbiter));
                 assert_eq!(after["BookingExpiresAt"], Value::Null);
@@ -101,7 +102,7 @@ async fn a_status_is_overridden_as_the_table_says() {
                 let expected = json!({"FromStatus": from, "ToStatus": target, "Reason": "по решению"});
                 assert_eq!(new[0]["Payload"], expected);
                 assert_eq!((&after["CancelReason"], &after["CancelledAt"]), (&Value::Null, &Value::Null));
-                assert_eq!(seen["Events"], json!(["deal-stage-changed"]));
+                assert_eq!(previewed["Events"], json!(["deal-stage-changed"]));
                 assert_eq!(topics(&events), [STAGE_CHANGED]);
                 let booked = if from == "Cancelled" { Value::Null } else { booking["ExpiresAt"].clone() };
                 assert_eq!(after["BookingExpiresAt"], booked, "{from} to {target}");
@@ -121,24 +122,26 @@ async fn a_status_is_overridden_as_the_table_says() {
     }
 }
 
-/// Override, order of answers: 422 before 404, terminal, no-op, step, contract data, version; and so does the preview.
+/// INV-DEAL-6, RULE-CRM-006, RULE-CRM-019, RULE-CRM-020, RULE-CRM-021, RULE-CRM-022, RULE-CRM-023,
+/// RULE-CRM-024: 422 for Completed, 404, terminal, no-op, step, contract data and version are
+/// checked in this order, also in the preview.
 #[tokio::test]
-async fn an_override_is_refused_in_order() {
-    let nothing = Deal { id: guid(), object: guid(), developer: guid() };
+async fn override_and_preview_are_refused_in_order() {
+    let unknown = Deal { id: guid(), object: guid(), developer: guid() };
     let same = async |deal: &Deal, target: &str, status: u16, code: &str| {
-        let (one, other) = (overrule(deal, target, json!(0)).await, preview(deal, target, json!(0)).await);
+        let (one, other) = (override_status(deal, target, json!(0)).await, preview(deal, target, json!(0)).await);
         assert_eq!(one.status, status, "{}", one.text);
         assert_same_problem(one, other, code);
     };
-    same(&nothing, "Completed", 422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN").await;
-    same(&nothing, "Sale", 404, "CRM_DEAL_NOT_FOUND").await;
+    same(&unknown, "Completed", 422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN").await;
+    same(&unknown, "Sale", 404, "CRM_DEAL_NOT_FOUND").await;
     let deal = create_deal().await;
-    let no_op = overrule(&deal, "Application", json!(0)).await.expect(200);
+    let no_op = override_status(&deal, "Application", json!(0)).await.expect(200);
     assert_eq!(no_op["RowVersion"], 1);
     assert_eq!(preview(&deal, "Application", json!(0)).await.expect(200)["NoOp"], true);
     same(&deal, "Sale", 409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED").await;
     same(&deal, "Cancelled", 409, "CRM_DEAL_CONFLICT").await;
-    // A pipeline without steps of Contract.
+    // The pipeline has no steps of Contract now.
     let live = steps(deal.developer).await;
     let kept: Vec<_> = live
         .iter()
@@ -156,9 +159,10 @@ async fn an_override_is_refused_in_order() {
     same(&done, "Completed", 422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN").await;
 }
 
-/// The receiving step is the group's default, else the first live one.
+/// RULE-CRM-005, RULE-CRM-055: the receiving step is the default of the group, otherwise the first
+/// live one.
 #[tokio::test]
-async fn a_deal_comes_into_the_default_step_or_the_first() {
+async fn override_leads_to_the_default_or_the_first_step() {
     let deal = create_deal().await;
     let pipeline = format!("{PLATFORM}/pipeline-steps?TenantId={}", deal.developer);
     let live = steps(deal.developer).await;
@@ -173,16 +177,16 @@ async fn a_deal_comes_into_the_default_step_or_the_first() {
             })
             .collect();
         platform().put(&pipeline, json!({"Steps": body})).await.expect(200);
-        let card = overrule(&deal, "Sale", Value::Null).await.expect(200);
+        let card = override_status(&deal, "Sale", Value::Null).await.expect(200);
         assert_eq!(card["StepId"], json!(expected));
-        overrule(&deal, "Application", Value::Null).await.expect(200);
+        override_status(&deal, "Application", Value::Null).await.expect(200);
     }
 }
 
-/// Postconditions: an override publishes one stage change, and one cancellation with the same version. Stage changes arrive in
-/// their order.
+/// RULE-CRM-005, RULE-EVT-013, RULE-EVT-014: an override publishes one stage change, and one
+/// cancellation with the same version. Stage changes arrive in order.
 #[tokio::test]
-async fn an_override_publishes_its_stage_change_and_its_cancellation() {
+async fn override_publishes_its_stage_change_and_cancellation() {
     let deal = create_deal().await;
     deal.bring_to("Cancelled").await;
     deal.bring_to("Booking").await;
@@ -202,9 +206,10 @@ async fn an_override_publishes_its_stage_change_and_its_cancellation() {
     );
 }
 
-/// Rule 2: the comment has 1 to 2000 characters after trim, the target is a status; the empty id of a path is 400.
+/// RULE-CRM-005, RULE-ALL-003: a comment has 1 to 2000 characters after trimming. The target is a
+/// status. The empty id in the path is 400.
 #[tokio::test]
-async fn an_override_that_makes_no_sense_is_refused() {
+async fn invalid_override_is_refused() {
     let deal = create_deal().await;
     let body = json!({"TargetStatus": "Sale", "Comment": "x"});
     for (member, value, code) in [
@@ -224,7 +229,7 @@ async fn an_override_that_makes_no_sense_is_refused() {
         answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
     let empty = Deal { id: Uuid::nil(), ..deal };
-    overrule(&empty, "Completed", Value::Null).await.expect_refusal(
+    override_status(&empty, "Completed", Value::Null).await.expect_refusal(
         "VALIDATION_FAILED",
         "/DealId",
         "empty_id",

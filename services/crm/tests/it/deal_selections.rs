@@ -1,4 +1,4 @@
-//! The selections beside a deal: what is shown to whom, and what CRM answers while selections is away.
+//! The selections of deals and of their clients, also while selections is unavailable.
 
 use std::time::Duration;
 
@@ -13,52 +13,53 @@ use testkit::issuer::{CLIENTS, Claims};
 use testkit::service::Running;
 use uuid::Uuid;
 
-use crate::fill::{deal_in, put_deals};
+use crate::rows::{deal_row, insert_deals};
 use crate::{
-    CARE, DEVELOPER_UPSERTED, MANAGE, OWN, PLATFORM, READ_OWN, between, create_developer, developer, guid,
-    holder, id_of, list, manager, platform, selections, service, steps, tell, with,
+    CARE, DEVELOPER_UPSERTED, MANAGE, OWN, PLATFORM, READ_OWN, selections_proxy, create_developer, developer, guid,
+    user_with, id_of, list, manager, platform, selections, service, steps, publish, with,
 };
 
-const ONE: &str = "/api/v1/internal/selections/{selection_id}";
-const OF_OWNER: &str = "/api/v1/internal/selections/by-owner/{owner_user_id}";
+const GET_SELECTION: &str = "/api/v1/internal/selections/{selection_id}";
+const LIST_BY_OWNER: &str = "/api/v1/internal/selections/by-owner/{owner_user_id}";
 
-/// A selection of this owner.
+/// Creates a selection of an owner.
 async fn create_selection(owner: Uuid) -> Value {
     let by = selections().caller(&Claims::user(owner));
     by.post("/api/v1/selections", json!({"Title": "Дома у леса"})).await.expect(201)
 }
 
-/// What selections answers to CRM.
-async fn of_selections(path: &str) -> Value {
+/// Returns the response of selections to crm.
+async fn expected_response(path: &str) -> Value {
     selections().machine("crm").get(path).await.expect(200)
 }
 
-/// A deal of this client, agent and selection.
+/// Creates a deal with a client, an agent and a selection. Returns its id and its developer.
 async fn create(client: Uuid, agent: Option<Uuid>, selection: Option<Uuid>) -> (Uuid, Uuid) {
     let developer = create_developer().await;
-    let mut deal = deal_in(&steps(developer).await[0]);
+    let mut deal = deal_row(&steps(developer).await[0]);
     (deal["client_user_id"], deal["agent_user_id"], deal["selection_id"]) =
         (json!(client), json!(agent), json!(selection));
-    (put_deals(&[deal]).await[0], developer)
+    (insert_deals(&[deal]).await[0], developer)
 }
 
 async fn read(deal: Uuid) -> Answer {
     platform().get(&format!("{PLATFORM}/deals/{deal}/selection")).await
 }
 
-/// Answered as selections shows it, if its owner is the deal's client or agent, to all who read deals; a deleted one, too.
+/// RULE-CRM-058: every reader of the deal gets the unchanged response of selections if the owner is
+/// the client or the agent, also for a deleted selection.
 #[tokio::test]
-async fn a_deals_selection_is_shown() {
+async fn selection_of_the_client_or_agent_is_returned() {
     let (client, agent) = (guid(), guid());
     for owner in [client, agent] {
         let selection = id_of(&create_selection(owner).await["Id"]);
         let (deal, developer) = create(client, Some(agent), Some(selection)).await;
         let path = format!("/api/v1/internal/selections/{selection}");
-        let expected = of_selections(&path).await;
+        let expected = expected_response(&path).await;
         for (permission, family) in
             [(MANAGE, PLATFORM), (CARE, PLATFORM), (READ_OWN, OWN), ("crm.deals.manage-own", OWN)]
         {
-            let by = service().caller(&holder(Some(developer), &[permission]));
+            let by = service().caller(&user_with(Some(developer), &[permission]));
             let shown = by.get(&format!("{family}/deals/{deal}/selection")).await.expect(200);
             assert_eq!(shown, expected, "{permission}");
         }
@@ -66,16 +67,16 @@ async fn a_deals_selection_is_shown() {
         owner.delete(&format!("/api/v1/selections/{selection}")).await.expect(204);
         let deleted = read(deal).await.expect(200);
         assert!(deleted["DeletedAt"].is_string());
-        assert_eq!(deleted, of_selections(&path).await);
+        assert_eq!(deleted, expected_response(&path).await);
     }
 }
 
-/// None on the deal, unknown to selections, or somebody else's: all alike.
+/// RULE-CRM-058, RULE-CRM-063: a missing, an unknown and a foreign selection have the same answer.
 #[tokio::test]
-async fn a_selection_that_is_not_theirs_is_not_found() {
+async fn selection_of_another_owner_is_not_found() {
     let (client, stranger) = (guid(), guid());
-    let theirs = id_of(&create_selection(stranger).await["Id"]);
-    for selection in [None, Some(guid()), Some(theirs)] {
+    let foreign = id_of(&create_selection(stranger).await["Id"]);
+    for selection in [None, Some(guid()), Some(foreign)] {
         let (deal, developer) = create(client, None, selection).await;
         let own = manager(developer).get(&format!("{OWN}/deals/{deal}/selection")).await;
         for answer in [read(deal).await, own] {
@@ -93,9 +94,9 @@ async fn a_selection_that_is_not_theirs_is_not_found() {
     }
 }
 
-/// The client's selections, all of them, for the platform's managers alone.
+/// RULE-CRM-058: platform managers get all selections of the client.
 #[tokio::test]
-async fn the_clients_selections_are_listed() {
+async fn selections_of_the_client_are_listed() {
     let client = guid();
     for _ in 0..23 {
         create_selection(client).await;
@@ -106,20 +107,21 @@ async fn the_clients_selections_are_listed() {
     assert_eq!(list(&shown["Items"]).len(), 23);
     assert_eq!(
         shown,
-        of_selections(&format!("/api/v1/internal/selections/by-owner/{client}?PageSize=100")).await
+        expected_response(&format!("/api/v1/internal/selections/by-owner/{client}?PageSize=100")).await
     );
-    service().caller(&holder(None, &[CARE])).get(&path).await.expect_problem(403, "FORBIDDEN");
+    service().caller(&user_with(None, &[CARE])).get(&path).await.expect_problem(403, "FORBIDDEN");
     let own = format!("{OWN}/deals/{deal}/client-selections");
     manager(developer).get(&own).await.expect_problem(404, "NOT_FOUND");
-    let (nobodys, _) = create(guid(), None, None).await;
-    let none = platform().get(&format!("{PLATFORM}/deals/{nobodys}/client-selections")).await.expect(200);
+    let (of_other_client, _) = create(guid(), None, None).await;
+    let none = platform().get(&format!("{PLATFORM}/deals/{of_other_client}/client-selections")).await.expect(200);
     assert_eq!(none["TotalCount"], 0);
 }
 
-/// A CRM of a test's own, since it keeps a breaker, and what stands between it and selections.
-struct Scene {
-    between: Faults,
-    /// Ends with the scene.
+/// A crm of one test with its proxy to selections. The service keeps a circuit breaker, so tests do
+/// not share it.
+struct Setup {
+    proxy: Faults,
+    /// Stops with the setup.
     _crm: Running,
     by: Client,
     deal: Uuid,
@@ -127,26 +129,26 @@ struct Scene {
     client: Uuid,
 }
 
-impl Scene {
+impl Setup {
     async fn new() -> Self {
-        let between = Faults::before(selections().internal_url());
+        let proxy = Faults::before(selections().internal_url());
         let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").unwrap();
-        let url = between.url();
+        let url = proxy.url();
         let crm = Running::start::<crm::Service>(&[("SELECTIONS_URL", &url), ("CLIENT_SECRET", secret)]);
         let (tenant, client) = (guid(), guid());
-        tell(&crm, DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
-        let by = crm.caller(&holder(None, &[MANAGE]));
+        publish(&crm, DEVELOPER_UPSERTED, "Id", &developer(tenant)).await;
+        let by = crm.caller(&user_with(None, &[MANAGE]));
         let pipeline = by.get(&format!("{PLATFORM}/pipeline-steps?TenantId={tenant}")).await.expect(200);
         let selection = id_of(&create_selection(client).await["Id"]);
         let deal = with(
-            with(deal_in(&pipeline["Steps"][0]), "client_user_id", json!(client)),
+            with(deal_row(&pipeline["Steps"][0]), "client_user_id", json!(client)),
             "selection_id",
             json!(selection),
         );
         let sql = crm.sql().await;
         let insert = "insert into deal select * from json_populate_record(null::deal, $1::text::json)";
         sql.execute(insert, &[&deal.to_string()]).await.unwrap();
-        Self { between, _crm: crm, by, deal: id_of(&deal["id"]), selection, client }
+        Self { proxy, _crm: crm, by, deal: id_of(&deal["id"]), selection, client }
     }
 
     async fn read(&self) -> Answer {
@@ -158,7 +160,7 @@ impl Scene {
     }
 }
 
-/// `503` with `Retry-After`, and nothing of the cause.
+/// Asserts a 503 with `Retry-After` that shows nothing of the cause.
 #[track_caller]
 fn expect_unavailable(answer: Answer) {
     assert!(!answer.header("retry-after").is_empty());
@@ -166,9 +168,10 @@ fn expect_unavailable(answer: Answer) {
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS"), "{problem}");
 }
 
-/// Selections away, twice repeated: 503. No other operation needs it, and afterwards all is well again.
+/// RULE-CRM-058: after two retries the answer is 503. Other operations continue, and the routes
+/// recover with selections.
 #[tokio::test]
-async fn selections_being_away_is_503_for_what_needs_it() {
+async fn unavailable_selections_is_503_for_its_routes_only() {
     for (fault, tries) in [
         (Fault::Drop, 3),
         (Fault::Answer(503, String::new()), 3),
@@ -176,38 +179,39 @@ async fn selections_being_away_is_503_for_what_needs_it() {
         (Fault::Garbage, 3),
         (Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"), 1),
     ] {
-        let scene = Scene::new().await;
-        let path = format!("/selections/{}", scene.selection);
-        scene.between.on(path.clone(), fault.clone());
-        expect_unavailable(scene.read().await);
-        assert_eq!(scene.between.calls(&path).len(), tries, "{fault:?}");
-        let of_owner = format!("/by-owner/{}", scene.client);
-        scene.between.on(of_owner.clone(), fault.clone());
-        expect_unavailable(scene.list().await);
-        assert_eq!(scene.between.calls(&of_owner).len(), tries, "{fault:?}");
-        scene.by.get(&format!("{PLATFORM}/deals/{}", scene.deal)).await.expect(200);
-        scene.by.get(&format!("{PLATFORM}/deals/{}/timeline", scene.deal)).await.expect(200);
-        scene.between.heal();
-        testkit::eventually("selections is back", async || (scene.read().await.status == 200).then_some(()))
+        let setup = Setup::new().await;
+        let path = format!("/selections/{}", setup.selection);
+        setup.proxy.on(path.clone(), fault.clone());
+        expect_unavailable(setup.read().await);
+        assert_eq!(setup.proxy.calls(&path).len(), tries, "{fault:?}");
+        let by_owner = format!("/by-owner/{}", setup.client);
+        setup.proxy.on(by_owner.clone(), fault.clone());
+        expect_unavailable(setup.list().await);
+        assert_eq!(setup.proxy.calls(&by_owner).len(), tries, "{fault:?}");
+        setup.by.get(&format!("{PLATFORM}/deals/{}", setup.deal)).await.expect(200);
+        setup.by.get(&format!("{PLATFORM}/deals/{}/timeline", setup.deal)).await.expect(200);
+        setup.proxy.heal();
+        testkit::eventually("selections is back", async || (setup.read().await.status == 200).then_some(()))
             .await;
-        scene.list().await.expect(200);
+        setup.list().await.expect(200);
     }
 }
 
-/// The call carries the machine token and the trace of the request, each try of it, whoever asks; never the caller's own token.
+/// RULE-CRM-058, RULE-ALL-039: each attempt sends the machine token and the request's trace, never
+/// the caller's token.
 #[tokio::test]
-async fn each_call_carries_the_machine_token_and_the_trace() {
-    let scene = Scene::new().await;
+async fn each_call_sends_the_machine_token_and_the_trace() {
+    let setup = Setup::new().await;
     let trace = guid().simple().to_string();
     for (below, path) in [
-        ("selection", format!("/selections/{}", scene.selection)),
-        ("client-selections", format!("/by-owner/{}", scene.client)),
+        ("selection", format!("/selections/{}", setup.selection)),
+        ("client-selections", format!("/by-owner/{}", setup.client)),
     ] {
-        scene.between.next(2, path.clone(), Fault::Answer(503, String::new()));
-        let request = scene.by.request(Method::GET, &format!("{PLATFORM}/deals/{}/{below}", scene.deal));
+        setup.proxy.next(2, path.clone(), Fault::Answer(503, String::new()));
+        let request = setup.by.request(Method::GET, &format!("{PLATFORM}/deals/{}/{below}", setup.deal));
         let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
         send(request).await.expect(200);
-        let calls = scene.between.calls(&path);
+        let calls = setup.proxy.calls(&path);
         assert_eq!(calls.len(), 3, "{below}");
         for call in calls {
             let parts: Vec<_> = call.headers["traceparent"].split('-').collect();
@@ -219,25 +223,26 @@ async fn each_call_carries_the_machine_token_and_the_trace() {
     }
 }
 
-/// What a token says.
+/// Returns the claims of a bearer token.
 fn claims(authorization: &str) -> Value {
     let token = authorization.strip_prefix("Bearer ").unwrap();
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
     serde_json::from_slice(&claims).unwrap()
 }
 
-/// Over 5 s is away. One that is late once is asked again.
+/// RULE-CRM-058: an attempt over 5 s fails and is retried.
 #[tokio::test]
-async fn selections_that_is_late_is_asked_again() {
-    let scene = Scene::new().await;
-    scene.between.next(1, format!("/selections/{}", scene.selection), Fault::Slow(Duration::from_secs(7)));
-    assert_eq!(scene.read().await.expect(200)["Id"], json!(scene.selection));
-    assert_eq!(scene.between.calls(format!("/selections/{}", scene.selection)).len(), 2);
+async fn slow_attempt_is_retried() {
+    let setup = Setup::new().await;
+    setup.proxy.next(1, format!("/selections/{}", setup.selection), Fault::Slow(Duration::from_secs(7)));
+    assert_eq!(setup.read().await.expect(200)["Id"], json!(setup.selection));
+    assert_eq!(setup.proxy.calls(format!("/selections/{}", setup.selection)).len(), 2);
 }
 
-/// What CRM relies on selections for is what selections documents: every request, and every answer is understood.
+/// RULE-CRM-058, RULE-ALL-066: every request is documented by selections, and every documented
+/// response is accepted.
 #[tokio::test]
-async fn what_is_asked_and_answered_is_what_selections_documents() {
+async fn requests_and_responses_match_the_contract_of_selections() {
     let provider = Contract::read(&::service::contracts::<selections::Service>().unwrap().openapi).unwrap();
     let client = guid();
     let selection = id_of(&create_selection(client).await["Id"]);
@@ -245,38 +250,38 @@ async fn what_is_asked_and_answered_is_what_selections_documents() {
     read(deal).await.expect(200);
     platform().get(&format!("{PLATFORM}/deals/{deal}/client-selections")).await.expect(200);
     for path in [format!("/selections/{selection}"), format!("/by-owner/{client}")] {
-        let calls = between().calls(&path);
+        let calls = selections_proxy().calls(&path);
         assert_eq!(calls.len(), 1, "{path}");
         provider
             .check_request(&calls[0].method, calls[0].path.split('?').next().unwrap(), &calls[0].body)
             .unwrap();
     }
-    let answers = provider.examples("GET", ONE);
+    let answers = provider.examples("GET", GET_SELECTION);
     assert!(
         answers.iter().any(|(_, example)| example["code"] == "SELECTIONS_NOT_FOUND"),
-        "what CRM has words for"
+        "selections documents the code that crm maps to 404"
     );
-    let scene = Scene::new().await;
-    for (status, mut example) in answers.into_iter().chain(provider.successes("GET", ONE)) {
-        scene.between.heal();
+    let setup = Setup::new().await;
+    for (status, mut example) in answers.into_iter().chain(provider.successes("GET", GET_SELECTION)) {
+        setup.proxy.heal();
         if status == 200 {
-            example["OwnerUserId"] = json!(scene.client);
+            example["OwnerUserId"] = json!(setup.client);
         }
-        scene
-            .between
-            .on(format!("/selections/{}", scene.selection), Fault::Answer(status, example.to_string()));
-        let answer = scene.read().await;
+        setup
+            .proxy
+            .on(format!("/selections/{}", setup.selection), Fault::Answer(status, example.to_string()));
+        let answer = setup.read().await;
         match example["code"].as_str() {
             None => assert_eq!(answer.expect(200), example),
             Some("SELECTIONS_NOT_FOUND") => drop(answer.expect_problem(404, "CRM_SELECTION_NOT_FOUND")),
             Some(_) => expect_unavailable(answer),
         }
     }
-    let answers = provider.examples("GET", OF_OWNER);
-    for (status, example) in answers.into_iter().chain(provider.successes("GET", OF_OWNER)) {
-        scene.between.heal();
-        scene.between.on(format!("/by-owner/{}", scene.client), Fault::Answer(status, example.to_string()));
-        let answer = scene.list().await;
+    let answers = provider.examples("GET", LIST_BY_OWNER);
+    for (status, example) in answers.into_iter().chain(provider.successes("GET", LIST_BY_OWNER)) {
+        setup.proxy.heal();
+        setup.proxy.on(format!("/by-owner/{}", setup.client), Fault::Answer(status, example.to_string()));
+        let answer = setup.list().await;
         match example["code"].as_str() {
             None => assert_eq!(answer.expect(200), example),
             Some(_) => expect_unavailable(answer),

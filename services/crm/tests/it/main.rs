@@ -1,6 +1,7 @@
-//! CRM at its edges: HTTP and Kafka, against a real database, a real broker and a real selections.
+//! Tests of crm at its edges, HTTP and Kafka, with a real database, a real broker and a real
+//! selections.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
 mod access;
 mod deal_booking;
@@ -10,9 +11,9 @@ mod deal_end;
 mod deal_history;
 mod deal_move;
 mod deal_override;
+mod deal_selections;
 mod documents;
 mod expiries;
-mod fill;
 mod model;
 mod pipeline_steps;
 mod privacy;
@@ -22,7 +23,7 @@ mod read_deals;
 mod read_lists;
 mod read_statements;
 mod read_walks;
-mod selection_cards;
+mod rows;
 mod sync_replicas;
 
 use std::sync::OnceLock;
@@ -51,7 +52,7 @@ const COMPLETED: &str = "platform.crm.deal-completed.v1";
 const BOOKING_CREATED: &str = "platform.crm.booking-created.v1";
 const BOOKING_EXPIRED: &str = "platform.crm.booking-expired.v1";
 
-/// The routes of the platform's people, and those of a developer's.
+/// The base paths of platform routes and of company routes.
 const PLATFORM: &str = "/api/platform-manager/crm";
 const OWN: &str = "/api/v1/crm";
 
@@ -61,70 +62,71 @@ const READ_OWN: &str = "crm.deals.read-own";
 const MANAGE_OWN: &str = "crm.deals.manage-own";
 const PIPELINE_OWN: &str = "crm.pipeline.manage-own";
 
-/// The selections that CRM calls.
+/// Returns the selections service that crm calls.
 fn selections() -> &'static Running {
     static SELECTIONS: OnceLock<Running> = OnceLock::new();
     SELECTIONS.get_or_init(|| Running::start::<selections::Service>(&[]))
 }
 
-/// What stands between the shared CRM and selections. Tests that use it answer in place of selections for ids of
-/// their own, and break nothing.
-fn between() -> &'static Faults {
-    static BETWEEN: OnceLock<Faults> = OnceLock::new();
-    BETWEEN.get_or_init(|| Faults::before(selections().internal_url()))
+/// Returns the proxy between the shared crm and selections.
+///
+/// A test may record and replace responses for its own ids only.
+fn selections_proxy() -> &'static Faults {
+    static PROXY: OnceLock<Faults> = OnceLock::new();
+    PROXY.get_or_init(|| Faults::before(selections().internal_url()))
 }
 
-/// The service that most tests share: each has developers of its own.
+/// Returns the service that most tests share. Each test creates its own developers.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", "100")]))
 }
 
-/// A CRM of a test's own, with `settings` over the defaults.
+/// Starts a crm for one test. `settings` override the defaults.
 fn start(settings: &[(&str, &str)]) -> Running {
-    let url = between().url();
+    let url = selections_proxy().url();
     let (_, secret) = CLIENTS.iter().find(|(client, _)| *client == "crm").expect("a secret of its own");
     Running::start::<Service>(
         &[&[("SELECTIONS_URL", url.as_str()), ("CLIENT_SECRET", secret)], settings].concat(),
     )
 }
 
-/// Whoever has these permissions, of this company or of none.
-fn holder(company: Option<Uuid>, permissions: &[&str]) -> Claims {
+/// Returns the claims of a new user with permissions, with or without a company.
+fn user_with(company: Option<Uuid>, permissions: &[&str]) -> Claims {
     let claims = Claims { company_id: company, ..Claims::user(guid()) };
     permissions.iter().fold(claims, |claims, permission| claims.permission(*permission))
 }
 
-/// A manager of the platform.
+/// Returns a client of a platform manager.
 fn platform() -> Client {
-    service().caller(&holder(None, &[MANAGE]))
+    service().caller(&user_with(None, &[MANAGE]))
 }
 
-/// Somebody of the platform's care service.
+/// Returns a client of the care service.
 fn care() -> Client {
-    service().caller(&holder(None, &[CARE]))
+    service().caller(&user_with(None, &[CARE]))
 }
 
-/// Somebody who changes the deals and the pipeline of this developer.
+/// Returns a client of an employee who manages the deals and the pipeline of a developer.
 fn manager(company: Uuid) -> Client {
-    service().caller(&holder(Some(company), &[MANAGE_OWN, PIPELINE_OWN]))
+    service().caller(&user_with(Some(company), &[MANAGE_OWN, PIPELINE_OWN]))
 }
 
-/// A number that grows with each use: the sequence of an event, the version of a thing.
-fn next() -> i64 {
+/// Returns a growing number, for the sequences of events and the versions of entities.
+fn next_number() -> i64 {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A company as identity tells of it.
+/// Returns the payload of a company event of identity.
 fn company(id: Uuid, status: &str) -> Value {
     json!({
         "CompanyId": id, "Type": "Developer", "Status": status, "Name": "Ромашка", "LegalName": "ООО «Ромашка»",
-        "Version": next(),
+        "Version": next_number(),
     })
 }
 
-/// A developer as chessboard tells of them.
+/// Returns the payload of a developer event of chessboard.
 fn developer(id: Uuid) -> Value {
     json!({
         "Id": id, "Status": "Published", "Name": "Ромашка", "LegalName": null, "LogoFileId": null, "FoundedYear": null,
@@ -132,17 +134,17 @@ fn developer(id: Uuid) -> Value {
             "ContractVersion": 1, "ObjectsDeliveredCount": null, "ObjectsInProgressCount": null, "YearsOnMarket": null,
             "ReliabilityValue": null, "ReliabilityMax": 10, "AwardTitles": [],
         },
-        "Version": next(),
+        "Version": next_number(),
     })
 }
 
-/// An object of a developer as chessboard tells of it.
+/// Returns the payload of an object event of chessboard.
 fn object(id: Uuid, tenant: Uuid, status: &str) -> Value {
     json!({
         "Id": id, "BuildingId": guid(), "ProjectId": guid(), "TenantId": tenant, "ProjectName": "Лесной",
         "BuildingName": "1", "Number": "12", "Kind": "Flat", "Rooms": 2, "IsStudio": false, "Floor": 3,
         "AreaTotal": 54.3, "Finishing": "None", "Price": rub(700_000_000), "Status": status, "LayoutFileId": null,
-        "IsPublic": true, "Version": next(),
+        "IsPublic": true, "Version": next_number(),
     })
 }
 
@@ -150,58 +152,58 @@ fn rub(amount: i64) -> Value {
     json!({"AmountMinor": amount, "Currency": "RUB"})
 }
 
-/// Has identity tell of a company, and waits until it has been taken.
-async fn tell_company(told: &Value) {
-    tell(service(), COMPANY_UPSERTED, "CompanyId", told).await;
+/// Publishes a company event and waits until the shared service has applied it.
+async fn publish_company(event: &Value) {
+    publish(service(), COMPANY_UPSERTED, "CompanyId", event).await;
 }
 
-/// Has chessboard tell of a developer, and waits until it has been taken.
-async fn tell_developer(told: &Value) {
-    tell(service(), DEVELOPER_UPSERTED, "Id", told).await;
+/// Publishes a developer event and waits until the shared service has applied it.
+async fn publish_developer(event: &Value) {
+    publish(service(), DEVELOPER_UPSERTED, "Id", event).await;
 }
 
-/// Has chessboard tell of an object, and waits until it has been taken.
-async fn tell_object(told: &Value) {
-    tell(service(), OBJECT_UPSERTED, "Id", told).await;
+/// Publishes an object event and waits until the shared service has applied it.
+async fn publish_object(event: &Value) {
+    publish(service(), OBJECT_UPSERTED, "Id", event).await;
 }
 
-/// Publishes an event, and waits until this service has taken it.
-async fn tell(service: &Running, topic: &str, id: &str, told: &Value) {
-    let (key, sequence) = (id_of(&told[id]), next());
-    service.bus().publish(topic, key, sequence, told).await;
-    taken(service, topic, key, sequence).await;
+/// Publishes an event and waits until a service has applied it. `id` names the member with the key.
+async fn publish(service: &Running, topic: &str, id: &str, event: &Value) {
+    let (key, sequence) = (id_of(&event[id]), next_number());
+    service.bus().publish(topic, key, sequence, event).await;
+    wait_until_applied(service, topic, key, sequence).await;
 }
 
-/// Waits until a service has taken an event.
-async fn taken(service: &Running, topic: &str, key: Uuid, sequence: i64) {
+/// Waits until a service has applied an event.
+async fn wait_until_applied(service: &Running, topic: &str, key: Uuid, sequence: i64) {
     let (sql, key) = (service.sql().await, key.to_string());
-    let seen = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
-    eventually("the event to be taken", async || {
-        sql.query_opt(seen, &[&topic, &key, &sequence]).await.unwrap()
+    let applied = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
+    eventually("the event to be applied", async || {
+        sql.query_opt(applied, &[&topic, &key, &sequence]).await.unwrap()
     })
     .await;
 }
 
-/// A developer with the default pipeline.
+/// Creates a developer with the default pipeline.
 async fn create_developer() -> Uuid {
     let id = guid();
-    tell_developer(&developer(id)).await;
+    publish_developer(&developer(id)).await;
     id
 }
 
-/// An object of this developer that is Available.
+/// Creates an Available object of a developer.
 async fn create_object(developer: Uuid) -> Uuid {
     let id = guid();
-    tell_object(&object(id, developer, "Available")).await;
+    publish_object(&object(id, developer, "Available")).await;
     id
 }
 
-/// A body that makes a deal of an object.
-fn application(object: Uuid) -> Value {
+/// Returns a body that creates a deal of an object.
+fn creation_body(object: Uuid) -> Value {
     json!({"PropertyObjectId": object, "ClientUserId": guid(), "AgentUserId": guid()})
 }
 
-/// A deal, of an object and a developer of its own.
+/// A deal of a test with its object and its developer.
 #[derive(Clone, Copy, Debug)]
 struct Deal {
     id: Uuid,
@@ -209,25 +211,25 @@ struct Deal {
     developer: Uuid,
 }
 
-/// In Application.
+/// Creates a deal in Application, with a new object and a new developer.
 async fn create_deal() -> Deal {
     let developer = create_developer().await;
     create_deal_of(developer, create_object(developer).await).await
 }
 
-/// Another one of an object.
+/// Creates a deal of an object.
 async fn create_deal_of(developer: Uuid, object: Uuid) -> Deal {
-    let made = platform().post(&format!("{PLATFORM}/deals"), application(object)).await.expect(201);
-    Deal { id: id_of(&made["DealId"]), object, developer }
+    let created = platform().post(&format!("{PLATFORM}/deals"), creation_body(object)).await.expect(201);
+    Deal { id: id_of(&created["DealId"]), object, developer }
 }
 
 impl Deal {
-    /// Its routes for the platform.
+    /// Returns a platform route of the deal.
     fn path(&self, below: &str) -> String {
         format!("{PLATFORM}/deals/{}{below}", self.id)
     }
 
-    /// Its routes for its developer.
+    /// Returns a company route of the deal.
     fn own(&self, below: &str) -> String {
         format!("{OWN}/deals/{}{below}", self.id)
     }
@@ -240,7 +242,8 @@ impl Deal {
         self.read().await["RowVersion"].as_i64().unwrap()
     }
 
-    /// Has it overridden, with contract data where Sale asks for them, or completed by its developer.
+    /// Overrides the status, with contract data where Sale requires them, or completes by the
+    /// developer.
     async fn bring_to(&self, status: &str) {
         let by = platform();
         if matches!(status, "Sale" | "Completed") {
@@ -256,19 +259,19 @@ impl Deal {
         }
     }
 
-    /// Answers the booking.
+    /// Books the object and returns the booking.
     async fn book(&self) -> Value {
         platform().post(&self.path("/booking"), json!({})).await.expect(201)
     }
 
-    /// Its timeline, oldest first.
+    /// Returns the timeline, oldest first.
     async fn timeline(&self) -> Vec<Value> {
         let page = platform().get(&self.path("/timeline?PageSize=100")).await.expect(200);
         assert_eq!(page["NextCursor"], Value::Null);
         list(&page["Items"]).iter().rev().cloned().collect()
     }
 
-    /// Returns all its events in the order of its changes.
+    /// Returns all events of the deal in the order of its changes.
     async fn events(&self) -> Vec<Published> {
         events_of(service(), self.id).await
     }
@@ -276,11 +279,11 @@ impl Deal {
 
 /// Returns all events of a deal in the order of its changes. No further event follows.
 async fn events_of(service: &Running, deal: Uuid) -> Vec<Published> {
-    by_change(service.published(deal).await)
+    sort_by_sequence(service.published(deal).await)
 }
 
-/// Waits until every event that a service has committed is on the bus, and the bus was read to its end.
-async fn published_all(service: &Running) {
+/// Waits until every committed event of a service is published and the test has read it.
+async fn wait_until_all_published(service: &Running) {
     let sql = service.sql().await;
     eventually("the outbox to be published", async || {
         sql.query("select from outbox limit 1", &[]).await.unwrap().is_empty().then_some(())
@@ -289,8 +292,8 @@ async fn published_all(service: &Running) {
     service.bus().read_to_end().await;
 }
 
-/// Sorts events of one key. Kafka orders the events of one topic alone.
-fn by_change(mut events: Vec<Published>) -> Vec<Published> {
+/// Sorts events of one key, since Kafka orders events within a topic only.
+fn sort_by_sequence(mut events: Vec<Published>) -> Vec<Published> {
     events.sort_by_key(Published::sequence);
     events
 }
@@ -299,42 +302,42 @@ fn topics(events: &[Published]) -> Vec<&str> {
     events.iter().map(|event| event.topic.as_str()).collect()
 }
 
-/// Returns the payloads of one topic, in their order.
+/// Returns the payloads of one topic in their order.
 fn payloads<'e>(events: &'e [Published], topic: &str) -> Vec<&'e Value> {
     events.iter().filter(|event| event.topic == topic).map(|event| &event.payload).collect()
 }
 
-/// Contract data that Sale asks for.
+/// Returns the contract data that Sale requires.
 fn contract() -> Value {
     json!({"ContractType": "Ddu", "PaymentMethod": "Mortgage"})
 }
 
-/// The live steps of a developer, in their order.
+/// Returns the live steps of a developer in their order.
 async fn steps(developer: Uuid) -> Vec<Value> {
     let pipeline =
         platform().get(&format!("{PLATFORM}/pipeline-steps?TenantId={developer}")).await.expect(200);
     list(&pipeline["Steps"]).iter().filter(|step| step["ArchivedAt"].is_null()).cloned().collect()
 }
 
-/// The live steps of a group, in their order.
+/// Returns the ids of the live steps of a group in their order.
 async fn steps_of(developer: Uuid, group: &str) -> Vec<Uuid> {
     let steps = steps(developer).await;
     steps.iter().filter(|step| step["Group"] == group).map(|step| id_of(&step["Id"])).collect()
 }
 
-/// A moment so many days ahead, as requests write it.
+/// Returns the time `days` ahead, as requests write it.
 fn in_days(days: i64) -> String {
     in_millis(days * 86_400_000)
 }
 
-/// The same by milliseconds.
+/// Returns the time `millis` milliseconds ahead, as requests write it.
 fn in_millis(millis: i64) -> String {
-    // The database keeps no less than a microsecond.
+    // The database stores microseconds.
     let at = runtime::clock::now().truncate_to_microsecond() + time::Duration::milliseconds(millis);
     at.format(&Rfc3339).expect("a time")
 }
 
-fn moment(text: &str) -> OffsetDateTime {
+fn parse_time(text: &str) -> OffsetDateTime {
     OffsetDateTime::parse(text, &Rfc3339).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
@@ -346,7 +349,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// This member of every object of a list.
+/// Returns one member of every object of a list.
 fn each<'v>(objects: &'v [Value], member: &str) -> Vec<&'v Value> {
     objects.iter().map(|object| &object[member]).collect()
 }

@@ -1,13 +1,13 @@
-//! Section 4, "Steps": a developer's pipeline.
+//! Pipelines of developers.
 
 use serde_json::{Value, json};
 use testkit::client::Answer;
 use uuid::Uuid;
 
-use crate::fill::{deal_in, put_deals};
+use crate::rows::{deal_row, insert_deals};
 use crate::{
     CARE, DEVELOPER_UPSERTED, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, developer,
-    each, guid, holder, list, manager, platform, service, start, steps, tell, tell_developer, text, with,
+    each, guid, user_with, list, manager, platform, service, start, steps, publish, publish_developer, text, with,
     without,
 };
 
@@ -16,7 +16,7 @@ const STEPS: &str = "/pipeline-steps";
 async fn read(developer: Uuid) -> Value {
     let all = platform().get(&format!("{PLATFORM}{STEPS}?TenantId={developer}")).await.expect(200);
     let own = manager(developer).get(&format!("{OWN}{STEPS}")).await.expect(200);
-    assert_eq!(all, own, "both families see the same");
+    assert_eq!(all, own, "both route families return the same");
     all
 }
 
@@ -24,12 +24,12 @@ async fn put(developer: Uuid, body: &Value) -> Answer {
     manager(developer).put(&format!("{OWN}{STEPS}"), body.clone()).await
 }
 
-/// Has the live steps be these.
+/// Replaces the live steps.
 async fn put_steps(developer: Uuid, steps: &[Value]) -> Value {
     put(developer, &json!({"Steps": steps})).await.expect(200)
 }
 
-/// A step as a body lists one that there is.
+/// Returns the item of a request that keeps a step.
 fn listed(step: &Value) -> Value {
     json!({"Id": step["Id"], "Group": step["Group"], "Name": step["Name"], "IsDefault": step["IsDefault"]})
 }
@@ -46,9 +46,10 @@ fn live(pipeline: &Value) -> Vec<Value> {
     list(&pipeline["Steps"]).iter().filter(|step| step["ArchivedAt"].is_null()).cloned().collect()
 }
 
-/// The default pipeline: seven steps, two of Application and of Contract, one of each other group, the first of each default.
+/// RULE-CRM-052: the default pipeline has seven steps, two of Application and of Contract. The
+/// first step of each group is its default.
 #[tokio::test]
-async fn a_developer_has_a_default_pipeline() {
+async fn new_developer_has_the_default_pipeline() {
     let developer = create_developer().await;
     let pipeline = read(developer).await;
     assert_eq!(
@@ -70,30 +71,32 @@ async fn a_developer_has_a_default_pipeline() {
     assert!(steps.iter().all(|step| step["TenantId"] == json!(developer) && step["ArchivedAt"].is_null()));
 }
 
-/// It is named from the message files in the default language, and made at the first event, never again.
+/// RULE-CRM-052: the step names come from the message file of the default language.
 #[tokio::test]
-async fn the_default_pipeline_speaks_the_default_language() {
+async fn default_pipeline_uses_the_default_language() {
     let russian = start(&[("DEFAULT_LANGUAGE", "ru")]);
     let id = guid();
-    tell(&russian, DEVELOPER_UPSERTED, "Id", &developer(id)).await;
-    let by = russian.caller(&holder(None, &[CARE]));
+    publish(&russian, DEVELOPER_UPSERTED, "Id", &developer(id)).await;
+    let by = russian.caller(&user_with(None, &[CARE]));
     let path = format!("{PLATFORM}{STEPS}?TenantId={id}");
     let pipeline = by.get(&path).await.expect(200);
     let expected = ["Новая", "Переговоры", "Бронь", "Договор", "Регистрация", "Завершена", "Отменена"];
     assert_eq!(names(&pipeline["Steps"]), expected);
 }
 
+/// RULE-CRM-052: only the first event of a developer creates the default pipeline.
 #[tokio::test]
-async fn a_developer_that_is_told_of_again_keeps_their_pipeline() {
+async fn later_developer_event_keeps_the_pipeline() {
     let developer_id = create_developer().await;
     let before = put_steps(developer_id, &[new("Application", "one")]).await;
-    tell_developer(&with(developer(developer_id), "Name", "Лютик")).await;
+    publish_developer(&with(developer(developer_id), "Name", "Лютик")).await;
     assert_eq!(read(developer_id).await, with(before, "DeveloperName", "Лютик"));
 }
 
-/// Order: by group, then as sent; `SortOrder` is 0..N-1. What is listed by its id stays what it is.
+/// RULE-CRM-053: the new order is by group, then as sent, with `SortOrder` 0..N-1. A listed step
+/// keeps its id, and an omitted step becomes archived.
 #[tokio::test]
-async fn steps_are_replaced() {
+async fn replacement_makes_the_sent_steps_live() {
     let developer = create_developer().await;
     let before = steps(developer).await;
     let wanted = [
@@ -132,7 +135,7 @@ async fn steps_are_replaced() {
     expected.sort_by_key(by_text);
     let mut sorted = archived.clone();
     sorted.sort_by_key(by_text);
-    assert_eq!(sorted, expected, "who was left out is archived");
+    assert_eq!(sorted, expected, "omitted steps are archived");
     assert!(
         list(&after["Steps"])[6..]
             .iter()
@@ -140,9 +143,10 @@ async fn steps_are_replaced() {
     );
 }
 
-/// Which step is a group's default may change hands in one replacement, whatever their order.
+/// RULE-CRM-053: one replacement may move the default of a group to another step, in either order.
+/// A group may have no default.
 #[tokio::test]
-async fn a_default_changes_hands() {
+async fn default_step_can_be_swapped() {
     let developer = create_developer().await;
     let before = steps(developer).await;
     let all = |first: bool| -> Vec<Value> {
@@ -162,34 +166,35 @@ async fn a_default_changes_hands() {
         );
         assert_eq!(after["Version"], version);
     }
-    // None at all is as good.
+    // A group may have no default.
     let none: Vec<Value> = before.iter().map(|step| without(listed(step), "IsDefault")).collect();
     let after = put_steps(developer, &none).await;
     assert!(list(&after["Steps"]).iter().all(|step| step["IsDefault"] == false));
 }
 
-/// An archived step's `Id` brings it back, with the deals that stand in it.
+/// RULE-CRM-053: the `Id` of an archived step makes it live again, together with the deals in it.
 #[tokio::test]
-async fn an_archived_step_comes_back() {
+async fn archived_step_is_restored_by_its_id() {
     let developer = create_developer().await;
     let before = steps(developer).await;
-    let deal = put_deals(&[deal_in(&before[0])]).await[0];
+    let deal = insert_deals(&[deal_row(&before[0])]).await[0];
     put_steps(developer, &[listed(&before[1])]).await;
     let view = platform().get(&format!("{PLATFORM}/deals/{deal}")).await.expect(200);
     assert_eq!((&view["StepId"], &view["StepName"]), (&before[0]["Id"], &before[0]["Name"]), "deals stay");
-    let back = put_steps(developer, &[with(listed(&before[0]), "Name", "anew"), listed(&before[1])]).await;
+    let back = put_steps(developer, &[with(listed(&before[0]), "Name", "restored"), listed(&before[1])]).await;
     assert_eq!(back["Version"], 3);
     let first = &back["Steps"][0];
     assert_eq!(
         (&first["Id"], &first["Name"], &first["ArchivedAt"]),
-        (&before[0]["Id"], &json!("anew"), &Value::Null)
+        (&before[0]["Id"], &json!("restored"), &Value::Null)
     );
     assert_eq!(first["IsDefault"], true);
 }
 
-/// Archived steps are shown newest first, a hundred at most; those beyond come back all the same.
+/// RULE-CRM-053: archived steps are listed newest first, at most 100. Steps beyond can be restored
+/// too.
 #[tokio::test]
-async fn a_hundred_archived_steps_are_shown() {
+async fn response_shows_at_most_100_archived_steps() {
     let developer = create_developer().await;
     let before = steps(developer).await;
     let fill = |round: usize| (0..50).map(|at| new("Booking", &format!("{round}-{at}"))).collect::<Vec<_>>();
@@ -207,9 +212,9 @@ async fn a_hundred_archived_steps_are_shown() {
     assert_eq!(list(&back["Steps"]).len(), 101);
 }
 
-/// A replacement that changes nothing is answered, whatever `Version` says, and writes nothing.
+/// RULE-CRM-053: an identical replacement returns 200 with any `Version`, and writes nothing.
 #[tokio::test]
-async fn the_same_steps_change_nothing() {
+async fn identical_replacement_changes_nothing() {
     let developer = create_developer().await;
     let before = read(developer).await;
     let same: Vec<Value> = list(&before["Steps"]).iter().map(listed).collect();
@@ -218,12 +223,12 @@ async fn the_same_steps_change_nothing() {
         assert_eq!(put(developer, &body).await.expect(200), before);
     }
     let in_other_order: Vec<Value> = [6, 5, 3, 4, 2, 0, 1].map(|at: usize| same[at].clone()).to_vec();
-    assert_eq!(put_steps(developer, &in_other_order).await, before, "the order between groups is no order");
+    assert_eq!(put_steps(developer, &in_other_order).await, before, "the order between groups does not matter");
 }
 
-/// A stale `Version` is 409, after all other refusals; the current one, or none, goes through.
+/// RULE-CRM-053, RULE-CRM-062: a stale `Version` is 409. The current one succeeds.
 #[tokio::test]
-async fn a_stale_version_is_a_conflict() {
+async fn stale_version_is_a_conflict() {
     let developer = create_developer().await;
     let body = |name: &str, version: i64| json!({"Steps": [new("Booking", name)], "Version": version});
     assert_eq!(put(developer, &body("one", 1)).await.expect(200)["Version"], 2);
@@ -233,18 +238,19 @@ async fn a_stale_version_is_a_conflict() {
     assert_eq!(put(developer, &body("two", 2)).await.expect(200)["Version"], 3);
 }
 
-/// Order of answers: 403, 400, `DEVELOPER_NOT_FOUND`, `DEAL_STEP_NOT_FOUND`, `PIPELINE_STEP_GROUP_FIXED`, no-op, conflict.
+/// RULE-CRM-053, RULE-CRM-061: permission, body, developer, step, group and version are checked in
+/// this order.
 #[tokio::test]
-async fn refusals_come_in_their_order() {
+async fn replacement_is_refused_in_order() {
     let (developer, other) = (create_developer().await, create_developer().await);
     let before = steps(developer).await;
-    let theirs = listed(&steps(other).await[0]);
+    let foreign_step = listed(&steps(other).await[0]);
     let moved = with(listed(&before[0]), "Group", "Booking");
-    let faulty = json!({"Steps": [theirs.clone(), with(moved.clone(), "Name", " ")], "Version": 9});
-    let unknown = json!({"Steps": [theirs, with(moved.clone(), "Name", "y")], "Version": 9});
+    let faulty = json!({"Steps": [foreign_step.clone(), with(moved.clone(), "Name", " ")], "Version": 9});
+    let unknown = json!({"Steps": [foreign_step, with(moved.clone(), "Name", "y")], "Version": 9});
     let fixed = json!({"Steps": [moved], "Version": 9});
     let stale = json!({"Steps": [new("Booking", "x")], "Version": 9});
-    let reader = service().caller(&holder(Some(developer), &[READ_OWN, MANAGE_OWN]));
+    let reader = service().caller(&user_with(Some(developer), &[READ_OWN, MANAGE_OWN]));
     reader.put(&format!("{OWN}{STEPS}"), faulty.clone()).await.expect_problem(403, "FORBIDDEN");
     let stranger = manager(guid());
     stranger.put(&format!("{OWN}{STEPS}"), faulty.clone()).await.expect_problem(400, "VALIDATION_FAILED");
@@ -263,15 +269,16 @@ async fn refusals_come_in_their_order() {
     }
     let foreign = json!({"Steps": [with(new("Booking", "x"), "Id", json!(guid()))]});
     put(developer, &foreign).await.expect_problem(422, "CRM_DEAL_STEP_NOT_FOUND");
-    // An archived step's group is fixed, too.
+    // The group of an archived step is fixed as well.
     put_steps(developer, &[new("Booking", "x")]).await;
     put(developer, &fixed).await.expect_problem(422, "CRM_PIPELINE_STEP_GROUP_FIXED");
     assert_eq!(read(developer).await["Version"], 2);
 }
 
-/// INV-STP-1 and bounds: what is wrong with a body is told by its place, and no value.
+/// INV-STP-1, RULE-CRM-053: each error names its field and never the value. Duplicate ids, names
+/// and defaults are refused, and the bounds are inclusive.
 #[tokio::test]
-async fn faulty_pipelines_are_refused() {
+async fn invalid_replacement_is_refused() {
     let developer = create_developer().await;
     let before = steps(developer).await;
     let one = listed(&before[0]);
@@ -310,16 +317,16 @@ async fn faulty_pipelines_are_refused() {
         "/Version",
         "invalid_type",
     );
-    assert_eq!(steps(developer).await, before, "nothing of it was kept");
+    assert_eq!(steps(developer).await, before, "nothing was stored");
     let most = [many(49), vec![new("Application", &format!(" {} ", "ё".repeat(100)))]].concat();
     assert_eq!(live(&put_steps(developer, &most).await).len(), 50);
-    // One name in the other letter case is another; defaults are each group's own.
+    // Names are case-sensitive, and each group may have a default.
     put_steps(developer, &[is_default(new("Booking", "a")), is_default(new("Contract", "A"))]).await;
 }
 
-/// Under P the developer is named by the query.
+/// RULE-CRM-054, RULE-CRM-059: platform routes take the developer from the query.
 #[tokio::test]
-async fn the_platform_names_the_developer() {
+async fn platform_routes_require_a_tenant() {
     let body = json!({"Steps": [new("Booking", "x")]});
     let path = |query: &str| format!("{PLATFORM}{STEPS}{query}");
     for (query, code) in [
@@ -342,9 +349,10 @@ async fn the_platform_names_the_developer() {
     assert_eq!(put, read(developer).await);
 }
 
-/// Section 1: `crm.pipeline.manage-own` gives the pipeline and nothing else; who reads deals reads its steps.
+/// RULE-CRM-054: `crm.pipeline.manage-own` grants the pipeline only. A reader of deals may read its
+/// steps.
 #[tokio::test]
-async fn the_pipeline_has_a_permission_of_its_own() {
+async fn pipeline_changes_need_their_own_permission() {
     let developer = create_developer().await;
     let path = format!("{OWN}{STEPS}");
     let body = json!({"Steps": steps(developer).await.iter().map(listed).collect::<Vec<_>>()});
@@ -356,22 +364,23 @@ async fn the_pipeline_has_a_permission_of_its_own() {
         (MANAGE_OWN, Some(developer), 200, 403),
         ("crm.deals.manage", Some(developer), 403, 403),
     ] {
-        let by = service().caller(&holder(company, &[permission]));
+        let by = service().caller(&user_with(company, &[permission]));
         assert_eq!(by.get(&path).await.status, reads, "{permission} {company:?}");
         assert_eq!(by.put(&path, body.clone()).await.status, changes, "{permission} {company:?}");
     }
-    let by = service().caller(&holder(Some(developer), &[PIPELINE_OWN]));
+    let by = service().caller(&user_with(Some(developer), &[PIPELINE_OWN]));
     by.get(&format!("{OWN}/board")).await.expect_problem(403, "FORBIDDEN");
     by.get(&format!("{OWN}/deals")).await.expect_problem(403, "FORBIDDEN");
-    let by = service().caller(&holder(None, &[CARE]));
+    let by = service().caller(&user_with(None, &[CARE]));
     let all = format!("{PLATFORM}{STEPS}?TenantId={developer}");
     by.get(&all).await.expect(200);
     by.put(&all, body).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// Of parallel replacements one succeeds, with a `Version` and without; the others are told.
+/// RULE-CRM-056, RULE-CRM-062: of concurrent replacements of one version one succeeds, with or
+/// without `Version`. The others get 409.
 #[tokio::test]
-async fn of_parallel_replacements_one_succeeds() {
+async fn concurrent_replacements_take_effect_whole() {
     for version in [json!(1), Value::Null] {
         let developer = create_developer().await;
         let before = steps(developer).await;
@@ -385,9 +394,9 @@ async fn of_parallel_replacements_one_succeeds() {
         assert_eq!(
             after["Version"],
             1 + i64::try_from(succeeded.len()).unwrap(),
-            "each has raised it by one"
+            "each success raises the version by one"
         );
-        assert!(succeeded.iter().any(|answer| answer.body == after), "the last is what stands");
+        assert!(succeeded.iter().any(|answer| answer.body == after), "the last success is the current pipeline");
         if version.is_number() {
             assert_eq!(succeeded.len(), 1);
         }
@@ -395,13 +404,13 @@ async fn of_parallel_replacements_one_succeeds() {
             refused.expect_problem(409, "CRM_PIPELINE_CONFLICT");
         }
         let live = live(&after);
-        assert_eq!(live.len(), 2, "one replacement stands whole");
+        assert_eq!(live.len(), 2, "the pipeline is one whole replacement");
     }
 }
 
-/// The database keeps one default of a group, whatever writes to it.
+/// INV-STP-1: a unique index allows one default step for each group.
 #[tokio::test]
-async fn the_database_knows_of_one_default() {
+async fn database_refuses_a_second_default_step() {
     let developer = create_developer().await;
     let sql = service().sql().await;
     let second = "update step set is_default = true where tenant_id = $1::text::uuid and archived_at is null";

@@ -1,5 +1,5 @@
-//! What people write, and what is known of a contract: it is where the page has it, and in no other answer, event, log,
-//! span or metric.
+//! Private data: texts of people and contract data appear only where they are documented, and in
+//! no other response, event, log line, span or metric.
 
 use std::sync::Mutex;
 
@@ -15,11 +15,11 @@ use uuid::Uuid;
 
 use crate::{
     CANCELLED, CARE, COMPANY_UPSERTED, CREATED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN,
-    PIPELINE_OWN, PLATFORM, company, developer, eventually, guid, holder, id_of, in_days, list, next, object,
+    PIPELINE_OWN, PLATFORM, company, developer, eventually, guid, user_with, id_of, in_days, list, next_number, object,
     payloads, selections, service, text, with,
 };
 
-/// Marked values.
+/// Marked values, one for each private field.
 const ESCROW: &str = "40817810900000071377";
 const FIXATION: &str = "marked-fixation";
 const COMMENT: &str = "marked-comment";
@@ -30,7 +30,7 @@ const NUMBER: &str = "marked-number";
 const ALL: [&str; 7] = [ESCROW, FIXATION, COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
 const WRITTEN: [&str; 5] = [COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
 
-/// The service as it is deployed, who asks it, and every answer beside what it may show.
+/// A deployed service whose every response is checked for marks.
 struct Watched {
     crm: Deployed,
     sql: tokio_postgres::Client,
@@ -42,7 +42,7 @@ struct Watched {
     count: Mutex<usize>,
 }
 
-fn marks_in<'m>(text: &str, marks: &[&'m str]) -> Vec<&'m str> {
+fn find_marks<'m>(text: &str, marks: &[&'m str]) -> Vec<&'m str> {
     let text = text.to_lowercase();
     marks.iter().filter(|mark| text.contains(**mark)).copied().collect()
 }
@@ -66,22 +66,22 @@ impl Watched {
         let sql = database::connect(&url).await.unwrap();
         sql.batch_execute("set search_path = crm").await.unwrap();
         let id = guid();
-        let told = Self {
-            platform: crm.caller(&holder(None, &[MANAGE])),
-            care: crm.caller(&holder(None, &[CARE])),
-            manager: crm.caller(&holder(Some(id), &[MANAGE_OWN, PIPELINE_OWN])),
+        let watched = Self {
+            platform: crm.caller(&user_with(None, &[MANAGE])),
+            care: crm.caller(&user_with(None, &[CARE])),
+            manager: crm.caller(&user_with(Some(id), &[MANAGE_OWN, PIPELINE_OWN])),
             crm,
             sql,
             developer: id,
             trace: guid().simple().to_string(),
             count: Mutex::new(0),
         };
-        told.tell(DEVELOPER_UPSERTED, "Id", &developer(id)).await;
-        told
+        watched.publish(DEVELOPER_UPSERTED, "Id", &developer(id)).await;
+        watched
     }
 
-    async fn tell(&self, topic: &str, id: &str, payload: &Value) {
-        let (key, sequence) = (id_of(&payload[id]), next());
+    async fn publish(&self, topic: &str, id: &str, payload: &Value) {
+        let (key, sequence) = (id_of(&payload[id]), next_number());
         service().bus().publish(topic, key, sequence, payload).await;
         let (key, seen) =
             (key.to_string(), "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3");
@@ -89,48 +89,48 @@ impl Watched {
             .await;
     }
 
-    /// Asks, and holds the answer to what it may show.
-    async fn ask(&self, by: &Client, method: Method, path: &str, body: &Value, shows: &[&str]) -> Answer {
+    /// Sends a request and checks that a success shows no other marks than `shows`.
+    async fn request(&self, by: &Client, method: Method, path: &str, body: &Value, shows: &[&str]) -> Answer {
         let request = by.request(method.clone(), path);
         let request = request.header("traceparent", format!("00-{}-00f067aa0ba902b7-01", self.trace));
         let request = if body.is_null() { request } else { request.json(body) };
         let answer = send(request).await;
-        self.hold(&format!("{method} {path}"), &answer, shows);
+        self.check(&format!("{method} {path}"), &answer, shows);
         answer
     }
 
-    fn hold(&self, what: &str, answer: &Answer, shows: &[&str]) {
+    fn check(&self, what: &str, answer: &Answer, shows: &[&str]) {
         *self.count.lock().unwrap() += 1;
-        // A refusal shows nothing, whatever a success may.
+        // A refusal shows no mark.
         let shows = if answer.status < 400 { shows } else { &[] };
-        let found = marks_in(&format!("{} {:?}", answer.text, answer.headers), &ALL);
+        let found = find_marks(&format!("{} {:?}", answer.text, answer.headers), &ALL);
         let more: Vec<_> = found.iter().filter(|mark| !shows.contains(mark)).collect();
         assert!(more.is_empty(), "{what} shows {more:?}: {} {}", answer.status, answer.text);
     }
 
     async fn post(&self, by: &Client, path: &str, body: Value, shows: &[&str]) -> Answer {
-        self.ask(by, Method::POST, path, &body, shows).await
+        self.request(by, Method::POST, path, &body, shows).await
     }
 
     async fn put(&self, by: &Client, path: &str, body: Value) -> Answer {
-        self.ask(by, Method::PUT, path, &body, &[]).await
+        self.request(by, Method::PUT, path, &body, &[]).await
     }
 
     async fn get(&self, by: &Client, path: &str, shows: &[&str]) -> Answer {
-        self.ask(by, Method::GET, path, &Value::Null, shows).await
+        self.request(by, Method::GET, path, &Value::Null, shows).await
     }
 
-    /// A deal of an object of its own, with marked contract data.
+    /// Creates a deal of a new object, with marked contract data.
     async fn deal(&self) -> Uuid {
-        let told = object(guid(), self.developer, "Available");
-        self.tell(OBJECT_UPSERTED, "Id", &told).await;
+        let event = object(guid(), self.developer, "Available");
+        self.publish(OBJECT_UPSERTED, "Id", &event).await;
         let (client, owner) = selections().user();
-        let selection = json!({"Title": "x", "Items": [{"PropertyObjectId": told["Id"]}]});
+        let selection = json!({"Title": "x", "Items": [{"PropertyObjectId": event["Id"]}]});
         let selection = owner.post("/api/v1/selections", selection).await.expect(201);
         let body =
-            json!({"PropertyObjectId": told["Id"], "ClientUserId": client, "SelectionId": selection["Id"]});
-        let made = self.post(&self.platform, &format!("{PLATFORM}/deals"), body, &[]).await.expect(201);
-        let id = id_of(&made["DealId"]);
+            json!({"PropertyObjectId": event["Id"], "ClientUserId": client, "SelectionId": selection["Id"]});
+        let created = self.post(&self.platform, &format!("{PLATFORM}/deals"), body, &[]).await.expect(201);
+        let id = id_of(&created["DealId"]);
         self.put(&self.manager, &own(id, "/contract"), data()).await.expect(200);
         id
     }
@@ -148,7 +148,7 @@ fn data() -> Value {
     json!({"ContractType": "Ddu", "PaymentMethod": "Cash", "EscrowAccountNumber": ESCROW, "FixationData": FIXATION})
 }
 
-/// Every operation, each with a success, and one deal to each end.
+/// Calls every operation with success, and brings one deal to each end.
 async fn drive(watched: &Watched) -> Vec<Uuid> {
     let Watched { platform, care, manager, developer, .. } = watched;
     let (kept, cancelled, completed) = (watched.deal().await, watched.deal().await, watched.deal().await);
@@ -173,7 +173,7 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
         watched.post(by, &path(kept, "/notes"), json!({"Text": NOTE}), &[NOTE]).await.expect(201);
     }
     watched.post(manager, &own(kept, "/notes"), json!({"Text": NOTE}), &[NOTE]).await.expect(201);
-    // Its booking expires.
+    // The booking of this deal expires.
     watched.post(manager, &own(cancelled, "/booking"), json!({}), &[]).await.expect(201);
     eventually("the expiry", async || {
         let expired = "select 1 from booking where deal_id = $1::text::uuid and status = 'Expired'";
@@ -206,7 +206,7 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
             let status = if contracts { 200 } else { 403 };
             let contract = watched.get(by, &format!("{path}/contract"), &[ESCROW, FIXATION]).await;
             assert_eq!(contract.status, status);
-            assert_eq!(marks_in(&contract.text, &ALL).len(), if contracts { 2 } else { 0 });
+            assert_eq!(find_marks(&contract.text, &ALL).len(), if contracts { 2 } else { 0 });
         }
         watched.get(platform, &path(*deal, "/client-selections"), &[]).await.expect(200);
     }
@@ -224,7 +224,8 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
     deals
 }
 
-/// Every body that may hold marks, with what is wrong in it: lengths, types, control characters, versions.
+/// Sends every body that may hold marks with each fault: lengths, types, control characters,
+/// versions.
 async fn refuse(watched: &Watched, deals: &[Uuid]) {
     let (kept, completed) = (deals[0], deals[2]);
     let long = |mark: &str| format!("{mark}{}", "x".repeat(5_000));
@@ -276,10 +277,10 @@ async fn refuse(watched: &Watched, deals: &[Uuid]) {
             let request = watched
                 .platform
                 .request(method, &path(kept, below))
-                .header("content-type", "application/json");
+                .header("content-type", "creation_body/json");
             let answer = send(request.body(broken.clone())).await;
             assert_eq!(answer.status, 400);
-            watched.hold(below, &answer, &[]);
+            watched.check(below, &answer, &[]);
         }
     }
     // 404, 409, 422
@@ -305,10 +306,10 @@ async fn refuse(watched: &Watched, deals: &[Uuid]) {
     watched.post(&watched.care, &path(kept, "/cancel"), json!({"Reason": REASON}), &[]).await.expect(403);
 }
 
-/// Has the database refuse statements of which it shows the whole row. Returns their deal.
+/// Makes the database refuse statements with an error that shows the whole row. Returns their deal.
 async fn break_statements(watched: &Watched) -> Uuid {
     let deal = watched.deal().await;
-    // A note leaves its deal as it is. It publishes nothing, and neither do contract data.
+    // A note does not change its deal. Notes and contract data publish nothing.
     for (table, rule, statuses) in [
         ("timeline", "kind = 'DealCreated'", [500, 500, 500, 500]),
         ("deal", "cancel_reason is null and escrow_account_number is null", [500, 500, 500, 201]),
@@ -324,7 +325,7 @@ async fn break_statements(watched: &Watched) -> Uuid {
             (Method::POST, "/notes", json!({"Text": NOTE})),
         ];
         for ((method, below, body), status) in std::iter::zip(calls, statuses) {
-            let answer = watched.ask(&watched.platform, method, &path(deal, below), &body, &[NOTE]).await;
+            let answer = watched.request(&watched.platform, method, &path(deal, below), &body, &[NOTE]).await;
             assert_eq!(answer.status, status, "{table}, {below}: {}", answer.text);
         }
         watched.sql.batch_execute(&format!("alter table {table} drop constraint {refused}")).await.unwrap();
@@ -346,7 +347,7 @@ async fn break_statements(watched: &Watched) -> Uuid {
     deal
 }
 
-/// Messages that cannot be taken: those that do not decode, and those that the database refuses.
+/// Publishes messages that cannot be applied: some do not decode, the database refuses the others.
 async fn poison(watched: &Watched) {
     for topic in [COMPANY_UPSERTED, DEVELOPER_UPSERTED, OBJECT_UPSERTED] {
         for payload in [
@@ -360,23 +361,23 @@ async fn poison(watched: &Watched) {
             ),
         ] {
             let key = guid();
-            service().bus().publish(topic, key, next(), &payload).await;
-            let is_aside =
+            service().bus().publish(topic, key, next_number(), &payload).await;
+            let handled =
                 "select 1 from dead_letter where key = $1 union all select 1 from inbox where key = $1";
             let key = key.to_string();
-            eventually("the message to be looked at", async || {
-                watched.sql.query(is_aside, &[&key]).await.unwrap().pop()
+            eventually("the message to be handled", async || {
+                watched.sql.query(handled, &[&key]).await.unwrap().pop()
             })
             .await;
         }
     }
     let company = company(watched.developer, "Suspended");
-    watched.tell(COMPANY_UPSERTED, "CompanyId", &company).await;
+    watched.publish(COMPANY_UPSERTED, "CompanyId", &company).await;
 }
 
-/// Section 7, Privacy: contract data alone show escrow account numbers and fixation data. The timeline shows what people
-/// write. Events show the reason of a cancellation alone. No refusal, line of the log, span or metric shows any of it, also
-/// where statements and messages fail.
+/// RULE-CRM-044, RULE-ALL-029: only the contract routes show escrow account numbers and fixation
+/// data. The timeline shows texts of people. Events show the reason of a cancellation only. No
+/// refusal, log line, span or metric shows any of them, also if statements or messages fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn private_texts_appear_only_where_they_are_documented() {
     let watched = Watched::start().await;
@@ -400,7 +401,7 @@ async fn private_texts_appear_only_where_they_are_documented() {
         assert_eq!(payloads(&events, CANCELLED).len(), usize::from(is_cancelled));
         for event in events {
             let allowed: &[&str] = if event.topic == CANCELLED { &[CANCEL_REASON] } else { &[] };
-            let found = marks_in(&format!("{event:?}"), &ALL);
+            let found = find_marks(&format!("{event:?}"), &ALL);
             assert_eq!(found, allowed, "{event:?}");
         }
     }
@@ -410,13 +411,13 @@ async fn private_texts_appear_only_where_they_are_documented() {
     assert!(spans.len() > *watched.count.lock().unwrap() / 2, "{} spans", spans.len());
     for span in spans {
         let shown = format!("{span:?}");
-        assert_eq!(marks_in(&shown, &ALL), [""; 0], "a span: {shown}");
+        assert_eq!(find_marks(&shown, &ALL), [""; 0], "a span: {shown}");
     }
     let log = watched.crm.log();
     for line in log {
         let line = line.to_string();
-        assert_eq!(marks_in(&line, &ALL), [""; 0], "a line of the log: {line}");
+        assert_eq!(find_marks(&line, &ALL), [""; 0], "a line of the log: {line}");
     }
     let metrics = watched.crm.operator().get("/metrics").await;
-    assert_eq!((metrics.status, marks_in(&metrics.text, &ALL)), (200, Vec::new()));
+    assert_eq!((metrics.status, find_marks(&metrics.text, &ALL)), (200, Vec::new()));
 }

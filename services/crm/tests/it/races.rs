@@ -1,4 +1,4 @@
-//! What holds when requests race: section 4, Races.
+//! Concurrent requests.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,17 @@ use uuid::Uuid;
 
 use crate::{
     BOOKING_CREATED, CANCELLED, COMPLETED, CREATED, Deal, MANAGE, MANAGE_OWN, OWN, PLATFORM, STAGE_CHANGED,
-    application, contract, count, create_deal, create_deal_of, create_developer, create_object, each,
-    eventually, guid, holder, id_of, list, manager, payloads, platform, service, steps, topics, with,
+    creation_body, contract, count, create_deal, create_deal_of, create_developer, create_object, each,
+    eventually, guid, user_with, id_of, list, manager, payloads, platform, service, steps, topics, with,
     without,
 };
 
-/// How many race, and how often where it hangs on who is first.
+/// The number of concurrent callers.
 const CALLERS: usize = 10;
+/// The number of repeats of a race whose result depends on its order.
 const ROUNDS: usize = 6;
 
-/// Callers who have their connections already.
+/// Returns callers with open connections.
 async fn callers(count: usize) -> Vec<Client> {
     let callers: Vec<_> = std::iter::repeat_with(platform).take(count).collect();
     join_all(
@@ -39,38 +40,40 @@ fn assert_refused(answers: &[Answer], status: u16, codes: &[&str]) {
     }
 }
 
-/// Versions of a timeline's changes, oldest first, each once.
+/// Returns the versions of a timeline's changes, oldest first, each once.
 pub fn versions(timeline: &[Value]) -> Vec<i64> {
     let mut versions: Vec<_> = timeline.iter().map(|row| row["RowVersion"].as_i64().unwrap()).collect();
     versions.dedup();
     versions
 }
 
-/// Has these requests change one deal while another transaction holds it. Each of them has read the deal and waits to write
-/// it before the first one writes.
-async fn held<O>(deal: &Deal, requests: impl IntoIterator<Item: Future<Output = O>>) -> Vec<O> {
+/// Sends requests while another transaction has the deal locked.
+///
+/// Each request has read the deal and waits for the lock before the first one writes.
+async fn while_locked<O>(deal: &Deal, requests: impl IntoIterator<Item: Future<Output = O>>) -> Vec<O> {
     let requests: Vec<_> = requests.into_iter().collect();
     let count = i64::try_from(requests.len()).unwrap();
-    let (holder, watcher) = (service().sql().await, service().sql().await);
-    let own: i32 = holder.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
-    let hold = format!("begin; select from deal where id = '{}' for update", deal.id);
-    holder.batch_execute(&hold).await.unwrap();
+    let (blocker, watcher) = (service().sql().await, service().sql().await);
+    let blocker_pid: i32 = blocker.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+    let lock = format!("begin; select from deal where id = '{}' for update", deal.id);
+    blocker.batch_execute(&lock).await.unwrap();
     let waiting = "with recursive waiting as (select $1::int as pid union select a.pid from pg_stat_activity a \
         join waiting on waiting.pid = any(pg_blocking_pids(a.pid))) select count(*) - 1 from waiting";
     let release = async {
         eventually("the changes to wait", async || {
-            let found: i64 = watcher.query_one(waiting, &[&own]).await.unwrap().get(0);
+            let found: i64 = watcher.query_one(waiting, &[&blocker_pid]).await.unwrap().get(0);
             (found == count).then_some(())
         })
         .await;
-        holder.batch_execute("rollback").await.unwrap();
+        blocker.batch_execute("rollback").await.unwrap();
     };
     join(join_all(requests), release).await.0
 }
 
-/// Of any number of bookings of one object one is `201`, the others are refused.
+/// INV-BKG-1, RULE-CRM-037: of concurrent bookings of one object one returns 201, and the others
+/// are refused.
 #[tokio::test]
-async fn of_parallel_bookings_of_one_object_one_is_made() {
+async fn only_one_concurrent_booking_of_an_object_succeeds() {
     let developer = create_developer().await;
     let callers = callers(CALLERS).await;
     for _ in 0..ROUNDS {
@@ -90,9 +93,10 @@ async fn of_parallel_bookings_of_one_object_one_is_made() {
     }
 }
 
-/// The same of one deal.
+/// INV-BKG-1, RULE-CRM-037: of concurrent bookings of one deal one returns 201, and the others are
+/// refused.
 #[tokio::test]
-async fn of_parallel_bookings_of_one_deal_one_is_made() {
+async fn only_one_concurrent_booking_of_a_deal_succeeds() {
     let callers = callers(CALLERS).await;
     let deal = create_deal().await;
     let path = deal.path("/booking");
@@ -103,9 +107,10 @@ async fn of_parallel_bookings_of_one_deal_one_is_made() {
     assert_eq!(deal.row_version().await, 2);
 }
 
-/// Of changes with one `RowVersion` one succeeds, the others are no-ops or refused.
+/// RULE-CRM-038, RULE-ALL-031: of concurrent changes with one `RowVersion` one succeeds. The others
+/// are no-ops or refused.
 #[tokio::test]
-async fn of_changes_with_one_row_version_one_succeeds() {
+async fn only_one_concurrent_change_with_one_row_version_succeeds() {
     let callers = callers(CALLERS).await;
     for _ in 0..ROUNDS {
         let deal = create_deal().await;
@@ -119,19 +124,19 @@ async fn of_changes_with_one_row_version_one_succeeds() {
         let found = deal.read().await;
         assert_eq!(found["RowVersion"], 3);
         for (target, answer) in answers {
-            let is_there = found["Status"] == target;
-            let expected = is_there && answer.status == 200 && answer.body["RowVersion"] == 3;
+            let is_target = found["Status"] == target;
+            let expected = is_target && answer.status == 200 && answer.body["RowVersion"] == 3;
             assert!(expected || is_conflict(&answer, "CRM_DEAL_CONFLICT"), "{target}: {}", answer.text);
         }
-        // Created, contract data, and two rows of the one that succeeded.
+        // The creation, the contract data, and two rows of the override that succeeded.
         assert_eq!(deal.timeline().await.len(), 4);
     }
 }
 
-/// Override, rule 12: of overrides that have read one version one is written, also without a `RowVersion`. The other one is a
-/// conflict, and leaves nothing.
+/// RULE-CRM-024, RULE-CRM-038: of two overrides that read one version one is written, also without
+/// `RowVersion`. The other gets 409 and leaves nothing.
 #[tokio::test]
-async fn of_overrides_that_read_one_version_one_is_written() {
+async fn only_one_override_that_read_one_version_is_written() {
     let callers = callers(2).await;
     for row_version in [Value::Null, json!(1)] {
         let deal = create_deal().await;
@@ -139,7 +144,7 @@ async fn of_overrides_that_read_one_version_one_is_written() {
             let body = json!({"TargetStatus": target, "Comment": target, "RowVersion": row_version});
             async move { caller.post(&deal.path("/override-status"), body).await }
         });
-        let answers = held(&deal, overrides).await;
+        let answers = while_locked(&deal, overrides).await;
         assert_eq!(count(&answers, 200), 1, "{answers:?}");
         assert_refused(&answers, 200, &["CRM_DEAL_CONFLICT"]);
         let written = answers.iter().find(|answer| answer.status == 200).unwrap();
@@ -155,10 +160,11 @@ async fn of_overrides_that_read_one_version_one_is_written() {
     }
 }
 
-/// Without it, what was answered `200` is in the timeline, in one order without a gap, and is published in that order. The
-/// others are conflicts. In every other round all have read the same version.
+/// RULE-CRM-038, RULE-ALL-031: every 200 is in the timeline, in one order without a gap, and is
+/// published in that order. The others get 409. In every second round all changes read the same
+/// version.
 #[tokio::test]
-async fn without_a_row_version_nothing_is_lost_unseen() {
+async fn concurrent_changes_without_a_row_version_are_never_lost_silently() {
     let callers = callers(CALLERS).await;
     for round in 0..ROUNDS {
         let deal = create_deal().await;
@@ -166,11 +172,11 @@ async fn without_a_row_version_nothing_is_lost_unseen() {
             let agent = guid();
             async move { (agent, caller.put(&deal.path("/agent"), json!({"AgentUserId": agent})).await) }
         });
-        let is_held = round % 2 == 0;
-        let answers = if is_held { held(&deal, changes).await } else { join_all(changes).await };
+        let is_locked = round % 2 == 0;
+        let answers = if is_locked { while_locked(&deal, changes).await } else { join_all(changes).await };
         let done: BTreeSet<_> =
             answers.iter().filter(|(_, answer)| answer.status == 200).map(|(agent, _)| *agent).collect();
-        assert!(if is_held { done.len() == 1 } else { !done.is_empty() }, "{answers:?}");
+        assert!(if is_locked { done.len() == 1 } else { !done.is_empty() }, "{answers:?}");
         assert_refused(
             &answers.into_iter().map(|(_, answer)| answer).collect::<Vec<_>>(),
             200,
@@ -196,9 +202,9 @@ async fn without_a_row_version_nothing_is_lost_unseen() {
     }
 }
 
-/// INV-DEAL-10: completions of one object are serialized.
+/// INV-DEAL-10, RULE-CRM-039: completions of one object are serialized.
 #[tokio::test]
-async fn of_parallel_completions_of_one_object_one_happens() {
+async fn only_one_concurrent_completion_of_an_object_succeeds() {
     let developer = create_developer().await;
     for _ in 0..ROUNDS {
         let object = create_object(developer).await;
@@ -217,9 +223,10 @@ async fn of_parallel_completions_of_one_object_one_happens() {
     }
 }
 
-/// Bookings and completions of one object are serialized: whichever is first, the other is refused for it.
+/// RULE-CRM-039: of a concurrent booking and completion of one object the second is refused because
+/// of the first.
 #[tokio::test]
-async fn a_booking_and_a_completion_of_one_object_exclude_each_other() {
+async fn booking_and_completion_of_one_object_exclude_each_other() {
     let developer = create_developer().await;
     let (arbiter, seller) = (platform(), manager(developer));
     for _ in 0..ROUNDS * 2 {
@@ -240,9 +247,10 @@ async fn a_booking_and_a_completion_of_one_object_exclude_each_other() {
     }
 }
 
-/// One change of several at once: a booking, a move, a cancellation and an override do not mix.
+/// INV-BKG-1, RULE-CRM-037: concurrent bookings and cancellations leave no Active booking on a
+/// Cancelled deal.
 #[tokio::test]
-async fn a_cancellation_takes_the_booking_along_whatever_races() {
+async fn concurrent_cancellation_also_ends_the_booking() {
     let callers = callers(4).await;
     for _ in 0..ROUNDS {
         let deal = create_deal().await;
@@ -269,17 +277,17 @@ async fn a_cancellation_takes_the_booking_along_whatever_races() {
     }
 }
 
-/// Create: of racing repeats one is `201`, the others `200`, in each family.
+/// RULE-CRM-042: of concurrent repeats one returns 201 and the others 200, in each route family.
 #[tokio::test]
-async fn of_racing_repeats_of_a_creation_one_is_made() {
+async fn concurrent_repeats_of_a_creation_create_one_deal() {
     let developer = create_developer().await;
     let object = create_object(developer).await;
     for (family, permissions) in [(PLATFORM, [MANAGE]), (OWN, [MANAGE_OWN])] {
         for _ in 0..ROUNDS {
-            let claims = holder(Some(developer), &permissions);
+            let claims = user_with(Some(developer), &permissions);
             let callers: Vec<_> =
                 std::iter::repeat_with(|| service().caller(&claims)).take(CALLERS).collect();
-            let body = with(application(object), "RequestId", guid().to_string());
+            let body = with(creation_body(object), "RequestId", guid().to_string());
             let path = format!("{family}/deals");
             let answers = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
             assert_eq!((count(&answers, 201), count(&answers, 200)), (1, CALLERS - 1), "{answers:?}");
@@ -293,22 +301,23 @@ async fn of_racing_repeats_of_a_creation_one_is_made() {
     }
 }
 
-/// Create: what a repeat finds made it answers, though the step in which deals begin is archived meanwhile.
+/// RULE-CRM-042: a repeat returns the existing deal even if the first step of deals is archived
+/// concurrently.
 #[tokio::test]
-async fn a_repeat_of_a_creation_races_an_archived_step() {
+async fn repeated_creation_succeeds_while_its_step_is_archived() {
     for _ in 0..ROUNDS {
         let developer = create_developer().await;
         let object = create_object(developer).await;
         let path = format!("{PLATFORM}/pipeline-steps?TenantId={developer}");
         let known = steps(developer).await;
-        // Another step takes the place of the one in which deals begin.
+        // A new step replaces the one in which deals begin.
         let replaced = |step: &Value| {
             let begins = step["Group"] == "Application" && step["IsDefault"] == true;
             if begins { without(with(step.clone(), "Name", "elsewhere"), "Id") } else { step.clone() }
         };
         let live: Vec<_> = known.iter().map(replaced).collect();
         let (seller, planner) = (platform(), platform());
-        let body = with(application(object), "RequestId", guid().to_string());
+        let body = with(creation_body(object), "RequestId", guid().to_string());
         let deals = format!("{PLATFORM}/deals");
         let create = || seller.post(&deals, body.clone());
         let steps = json!({"Steps": live});
@@ -319,14 +328,15 @@ async fn a_repeat_of_a_creation_races_an_archived_step() {
             assert!(is_conflict(lost, "CRM_DEAL_CONFLICT"), "{}", lost.text);
         }
         assert!(count(&answers, 201) <= 1, "{answers:?}");
-        let made = create().await;
-        assert_eq!(made.status, if count(&answers, 201) == 1 { 200 } else { 201 }, "{}", made.text);
+        let created = create().await;
+        assert_eq!(created.status, if count(&answers, 201) == 1 { 200 } else { 201 }, "{}", created.text);
     }
 }
 
-/// Pipelines: of changes with one `Version` one succeeds; without it none is lost unseen.
+/// RULE-CRM-043: of concurrent changes with one `Version` one succeeds. Without it every 200 has a
+/// version of its own.
 #[tokio::test]
-async fn of_parallel_changes_of_a_pipeline_none_is_lost_unseen() {
+async fn concurrent_pipeline_changes_are_never_lost_silently() {
     let developer = create_developer().await;
     let path = format!("{PLATFORM}/pipeline-steps?TenantId={developer}");
     let callers = callers(CALLERS).await;
@@ -344,22 +354,22 @@ async fn of_parallel_changes_of_a_pipeline_none_is_lost_unseen() {
         let done = count(&answers, 200);
         assert!(if is_versioned { done == 1 } else { done >= 1 }, "{answers:?}");
         assert_refused(&answers, 200, &["CRM_PIPELINE_CONFLICT"]);
-        let mut told: Vec<_> = answers
+        let mut versions_written: Vec<_> = answers
             .iter()
             .filter(|answer| answer.status == 200)
             .map(|answer| answer.body["Version"].as_i64().unwrap())
             .collect();
-        told.sort_unstable();
+        versions_written.sort_unstable();
         let last = version + i64::try_from(done).unwrap();
-        assert_eq!(told, (version + 1..=last).collect::<Vec<_>>());
+        assert_eq!(versions_written, (version + 1..=last).collect::<Vec<_>>());
         version = last;
     }
     assert_eq!(platform().get(&path).await.expect(200)["Version"], version);
 }
 
-/// Steps: deals stay in a step that is archived, and none enters it, whatever races.
+/// RULE-CRM-043: deals stay in an archived step, and no deal enters it.
 #[tokio::test]
-async fn no_deal_enters_a_step_that_is_archived() {
+async fn deal_never_enters_a_step_that_is_archived_concurrently() {
     for _ in 0..ROUNDS {
         let deal = create_deal().await;
         let known = steps(deal.developer).await;
@@ -380,7 +390,7 @@ async fn no_deal_enters_a_step_that_is_archived() {
             assert!(is_late || is_conflict(&moved, "CRM_DEAL_CONFLICT"), "{}", moved.text);
             assert_eq!(deal.row_version().await, 1);
         }
-        // Whoever was there before may leave it.
+        // A deal that entered the step before it was archived may leave it.
         let back = platform().post(&deal.path("/move-step"), json!({"StepId": known[0]["Id"]})).await;
         back.expect(200);
         platform()
@@ -390,9 +400,9 @@ async fn no_deal_enters_a_step_that_is_archived() {
     }
 }
 
-/// A completion is published once, though it is repeated by many.
+/// RULE-CRM-039, RULE-EVT-016: a completion is published once, however often it is repeated.
 #[tokio::test]
-async fn of_parallel_completions_of_one_deal_one_happens() {
+async fn concurrent_completions_of_a_deal_are_published_once() {
     let deal = create_deal().await;
     deal.bring_to("Sale").await;
     let callers: Vec<_> = std::iter::repeat_with(|| manager(deal.developer)).take(CALLERS).collect();

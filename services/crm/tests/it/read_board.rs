@@ -1,4 +1,4 @@
-//! Section 5: the board and its columns.
+//! Reads of boards and columns.
 
 use std::time::{Duration, Instant};
 
@@ -8,36 +8,36 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::fill::{LONG_AGO, after, deal_in, put_deals, shown};
+use crate::rows::{LONG_AGO, seconds_later, deal_row, insert_deals, deal_ids};
 use crate::{
     DEVELOPER_UPSERTED, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, developer, each, guid,
-    holder, id_of, list, manager, platform, service, start, steps, tell, text, with,
+    user_with, id_of, list, manager, platform, service, start, steps, publish, text, with,
 };
 
 fn reader(developer: Uuid) -> Client {
-    service().caller(&holder(Some(developer), &[READ_OWN]))
+    service().caller(&user_with(Some(developer), &[READ_OWN]))
 }
 
 async fn board(developer: Uuid, query: &str) -> Value {
     let all = platform().get(&format!("{PLATFORM}/board?TenantId={developer}&{query}")).await.expect(200);
     let own = reader(developer).get(&format!("{OWN}/board?{query}")).await.expect(200);
-    assert_eq!(all, own, "both families see the same");
+    assert_eq!(all, own, "both route families return the same");
     all
 }
 
-/// A page of a column.
+/// Reads a page of a column.
 async fn column(step: &Value, query: &str) -> Value {
     platform().get(&format!("{PLATFORM}/board/columns/{}?{query}", text(step))).await.expect(200)
 }
 
-/// Has a developer's pipeline be of these steps.
+/// Replaces the live steps of a developer.
 async fn put_steps(developer: Uuid, steps: &[Value]) -> Value {
     manager(developer).put(&format!("{OWN}/pipeline-steps"), json!({"Steps": steps})).await.expect(200)
 }
 
-/// A board without deals has all live steps, in their order.
+/// RULE-CRM-049: a board without deals has all live steps in order.
 #[tokio::test]
-async fn a_board_has_a_column_for_each_live_step() {
+async fn board_has_a_column_for_each_live_step() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let board = board(developer, "").await;
@@ -50,19 +50,20 @@ async fn a_board_has_a_column_for_each_live_step() {
     };
     let columns: Vec<Value> = steps.iter().map(empty).collect();
     assert_eq!(board, json!({"TenantId": developer, "PipelineVersion": 1, "Columns": columns}));
-    assert_eq!(column(&steps[2]["Id"], "").await, columns[2], "a column alone is the same");
+    assert_eq!(column(&steps[2]["Id"], "").await, columns[2], "a single column is the same");
 }
 
-/// Items are by `StepEnteredAt`, newest first, ties by `DealId` descending; `PageSize` is of each column.
+/// RULE-CRM-049: deals are sorted by `StepEnteredAt`, newest first, ties by `DealId` descending.
+/// `PageSize` applies to each column.
 #[tokio::test]
-async fn cards_are_the_newest_of_their_column() {
+async fn column_shows_its_newest_deals() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let deals: Vec<Value> = (0..25)
-        .map(|at: usize| with(deal_in(&steps[0]), "step_entered_at", after(at / 4)))
-        .chain((0..3).map(|at| with(deal_in(&steps[3]), "step_entered_at", after(at))))
+        .map(|at: usize| with(deal_row(&steps[0]), "step_entered_at", seconds_later(at / 4)))
+        .chain((0..3).map(|at| with(deal_row(&steps[3]), "step_entered_at", seconds_later(at))))
         .collect();
-    put_deals(&deals).await;
+    insert_deals(&deals).await;
     let expected = |step: &Value| {
         let of_step = deals.iter().filter(|deal| deal["step_id"] == step["Id"]);
         let mut keys: Vec<_> =
@@ -80,7 +81,7 @@ async fn cards_are_the_newest_of_their_column() {
             assert_eq!(column["TotalCount"], all.len());
             assert_eq!(column["NextCursor"].is_null(), all.len() <= size, "{query}");
             all.truncate(size);
-            assert_eq!(shown(&column["Items"]), all, "{query}");
+            assert_eq!(deal_ids(&column["Items"]), all, "{query}");
         }
     }
     let summary =
@@ -91,17 +92,18 @@ async fn cards_are_the_newest_of_their_column() {
     }
 }
 
-/// `Totals`: one Money a currency, by code; exact, also where 64 bits are too few.
+/// RULE-CRM-049: `Totals` has one exact sum for each currency, sorted by code. A sum may exceed 64
+/// bits.
 #[tokio::test]
-async fn totals_are_exact() {
+async fn totals_are_exact_beyond_64_bits() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let of =
-        |amount: i64, currency: &str| with(with(deal_in(&steps[0]), "amount", amount), "currency", currency);
+        |amount: i64, currency: &str| with(with(deal_row(&steps[0]), "amount", amount), "currency", currency);
     let most = 1_000_000_000_000_000;
     let mut deals = vec![of(1, "USD"), of(2, "EUR"), of(3, "USD"), of(most, "RUB"), of(1, "RUB")];
-    deals.push(with(deal_in(&steps[1]), "amount", 7));
-    put_deals(&deals).await;
+    deals.push(with(deal_row(&steps[1]), "amount", 7));
+    insert_deals(&deals).await;
     let board = board(developer, "PageSize=1").await;
     let total = |amount: i64, currency: &str| json!({"AmountMinor": amount, "Currency": currency});
     assert_eq!(
@@ -112,8 +114,8 @@ async fn totals_are_exact() {
     assert_eq!(board["Columns"][1]["Totals"], json!([total(7, "RUB")]));
     assert_eq!(board["Columns"][2]["Totals"], json!([]));
 
-    let many: Vec<Value> = (0..9_300).map(|_| with(deal_in(&steps[2]), "amount", most)).collect();
-    put_deals(&many).await;
+    let many: Vec<Value> = (0..9_300).map(|_| with(deal_row(&steps[2]), "amount", most)).collect();
+    insert_deals(&many).await;
     let answer = platform().get(&format!("{PLATFORM}/board/columns/{}", text(&steps[2]["Id"]))).await;
     assert!(
         answer.text.contains(r#""Totals":[{"AmountMinor":9300000000000000000,"Currency":"RUB"}]"#),
@@ -123,12 +125,13 @@ async fn totals_are_exact() {
     assert_eq!(answer.expect(200)["TotalCount"], 9_300);
 }
 
-/// What deals come to is kept and not counted, whatever happens to many of them at once: it is what a filter that all pass counts.
+/// RULE-CRM-049: stored totals equal counted ones after concurrent changes of many deals. A filter
+/// that every deal matches counts them.
 #[tokio::test]
 async fn totals_follow_every_change() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
-    put_deals(&(0..40).map(|_| deal_in(&steps[0])).collect::<Vec<_>>()).await;
+    insert_deals(&(0..40).map(|_| deal_row(&steps[0])).collect::<Vec<_>>()).await;
     let (one, other) = (text(&steps[0]["Id"]).to_owned(), text(&steps[1]["Id"]).to_owned());
     let change = async || {
         let sql = service().sql().await;
@@ -153,28 +156,28 @@ async fn totals_follow_every_change() {
         (left == 0).then_some(())
     })
     .await;
-    assert_eq!(board(developer, "").await, counted, "it is the same once it was added up");
+    assert_eq!(board(developer, "").await, counted, "the totals are the same after the job");
     assert_eq!(column(&steps[0]["Id"], "").await, counted["Columns"][0]);
 }
 
-/// What an upgrade has counted wrongly is counted anew, while deals are changed and while there is what was not added up yet; who
-/// adds that up waits until it is counted.
+/// RULE-CRM-049: the recount corrects wrong totals while deals change and while some changes are
+/// not folded in. The job waits for it.
 #[tokio::test]
-async fn totals_are_counted_anew_while_deals_change() {
-    let anew = include_str!("../../../../migrations/crm/2026-11-22-000503_board_totals_anew/up.sql");
-    // Changes are added up when the test has it so.
+async fn totals_are_recounted_while_deals_change() {
+    let recount = include_str!("../../sql/recount_board_totals.sql");
+    // The job runs only when the test makes it due.
     let crm = start(&[("CRM_BOARD_TOTALS_INTERVAL_MS", "3600000")]);
     let id = guid();
-    tell(&crm, DEVELOPER_UPSERTED, "Id", &developer(id)).await;
-    let by = crm.caller(&holder(Some(id), &[READ_OWN, PIPELINE_OWN]));
+    publish(&crm, DEVELOPER_UPSERTED, "Id", &developer(id)).await;
+    let by = crm.caller(&user_with(Some(id), &[READ_OWN, PIPELINE_OWN]));
     let steps = by.get(&format!("{OWN}/pipeline-steps")).await.expect(200)["Steps"].clone();
-    let deals: Value = (0..40).map(|_| deal_in(&steps[0])).collect();
-    let mut upgrading = crm.sql().await;
+    let deals: Value = (0..40).map(|_| deal_row(&steps[0])).collect();
+    let mut recounter = crm.sql().await;
     let sql = crm.sql().await;
     let insert = "insert into deal select * from json_populate_recordset(null::deal, $1::text::json)";
     sql.execute(insert, &[&deals.to_string()]).await.unwrap();
-    let add_up = "update job set due_at = clock_timestamp() where kind = 'board-totals'";
-    let are_added_up = async || {
+    let run_job = "update job set due_at = clock_timestamp() where kind = 'board-totals'";
+    let are_folded = async || {
         let left = sql.query_opt("select 1 from step_total_change limit 1", &[]).await.unwrap();
         left.is_none().then_some(())
     };
@@ -182,8 +185,8 @@ async fn totals_are_counted_anew_while_deals_change() {
         let board = async |query: &str| by.get(&format!("{OWN}/board?{query}")).await.expect(200);
         assert_eq!(board("").await, board("CreatedFrom=2000-01-01T00:00:00Z").await);
     };
-    sql.execute(add_up, &[]).await.unwrap();
-    testkit::eventually("the job", are_added_up).await;
+    sql.execute(run_job, &[]).await.unwrap();
+    testkit::eventually("the job", are_folded).await;
     let change = "update deal set amount = 1 + (random() * 100)::bigint, step_id = $1::text::uuid \
         where id in (select id from deal order by random() limit 12)";
     for number in 0..5 {
@@ -191,55 +194,56 @@ async fn totals_are_counted_anew_while_deals_change() {
         assert!(wrong > 0);
         let step = text(&steps[number % 2]["Id"]);
         sql.execute(change, &[&step]).await.unwrap();
-        assert!(are_added_up().await.is_none());
+        assert!(are_folded().await.is_none());
         let change = async {
             for _ in 0..5 {
                 sql.execute(change, &[&step]).await.unwrap();
             }
         };
-        let upgrade = async { upgrading.batch_execute(&format!("begin; {anew}; commit")).await.unwrap() };
-        tokio::join!(change, upgrade);
+        let recount = async { recounter.batch_execute(&format!("begin; {recount}; commit")).await.unwrap() };
+        tokio::join!(change, recount);
         is_right().await;
     }
 
     sql.execute(change, &[&text(&steps[0]["Id"])]).await.unwrap();
-    let upgrade = upgrading.transaction().await.unwrap();
-    upgrade.batch_execute(anew).await.unwrap();
-    sql.execute(add_up, &[]).await.unwrap();
-    // For the table, before it has looked at anything.
+    let transaction = recounter.transaction().await.unwrap();
+    transaction.batch_execute(recount).await.unwrap();
+    sql.execute(run_job, &[]).await.unwrap();
+    // The job waits for the lock on the table before it reads any change.
     let waits = "select 1 from pg_locks where not granted and relation = 'step_total'::regclass";
     testkit::eventually("the job to wait", async || sql.query_opt(waits, &[]).await.unwrap()).await;
-    upgrade.commit().await.unwrap();
-    testkit::eventually("the job", are_added_up).await;
+    transaction.commit().await.unwrap();
+    testkit::eventually("the job", are_folded).await;
     is_right().await;
 }
 
-/// `Groups` and the filters narrow the board; counts and totals are under the filters.
+/// RULE-CRM-049: `Groups` and the filters narrow the board. Counts and totals are those under the
+/// filters.
 #[tokio::test]
-async fn a_board_is_filtered() {
+async fn board_is_filtered() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let (object, client, agent) = (guid(), guid(), guid());
     let mut deals: Vec<Value> =
-        (0..4).map(|at: usize| with(deal_in(&steps[at % 2]), "created_at", after(at))).collect();
+        (0..4).map(|at: usize| with(deal_row(&steps[at % 2]), "created_at", seconds_later(at))).collect();
     deals[0]["property_object_id"] = json!(object);
     deals[1]["client_user_id"] = json!(client);
     deals[2]["agent_user_id"] = json!(agent);
-    let ids = put_deals(&deals).await;
+    let ids = insert_deals(&deals).await;
     for (query, first, second) in [
         (String::new(), vec![0, 2], vec![1, 3]),
         (format!("PropertyObjectId={object}"), vec![0], vec![]),
         (format!("ClientUserId={client}"), vec![], vec![1]),
         (format!("AgentUserId={agent}"), vec![2], vec![]),
         (format!("AgentUserId={agent}&ClientUserId={client}"), vec![], vec![]),
-        (format!("CreatedFrom={}", after(2)), vec![2], vec![3]),
-        (format!("CreatedFrom={}&CreatedTo={}", after(1), after(3)), vec![2], vec![1]),
+        (format!("CreatedFrom={}", seconds_later(2)), vec![2], vec![3]),
+        (format!("CreatedFrom={}&CreatedTo={}", seconds_later(1), seconds_later(3)), vec![2], vec![1]),
     ] {
         let board = board(developer, &query).await;
         for (at, expected) in [first, second].into_iter().enumerate() {
             let expected: Vec<Uuid> = expected.into_iter().map(|at| ids[at]).collect();
             let one = &board["Columns"][at];
-            let mut items = shown(&one["Items"]);
+            let mut items = deal_ids(&one["Items"]);
             items.sort_unstable();
             let mut sorted = expected.clone();
             sorted.sort_unstable();
@@ -262,12 +266,12 @@ async fn a_board_is_filtered() {
     assert_eq!(none, json!({"TenantId": developer, "PipelineVersion": 2, "Columns": []}));
 }
 
-/// At the end of a group stand its archived steps while deals stand in them, the newest first.
+/// RULE-CRM-049: archived steps that hold a deal are last in their group, newest first.
 #[tokio::test]
-async fn an_archived_step_is_shown_while_deals_stand_in_it() {
+async fn archived_step_is_shown_while_it_holds_deals() {
     let developer = create_developer().await;
     let before = steps(developer).await;
-    let deals = put_deals(&[deal_in(&before[0]), deal_in(&before[3])]).await;
+    let deals = insert_deals(&[deal_row(&before[0]), deal_row(&before[3])]).await;
     let keep =
         |at: usize| json!({"Id": before[at]["Id"], "Group": before[at]["Group"], "Name": before[at]["Name"]});
     put_steps(developer, &[keep(1), keep(2), keep(4), json!({"Group": "Application", "Name": "later"})])
@@ -276,38 +280,39 @@ async fn an_archived_step_is_shown_while_deals_stand_in_it() {
     let names: Vec<_> = each(list(&columns), "Name").into_iter().map(text).collect();
     let name = |at: usize| text(&before[at]["Name"]);
     assert_eq!(names, [name(1), "later", name(0), name(2), name(4), name(3)]);
-    assert_eq!((shown(&columns[2]["Items"]), &columns[2]["TotalCount"]), (vec![deals[0]], &json!(1)));
+    assert_eq!((deal_ids(&columns[2]["Items"]), &columns[2]["TotalCount"]), (vec![deals[0]], &json!(1)));
     assert!(columns[2]["ArchivedAt"].is_string() && columns[1]["ArchivedAt"].is_null());
     let filtered = board(developer, &format!("ClientUserId={}", guid())).await;
-    assert_eq!(list(&filtered["Columns"]).len(), 6, "it does not depend on the filters");
+    assert_eq!(list(&filtered["Columns"]).len(), 6, "filters do not hide columns");
     assert_eq!(column(&before[0]["Id"], "").await, columns[2]);
-    // One in which none stands is a column by its id alone.
+    // An archived step without deals is a column only when it is read by its id.
     let empty = column(&before[6]["Id"], "").await;
     assert_eq!((&empty["TotalCount"], empty["ArchivedAt"].is_string()), (&json!(0), true));
 }
 
-/// A walk through a column meets each deal that stays where it is once, whatever comes and goes meanwhile.
+/// RULE-CRM-050: a walk returns each deal that stays once, while other deals enter and leave.
 #[tokio::test]
-async fn a_column_is_walked_while_deals_come_and_go() {
+async fn walk_of_a_column_returns_each_staying_deal_once() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let deals: Vec<Value> =
-        (0..30).map(|at: usize| with(deal_in(&steps[0]), "step_entered_at", after(100 + at / 5))).collect();
-    let ids = put_deals(&deals).await;
+        (0..30).map(|at: usize| with(deal_row(&steps[0]), "step_entered_at", seconds_later(100 + at / 5))).collect();
+    let ids = insert_deals(&deals).await;
     let sql = service().sql().await;
     let leave = "update deal set step_id = $2::text::uuid, step_entered_at = now() where id = $1::text::uuid";
     let other = text(&steps[1]["Id"]);
     let (mut met, mut gone, mut cursor) = (Vec::new(), Vec::new(), String::new());
     loop {
         let page = column(&steps[0]["Id"], &format!("PageSize=7{cursor}")).await;
-        met.extend(shown(&page["Items"]));
+        met.extend(deal_ids(&page["Items"]));
         match &page["NextCursor"] {
             Value::Null => break,
             next => cursor = format!("&Cursor={}", text(next)),
         }
-        // New ones come in front and behind, among them ties; some go, the last that was shown among them.
-        put_deals(&[deal_in(&steps[0]), with(deal_in(&steps[0]), "step_entered_at", after(1_000))]).await;
-        put_deals(&[with(deal_in(&steps[0]), "step_entered_at", after(103))]).await;
+        // New deals enter before and behind the cursor, ties included.
+        // Some deals leave, among them the last one of the page.
+        insert_deals(&[deal_row(&steps[0]), with(deal_row(&steps[0]), "step_entered_at", seconds_later(1_000))]).await;
+        insert_deals(&[with(deal_row(&steps[0]), "step_entered_at", seconds_later(103))]).await;
         let last = *met.last().unwrap();
         let ahead = ids.iter().find(|id| !met.contains(id) && !gone.contains(*id)).copied();
         for id in [Some(last), ahead].into_iter().flatten() {
@@ -321,27 +326,28 @@ async fn a_column_is_walked_while_deals_come_and_go() {
     }
 }
 
-/// A cursor of a moment that UTC has no name for.
+/// Returns a cursor with a time that UTC cannot represent.
 fn forged(step: &Value) -> String {
     let key = json!({"step_id": step, "entered_at": "9999-12-31T23:59:59-23:59", "id": guid()});
     BASE64_URL_SAFE_NO_PAD.encode(key.to_string())
 }
 
-/// A cursor is of one column: malformed, or another's, it is 400; that of a board's column goes on there.
+/// RULE-CRM-050: a malformed cursor and one of another column are 400. The cursor of a board's
+/// column continues in that column.
 #[tokio::test]
-async fn a_cursor_is_of_one_column() {
+async fn cursor_of_another_column_is_refused() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let deals: Vec<Value> =
-        (0..3).map(|at| with(deal_in(&steps[at % 2]), "step_entered_at", after(at))).collect();
-    let ids = put_deals(&deals).await;
+        (0..3).map(|at| with(deal_row(&steps[at % 2]), "step_entered_at", seconds_later(at))).collect();
+    let ids = insert_deals(&deals).await;
     let board = board(developer, "PageSize=1").await;
     let cursor = text(&board["Columns"][0]["NextCursor"]);
     let next = column(&steps[0]["Id"], &format!("Cursor={cursor}")).await;
     assert_eq!(
-        (shown(&next["Items"]), &next["TotalCount"]),
+        (deal_ids(&next["Items"]), &next["TotalCount"]),
         (vec![ids[0]], &json!(2)),
-        "counts are of the whole column"
+        "counts cover the whole column"
     );
     for (step, query) in [
         (&steps[1]["Id"], format!("Cursor={cursor}")),
@@ -356,11 +362,12 @@ async fn a_cursor_is_of_one_column() {
     }
 }
 
-/// Boards of the unknown, columns of others, faulty queries.
+/// RULE-CRM-049, RULE-CRM-059, RULE-CRM-060: unknown developers, columns of others and invalid
+/// queries are refused.
 #[tokio::test]
-async fn faulty_boards_are_refused() {
+async fn invalid_board_request_is_refused() {
     let (developer, other) = (create_developer().await, create_developer().await);
-    let theirs = steps(other).await[0]["Id"].clone();
+    let foreign_step = steps(other).await[0]["Id"].clone();
     let unknown = guid();
     let board = |query: &str| format!("{PLATFORM}/board?{query}");
     platform()
@@ -390,7 +397,7 @@ async fn faulty_boards_are_refused() {
             code,
         );
     }
-    for step in [text(&theirs).to_owned(), guid().to_string()] {
+    for step in [text(&foreign_step).to_owned(), guid().to_string()] {
         let refused = reader(developer).get(&format!("{OWN}/board/columns/{step}")).await;
         refused.expect_problem(404, "CRM_STEP_NOT_FOUND");
     }
@@ -398,20 +405,21 @@ async fn faulty_boards_are_refused() {
     refused.expect_problem(404, "CRM_STEP_NOT_FOUND");
 }
 
-/// Counts, totals and cards are of one moment: deals that wander between two columns are in one of them.
+/// RULE-CRM-049: counts, totals and deals are from one snapshot: a deal that moves between two
+/// columns is in exactly one.
 #[tokio::test]
-async fn a_board_is_of_one_moment() {
+async fn board_is_read_from_one_snapshot() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
-    put_deals(&(0..10).map(|_| deal_in(&steps[0])).collect::<Vec<_>>()).await;
+    insert_deals(&(0..10).map(|_| deal_row(&steps[0])).collect::<Vec<_>>()).await;
     let (one, other) = (text(&steps[0]["Id"]).to_owned(), text(&steps[1]["Id"]).to_owned());
     let until = Instant::now() + Duration::from_secs(2);
-    let wander = async {
+    let move_deals = async {
         let sql = service().sql().await;
-        let wander = "update deal set step_id = case when step_id = $1::text::uuid then $2::text::uuid else $1::text::uuid end \
+        let update = "update deal set step_id = case when step_id = $1::text::uuid then $2::text::uuid else $1::text::uuid end \
             where tenant_id = $3::text::uuid and random() < 0.5";
         while Instant::now() < until {
-            sql.execute(wander, &[&one, &other, &developer.to_string()]).await.unwrap();
+            sql.execute(update, &[&one, &other, &developer.to_string()]).await.unwrap();
         }
     };
     let read = async {
@@ -421,7 +429,7 @@ async fn a_board_is_of_one_moment() {
             let columns = &list(&board["Columns"])[..2];
             let mut met = Vec::new();
             for column in columns {
-                let items = shown(&column["Items"]);
+                let items = deal_ids(&column["Items"]);
                 let total = if items.is_empty() {
                     json!([])
                 } else {
@@ -437,8 +445,8 @@ async fn a_board_is_of_one_moment() {
         }
         seen
     };
-    let ((), seen) = tokio::join!(wander, read);
-    assert!(seen.len() > 2, "deals have wandered: {seen:?}");
+    let ((), seen) = tokio::join!(move_deals, read);
+    assert!(seen.len() > 2, "deals have moved: {seen:?}");
     assert_eq!(
         board(developer, "").await["Columns"][0]["Items"]
             .as_array()

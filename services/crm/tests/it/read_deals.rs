@@ -1,26 +1,26 @@
-//! Sections 1 and 2: a deal as it is read.
+//! Reads of single deals.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::fill::{LONG_AGO, deal_in, put_deals};
+use crate::rows::{LONG_AGO, deal_row, insert_deals};
 use crate::{
     CARE, MANAGE, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, create_object, guid,
-    holder, platform, service, steps, with,
+    user_with, platform, service, steps, with,
 };
 
-/// What is below a deal and is read.
-const BELOW: [&str; 3] = ["", "/timeline", "/stages"];
+/// The paths below a deal that every reader of deals may read.
+const READS: [&str; 3] = ["", "/timeline", "/stages"];
 
-/// `DealView`, whole: without contract data but for the words that are no secret.
+/// RULE-CRM-046: a view has every field except escrow account number and fixation data.
 #[tokio::test]
-async fn a_deal_is_read_whole() {
+async fn deal_view_has_every_field_except_secrets() {
     let developer = create_developer().await;
     let object = create_object(developer).await;
     let steps = steps(developer).await;
     let step = steps.iter().find(|step| step["Group"] == "Contract").unwrap();
-    let mut deal = with(deal_in(step), "property_object_id", json!(object));
+    let mut deal = with(deal_row(step), "property_object_id", json!(object));
     let (agent, selection, by) = (guid(), guid(), guid());
     for (column, value) in [
         ("agent_user_id", json!(agent)),
@@ -35,7 +35,7 @@ async fn a_deal_is_read_whole() {
     ] {
         deal[column] = value;
     }
-    let id = put_deals(&[deal.clone()]).await[0];
+    let id = insert_deals(&[deal.clone()]).await[0];
     let expected = json!({
         "DealId": id, "Status": "Sale", "StepId": step["Id"], "StepGroup": "Contract",
         "UpdatedAt": "2026-01-02T03:04:05.678901Z", "RowVersion": 4_294_967_295_i64, "TenantId": developer,
@@ -53,18 +53,19 @@ async fn a_deal_is_read_whole() {
         (READ_OWN, Some(developer), OWN),
         (MANAGE_OWN, Some(developer), OWN),
     ] {
-        let by = service().caller(&holder(company, &[permission]));
+        let by = service().caller(&user_with(company, &[permission]));
         assert_eq!(by.get(&format!("{family}/deals/{id}")).await.expect(200), expected, "{permission}");
     }
 }
 
-/// Section 1: another company's deal is as if it did not exist, `traceId` and `instance` apart.
+/// RULE-CRM-047: a deal of another company answers like an unknown one, except for `traceId` and
+/// `instance`.
 #[tokio::test]
-async fn another_companys_deal_is_as_none() {
+async fn deal_of_another_company_reads_like_an_unknown_one() {
     let developer = create_developer().await;
-    let id = put_deals(&[deal_in(&steps(developer).await[0])]).await[0];
-    let stranger = service().caller(&holder(Some(guid()), &[READ_OWN, MANAGE_OWN]));
-    for below in BELOW {
+    let id = insert_deals(&[deal_row(&steps(developer).await[0])]).await[0];
+    let stranger = service().caller(&user_with(Some(guid()), &[READ_OWN, MANAGE_OWN]));
+    for below in READS {
         let refusal = async |id: Uuid| {
             let refused = stranger.get(&format!("{OWN}/deals/{id}{below}")).await;
             let mut problem = refused.expect_problem(404, "CRM_DEAL_NOT_FOUND");
@@ -78,11 +79,12 @@ async fn another_companys_deal_is_as_none() {
     }
 }
 
-/// Section 1: `-own` permissions reach the token's company and no further, in whatever scope; those of the platform count nowhere under C.
+/// RULE-CRM-047, RULE-ALL-050: an `-own` permission covers the token's company in any scope.
+/// Platform permissions grant nothing on company routes.
 #[tokio::test]
-async fn permissions_reach_as_far_as_they_say() {
+async fn permission_covers_its_scope_only() {
     let developer = create_developer().await;
-    let id = put_deals(&[deal_in(&steps(developer).await[0])]).await[0];
+    let id = insert_deals(&[deal_row(&steps(developer).await[0])]).await[0];
     let (own, all) = (format!("{OWN}/deals/{id}"), format!("{PLATFORM}/deals/{id}"));
     for (permissions, company, of_own, of_all) in [
         (vec!["crm.deals.read-own@platform"], Some(developer), 200, 403),
@@ -94,22 +96,23 @@ async fn permissions_reach_as_far_as_they_say() {
         (vec![PIPELINE_OWN], Some(developer), 403, 403),
         (vec![], Some(developer), 403, 403),
     ] {
-        let by = service().caller(&holder(company, &permissions));
+        let by = service().caller(&user_with(company, &permissions));
         assert_eq!(by.get(&own).await.status, of_own, "{permissions:?} {company:?}");
         assert_eq!(by.get(&all).await.status, of_all, "{permissions:?} {company:?}");
     }
 }
 
-/// Section 1, Order: the permission before path and query; an id that is none is 404, the empty one 400.
+/// RULE-CRM-047: the permission is checked before path and query. A malformed id is 404, the empty
+/// id 400.
 #[tokio::test]
-async fn a_path_is_looked_at_after_the_permission() {
-    let nobody = service().caller(&holder(Some(guid()), &[]));
-    let (all, own) = (platform(), service().caller(&holder(Some(guid()), &[READ_OWN])));
+async fn permission_is_checked_before_the_path() {
+    let unprivileged = service().caller(&user_with(Some(guid()), &[]));
+    let (all, own) = (platform(), service().caller(&user_with(Some(guid()), &[READ_OWN])));
     for (family, by) in [(PLATFORM, all), (OWN, own)] {
-        for below in BELOW.into_iter().map(|below| ("deals", below)).chain([("board/columns", "")]) {
+        for below in READS.into_iter().map(|below| ("deals", below)).chain([("board/columns", "")]) {
             let path = |id: &str| format!("{family}/{}/{id}{}?Cursor=x", below.0, below.1);
             for id in ["x", "00000000-0000-0000-0000-000000000000"] {
-                nobody.get(&path(id)).await.expect_problem(403, "FORBIDDEN");
+                unprivileged.get(&path(id)).await.expect_problem(403, "FORBIDDEN");
                 service().guest().get(&path(id)).await.expect_problem(401, "UNAUTHORIZED");
             }
             by.get(&path("x")).await.expect_problem(404, "NOT_FOUND");
@@ -120,9 +123,9 @@ async fn a_path_is_looked_at_after_the_permission() {
     }
 }
 
-/// What is read is changed by no other method.
+/// RULE-CRM-047, RULE-ALL-015: a read route returns 405 with `Allow` for other methods.
 #[tokio::test]
-async fn what_is_read_takes_no_other_method() {
+async fn read_route_refuses_other_methods() {
     let path = format!("{PLATFORM}/deals/{}/timeline", guid());
     let refused = testkit::client::send(platform().request(Method::DELETE, &path)).await;
     assert_eq!(refused.header("allow"), "GET, HEAD");

@@ -1,24 +1,24 @@
-//! Section 5: lists of deals.
+//! Lists of deals.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::fill::{after, deal_in, put, put_deals, shown};
+use crate::rows::{seconds_later, deal_row, insert, insert_deals, deal_ids};
 use crate::{
-    OWN, PLATFORM, READ_OWN, care, create_developer, create_object, guid, holder, list, platform, service,
+    OWN, PLATFORM, READ_OWN, care, create_developer, create_object, guid, user_with, list, platform, service,
     steps, with,
 };
 
-/// Somebody who reads the deals of this developer.
+/// Returns a client that reads the deals of a developer.
 fn reader(developer: Uuid) -> Client {
-    service().caller(&holder(Some(developer), &[READ_OWN]))
+    service().caller(&user_with(Some(developer), &[READ_OWN]))
 }
 
 async fn listed(query: &str) -> Vec<Uuid> {
     let page = platform().get(&format!("{PLATFORM}/deals?PageSize=100&{query}")).await.expect(200);
     assert_eq!(page["TotalCount"], list(&page["Items"]).len());
-    shown(&page["Items"])
+    deal_ids(&page["Items"])
 }
 
 fn sorted(mut ids: Vec<Uuid>) -> Vec<Uuid> {
@@ -26,21 +26,21 @@ fn sorted(mut ids: Vec<Uuid>) -> Vec<Uuid> {
     ids
 }
 
-/// All filters are optional, and joined by "and".
+/// RULE-CRM-045: all filters are optional, and a deal must match all of them.
 #[tokio::test]
 async fn deals_are_filtered() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let (object, client, agent) = (guid(), guid(), guid());
     let deals: Vec<Value> =
-        steps.iter().zip(0..).map(|(step, at)| with(deal_in(step), "created_at", after(at * 10))).collect();
+        steps.iter().zip(0..).map(|(step, at)| with(deal_row(step), "created_at", seconds_later(at * 10))).collect();
     let mut deals = deals;
     deals[0]["property_object_id"] = json!(object);
     deals[1]["property_object_id"] = json!(object);
     deals[1]["client_user_id"] = json!(client);
     deals[2]["client_user_id"] = json!(client);
     deals[2]["agent_user_id"] = json!(agent);
-    let ids = put_deals(&deals).await;
+    let ids = insert_deals(&deals).await;
     let of = |at: &[usize]| sorted(at.iter().map(|at| ids[*at]).collect());
     let all: Vec<usize> = (0..ids.len()).collect();
     let step = &steps[3]["Id"];
@@ -55,32 +55,32 @@ async fn deals_are_filtered() {
         (format!("&ClientUserId={client}&PropertyObjectId={object}"), &[1]),
         (format!("&ClientUserId={client}&Statuses=Sale"), &[]),
         (format!("&StepId={}", step.as_str().unwrap()), &[3]),
-        (format!("&CreatedFrom={}", after(50)), &[5, 6]),
-        (format!("&CreatedTo={}", after(50)), &[0, 1, 2, 3, 4]),
-        (format!("&CreatedFrom={}&CreatedTo={}", after(10), after(30)), &[1, 2]),
-        (format!("&CreatedFrom={}&CreatedTo={}", "2026-01-01T03:00:10%2B03:00", after(11)), &[1]),
+        (format!("&CreatedFrom={}", seconds_later(50)), &[5, 6]),
+        (format!("&CreatedTo={}", seconds_later(50)), &[0, 1, 2, 3, 4]),
+        (format!("&CreatedFrom={}&CreatedTo={}", seconds_later(10), seconds_later(30)), &[1, 2]),
+        (format!("&CreatedFrom={}&CreatedTo={}", "2026-01-01T03:00:10%2B03:00", seconds_later(11)), &[1]),
     ] {
         assert_eq!(sorted(listed(&format!("TenantId={developer}{query}")).await), of(found), "{query}");
     }
-    // Without a tenant, a step is its tenant's.
+    // Without a tenant the step decides.
     assert_eq!(listed(&format!("StepId={}", step.as_str().unwrap())).await, [ids[3]]);
     assert_eq!(sorted(listed(&format!("PropertyObjectId={object}")).await), of(&[0, 1]));
     assert!(listed(&format!("TenantId={}", guid())).await.is_empty());
     assert!(listed(&format!("StepId={}", guid())).await.is_empty());
 }
 
-/// `Sort`, with ties by id; pages cut the list without gaps or overlaps.
+/// RULE-CRM-045, RULE-ALL-021: `Sort` has ties by id. Pages have neither gaps nor overlaps.
 #[tokio::test]
 async fn deals_are_sorted_and_paged() {
     let developer = create_developer().await;
     let step = &steps(developer).await[0];
     let deals: Vec<Value> = (0..7)
         .map(|at: usize| {
-            let deal = with(deal_in(step), "created_at", after(at / 3));
-            with(deal, "updated_at", after(60 - at / 2))
+            let deal = with(deal_row(step), "created_at", seconds_later(at / 3));
+            with(deal, "updated_at", seconds_later(60 - at / 2))
         })
         .collect();
-    put_deals(&deals).await;
+    insert_deals(&deals).await;
     for (sort, key, descending) in [
         ("", "created_at", true),
         ("&Sort=-CreatedAt", "created_at", true),
@@ -100,27 +100,28 @@ async fn deals_are_sorted_and_paged() {
             let path = format!("{PLATFORM}/deals?TenantId={developer}&Page={page}&PageSize=2{sort}");
             let page = platform().get(&path).await.expect(200);
             assert_eq!((&page["PageSize"], &page["TotalCount"]), (&json!(2), &json!(7)));
-            met.extend(shown(&page["Items"]));
+            met.extend(deal_ids(&page["Items"]));
         }
         assert_eq!(met, expected, "{sort}");
     }
 }
 
-/// `TotalCount` is exact up to 10,000, which stands for "or more"; what lies deeper is not read.
+/// RULE-CRM-045: `TotalCount` is exact up to 10,000, which means "or more". Deeper pages are
+/// refused.
 #[tokio::test]
-async fn ten_thousand_deals_are_counted_and_no_more() {
+async fn count_is_exact_up_to_10000() {
     let developer = create_developer().await;
     let step = &steps(developer).await[0];
-    let of = |count: usize| (0..count).map(|_| deal_in(step)).collect::<Vec<_>>();
+    let of = |count: usize| (0..count).map(|_| deal_row(step)).collect::<Vec<_>>();
     let total = async || {
         let page = reader(developer).get(&format!("{OWN}/deals?Page=100&PageSize=100")).await.expect(200);
         (page["TotalCount"].as_i64().unwrap(), list(&page["Items"]).len())
     };
-    put_deals(&of(9_999)).await;
+    insert_deals(&of(9_999)).await;
     assert_eq!(total().await, (9_999, 99));
-    put_deals(&of(1)).await;
+    insert_deals(&of(1)).await;
     assert_eq!(total().await, (10_000, 100));
-    put_deals(&of(2)).await;
+    insert_deals(&of(2)).await;
     assert_eq!(total().await, (10_000, 100));
     for query in ["Page=101&PageSize=100", "Page=501", "Page=10001&PageSize=1"] {
         let refused = reader(developer).get(&format!("{OWN}/deals?{query}")).await;
@@ -128,39 +129,41 @@ async fn ten_thousand_deals_are_counted_and_no_more() {
     }
 }
 
-/// Under C a list is of the token's company, whatever the query says.
+/// RULE-CRM-045: on company routes a list has the deals of the token's company, whatever the query
+/// says.
 #[tokio::test]
-async fn a_developer_lists_their_own_deals() {
+async fn company_route_lists_the_own_deals_only() {
     let (developer, other) = (create_developer().await, create_developer().await);
-    let own = put_deals(&[deal_in(&steps(developer).await[0])]).await;
-    let theirs = put_deals(&[deal_in(&steps(other).await[0])]).await;
+    let own = insert_deals(&[deal_row(&steps(developer).await[0])]).await;
+    let foreign = insert_deals(&[deal_row(&steps(other).await[0])]).await;
     let page = reader(developer).get(&format!("{OWN}/deals?TenantId={other}")).await.expect(200);
-    assert_eq!(shown(&page["Items"]), own);
+    assert_eq!(deal_ids(&page["Items"]), own);
     let step = steps(other).await[0]["Id"].clone();
     let page =
         reader(developer).get(&format!("{OWN}/deals?StepId={}", step.as_str().unwrap())).await.expect(200);
-    assert_eq!(page["TotalCount"], 0, "another company's step is as none");
+    assert_eq!(page["TotalCount"], 0, "a step of another company matches nothing");
     let page = care().get(&format!("{PLATFORM}/deals?TenantId={other}")).await.expect(200);
-    assert_eq!(shown(&page["Items"]), theirs, "the care service reads all");
+    assert_eq!(deal_ids(&page["Items"]), foreign, "the care service reads every company's deals");
 }
 
-/// `DealSummary`: names come from replicas, and may be null; the time is that of the Active booking.
+/// RULE-CRM-046: names come from replicas and may be null. The expiry time is that of the Active
+/// booking.
 #[tokio::test]
-async fn a_summary_shows_names_and_the_active_booking() {
+async fn summary_shows_names_and_the_active_booking() {
     let developer = create_developer().await;
     let object = create_object(developer).await;
     let step = &steps(developer).await[0];
-    let known = with(deal_in(step), "property_object_id", json!(object));
-    let unknown = with(deal_in(step), "created_at", after(1));
+    let known = with(deal_row(step), "property_object_id", json!(object));
+    let unknown = with(deal_row(step), "created_at", seconds_later(1));
     let booking = |status: &str, expires_at: &str, ended_at: Value| {
         json!({
             "id": guid(), "deal_id": known["id"], "property_object_id": object, "status": status, "expires_at": expires_at,
-            "created_at": after(0), "ended_at": ended_at, "row_version": 1, "is_kept": false,
+            "created_at": seconds_later(0), "ended_at": ended_at, "row_version": 1, "is_expiry_suspended": false,
         })
     };
-    put_deals(&[known.clone(), unknown.clone()]).await;
-    put("booking", &[booking("Expired", "2027-01-01T00:00:00Z", json!(after(1)))]).await;
-    put("booking", &[booking("Active", "2099-01-01T00:00:00Z", Value::Null)]).await;
+    insert_deals(&[known.clone(), unknown.clone()]).await;
+    insert("booking", &[booking("Expired", "2027-01-01T00:00:00Z", json!(seconds_later(1)))]).await;
+    insert("booking", &[booking("Active", "2099-01-01T00:00:00Z", Value::Null)]).await;
     let page = platform().get(&format!("{PLATFORM}/deals?TenantId={developer}")).await.expect(200);
     let items = list(&page["Items"]);
     let expected = |deal: &Value, names: [Value; 3], expires_at: Value| {
@@ -178,9 +181,10 @@ async fn a_summary_shows_names_and_the_active_booking() {
     assert_eq!(items[1], expected(&known, names, json!("2099-01-01T00:00:00Z")));
 }
 
-/// Section 5, Resources: what is wrong with a query is told, by its member.
+/// RULE-CRM-045, RULE-ALL-019: each invalid parameter is reported by its name, and all of them
+/// together.
 #[tokio::test]
-async fn faulty_lists_are_refused() {
+async fn invalid_list_query_is_refused() {
     let empty = Uuid::nil();
     for (query, field, code) in [
         (format!("TenantId={empty}"), "/TenantId", "empty_id"),
@@ -200,8 +204,8 @@ async fn faulty_lists_are_refused() {
         ("Page=0".to_owned(), "/Page", "out_of_range"),
         ("CreatedFrom=2026-01-01".to_owned(), "/CreatedFrom", "invalid_type"),
         ("CreatedTo=9999-12-31T23:59:59-01:00".to_owned(), "/CreatedTo", "invalid_type"),
-        (format!("CreatedFrom={0}&CreatedTo={0}", after(5)), "/CreatedTo", "empty_range"),
-        (format!("CreatedFrom={}&CreatedTo={}", after(6), after(5)), "/CreatedTo", "empty_range"),
+        (format!("CreatedFrom={0}&CreatedTo={0}", seconds_later(5)), "/CreatedTo", "empty_range"),
+        (format!("CreatedFrom={}&CreatedTo={}", seconds_later(6), seconds_later(5)), "/CreatedTo", "empty_range"),
         (format!("StepId={0}&StepId={0}", guid()), "/StepId", "duplicate"),
     ] {
         platform().get(&format!("{PLATFORM}/deals?{query}")).await.expect_refusal(
@@ -216,6 +220,6 @@ async fn faulty_lists_are_refused() {
     }
     let query = "CreatedFrom=0000-01-01T00:00:00%2B23:59&CreatedTo=9999-12-31T23:59:59Z&PageSize=1";
     platform().get(&format!("{PLATFORM}/deals?{query}")).await.expect(200);
-    let told = platform().get(&format!("{PLATFORM}/deals?PageSize=0&Statuses=x&StepId=x&Sort=x")).await;
-    assert_eq!(list(&told.expect_problem(400, "VALIDATION_FAILED")["errors"]).len(), 4, "all at once");
+    let answer = platform().get(&format!("{PLATFORM}/deals?PageSize=0&Statuses=x&StepId=x&Sort=x")).await;
+    assert_eq!(list(&answer.expect_problem(400, "VALIDATION_FAILED")["errors"]).len(), 4, "all errors together");
 }

@@ -1,54 +1,55 @@
-//! Section 5: walks through a deal's timeline and its stages.
+//! Walks through timelines and stages.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::fill::{after, deal_in, put, put_deals};
+use crate::rows::{seconds_later, deal_row, insert, insert_deals};
 use crate::{
-    OWN, PLATFORM, READ_OWN, create_developer, each, guid, holder, list, platform, service, steps, text, with,
+    OWN, PLATFORM, READ_OWN, create_developer, each, guid, user_with, list, platform, service, steps, text, with,
 };
 
-/// Both walks of a deal.
+/// The two walks of a deal.
 const WALKS: [&str; 2] = ["timeline", "stages"];
 
-/// A note of a deal, that many seconds after it was made.
+/// Returns the row of a note, `at` seconds after the creation of its deal.
 fn note(deal: Uuid, at: usize) -> Value {
     json!({
         "id": guid(), "deal_id": deal, "kind": "ManualNote", "payload": {"Text": at.to_string()}, "actor_user_id": guid(),
-        "actor_role": "CareService", "created_at": after(at), "row_version": 1, "amount": 1, "currency": "RUB",
+        "actor_role": "CareService", "created_at": seconds_later(at), "row_version": 1, "amount": 1, "currency": "RUB",
     })
 }
 
-/// A deal with so many rows of each kind; they are as many steps apart as their seconds say.
+/// Inserts a deal with `rows` notes and `rows` stages, one second apart.
 async fn walked(rows: usize) -> (Uuid, Uuid) {
     let developer = create_developer().await;
     let step = steps(developer).await[0].clone();
-    let deal = put_deals(&[deal_in(&step)]).await[0];
+    let deal = insert_deals(&[deal_row(&step)]).await[0];
     for at in 0..rows {
-        put("timeline", &[note(deal, at)]).await;
-        let left_at = if at + 1 < rows { json!(after(at + 1)) } else { Value::Null };
+        insert("timeline", &[note(deal, at)]).await;
+        let left_at = if at + 1 < rows { json!(seconds_later(at + 1)) } else { Value::Null };
         let stage = json!({
             "deal_id": deal, "row_version": at + 1, "step_id": step["Id"], "status": "Application",
-            "entered_at": after(at), "left_at": left_at,
+            "entered_at": seconds_later(at), "left_at": left_at,
         });
-        put("stage", &[stage]).await;
+        insert("stage", &[stage]).await;
     }
     (deal, developer)
 }
 
-/// When the rows that a walk shows happened.
+/// Returns the times of the rows of a page.
 fn times(items: &Value) -> Vec<String> {
     let at =
         |row: &Value| row.get("CreatedAt").or_else(|| row.get("EnteredAt")).map(|at| text(at).to_owned());
     list(items).iter().filter_map(at).collect()
 }
 
-/// Newest first, each row once, however the pages are cut; `NextCursor` is null at the end.
+/// RULE-CRM-048: a walk returns each row once, newest first, with every page size. `NextCursor` is
+/// null at the end.
 #[tokio::test]
-async fn a_deal_is_walked_from_its_newest_row() {
+async fn walk_returns_each_row_once_newest_first() {
     let (deal, developer) = walked(7).await;
-    let expected: Vec<String> = (0..7).rev().map(after).collect();
-    let own = service().caller(&holder(Some(developer), &[READ_OWN]));
+    let expected: Vec<String> = (0..7).rev().map(seconds_later).collect();
+    let own = service().caller(&user_with(Some(developer), &[READ_OWN]));
     for (by, family) in [(platform(), PLATFORM), (own, OWN)] {
         for walk in WALKS {
             for (size, pages) in [(1, 7), (3, 3), (6, 2), (7, 1), (100, 1)] {
@@ -68,13 +69,13 @@ async fn a_deal_is_walked_from_its_newest_row() {
     }
 }
 
-/// Rows that come meanwhile are no reason to miss one, or to meet one twice.
+/// RULE-CRM-048: a walk returns each existing row once while rows are added.
 #[tokio::test]
-async fn a_walk_meets_each_row_once_while_rows_come() {
+async fn walk_returns_each_row_once_while_rows_are_added() {
     let (deal, _) = walked(5).await;
     let (mut met, mut cursor) = (Vec::new(), String::new());
     for at in 0.. {
-        put("timeline", &[note(deal, 100 + at)]).await;
+        insert("timeline", &[note(deal, 100 + at)]).await;
         let page =
             platform().get(&format!("{PLATFORM}/deals/{deal}/timeline?PageSize=2{cursor}")).await.expect(200);
         met.extend(times(&page["Items"]));
@@ -83,13 +84,14 @@ async fn a_walk_meets_each_row_once_while_rows_come() {
             next => cursor = format!("&Cursor={}", text(next)),
         }
     }
-    let expected: Vec<String> = [100].into_iter().chain((0..5).rev()).map(after).collect();
+    let expected: Vec<String> = [100].into_iter().chain((0..5).rev()).map(seconds_later).collect();
     assert_eq!(met, expected);
 }
 
-/// A cursor that is malformed, or of another deal or walk, is 400; so are other sizes, before anybody looks for the deal.
+/// RULE-CRM-048: a malformed cursor, or one of another deal or walk, is 400, also for an unknown
+/// deal. So is an invalid `PageSize`.
 #[tokio::test]
-async fn a_cursor_is_of_one_deal() {
+async fn cursor_of_another_deal_is_refused() {
     let ((one, _), (other, _)) = (walked(2).await, walked(2).await);
     for walk in WALKS {
         let path = |deal: Uuid, query: &str| format!("{PLATFORM}/deals/{deal}/{walk}?{query}");
@@ -120,32 +122,32 @@ async fn a_cursor_is_of_one_deal() {
     refused.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
 }
 
-/// Rows of the timeline, whole; those of one change come in the reverse of their order.
+/// RULE-CRM-048: a row has every field. The rows of one change are in reverse order.
 #[tokio::test]
-async fn a_timeline_row_is_shown_whole() {
+async fn timeline_row_has_every_field() {
     let (deal, _) = walked(0).await;
     let (first, second) = (note(deal, 5), with(note(deal, 5), "kind", "DealCreated"));
-    put("timeline", &[first]).await;
-    put("timeline", std::slice::from_ref(&second)).await;
+    insert("timeline", &[first]).await;
+    insert("timeline", std::slice::from_ref(&second)).await;
     let page = platform().get(&format!("{PLATFORM}/deals/{deal}/timeline")).await.expect(200);
     assert_eq!(each(list(&page["Items"]), "Kind"), ["DealCreated", "ManualNote"]);
     let expected = json!({
         "Id": second["id"], "DealId": deal, "Kind": "DealCreated", "Payload": {"Text": "5"},
-        "ActorUserId": second["actor_user_id"], "ActorRole": "CareService", "CreatedAt": after(5), "RowVersion": 1,
+        "ActorUserId": second["actor_user_id"], "ActorRole": "CareService", "CreatedAt": seconds_later(5), "RowVersion": 1,
     });
     assert_eq!(page["Items"][0], expected);
 }
 
-/// Stages: the time in each step in whole seconds; the current one counts to now.
+/// RULE-CRM-048: a stage has whole seconds. The current stage counts to now.
 #[tokio::test]
-async fn a_stage_tells_how_long_it_took() {
+async fn stage_shows_its_duration_in_seconds() {
     let (deal, developer) = walked(2).await;
     let step = &steps(developer).await[0];
     let page = platform().get(&format!("{PLATFORM}/deals/{deal}/stages")).await.expect(200);
     let [current, past] = list(&page["Items"]) else { panic!("{page}") };
     let expected = json!({
         "StepId": step["Id"], "StepName": step["Name"], "StepGroup": "Application", "Status": "Application",
-        "EnteredAt": after(0), "LeftAt": after(1), "Seconds": 1,
+        "EnteredAt": seconds_later(0), "LeftAt": seconds_later(1), "Seconds": 1,
     });
     assert_eq!(*past, expected);
     let until_now =

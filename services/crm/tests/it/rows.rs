@@ -1,4 +1,4 @@
-//! Deals put into the database as they are: many, of one moment, in any currency. What reads them cannot tell.
+//! Rows that tests insert directly: many deals at once, with any time and currency.
 
 use serde_json::{Value, json};
 use tokio_postgres::Client;
@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use crate::{guid, id_of, list, service, text};
 
-/// When all that is made here was made, unless a test says otherwise.
+/// The default time of every inserted row.
 pub const LONG_AGO: &str = "2026-01-01T00:00:00Z";
 
-/// The row of a deal in this step, of an object that nobody has told of.
-pub fn deal_in(step: &Value) -> Value {
+/// Returns the row of a deal in a step, of an object without a replica.
+pub fn deal_row(step: &Value) -> Value {
     let group = text(&step["Group"]);
     let status = if group == "Contract" { "Sale" } else { group };
     let at = |is: &str| if status == is { json!(LONG_AGO) } else { Value::Null };
@@ -27,13 +27,13 @@ pub fn deal_in(step: &Value) -> Value {
     })
 }
 
-/// Puts rows into a table.
-pub async fn put(table: &str, rows: &[Value]) {
-    put_by(&service().sql().await, table, rows).await;
+/// Inserts rows into a table.
+pub async fn insert(table: &str, rows: &[Value]) {
+    insert_with(&service().sql().await, table, rows).await;
 }
 
-/// The same by a connection to a database of a test's own.
-pub async fn put_by(sql: &Client, table: &str, rows: &[Value]) {
+/// Inserts rows through a connection of the test.
+pub async fn insert_with(sql: &Client, table: &str, rows: &[Value]) {
     let columns: Vec<_> = rows[0].as_object().unwrap().keys().map(|name| format!("\"{name}\"")).collect();
     let columns = columns.join(", ");
     let insert = format!(
@@ -42,18 +42,18 @@ pub async fn put_by(sql: &Client, table: &str, rows: &[Value]) {
     sql.execute(&insert, &[&json!(rows).to_string()]).await.unwrap();
 }
 
-/// Puts deals there, and answers their ids.
-pub async fn put_deals(deals: &[Value]) -> Vec<Uuid> {
-    put("deal", deals).await;
+/// Inserts deals and returns their ids.
+pub async fn insert_deals(deals: &[Value]) -> Vec<Uuid> {
+    insert("deal", deals).await;
     deals.iter().map(|deal| id_of(&deal["id"])).collect()
 }
 
-/// The ids of the deals that are shown.
-pub fn shown(items: &Value) -> Vec<Uuid> {
+/// Returns the ids of listed deals.
+pub fn deal_ids(items: &Value) -> Vec<Uuid> {
     list(items).iter().map(|item| id_of(&item["DealId"])).collect()
 }
 
-/// So many seconds after [`LONG_AGO`].
-pub fn after(seconds: usize) -> String {
+/// Returns the time `seconds` after [`LONG_AGO`].
+pub fn seconds_later(seconds: usize) -> String {
     format!("2026-01-01T{:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }

@@ -151,8 +151,8 @@ fn check_invariants(state: &DealState, change: &Change, kind: usize) -> Result<(
 
 proptest! {
     /// INV-DEAL-2, INV-DEAL-3, INV-DEAL-4, INV-DEAL-6, INV-DEAL-7, INV-DEAL-9, INV-BKG-1,
-    /// INV-BKG-3, INV-BKG-4: each change keeps them.
-    /// A repeat of the operation on the changed deal is a no-op.
+    /// INV-BKG-3, INV-BKG-4: each change keeps them. A repeat of the operation on the changed deal
+    /// is a no-op.
     #[test]
     fn every_change_keeps_the_invariants(
         state in states(), kind in 0_usize..9, choice in 0_usize..10, by_developer: bool,
@@ -168,8 +168,8 @@ proptest! {
         prop_assert!(matches!(again.decide(requested, author, hours(4)), Ok(None)));
     }
 
-    /// INV-BKG-2, INV-DEAL-8, RULE-CRM-003: a move leads to an allowed group.
-    /// It needs a booking to enter Booking or Contract from another group.
+    /// INV-DEAL-8, INV-BKG-2, RULE-CRM-003: a move leads to an allowed group. It needs a booking to
+    /// enter Booking or Contract from another group.
     #[test]
     fn move_follows_the_board_and_needs_a_booking(state in states(), choice in 0_usize..10) {
         let requested = operation(&state, 0, choice);

@@ -1,4 +1,4 @@
-//! The service's books beside the model's.
+//! Comparisons of the service with the model.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::world::{Deal, Developer, World};
 use crate::{PLATFORM, list, without};
 
-/// A value whose times are written in one way.
+/// Returns a value with its times in one format.
 pub fn plain(value: &Value) -> Value {
     match value {
         Value::String(text) => OffsetDateTime::parse(text, &Rfc3339)
@@ -29,13 +29,13 @@ pub fn assert_same(found: &Value, expected: &Value, what: &str) {
     assert!(found == expected, "{what}:\n   found {found}\nexpected {expected}");
 }
 
-/// Compares all that there is of a deal, also its events.
+/// Compares everything about a deal, its events included.
 pub async fn deal(service: &Running, by: &Client, world: &World, deal: &Deal) {
-    deal_beside(service, by, world, deal, &BTreeSet::new()).await;
+    deal_with_notes(service, by, world, deal, &BTreeSet::new()).await;
 }
 
-/// The same beside these notes, of which the model knows nothing and which are all there.
-pub async fn deal_beside(service: &Running, by: &Client, world: &World, deal: &Deal, notes: &BTreeSet<Uuid>) {
+/// Compares a deal whose timeline also has `notes`, which the model does not have.
+pub async fn deal_with_notes(service: &Running, by: &Client, world: &World, deal: &Deal, notes: &BTreeSet<Uuid>) {
     view(by, world, deal).await;
     rows(by, deal, notes).await;
     stages(by, world, deal).await;
@@ -62,7 +62,7 @@ async fn view(by: &Client, world: &World, deal: &Deal) {
         &deal.contract_view(),
         "contract data",
     );
-    // Nobody is shown on a list what the card does not show.
+    // A list shows the same values as the view.
     let listed = by.get(&format!("{PLATFORM}/deals?PropertyObjectId={}", deal.object)).await.expect(200);
     let summary = list(&listed["Items"]).iter().find(|item| item["DealId"] == json!(deal.id)).unwrap();
     for (member, value) in summary.as_object().unwrap() {
@@ -70,7 +70,7 @@ async fn view(by: &Client, world: &World, deal: &Deal) {
     }
 }
 
-/// By pages of three.
+/// Walks in pages of three.
 async fn walk(by: &Client, path: &str) -> Vec<Value> {
     let (mut rows, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -125,16 +125,16 @@ async fn bookings(service: &Running, deal: &Deal) {
     assert_eq!(found, expected, "the bookings");
 }
 
-/// Every event of the service has arrived before.
+/// Compares the events of a deal. The caller has waited for all events of the service.
 fn events(service: &Running, deal: &Deal) {
-    let events = crate::by_change(service.bus().events(&deal.id));
+    let events = crate::sort_by_sequence(service.bus().events(&deal.id));
     let found: Value = events.into_iter().map(|event| json!([event.topic, event.payload])).collect();
-    let expected: Value = deal.told.iter().map(|(topic, payload)| json!([topic, payload])).collect();
-    // Which members belong to which event is for its document; all of them are compared here.
+    let expected: Value = deal.events.iter().map(|(topic, payload)| json!([topic, payload])).collect();
+    // All members are compared. The AsyncAPI document says which members an event has.
     assert_same(&found, &expected, "the events");
 }
 
-/// The steps of a developer as they stand.
+/// Compares the pipeline of a developer.
 pub async fn pipeline(by: &Client, developer: &Developer) {
     let path = format!("{PLATFORM}/pipeline-steps?TenantId={}", developer.id);
     let found = by.get(&path).await.expect(200);
@@ -160,22 +160,22 @@ pub fn assert_pipeline(found: &Value, developer: &Developer) {
     assert_same(&steps.collect(), &expected, "the pipeline");
 }
 
-/// The board, column by column: which deals stand where, newest first, and what they come to.
+/// Compares the board column by column: deals, counts and totals.
 pub async fn board(by: &Client, world: &World, developer: &Developer) {
     let path = format!("{PLATFORM}/board?TenantId={}&PageSize=100", developer.id);
     let found = by.get(&path).await.expect(200);
-    let standing = |step| world.deals.iter().filter(move |deal| deal.step == step);
+    let deals_in = |step| world.deals.iter().filter(move |deal| deal.step == step);
     let mut columns = Vec::new();
     for group in super::world::GROUPS {
         columns.extend(developer.live.iter().filter(|step| step.group == group));
         let archived = developer.archived.iter().filter(|step| step.group == group);
-        let mut archived: Vec<_> = archived.filter(|step| standing(step.id).next().is_some()).collect();
+        let mut archived: Vec<_> = archived.filter(|step| deals_in(step.id).next().is_some()).collect();
         archived.sort_by_key(|step| step.id);
         columns.extend(archived);
     }
     let sort = |column: &Value| (column["ArchivedAt"].is_null(), crate::id_of(&column["StepId"]));
     let mut found: Vec<_> = list(&found["Columns"]).to_vec();
-    // In which order archived columns of a group stand is nowhere said.
+    // The model does not know when a step was archived, so archived columns are sorted by id.
     for group in super::world::GROUPS {
         let (start, end) = (
             found.iter().position(|column| column["Group"] == group && !column["ArchivedAt"].is_null()),
@@ -188,7 +188,7 @@ pub async fn board(by: &Client, world: &World, developer: &Developer) {
     let ids: Vec<_> = found.iter().map(|column| crate::id_of(&column["StepId"])).collect();
     assert_eq!(ids, columns.iter().map(|step| step.id).collect::<Vec<_>>(), "the columns of the board");
     for (column, step) in std::iter::zip(&found, columns) {
-        let mut deals: Vec<_> = standing(step.id).collect();
+        let mut deals: Vec<_> = deals_in(step.id).collect();
         deals.sort_by_key(|deal| {
             let entered = OffsetDateTime::parse(&deal.step_entered_at, &Rfc3339).unwrap();
             std::cmp::Reverse((entered, deal.id))

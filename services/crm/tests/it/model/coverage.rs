@@ -1,8 +1,9 @@
-//! How often each operation came to what.
+//! The outcomes of each operation so far.
 
 use std::collections::BTreeMap;
 
-/// What there is to come of each operation: itself, nothing, and each of its refusals; and each kind of row.
+/// The possible outcomes of each operation: a change, a no-op and each refusal; and each kind of
+/// row.
 const ALL: [(&str, &[&str]); 13] = [
     (
         "create",
@@ -153,35 +154,35 @@ const ALL: [(&str, &[&str]); 13] = [
 ];
 
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Coverage {
     histories: u32,
     met: BTreeMap<(&'static str, &'static str), usize>,
 }
 
-impl Tally {
-    pub fn add(&mut self, operation: &'static str, came: &'static str) {
-        *self.met.entry((operation, came)).or_default() += 1;
+impl Coverage {
+    pub fn add(&mut self, operation: &'static str, outcome: &'static str) {
+        *self.met.entry((operation, outcome)).or_default() += 1;
     }
 
-    /// Of a history that was played to its end.
-    pub fn take(&mut self, other: Self) {
+    /// Adds the outcomes of a history that ran to its end.
+    pub fn merge(&mut self, other: Self) {
         self.histories += 1;
         for (met, count) in other.met {
             *self.met.entry(met).or_default() += count;
         }
     }
 
-    fn never(&self) -> Vec<(&'static str, &'static str)> {
-        let all = ALL.into_iter().flat_map(|(operation, all)| all.iter().map(move |came| (operation, *came)));
+    fn missing(&self) -> Vec<(&'static str, &'static str)> {
+        let all = ALL.into_iter().flat_map(|(operation, all)| all.iter().map(move |outcome| (operation, *outcome)));
         all.filter(|met| !self.met.contains_key(met)).collect()
     }
 
-    /// Whether so many histories were played, and everything has come that may.
-    pub fn is_enough(&self, histories: u32) -> bool {
-        self.histories >= histories && self.never().is_empty()
+    /// Returns true if at least `histories` have run and every possible outcome has happened.
+    pub fn is_complete_after(&self, histories: u32) -> bool {
+        self.histories >= histories && self.missing().is_empty()
     }
 
-    pub fn assert_whole(&self) {
-        assert!(self.never().is_empty(), "these were never met: {:?}, of {self:?}", self.never());
+    pub fn assert_complete(&self) {
+        assert!(self.missing().is_empty(), "these outcomes never happened: {:?}, of {self:?}", self.missing());
     }
 }

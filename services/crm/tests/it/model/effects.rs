@@ -1,24 +1,25 @@
-//! How a change stands in the books: the deal after it, its rows, its stages, what others are told.
+//! The expected effects of a change: the deal after it, its rows, its stages and its events.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::asked::Request;
+use super::request::Request;
 use super::world::{Contract, Deal, Row, Stage};
 use crate::{BOOKING_EXPIRED, CANCELLED, COMPLETED, CREATED, STAGE_CHANGED, id_of, rub, text};
 
-/// A change before it has a version: the deal after it, what is written down, and what others are told beside.
+/// A change before it has a version and a time.
 pub struct Change {
     pub next: Deal,
     pub rows: Vec<(&'static str, Value)>,
-    /// That step, status or agent changed.
-    pub is_told: bool,
-    pub also: Option<&'static str>,
+    /// True if step, status or agent changed, which publishes `deal-stage-changed`.
+    pub is_published: bool,
+    /// The topic of a further event.
+    pub second_topic: Option<&'static str>,
 }
 
-/// The change as it stands in the books from `at` on.
-pub fn written(before: &Deal, change: Change, request: &Request, at: &str) -> Deal {
-    let Change { mut next, rows, is_told, also } = change;
+/// Returns the deal after the change, which happened at `at`.
+pub fn apply(before: &Deal, change: Change, request: &Request, at: &str) -> Deal {
+    let Change { mut next, rows, is_published, second_topic } = change;
     let by = request.by;
     next.row_version += 1;
     at.clone_into(&mut next.updated_at);
@@ -38,21 +39,21 @@ pub fn written(before: &Deal, change: Change, request: &Request, at: &str) -> De
         kind,
         payload,
         actor: Some(by.id),
-        role: by.written(),
+        role: by.timeline_role(),
         at: at.to_owned(),
         row_version,
     }));
-    if is_told {
+    if is_published {
         let stage = json!({
             "FromStepId": before.step, "ToStepId": next.step, "FromStepGroup": before.group,
             "ToStepGroup": next.group, "FromStatus": before.status(), "ToStatus": next.status(),
             "ChangedByUserId": by.id, "ChangedAt": at, "ClientUserId": next.client, "AgentUserId": next.agent,
             "CreatedByUserId": next.created_by, "Amount": rub(next.amount),
         });
-        next.tell(STAGE_CHANGED, &stage);
+        next.record_event(STAGE_CHANGED, &stage);
     }
     let reason = next.cancelled.as_ref().map(|(_, reason)| reason.clone());
-    let more = match also {
+    let more = match second_topic {
         Some(CANCELLED) => json!({"CancelledByUserId": by.id, "CancelReason": reason, "CancelledAt": at}),
         Some(COMPLETED) => json!({"AgentUserId": next.agent, "Amount": rub(next.amount), "CompletedAt": at}),
         _ => next.booking.as_ref().map_or(Value::Null, |booking| {
@@ -61,14 +62,14 @@ pub fn written(before: &Deal, change: Change, request: &Request, at: &str) -> De
             })
         }),
     };
-    if let Some(topic) = also {
-        next.tell(topic, &more);
+    if let Some(topic) = second_topic {
+        next.record_event(topic, &more);
     }
     next
 }
 
-/// INV-BKG-3: what the job does, at the moment that its row tells.
-pub fn expired(deal: &Deal, at: &str) -> Deal {
+/// INV-BKG-3: returns the deal after the expiry of its booking at `at`.
+pub fn expired_deal(deal: &Deal, at: &str) -> Deal {
     let mut next = deal.clone();
     let booking = next.booking.clone().unwrap();
     end_booking(&mut next, "Expired");
@@ -83,7 +84,7 @@ pub fn expired(deal: &Deal, at: &str) -> Deal {
         at: at.to_owned(),
         row_version: next.row_version,
     });
-    next.tell(BOOKING_EXPIRED, &json!({"BookingId": booking.id, "ExpiredAt": at}));
+    next.record_event(BOOKING_EXPIRED, &json!({"BookingId": booking.id, "ExpiredAt": at}));
     next
 }
 
@@ -93,19 +94,19 @@ pub fn end_booking(deal: &mut Deal, status: &'static str) {
     }
 }
 
-/// A deal as it was made, by what the service chose.
-pub fn created(
+/// Returns a created deal with the ids and times of the service's response.
+pub fn created_deal(
     request: &Request,
     object: &Uuid,
     step: Uuid,
     amount: i64,
     tenant: Uuid,
-    made: &Value,
+    created: &Value,
 ) -> Deal {
-    let person = |member: &str| made[member].as_str().and_then(|id| id.parse::<Uuid>().ok());
-    let at = text(&made["CreatedAt"]).to_owned();
+    let person = |member: &str| created[member].as_str().and_then(|id| id.parse::<Uuid>().ok());
+    let at = text(&created["CreatedAt"]).to_owned();
     let mut deal = Deal {
-        id: id_of(&made["DealId"]),
+        id: id_of(&created["DealId"]),
         tenant,
         object: *object,
         client: person("ClientUserId").unwrap(),
@@ -127,18 +128,18 @@ pub fn created(
             kind: "DealCreated",
             payload: json!({}),
             actor: Some(request.by.id),
-            role: request.by.written(),
+            role: request.by.timeline_role(),
             at: at.clone(),
             row_version: 1,
         }],
         stages: vec![Stage { step, group: "Application", entered_at: at.clone() }],
-        told: Vec::new(),
+        events: Vec::new(),
         bookings: Vec::new(),
     };
     let more = json!({
         "ClientUserId": deal.client, "AgentUserId": deal.agent, "Amount": rub(amount),
         "CreatedByUserId": deal.created_by, "CreatedAt": at,
     });
-    deal.tell(CREATED, &more);
+    deal.record_event(CREATED, &more);
     deal
 }

@@ -1,4 +1,4 @@
-//! Changes of pipelines: as numbers that choose, and what the rules make of them.
+//! Changes of pipelines: as random numbers, as a request, and in the model.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,18 +9,19 @@ use super::compare::assert_pipeline;
 use super::world::{Developer, GROUPS, Person, Role, Step, World};
 use crate::{OWN, PLATFORM, id_of, list, text};
 
-/// A change as numbers.
+/// A change of a pipeline as random numbers.
 #[derive(Clone, Debug)]
 pub struct Plan {
     person: usize,
     developer: usize,
-    /// Two bits for each step: a live one goes when both are unset, an archived one comes back when both are set.
+    /// Two bits for each step: a live step is left out if both are 0, an archived one is restored
+    /// if both are 1.
     keep: u64,
-    /// A new step of this group, if it is one.
+    /// The index of the group that gets a new step, none beyond the last group.
     added: usize,
-    /// Which of the faults that a body may have, if any; or that it changes nothing.
+    /// Selects a fault of the body, an identical body, or neither.
     fault: usize,
-    /// Of this group no step stays, if it is one.
+    /// The index of the group that loses all steps, none beyond the last group.
     emptied: usize,
     has_defaults: bool,
     is_reversed: bool,
@@ -44,11 +45,11 @@ pub fn plan() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// A change as it is sent; steps without an id are new.
+/// A change as it is sent. Steps without an id are new.
 struct Change {
     items: Vec<(Option<Uuid>, Step)>,
     version: Option<i64>,
-    /// What no body may hold.
+    /// True if the answer must be 400.
     is_invalid: bool,
 }
 
@@ -122,8 +123,8 @@ impl Plan {
         Change { items, version, is_invalid }
     }
 
-    /// Sends it, and holds the answer to what the rules say; answers what came of it.
-    pub async fn play(&self, world: &mut World, clients: &[Client], number: usize) -> &'static str {
+    /// Sends the change, compares the answer with the rules, and returns the outcome.
+    pub async fn perform(&self, world: &mut World, clients: &[Client], number: usize) -> &'static str {
         let at = self.person % world.people.len();
         let (by, client) = (world.people[at], &clients[at]);
         let own = if by.is_of_platform() {
@@ -184,7 +185,7 @@ impl Change {
         (is_stale && self.is_change(own)).then_some((409, "CRM_PIPELINE_CONFLICT"))
     }
 
-    /// The steps in their order: by group, then as sent.
+    /// Returns the steps in their new order: by group, then as sent.
     fn ordered(&self) -> Vec<(Option<Uuid>, Step)> {
         let mut items = self.items.clone();
         items.sort_by_key(|(_, step)| GROUPS.iter().position(|group| *group == step.group));
@@ -196,7 +197,7 @@ impl Change {
         self.ordered() != live
     }
 
-    /// What it makes of a pipeline; new steps have the ids that they were given.
+    /// Changes the pipeline of the model. New steps get their ids from the response.
     fn apply(&self, own: &mut Developer, found: &Value) {
         if !self.is_change(own) {
             return;

@@ -1,4 +1,4 @@
-//! What is asked for: as random numbers that choose, as a request about what there is, and as HTTP.
+//! Requests: as random numbers, as an operation on a deal of the model, and as HTTP.
 
 use proptest::prelude::*;
 use reqwest::Method;
@@ -7,18 +7,18 @@ use testkit::client::{Answer, Client, send};
 use uuid::Uuid;
 
 use super::world::{Contract, Deal, Person, Role, World};
-use crate::{OWN, PLATFORM, in_millis, moment, rub};
+use crate::{OWN, PLATFORM, in_millis, parse_time, rub};
 
 /// A request about a deal.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub by: Person,
-    pub what: What,
+    pub operation: Operation,
     pub version: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum Operation {
     Move { step: Uuid, reason: Option<String> },
     Contract { contract: Contract, amount: Option<i64> },
     Agent(Option<Uuid>),
@@ -31,15 +31,15 @@ pub enum What {
     Preview(&'static str),
 }
 
-/// When a booking is to expire, and whether it may be then.
+/// An expiry time in a request.
 #[derive(Clone, Debug)]
 pub struct Time {
     pub text: String,
     pub is_valid: bool,
 }
 
-impl What {
-    /// Whether it is none of what is told `400`.
+impl Operation {
+    /// Returns false if the answer must be 400.
     pub fn is_valid(&self) -> bool {
         match self {
             Self::Cancel(text) | Self::Complete(text) | Self::Note(text) => !text.trim().is_empty(),
@@ -102,8 +102,8 @@ impl What {
 impl Request {
     pub async fn send(&self, client: &Client, deal: Uuid) -> Answer {
         let family = if self.by.is_of_platform() { PLATFORM } else { OWN };
-        let (method, below) = self.what.route();
-        let mut body = self.what.body();
+        let (method, below) = self.operation.route();
+        let mut body = self.operation.body();
         if let Some(version) = self.version {
             body["RowVersion"] = json!(version);
         }
@@ -111,19 +111,19 @@ impl Request {
     }
 }
 
-/// A request as numbers that choose among what there is when it is made.
+/// A request as random numbers, which select among the deals, users and steps at that time.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RandomRequest {
     pub person: usize,
     pub deal: usize,
-    pub what: usize,
-    /// Of steps, statuses, times, agents.
-    pub which: usize,
-    pub words: usize,
+    pub kind: usize,
+    /// Selects a step, a status, a time or an agent.
+    pub choice: usize,
+    pub text: usize,
     pub version: usize,
 }
 
-const WORDS: [&str; 12] = [
+const TEXTS: [&str; 12] = [
     "ради клиента",
     " why \u{2003}",
     "\u{a0}\n",
@@ -138,23 +138,23 @@ const WORDS: [&str; 12] = [
     "\\u0000",
 ];
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
-/// What is asked for, as often as it stands here.
+/// The kinds of requests. A kind is as frequent as it is listed.
 const KINDS: [&str; 21] = [
     "move", "move", "move", "move", "contract", "contract", "agent", "book", "book", "book", "prolong",
     "prolong", "soon", "cancel", "complete", "complete", "note", "override", "override", "override",
     "preview",
 ];
 
-pub fn asked() -> impl Strategy<Value = Asked> {
+pub fn random_request() -> impl Strategy<Value = RandomRequest> {
     (0..64_usize, 0..64_usize, 0..KINDS.len(), 0..64_usize, 0..64_usize, 0..8_usize).prop_map(
-        |(person, deal, what, which, words, version)| Asked { person, deal, what, which, words, version },
+        |(person, deal, kind, choice, text, version)| RandomRequest { person, deal, kind, choice, text, version },
     )
 }
 
-impl Asked {
-    /// The request that it is about this deal, by whoever of these it chooses.
-    pub fn about(&self, world: &World, deal: &Deal, seen_version: i64) -> Request {
-        // Most ask who may do something there.
+impl RandomRequest {
+    /// Returns the request about a deal by the selected user.
+    pub fn request_for(&self, world: &World, deal: &Deal, seen_version: i64) -> Request {
+        // Most requests are by users who may change the deal.
         let own = || {
             world
                 .people
@@ -166,75 +166,76 @@ impl Asked {
             20..40 => *own().unwrap(),
             _ => world.people[self.person % world.people.len()],
         };
-        let words = || WORDS[self.words % WORDS.len()].to_owned();
-        let target = STATUSES[self.which % STATUSES.len()];
+        let text = || TEXTS[self.text % TEXTS.len()].to_owned();
+        let target = STATUSES[self.choice % STATUSES.len()];
         let days = |count: i64| Time { text: in_millis(count * 86_400_000), is_valid: true };
-        let what = match KINDS[self.what] {
-            "move" => What::Move { step: self.step(world, deal), reason: (self.words > 30).then(words) },
+        let operation = match KINDS[self.kind] {
+            "move" => Operation::Move { step: self.step(world, deal), reason: (self.text > 30).then(text) },
             "contract" => self.contract(deal),
             "agent" => {
-                What::Agent([None, Some(Uuid::from_u128(7)), Some(Uuid::from_u128(8))][self.which % 3])
+                Operation::Agent([None, Some(Uuid::from_u128(7)), Some(Uuid::from_u128(8))][self.choice % 3])
             }
-            "book" => What::Book(match self.which % 8 {
+            "book" => Operation::Book(match self.choice % 8 {
                 0 => Some(Time { text: in_millis(-1_000), is_valid: false }),
                 1 => Some(Time { text: in_millis(90 * 86_400_000 + 60_000), is_valid: false }),
                 2 => Some(days(89)),
                 _ => None,
             }),
-            "prolong" => What::Prolong(match (self.which % 8, &deal.booking) {
+            "prolong" => Operation::Prolong(match (self.choice % 8, &deal.booking) {
                 (0, _) => Time { text: in_millis(0), is_valid: false },
                 (1, _) => Time { text: in_millis(91 * 86_400_000), is_valid: false },
-                (2 | 3, Some(booking)) if moment(&booking.expires_at) > moment(&in_millis(60_000)) => {
+                (2 | 3, Some(booking)) if parse_time(&booking.expires_at) > parse_time(&in_millis(60_000)) => {
                     Time { text: booking.expires_at.clone(), is_valid: true }
                 }
-                (which, _) => days(i64::try_from(which).unwrap() + 1),
+                (choice, _) => days(i64::try_from(choice).unwrap() + 1),
             }),
-            "soon" => What::Prolong(Time { text: in_millis(super::SOON), is_valid: true }),
-            "cancel" => What::Cancel(words()),
-            "complete" => What::Complete(words()),
-            "note" => What::Note(words()),
-            "preview" => What::Preview(target),
-            _ => What::Override { target, comment: words() },
+            "soon" => Operation::Prolong(Time { text: in_millis(super::SOON), is_valid: true }),
+            "cancel" => Operation::Cancel(text()),
+            "complete" => Operation::Complete(text()),
+            "note" => Operation::Note(text()),
+            "preview" => Operation::Preview(target),
+            _ => Operation::Override { target, comment: text() },
         };
-        let is_platforms = matches!(what, What::Override { .. } | What::Preview(_));
-        let by = if is_platforms && !by.is_of_platform() { world.people[0] } else { by };
+        let is_platform_only = matches!(operation, Operation::Override { .. } | Operation::Preview(_));
+        let by = if is_platform_only && !by.is_of_platform() { world.people[0] } else { by };
         let version = match self.version {
             0 => Some(seen_version),
             1 => Some(seen_version - 1),
             _ => None,
         };
-        let takes_version = !matches!(what, What::Note(_));
-        Request { by, what, version: version.filter(|_| takes_version) }
+        let takes_version = !matches!(operation, Operation::Note(_));
+        Request { by, operation, version: version.filter(|_| takes_version) }
     }
 
-    /// A step of its own developer, live or not; now and then one of the other.
+    /// Selects a step of the deal's developer, live or archived, and rarely one of the other
+    /// developer.
     fn step(&self, world: &World, deal: &Deal) -> Uuid {
         let own = world.developer(deal.tenant);
         let other =
             world.developers.iter().find(|other| other.id != own.id).map_or(&own.live, |other| &other.live);
         let rare = own.archived.iter().chain(other.iter().take(1));
         let all: Vec<_> = own.live.iter().chain(&own.live).chain(rare).collect();
-        all[self.which % all.len()].id
+        all[self.choice % all.len()].id
     }
 
-    fn contract(&self, deal: &Deal) -> What {
-        let is_whole = !self.which.is_multiple_of(4);
+    fn contract(&self, deal: &Deal) -> Operation {
+        let is_whole = !self.choice.is_multiple_of(4);
         let contract = Contract {
-            kind: is_whole.then_some(["Ddu", "Dkp", "Assignment"][self.words % 3]),
-            payment: (is_whole || self.words.is_multiple_of(2))
-                .then_some(["Cash", "Mortgage"][self.which % 2]),
-            escrow: (self.words.is_multiple_of(3)).then(|| format!("4081781009991000{:04}", self.which)),
-            fixation: (self.words > 40).then(|| format!("бронь {}", self.which)),
+            kind: is_whole.then_some(["Ddu", "Dkp", "Assignment"][self.text % 3]),
+            payment: (is_whole || self.text.is_multiple_of(2))
+                .then_some(["Cash", "Mortgage"][self.choice % 2]),
+            escrow: (self.text.is_multiple_of(3)).then(|| format!("4081781009991000{:04}", self.choice)),
+            fixation: (self.text > 40).then(|| format!("бронь {}", self.choice)),
         };
-        let is_same = self.which % 8 == 1;
-        What::Contract {
+        let is_same = self.choice % 8 == 1;
+        Operation::Contract {
             contract: if is_same { deal.contract.clone() } else { contract },
-            amount: (self.which % 8 > 5).then_some(1_000 + i64::try_from(self.words).unwrap()),
+            amount: (self.choice % 8 > 5).then_some(1_000 + i64::try_from(self.text).unwrap()),
         }
     }
 }
 
-/// Everybody who asks: first whom the model names by place.
+/// Returns all users. The model refers to the first ones by their position.
 pub fn people(developers: [Uuid; 2]) -> Vec<Person> {
     let person = |role, company| Person { id: crate::guid(), role, company };
     vec![

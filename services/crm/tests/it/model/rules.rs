@@ -1,29 +1,29 @@
-//! The rules of a deal as the page has them: what a request does to it, or why it is refused.
+//! The rules of deals in the model: the change that a request makes, or its refusal.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::asked::{Request, Time, What};
-use super::books::{Change, end_booking, written};
+use super::request::{Request, Time, Operation};
+use super::effects::{Change, apply, end_booking};
 use super::world::{Booking, Deal, Developer, Role, Row, World, group_of, status_of};
-use crate::{BOOKING_CREATED, CANCELLED, COMPLETED, moment};
+use crate::{BOOKING_CREATED, CANCELLED, COMPLETED, parse_time};
 
-/// What is not the deal's own and decides about it.
+/// Everything outside a deal that decides about it.
 #[derive(Clone, Copy, Debug)]
-pub struct Around<'w> {
+pub struct Context<'w> {
     pub developer: &'w Developer,
-    /// Chessboard says Sold or Unavailable.
-    pub is_off: bool,
+    /// The object is Sold or Unavailable in chessboard.
+    pub is_unavailable: bool,
     pub booked_elsewhere: bool,
     pub completed_elsewhere: bool,
 }
 
-impl<'w> Around<'w> {
+impl<'w> Context<'w> {
     pub fn of(world: &'w World, deal: &Deal) -> Self {
         let object = world.object(deal.object).unwrap();
         Self {
             developer: world.developer(deal.tenant),
-            is_off: matches!(object.status, "Sold" | "Unavailable"),
+            is_unavailable: matches!(object.status, "Sold" | "Unavailable"),
             booked_elsewhere: world.rivals(deal.object, Some(deal.id)).any(|rival| rival.booking.is_some()),
             completed_elsewhere: world
                 .rivals(deal.object, Some(deal.id))
@@ -35,15 +35,15 @@ impl<'w> Around<'w> {
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Refused(u16, &'static str),
-    /// Nothing changed; the card is answered.
+    /// A no-op, which returns the card.
     Same,
     Changed(Box<Deal>),
-    /// Only a row was written.
+    /// A note, which writes only a row.
     Noted(Box<Deal>),
 }
 
 impl Outcome {
-    /// The code of a refusal, or else a word of its own.
+    /// Returns the code of a refusal, otherwise the name of the outcome.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Refused(_, code) => code,
@@ -61,26 +61,26 @@ const FORBIDDEN_MOVE: Refusal = (409, "CRM_DEAL_MOVE_FORBIDDEN");
 const NO_CONTRACT: Refusal = (409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
 const NO_BOOKING: Refusal = (409, "CRM_DEAL_BOOKING_REQUIRED");
 
-/// What comes of a request, whose answer only says what a service chooses: moments, ids and times of bookings.
-pub fn decide(deal: &Deal, around: Around<'_>, request: &Request, answer: &Value) -> Outcome {
-    if let Some((status, code)) = refused_at_once(deal, request) {
+/// Decides a request. The answer gives only what a service chooses: times and ids.
+pub fn decide(deal: &Deal, context: Context<'_>, request: &Request, answer: &Value) -> Outcome {
+    if let Some((status, code)) = refused_before_rules(deal, request) {
         return Outcome::Refused(status, code);
     }
     let by = request.by;
-    if let What::Note(note) = &request.what {
+    if let Operation::Note(note) = &request.operation {
         let mut noted = deal.clone();
         let kind = if by.is_of_platform() { "ManualNote" } else { "CompanyNote" };
         noted.rows.push(Row {
             kind,
             payload: json!({"Text": note.trim()}),
             actor: Some(by.id),
-            role: by.written(),
+            role: by.timeline_role(),
             at: answer["CreatedAt"].as_str().unwrap_or_default().to_owned(),
             row_version: deal.row_version,
         });
         return Outcome::Noted(Box::new(noted));
     }
-    let change = match rule(deal, around, request, answer) {
+    let change = match rule(deal, context, request, answer) {
         Err((status, code)) => return Outcome::Refused(status, code),
         Ok(None) => return Outcome::Same,
         Ok(Some(change)) => change,
@@ -90,23 +90,23 @@ pub fn decide(deal: &Deal, around: Around<'_>, request: &Request, answer: &Value
     }
     let card = if answer["Deal"].is_null() { answer } else { &answer["Deal"] };
     let at = card["UpdatedAt"].as_str().unwrap_or_default();
-    Outcome::Changed(Box::new(written(deal, change, request, at)))
+    Outcome::Changed(Box::new(apply(deal, change, request, at)))
 }
 
-/// 403, 400, 422 of Completed, 404
-fn refused_at_once(deal: &Deal, request: &Request) -> Option<Refusal> {
+/// Returns the refusals 403, 400, 422 for Completed and 404, which come before the rules.
+fn refused_before_rules(deal: &Deal, request: &Request) -> Option<Refusal> {
     let permitted = match request.by.role {
         Role::Platform | Role::Manager => true,
-        Role::Care => matches!(request.what, What::Note(_)),
+        Role::Care => matches!(request.operation, Operation::Note(_)),
         Role::Reader => false,
     };
     if !permitted {
         return Some((403, "FORBIDDEN"));
     }
-    if !request.what.is_valid() {
+    if !request.operation.is_valid() {
         return Some((400, "VALIDATION_FAILED"));
     }
-    if matches!(request.what, What::Override { target: "Completed", .. } | What::Preview("Completed")) {
+    if matches!(request.operation, Operation::Override { target: "Completed", .. } | Operation::Preview("Completed")) {
         return Some((422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN"));
     }
     let is_hidden = !request.by.is_of_platform() && request.by.company != Some(deal.tenant);
@@ -115,20 +115,20 @@ fn refused_at_once(deal: &Deal, request: &Request) -> Option<Refusal> {
 
 fn rule(
     deal: &Deal,
-    around: Around<'_>,
+    context: Context<'_>,
     request: &Request,
     answer: &Value,
 ) -> Result<Option<Change>, Refusal> {
     let is_over = matches!(deal.group, "Completed" | "Cancelled");
-    let unchanged = || Change { next: deal.clone(), rows: Vec::new(), is_told: false, also: None };
-    match &request.what {
-        What::Move { .. } | What::Contract { .. } | What::Agent(_) | What::Book(_) | What::Prolong(_)
+    let unchanged = || Change { next: deal.clone(), rows: Vec::new(), is_published: false, second_topic: None };
+    match &request.operation {
+        Operation::Move { .. } | Operation::Contract { .. } | Operation::Agent(_) | Operation::Book(_) | Operation::Prolong(_)
             if is_over =>
         {
             Err(TERMINAL)
         }
-        What::Move { step, reason } => move_step(deal, around, *step, reason.as_deref()),
-        What::Contract { contract, amount } => {
+        Operation::Move { step, reason } => move_step(deal, context, *step, reason.as_deref()),
+        Operation::Contract { contract, amount } => {
             let mut change = unchanged();
             change.next.contract = contract.clone();
             change.next.amount = amount.unwrap_or(deal.amount);
@@ -142,7 +142,7 @@ fn rule(
             change.rows.push(("ContractChanged", json!({"ChangedFields": fields})));
             Ok(Some(change))
         }
-        What::Agent(agent) => {
+        Operation::Agent(agent) => {
             if *agent == deal.agent {
                 return Ok(None);
             }
@@ -151,20 +151,20 @@ fn rule(
             change
                 .rows
                 .push(("AgentChanged", json!({"FromAgentUserId": deal.agent, "ToAgentUserId": agent})));
-            change.is_told = true;
+            change.is_published = true;
             Ok(Some(change))
         }
-        What::Book(_) => book(deal, around, answer),
-        What::Prolong(time) => prolong(deal, time),
-        What::Cancel(reason) => match deal.group {
+        Operation::Book(_) => book(deal, context, answer),
+        Operation::Prolong(time) => prolong(deal, time),
+        Operation::Cancel(reason) => match deal.group {
             "Completed" => Err(TERMINAL),
             "Cancelled" => Ok(None),
-            _ => cancel(deal, around, reason.trim()).map(Some),
+            _ => cancel(deal, context, reason.trim()).map(Some),
         },
-        What::Complete(number) => complete(deal, around, request, number.trim()),
-        What::Override { target, comment } => overridden(deal, around, target, comment.trim()),
-        What::Preview(target) => overridden(deal, around, target, ""),
-        What::Note(_) => Ok(None),
+        Operation::Complete(number) => complete(deal, context, request, number.trim()),
+        Operation::Override { target, comment } => overridden(deal, context, target, comment.trim()),
+        Operation::Preview(target) => overridden(deal, context, target, ""),
+        Operation::Note(_) => Ok(None),
     }
 }
 
@@ -184,12 +184,12 @@ fn changed_fields(before: &Deal, after: &Deal) -> Vec<&'static str> {
     fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
 
-/// The deal in another step, and the row of its status where that changes.
+/// Moves the deal to another step, with a `StatusChanged` row if the status changes.
 fn enter(change: &mut Change, step: Uuid, group: &'static str, reason: Option<&str>) {
     let from = change.next.status();
     change.next.step = step;
     change.next.group = group;
-    change.is_told = true;
+    change.is_published = true;
     if status_of(group) != from {
         let payload = json!({"FromStatus": from, "ToStatus": status_of(group), "Reason": reason});
         change.rows.push(("StatusChanged", payload));
@@ -198,17 +198,17 @@ fn enter(change: &mut Change, step: Uuid, group: &'static str, reason: Option<&s
 
 fn move_step(
     deal: &Deal,
-    around: Around<'_>,
+    context: Context<'_>,
     step: Uuid,
     reason: Option<&str>,
 ) -> Result<Option<Change>, Refusal> {
     if step == deal.step {
         return Ok(None);
     }
-    let to = around.developer.live.iter().find(|live| live.id == step).ok_or(NO_STEP)?;
-    let order = ["Application", "Booking", "Contract"];
-    let place = |group| order.iter().position(|of| *of == group);
-    let is_near = place(deal.group).zip(place(to.group)).is_some_and(|(from, to)| from.abs_diff(to) <= 1);
+    let to = context.developer.live.iter().find(|live| live.id == step).ok_or(NO_STEP)?;
+    let board = ["Application", "Booking", "Contract"];
+    let position = |group| board.iter().position(|of| *of == group);
+    let is_near = position(deal.group).zip(position(to.group)).is_some_and(|(from, to)| from.abs_diff(to) <= 1);
     if !is_near {
         return Err(FORBIDDEN_MOVE);
     }
@@ -219,30 +219,30 @@ fn move_step(
         return Err(NO_BOOKING);
     }
     let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
-    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_told: true, also: None };
+    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: None };
     change.rows.push(("StepMoved", json!({"FromStepId": deal.step, "ToStepId": step, "Reason": reason})));
     enter(&mut change, step, to.group, reason);
     Ok(Some(change))
 }
 
-fn book(deal: &Deal, around: Around<'_>, answer: &Value) -> Result<Option<Change>, Refusal> {
+fn book(deal: &Deal, context: Context<'_>, answer: &Value) -> Result<Option<Change>, Refusal> {
     if deal.booking.is_some() {
         return Err((409, "CRM_DEAL_BOOKING_ALREADY_ACTIVE"));
     }
-    if around.is_off || around.completed_elsewhere {
+    if context.is_unavailable || context.completed_elsewhere {
         return Err((409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE"));
     }
-    if around.booked_elsewhere {
+    if context.booked_elsewhere {
         return Err((409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED"));
     }
     let mut change =
-        Change { next: deal.clone(), rows: Vec::new(), is_told: false, also: Some(BOOKING_CREATED) };
-    // Where the model refuses and the service does not, these are missing, which the statuses tell.
+        Change { next: deal.clone(), rows: Vec::new(), is_published: false, second_topic: Some(BOOKING_CREATED) };
+    // These are missing in a refusal. The comparison of the statuses then fails.
     let id = answer["Id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
     let expires_at = answer["ExpiresAt"].as_str().unwrap_or_default().to_owned();
     change.rows.push(("BookingCreated", json!({"BookingId": id, "ExpiresAt": expires_at})));
     if deal.group == "Application" {
-        let to = around.developer.receiving("Booking").ok_or(NO_STEP)?;
+        let to = context.developer.receiving("Booking").ok_or(NO_STEP)?;
         enter(&mut change, to.id, to.group, None);
     }
     change.next.bookings.push((id, "Active"));
@@ -252,20 +252,20 @@ fn book(deal: &Deal, around: Around<'_>, answer: &Value) -> Result<Option<Change
 
 fn prolong(deal: &Deal, time: &Time) -> Result<Option<Change>, Refusal> {
     let booking = deal.booking.as_ref().ok_or(NO_BOOKING)?;
-    if moment(&booking.expires_at) == moment(&time.text) {
+    if parse_time(&booking.expires_at) == parse_time(&time.text) {
         return Ok(None);
     }
-    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_told: false, also: None };
+    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_published: false, second_topic: None };
     let row = json!({"BookingId": booking.id, "ExpiresAt": time.text});
     change.rows.push(("BookingProlonged", row));
     change.next.booking = Some(Booking { id: booking.id, expires_at: time.text.clone() });
     Ok(Some(change))
 }
 
-/// Without the row that a comment leaves.
-fn cancel(deal: &Deal, around: Around<'_>, reason: &str) -> Result<Change, Refusal> {
-    let to = around.developer.receiving("Cancelled").ok_or(NO_STEP)?;
-    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_told: true, also: Some(CANCELLED) };
+/// Cancels the deal, without the `ManualNote` row of an override.
+fn cancel(deal: &Deal, context: Context<'_>, reason: &str) -> Result<Change, Refusal> {
+    let to = context.developer.receiving("Cancelled").ok_or(NO_STEP)?;
+    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: Some(CANCELLED) };
     change.rows.push(("DealCancelled", json!({"Reason": reason})));
     (change.next.step, change.next.group) = (to.id, to.group);
     change.next.cancelled = Some((String::new(), reason.to_owned()));
@@ -275,7 +275,7 @@ fn cancel(deal: &Deal, around: Around<'_>, reason: &str) -> Result<Change, Refus
 
 fn complete(
     deal: &Deal,
-    around: Around<'_>,
+    context: Context<'_>,
     request: &Request,
     number: &str,
 ) -> Result<Option<Change>, Refusal> {
@@ -285,17 +285,17 @@ fn complete(
         "Contract" => {}
         _ => return Err(FORBIDDEN_MOVE),
     }
-    if request.by.is_of_platform() && around.developer.is_active {
+    if request.by.is_of_platform() && context.developer.is_active {
         return Err(FORBIDDEN_MOVE);
     }
-    if around.booked_elsewhere {
+    if context.booked_elsewhere {
         return Err((409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED"));
     }
-    if around.completed_elsewhere {
+    if context.completed_elsewhere {
         return Err((409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE"));
     }
-    let to = around.developer.receiving("Completed").ok_or(NO_STEP)?;
-    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_told: true, also: Some(COMPLETED) };
+    let to = context.developer.receiving("Completed").ok_or(NO_STEP)?;
+    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: Some(COMPLETED) };
     change.rows.push(("DealCompleted", json!({"RegistryRecordNumber": number})));
     (change.next.step, change.next.group) = (to.id, to.group);
     change.next.completed_at = Some(String::new());
@@ -305,7 +305,7 @@ fn complete(
 
 fn overridden(
     deal: &Deal,
-    around: Around<'_>,
+    context: Context<'_>,
     target: &str,
     comment: &str,
 ) -> Result<Option<Change>, Refusal> {
@@ -316,13 +316,13 @@ fn overridden(
         return Ok(None);
     }
     let mut change = if target == "Cancelled" {
-        cancel(deal, around, comment)?
+        cancel(deal, context, comment)?
     } else {
-        let to = around.developer.receiving(group_of(target)).ok_or(NO_STEP)?;
+        let to = context.developer.receiving(group_of(target)).ok_or(NO_STEP)?;
         if target == "Sale" && !has_contract(deal) {
             return Err(NO_CONTRACT);
         }
-        let mut change = Change { next: deal.clone(), rows: Vec::new(), is_told: true, also: None };
+        let mut change = Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: None };
         change.next.cancelled = None;
         enter(&mut change, to.id, to.group, Some(comment));
         change
@@ -331,7 +331,7 @@ fn overridden(
     Ok(Some(change))
 }
 
-/// What the creation of a deal comes to: a refusal, or the developer and the price.
+/// Decides a creation: a refusal, or the step and the price of the deal.
 pub fn creation(world: &World, request: &Request, object: Uuid) -> Result<(Uuid, i64), Refusal> {
     if !matches!(request.by.role, Role::Platform | Role::Manager) {
         return Err((403, "FORBIDDEN"));

@@ -1,4 +1,4 @@
-//! What there is, in plain memory.
+//! The state of the model.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use crate::rub;
 
 pub const GROUPS: [&str; 5] = ["Application", "Booking", "Contract", "Completed", "Cancelled"];
 
-/// Whose permissions somebody has.
+/// The permissions of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Platform,
@@ -28,8 +28,8 @@ impl Person {
         matches!(self.role, Role::Platform | Role::Care)
     }
 
-    /// As whom they stand in the timeline.
-    pub fn written(self) -> &'static str {
+    /// Returns the role of the user in the timeline.
+    pub fn timeline_role(self) -> &'static str {
         match self.role {
             Role::Platform => "PlatformManager",
             Role::Care => "CareService",
@@ -43,9 +43,9 @@ pub struct Developer {
     pub id: Uuid,
     pub is_active: bool,
     pub pipeline_version: i64,
-    /// In their order.
+    /// Live steps in their order.
     pub live: Vec<Step>,
-    /// The newest first.
+    /// Archived steps, newest first.
     pub archived: Vec<Step>,
 }
 
@@ -117,14 +117,14 @@ pub struct Deal {
     pub updated_by: Option<Uuid>,
     pub step_entered_at: String,
     pub row_version: i64,
-    /// The oldest first, as the three below.
+    /// Oldest first, like the three lists below.
     pub rows: Vec<Row>,
     pub stages: Vec<Stage>,
-    pub told: Vec<(&'static str, Value)>,
+    pub events: Vec<(&'static str, Value)>,
     pub bookings: Vec<(Uuid, &'static str)>,
 }
 
-/// INV-DEAL-2
+/// INV-DEAL-2: returns the status of deals in a group.
 pub fn status_of(group: &'static str) -> &'static str {
     if group == "Contract" { "Sale" } else { group }
 }
@@ -138,7 +138,7 @@ impl Deal {
         status_of(self.group)
     }
 
-    /// The contract's six.
+    /// Returns the six members of the card.
     pub fn card(&self) -> Value {
         json!({
             "DealId": self.id, "Status": self.status(), "StepId": self.step, "StepGroup": self.group,
@@ -146,7 +146,7 @@ impl Deal {
         })
     }
 
-    /// What a view of it shows beside names.
+    /// Returns the members of the view without the names.
     pub fn view(&self) -> Value {
         let mut view = self.card();
         let more = json!({
@@ -170,24 +170,24 @@ impl Deal {
         })
     }
 
-    /// What the last of its changes was told by, after it.
-    pub fn tell(&mut self, topic: &'static str, more: &Value) {
+    /// Records an event of the last change.
+    pub fn record_event(&mut self, topic: &'static str, more: &Value) {
         let mut payload = json!({
             "DealId": self.id, "TenantId": self.tenant, "PropertyObjectId": self.object, "RowVersion": self.row_version,
         });
         payload.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
-        self.told.push((topic, payload));
+        self.events.push((topic, payload));
     }
 }
 
 impl Developer {
-    /// The step that a deal comes to which is not moved to a certain one: the default of the group, else its first.
+    /// Returns the receiving step of a group: its default, otherwise its first step.
     pub fn receiving(&self, group: &str) -> Option<&Step> {
         let mut of_group = self.live.iter().filter(|step| step.group == group);
         of_group.clone().find(|step| step.is_default).or_else(|| of_group.next())
     }
 
-    /// The answer of its pipeline, without names of the developer and times.
+    /// Returns the steps of the pipeline's response, without times.
     pub fn steps(&self) -> Value {
         let live = self.live.iter().enumerate().map(|(at, step)| (step, Some(at)));
         let all = live.chain(self.archived.iter().map(|step| (step, None)));
@@ -215,7 +215,7 @@ impl World {
         self.objects.iter().find(|object| object.id == id)
     }
 
-    /// The other deals of an object.
+    /// Returns the deals of an object except `of`.
     pub fn rivals(&self, object: Uuid, of: Option<Uuid>) -> impl Iterator<Item = &Deal> {
         self.deals.iter().filter(move |deal| deal.object == object && Some(deal.id) != of)
     }
