@@ -1,31 +1,31 @@
 CRM_DEAL_NOT_FOUND = There is no such deal
-CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN = Completion is not for the override
-    .detail = The developer completes a deal, after the state registry.
+CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN = An override cannot complete a deal
+    .detail = The developer completes the deal after its entry in the state property registry.
 CRM_DEAL_STEP_NOT_FOUND = The developer's pipeline has no such step
-    .detail = A live step is needed there.
-CRM_DEAL_CONTRACT_TYPE_REQUIRED = Contract type and payment method are needed
+    .detail = The deal needs a live step there.
+CRM_DEAL_CONTRACT_TYPE_REQUIRED = Contract type and payment method are required
     .detail = Fill in the contract data first.
 CRM_DEAL_ALREADY_TERMINAL = The deal has ended
-CRM_DEAL_CONFLICT = The deal has changed meanwhile
+CRM_DEAL_CONFLICT = The deal has changed since you read it
     .detail = Read it again and repeat your change.
-CRM_DEAL_MOVE_FORBIDDEN = The deal cannot move there from its step
+CRM_DEAL_MOVE_FORBIDDEN = This change is not allowed in the deal's current step
 CRM_DEAL_BOOKING_REQUIRED = The deal has no active booking
-CRM_DEAL_BOOKING_ALREADY_ACTIVE = The deal has an active booking already
+CRM_DEAL_BOOKING_ALREADY_ACTIVE = The deal already has an active booking
 CRM_PROPERTY_OBJECT_NOT_FOUND = There is no such property object
 CRM_PROPERTY_OBJECT_NOT_AVAILABLE = The property object is sold or not for sale
 CRM_PROPERTY_OBJECT_ALREADY_BOOKED = Another deal has booked the property object
 CRM_DEVELOPER_NOT_ACTIVE = The developer is not active
 CRM_DEVELOPER_NOT_FOUND = There is no such developer
 CRM_STEP_NOT_FOUND = There is no such step
-CRM_PIPELINE_STEP_GROUP_FIXED = A step's group never changes
-CRM_PIPELINE_CONFLICT = The pipeline has changed meanwhile
+CRM_PIPELINE_STEP_GROUP_FIXED = The group of a step cannot change
+CRM_PIPELINE_CONFLICT = The pipeline has changed since you read it
     .detail = Read it again and repeat your change.
-CRM_SELECTION_NOT_FOUND = The deal has no selection that may be shown
+CRM_SELECTION_NOT_FOUND = The deal has no selection that can be shown
 
-# Why a member was refused.
-bad_account_number = An account has 20 digits
+# Reasons why a member is refused.
+bad_account_number = An account number has 20 digits
 
-# The steps of a developer's first pipeline.
+# The steps of a new pipeline.
 step_new = New
 step_negotiation = Negotiation
 step_booking = Booking

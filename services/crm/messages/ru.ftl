@@ -1,14 +1,14 @@
 CRM_DEAL_NOT_FOUND = Такой сделки нет
 CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN = Завершить сделку вручную нельзя
-    .detail = Сделку завершает застройщик, после государственного реестра.
+    .detail = Сделку завершает застройщик после записи в государственном реестре недвижимости.
 CRM_DEAL_STEP_NOT_FOUND = В воронке застройщика нет такого этапа
-    .detail = Там нужен действующий этап.
+    .detail = Для сделки нужен действующий этап.
 CRM_DEAL_CONTRACT_TYPE_REQUIRED = Нужны тип договора и способ оплаты
     .detail = Сначала заполните данные договора.
 CRM_DEAL_ALREADY_TERMINAL = Сделка окончена
-CRM_DEAL_CONFLICT = Сделка тем временем изменилась
-    .detail = Перечитайте её и повторите изменение.
-CRM_DEAL_MOVE_FORBIDDEN = Со своего этапа сделка туда не переходит
+CRM_DEAL_CONFLICT = Сделку уже изменили
+    .detail = Обновите данные и повторите изменение.
+CRM_DEAL_MOVE_FORBIDDEN = На текущем этапе сделки это действие недоступно
 CRM_DEAL_BOOKING_REQUIRED = У сделки нет действующей брони
 CRM_DEAL_BOOKING_ALREADY_ACTIVE = У сделки уже есть действующая бронь
 CRM_PROPERTY_OBJECT_NOT_FOUND = Такого объекта нет
@@ -17,15 +17,15 @@ CRM_PROPERTY_OBJECT_ALREADY_BOOKED = Объект забронирован др�
 CRM_DEVELOPER_NOT_ACTIVE = Застройщик не активен
 CRM_DEVELOPER_NOT_FOUND = Такого застройщика нет
 CRM_STEP_NOT_FOUND = Такого этапа нет
-CRM_PIPELINE_STEP_GROUP_FIXED = Группа этапа не меняется
-CRM_PIPELINE_CONFLICT = Воронка тем временем изменилась
-    .detail = Перечитайте её и повторите изменение.
+CRM_PIPELINE_STEP_GROUP_FIXED = Группу этапа изменить нельзя
+CRM_PIPELINE_CONFLICT = Воронку уже изменили
+    .detail = Обновите данные и повторите изменение.
 CRM_SELECTION_NOT_FOUND = У сделки нет подборки, которую можно показать
 
-# Why a member was refused.
+# Reasons why a member is refused.
 bad_account_number = В номере счёта 20 цифр
 
-# The steps of a developer's first pipeline.
+# The steps of a new pipeline.
 step_new = Новая
 step_negotiation = Переговоры
 step_booking = Бронь

@@ -129,8 +129,7 @@ async fn count_is_exact_up_to_10000() {
     }
 }
 
-/// RULE-CRM-045: on company routes a list has the deals of the token's company, whatever the query
-/// says.
+/// RULE-CRM-045: on company routes a list has the deals of the token's company, with any query.
 #[tokio::test]
 async fn company_route_lists_the_own_deals_only() {
     let (developer, other) = (create_developer().await, create_developer().await);
