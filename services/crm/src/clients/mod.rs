@@ -2,4 +2,4 @@
 
 mod selections;
 
-pub use selections::{CALLS, SelectionsResponse, Selections};
+pub use selections::{CALLS, Selections, SelectionsResponse};

@@ -19,7 +19,12 @@ use crate::error::{DEAL_CONFLICT, Error};
 ///
 /// # Errors
 /// [`DEAL_CONFLICT`] if the step was archived after it was read.
-pub async fn insert(tx: &mut Tx, new: &Deal, request: Option<CreationRequest>, author: Author) -> Result<bool, Error> {
+pub async fn insert(
+    tx: &mut Tx,
+    new: &Deal,
+    request: Option<CreationRequest>,
+    author: Author,
+) -> Result<bool, Error> {
     let conn: Lookup<'_> = tx.conn();
     let (is_live, is_inserted) =
         join(lock_live_step(conn, new.step_id), insert_row(conn, new, request)).await;
@@ -32,8 +37,7 @@ pub async fn insert(tx: &mut Tx, new: &Deal, request: Option<CreationRequest>, a
         return Err(DEAL_CONFLICT.into());
     }
     let created = [TimelineEntry::DealCreated {}];
-    let (appended, opened) =
-        join(append_entries(conn, new, &created, author), open_stage(conn, new)).await;
+    let (appended, opened) = join(append_entries(conn, new, &created, author), open_stage(conn, new)).await;
     appended?;
     opened?;
     Ok(true)
@@ -181,7 +185,12 @@ async fn upsert_booking(mut conn: Lookup<'_>, booking: &Booking) -> QueryResult<
 }
 
 /// Appends the rows of one change in their order.
-async fn append_entries(mut conn: Lookup<'_>, after: &Deal, entries: &[TimelineEntry], author: Author) -> QueryResult<()> {
+async fn append_entries(
+    mut conn: Lookup<'_>,
+    after: &Deal,
+    entries: &[TimelineEntry],
+    author: Author,
+) -> QueryResult<()> {
     let rows: Vec<_> = entries.iter().map(|entry| NewTimelineRow::of(after, entry, author)).collect();
     // A change has at most three rows, so the cache holds at most three statements.
     Cached(diesel::insert_into(timeline::table).values(rows)).execute(&mut conn).await?;

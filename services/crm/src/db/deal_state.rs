@@ -62,8 +62,7 @@ pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, :
     let locked = object.first(tx.conn()).await.optional()?;
     let Some((object, status)) = locked else { return Ok(None) };
     let conn: Lookup<'_> = tx.conn();
-    let (state, (is_booked, is_sold)) =
-        try_join(look_up(conn, id), look_up_rivals(conn, object, id)).await?;
+    let (state, (is_booked, is_sold)) = try_join(look_up(conn, id), look_up_rivals(conn, object, id)).await?;
     let object = Some(ObjectState { status, is_booked, is_sold });
     Ok(state.map(|state| DealState { object, ..state }))
 }

@@ -11,7 +11,12 @@ use crate::domain::PublishedName;
 /// Stores the name of a developer unless a version at least as high is stored.
 ///
 /// Returns true if the developer is new.
-pub async fn upsert(tx: &mut Tx, id: CompanyId, name: &PublishedName, version: i64) -> Result<bool, ::db::Error> {
+pub async fn upsert(
+    tx: &mut Tx,
+    id: CompanyId,
+    name: &PublishedName,
+    version: i64,
+) -> Result<bool, ::db::Error> {
     let values = (developer::id.eq(id), developer::name.eq(name), developer::version.eq(version));
     let insert = diesel::insert_into(developer::table).values(values).on_conflict_do_nothing();
     if Cached(insert).execute(tx.conn()).await? == 1 {

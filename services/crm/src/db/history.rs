@@ -57,7 +57,10 @@ pub async fn past_changes(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<PastChan
 }
 
 /// Reads deals as they are now, with their Active bookings.
-pub async fn current_deals(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<(Deal, Option<Booking>)>, ::db::Error> {
+pub async fn current_deals(
+    conn: &mut Conn,
+    keys: &[Uuid],
+) -> Result<Vec<(Deal, Option<Booking>)>, ::db::Error> {
     let active = booking::deal_id.eq(deal::id).and(sql::<Bool>("booking.status = 'Active'"));
     let deals = deal::table
         .left_join(booking::table.on(active))

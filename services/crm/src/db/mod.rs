@@ -3,12 +3,12 @@
 pub mod board;
 pub mod change;
 pub mod company;
+pub mod deal_state;
 pub mod deal_view;
 pub mod developer;
 pub mod history;
 pub mod property_object;
 pub mod schema;
-pub mod deal_state;
 pub mod stage_page;
 pub mod step;
 pub mod timeline_page;

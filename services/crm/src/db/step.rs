@@ -96,7 +96,11 @@ pub async fn tenant_of(mut conn: Lookup<'_>, id: StepId) -> QueryResult<Option<C
 }
 
 /// Reads the developer's live steps and its steps among `listed`.
-pub async fn live_and_listed(tx: &mut Tx, tenant: CompanyId, listed: &[StepId]) -> Result<Vec<Step>, ::db::Error> {
+pub async fn live_and_listed(
+    tx: &mut Tx,
+    tenant: CompanyId,
+    listed: &[StepId],
+) -> Result<Vec<Step>, ::db::Error> {
     let known = step::table
         .filter(step::tenant_id.eq(tenant))
         .filter(step::archived_at.is_null().or(step::id.eq_any(listed)));

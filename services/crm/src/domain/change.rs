@@ -134,9 +134,11 @@ impl Change {
 
     /// Returns the types of the change's events in the order of publication.
     pub fn event_types(&self) -> Vec<DealEventType> {
-        let is_stage_change = self.has_changed_step() || self.before.agent_user_id != self.after.agent_user_id;
+        let is_stage_change =
+            self.has_changed_step() || self.before.agent_user_id != self.after.agent_user_id;
         let is_new = |status| self.before.status != status && self.after.status == status;
-        let has_expired = self.booking.as_ref().is_some_and(|booking| booking.status == BookingStatus::Expired);
+        let has_expired =
+            self.booking.as_ref().is_some_and(|booking| booking.status == BookingStatus::Expired);
         [
             (is_stage_change, DealEventType::DealStageChanged),
             (is_new(DealStatus::Cancelled), DealEventType::DealCancelled),

@@ -16,16 +16,14 @@ pub use access::{
 pub use booking::{Booking, BookingStatus, check_expiry};
 pub use change::{Author, Change, DealEventType};
 pub use deal::{
-    Amount, Contract, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber, FixationData,
-    PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup, FreeText,
+    Amount, Contract, ContractType, Deal, DealCard, DealStatus, EscrowAccountNumber, FixationData, FreeText,
+    PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup,
 };
 pub use pipeline::{
-    DEFAULT_PIPELINE, PipelineRefusal, Replacement, Step, StepName, DesiredStep, receiving_step, replace,
+    DEFAULT_PIPELINE, DesiredStep, PipelineRefusal, Replacement, Step, StepName, receiving_step, replace,
 };
 pub use replica::{Company, CompanyStatus, ObjectStatus, PropertyObject, PublishedName};
-pub use rules::{
-    ContractChange, CreationRequest, DealState, NewDeal, ObjectState, OfferedObject, Operation,
-};
+pub use rules::{ContractChange, CreationRequest, DealState, NewDeal, ObjectState, OfferedObject, Operation};
 pub use timeline::{ContractField, TimelineEntry, TimelineKind, TimelineRow};
 
 ids::typed_id!(

@@ -116,10 +116,11 @@ pub fn replace(
     }
     let kept: HashSet<StepId> = listed.into_iter().map(|(_, id)| id).collect();
     desired.sort_by_key(|step| step.group);
-    let after = desired.into_iter().zip(0..).map(|(DesiredStep { id, group, name, is_default }, sort_order)| {
-        let id = id.unwrap_or_else(StepId::generate);
-        Step { id, tenant_id, group, name, sort_order, is_default, archived_at: None }
-    });
+    let after =
+        desired.into_iter().zip(0..).map(|(DesiredStep { id, group, name, is_default }, sort_order)| {
+            let id = id.unwrap_or_else(StepId::generate);
+            Step { id, tenant_id, group, name, sort_order, is_default, archived_at: None }
+        });
     let upserted = after.filter(|step| before.get(&step.id) != Some(&step)).collect();
     let archived = known.iter().filter(|step| step.is_live() && !kept.contains(&step.id));
     Ok(Replacement { upserted, archived: archived.map(|step| step.id).collect() })
@@ -130,7 +131,7 @@ mod tests {
     use auth::CompanyId;
     use proptest::prelude::*;
 
-    use super::{PipelineRefusal, Step, StepName, DesiredStep, receiving_step, replace};
+    use super::{DesiredStep, PipelineRefusal, Step, StepName, receiving_step, replace};
     use crate::domain::{StepGroup, StepId};
 
     const GROUPS: [StepGroup; 5] = [
@@ -153,7 +154,8 @@ mod tests {
     fn replaced(before: &[Step], desired: Vec<DesiredStep>) -> Vec<Step> {
         let replacement = replace(CompanyId::from(uuid::Uuid::nil()), before, desired).unwrap();
         let is_unchanged = |step: &&Step| replacement.upserted.iter().all(|upserted| upserted.id != step.id);
-        let stays = |step: &&Step| step.is_live() && !replacement.archived.contains(&step.id) && is_unchanged(step);
+        let stays =
+            |step: &&Step| step.is_live() && !replacement.archived.contains(&step.id) && is_unchanged(step);
         let mut live: Vec<Step> = before.iter().filter(stays).chain(&replacement.upserted).cloned().collect();
         live.sort_by_key(|step| step.sort_order);
         live
@@ -161,7 +163,12 @@ mod tests {
 
     /// Lists a step that stays as it is.
     fn listed(step: &Step) -> DesiredStep {
-        DesiredStep { id: Some(step.id), group: step.group, name: step.name.clone(), is_default: step.is_default }
+        DesiredStep {
+            id: Some(step.id),
+            group: step.group,
+            name: step.name.clone(),
+            is_default: step.is_default,
+        }
     }
 
     proptest! {

@@ -147,7 +147,12 @@ impl DealState {
         Ok(decided?.map(Change::finish))
     }
 
-    fn move_step(&self, change: Change, to: StepId, reason: Option<FreeText>) -> Result<Option<Change>, Code> {
+    fn move_step(
+        &self,
+        change: Change,
+        to: StepId,
+        reason: Option<FreeText>,
+    ) -> Result<Option<Change>, Code> {
         let deal = &self.deal;
         if to == deal.step_id {
             return Ok(None);
@@ -161,8 +166,11 @@ impl DealState {
         if step.group != deal.step_group && is_booked_group && self.booking.is_none() {
             return Err(DEAL_BOOKING_REQUIRED);
         }
-        let moved =
-            TimelineEntry::StepMoved { from_step_id: deal.step_id, to_step_id: step.id, reason: reason.clone() };
+        let moved = TimelineEntry::StepMoved {
+            from_step_id: deal.step_id,
+            to_step_id: step.id,
+            reason: reason.clone(),
+        };
         Ok(Some(change.with_step(step, None).with_entry(moved).with_status_entry(reason)))
     }
 
@@ -283,7 +291,11 @@ impl DealState {
     /// INV-BKG-3, INV-BKG-4: the deal stays in its step.
     fn expire(&self, change: Change) -> Option<Change> {
         let booking_id = self.booking.as_ref().filter(|booking| booking.is_overdue(change.at()))?.id;
-        Some(change.with_ended_booking(BookingStatus::Expired).with_entry(TimelineEntry::BookingExpired { booking_id }))
+        Some(
+            change
+                .with_ended_booking(BookingStatus::Expired)
+                .with_entry(TimelineEntry::BookingExpired { booking_id }),
+        )
     }
 
     fn receiving(&self, group: StepGroup) -> Result<&Step, Code> {

@@ -9,7 +9,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::DEAL;
-use crate::domain::{Amount, Change, Deal, DealId, DealStatus, FreeText, PropertyObjectId, StepGroup, StepId};
+use crate::domain::{
+    Amount, Change, Deal, DealId, DealStatus, FreeText, PropertyObjectId, StepGroup, StepId,
+};
 
 /// A deal was created.
 #[derive(Debug, Serialize, ToSchema)]

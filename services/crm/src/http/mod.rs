@@ -116,8 +116,14 @@ fn commands(routes: &mut Routes<'_>) {
         .service(deal::complete_own_deal.refuses(CHANGE_REFUSALS).refuses(COMPLETE_REFUSALS))
         .service(contract::get_deal_contract.refuses(READ_REFUSALS))
         .service(contract::get_own_deal_contract.refuses(READ_REFUSALS))
-        .service(contract::update_deal_contract.refuses(CHANGE_REFUSALS).refuses([DEAL_CONTRACT_TYPE_REQUIRED]))
-        .service(contract::update_own_deal_contract.refuses(CHANGE_REFUSALS).refuses([DEAL_CONTRACT_TYPE_REQUIRED]))
+        .service(
+            contract::update_deal_contract.refuses(CHANGE_REFUSALS).refuses([DEAL_CONTRACT_TYPE_REQUIRED]),
+        )
+        .service(
+            contract::update_own_deal_contract
+                .refuses(CHANGE_REFUSALS)
+                .refuses([DEAL_CONTRACT_TYPE_REQUIRED]),
+        )
         .service(booking::book_deal.refuses(CHANGE_REFUSALS).refuses(BOOK_REFUSALS))
         .service(booking::book_own_deal.refuses(CHANGE_REFUSALS).refuses(BOOK_REFUSALS))
         .service(booking::prolong_booking.refuses(CHANGE_REFUSALS).refuses([DEAL_BOOKING_REQUIRED]))

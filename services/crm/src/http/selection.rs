@@ -19,7 +19,12 @@ async fn find_parties(lookups: &Lookups, reach: Reach, id: DealId) -> Result<Dea
 }
 
 /// Returns the selection of a deal if its owner is the client or the agent.
-async fn read(app: &App, lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<SelectionsResponse>, Error> {
+async fn read(
+    app: &App,
+    lookups: &Lookups,
+    reach: Reach,
+    id: DealId,
+) -> Result<web::Json<SelectionsResponse>, Error> {
     let deal = find_parties(lookups, reach, id).await?;
     let selection = deal.selection_id.ok_or(SELECTION_NOT_FOUND)?;
     let (owner, selection) = app.selections.find(selection).await?.ok_or(SELECTION_NOT_FOUND)?;

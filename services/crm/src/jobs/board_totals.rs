@@ -14,8 +14,9 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.periodic(KIND, app.settings.board_totals_interval, move |_| {
         let app = app.clone();
         async move {
-            while app.db.tx(async |tx| db::board::fold_total_changes(tx, BATCH_SIZE).await).await? == BATCH_SIZE {
-            }
+            while app.db.tx(async |tx| db::board::fold_total_changes(tx, BATCH_SIZE).await).await?
+                == BATCH_SIZE
+            {}
             Ok(())
         }
     })

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::{
     CARE, Deal, MANAGE, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, company, contract,
-    create_developer, create_object, guid, user_with, id_of, in_days, manager, platform, selections, service,
-    steps, steps_of, publish_company, with,
+    create_developer, create_object, guid, id_of, in_days, manager, platform, publish_company, selections,
+    service, steps, steps_of, user_with, with,
 };
 
 /// The status that each operation returns to each kind of caller.
@@ -150,7 +150,10 @@ fn people(developer: Uuid) -> Vec<(&'static str, Vec<Claims>)> {
         ["crm.deals.read-own@platform", "crm.deals.manage-own@platform", "crm.pipeline.manage-own@platform"];
     vec![
         // The company of a platform manager grants nothing on company routes.
-        ("platform", vec![user_with(None, &[MANAGE]), user_with(own, &[MANAGE]), user_with(own, &[MANAGE, CARE])]),
+        (
+            "platform",
+            vec![user_with(None, &[MANAGE]), user_with(own, &[MANAGE]), user_with(own, &[MANAGE, CARE])],
+        ),
         ("care", vec![user_with(None, &[CARE]), user_with(own, &[CARE])]),
         ("reader", vec![user_with(own, &[READ_OWN]), user_with(own, &[anywhere[0]])]),
         ("manager", vec![user_with(own, &[MANAGE_OWN]), user_with(own, &[anywhere[1]])]),
@@ -236,7 +239,10 @@ async fn permission_is_checked_before_path_query_and_body() {
     {
         unprivileged.post(&path, json!("x")).await.expect_problem(403, "FORBIDDEN");
     }
-    unprivileged.put(&format!("{OWN}/pipeline-steps"), json!({"Steps": []})).await.expect_problem(403, "FORBIDDEN");
+    unprivileged
+        .put(&format!("{OWN}/pipeline-steps"), json!({"Steps": []}))
+        .await
+        .expect_problem(403, "FORBIDDEN");
 }
 
 /// RULE-CRM-032, RULE-ALL-030: a bad body is 400 before an unknown deal is 404.

@@ -6,11 +6,11 @@ use testkit::{eventually, guid};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
-use crate::rows::{LONG_AGO, seconds_later, deal_row, insert, insert_deals};
+use crate::rows::{LONG_AGO, deal_row, insert, insert_deals, seconds_later};
 use crate::{
     BOOKING_CREATED, BOOKING_EXPIRED, CANCELLED, CREATED, Deal, STAGE_CHANGED, contract, create_deal,
-    create_deal_of, create_developer, each, manager, object, platform, service, steps, steps_of, publish_object,
-    topics, with,
+    create_deal_of, create_developer, each, manager, object, platform, publish_object, service, steps,
+    steps_of, topics, with,
 };
 
 /// Returns the time `ahead` of now, as requests write it.

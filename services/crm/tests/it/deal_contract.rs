@@ -6,8 +6,8 @@ use testkit::guid;
 use uuid::Uuid;
 
 use crate::{
-    CREATED, Deal, STAGE_CHANGED, care, contract, create_deal, each, user_with, manager, platform, rub, service,
-    topics, with,
+    CREATED, Deal, STAGE_CHANGED, care, contract, create_deal, each, manager, platform, rub, service, topics,
+    user_with, with,
 };
 
 const ACCOUNT: &str = "40817810099910004312";

@@ -7,9 +7,9 @@ use testkit::issuer::Claims;
 use uuid::Uuid;
 
 use crate::{
-    CREATED, MANAGE, MANAGE_OWN, OWN, PLATFORM, creation_body, company, count, create_developer, create_object,
-    user_with, id_of, manager, object, platform, rub, service, publish_company, publish_developer, publish_object,
-    topics, with,
+    CREATED, MANAGE, MANAGE_OWN, OWN, PLATFORM, company, count, create_developer, create_object,
+    creation_body, id_of, manager, object, platform, publish_company, publish_developer, publish_object, rub,
+    service, topics, user_with, with,
 };
 
 fn deals(base: &str) -> String {
@@ -82,7 +82,7 @@ async fn creation_is_refused_in_order() {
 /// RULE-CRM-001: `Amount` is required if the object's price is out of bounds. This is the last
 /// check.
 #[tokio::test]
-async fn creation_without_amount_is_refused_if_the_price_is_no_valid_amount() {
+async fn creation_without_amount_or_valid_price_is_refused() {
     for price in [0, 1_000_000_000_000_001] {
         let (developer, flat) = (guid(), guid());
         publish_object(&with(object(flat, developer, "Available"), "Price", rub(price))).await;
@@ -104,7 +104,8 @@ async fn amount_bounds_are_inclusive() {
     let flat = create_object(developer).await;
     for amount in [1, 1_000_000_000_000_000] {
         let named = json!({"AmountMinor": amount, "Currency": "AZZ"});
-        let created = platform().post(&deals(PLATFORM), with(creation_body(flat), "Amount", named.clone())).await;
+        let created =
+            platform().post(&deals(PLATFORM), with(creation_body(flat), "Amount", named.clone())).await;
         assert_eq!(created.expect(201)["Amount"], named);
         publish_object(&with(object(flat, developer, "Available"), "Price", rub(amount))).await;
         let created = manager(developer).post(&deals(OWN), creation_body(flat)).await.expect(201);
@@ -172,7 +173,8 @@ async fn request_id_is_separate_for_each_company() {
 async fn concurrent_repeats_create_one_deal() {
     let developer = create_developer().await;
     let flat = create_object(developer).await;
-    for (caller, base) in [(service().caller(&user_with(None, &[MANAGE])), PLATFORM), (manager(developer), OWN)]
+    for (caller, base) in
+        [(service().caller(&user_with(None, &[MANAGE])), PLATFORM), (manager(developer), OWN)]
     {
         let body = with(creation_body(flat), "RequestId", guid().to_string());
         let path = deals(base);

@@ -5,8 +5,8 @@ use testkit::client::Answer;
 use testkit::guid;
 
 use crate::{
-    CANCELLED, COMPLETED, Deal, OWN, PLATFORM, STAGE_CHANGED, creation_body, company, contract, create_deal,
-    create_deal_of, create_object, each, manager, payloads, platform, steps, steps_of, publish_company, with,
+    CANCELLED, COMPLETED, Deal, OWN, PLATFORM, STAGE_CHANGED, company, contract, create_deal, create_deal_of,
+    create_object, creation_body, each, manager, payloads, platform, publish_company, steps, steps_of, with,
 };
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];

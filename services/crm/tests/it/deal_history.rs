@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use crate::{
     BOOKING_CREATED, CANCELLED, COMPLETED, CREATED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED,
-    PLATFORM, STAGE_CHANGED, creation_body, contract, create_deal, developer, events_of, id_of, list, object,
-    payloads, rub, service, start, publish, topics,
+    PLATFORM, STAGE_CHANGED, contract, create_deal, creation_body, developer, events_of, id_of, list, object,
+    payloads, publish, rub, service, start, topics,
 };
 
 /// INV-TLE-1: the database refuses update, delete and truncate, also for the owner of the table and
@@ -104,7 +104,8 @@ async fn republish_repeats_the_events_of_each_deal() {
         OwnDeal { service: &own, by: &by, id: id_of(&created["DealId"]), tenant }
     };
     let sale = json!({"TargetStatus": "Sale", "Comment": "x"});
-    let (booked, cancelled, completed, revived) = (create().await, create().await, create().await, create().await);
+    let (booked, cancelled, completed, revived) =
+        (create().await, create().await, create().await, create().await);
     booked.post("/move-step", json!({"StepId": booked.second_step().await})).await;
     booked.put("/contract", json!({"Amount": rub(5)})).await;
     booked.put("/agent", json!({"AgentUserId": guid()})).await;

@@ -129,7 +129,8 @@ async fn override_follows_the_status_table() {
 async fn override_and_preview_are_refused_in_order() {
     let unknown = Deal { id: guid(), object: guid(), developer: guid() };
     let same = async |deal: &Deal, target: &str, status: u16, code: &str| {
-        let (one, other) = (override_status(deal, target, json!(0)).await, preview(deal, target, json!(0)).await);
+        let (one, other) =
+            (override_status(deal, target, json!(0)).await, preview(deal, target, json!(0)).await);
         assert_eq!(one.status, status, "{}", one.text);
         assert_same_problem(one, other, code);
     };

@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use crate::rows::{deal_row, insert_deals};
 use crate::{
-    CARE, DEVELOPER_UPSERTED, MANAGE, OWN, PLATFORM, READ_OWN, selections_proxy, create_developer, developer, guid,
-    user_with, id_of, list, manager, platform, selections, service, steps, publish, with,
+    CARE, DEVELOPER_UPSERTED, MANAGE, OWN, PLATFORM, READ_OWN, create_developer, developer, guid, id_of,
+    list, manager, platform, publish, selections, selections_proxy, service, steps, user_with, with,
 };
 
 const GET_SELECTION: &str = "/api/v1/internal/selections/{selection_id}";
@@ -113,7 +113,8 @@ async fn selections_of_the_client_are_listed() {
     let own = format!("{OWN}/deals/{deal}/client-selections");
     manager(developer).get(&own).await.expect_problem(404, "NOT_FOUND");
     let (of_other_client, _) = create(guid(), None, None).await;
-    let none = platform().get(&format!("{PLATFORM}/deals/{of_other_client}/client-selections")).await.expect(200);
+    let none =
+        platform().get(&format!("{PLATFORM}/deals/{of_other_client}/client-selections")).await.expect(200);
     assert_eq!(none["TotalCount"], 0);
 }
 

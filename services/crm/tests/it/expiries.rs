@@ -10,8 +10,8 @@ use testkit::service::Running;
 use crate::races::{is_conflict, versions};
 use crate::{
     BOOKING_CREATED, BOOKING_EXPIRED, CREATED, DEVELOPER_UPSERTED, Deal, MANAGE, OBJECT_UPSERTED, PLATFORM,
-    STAGE_CHANGED, creation_body, developer, events_of, eventually, guid, user_with, id_of, in_days, in_millis,
-    list, parse_time, object, start, publish, text, topics,
+    STAGE_CHANGED, creation_body, developer, events_of, eventually, guid, id_of, in_days, in_millis, list,
+    object, parse_time, publish, start, text, topics, user_with,
 };
 
 fn start_with_interval(millis: &str) -> Running {

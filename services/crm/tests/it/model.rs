@@ -30,8 +30,8 @@ use self::rules::{Context, Outcome, creation, decide};
 use self::world::{Contract, Deal, Developer, GROUPS, Object, Person, Role, Step, World};
 use crate::{
     CARE, COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN, PIPELINE_OWN,
-    PLATFORM, READ_OWN, company, developer, eventually, guid, user_with, id_of, in_millis, list, parse_time, object,
-    rub, start, publish, text, with,
+    PLATFORM, READ_OWN, company, developer, eventually, guid, id_of, in_millis, list, object, parse_time,
+    publish, rub, start, text, user_with, with,
 };
 
 /// Life of a booking that expires during the test, in milliseconds, longer than its request takes.
@@ -210,7 +210,8 @@ impl ModelRun<'_> {
                 let location = answer.header("location").to_owned();
                 let created = answer.expect(201);
                 let tenant = self.world.object(object).unwrap().tenant;
-                let deal = created_deal(&creation_request, &object, step, amount.unwrap_or(price), tenant, &created);
+                let deal =
+                    created_deal(&creation_request, &object, step, amount.unwrap_or(price), tenant, &created);
                 assert_eq!(
                     (&created["ClientUserId"], &created["AgentUserId"]),
                     (&body["ClientUserId"], &body["AgentUserId"])

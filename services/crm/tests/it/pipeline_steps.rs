@@ -7,8 +7,8 @@ use uuid::Uuid;
 use crate::rows::{deal_row, insert_deals};
 use crate::{
     CARE, DEVELOPER_UPSERTED, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, developer,
-    each, guid, user_with, list, manager, platform, service, start, steps, publish, publish_developer, text, with,
-    without,
+    each, guid, list, manager, platform, publish, publish_developer, service, start, steps, text, user_with,
+    with, without,
 };
 
 const STEPS: &str = "/pipeline-steps";
@@ -181,7 +181,8 @@ async fn archived_step_is_restored_by_its_id() {
     put_steps(developer, &[listed(&before[1])]).await;
     let view = platform().get(&format!("{PLATFORM}/deals/{deal}")).await.expect(200);
     assert_eq!((&view["StepId"], &view["StepName"]), (&before[0]["Id"], &before[0]["Name"]), "deals stay");
-    let back = put_steps(developer, &[with(listed(&before[0]), "Name", "restored"), listed(&before[1])]).await;
+    let back =
+        put_steps(developer, &[with(listed(&before[0]), "Name", "restored"), listed(&before[1])]).await;
     assert_eq!(back["Version"], 3);
     let first = &back["Steps"][0];
     assert_eq!(
@@ -223,7 +224,11 @@ async fn identical_replacement_changes_nothing() {
         assert_eq!(put(developer, &body).await.expect(200), before);
     }
     let in_other_order: Vec<Value> = [6, 5, 3, 4, 2, 0, 1].map(|at: usize| same[at].clone()).to_vec();
-    assert_eq!(put_steps(developer, &in_other_order).await, before, "the order between groups does not matter");
+    assert_eq!(
+        put_steps(developer, &in_other_order).await,
+        before,
+        "the order between groups does not matter"
+    );
 }
 
 /// RULE-CRM-053, RULE-CRM-062: a stale `Version` is 409. The current one succeeds.
@@ -396,7 +401,10 @@ async fn concurrent_replacements_take_effect_whole() {
             1 + i64::try_from(succeeded.len()).unwrap(),
             "each success raises the version by one"
         );
-        assert!(succeeded.iter().any(|answer| answer.body == after), "the last success is the current pipeline");
+        assert!(
+            succeeded.iter().any(|answer| answer.body == after),
+            "the last success is the current pipeline"
+        );
         if version.is_number() {
             assert_eq!(succeeded.len(), 1);
         }

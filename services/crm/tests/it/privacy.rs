@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use crate::{
     CANCELLED, CARE, COMPANY_UPSERTED, CREATED, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN,
-    PIPELINE_OWN, PLATFORM, company, developer, eventually, guid, user_with, id_of, in_days, list, next_number, object,
-    payloads, selections, service, text, with,
+    PIPELINE_OWN, PLATFORM, company, developer, eventually, guid, id_of, in_days, list, next_number, object,
+    payloads, selections, service, text, user_with, with,
 };
 
 /// Marked values, one for each private field.

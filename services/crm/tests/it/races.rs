@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::{
     BOOKING_CREATED, CANCELLED, COMPLETED, CREATED, Deal, MANAGE, MANAGE_OWN, OWN, PLATFORM, STAGE_CHANGED,
-    creation_body, contract, count, create_deal, create_deal_of, create_developer, create_object, each,
-    eventually, guid, user_with, id_of, list, manager, payloads, platform, service, steps, topics, with,
+    contract, count, create_deal, create_deal_of, create_developer, create_object, creation_body, each,
+    eventually, guid, id_of, list, manager, payloads, platform, service, steps, topics, user_with, with,
     without,
 };
 

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::rows::{LONG_AGO, seconds_later, deal_row, insert_deals, deal_ids};
+use crate::rows::{LONG_AGO, deal_ids, deal_row, insert_deals, seconds_later};
 use crate::{
     DEVELOPER_UPSERTED, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, developer, each, guid,
-    user_with, id_of, list, manager, platform, service, start, steps, publish, text, with,
+    id_of, list, manager, platform, publish, service, start, steps, text, user_with, with,
 };
 
 fn reader(developer: Uuid) -> Client {
@@ -295,8 +295,9 @@ async fn archived_step_is_shown_while_it_holds_deals() {
 async fn walk_of_a_column_returns_each_staying_deal_once() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
-    let deals: Vec<Value> =
-        (0..30).map(|at: usize| with(deal_row(&steps[0]), "step_entered_at", seconds_later(100 + at / 5))).collect();
+    let deals: Vec<Value> = (0..30)
+        .map(|at: usize| with(deal_row(&steps[0]), "step_entered_at", seconds_later(100 + at / 5)))
+        .collect();
     let ids = insert_deals(&deals).await;
     let sql = service().sql().await;
     let leave = "update deal set step_id = $2::text::uuid, step_entered_at = now() where id = $1::text::uuid";
@@ -310,8 +311,12 @@ async fn walk_of_a_column_returns_each_staying_deal_once() {
             next => cursor = format!("&Cursor={}", text(next)),
         }
         // New deals enter before and behind the cursor, ties included.
-        // Some deals leave, among them the last one of the page.
-        insert_deals(&[deal_row(&steps[0]), with(deal_row(&steps[0]), "step_entered_at", seconds_later(1_000))]).await;
+        // Some deals leave, among them the last one that was read.
+        insert_deals(&[
+            deal_row(&steps[0]),
+            with(deal_row(&steps[0]), "step_entered_at", seconds_later(1_000)),
+        ])
+        .await;
         insert_deals(&[with(deal_row(&steps[0]), "step_entered_at", seconds_later(103))]).await;
         let last = *met.last().unwrap();
         let ahead = ids.iter().find(|id| !met.contains(id) && !gone.contains(*id)).copied();

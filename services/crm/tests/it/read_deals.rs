@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::rows::{LONG_AGO, deal_row, insert_deals};
 use crate::{
     CARE, MANAGE, MANAGE_OWN, OWN, PIPELINE_OWN, PLATFORM, READ_OWN, create_developer, create_object, guid,
-    user_with, platform, service, steps, with,
+    platform, service, steps, user_with, with,
 };
 
 /// The paths below a deal that every reader of deals may read.

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::rows::{seconds_later, deal_row, insert, insert_deals, deal_ids};
+use crate::rows::{deal_ids, deal_row, insert, insert_deals, seconds_later};
 use crate::{
-    OWN, PLATFORM, READ_OWN, care, create_developer, create_object, guid, user_with, list, platform, service,
-    steps, with,
+    OWN, PLATFORM, READ_OWN, care, create_developer, create_object, guid, list, platform, service, steps,
+    user_with, with,
 };
 
 /// Returns a client that reads the deals of a developer.
@@ -32,8 +32,11 @@ async fn deals_are_filtered() {
     let developer = create_developer().await;
     let steps = steps(developer).await;
     let (object, client, agent) = (guid(), guid(), guid());
-    let deals: Vec<Value> =
-        steps.iter().zip(0..).map(|(step, at)| with(deal_row(step), "created_at", seconds_later(at * 10))).collect();
+    let deals: Vec<Value> = steps
+        .iter()
+        .zip(0..)
+        .map(|(step, at)| with(deal_row(step), "created_at", seconds_later(at * 10)))
+        .collect();
     let mut deals = deals;
     deals[0]["property_object_id"] = json!(object);
     deals[1]["property_object_id"] = json!(object);
@@ -204,7 +207,11 @@ async fn invalid_list_query_is_refused() {
         ("CreatedFrom=2026-01-01".to_owned(), "/CreatedFrom", "invalid_type"),
         ("CreatedTo=9999-12-31T23:59:59-01:00".to_owned(), "/CreatedTo", "invalid_type"),
         (format!("CreatedFrom={0}&CreatedTo={0}", seconds_later(5)), "/CreatedTo", "empty_range"),
-        (format!("CreatedFrom={}&CreatedTo={}", seconds_later(6), seconds_later(5)), "/CreatedTo", "empty_range"),
+        (
+            format!("CreatedFrom={}&CreatedTo={}", seconds_later(6), seconds_later(5)),
+            "/CreatedTo",
+            "empty_range",
+        ),
         (format!("StepId={0}&StepId={0}", guid()), "/StepId", "duplicate"),
     ] {
         platform().get(&format!("{PLATFORM}/deals?{query}")).await.expect_refusal(
@@ -220,5 +227,9 @@ async fn invalid_list_query_is_refused() {
     let query = "CreatedFrom=0000-01-01T00:00:00%2B23:59&CreatedTo=9999-12-31T23:59:59Z&PageSize=1";
     platform().get(&format!("{PLATFORM}/deals?{query}")).await.expect(200);
     let answer = platform().get(&format!("{PLATFORM}/deals?PageSize=0&Statuses=x&StepId=x&Sort=x")).await;
-    assert_eq!(list(&answer.expect_problem(400, "VALIDATION_FAILED")["errors"]).len(), 4, "all errors together");
+    assert_eq!(
+        list(&answer.expect_problem(400, "VALIDATION_FAILED")["errors"]).len(),
+        4,
+        "all errors together"
+    );
 }

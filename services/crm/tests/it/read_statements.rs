@@ -8,8 +8,8 @@ use testkit::statements::Statements;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use crate::rows::{LONG_AGO, seconds_later, deal_row, insert_with};
-use crate::{MANAGE, OWN, PLATFORM, READ_OWN, selections_proxy, guid, user_with, id_of, list, with};
+use crate::rows::{LONG_AGO, deal_row, insert_with, seconds_later};
+use crate::{MANAGE, OWN, PLATFORM, READ_OWN, guid, id_of, list, selections_proxy, user_with, with};
 
 /// A developer, its first step and the first deal in it.
 struct Filled {
@@ -36,7 +36,8 @@ async fn fill(sql: &Client, count: usize) -> Filled {
     insert_with(sql, "step", &steps).await;
     let first = &steps[0]["id"];
     let step = json!({"Id": first, "TenantId": developer, "Group": "Booking"});
-    let deals: Vec<Value> = (0..count).map(|at| with(deal_row(&step), "step_entered_at", seconds_later(at))).collect();
+    let deals: Vec<Value> =
+        (0..count).map(|at| with(deal_row(&step), "step_entered_at", seconds_later(at))).collect();
     let object = |deal: &Value| {
         json!({
             "id": deal["property_object_id"], "tenant_id": developer, "project_name": "Лесной", "building_name": "1",

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::rows::{seconds_later, deal_row, insert, insert_deals};
+use crate::rows::{deal_row, insert, insert_deals, seconds_later};
 use crate::{
-    OWN, PLATFORM, READ_OWN, create_developer, each, guid, user_with, list, platform, service, steps, text, with,
+    OWN, PLATFORM, READ_OWN, create_developer, each, guid, list, platform, service, steps, text, user_with,
+    with,
 };
 
 /// The two walks of a deal.

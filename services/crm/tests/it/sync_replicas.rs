@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::rows::{deal_row, insert_deals};
 use crate::{
     COMPANY_UPSERTED, DEVELOPER_UPSERTED, OBJECT_UPSERTED, PLATFORM, company, create_developer,
-    create_object, developer, guid, next_number, object, platform, rub, service, steps, wait_until_applied, publish, publish_company,
-    publish_developer, publish_object, with, without,
+    create_object, developer, guid, next_number, object, platform, publish, publish_company,
+    publish_developer, publish_object, rub, service, steps, wait_until_applied, with, without,
 };
 
 /// Reads a row of a replica.

@@ -97,9 +97,10 @@ fn operation(state: &DealState, kind: usize, choice: usize) -> Operation {
     let to = state.steps.get(choice).map_or(state.deal.step_id, |step| step.id);
     match kind {
         0 => Operation::MoveStep { to, reason: None },
-        1 => {
-            Operation::ReplaceContract(ContractChange { contract: contract(choice.is_multiple_of(2)), amount: None })
-        }
+        1 => Operation::ReplaceContract(ContractChange {
+            contract: contract(choice.is_multiple_of(2)),
+            amount: None,
+        }),
         2 => Operation::ChangeAgent((choice.is_multiple_of(2)).then(UserId::generate)),
         3 => Operation::Book { expires_at: hours(5) },
         4 => Operation::Prolong { expires_at: hours(2 + i64::from(choice.is_multiple_of(2))) },
@@ -125,7 +126,10 @@ fn check_invariants(state: &DealState, change: &Change, kind: usize) -> Result<(
         prop_assert!(before.status == DealStatus::Sale && kind == 6, "INV-DEAL-7");
     }
     if change.has_changed_step() {
-        prop_assert!(state.steps.iter().any(|step| step.id == after.step_id), "no deal enters an archived step");
+        prop_assert!(
+            state.steps.iter().any(|step| step.id == after.step_id),
+            "no deal enters an archived step"
+        );
         prop_assert_eq!(after.step_entered_at, after.updated_at);
     } else {
         prop_assert_eq!(after.step_entered_at, before.step_entered_at);
@@ -140,7 +144,10 @@ fn check_invariants(state: &DealState, change: &Change, kind: usize) -> Result<(
     if change.has_ended_booking() {
         prop_assert!(!is_open || kind == 8, "INV-BKG-3");
     }
-    prop_assert!(change.entries.is_sorted_by_key(super::TimelineEntry::kind), "rows in the order of their kinds");
+    prop_assert!(
+        change.entries.is_sorted_by_key(super::TimelineEntry::kind),
+        "rows in the order of their kinds"
+    );
     prop_assert!(!change.entries.is_empty());
     let event_types = change.event_types();
     let is_stage_change = change.has_changed_step() || before.agent_user_id != after.agent_user_id;

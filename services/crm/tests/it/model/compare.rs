@@ -35,7 +35,13 @@ pub async fn deal(service: &Running, by: &Client, world: &World, deal: &Deal) {
 }
 
 /// Compares a deal whose timeline also has `notes`, which the model does not have.
-pub async fn deal_with_notes(service: &Running, by: &Client, world: &World, deal: &Deal, notes: &BTreeSet<Uuid>) {
+pub async fn deal_with_notes(
+    service: &Running,
+    by: &Client,
+    world: &World,
+    deal: &Deal,
+    notes: &BTreeSet<Uuid>,
+) {
     view(by, world, deal).await;
     rows(by, deal, notes).await;
     stages(by, world, deal).await;

@@ -63,13 +63,23 @@ impl History {
 }
 
 /// Returns every context that the other deals of the object may have given to a request.
-fn possible_contexts<'w>(world: &'w World, histories: &[History], exchanges: &[Exchange], exchange: &Exchange) -> Vec<Context<'w>> {
+fn possible_contexts<'w>(
+    world: &'w World,
+    histories: &[History],
+    exchanges: &[Exchange],
+    exchange: &Exchange,
+) -> Vec<Context<'w>> {
     let deal = &world.deals[exchange.deal];
     let rivals = || {
-        histories.iter().enumerate().filter(|(at, history)| *at != exchange.deal && history.states[0].object == deal.object)
+        histories
+            .iter()
+            .enumerate()
+            .filter(|(at, history)| *at != exchange.deal && history.states[0].object == deal.object)
     };
     let may_be = |is: &dyn Fn(&Deal) -> bool| {
-        let met = |history: &History| history.states[history.window(exchanges, exchange)].iter().map(is).collect::<BTreeSet<_>>();
+        let met = |history: &History| {
+            history.states[history.window(exchanges, exchange)].iter().map(is).collect::<BTreeSet<_>>()
+        };
         let met: Vec<_> = rivals().map(|(_, history)| met(history)).collect();
         let some = met.iter().any(|met| met.contains(&true));
         let none = met.iter().all(|met| met.contains(&false));
@@ -115,7 +125,13 @@ async fn create_deals(run: &mut ModelRun<'_>) {
 }
 
 /// Sends the requests of one actor, one after the other.
-async fn run_actor(run: &ModelRun<'_>, by: Person, requests: Vec<RandomRequest>, clock: &AtomicUsize, exchanges: &Mutex<Vec<Exchange>>) {
+async fn run_actor(
+    run: &ModelRun<'_>,
+    by: Person,
+    requests: Vec<RandomRequest>,
+    clock: &AtomicUsize,
+    exchanges: &Mutex<Vec<Exchange>>,
+) {
     let client = run.service.caller(&super::claims(by));
     let tick = || clock.fetch_add(1, Ordering::SeqCst);
     let mut seen: Vec<_> = run.world.deals.iter().map(|deal| deal.row_version).collect();
@@ -125,7 +141,8 @@ async fn run_actor(run: &ModelRun<'_>, by: Person, requests: Vec<RandomRequest>,
         let mut request = random.request_for(&run.world, deal, seen[at]);
         // An actor has the role of the first or the second user of the model: platform or
         // developer.
-        let is_platform_only = matches!(request.operation, Operation::Override { .. } | Operation::Preview(_));
+        let is_platform_only =
+            matches!(request.operation, Operation::Override { .. } | Operation::Preview(_));
         if is_platform_only && !by.is_of_platform() {
             request.operation = Operation::Cancel("x".to_owned());
         }
@@ -231,7 +248,10 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
     };
     let is_read = matches!(exchange.request.operation, Operation::Preview(_));
     let decide_all = |state: &Deal| -> Vec<Outcome> {
-        contexts.iter().map(|context| decide(state, *context, &exchange.request, &exchange.answer.body)).collect()
+        contexts
+            .iter()
+            .map(|context| decide(state, *context, &exchange.request, &exchange.answer.body))
+            .collect()
     };
     let is_plain = states.iter().any(|state| {
         decide_all(state).iter().any(|outcome| {
@@ -286,10 +306,13 @@ async fn run_concurrently(run: &mut ModelRun<'_>, runner: &mut TestRunner) {
     }
     let succeeded = exchanges.iter().filter(|exchange| exchange.answer.status < 300).count();
     assert!(succeeded > ACTORS, "only {succeeded} of {} were answered with a success", exchanges.len());
-    run.world.deals = histories.into_iter().map(|history| history.states.into_iter().next_back().unwrap()).collect();
+    run.world.deals =
+        histories.into_iter().map(|history| history.states.into_iter().next_back().unwrap()).collect();
     let notes: BTreeSet<_> = exchanges
         .iter()
-        .filter(|exchange| exchange.answer.status == 201 && matches!(exchange.request.operation, Operation::Note(_)))
+        .filter(|exchange| {
+            exchange.answer.status == 201 && matches!(exchange.request.operation, Operation::Note(_))
+        })
         .map(|exchange| id_of(&exchange.answer.body["Id"]))
         .collect();
     crate::wait_until_all_published(run.service).await;

@@ -173,7 +173,8 @@ impl Coverage {
     }
 
     fn missing(&self) -> Vec<(&'static str, &'static str)> {
-        let all = ALL.into_iter().flat_map(|(operation, all)| all.iter().map(move |outcome| (operation, *outcome)));
+        let all =
+            ALL.into_iter().flat_map(|(operation, all)| all.iter().map(move |outcome| (operation, *outcome)));
         all.filter(|met| !self.met.contains_key(met)).collect()
     }
 
@@ -183,6 +184,10 @@ impl Coverage {
     }
 
     pub fn assert_complete(&self) {
-        assert!(self.missing().is_empty(), "these outcomes never happened: {:?}, of {self:?}", self.missing());
+        assert!(
+            self.missing().is_empty(),
+            "these outcomes never happened: {:?}, of {self:?}",
+            self.missing()
+        );
     }
 }

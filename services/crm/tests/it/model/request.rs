@@ -147,7 +147,14 @@ const KINDS: [&str; 21] = [
 
 pub fn random_request() -> impl Strategy<Value = RandomRequest> {
     (0..64_usize, 0..64_usize, 0..KINDS.len(), 0..64_usize, 0..64_usize, 0..8_usize).prop_map(
-        |(person, deal, kind, choice, text, version)| RandomRequest { person, deal, kind, choice, text, version },
+        |(person, deal, kind, choice, text, version)| RandomRequest {
+            person,
+            deal,
+            kind,
+            choice,
+            text,
+            version,
+        },
     )
 }
 
@@ -184,7 +191,9 @@ impl RandomRequest {
             "prolong" => Operation::Prolong(match (self.choice % 8, &deal.booking) {
                 (0, _) => Time { text: in_millis(0), is_valid: false },
                 (1, _) => Time { text: in_millis(91 * 86_400_000), is_valid: false },
-                (2 | 3, Some(booking)) if parse_time(&booking.expires_at) > parse_time(&in_millis(60_000)) => {
+                (2 | 3, Some(booking))
+                    if parse_time(&booking.expires_at) > parse_time(&in_millis(60_000)) =>
+                {
                     Time { text: booking.expires_at.clone(), is_valid: true }
                 }
                 (choice, _) => days(i64::try_from(choice).unwrap() + 1),

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::request::{Request, Time, Operation};
 use super::effects::{Change, apply, end_booking};
+use super::request::{Operation, Request, Time};
 use super::world::{Booking, Deal, Developer, Role, Row, World, group_of, status_of};
 use crate::{BOOKING_CREATED, CANCELLED, COMPLETED, parse_time};
 
@@ -106,7 +106,10 @@ fn refused_before_rules(deal: &Deal, request: &Request) -> Option<Refusal> {
     if !request.operation.is_valid() {
         return Some((400, "VALIDATION_FAILED"));
     }
-    if matches!(request.operation, Operation::Override { target: "Completed", .. } | Operation::Preview("Completed")) {
+    if matches!(
+        request.operation,
+        Operation::Override { target: "Completed", .. } | Operation::Preview("Completed")
+    ) {
         return Some((422, "CRM_DEAL_STATUS_OVERRIDE_FORBIDDEN"));
     }
     let is_hidden = !request.by.is_of_platform() && request.by.company != Some(deal.tenant);
@@ -120,9 +123,14 @@ fn rule(
     answer: &Value,
 ) -> Result<Option<Change>, Refusal> {
     let is_over = matches!(deal.group, "Completed" | "Cancelled");
-    let unchanged = || Change { next: deal.clone(), rows: Vec::new(), is_published: false, second_topic: None };
+    let unchanged =
+        || Change { next: deal.clone(), rows: Vec::new(), is_published: false, second_topic: None };
     match &request.operation {
-        Operation::Move { .. } | Operation::Contract { .. } | Operation::Agent(_) | Operation::Book(_) | Operation::Prolong(_)
+        Operation::Move { .. }
+        | Operation::Contract { .. }
+        | Operation::Agent(_)
+        | Operation::Book(_)
+        | Operation::Prolong(_)
             if is_over =>
         {
             Err(TERMINAL)
@@ -208,7 +216,8 @@ fn move_step(
     let to = context.developer.live.iter().find(|live| live.id == step).ok_or(NO_STEP)?;
     let board = ["Application", "Booking", "Contract"];
     let position = |group| board.iter().position(|of| *of == group);
-    let is_near = position(deal.group).zip(position(to.group)).is_some_and(|(from, to)| from.abs_diff(to) <= 1);
+    let is_near =
+        position(deal.group).zip(position(to.group)).is_some_and(|(from, to)| from.abs_diff(to) <= 1);
     if !is_near {
         return Err(FORBIDDEN_MOVE);
     }
@@ -235,8 +244,12 @@ fn book(deal: &Deal, context: Context<'_>, answer: &Value) -> Result<Option<Chan
     if context.booked_elsewhere {
         return Err((409, "CRM_PROPERTY_OBJECT_ALREADY_BOOKED"));
     }
-    let mut change =
-        Change { next: deal.clone(), rows: Vec::new(), is_published: false, second_topic: Some(BOOKING_CREATED) };
+    let mut change = Change {
+        next: deal.clone(),
+        rows: Vec::new(),
+        is_published: false,
+        second_topic: Some(BOOKING_CREATED),
+    };
     // These are missing in a refusal. The comparison of the statuses then fails.
     let id = answer["Id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
     let expires_at = answer["ExpiresAt"].as_str().unwrap_or_default().to_owned();
@@ -265,7 +278,8 @@ fn prolong(deal: &Deal, time: &Time) -> Result<Option<Change>, Refusal> {
 /// Cancels the deal, without the `ManualNote` row of an override.
 fn cancel(deal: &Deal, context: Context<'_>, reason: &str) -> Result<Change, Refusal> {
     let to = context.developer.receiving("Cancelled").ok_or(NO_STEP)?;
-    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: Some(CANCELLED) };
+    let mut change =
+        Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: Some(CANCELLED) };
     change.rows.push(("DealCancelled", json!({"Reason": reason})));
     (change.next.step, change.next.group) = (to.id, to.group);
     change.next.cancelled = Some((String::new(), reason.to_owned()));
@@ -295,7 +309,8 @@ fn complete(
         return Err((409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE"));
     }
     let to = context.developer.receiving("Completed").ok_or(NO_STEP)?;
-    let mut change = Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: Some(COMPLETED) };
+    let mut change =
+        Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: Some(COMPLETED) };
     change.rows.push(("DealCompleted", json!({"RegistryRecordNumber": number})));
     (change.next.step, change.next.group) = (to.id, to.group);
     change.next.completed_at = Some(String::new());
@@ -322,7 +337,8 @@ fn overridden(
         if target == "Sale" && !has_contract(deal) {
             return Err(NO_CONTRACT);
         }
-        let mut change = Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: None };
+        let mut change =
+            Change { next: deal.clone(), rows: Vec::new(), is_published: true, second_topic: None };
         change.next.cancelled = None;
         enter(&mut change, to.id, to.group, Some(comment));
         change
