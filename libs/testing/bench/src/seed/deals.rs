@@ -67,7 +67,7 @@ const DEALS: &str = "\
 
 /// Of deals in Booking; they last.
 const BOOKINGS: &str = "\
-    insert into booking (id, deal_id, property_object_id, status, expires_at, created_at, row_version, is_kept) \
+    insert into booking (id, deal_id, property_object_id, status, expires_at, created_at, row_version, is_expiry_suspended) \
     select pg_temp.seeded('0027', n), pg_temp.seeded('0023', n), pg_temp.seeded('0022', n), 'Active', '2099-01-01', \
         '2026-01-01', 1, false \
     from generate_series($1::bigint, $2::bigint) as n \

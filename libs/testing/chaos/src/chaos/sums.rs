@@ -14,7 +14,7 @@ pub(super) const FIGURES: &[Count] = &[
 pub(super) const IN_TIME: &[Count] = &[
     (
         "bookings that have not expired",
-        "select count(*) from crm.booking where status = 'Active' and not is_kept and expires_at < clock_timestamp() + interval '1 minute'",
+        "select count(*) from crm.booking where status = 'Active' and not is_expiry_suspended and expires_at < clock_timestamp() + interval '1 minute'",
     ),
     ("changes above objects that are not told", "select count(*) from chessboard.propagation"),
     (
