@@ -1,9 +1,9 @@
-//! A connection whose statements have a limit on this side, too.
+//! A connection whose statements have a client-side timeout, too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
+use deadpool::managed::{Manager, Metrics, Object, RecycleError, RecycleResult};
 use diesel::ConnectionResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AsQuery, QueryFragment, QueryId};
@@ -14,51 +14,62 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use scopeguard::ScopeGuard;
 
-use crate::Config;
+use crate::config::Config;
 
-/// What queries run on: within a transaction (`tx.conn()`) or without (`db.conn()`).
+/// A connection from the pool, for reads that need no transaction.
+pub type PooledConn = Object<Connector>;
+
+/// A connection for queries: within a transaction (`tx.conn()`) or without one (`db.conn()`).
 ///
-/// PostgreSQL cuts a statement off by itself. Behind a pooler nobody may, and a statement may wait there for a
-/// connection that never comes; so the wait for its answer ends here a little later. The connection is not used
-/// again then.
+/// PostgreSQL cancels a statement at its timeout. Behind a pooler that may fail: the pooler may
+/// ignore the timeout, or the statement may wait there for a server connection. So the client stops
+/// waiting a little later, and the connection is not used again.
 pub struct Conn {
     shared: AsyncPgConnection,
-    patience: Duration,
-    /// Of a transaction whose statements may take longer.
-    longer: Option<Duration>,
-    given_up: AtomicBool,
+    timeout: Duration,
+    /// The timeout of a transaction that has extended it.
+    extended_timeout: Option<Duration>,
+    has_pending_response: AtomicBool,
 }
 
 impl Conn {
     pub(crate) async fn establish(config: &Config) -> ConnectionResult<Self> {
         let shared = AsyncPgConnection::establish(&config.connection_url()).boxed().await?;
-        Ok(Self { shared, patience: config.patience(), longer: None, given_up: AtomicBool::new(false) })
+        Ok(Self {
+            shared,
+            timeout: config.response_timeout(),
+            extended_timeout: None,
+            has_pending_response: AtomicBool::new(false),
+        })
     }
 
-    /// Whether an answer is still owed.
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed)
+    /// Returns true if a statement was abandoned before its response arrived.
+    pub(crate) fn has_pending_response(&self) -> bool {
+        self.has_pending_response.load(Ordering::Relaxed)
     }
 
-    /// Has answers waited for as long as this; `None`: as usual.
-    pub(crate) fn wait_longer(&mut self, longer: Option<Duration>) {
-        self.longer = longer;
+    /// Extends the timeout of a response, or resets it with `None`.
+    pub(crate) fn extend_timeout(&mut self, timeout: Option<Duration>) {
+        self.extended_timeout = timeout;
     }
 
-    /// Sends what needs no answer: what follows fails where this has failed.
-    pub(crate) fn send(&self, query: &str) -> QueryResult<()> {
+    /// Sends a statement without waiting for its response. If it fails, the next statement fails,
+    /// too.
+    pub(crate) fn send_without_waiting(&self, query: &str) -> QueryResult<()> {
         (&mut &self.shared).batch_execute(query).now_or_never().unwrap_or(Ok(()))
     }
 
-    /// A caller that hangs up owes the connection an answer, too.
-    async fn limited<T>(&self, answer: impl Future<Output = QueryResult<T>>) -> QueryResult<T> {
-        let owed = scopeguard::guard(&self.given_up, |owed| owed.store(true, Ordering::Relaxed));
-        let answer = tokio::time::timeout(self.longer.unwrap_or(self.patience), answer).await;
-        if answer.is_ok() {
-            ScopeGuard::into_inner(owed);
+    /// Waits for a response until the timeout. A caller that is dropped earlier leaves the response
+    /// pending, too.
+    async fn with_timeout<T>(&self, response: impl Future<Output = QueryResult<T>>) -> QueryResult<T> {
+        let pending =
+            scopeguard::guard(&self.has_pending_response, |pending| pending.store(true, Ordering::Relaxed));
+        let response = tokio::time::timeout(self.extended_timeout.unwrap_or(self.timeout), response).await;
+        if response.is_ok() {
+            ScopeGuard::into_inner(pending);
         }
-        answer.unwrap_or_else(|_| {
-            let late = Box::new("no answer in time".to_owned());
+        response.unwrap_or_else(|_| {
+            let late = Box::new("no response in time".to_owned());
             Err(DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, late))
         })
     }
@@ -67,10 +78,10 @@ impl Conn {
 type Row<'conn, 'query> = <AsyncPgConnection as AsyncConnectionCore>::Row<'conn, 'query>;
 type Stream<'conn, 'query> = <AsyncPgConnection as AsyncConnectionCore>::Stream<'conn, 'query>;
 
-/// Statements that are polled together follow each other without waiting for answers.
+/// Statements that are polled together are pipelined: none waits for the response to another.
 impl SimpleAsyncConnection for &Conn {
     async fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
-        self.limited((&mut &self.shared).batch_execute(query).boxed()).await
+        self.with_timeout((&mut &self.shared).batch_execute(query).boxed()).await
     }
 }
 
@@ -86,7 +97,7 @@ impl<'c> AsyncConnectionCore for &'c Conn {
         T: AsQuery + 'query,
         T::Query: QueryFragment<Pg> + QueryId + 'query,
     {
-        self.limited((&mut &self.shared).load(source)).boxed()
+        self.with_timeout((&mut &self.shared).load(source)).boxed()
     }
 
     fn execute_returning_count<'conn, 'query, T>(
@@ -96,7 +107,7 @@ impl<'c> AsyncConnectionCore for &'c Conn {
     where
         T: QueryFragment<Pg> + QueryId + 'query,
     {
-        self.limited((&mut &self.shared).execute_returning_count(source)).boxed()
+        self.with_timeout((&mut &self.shared).execute_returning_count(source)).boxed()
     }
 }
 
@@ -143,11 +154,17 @@ impl Manager for Connector {
         Conn::establish(&self.0).await
     }
 
-    /// Testing a connection at each check-out costs a round trip; one that broke meanwhile is an error to handle.
+    /// Sends no test query: it would cost a round trip at each check-out. A connection that broke
+    /// in the pool fails at its next statement.
     async fn recycle(&self, conn: &mut Conn, _: &Metrics) -> RecycleResult<ConnectionError> {
-        if conn.is_given_up() || conn.shared.is_broken() {
+        if conn.has_pending_response() || conn.shared.is_broken() {
             return Err(RecycleError::message("the connection broke"));
         }
         Ok(())
     }
+}
+
+/// Closes a connection that carried a large value. In the pool it would keep its grown buffers.
+pub fn close(conn: PooledConn) {
+    drop(Object::take(conn));
 }

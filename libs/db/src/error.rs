@@ -1,23 +1,28 @@
-//! What can go wrong with a database, told apart by who should act.
+//! Errors of the database, distinguished by who has to act.
 
 use deadpool::managed::PoolError;
 use diesel::result::{ConnectionError, DatabaseErrorKind, Error as DieselError};
 
-/// A failure of the database, never of the caller: absence and conflicts are answers, not errors.
+/// A failure of the database, never of the caller: absence and conflicts are results, not errors.
+///
+/// Its text contains the cause, since most log lines print the error alone.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be reached, is restarting, has no connection to spare, or chose this transaction as the
-    /// victim of a conflict: try again later.
-    #[error("the database is away: {0}")]
+    /// The database cannot be reached, is restarting, has no free connection, or cancelled the
+    /// transaction because of a conflict. A retry may succeed.
+    #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// The statement failed.
-    #[error("the database refused a statement")]
-    Query(#[source] DieselError),
+    #[error("the database rejected a statement: {0}")]
+    Query(DieselError),
 }
 
-/// How PostgreSQL, and a pooler before it, say that the same statement may succeed later; diesel does not pass the
-/// SQLSTATE on, and the pooler's says nothing.
-const NOT_NOW: [&str; 17] = [
+/// Beginnings of messages by which PostgreSQL and PgBouncer say that a retry may succeed.
+///
+/// Diesel does not expose the SQLSTATE, so the messages are compared. An accessor is proposed in
+/// <https://github.com/diesel-rs/diesel/pull/5232>. The SQLSTATE of PgBouncer would be too general
+/// even then.
+const TRANSIENT_MESSAGES: [&str; 17] = [
     "terminating connection",
     "the database system is",
     "sorry, too many clients already",
@@ -45,11 +50,11 @@ impl From<DieselError> for Error {
                 Self::Unavailable(info.message().to_owned())
             }
             DieselError::DatabaseError(DatabaseErrorKind::Unknown, info)
-                if NOT_NOW.iter().any(|text| info.message().starts_with(text)) =>
+                if TRANSIENT_MESSAGES.iter().any(|text| info.message().starts_with(text)) =>
             {
                 Self::Unavailable(info.message().to_owned())
             }
-            // Between a failover and the connections to the new primary, the old one takes no writes.
+            // During a failover connections still lead to the old primary, which is read-only.
             DieselError::DatabaseError(
                 DatabaseErrorKind::SerializationFailure | DatabaseErrorKind::ReadOnlyTransaction,
                 info,
@@ -60,7 +65,7 @@ impl From<DieselError> for Error {
     }
 }
 
-/// Whether the connection is gone: nothing else can be asked on it.
+/// Returns true if the connection is lost, so that no other statement can succeed on it.
 pub(crate) fn is_broken(error: &DieselError) -> bool {
     match error {
         DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, _) => true,
@@ -76,7 +81,8 @@ impl From<PoolError<ConnectionError>> for Error {
 }
 
 impl Error {
-    /// The name of the constraint that a write would have broken, if that is what happened.
+    /// Returns the name of the constraint that the statement violated, if it failed for that
+    /// reason.
     pub fn violated_constraint(&self) -> Option<&str> {
         match self {
             Self::Query(DieselError::DatabaseError(_, info)) => info.constraint_name(),
@@ -91,12 +97,12 @@ mod tests {
 
     use super::Error;
 
-    fn refused(message: &str) -> Error {
+    fn error(message: &str) -> Error {
         DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message.to_owned())).into()
     }
 
     #[test]
-    fn what_a_server_or_a_pooler_cannot_do_now_may_be_tried_again() {
+    fn temporary_failure_of_server_or_pooler_is_unavailable() {
         for message in [
             "out of memory",
             "query_wait_timeout",
@@ -104,8 +110,14 @@ mod tests {
             "server conn crashed?",
             "server login has been failing, cached error: connect failed (server_login_retry)",
         ] {
-            assert!(matches!(refused(message), Error::Unavailable(_)), "{message}");
+            assert!(matches!(error(message), Error::Unavailable(_)), "{message}");
         }
-        assert!(matches!(refused("division by zero"), Error::Query(_)));
+        assert!(matches!(error("division by zero"), Error::Query(_)));
+    }
+
+    #[test]
+    fn text_of_rejected_statement_has_its_cause() {
+        let text = error("division by zero").to_string();
+        assert_eq!(text, "the database rejected a statement: division by zero");
     }
 }

@@ -1,4 +1,4 @@
-//! A typed document in a `json` column: kept as it was written, since the database never looks into it.
+//! Typed documents in `json` columns. The database never reads into them, so they are not `jsonb`.
 
 use diesel::deserialize::{self, FromSql, FromSqlRow};
 use diesel::expression::AsExpression;
@@ -8,7 +8,7 @@ use diesel::sql_types::Json as SqlJson;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// `T` as the database keeps it: JSON.
+/// A value that is stored as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, AsExpression, FromSqlRow)]
 #[serde(transparent)]
 #[diesel(sql_type = SqlJson)]

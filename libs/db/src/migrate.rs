@@ -1,28 +1,30 @@
-//! Bringing a service's schema up to date.
+//! Migrations of a service's schema.
 
 use anyhow::Context;
 use diesel::sql_types::BigInt;
 use diesel_async::{AsyncConnection, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
 
-use crate::{Config, language};
+use crate::config::Config;
+use crate::locale;
 
-/// One lock for all services of a database, so that replicas that start together take turns.
+/// The advisory lock that serializes migrations of all services of a database. ASCII: "migrate".
 const MIGRATION_LOCK: i64 = 0x006d_6967_7261_7465;
 
-/// Creates the schema and applies what each of `sources` has that the database has not. Safe to run
-/// from several replicas at once.
+/// Creates the schema and applies the pending migrations of each of `sources`. Safe to run from
+/// several replicas at the same time.
 ///
 /// # Errors
-/// A database that is away or does not speak English, or a migration that fails (it is rolled back); one that waits
-/// for a lock longer than 5 s fails, since everybody else waits behind it.
+/// - The database is unavailable, or its messages are not English.
+/// - A migration fails; it is rolled back.
+/// - A migration waits longer than 5 s for a lock. All other clients would wait behind it.
 pub async fn migrate(
     config: &Config,
     sources: impl IntoIterator<Item = EmbeddedMigrations> + Send + 'static,
 ) -> anyhow::Result<()> {
     let config = config.clone();
     let handle = tokio::runtime::Handle::current();
-    // The migration harness is synchronous; it may not block a thread that drives other tasks.
+    // The migration harness blocks, so it must not run on a thread that drives other tasks.
     tokio::task::spawn_blocking(move || {
         let conn = handle.block_on(prepare(&config))?;
         let mut harness = AsyncMigrationHarness::new(conn);
@@ -31,7 +33,7 @@ pub async fn migrate(
                 .run_pending_migrations(source)
                 .map_err(|error| anyhow::anyhow!("schema {}: {error}", config.schema))?;
             for version in applied {
-                tracing::info!(schema = config.schema, %version, "migrated");
+                tracing::info!(schema = config.schema, %version, "migration applied");
             }
         }
         Ok(())
@@ -39,10 +41,11 @@ pub async fn migrate(
     .await?
 }
 
+/// Connects, takes the migration lock and creates the schema if it is missing.
 async fn prepare(config: &Config) -> anyhow::Result<AsyncPgConnection> {
     let mut conn = AsyncPgConnection::establish(&config.connection_url())
         .await
-        .context("the database cannot be reached")?;
+        .context("failed to connect to the database")?;
     // Building an index on a large table takes longer than any request may.
     diesel::sql_query("set statement_timeout = 0").execute(&mut conn).await?;
     // Held until this connection closes.
@@ -51,7 +54,7 @@ async fn prepare(config: &Config) -> anyhow::Result<AsyncPgConnection> {
         .execute(&mut conn)
         .await?;
     diesel::sql_query("set lock_timeout = '5s'").execute(&mut conn).await?;
-    language::refuse_others(&language::spoken(&mut conn).await?)?;
+    locale::ensure_english(&locale::message_locale(&mut conn).await?)?;
     let exists = diesel::select(diesel::dsl::sql::<diesel::sql_types::Bool>(
         "exists (select from pg_namespace where nspname = current_setting('search_path'))",
     ))

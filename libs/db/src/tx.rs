@@ -1,170 +1,126 @@
-//! A transaction, as a value that only an edge can make.
+//! A transaction as a value, which only an edge can open.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::Object;
 use diesel_async::SimpleAsyncConnection;
 use scopeguard::ScopeGuard;
-use tokio::sync::watch;
 
-use crate::{CUTTING_OFF, Conn, Error, Lookup, PooledConn};
+use crate::commit_signal::{CommitSignal, CommitSignals};
+use crate::config::CANCELLATION_MARGIN;
+use crate::conn::{Conn, PooledConn, close};
+use crate::error::Error;
 
-/// COMMIT of a transaction in which a statement has failed rolls back and is no error. What stands before it
-/// fails there, and then COMMIT is not even looked at. One message, and one answer.
+/// Commits, or fails if a statement of the transaction has failed.
+///
+/// `COMMIT` alone would roll back such a transaction and report no error. The empty `select` before
+/// it fails instead, and then PostgreSQL skips the `COMMIT`. Both are one message with one response.
 const COMMIT: &str = "select; COMMIT";
 
-/// For a transaction whose statements are planned once for each connection, not for their values.
-const BEGIN_KEEPING_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
+/// Begins a transaction whose prepared statements have one plan for all parameters.
+const BEGIN_WITH_GENERIC_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
 
-/// An open transaction. Use cases and the outbox demand `&mut Tx`, so that what they write is kept
-/// or dropped together; only [`Db::tx`](crate::Db::tx) makes one.
+/// An open transaction.
 ///
-/// Dropped unfinished (a client that hung up), its connection is closed, and PostgreSQL rolls it back: at once,
-/// or within half a second where a statement was under way.
+/// Use cases and the outbox require `&mut Tx`, so their writes are committed together or not at
+/// all. Only [`Db::tx`](crate::Db::tx) creates one.
+///
+/// If it is dropped unfinished, for example because the client disconnected, its connection is
+/// closed and PostgreSQL rolls back: immediately, or within half a second if a statement is running.
 pub struct Tx {
     conn: ScopeGuard<PooledConn, fn(PooledConn)>,
-    announced: Vec<Work>,
-    closes: bool,
+    signals: Vec<CommitSignal>,
+    closes_connection: bool,
     language: Arc<str>,
 }
 
 impl Tx {
-    /// Sends `BEGIN` and does not wait for its answer: the first statement follows at once, and fails where
-    /// this has failed.
-    pub(crate) fn begin(conn: PooledConn, language: Arc<str>, keeps_plans: bool) -> Result<Self, Error> {
+    /// Sends `BEGIN` without waiting for its response. If it fails, the first statement fails, too.
+    pub(crate) fn begin(
+        conn: PooledConn,
+        language: Arc<str>,
+        has_generic_plans: bool,
+    ) -> Result<Self, Error> {
         let conn = scopeguard::guard(conn, close as fn(PooledConn));
-        let tx = Self { conn, announced: Vec::new(), closes: false, language };
-        tx.conn.send(if keeps_plans { BEGIN_KEEPING_PLANS } else { "BEGIN" })?;
+        let tx = Self { conn, signals: Vec::new(), closes_connection: false, language };
+        tx.conn.send_without_waiting(if has_generic_plans { BEGIN_WITH_GENERIC_PLANS } else { "BEGIN" })?;
         Ok(tx)
     }
 
-    /// A commit that did not commit is an error, whatever the work answered.
-    pub(crate) async fn commit(mut self, committed: &Commits) -> Result<(), Error> {
+    /// Commits and sends the signals. Fails if the transaction was rolled back instead.
+    pub(crate) async fn commit(mut self, signals: &CommitSignals) -> Result<(), Error> {
         if let Err(error) = self.conn().batch_execute(COMMIT).await {
             self.roll_back().await;
             return Err(error.into());
         }
-        for work in self.announced.drain(..) {
-            committed.of(work).send_replace(());
+        for signal in self.signals.drain(..) {
+            signals.send(signal);
         }
-        self.finish();
+        self.release();
         Ok(())
     }
 
     pub(crate) async fn roll_back(mut self) {
-        // Behind a statement without an answer there will be none.
-        if self.conn.is_given_up() {
+        // Behind an abandoned statement `ROLLBACK` would get no response.
+        if self.conn.has_pending_response() {
             return;
         }
         match self.conn().batch_execute("ROLLBACK").await {
-            Ok(()) => self.finish(),
-            // Dropped, the connection is closed, and the server rolls back.
-            Err(error) => tracing::warn!(%error, "a rollback failed"),
+            Ok(()) => self.release(),
+            // The drop closes the connection, and the server rolls back.
+            Err(error) => tracing::warn!(%error, "failed to roll back"),
         }
     }
 
-    /// Gives the connection back.
-    fn finish(self) {
+    /// Returns the connection to the pool.
+    fn release(self) {
         let mut conn = ScopeGuard::into_inner(self.conn);
-        conn.wait_longer(None);
-        if self.closes {
+        conn.extend_timeout(None);
+        if self.closes_connection {
             close(conn);
         }
     }
 
-    /// The connection, for queries of this transaction.
+    /// Returns the connection, for queries of this transaction.
     pub fn conn(&mut self) -> &mut Conn {
         &mut self.conn
     }
 
-    /// The same, for statements that do not wait for each other's answers: none may need what another does, since one that is
-    /// prepared first comes later.
-    pub fn pipeline(&self) -> Lookup<'_> {
+    /// Returns the connection, for statements that do not wait for each other's responses.
+    ///
+    /// No statement may depend on another one: a statement that must be prepared first is executed
+    /// later.
+    pub fn pipeline(&self) -> &Conn {
         &self.conn
     }
 
-    /// That of words which are written once, whoever reads them.
+    /// Returns the default language of the service, for texts that are stored once for all readers.
     pub fn language(&self) -> &str {
         &self.language
     }
 
-    /// Lets the statements of this transaction take longer than others may, here and in the server, and it may rest as long between them.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn allow(&mut self, longest: Duration) -> Result<(), Error> {
-        let longest_ms = longest.as_millis();
+    /// Extends the timeout of each statement and of each pause between statements, for this
+    /// transaction only.
+    pub async fn extend_timeout(&mut self, timeout: Duration) -> Result<(), Error> {
+        let timeout_ms = timeout.as_millis();
         let limit = format!(
-            "set local statement_timeout = {longest_ms}; \
-             set local idle_in_transaction_session_timeout = {longest_ms}"
+            "set local statement_timeout = {timeout_ms}; \
+             set local idle_in_transaction_session_timeout = {timeout_ms}"
         );
         self.conn().batch_execute(&limit).await?;
-        self.conn.wait_longer(Some(longest + CUTTING_OFF));
+        self.conn.extend_timeout(Some(timeout + CANCELLATION_MARGIN));
         Ok(())
     }
 
-    /// Something large goes through the connection: it is closed afterwards, as by [`close`].
-    pub fn close_after(&mut self) {
-        self.closes = true;
+    /// Closes the connection after this transaction, for the reason of [`close`].
+    pub fn close_connection_afterwards(&mut self) {
+        self.closes_connection = true;
     }
 
-    /// Wakes those who wait for such work once this transaction has committed.
-    pub fn announce(&mut self, work: Work) {
-        if !self.announced.contains(&work) {
-            self.announced.push(work);
-        }
-    }
-}
-
-/// Closes a connection that something large went through. Back in the pool it would keep its buffers as
-/// large as they have grown.
-pub fn close(conn: PooledConn) {
-    drop(Object::take(conn));
-}
-
-/// What a transaction leaves for others to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Events to be relayed.
-    Events,
-    /// Jobs that are due.
-    Jobs,
-    /// What people are told as it happens.
-    Stream,
-}
-
-/// Where commits in this process are told of.
-#[derive(Default)]
-pub(crate) struct Commits {
-    events: watch::Sender<()>,
-    jobs: watch::Sender<()>,
-    stream: watch::Sender<()>,
-}
-
-impl Commits {
-    fn of(&self, work: Work) -> &watch::Sender<()> {
-        match work {
-            Work::Events => &self.events,
-            Work::Jobs => &self.jobs,
-            Work::Stream => &self.stream,
-        }
-    }
-
-    pub(crate) fn wait_for(&self, work: Work) -> Committed {
-        Committed(self.of(work).subscribe())
-    }
-}
-
-/// Tells of commits in this process that left something to do.
-pub struct Committed(watch::Receiver<()>);
-
-impl Committed {
-    /// Resolves at the next commit, or at once if there was one since the last call.
-    pub async fn wait(&mut self) {
-        if self.0.changed().await.is_err() {
-            // Nobody is left who could commit.
-            std::future::pending::<()>().await;
+    /// Sends `signal` after this transaction has committed.
+    pub fn notify_on_commit(&mut self, signal: CommitSignal) {
+        if !self.signals.contains(&signal) {
+            self.signals.push(signal);
         }
     }
 }

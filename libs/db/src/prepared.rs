@@ -1,18 +1,20 @@
-//! Statements that are prepared once.
+//! Statements that a connection prepares once.
 
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::QueryResult;
 
-/// A statement whose SQL is always the same: each connection prepares it once. By itself diesel has every `update`,
-/// every `on conflict do update` and all SQL of one's own prepared each time, which is a round trip, a parse
-/// and a plan, since it cannot know that a statement does not depend on its data.
+/// A statement whose SQL never varies, so that each connection prepares it once.
 ///
-/// Not for lists of varying length, of which each length would be kept as a statement of its own.
+/// Diesel prepares every `update`, every `on conflict do update` and all raw SQL again for each
+/// use, since it cannot know that their SQL does not depend on the data. That costs a round trip,
+/// a parse and a plan.
+///
+/// Not for lists of varying length: each length would stay prepared as a statement of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Cached<Q>(pub Q);
+pub struct Prepared<Q>(pub Q);
 
-impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Cached<Q> {
+impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Prepared<Q> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         self.0.walk_ast(out)
     }
@@ -22,19 +24,21 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Cached<Q> {
     }
 }
 
-/// Known by its SQL.
-impl<Q> QueryId for Cached<Q> {
+/// Identified by its SQL.
+impl<Q> QueryId for Prepared<Q> {
     type QueryId = ();
 
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
-impl<Q: Query> Query for Cached<Q> {
+impl<Q: Query> Query for Prepared<Q> {
     type SqlType = Q::SqlType;
 }
 
-/// A query with so many rows at most, where the number stands in the SQL, for queries whose plan is kept: of a parameter in its
-/// place PostgreSQL assumes a tenth of all rows, and may sort what it should read in the order of an index.
+/// A query whose `LIMIT` is a literal, for queries with a generic plan.
+///
+/// For a `LIMIT` parameter PostgreSQL assumes a tenth of all rows. It may then sort the rows
+/// instead of reading them in the order of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Limited<Q>(pub Q, pub u32);
 

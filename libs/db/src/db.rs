@@ -1,0 +1,152 @@
+//! The database handle: a pool and the transactions on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool::managed::{Manager as _, Pool, Timeouts};
+use runtime::{Phase, Process};
+use tokio_util::sync::CancellationToken;
+
+use crate::commit_signal::{CommitListener, CommitSignal, CommitSignals};
+use crate::config::Config;
+use crate::conn::{Conn, Connector, PooledConn};
+use crate::error::Error;
+use crate::locale;
+use crate::tx::Tx;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Above this number of waiters per connection a new request would wait for tens of milliseconds.
+/// The waiters below it bridge a short pause of the database.
+const MAX_WAITERS_PER_CONNECTION: usize = 16;
+
+const LOCALE_CHECK_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The database of a service. Clones share the pool.
+#[derive(Clone)]
+pub struct Db {
+    pool: Pool<Connector>,
+    signals: Arc<CommitSignals>,
+    language: Arc<str>,
+    has_generic_plans: bool,
+}
+
+impl Db {
+    /// Creates the pool. Connections are opened at their first use.
+    ///
+    /// # Errors
+    /// If the pool size is not usable.
+    pub fn new(config: &Config) -> anyhow::Result<Self> {
+        let wait = Some(config.wait_timeout);
+        let pool = Pool::builder(Connector(config.clone()))
+            .max_size(config.pool_size)
+            .runtime(deadpool::Runtime::Tokio1)
+            .timeouts(Timeouts { wait, create: Some(CONNECT_TIMEOUT), recycle: wait })
+            .build()?;
+        Ok(Self { pool, signals: Arc::default(), language: Arc::from("en"), has_generic_plans: false })
+    }
+
+    /// Sets the default language of the service, for [`Tx::language`].
+    #[must_use]
+    pub fn with_language(self, language: &str) -> Self {
+        Self { language: Arc::from(language), ..self }
+    }
+
+    /// Gives the prepared statements of its transactions one plan for all parameters.
+    ///
+    /// For statements that run so often that planning dominates their cost, and whose plan does not
+    /// depend on the parameters: each finds rows by a key or one index.
+    #[must_use]
+    pub fn with_generic_plans(self) -> Self {
+        Self { has_generic_plans: true, ..self }
+    }
+
+    /// Takes a connection for reads. Each statement is a transaction of its own.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if no connection becomes free in time.
+    pub async fn conn(&self) -> Result<PooledConn, Error> {
+        self.pool.get().await.map_err(Error::from)
+    }
+
+    /// Opens a connection beside the pool.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the connection cannot be established in time.
+    pub async fn connect(&self) -> Result<Conn, Error> {
+        let conn = tokio::time::timeout(CONNECT_TIMEOUT, self.pool.manager().create()).await;
+        let conn = conn.map_err(|_| Error::Unavailable("no connection in time".to_owned()))?;
+        conn.map_err(|error| Error::Unavailable(error.to_string()))
+    }
+
+    /// Returns true if too many tasks wait for a connection to admit new requests.
+    ///
+    /// Admitted requests, readiness checks and background work still wait for a connection.
+    pub fn is_overloaded(&self) -> bool {
+        let pool = self.pool.status();
+        pool.waiting >= MAX_WAITERS_PER_CONNECTION * pool.max_size
+    }
+
+    /// Runs `work` in one transaction. Commits if it returns `Ok`, and rolls back otherwise.
+    ///
+    /// # Errors
+    /// The errors of `work`, and [`Error`] if the transaction cannot begin or commit.
+    pub async fn tx<T, E>(&self, work: impl AsyncFnOnce(&mut Tx) -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<Error>,
+    {
+        let mut tx = Tx::begin(self.conn().await?, self.language.clone(), self.has_generic_plans)?;
+        match work(&mut tx).await {
+            Ok(value) => {
+                tx.commit(&self.signals).await?;
+                Ok(value)
+            }
+            Err(error) => {
+                tx.roll_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns a listener to commits in this process that [send](Tx::notify_on_commit) `signal`.
+    pub fn listen(&self, signal: CommitSignal) -> CommitListener {
+        self.signals.listen(signal)
+    }
+
+    /// Makes readiness depend on the database. Stops the process if the database's messages are
+    /// not English.
+    pub fn register_checks(&self, process: &Process) {
+        let db = self.clone();
+        process.spawn(Phase::Work, "database locale check", |ending| db.ensure_english(ending));
+        let db = self.clone();
+        process.add_readiness_check("database", move || {
+            let db = db.clone();
+            async move { db.ping().await.map_err(|error| error.to_string()) }
+        });
+    }
+
+    /// Checks the language of messages once, as soon as the database is available.
+    async fn ensure_english(self, ending: CancellationToken) -> anyhow::Result<()> {
+        let check = async {
+            loop {
+                if let Ok(mut conn) = self.conn().await
+                    && let Ok(locale) = locale::message_locale(&mut *conn).await
+                {
+                    return locale::ensure_english(&locale);
+                }
+                tokio::time::sleep(LOCALE_CHECK_RETRY_INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            result = check => result,
+            () = ending.cancelled() => Ok(()),
+        }
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        use diesel_async::RunQueryDsl;
+        let mut conn = self.conn().await?;
+        diesel::sql_query("select 1").execute(&mut conn).await?;
+        Ok(())
+    }
+}

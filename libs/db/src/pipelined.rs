@@ -1,0 +1,83 @@
+//! One connection for many lookups at the same time.
+
+use std::sync::Arc;
+
+use diesel::QueryResult;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::config::Config;
+use crate::conn::Conn;
+use crate::error::{Error, is_broken};
+
+/// A connection that pipelines lookups: none waits for the response to another.
+///
+/// A pool gives each lookup a connection of its own, which costs several times the wake-ups. Only
+/// for single statements that find a few rows by their key, since a slow one delays those behind
+/// it.
+///
+/// Statements have one generic plan. By default PostgreSQL plans again for each use where values
+/// are unevenly distributed, which takes longer than the lookup.
+///
+/// Each worker thread has a connection of its own. On a shared one each response would have to wake
+/// another thread.
+pub struct PipelinedConn {
+    config: Config,
+    shared: Mutex<Option<Arc<Conn>>>,
+}
+
+impl PipelinedConn {
+    /// Creates the handle. It connects at the first lookup.
+    pub fn new(config: &Config) -> Self {
+        Self { config: config.with_generic_plans(), shared: Mutex::default() }
+    }
+
+    /// Runs a lookup. If the connection broke, runs it once more on a new one.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if there is no connection or no response in time, and the errors of the
+    /// lookup.
+    pub async fn run<T>(&self, lookup: impl AsyncFn(&Conn) -> QueryResult<T>) -> Result<T, Error> {
+        match self.attempt(&lookup).await? {
+            Err(error) if is_broken(&error) => Ok(self.attempt(&lookup).await??),
+            result => Ok(result?),
+        }
+    }
+
+    /// Runs a lookup once. Drops the connection if it breaks or the response is late.
+    async fn attempt<T>(
+        &self,
+        lookup: &impl AsyncFn(&Conn) -> QueryResult<T>,
+    ) -> Result<QueryResult<T>, Error> {
+        let conn = self.conn().await?;
+        let result = timeout(self.config.wait_timeout, lookup(&conn)).await;
+        if result.as_ref().map_or(true, |result| result.as_ref().is_err_and(is_broken)) {
+            self.discard(&conn).await;
+        }
+        result.map_err(|_| Error::Unavailable("no response in time".to_owned()))
+    }
+
+    /// Returns the connection. Concurrent callers wait for the same connection attempt.
+    async fn conn(&self) -> Result<Arc<Conn>, Error> {
+        let connect = async {
+            let mut shared = self.shared.lock().await;
+            if let Some(conn) = &*shared {
+                return Ok(Arc::clone(conn));
+            }
+            let conn =
+                Conn::establish(&self.config).await.map_err(|error| Error::Unavailable(error.to_string()))?;
+            Ok(Arc::clone(shared.insert(Arc::new(conn))))
+        };
+        timeout(self.config.wait_timeout, connect)
+            .await
+            .map_err(|_| Error::Unavailable("no connection in time".to_owned()))?
+    }
+
+    /// Drops the shared connection, unless it has already been replaced.
+    async fn discard(&self, broken: &Arc<Conn>) {
+        let mut shared = self.shared.lock().await;
+        if shared.as_ref().is_some_and(|conn| Arc::ptr_eq(conn, broken)) {
+            *shared = None;
+        }
+    }
+}

@@ -1,0 +1,1 @@
+alter table item add column colour text;

@@ -1,1 +1,0 @@
-alter table thing add column colour text;
