@@ -1,25 +1,31 @@
-//! A job as a row.
+//! A job as a row of the table `job`.
 
 use std::fmt::Display;
 use std::time::Duration;
 
-use db::{Cached, Conn, Db, Error, Tx, Work};
+use db::{CommitSignal, Conn, Db, Error, Prepared, Tx};
 use diesel::OptionalExtension;
 use diesel::sql_types::{Array, BigInt, Double, Integer, Text, Timestamptz};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use crate::worker::POLL;
+/// Wakes the workers of this process after a commit that scheduled a job.
+pub(crate) const JOBS_SCHEDULED: CommitSignal = CommitSignal("jobs");
 
-/// A worker that was killed or frozen for longer has lost its job.
+/// The default interval at which a worker polls for due jobs.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A worker that was killed, or frozen for longer than this, loses its job.
 const LEASE: &str = "interval '5 seconds'";
-/// The row of a job that is still this run's.
-const MINE: &str = "kind = $1 and key = $2 and run = $3";
+/// Matches the job's row while its current run is this one.
+const IS_THIS_RUN: &str = "kind = $1 and key = $2 and run = $3";
 
-/// Has a job of this kind done at `due_at`, or at once where that is past: one for each key. Those that are scheduled
-/// already are put to the new time; what is being worked on runs again, and the run under way is never [done](Job::done).
+/// Schedules a job for each of `keys` at `due_at`, or for now if that is past.
 ///
-/// Comes after the locks that the change needs, as [`Job::done`] does, so that the two never wait for each other.
+/// A job that is already scheduled moves to the new time. A job that is running runs again, and its
+/// present run cannot be [completed](Job::complete).
+///
+/// Call it after all locks of the change, as [`Job::complete`], so that the two never deadlock.
 pub async fn schedule<K: Display>(
     tx: &mut Tx,
     kind: &str,
@@ -36,28 +42,29 @@ pub async fn schedule<K: Display>(
          on conflict (kind, key) do update set due_at = excluded.due_at, attempts = 0, run = null",
     );
     let insert = insert.bind::<Text, _>(kind).bind::<Array<Text>, _>(keys).bind::<Timestamptz, _>(due_at);
-    Cached(insert).execute(tx.conn()).await?;
-    // What is due later is found in time by those who look each second.
-    if due_at <= runtime::clock::now() + POLL {
-        tx.announce(Work::Jobs);
+    Prepared(insert).execute(tx.conn()).await?;
+    // Polling finds jobs that are due later.
+    if due_at <= runtime::clock::now() + POLL_INTERVAL {
+        tx.notify_on_commit(JOBS_SCHEDULED);
     }
     Ok(())
 }
 
-/// Has a job not done, if it is not yet; what is being worked on is never [done](Job::done).
+/// Cancels a job, if there is one. The run of a running job cannot be [completed](Job::complete).
 pub async fn cancel(tx: &mut Tx, kind: &str, key: impl Display) -> Result<(), Error> {
     let delete = diesel::sql_query("delete from job where kind = $1 and key = $2");
     let delete = delete.bind::<Text, _>(kind).bind::<Text, _>(key.to_string());
-    Cached(delete).execute(tx.conn()).await?;
+    Prepared(delete).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// A job that is being worked on.
+/// A job that a worker of this process has claimed.
 #[derive(Clone, Debug)]
 pub struct Job {
     pub(crate) kind: &'static str,
-    pub(crate) every: Option<Duration>,
-    /// What it is about; empty where it is periodic.
+    /// The period of a periodic job.
+    pub(crate) period: Option<Duration>,
+    /// The subject of the job. Empty for a periodic job.
     pub key: String,
     /// 1 at the first attempt.
     pub attempts: i32,
@@ -65,7 +72,7 @@ pub struct Job {
 }
 
 #[derive(diesel::QueryableByName)]
-struct Taken {
+struct ClaimedRow {
     #[diesel(sql_type = Text)]
     key: String,
     #[diesel(sql_type = Integer)]
@@ -73,93 +80,97 @@ struct Taken {
     #[diesel(sql_type = BigInt)]
     run: i64,
     #[diesel(sql_type = Double)]
-    late: f64,
+    delay_seconds: f64,
 }
 
 impl Job {
-    /// Marks the job as done together with what the transaction writes: the last thing in it. Without, it is marked when
-    /// its run has answered `Ok`.
+    /// Completes the job together with the writes of `tx`. It must be the last statement of `tx`.
+    ///
+    /// A job that does not call it is completed after its run has returned `Ok`.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where it was cancelled, scheduled anew or taken up by another meanwhile: then nothing
-    /// of the transaction may be kept.
-    pub async fn done(&self, tx: &mut Tx) -> Result<(), Error> {
-        if self.finish(tx.conn()).await? {
+    /// [`Error::Unavailable`] if the job was cancelled, scheduled again or claimed by another worker
+    /// since. Then `tx` must be rolled back.
+    pub async fn complete(&self, tx: &mut Tx) -> Result<(), Error> {
+        if self.try_complete(tx.conn()).await? {
             return Ok(());
         }
-        Err(Error::Unavailable(format!("the job {} {} is not this run's any more", self.kind, self.key)))
+        Err(Error::Unavailable(format!("the job {} {} belongs to another run", self.kind, self.key)))
     }
 
-    /// Takes the one of a kind that has been due for longest, and how many seconds that is.
-    pub(crate) async fn take(
+    /// Claims the job of a kind that has been due longest. Returns it with its delay in seconds.
+    pub(crate) async fn claim(
         db: &Db,
         kind: &'static str,
-        every: Option<Duration>,
+        period: Option<Duration>,
     ) -> Result<Option<(Self, f64)>, Error> {
-        let take = diesel::sql_query(format!(
+        let claim = diesel::sql_query(format!(
             "with next as (select kind, key, due_at from job where kind = $1 and due_at <= clock_timestamp() \
              order by due_at limit 1 for update skip locked) \
              update job set due_at = clock_timestamp() + {LEASE}, attempts = attempts + 1, run = nextval('job_run') \
              from next where job.kind = next.kind and job.key = next.key \
              returning job.key, job.attempts, job.run, \
-             extract(epoch from clock_timestamp() - next.due_at)::float8 as late"
+             extract(epoch from clock_timestamp() - next.due_at)::float8 as delay_seconds"
         ));
-        // Planned for as many rows as there are now: most of the time that is none.
-        let take = take.bind::<Text, _>(kind);
-        let taken = take.get_result::<Taken>(&mut db.conn().await?).await.optional()?;
-        Ok(taken.map(|Taken { key, attempts, run, late }| (Self { kind, every, key, attempts, run }, late)))
+        // Not `Prepared`: the plan must fit the present number of rows, which is usually zero.
+        let claim = claim.bind::<Text, _>(kind);
+        let row = claim.get_result::<ClaimedRow>(&mut db.conn().await?).await.optional()?;
+        Ok(row.map(|ClaimedRow { key, attempts, run, delay_seconds }| {
+            (Self { kind, period, key, attempts, run }, delay_seconds)
+        }))
     }
 
-    /// Sees to it that there is the row of a periodic job, due no later than it asks for now.
-    pub(crate) async fn provide(db: &Db, kind: &str, every: Duration) -> Result<(), Error> {
+    /// Ensures that a periodic job has a row that is due no later than one period from now.
+    pub(crate) async fn ensure_scheduled(db: &Db, kind: &str, period: Duration) -> Result<(), Error> {
         let insert = diesel::sql_query(
             "insert into job (kind, key, due_at) values ($1, '', clock_timestamp()) on conflict (kind, key) do update \
              set due_at = least(job.due_at, clock_timestamp() + make_interval(secs => $2)) \
              where job.run is null",
         );
-        let insert = insert.bind::<Text, _>(kind).bind::<Double, _>(every.as_secs_f64());
+        let insert = insert.bind::<Text, _>(kind).bind::<Double, _>(period.as_secs_f64());
         insert.execute(&mut db.conn().await?).await?;
         Ok(())
     }
 
-    /// Keeps the job for this run. `false`: it is not this run's any more.
-    pub(crate) async fn keep(&self, db: &Db) -> Result<bool, Error> {
-        let keep = format!("update job set due_at = clock_timestamp() + {LEASE} where {MINE}");
-        let keep = diesel::sql_query(keep)
+    /// Renews the lease. Returns false if the job belongs to another run.
+    pub(crate) async fn renew(&self, db: &Db) -> Result<bool, Error> {
+        let renew = format!("update job set due_at = clock_timestamp() + {LEASE} where {IS_THIS_RUN}");
+        let renew = diesel::sql_query(renew)
             .bind::<Text, _>(self.kind)
             .bind::<Text, _>(&self.key)
             .bind::<BigInt, _>(self.run);
-        Ok(keep.execute(&mut db.conn().await?).await? == 1)
+        Ok(renew.execute(&mut db.conn().await?).await? == 1)
     }
 
-    /// After a success. `false`: the job is not this run's any more.
-    pub(crate) async fn finish(&self, conn: &mut Conn) -> Result<bool, Error> {
-        let Some(every) = self.every else {
-            let delete = diesel::sql_query(format!("delete from job where {MINE}"))
+    /// Deletes the job after a success, or reschedules it if it is periodic. Returns false if the
+    /// job belongs to another run.
+    pub(crate) async fn try_complete(&self, conn: &mut Conn) -> Result<bool, Error> {
+        let Some(period) = self.period else {
+            let delete = diesel::sql_query(format!("delete from job where {IS_THIS_RUN}"))
                 .bind::<Text, _>(self.kind)
                 .bind::<Text, _>(&self.key)
                 .bind::<BigInt, _>(self.run);
-            return Ok(Cached(delete).execute(conn).await? == 1);
+            return Ok(Prepared(delete).execute(conn).await? == 1);
         };
-        self.put_off(conn, every, 0).await
+        self.reschedule(conn, period, 0).await
     }
 
-    /// After a failure: another attempt.
-    pub(crate) async fn postpone(&self, conn: &mut Conn, pause: Duration) -> Result<bool, Error> {
-        self.put_off(conn, pause, self.attempts).await
+    /// Schedules another attempt after a failure. Returns false if the job belongs to another run.
+    pub(crate) async fn retry_after(&self, conn: &mut Conn, delay: Duration) -> Result<bool, Error> {
+        self.reschedule(conn, delay, self.attempts).await
     }
 
-    async fn put_off(&self, conn: &mut Conn, pause: Duration, attempts: i32) -> Result<bool, Error> {
-        let put_off = diesel::sql_query(format!(
+    async fn reschedule(&self, conn: &mut Conn, delay: Duration, attempts: i32) -> Result<bool, Error> {
+        let update = diesel::sql_query(format!(
             "update job set due_at = clock_timestamp() + make_interval(secs => $4), attempts = $5, run = null \
-             where {MINE}"
+             where {IS_THIS_RUN}"
         ));
-        let put_off = put_off
+        let update = update
             .bind::<Text, _>(self.kind)
             .bind::<Text, _>(&self.key)
             .bind::<BigInt, _>(self.run)
-            .bind::<Double, _>(pause.as_secs_f64())
+            .bind::<Double, _>(delay.as_secs_f64())
             .bind::<Integer, _>(attempts);
-        Ok(Cached(put_off).execute(conn).await? == 1)
+        Ok(Prepared(update).execute(conn).await? == 1)
     }
 }

@@ -1,4 +1,4 @@
-//! What the jobs of a kind tell of themselves.
+//! The metrics of the jobs of one kind.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -6,27 +6,31 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 pub(crate) struct Metrics {
     pub done: Counter,
     pub failed: Counter,
-    pub late: Histogram,
-    pub seconds: Histogram,
+    pub delay_seconds: Histogram,
+    pub duration_seconds: Histogram,
 }
 
 impl Metrics {
     pub fn register(metrics: &runtime::Metrics, kind: &'static str) -> Self {
         let histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 18));
-        let kept = Self {
+        let registered = Self {
             done: Counter::default(),
             failed: Counter::default(),
-            late: histogram(),
-            seconds: histogram(),
+            delay_seconds: histogram(),
+            duration_seconds: histogram(),
         };
         metrics.register(|registry| {
-            // Not `job`: that is what Prometheus calls whom it scrapes.
+            // Not `job`: Prometheus uses that label for the scraped target.
             let registry = registry.sub_registry_with_label(("kind".into(), kind.into()));
-            registry.register("jobs_done", "Jobs done", kept.done.clone());
-            registry.register("jobs_failed", "Attempts that will be repeated", kept.failed.clone());
-            registry.register("jobs_late_seconds", "From a job's time to its beginning", kept.late.clone());
-            registry.register("jobs_seconds", "How long an attempt took", kept.seconds.clone());
+            registry.register("jobs_done", "Completed jobs", registered.done.clone());
+            registry.register("jobs_failed", "Failed attempts, which are retried", registered.failed.clone());
+            registry.register(
+                "jobs_late_seconds",
+                "Time from a job's due time to its start",
+                registered.delay_seconds.clone(),
+            );
+            registry.register("jobs_seconds", "Duration of an attempt", registered.duration_seconds.clone());
         });
-        kept
+        registered
     }
 }

@@ -1,59 +1,67 @@
-//! What works on the jobs of one kind, in one replica.
+//! The worker of the jobs of one kind, in one replica.
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use db::{Committed, Db, Work};
+use db::{CommitListener, Db};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::job::{JOBS_SCHEDULED, Job, POLL_INTERVAL};
 use crate::metrics::Metrics;
-use crate::{Job, KnownFailure};
 
-/// How often it looks where nothing else is said.
-pub(crate) const POLL: Duration = Duration::from_secs(1);
-/// Jobs that are under way together.
-const AT_ONCE: usize = 8;
-/// How often a run tells that it still lives.
-const RENEWAL: Duration = Duration::from_secs(1);
-/// Waits between attempts grow to this.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// The number of jobs of a kind that a replica runs at the same time.
+const CONCURRENCY: usize = 8;
+/// The interval at which a run renews its lease.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+
+/// Context of an error that was already logged, once for all jobs that it affects.
+///
+/// The attempts are then logged at debug level. The metrics count them as any other failure.
+#[derive(Clone, Copy, Debug)]
+pub struct AlreadyLogged;
+
+impl fmt::Display for AlreadyLogged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("already logged")
+    }
+}
 
 type Run = Arc<dyn Fn(Job) -> BoxFuture<'static, anyhow::Result<()>> + Send + Sync>;
 
-/// The jobs of one kind, and what does them.
+/// The jobs of one kind, with the code that runs them.
 pub(crate) struct Worker {
     pub kind: &'static str,
-    /// `None`: each at its time, once.
-    pub every: Option<Duration>,
-    /// How often it looks whether something has become due.
-    pub poll: Duration,
+    /// The period of periodic jobs. `None` for due jobs.
+    pub period: Option<Duration>,
+    pub poll_interval: Duration,
     pub run: Run,
 }
 
 impl Worker {
-    /// Works until `ending`, then finishes what is in hand.
+    /// Runs jobs until `ending`, then finishes the running ones.
     ///
-    /// # Errors
-    /// None today; the signature is that of a part of a service.
+    /// Returns a `Result` only because the parts of a process do.
     pub async fn work(self, db: Db, metrics: Metrics, ending: CancellationToken) -> anyhow::Result<()> {
         let (worker, db, metrics, ending) = (&self, &db, &metrics, &ending);
-        if let Some(every) = self.every {
+        if let Some(period) = self.period {
             tokio::select! {
-                () = provide(db, self.kind, every) => {}
+                () = ensure_scheduled(db, self.kind, period) => {}
                 () = ending.cancelled() => return Ok(()),
             }
         }
-        let jobs = stream::unfold(db.committed(Work::Jobs), |mut committed| async move {
-            let job = worker.next(db, &mut committed, ending).await?;
-            Some((job, committed))
+        let jobs = stream::unfold(db.listen(JOBS_SCHEDULED), |mut commits| async move {
+            let job = worker.next(db, &mut commits, ending).await?;
+            Some((job, commits))
         });
-        jobs.for_each_concurrent(AT_ONCE, |(job, late)| {
-            metrics.late.observe(late);
+        jobs.for_each_concurrent(CONCURRENCY, |(job, delay_seconds)| {
+            metrics.delay_seconds.observe(delay_seconds);
             let span = tracing::info_span!(
                 "job",
                 otel.name = format!("job {}", job.kind),
@@ -67,83 +75,79 @@ impl Worker {
         Ok(())
     }
 
-    /// The next job, once there is one, and how many seconds late that is. `None`: it is time to end.
+    /// Waits for the next due job. Returns it with its delay in seconds, or `None` after `ending`.
     async fn next(
         &self,
         db: &Db,
-        committed: &mut Committed,
+        commits: &mut CommitListener,
         ending: &CancellationToken,
     ) -> Option<(Job, f64)> {
         while !ending.is_cancelled() {
-            match Job::take(db, self.kind, self.every).await {
+            match Job::claim(db, self.kind, self.period).await {
                 Ok(Some(job)) => return Some(job),
                 Ok(None) => {}
-                Err(error) => tracing::warn!(job = self.kind, %error, "jobs cannot be asked for"),
+                Err(error) => tracing::warn!(job = self.kind, %error, "failed to poll jobs"),
             }
             tokio::select! {
-                () = committed.wait() => {}
-                () = tokio::time::sleep(self.poll) => {}
+                () = commits.wait() => {}
+                () = tokio::time::sleep(self.poll_interval) => {}
                 () = ending.cancelled() => {}
             }
         }
         None
     }
 
-    /// Does the job once; a failure is logged, and it is put off.
+    /// Runs the job once. Logs a failure and schedules the retry.
     async fn attempt(&self, db: &Db, metrics: &Metrics, job: Job) {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let run = async { (self.run)(job.clone()).await };
         let result = tokio::select! {
             result = AssertUnwindSafe(run).catch_unwind() => result,
-            () = keep(db, &job) => Ok(Err(anyhow::anyhow!("it was scheduled anew, cancelled or taken up by another"))),
+            () = renew_until_lost(db, &job) => {
+                Ok(Err(anyhow::anyhow!("the job was scheduled again, cancelled or claimed by another worker")))
+            }
         };
-        metrics.seconds.observe(began.elapsed().as_secs_f64());
-        let settled = match result.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))) {
+        metrics.duration_seconds.observe(started_at.elapsed().as_secs_f64());
+        let settled = match result.unwrap_or_else(|_| Err(anyhow::anyhow!("the job panicked"))) {
             Ok(()) => {
                 metrics.done.inc();
-                async { job.finish(&mut *db.conn().await?).await }.await
+                async { job.try_complete(&mut *db.conn().await?).await }.await
             }
             Err(error) => {
                 metrics.failed.inc();
-                let pause = Duration::from_secs(1 << (job.attempts - 1).clamp(0, 5)).min(MAX_PAUSE);
-                let (is_known, error) = (error.is::<KnownFailure>(), format!("{error:#}"));
-                if is_known {
-                    tracing::debug!(
-                        job = job.kind,
-                        key = job.key,
-                        error,
-                        ?pause,
-                        "a job will be tried again"
-                    );
+                let delay = Duration::from_secs(1 << (job.attempts - 1).clamp(0, 5)).min(MAX_RETRY_DELAY);
+                let (is_logged, error) = (error.is::<AlreadyLogged>(), format!("{error:#}"));
+                if is_logged {
+                    tracing::debug!(job = job.kind, key = job.key, error, pause = ?delay, "job failed, retrying");
                 } else {
-                    tracing::warn!(job = job.kind, key = job.key, error, ?pause, "a job will be tried again");
+                    tracing::warn!(job = job.kind, key = job.key, error, pause = ?delay, "job failed, retrying");
                 }
-                async { job.postpone(&mut *db.conn().await?, pause).await }.await
+                async { job.retry_after(&mut *db.conn().await?, delay).await }.await
             }
         };
         if let Err(error) = settled {
-            tracing::warn!(job = job.kind, key = job.key, %error, "a job will be run again");
+            tracing::warn!(job = job.kind, key = job.key, %error, "failed to settle a job; it will run again");
         }
     }
 }
 
-/// Sees to it that a periodic job has its row.
-async fn provide(db: &Db, kind: &str, every: Duration) {
-    while let Err(error) = Job::provide(db, kind, every).await {
-        tracing::warn!(job = kind, %error, "a periodic job cannot begin");
-        tokio::time::sleep(POLL).await;
+/// Ensures that a periodic job has its row, retrying until the database is available.
+async fn ensure_scheduled(db: &Db, kind: &str, period: Duration) {
+    while let Err(error) = Job::ensure_scheduled(db, kind, period).await {
+        tracing::warn!(job = kind, %error, "failed to schedule a periodic job");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Keeps the job from others for as long as it is worked on; ends when it is no longer this run's.
-async fn keep(db: &Db, job: &Job) {
+/// Renews the lease until the job belongs to another run.
+async fn renew_until_lost(db: &Db, job: &Job) {
     loop {
-        tokio::time::sleep(RENEWAL).await;
-        match job.keep(db).await {
+        tokio::time::sleep(RENEWAL_INTERVAL).await;
+        match job.renew(db).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
-                tracing::warn!(job = job.kind, key = job.key, %error, "a job may be taken up by another");
+                tracing::warn!(job = job.kind, key = job.key, %error, "failed to renew the lease of a job");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Jobs on a real PostgreSQL, in one replica and in several.
 
-#![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,20 +17,21 @@ use tokio::sync::Notify;
 use tokio_postgres::Client;
 
 const RING: &str = "ring";
-/// More than enough on the slowest machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Long enough for the slowest machine.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A database whose jobs write down that they were done, and the test's own view of it.
+/// A database whose jobs record their runs in the table `done`.
 struct Shop {
     config: Config,
+    /// The test's own connection.
     sql: Client,
 }
 
 impl Shop {
     async fn new() -> Self {
         let url = database::create().await.unwrap();
-        let of_pool = url.clone();
-        let mut env = Env::new(move |name| (name == "DATABASE_URL").then(|| of_pool.clone()));
+        let database_url = url.clone();
+        let mut env = Env::new(move |name| (name == "DATABASE_URL").then(|| database_url.clone()));
         let config = Config::read(&mut env, "shop");
         let config = env.finish(config).unwrap();
         db::migrate(&config, [jobs::MIGRATIONS]).await.unwrap();
@@ -44,22 +45,22 @@ impl Shop {
         Self { config, sql }
     }
 
-    /// What one replica has.
+    /// Returns the database handle of a new replica.
     fn db(&self) -> Db {
         Db::new(&self.config).unwrap()
     }
 
-    async fn number(&self, query: &str) -> i64 {
+    async fn query_number(&self, query: &str) -> i64 {
         self.sql.query_one(query, &[]).await.unwrap().get(0)
     }
 
-    async fn eventually(&self, query: &str, wanted: i64) {
+    async fn wait_for_number(&self, query: &str, expected: i64) {
         let wait = async {
-            while self.number(query).await != wanted {
+            while self.query_number(query).await != expected {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "{query}: {}", self.number(query).await);
+        assert!(tokio::time::timeout(TIMEOUT, wait).await.is_ok(), "{query}: {}", self.query_number(query).await);
     }
 
     async fn schedule(&self, keys: &[&str], due_at: OffsetDateTime) {
@@ -73,198 +74,198 @@ fn now() -> OffsetDateTime {
     runtime::clock::now()
 }
 
-async fn write(tx: &mut Tx, job: &Job) -> Result<(), Error> {
+async fn record(tx: &mut Tx, job: &Job) -> Result<(), Error> {
     let insert = diesel::sql_query("insert into done (job, attempts) values ($1, $2)");
     insert.bind::<Text, _>(&job.key).bind::<Integer, _>(job.attempts).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Writes that the job was done, in the transaction in which it is.
-async fn do_once(db: &Db, job: &Job) -> anyhow::Result<()> {
-    let done: Result<(), Error> = db
+/// Records the run in the transaction that completes the job.
+async fn run_once(db: &Db, job: &Job) -> anyhow::Result<()> {
+    let result: Result<(), Error> = db
         .tx(async |tx| {
-            write(tx, job).await?;
-            job.done(tx).await
+            record(tx, job).await?;
+            job.complete(tx).await
         })
         .await;
-    Ok(done?)
+    Ok(result?)
 }
 
-/// A replica that does the jobs of `RING`.
-fn replica(shop: &Shop) -> Process {
+/// Starts a replica that runs the jobs of `RING`.
+fn start_replica(shop: &Shop) -> Process {
     let (db, process) = (shop.db(), Process::new());
     let jobs = Jobs::new(db.clone()).due(RING, move |job| {
         let db = db.clone();
-        async move { do_once(&db, &job).await }
+        async move { run_once(&db, &job).await }
     });
     jobs.start(&process);
     process
 }
 
-/// A replica whose jobs wait at a gate before they are done; each tells that it has begun.
-fn held(shop: &Shop) -> (Process, Arc<Notify>, Arc<Notify>) {
+/// Starts a replica whose jobs notify their start and then wait at a gate.
+fn start_gated_replica(shop: &Shop) -> (Process, Arc<Notify>, Arc<Notify>) {
     let (db, process) = (shop.db(), Process::new());
-    let (begun, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let of_job = (begun.clone(), gate.clone());
+    let (started, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handles = (started.clone(), gate.clone());
     let jobs = Jobs::new(db.clone()).due(RING, move |job| {
-        let (db, (begun, gate)) = (db.clone(), of_job.clone());
+        let (db, (started, gate)) = (db.clone(), handles.clone());
         async move {
-            begun.notify_one();
+            started.notify_one();
             gate.notified().await;
-            do_once(&db, &job).await
+            run_once(&db, &job).await
         }
     });
     jobs.start(&process);
-    (process, begun, gate)
+    (process, started, gate)
 }
 
 #[tokio::test]
-async fn a_job_is_done_once_however_many_replicas_race_for_it() {
+async fn job_runs_once_among_racing_replicas() {
     let shop = Shop::new().await;
-    let replicas: Vec<Process> = (0..4).map(|_| replica(&shop)).collect();
+    let replicas: Vec<Process> = (0..4).map(|_| start_replica(&shop)).collect();
     let keys: Vec<String> = (0..200).map(|key| key.to_string()).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     shop.schedule(&keys, now()).await;
-    shop.eventually("select count(*) from job", 0).await;
-    assert_eq!(shop.number("select count(*) from done").await, 200);
-    assert_eq!(shop.number("select count(distinct job) from done").await, 200);
+    shop.wait_for_number("select count(*) from job", 0).await;
+    assert_eq!(shop.query_number("select count(*) from done").await, 200);
+    assert_eq!(shop.query_number("select count(distinct job) from done").await, 200);
     drop(replicas);
 }
 
 #[tokio::test]
-async fn a_job_is_done_at_its_time_and_not_before() {
+async fn job_runs_at_its_due_time() {
     let shop = Shop::new().await;
-    let _replicas = [replica(&shop), replica(&shop)];
+    let _replicas = [start_replica(&shop), start_replica(&shop)];
     let due_at = now() + Duration::from_millis(1500);
     shop.schedule(&["a", "b"], due_at).await;
-    shop.eventually("select count(*) from done", 2).await;
-    let first = at(&shop, "select min(at) from done").await;
-    let last = at(&shop, "select max(at) from done").await;
+    shop.wait_for_number("select count(*) from done", 2).await;
+    let first = timestamp(&shop, "select min(at) from done").await;
+    let last = timestamp(&shop, "select max(at) from done").await;
     assert!(first >= due_at, "{first} is before {due_at}");
-    // Two seconds by the rule; the rest is what a busy machine adds.
-    assert!(last < due_at + Duration::from_secs(10), "{last} is long after {due_at}");
+    // The rule is two seconds. The rest allows for a busy machine.
+    assert!(last < due_at + Duration::from_secs(10), "{last} is late for {due_at}");
 }
 
-/// The point in time that a query answers.
-async fn at(shop: &Shop, query: &str) -> OffsetDateTime {
+/// Returns the timestamp that a query selects.
+async fn timestamp(shop: &Shop, query: &str) -> OffsetDateTime {
     let query = format!("select (extract(epoch from ({query})) * 1000000)::bigint");
-    let micros = i128::from(shop.number(&query).await);
+    let micros = i128::from(shop.query_number(&query).await);
     OffsetDateTime::from_unix_timestamp_nanos(micros * 1000).unwrap()
 }
 
-/// Each asks for the next: thirty looks of a second each would be too many.
+/// Each job schedules the next. Polling would need one second for each of the sixty.
 #[tokio::test]
-async fn a_commit_wakes_whoever_does_what_it_asks_for() {
+async fn commit_wakes_the_worker_of_its_job() {
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
-    let of_job = db.clone();
+    let job_db = db.clone();
     let jobs = Jobs::new(db.clone()).due(RING, move |job| {
-        let db = of_job.clone();
+        let db = job_db.clone();
         async move {
             let next = job.key.parse::<i32>()? + 1;
-            let done: Result<(), Error> = db
+            let result: Result<(), Error> = db
                 .tx(async |tx| {
-                    write(tx, &job).await?;
+                    record(tx, &job).await?;
                     jobs::schedule(tx, RING, (next <= 60).then_some(next), now()).await?;
-                    job.done(tx).await
+                    job.complete(tx).await
                 })
                 .await;
-            Ok(done?)
+            Ok(result?)
         }
     });
     jobs.start(&process);
-    let begun = tokio::time::Instant::now();
+    let started_at = tokio::time::Instant::now();
     db.tx(async |tx| jobs::schedule(tx, RING, [1], now()).await).await.unwrap();
-    shop.eventually("select count(*) from done", 60).await;
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    shop.wait_for_number("select count(*) from done", 60).await;
+    assert!(started_at.elapsed() < Duration::from_secs(30), "{:?}", started_at.elapsed());
 }
 
-/// What others have left is found when it is looked for, as often as is said; one's own commit wakes all the same.
+/// Jobs of other replicas wait for the poll interval. A commit of this replica wakes the worker.
 #[tokio::test]
-async fn what_others_left_is_looked_for_as_often_as_is_said() {
+async fn foreign_job_waits_for_the_poll_interval() {
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
-    let of_job = db.clone();
-    let jobs = Jobs::new(db.clone()).due_within(RING, Duration::from_hours(1), move |job| {
-        let db = of_job.clone();
-        async move { do_once(&db, &job).await }
+    let job_db = db.clone();
+    let jobs = Jobs::new(db.clone()).due_with_poll_interval(RING, Duration::from_hours(1), move |job| {
+        let db = job_db.clone();
+        async move { run_once(&db, &job).await }
     });
     jobs.start(&process);
     db.tx(async |tx| jobs::schedule(tx, RING, ["own"], now()).await).await.unwrap();
-    shop.eventually("select count(*) from done", 1).await;
+    shop.wait_for_number("select count(*) from done", 1).await;
     shop.schedule(&["foreign"], now()).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(shop.number("select count(*) from done").await, 1, "an hour has not passed");
+    assert_eq!(shop.query_number("select count(*) from done").await, 1, "an hour has not passed");
     db.tx(async |tx| jobs::schedule(tx, RING, ["own"], now()).await).await.unwrap();
-    shop.eventually("select count(*) from done", 3).await;
+    shop.wait_for_number("select count(*) from done", 3).await;
 }
 
 #[tokio::test]
-async fn a_job_is_kept_or_dropped_with_the_change_that_asked_for_it() {
+async fn scheduled_job_is_rolled_back_with_its_transaction() {
     let shop = Shop::new().await;
     let db = shop.db();
-    let refused: Result<(), Error> = db
+    let result: Result<(), Error> = db
         .tx(async |tx| {
             jobs::schedule(tx, RING, ["a"], now()).await?;
-            Err(Error::Unavailable("the change was refused".to_owned()))
+            Err(Error::Unavailable("rolled back".to_owned()))
         })
         .await;
-    refused.unwrap_err();
-    assert_eq!(shop.number("select count(*) from job").await, 0);
+    result.unwrap_err();
+    assert_eq!(shop.query_number("select count(*) from job").await, 0);
 }
 
 #[tokio::test]
-async fn a_job_is_put_to_another_time_or_cancelled() {
+async fn scheduled_job_can_be_rescheduled_or_cancelled() {
     let shop = Shop::new().await;
     let db = shop.db();
     shop.schedule(&["sooner", "never", "later"], now() + Duration::from_hours(1)).await;
     shop.schedule(&["later", "never"], now() + Duration::from_secs(2)).await;
     shop.schedule(&["sooner", "sooner"], now()).await;
     db.tx(async |tx| jobs::cancel(tx, RING, "never").await).await.unwrap();
-    assert_eq!(shop.number("select count(*) from job").await, 2);
-    let _replica = replica(&shop);
-    shop.eventually("select count(*) from done where job = 'later'", 1).await;
-    assert_eq!(shop.number("select count(*) from done where job = 'sooner'").await, 1);
-    assert_eq!(shop.number("select count(*) from done").await, 2);
+    assert_eq!(shop.query_number("select count(*) from job").await, 2);
+    let _replica = start_replica(&shop);
+    shop.wait_for_number("select count(*) from done where job = 'later'", 1).await;
+    assert_eq!(shop.query_number("select count(*) from done where job = 'sooner'").await, 1);
+    assert_eq!(shop.query_number("select count(*) from done").await, 2);
 }
 
 #[tokio::test]
-async fn what_is_scheduled_anew_or_cancelled_while_it_runs_keeps_nothing_of_that_run() {
+async fn run_of_rescheduled_or_cancelled_job_is_rolled_back() {
     let shop = Shop::new().await;
-    let (_process, begun, gate) = held(&shop);
-    shop.schedule(&["anew"], now()).await;
-    begun.notified().await;
-    shop.schedule(&["anew"], now() + Duration::from_hours(1)).await;
+    let (_process, started, gate) = start_gated_replica(&shop);
+    shop.schedule(&["again"], now()).await;
+    started.notified().await;
+    shop.schedule(&["again"], now() + Duration::from_hours(1)).await;
     gate.notify_one();
     shop.schedule(&["cancelled"], now()).await;
-    begun.notified().await;
+    started.notified().await;
     shop.db().tx(async |tx| jobs::cancel(tx, RING, "cancelled").await).await.unwrap();
     gate.notify_one();
-    // Behind both, and done.
+    // Runs after both and completes.
     shop.schedule(&["last"], now()).await;
-    begun.notified().await;
+    started.notified().await;
     gate.notify_one();
-    shop.eventually("select count(*) from done where job = 'last'", 1).await;
-    assert_eq!(shop.number("select count(*) from done").await, 1);
-    let waits = "select count(*) from job where key = 'anew' and attempts = 0 and due_at > now() + interval '50 minutes'";
-    assert_eq!(shop.number(waits).await, 1);
+    shop.wait_for_number("select count(*) from done where job = 'last'", 1).await;
+    assert_eq!(shop.query_number("select count(*) from done").await, 1);
+    let waiting = "select count(*) from job where key = 'again' and attempts = 0 and due_at > now() + interval '50 minutes'";
+    assert_eq!(shop.query_number(waiting).await, 1);
 }
 
 #[tokio::test]
-async fn a_job_that_fails_or_panics_is_tried_again_later_and_keeps_no_other() {
+async fn failed_or_panicked_job_is_retried_and_delays_no_other() {
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
     let jobs = Jobs::new(db.clone()).due(RING, move |job| {
         let db = db.clone();
         async move {
-            assert!(job.key != "panics" || job.attempts > 1, "the test's own");
+            assert!(job.key != "panics" || job.attempts > 1, "panic of the test");
             anyhow::ensure!(job.key != "fails" || job.attempts > 2, "not yet");
-            do_once(&db, &job).await
+            run_once(&db, &job).await
         }
     });
     jobs.start(&process);
     shop.schedule(&["panics", "fails", "works"], now()).await;
-    shop.eventually("select count(*) from done", 3).await;
+    shop.wait_for_number("select count(*) from done", 3).await;
     let order =
         shop.sql.query_one("select string_agg(job || attempts, ' ' order by id) from done", &[]).await;
     assert_eq!(order.unwrap().get::<_, String>(0), "works1 panics2 fails3");
@@ -273,44 +274,44 @@ async fn a_job_that_fails_or_panics_is_tried_again_later_and_keeps_no_other() {
     assert!(metrics.contains("jobs_failed_total{kind=\"ring\"} 3"), "{metrics}");
 }
 
-/// A replica on threads of its own, which end in the middle of the job as if it had been killed.
+/// The first replica has threads of its own, which end during the job as in a killed process.
 #[tokio::test]
-async fn the_job_of_a_replica_that_was_killed_is_taken_up_by_another() {
+async fn job_of_killed_replica_is_claimed_by_another() {
     let shop = Shop::new().await;
     let killed = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (_process, begun, _gate) = {
-        let _its_threads = killed.enter();
-        held(&shop)
+    let (_process, started, _gate) = {
+        let _runtime = killed.enter();
+        start_gated_replica(&shop)
     };
     shop.schedule(&["a"], now()).await;
-    begun.notified().await;
-    let _other = replica(&shop);
+    started.notified().await;
+    let _other = start_replica(&shop);
     tokio::time::sleep(Duration::from_secs(7)).await;
-    assert_eq!(shop.number("select count(*) from done").await, 0, "whoever lives keeps its job");
+    assert_eq!(shop.query_number("select count(*) from done").await, 0, "a live replica keeps its job");
     killed.shutdown_background();
-    shop.eventually("select count(*) from done where attempts = 2", 1).await;
-    assert_eq!(shop.number("select count(*) from job").await, 0);
+    shop.wait_for_number("select count(*) from done where attempts = 2", 1).await;
+    assert_eq!(shop.query_number("select count(*) from job").await, 0);
 }
 
 #[tokio::test]
-async fn who_is_stopped_finishes_what_is_in_hand_and_begins_no_more() {
+async fn stopping_replica_finishes_its_jobs_and_claims_no_more() {
     let shop = Shop::new().await;
-    let (process, begun, gate) = held(&shop);
-    shop.schedule(&["in hand"], now()).await;
-    begun.notified().await;
+    let (process, started, gate) = start_gated_replica(&shop);
+    shop.schedule(&["running"], now()).await;
+    started.notified().await;
     process.stop();
     shop.schedule(&["too late"], now()).await;
     let mut finished = std::pin::pin!(process.finished());
     let early = tokio::time::timeout(Duration::from_millis(100), &mut finished).await;
-    assert!(early.is_err(), "it did not wait for its job");
+    assert!(early.is_err(), "the process did not wait for its job");
     gate.notify_one();
     finished.await.unwrap();
-    assert_eq!(shop.number("select count(*) from done where job = 'in hand'").await, 1);
-    assert_eq!(shop.number("select count(*) from job where key = 'too late' and attempts = 0").await, 1);
+    assert_eq!(shop.query_number("select count(*) from done where job = 'running'").await, 1);
+    assert_eq!(shop.query_number("select count(*) from job where key = 'too late' and attempts = 0").await, 1);
 }
 
 #[tokio::test]
-async fn a_periodic_job_runs_again_and_again_in_one_replica_at_a_time() {
+async fn periodic_job_repeats_in_one_replica_at_a_time() {
     let shop = Shop::new().await;
     let running = Arc::new(AtomicUsize::new(0));
     let overlapped = Arc::new(AtomicBool::new(false));
@@ -323,34 +324,34 @@ async fn a_periodic_job_runs_again_and_again_in_one_replica_at_a_time() {
             async move {
                 overlapped.fetch_or(running.fetch_add(1, Ordering::SeqCst) > 0, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                let written = db.tx(async |tx| write(tx, &job).await).await;
+                let recorded = db.tx(async |tx| record(tx, &job).await).await;
                 running.fetch_sub(1, Ordering::SeqCst);
-                Ok(written?)
+                Ok(recorded?)
             }
         });
         jobs.start(&process);
         processes.push(process);
     }
-    shop.eventually("select (count(*) > 10)::int::bigint from done", 1).await;
-    assert!(!overlapped.swap(true, Ordering::SeqCst), "two replicas ran it at once");
-    assert_eq!(shop.number("select count(*) from job where kind = 'audit' and key = ''").await, 1);
+    shop.wait_for_number("select (count(*) > 10)::int::bigint from done", 1).await;
+    assert!(!overlapped.swap(true, Ordering::SeqCst), "two replicas ran the job at the same time");
+    assert_eq!(shop.query_number("select count(*) from job where kind = 'audit' and key = ''").await, 1);
 }
 
-/// As at a rollout, in the middle of a run that takes longer than the job's period.
+/// As in a rollout during a run that takes longer than the job's period.
 #[tokio::test]
-async fn a_replica_that_starts_takes_no_periodic_job_from_where_it_runs() {
+async fn starting_replica_does_not_claim_running_periodic_job() {
     let shop = Shop::new().await;
-    let begun = Arc::new(AtomicUsize::new(0));
+    let runs = Arc::new(AtomicUsize::new(0));
     let mut processes = Vec::new();
     for _ in 0..3 {
-        let (process, of_job) = (Process::new(), begun.clone());
+        let (process, counter) = (Process::new(), runs.clone());
         let jobs = Jobs::new(shop.db()).periodic("audit", Duration::from_millis(10), move |_| {
-            of_job.fetch_add(1, Ordering::SeqCst);
+            counter.fetch_add(1, Ordering::SeqCst);
             std::future::pending()
         });
         jobs.start(&process);
         processes.push(process);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(begun.swap(0, Ordering::SeqCst), 1);
+    assert_eq!(runs.swap(0, Ordering::SeqCst), 1);
 }

@@ -1,13 +1,14 @@
--- Applied to the schema of every service. Owned by libs/jobs; nobody else reads or writes it.
+-- Jobs of a service. Applied to the schema of every service and used by libs/jobs only.
 
--- What is to be done, and when. A row goes when it has been done; that of a periodic job stays.
+-- Due and periodic jobs. The row of a due job is deleted when the job completes.
+-- The row of a periodic job stays.
 create table job (
     kind text not null,
     key text not null,
-    -- While somebody works on it: when another may take it up, unless this one puts it off again.
+    -- While the job runs: the end of the lease, when another worker may claim the job.
     due_at timestamptz not null,
     attempts integer not null default 0,
-    -- Who works on it. Null: nobody, or it was scheduled anew meanwhile.
+    -- The current run. Null if the job is not running or was scheduled again during its run.
     run bigint,
     primary key (kind, key)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

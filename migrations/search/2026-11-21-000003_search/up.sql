@@ -1,7 +1,7 @@
--- Applied to the schema of every service. Owned by libs/service.
+-- Text search. Applied to the schema of every service and owned by libs/service.
 
--- The pieces of three characters that a text has: what is found anywhere in it has all of its own among them. Of any
--- characters, and by no locale, which the trigrams of pg_trgm depend on.
+-- Returns all substrings of three characters. A text that contains another one has all trigrams of
+-- it. Unlike pg_trgm this covers all characters and does not depend on the locale.
 create or replace function trigrams(text text) returns text[] language plpgsql immutable strict parallel safe as $$
 declare
     found text[] collate "C" := '{}';
