@@ -1,10 +1,11 @@
-//! The one place that asks what time it is. Edges call it once and pass the answer on.
+//! The system clock. Edges read it once and pass the time on.
 
 use time::OffsetDateTime;
 
-/// The current time in UTC, cut to microseconds: what PostgreSQL keeps, so that a value that was
-/// written and one that was read are equal.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+/// Returns the current time in UTC, truncated to microseconds.
+///
+/// PostgreSQL stores microseconds, so a stored timestamp equals the original.
+#[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
 pub fn now() -> OffsetDateTime {
     let now = OffsetDateTime::now_utc();
     now.replace_microsecond(now.microsecond()).unwrap_or(now)
@@ -13,7 +14,7 @@ pub fn now() -> OffsetDateTime {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn now_has_no_more_than_microseconds() {
+    fn now_is_truncated_to_microseconds() {
         assert_eq!(super::now().nanosecond() % 1_000, 0);
     }
 }

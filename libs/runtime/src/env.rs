@@ -1,58 +1,58 @@
-//! Typed configuration from the environment, with every mistake reported at once.
+//! Typed configuration from the environment. All errors are reported together.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use anyhow::bail;
 
-/// A variable that a service reads, for `--help` and its README.
+/// A variable that a service reads, for the command `config` and the service's README.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: &'static str,
-    /// `None`: required. An empty text: optional.
+    /// `None` for a required variable, an empty text for an optional one.
     pub default: Option<String>,
     pub about: &'static str,
 }
 
-/// Finds the value of a variable.
-type Lookup = Box<dyn Fn(&str) -> Option<String>>;
+/// Returns the value of a variable.
+type Source = Box<dyn Fn(&str) -> Option<String>>;
 
-/// Reads variables and remembers what was wrong with them.
+/// Reads variables and collects their errors.
 ///
-/// Each read answers `Option`; a configuration reads all of them first and unwraps them with `?` at
-/// the end, so that [`Env::finish`] can report every mistake together.
+/// Each read returns an `Option`, which is `None` after an error. A configuration reads all variables
+/// first and unwraps them at the end, so that [`Env::finish`] can report all errors together.
 pub struct Env {
-    lookup: Lookup,
+    source: Source,
     variables: Vec<Variable>,
-    mistakes: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Env {
-    /// The environment of this process.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    /// Reads the environment of this process.
+    #[expect(clippy::disallowed_methods, reason = "the only place that reads the environment")]
     pub fn from_process() -> Self {
         Self::new(|name| std::env::var(name).ok())
     }
 
-    /// An environment of the caller's own: the local stack and the tests configure services by it.
-    pub fn new(lookup: impl Fn(&str) -> Option<String> + 'static) -> Self {
-        Self { lookup: Box::new(lookup), variables: Vec::new(), mistakes: Vec::new() }
+    /// Reads variables from `source`. The local stack and the tests configure services with it.
+    pub fn new(source: impl Fn(&str) -> Option<String> + 'static) -> Self {
+        Self { source: Box::new(source), variables: Vec::new(), errors: Vec::new() }
     }
 
-    /// A variable without which the service cannot start.
+    /// Reads a required variable.
     pub fn require<T>(&mut self, name: &'static str, about: &'static str) -> Option<T>
     where
         T: FromStr<Err: Display>,
     {
         self.declare(name, None, about);
         let Some(text) = self.value(name) else {
-            self.mistakes.push(format!("{name} is missing: {about}"));
+            self.errors.push(format!("{name} is missing: {about}"));
             return None;
         };
         self.parse(name, &text)
     }
 
-    /// A variable that has a default.
+    /// Reads a variable with a default.
     pub fn or<T>(&mut self, name: &'static str, default: T, about: &'static str) -> Option<T>
     where
         T: FromStr<Err: Display> + Display,
@@ -64,7 +64,8 @@ impl Env {
         }
     }
 
-    /// A variable that may be absent. The outer `None` is a mistake, the inner one absence.
+    /// Reads a variable that may be unset. The outer `None` is an error, the inner one an unset
+    /// variable.
     pub fn optional<T>(&mut self, name: &'static str, about: &'static str) -> Option<Option<T>>
     where
         T: FromStr<Err: Display>,
@@ -76,7 +77,7 @@ impl Env {
         }
     }
 
-    /// A comma-separated list, empty by default.
+    /// Reads a comma-separated list, which is empty by default.
     pub fn list<T>(&mut self, name: &'static str, about: &'static str) -> Option<Vec<T>>
     where
         T: FromStr<Err: Display>,
@@ -90,45 +91,48 @@ impl Env {
             .collect()
     }
 
-    /// Every variable that was asked for.
+    /// Returns every variable that was read.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
+    /// Returns `config`.
+    ///
     /// # Errors
-    /// All the mistakes, a line each.
+    /// All errors of the reads, one a line.
     pub fn finish<C>(self, config: Option<C>) -> anyhow::Result<C> {
         match config {
-            Some(config) if self.mistakes.is_empty() => Ok(config),
-            _ => bail!("the configuration is not usable:\n  {}", self.mistakes.join("\n  ")),
+            Some(config) if self.errors.is_empty() => Ok(config),
+            _ => bail!("the configuration is invalid:\n  {}", self.errors.join("\n  ")),
         }
     }
 
-    /// Two parts of a service may read the same variable; it is told of once.
+    /// Lists a variable once, even if two parts of a service read it.
     fn declare(&mut self, name: &'static str, default: Option<String>, about: &'static str) {
         if self.variables.iter().all(|variable| variable.name != name) {
             self.variables.push(Variable { name, default, about });
         }
     }
 
-    /// The variable, or the content of the file that `<NAME>_FILE` names (how secrets are mounted).
+    /// Returns the variable, or the content of the file that `<NAME>_FILE` names. Secrets are mounted
+    /// as files.
     fn value(&mut self, name: &str) -> Option<String> {
-        if let Some(value) = (self.lookup)(name).filter(|value| !value.is_empty()) {
+        if let Some(value) = (self.source)(name).filter(|value| !value.is_empty()) {
             return Some(value);
         }
-        let path = (self.lookup)(&format!("{name}_FILE"))?;
+        let path = (self.source)(&format!("{name}_FILE"))?;
         match std::fs::read_to_string(&path) {
             Ok(text) => Some(text.trim_end().to_owned()),
             Err(error) => {
-                self.mistakes.push(format!("{name}_FILE: {path}: {error}"));
+                self.errors.push(format!("{name}_FILE: {path}: {error}"));
                 None
             }
         }
     }
 
-    /// The value itself is never repeated: it may be a secret.
+    /// Parses a value. An error does not repeat it, since it may be a secret.
     fn parse<T: FromStr<Err: Display>>(&mut self, name: &str, text: &str) -> Option<T> {
-        text.parse().map_err(|error| self.mistakes.push(format!("{name} is not valid: {error}"))).ok()
+        text.parse().map_err(|error| self.errors.push(format!("{name} is not valid: {error}"))).ok()
     }
 }
 
@@ -137,17 +141,17 @@ mod tests {
     use super::Env;
 
     #[test]
-    fn every_mistake_is_reported_at_once() {
+    fn all_errors_are_reported_together() {
         let mut env = Env::new(|name| (name == "PORT").then(|| "many".to_owned()));
         let port = env.or::<u16>("PORT", 8080, "port");
-        let url = env.require::<String>("DATABASE_URL", "where the database is");
+        let url = env.require::<String>("DATABASE_URL", "URL of the database");
         let error = env.finish(port.zip(url)).unwrap_err().to_string();
         assert!(error.contains("PORT is not valid"), "{error}");
         assert!(error.contains("DATABASE_URL is missing"), "{error}");
     }
 
     #[test]
-    fn a_secret_may_be_a_file() {
+    fn secret_is_read_from_its_file() {
         let path = std::env::temp_dir().join(format!("env-test-{}", std::process::id()));
         std::fs::write(&path, "secret\n").unwrap();
         let file = path.to_string_lossy().into_owned();

@@ -1,32 +1,32 @@
-//! Examples for documents, made from the schemas that the documents have anyway.
+//! Examples for API documents, generated from their schemas.
 
 use serde_json::{Map, Value, json};
 
-/// A value that `schema` allows: its own examples where it names any, else the least surprising value.
-/// `document` is what its references point into.
+/// Returns a valid value of `schema`: its own example if it has one, else a typical value.
+/// `document` resolves its references.
 pub fn example_of(schema: &Value, document: &Value) -> Value {
     example(schema, document, "Text")
 }
 
-/// `name` is the member's, of which texts and ids are made: ids of different meaning should differ.
+/// Derives texts and ids from `name`, the name of the member, so that ids of different members differ.
 fn example(schema: &Value, document: &Value, name: &str) -> Value {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = document.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null);
         return example(target, document, name);
     }
-    let named = [
+    let examples = [
         &schema["examples"][0],
         &schema["example"],
         &schema["const"],
         &schema["default"],
         &schema["enum"][0],
     ];
-    if let Some(named) = named.into_iter().find(|named| !named.is_null()) {
-        return named.clone();
+    if let Some(example) = examples.into_iter().find(|example| !example.is_null()) {
+        return example.clone();
     }
     if let Some(parts) = schema["allOf"].as_array() {
         let parts = parts.iter().map(|part| example(part, document, name));
-        return parts.chain([members(schema, document)]).fold(json!({}), merged);
+        return parts.chain([members(schema, document)]).fold(json!({}), merge);
     }
     let choices = schema["oneOf"].as_array().or(schema["anyOf"].as_array()).into_iter().flatten();
     if let Some(choice) = choices.clone().find(|choice| choice["type"] != "null") {
@@ -39,7 +39,7 @@ fn example(schema: &Value, document: &Value, name: &str) -> Value {
         "number" => json!(schema["minimum"].as_f64().unwrap_or(1.0)),
         "boolean" => json!(true),
         "string" => match schema["format"].as_str() {
-            Some("uuid") => json!(guid(name)),
+            Some("uuid") => json!(uuid_of(name)),
             Some("date-time") => json!("2026-05-04T09:30:00Z"),
             Some("date") => json!("2026-05-04"),
             _ => json!(name),
@@ -48,6 +48,7 @@ fn example(schema: &Value, document: &Value, name: &str) -> Value {
     }
 }
 
+/// Returns the type of `schema`, without `null`.
 fn kind(schema: &Value) -> &str {
     let kinds = schema["type"].as_array().into_iter().flatten().chain([&schema["type"]]);
     kinds.filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or_default()
@@ -56,19 +57,19 @@ fn kind(schema: &Value) -> &str {
 fn members(schema: &Value, document: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
     Value::Object(
-        properties.map(|(name, of)| (name.clone(), example(of, document, name))).collect::<Map<_, _>>(),
+        properties.map(|(name, schema)| (name.clone(), example(schema, document, name))).collect::<Map<_, _>>(),
     )
 }
 
-fn merged(mut all: Value, part: Value) -> Value {
+fn merge(mut all: Value, part: Value) -> Value {
     if let (Value::Object(all), Value::Object(part)) = (&mut all, part) {
         all.extend(part);
     }
     all
 }
 
-/// Always the same id for the same name, in the shape of a `UUIDv7`.
-fn guid(name: &str) -> String {
+/// Returns an id in the form of a `UUIDv7`, always the same one for a name.
+fn uuid_of(name: &str) -> String {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

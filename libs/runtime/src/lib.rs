@@ -1,5 +1,5 @@
-//! How a process starts, is observed and stops: typed configuration, logs, traces and metrics,
-//! signals, tracked tasks, readiness.
+//! The life of a process: typed configuration, logs, traces, metrics, tracked tasks, readiness and
+//! an orderly stop.
 
 pub mod clock;
 mod env;
@@ -9,4 +9,4 @@ pub mod telemetry;
 
 pub use env::{Env, Variable};
 pub use example::example_of;
-pub use process::{Check, Metrics, Phase, Process};
+pub use process::{Metrics, Phase, Process, ReadinessCheck};

@@ -1,4 +1,4 @@
-//! What the parts of a running service share: its stop signal, its tasks, its readiness, its metrics.
+//! The state that the parts of a running service share: stop signal, tasks, readiness and metrics.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -12,68 +12,67 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// The order in which the parts of a stopping service end: each phase when the one before it has.
+/// The phases in which the parts of a service stop. Each begins when the one before it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Takes in work: requests, messages, jobs.
+    /// Parts that accept work: requests, messages and jobs.
     Work,
-    /// Sends off what the work has left behind: the relay.
+    /// Parts that deliver the results of the work: the relay.
     Delivery,
-    /// Is watched to the end: health, metrics.
-    Watch,
+    /// Parts that observe the process until its end: health and metrics.
+    Monitoring,
 }
 
 impl Phase {
-    const ALL: [Self; 3] = [Self::Work, Self::Delivery, Self::Watch];
+    const ALL: [Self; 3] = [Self::Work, Self::Delivery, Self::Monitoring];
 
-    /// How long its parts may take to end. Kubernetes grants 45 s, of which 5 pass before that (see [`Process::drain`]).
-    fn patience(self) -> Duration {
+    /// Returns the time in which the phase's parts must end.
+    ///
+    /// Kubernetes grants 45 s, of which 5 s pass before the first phase (see [`Process::drain`]).
+    fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             Self::Work => 25,
             Self::Delivery => 5,
-            Self::Watch => 2,
+            Self::Monitoring => 2,
         })
     }
 }
 
-/// The parts of one phase.
+/// The running parts of one phase.
 #[derive(Default)]
-struct Stage {
-    /// Cancelled when they should finish.
+struct PhaseParts {
+    /// Cancelled when the parts must finish.
     ending: CancellationToken,
-    parts: TaskTracker,
+    tasks: TaskTracker,
 }
 
-/// A readiness check: `Err` says in a few words what is missing.
-pub type Check = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
+/// A condition of readiness. `Err` states in a few words what is missing.
+pub type ReadinessCheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
-/// One service as it runs in a process. Cloning shares it.
+/// A running service. Clones share it.
 #[derive(Clone)]
 pub struct Process(Arc<Inner>);
 
 struct Inner {
-    /// Cancelled when callers should take another process.
+    /// Cancelled when callers should use another replica.
     draining: CancellationToken,
-    stages: [Stage; 3],
-    checks: Mutex<Vec<(&'static str, Check)>>,
+    phases: [PhaseParts; 3],
+    checks: Mutex<Vec<(&'static str, ReadinessCheck)>>,
     failure: Mutex<Option<anyhow::Error>>,
     metrics: Metrics,
 }
 
-/// The metrics of one service; Prometheus reads them from its admin port.
+/// The metrics of one service, which Prometheus reads from the admin port.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Mutex<Registry>>);
 
 impl Metrics {
-    /// Declares metrics, once, when the part that keeps them is made.
+    /// Declares metrics. Each part does so once, when it is created.
     pub fn register<T>(&self, declare: impl FnOnce(&mut Registry) -> T) -> T {
         declare(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All metrics in the OpenMetrics text format.
-    ///
-    /// # Errors
-    /// When a metric cannot be written as text.
+    /// Encodes all metrics in the OpenMetrics text format.
     pub fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(
@@ -94,30 +93,30 @@ impl Process {
     pub fn new() -> Self {
         Self(Arc::new(Inner {
             draining: CancellationToken::new(),
-            stages: Default::default(),
+            phases: Default::default(),
             checks: Mutex::default(),
             failure: Mutex::default(),
             metrics: Metrics::default(),
         }))
     }
 
-    /// Runs a part of the service until it ends or, once the token is cancelled, has finished what it
-    /// had in hand. A part that fails or panics stops the whole service: it will be started afresh.
+    /// Starts a part of the service. When its token is cancelled, the part finishes its work and ends.
+    /// A part that fails or panics stops the whole service, which is then restarted.
     pub fn spawn<F>(&self, phase: Phase, name: &'static str, part: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
         let process = self.clone();
-        let stage = self.stage(phase);
-        let part = AssertUnwindSafe(part(stage.ending.clone())).catch_unwind();
-        stage.parts.spawn(
+        let parts = self.parts(phase);
+        let part = AssertUnwindSafe(part(parts.ending.clone())).catch_unwind();
+        parts.tasks.spawn(
             async move {
                 let result = part.await.unwrap_or_else(|_| Err(anyhow::anyhow!("{name} panicked")));
                 if let Err(error) = result {
                     tracing::error!(
                         part = name,
                         error = format!("{error:#}"),
-                        "a part of the service failed"
+                        "part of the service failed"
                     );
                     process.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                     process.stop();
@@ -127,74 +126,72 @@ impl Process {
         );
     }
 
-    fn stage(&self, phase: Phase) -> &Stage {
-        &self.0.stages[phase as usize]
+    fn parts(&self, phase: Phase) -> &PhaseParts {
+        &self.0.phases[phase as usize]
     }
 
-    /// Begins to drain: readiness is false from now on, so that callers take another process, and until they all do
-    /// everything goes on.
+    /// Makes readiness false, so that callers move to another replica. All parts continue.
     pub fn drain(&self) {
         self.0.draining.cancel();
     }
 
-    /// Cancelled when callers should take another process.
+    /// Returns the token that is cancelled when callers should use another replica.
     pub fn draining(&self) -> CancellationToken {
         self.0.draining.clone()
     }
 
-    /// Asks every part to finish; readiness is false from now on.
+    /// Makes readiness false and begins the first phase of the stop.
     pub fn stop(&self) {
         self.drain();
-        self.stage(Phase::Work).ending.cancel();
+        self.parts(Phase::Work).ending.cancel();
     }
 
-    /// Cancelled when the service should finish.
+    /// Returns the token that is cancelled when the service must stop.
     pub fn stopping(&self) -> CancellationToken {
-        self.stage(Phase::Work).ending.clone()
+        self.parts(Phase::Work).ending.clone()
     }
 
-    /// Cancelled when all work is done and delivered.
+    /// Returns the token that is cancelled when all work is finished and delivered.
     pub fn stopped(&self) -> CancellationToken {
-        self.stage(Phase::Watch).ending.clone()
+        self.parts(Phase::Monitoring).ending.clone()
     }
 
-    /// Waits for the stop signal, then for the parts, phase by phase, about 30 s together.
+    /// Waits for the stop signal, then for the parts of each phase, at most 32 s in total.
     ///
     /// # Errors
-    /// The failure that stopped the service, or that it did not stop in time.
+    /// If a part failed, or if the parts of a phase did not end in time.
     pub async fn finished(&self) -> anyhow::Result<()> {
         self.stopping().cancelled().await;
         let mut late = Vec::new();
         for phase in Phase::ALL {
-            let stage = self.stage(phase);
-            stage.ending.cancel();
-            stage.parts.close();
-            if tokio::time::timeout(phase.patience(), stage.parts.wait()).await.is_err() {
+            let parts = self.parts(phase);
+            parts.ending.cancel();
+            parts.tasks.close();
+            if tokio::time::timeout(phase.timeout(), parts.tasks.wait()).await.is_err() {
                 late.push(phase);
             }
         }
         if let Some(failure) = self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(failure);
         }
-        anyhow::ensure!(late.is_empty(), "what was in hand was cut off: {late:?}");
+        anyhow::ensure!(late.is_empty(), "phases did not end in time: {late:?}");
         Ok(())
     }
 
-    /// Adds a condition of readiness.
-    pub fn require<F, Fut>(&self, name: &'static str, check: F)
+    pub fn add_readiness_check<F, Fut>(&self, name: &'static str, check: F)
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), String>> + Send + 'static,
     {
-        let check: Check = Arc::new(move || Box::pin(check()));
+        let check: ReadinessCheck = Arc::new(move || Box::pin(check()));
         self.0.checks.lock().unwrap_or_else(PoisonError::into_inner).push((name, check));
     }
 
-    /// Whether the service should be sent work.
+    /// Returns `Ok` if the service accepts work.
     ///
     /// # Errors
-    /// What stands against it, a line for each condition.
-    pub async fn ready(&self) -> Result<(), Vec<String>> {
+    /// One line for each condition that is not met.
+    pub async fn check_readiness(&self) -> Result<(), Vec<String>> {
         if self.0.draining.is_cancelled() {
             return Err(vec!["stopping".to_owned()]);
         }
@@ -204,13 +201,12 @@ impl Process {
             match tokio::time::timeout(Duration::from_secs(2), check()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(reason)) => missing.push(format!("{name}: {reason}")),
-                Err(_) => missing.push(format!("{name}: no answer in 2 s")),
+                Err(_) => missing.push(format!("{name}: no result in 2 s")),
             }
         }
         if missing.is_empty() { Ok(()) } else { Err(missing) }
     }
 
-    /// The metrics of this service.
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
@@ -223,35 +219,35 @@ mod tests {
     use super::{Phase, Process};
 
     #[tokio::test]
-    async fn a_part_that_fails_stops_the_service_with_its_error() {
+    async fn failed_part_stops_the_service_with_its_error() {
         let process = Process::new();
         process.spawn(Phase::Work, "part", |_| async { anyhow::bail!("broken") });
         assert_eq!(process.finished().await.unwrap_err().to_string(), "broken");
     }
 
     #[tokio::test]
-    async fn a_part_that_panics_stops_the_service() {
+    async fn panicked_part_stops_the_service() {
         let process = Process::new();
-        process.spawn(Phase::Work, "part", |_| async { panic!("the test's own") });
+        process.spawn(Phase::Work, "part", |_| async { panic!("panic of the test") });
         assert_eq!(process.finished().await.unwrap_err().to_string(), "part panicked");
     }
 
     #[tokio::test]
-    async fn a_draining_service_is_not_ready_and_goes_on() {
+    async fn draining_service_is_not_ready_and_continues() {
         let process = Process::new();
-        assert_eq!(process.ready().await, Ok(()));
+        assert_eq!(process.check_readiness().await, Ok(()));
         process.drain();
-        assert_eq!(process.ready().await, Err(vec!["stopping".to_owned()]));
+        assert_eq!(process.check_readiness().await, Err(vec!["stopping".to_owned()]));
         assert!(!process.stopping().is_cancelled());
     }
 
     #[tokio::test]
-    async fn a_stopping_service_is_not_ready_and_ends_phase_by_phase() {
+    async fn stopping_service_is_not_ready_and_ends_phase_by_phase() {
         let process = Process::new();
-        process.require("database", || async { Err("away".to_owned()) });
-        assert_eq!(process.ready().await, Err(vec!["database: away".to_owned()]));
+        process.add_readiness_check("database", || async { Err("unavailable".to_owned()) });
+        assert_eq!(process.check_readiness().await, Err(vec!["database: unavailable".to_owned()]));
         let order = Arc::new(Mutex::new(Vec::new()));
-        for phase in [Phase::Watch, Phase::Delivery, Phase::Work] {
+        for phase in [Phase::Monitoring, Phase::Delivery, Phase::Work] {
             let order = Arc::clone(&order);
             process.spawn(phase, "part", move |ending| async move {
                 ending.cancelled().await;
@@ -260,8 +256,8 @@ mod tests {
             });
         }
         process.stop();
-        assert_eq!(process.ready().await, Err(vec!["stopping".to_owned()]));
+        assert_eq!(process.check_readiness().await, Err(vec!["stopping".to_owned()]));
         process.finished().await.unwrap();
-        assert_eq!(*order.lock().unwrap(), [Phase::Work, Phase::Delivery, Phase::Watch]);
+        assert_eq!(*order.lock().unwrap(), [Phase::Work, Phase::Delivery, Phase::Monitoring]);
     }
 }

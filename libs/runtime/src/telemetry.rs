@@ -1,4 +1,4 @@
-//! Logs as JSON lines on standard output, traces to an OTLP collector where one is named.
+//! Logs as JSON lines on standard output, and traces to an OTLP collector if one is configured.
 
 use std::io::IsTerminal;
 
@@ -24,7 +24,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::Env;
 
-/// What is logged, and where traces go.
+/// The settings of logs and traces.
 #[derive(Clone, Debug)]
 pub struct Config {
     filter: String,
@@ -36,26 +36,27 @@ pub struct Config {
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let filter = env.or("LOG", "info".to_owned(), "log filter, as in `info,selections=debug`");
-        let json = env.or("LOG_JSON", true, "logs as JSON lines; `false` for people");
+        let json = env.or("LOG_JSON", true, "logs as JSON lines; `false` for plain text");
         let otlp_endpoint =
-            env.optional("OTEL_EXPORTER_OTLP_ENDPOINT", "OTLP/HTTP collector for traces; none when unset");
+            env.optional("OTEL_EXPORTER_OTLP_ENDPOINT", "URL of the OTLP/HTTP collector of traces; no export when unset");
         let disabled = env.or(
             "OTEL_SDK_DISABLED",
             false,
-            "no spans and no trace ids of its own: to measure what they cost",
+            "disables spans and trace ids, to measure their cost",
         );
         Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint?, disabled: disabled? })
     }
 }
 
-/// Flushes what has not been exported yet.
+/// The running trace exporter.
 pub struct Telemetry(SdkTracerProvider);
 
 impl Telemetry {
+    /// Exports the remaining spans.
     pub fn flush(self) {
         if let Err(error) = self.0.shutdown() {
-            // An exporter that cannot be reached must not keep a process from ending.
-            eprintln!("traces were not exported: {error}");
+            // An unavailable collector must not prevent the process from ending.
+            eprintln!("failed to export traces: {error}");
         }
     }
 }
@@ -63,35 +64,35 @@ impl Telemetry {
 /// Installs the process-wide subscriber and W3C trace-context propagation.
 ///
 /// # Errors
-/// A filter or an endpoint that cannot be used, or a second call in one process.
+/// If the log filter or the endpoint is invalid, or on a second call in one process.
 pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry> {
     global::set_text_map_propagator(TraceContextPropagator::new());
     let resource = Resource::builder().with_service_name(service).build();
-    let mut provider = SdkTracerProvider::builder().with_resource(resource).with_sampler(Anew::configured());
+    let mut provider = SdkTracerProvider::builder().with_resource(resource).with_sampler(IndependentSampler::from_env());
     if let Some(endpoint) = &config.otlp_endpoint {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
             .build()
-            .context("OTEL_EXPORTER_OTLP_ENDPOINT cannot be used")?;
+            .context("OTEL_EXPORTER_OTLP_ENDPOINT is invalid")?;
         provider = provider.with_batch_exporter(exporter);
     }
-    // Without a collector the provider still gives every request a trace id, for logs and problem bodies.
+    // Without a collector the provider still assigns trace ids, for logs and problem bodies.
     let provider = provider.build();
-    let targets: Targets = config.filter.parse().context("LOG is not a log filter")?;
-    // It tells of each request that is none as an error, and anybody may send those.
+    let targets: Targets = config.filter.parse().context("LOG is not a valid log filter")?;
+    // Actix logs each malformed request as an error, and any client can send those.
     let targets = targets.with_target("actix_http::h1", LevelFilter::OFF);
     let lines = if config.json {
-        Lines(json()).boxed()
+        EventsOnly(json()).boxed()
     } else {
-        // Colours are for a terminal, not for a file.
+        // Colours are written to terminals only.
         fmt::layer().with_ansi(std::io::stdout().is_terminal()).boxed()
     };
     if !config.disabled {
         global::set_tracer_provider(provider.clone());
     }
     let spans = (!config.disabled).then(|| {
-        // Where in the code a span is opened, and how often its future was woken, nobody asks.
+        // Code locations, threads and wake-ups of spans are not used.
         tracing_opentelemetry::layer()
             .with_location(false)
             .with_threads(false)
@@ -99,46 +100,47 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
             .with_tracked_inactivity(false)
             .with_tracer(provider.tracer(service))
     });
-    let wanted = wanted(targets, spans.is_some());
-    // The filter comes last, which is outermost: a layer that is absent would take its level for its own.
+    let filter = filter(targets, spans.is_some());
+    // The filter must be the outermost layer. Inside it, an absent layer would impose its own level.
     tracing_subscriber::registry()
         .with(spans)
         .with(lines)
-        .with(wanted)
+        .with(filter)
         .try_init()
-        .context("telemetry was started twice")?;
+        .context("telemetry is already started")?;
     Ok(Telemetry(provider))
 }
 
-/// Events that `targets` name, for the log and for the traces, and spans whether or not they name them: a quiet
-/// service still has traces.
+/// Enables the events that `targets` select, and all spans, so that a service with a quiet log still
+/// has traces.
 ///
-/// One filter for all layers, asked once for each place in the code. One for each layer is asked whenever a span
-/// is entered, left or told something.
-fn wanted(targets: Targets, has_spans: bool) -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
+/// This is one filter for all layers, which is evaluated once for each call site. A filter for one
+/// layer is evaluated whenever a span is entered, left or changed.
+fn filter(targets: Targets, has_spans: bool) -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
     let spans = if has_spans { LevelFilter::INFO } else { LevelFilter::OFF };
     let highest = targets.iter().map(|(_, level)| level).chain(targets.default_level()).chain([spans]).max();
-    let is_wanted = move |metadata: &Metadata<'_>| {
+    let is_enabled = move |metadata: &Metadata<'_>| {
         if metadata.is_span() {
             *metadata.level() <= spans
         } else {
             targets.would_enable(metadata.target(), metadata.level())
         }
     };
-    FilterFn::new(is_wanted).with_max_level_hint(highest.unwrap_or(LevelFilter::OFF))
+    FilterFn::new(is_enabled).with_max_level_hint(highest.unwrap_or(LevelFilter::OFF))
 }
 
-/// Events alone. What spans know is for traces: kept for lines as well, it would be written down anew with
-/// each field that is added.
-struct Lines<L>(L);
+/// Passes events to a layer, but no spans.
+///
+/// Fields of spans are for traces. A log layer would format them again for each added field.
+struct EventsOnly<L>(L);
 
-impl<S: Subscriber, L: Layer<S>> Layer<S> for Lines<L> {
+impl<S: Subscriber, L: Layer<S>> Layer<S> for EventsOnly<L> {
     fn on_event(&self, event: &Event<'_>, context: LayerContext<'_, S>) {
         self.0.on_event(event, context);
     }
 }
 
-/// The trace that the current work is part of.
+/// Returns the id of the current trace.
 pub fn trace_id() -> Option<String> {
     TraceContext::map_current(|context| {
         let span = context.span();
@@ -146,27 +148,27 @@ pub fn trace_id() -> Option<String> {
     })
 }
 
-/// Has the sampler decide on the next span as if it began its trace, whatever the trace's caller says: for callers who
-/// have no say in what is recorded. Such a span is still part of its caller's trace.
+/// Makes the sampler ignore the sampling decision of `caller`, for callers that must not control
+/// which traces are recorded. The next span is still part of the caller's trace.
 #[must_use]
-pub fn sample_anew(caller: &TraceContext) -> TraceContext {
-    caller.with_value(Asked)
+pub fn sample_independently(caller: &TraceContext) -> TraceContext {
+    caller.with_value(SampleIndependently)
 }
 
-/// Marks what [`sample_anew`] was called for.
-struct Asked;
+/// Marks a context for [`sample_independently`].
+struct SampleIndependently;
 
-/// The sampler of the environment (`OTEL_TRACES_SAMPLER`), which does as [`sample_anew`] asks.
+/// The sampler of `OTEL_TRACES_SAMPLER`, with support for [`sample_independently`].
 #[derive(Clone, Debug)]
-struct Anew(Box<dyn ShouldSample>);
+struct IndependentSampler(Box<dyn ShouldSample>);
 
-impl Anew {
-    fn configured() -> Box<dyn ShouldSample> {
+impl IndependentSampler {
+    fn from_env() -> Box<dyn ShouldSample> {
         Box::new(Self(SdkConfig::default().sampler))
     }
 }
 
-impl ShouldSample for Anew {
+impl ShouldSample for IndependentSampler {
     fn should_sample(
         &self,
         parent: Option<&TraceContext>,
@@ -176,8 +178,8 @@ impl ShouldSample for Anew {
         attributes: &[KeyValue],
         links: &[Link],
     ) -> SamplingResult {
-        if parent.is_some_and(|parent| parent.get::<Asked>().is_some()) {
-            // Nor does a caller get a trace recorded by the choice of its id, which a ratio goes by.
+        if parent.is_some_and(|parent| parent.get::<SampleIndependently>().is_some()) {
+            // A ratio sampler decides by the trace id, which the caller chooses. So it gets a random one.
             let trace_id = RandomIdGenerator::default().new_trace_id();
             return self.0.should_sample(None, trace_id, name, kind, attributes, links);
         }
@@ -185,11 +187,11 @@ impl ShouldSample for Anew {
     }
 }
 
-/// A line for each event, with the id of its trace.
+/// Writes a JSON line for each event, with the trace id.
 fn json<S: Subscriber + for<'l> LookupSpan<'l>>() -> JsonLayer<S> {
     let mut lines = JsonLayer::stdout();
     lines.with_timer("timestamp", SystemTime).with_level("level").with_flattened_event();
-    // Of dependencies that log in the other way, their own.
+    // Events of the `log` crate have their target in the normalized metadata.
     lines.add_dynamic_field("target", |event, _| {
         let normalized = event.normalized_metadata();
         Some(normalized.as_ref().map_or(event.metadata().target(), Metadata::target).to_owned())
@@ -204,22 +206,22 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::{Layer, Registry, fmt};
 
-    use super::wanted;
+    use super::filter;
 
-    /// What is asked of every place in the code, and of dependencies that log in the other way.
-    fn highest(log: &str, has_spans: bool) -> Option<LevelFilter> {
+    /// Returns the most verbose level that any call site is enabled for.
+    fn max_level(log: &str, has_spans: bool) -> Option<LevelFilter> {
         let spans = has_spans.then(tracing_opentelemetry::layer);
-        let filter = wanted(log.parse().unwrap(), has_spans);
+        let filter = filter(log.parse().unwrap(), has_spans);
         let stack = Registry::default().with(spans).with(fmt::layer().boxed()).with(filter);
         tracing::Subscriber::max_level_hint(&stack)
     }
 
     #[test]
-    fn nobody_is_asked_for_more_than_is_wanted() {
-        assert_eq!(highest("off", false), Some(LevelFilter::OFF));
-        assert_eq!(highest("off", true), Some(LevelFilter::INFO), "spans");
-        assert_eq!(highest("warn", false), Some(LevelFilter::WARN));
-        assert_eq!(highest("selections=debug", true), Some(LevelFilter::DEBUG));
-        assert_eq!(highest("info,news=trace", false), Some(LevelFilter::TRACE));
+    fn max_level_is_the_most_verbose_enabled_one() {
+        assert_eq!(max_level("off", false), Some(LevelFilter::OFF));
+        assert_eq!(max_level("off", true), Some(LevelFilter::INFO), "spans");
+        assert_eq!(max_level("warn", false), Some(LevelFilter::WARN));
+        assert_eq!(max_level("selections=debug", true), Some(LevelFilter::DEBUG));
+        assert_eq!(max_level("info,news=trace", false), Some(LevelFilter::TRACE));
     }
 }
