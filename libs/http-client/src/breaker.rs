@@ -1,4 +1,4 @@
-//! While the other side is plainly down calls fail at once; then a few are let through to see.
+//! A circuit breaker: calls fail immediately while the called service is down.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Calls that are looked back at: when half of them have failed, retries included, it opens.
-const CALLS: usize = 10;
-const OPEN_FOR: Duration = Duration::from_secs(2);
-/// At once, after that: the first that succeeds closes it, one that fails opens it anew.
-const PROBES: usize = 3;
+/// The number of recent calls that decide. If half of them failed, retries included, the breaker
+/// opens.
+const WINDOW_CALLS: usize = 10;
+const OPEN_DURATION: Duration = Duration::from_secs(2);
+/// The number of concurrent calls while the breaker is half-open. The first success closes it, a
+/// failure opens it again.
+const MAX_PROBES: usize = 3;
 
 pub(crate) struct Breaker {
     state: Mutex<State>,
@@ -19,30 +21,31 @@ pub(crate) struct Breaker {
 
 #[derive(Default)]
 struct State {
-    /// Whether each of the last calls has failed.
-    failed: VecDeque<bool>,
+    /// The results of the recent calls, true for a failure.
+    failures: VecDeque<bool>,
     open_until: Option<Instant>,
 }
 
-/// Leave to make one call. Whoever drops it without a word has learned nothing of the other side.
-pub(crate) struct Pass<'b> {
+/// The permission for one call. Dropping it records no result.
+pub(crate) struct CallPermit<'b> {
     breaker: &'b Breaker,
     probe: Option<SemaphorePermit<'b>>,
 }
 
 impl Breaker {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::default(), probes: Semaphore::new(PROBES) }
+        Self { state: Mutex::default(), probes: Semaphore::new(MAX_PROBES) }
     }
 
-    /// `None` while it is open, and to all but a few until one of these has succeeded.
-    pub(crate) fn pass(&self, now: Instant) -> Option<Pass<'_>> {
+    /// Returns a permit, or `None` while the breaker is open or all probes of the half-open breaker
+    /// are in use.
+    pub(crate) fn try_acquire(&self, now: Instant) -> Option<CallPermit<'_>> {
         let probe = match self.state().open_until {
             None => None,
             Some(until) if now < until => return None,
             Some(_) => Some(self.probes.try_acquire().ok()?),
         };
-        Some(Pass { breaker: self, probe })
+        Some(CallPermit { breaker: self, probe })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -50,23 +53,23 @@ impl Breaker {
     }
 }
 
-impl Pass<'_> {
-    /// How the call went.
-    pub(crate) fn tell(self, failed: bool, now: Instant) {
+impl CallPermit<'_> {
+    /// Records the result of the call.
+    pub(crate) fn record(self, failed: bool, now: Instant) {
         let mut state = self.breaker.state();
         if state.open_until.is_none() {
-            state.failed.push_back(failed);
-            if state.failed.len() > CALLS {
-                state.failed.pop_front();
+            state.failures.push_back(failed);
+            if state.failures.len() > WINDOW_CALLS {
+                state.failures.pop_front();
             }
-            let failures = state.failed.iter().filter(|failed| **failed).count();
-            if state.failed.len() == CALLS && 2 * failures >= CALLS {
-                state.open_until = Some(now + OPEN_FOR);
+            let failures = state.failures.iter().filter(|failed| **failed).count();
+            if state.failures.len() == WINDOW_CALLS && 2 * failures >= WINDOW_CALLS {
+                state.open_until = Some(now + OPEN_DURATION);
             }
         } else if self.probe.is_some() {
-            // One that began before it opened tells nothing new.
-            state.failed.clear();
-            state.open_until = failed.then(|| now + OPEN_FOR);
+            // Calls that began before the breaker opened are not probes, and their results are stale.
+            state.failures.clear();
+            state.open_until = failed.then(|| now + OPEN_DURATION);
         }
     }
 }
@@ -75,60 +78,61 @@ impl Pass<'_> {
 mod tests {
     use std::time::Instant;
 
-    use super::{Breaker, CALLS, OPEN_FOR, PROBES};
+    use super::{Breaker, MAX_PROBES, OPEN_DURATION, WINDOW_CALLS};
 
-    /// Whether it was let through.
+    /// Makes a call. Returns false if the breaker rejected it.
     fn call(breaker: &Breaker, now: Instant, failed: bool) -> bool {
-        breaker.pass(now).map(|pass| pass.tell(failed, now)).is_some()
+        breaker.try_acquire(now).map(|permit| permit.record(failed, now)).is_some()
     }
 
-    fn opened(now: Instant) -> Breaker {
+    fn open_breaker(now: Instant) -> Breaker {
         let breaker = Breaker::new();
-        for _ in 0..CALLS {
+        for _ in 0..WINDOW_CALLS {
             assert!(call(&breaker, now, true));
         }
         breaker
     }
 
     #[test]
-    fn it_opens_when_half_of_the_last_calls_have_failed() {
+    fn breaker_opens_when_half_of_the_recent_calls_failed() {
         let (breaker, now) = (Breaker::new(), Instant::now());
-        for failed in [[false; CALLS / 2], [true; CALLS / 2]].concat() {
+        for failed in [[false; WINDOW_CALLS / 2], [true; WINDOW_CALLS / 2]].concat() {
             assert!(call(&breaker, now, failed));
         }
         assert!(!call(&breaker, now, false));
     }
 
     #[test]
-    fn a_few_are_let_through_to_see() {
+    fn half_open_breaker_permits_a_few_probes() {
         let now = Instant::now();
-        let breaker = opened(now);
-        assert!(breaker.pass(now).is_none());
-        let probes: Vec<_> = std::iter::from_fn(|| breaker.pass(now + OPEN_FOR)).take(100).collect();
-        assert_eq!(probes.len(), PROBES);
+        let breaker = open_breaker(now);
+        assert!(breaker.try_acquire(now).is_none());
+        let probes: Vec<_> =
+            std::iter::from_fn(|| breaker.try_acquire(now + OPEN_DURATION)).take(100).collect();
+        assert_eq!(probes.len(), MAX_PROBES);
         drop(probes);
-        assert!(breaker.pass(now + OPEN_FOR).is_some(), "who hangs up keeps no place");
+        assert!(breaker.try_acquire(now + OPEN_DURATION).is_some(), "an abandoned probe frees its permit");
     }
 
     #[test]
-    fn one_that_fails_opens_it_anew_and_one_that_succeeds_closes_it() {
+    fn failed_probe_reopens_and_successful_probe_closes_the_breaker() {
         let now = Instant::now();
-        let breaker = opened(now);
-        assert!(call(&breaker, now + OPEN_FOR, true));
-        assert!(!call(&breaker, now + OPEN_FOR, false));
-        assert!(call(&breaker, now + 2 * OPEN_FOR, false));
-        let all = std::iter::from_fn(|| breaker.pass(now + 2 * OPEN_FOR)).take(100);
-        assert_eq!(all.collect::<Vec<_>>().len(), 100);
+        let breaker = open_breaker(now);
+        assert!(call(&breaker, now + OPEN_DURATION, true));
+        assert!(!call(&breaker, now + OPEN_DURATION, false));
+        assert!(call(&breaker, now + 2 * OPEN_DURATION, false));
+        let permits = std::iter::from_fn(|| breaker.try_acquire(now + 2 * OPEN_DURATION)).take(100);
+        assert_eq!(permits.collect::<Vec<_>>().len(), 100);
     }
 
     #[test]
-    fn a_call_that_began_before_it_opened_does_not_close_it() {
+    fn call_that_began_before_the_breaker_opened_does_not_close_it() {
         let (breaker, now) = (Breaker::new(), Instant::now());
-        let early = breaker.pass(now).unwrap();
-        for _ in 0..CALLS {
+        let early = breaker.try_acquire(now).unwrap();
+        for _ in 0..WINDOW_CALLS {
             call(&breaker, now, true);
         }
-        early.tell(false, now);
-        assert!(breaker.pass(now).is_none());
+        early.record(false, now);
+        assert!(breaker.try_acquire(now).is_none());
     }
 }

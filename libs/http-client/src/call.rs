@@ -1,39 +1,41 @@
-//! What a service asks of others, as it declares it.
+//! Declarations of the operations that a service calls.
 
 use std::fmt::Display;
 use std::time::Duration;
 
-use crate::service::{RETRIES, TIMEOUT};
+/// The timeout of one attempt, from the connection to the last byte of the response.
+pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of retries after a transient failure.
+pub(crate) const MAX_RETRIES: u32 = 2;
 
-/// An operation that a service calls.
+/// An operation of another service that a service calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Whose it is.
-    pub of: &'static str,
+    /// The called service.
+    pub service: &'static str,
     pub method: &'static str,
-    /// As the other's document has it, with one part in braces.
+    /// The path in the called service's document, with at most one parameter in braces.
     pub path: &'static str,
-    /// Of one try.
+    /// The timeout of one attempt.
     pub timeout: Duration,
-    /// What has failed for a moment is tried so many times more.
     pub retries: u32,
 }
 
 impl Call {
-    pub const fn get(of: &'static str, path: &'static str) -> Self {
-        Self { of, method: "GET", path, timeout: TIMEOUT, retries: RETRIES }
+    pub const fn get(service: &'static str, path: &'static str) -> Self {
+        Self { service, method: "GET", path, timeout: ATTEMPT_TIMEOUT, retries: MAX_RETRIES }
     }
 
-    /// One that may be done twice.
-    pub const fn post(of: &'static str, path: &'static str) -> Self {
-        Self { method: "POST", ..Self::get(of, path) }
+    /// Declares a `POST` that is safe to repeat.
+    pub const fn post(service: &'static str, path: &'static str) -> Self {
+        Self { method: "POST", ..Self::get(service, path) }
     }
 
-    /// The path, with this in place of the part in braces.
-    pub fn at(&self, part: impl Display) -> String {
+    /// Returns the path with `value` in place of its parameter.
+    pub fn path_with(&self, value: impl Display) -> String {
         let (before, rest) = self.path.split_once('{').unwrap_or((self.path, ""));
         let (_, after) = rest.split_once('}').unwrap_or_default();
-        format!("{before}{part}{after}")
+        format!("{before}{value}{after}")
     }
 }
 
@@ -42,8 +44,8 @@ mod tests {
     use super::Call;
 
     #[test]
-    fn the_part_in_braces_is_what_is_asked_for() {
-        assert_eq!(Call::get("shelves", "/shelves/{id}/books").at(7), "/shelves/7/books");
-        assert_eq!(Call::get("shelves", "/shelves/{id}").at("new"), "/shelves/new");
+    fn value_replaces_the_path_parameter() {
+        assert_eq!(Call::get("shelves", "/shelves/{id}/books").path_with(7), "/shelves/7/books");
+        assert_eq!(Call::get("shelves", "/shelves/{id}").path_with("new"), "/shelves/new");
     }
 }

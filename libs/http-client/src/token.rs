@@ -1,4 +1,5 @@
-//! The machine token of this service (OAuth 2.0 client credentials), kept until shortly before it expires.
+//! The machine token of this service (OAuth 2.0 client credentials), cached until shortly before it
+//! expires.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,25 +9,25 @@ use serde::Deserialize;
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout};
 
-/// A token is renewed when so much of its life is left, at most: long enough for a call with its retries.
-const RENEW_BEFORE: Duration = Duration::from_secs(30);
-/// A call that has an old token that still holds waits no longer for a new one.
-const RENEW_PATIENCE: Duration = Duration::from_secs(1);
-
-/// After a failure nobody asks for so long.
-const FAILURE_PAUSE: Duration = Duration::from_millis(200);
+/// The remaining lifetime at which a token is renewed: enough for a call with its retries.
+/// A token that lives less than twice as long is renewed at half of its lifetime.
+const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
+/// The time that a call with a valid token waits for the renewal.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The time after a failed request in which no other is sent.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 pub(crate) struct MachineToken {
     http: reqwest::Client,
     issuer: String,
     client_id: String,
     client_secret: String,
-    kept: Mutex<Option<Kept>>,
-    /// Held while asking, so that many calls ask once. When that failed.
-    asking: tokio::sync::Mutex<Option<Instant>>,
+    cached: Mutex<Option<CachedToken>>,
+    /// The time of the last failed request. Locked during a request, so that concurrent calls send one.
+    failed_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
-struct Kept {
+struct CachedToken {
     token: String,
     renew_at: Instant,
     expires_at: Instant,
@@ -38,9 +39,9 @@ struct Discovery {
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
-    /// Seconds.
+    /// In seconds.
     expires_in: u64,
 }
 
@@ -51,57 +52,59 @@ impl MachineToken {
             issuer: issuer.trim_end_matches('/').to_owned(),
             client_id: client_id.to_owned(),
             client_secret: client_secret.to_owned(),
-            kept: Mutex::default(),
-            asking: tokio::sync::Mutex::default(),
+            cached: Mutex::default(),
+            failed_at: tokio::sync::Mutex::default(),
         }
     }
 
+    /// Returns a valid token.
     pub(crate) async fn get(&self) -> anyhow::Result<String> {
-        if let Some(token) = self.kept(|kept| kept.renew_at) {
+        if let Some(token) = self.cached_until(|cached| cached.renew_at) {
             return Ok(token);
         }
-        let Some(old) = self.kept(|kept| kept.expires_at) else {
-            return self.renew(self.asking.lock().await).await.context("no machine token");
+        let Some(old) = self.cached_until(|cached| cached.expires_at) else {
+            return self.renew(self.failed_at.lock().await).await.context("failed to get a machine token");
         };
-        // As long as the old one holds, one call renews it; no other waits, and that one not for long.
-        let Ok(failed_at) = self.asking.try_lock() else { return Ok(old) };
-        let renewed = timeout(RENEW_PATIENCE, self.renew(failed_at)).await;
+        // While the old token is valid, one call renews it and waits briefly. Other calls do not wait.
+        let Ok(failed_at) = self.failed_at.try_lock() else { return Ok(old) };
+        let renewed = timeout(RENEWAL_TIMEOUT, self.renew(failed_at)).await;
         Ok(renewed.ok().and_then(Result::ok).unwrap_or(old))
     }
 
-    /// The other side does not accept it (its keys were changed, say): the next call asks anew.
-    pub(crate) fn forget(&self, refused: &str) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.take_if(|kept| kept.token == refused);
+    /// Removes a rejected token from the cache, so that the next call requests a new one.
+    pub(crate) fn discard(&self, rejected: &str) {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.take_if(|cached| cached.token == rejected);
     }
 
-    /// The token, until that moment.
-    fn kept(&self, until: impl Fn(&Kept) -> Instant) -> Option<String> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().filter(|kept| Instant::now() < until(kept)).map(|kept| kept.token.clone())
+    /// Returns the cached token if `until` is not reached yet.
+    fn cached_until(&self, until: impl Fn(&CachedToken) -> Instant) -> Option<String> {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|cached| Instant::now() < until(cached)).map(|cached| cached.token.clone())
     }
 
+    /// Requests a new token and caches it.
     async fn renew(&self, mut failed_at: MutexGuard<'_, Option<Instant>>) -> anyhow::Result<String> {
-        // Those who waited do not each ask again: neither for another token, nor a silent issuer.
-        if let Some(token) = self.kept(|kept| kept.renew_at) {
+        // Another call may have renewed the token, or failed to, while this one waited for the lock.
+        if let Some(token) = self.cached_until(|cached| cached.renew_at) {
             return Ok(token);
         }
-        let failed = failed_at.is_some_and(|failed_at| failed_at.elapsed() < FAILURE_PAUSE);
-        ensure!(!failed, "the issuer did not answer a moment ago");
-        let asked_at = Instant::now();
-        let granted = self.ask().await.inspect_err(|error| {
-            tracing::warn!(error = format!("{error:#}"), "the issuer gives no machine token");
+        let failed = failed_at.is_some_and(|failed_at| failed_at.elapsed() < RETRY_DELAY);
+        ensure!(!failed, "the last request to the issuer has just failed");
+        let requested_at = Instant::now();
+        let response = self.request_token().await.inspect_err(|error| {
+            tracing::warn!(error = format!("{error:#}"), "failed to get a machine token");
             *failed_at = Some(Instant::now());
         })?;
-        let life = Duration::from_secs(granted.expires_in);
-        let renew_at = asked_at + life.saturating_sub(RENEW_BEFORE).max(life / 2);
-        let token = granted.access_token;
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Kept { token: token.clone(), renew_at, expires_at: asked_at + life });
+        let lifetime = Duration::from_secs(response.expires_in);
+        let renew_at = requested_at + lifetime.saturating_sub(RENEW_BEFORE_EXPIRY).max(lifetime / 2);
+        let token = response.access_token;
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(CachedToken { token: token.clone(), renew_at, expires_at: requested_at + lifetime });
         Ok(token)
     }
 
-    async fn ask(&self) -> anyhow::Result<Granted> {
+    async fn request_token(&self) -> anyhow::Result<TokenResponse> {
         let discovery = format!("{}/.well-known/openid-configuration", self.issuer);
         let discovery: Discovery = self.http.get(discovery).send().await?.error_for_status()?.json().await?;
         let request = self

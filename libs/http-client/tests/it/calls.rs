@@ -1,4 +1,4 @@
-//! What is tried again, what is not, and how many calls are under way.
+//! Retries, the limit of concurrent calls and the circuit breaker.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use testkit::faults::Fault;
 use tokio::time::{sleep, timeout};
 
-use crate::Scene;
+use crate::Setup;
 
-/// Sends a call that gets `fault` each time, and returns how often it was tried.
-async fn tries(fault: Fault) -> usize {
-    let scene = Scene::new();
-    scene.called.on("/", fault);
-    scene.client.post::<Value>("/it", &json!({})).await.unwrap_err();
-    scene.called.calls("/it").len()
+/// Sends a call that meets `fault` at each attempt. Returns the number of attempts.
+async fn attempts(fault: Fault) -> usize {
+    let setup = Setup::new();
+    setup.called.on("/", fault);
+    setup.client.post::<Value>("/it", &json!({})).await.unwrap_err();
+    setup.called.calls("/it").len()
 }
 
-/// Limits: a call that is not answered, or answered 503 or 429, is tried again twice.
+/// Limits: a call without a response, or with status 503 or 429, is retried twice.
 #[tokio::test]
-async fn a_call_that_fails_for_a_moment_is_tried_three_times() {
+async fn call_with_transient_failure_has_three_attempts() {
     for fault in [
         Fault::problem(503, "SERVICE_UNAVAILABLE"),
         Fault::problem(429, "RATE_LIMITED"),
@@ -29,13 +29,13 @@ async fn a_call_that_fails_for_a_moment_is_tried_three_times() {
         Fault::BreakOff,
         Fault::Garbage,
     ] {
-        assert_eq!(tries(fault.clone()).await, 3, "{fault:?}");
+        assert_eq!(attempts(fault.clone()).await, 3, "{fault:?}");
     }
 }
 
-/// Conventions, Repeating: no other answer may be tried again, also not that of a gateway before the service.
+/// Conventions, Repeating: no other response is retried, not even that of a gateway.
 #[tokio::test]
-async fn a_call_with_any_other_answer_is_tried_once() {
+async fn call_with_any_other_response_has_one_attempt() {
     for fault in [
         Fault::problem(500, "INTERNAL_ERROR"),
         Fault::Answer(502, String::new()),
@@ -45,82 +45,81 @@ async fn a_call_with_any_other_answer_is_tried_once() {
         Fault::problem(404, "NOT_FOUND"),
         Fault::Answer(200, "<html>".to_owned()),
     ] {
-        assert_eq!(tries(fault.clone()).await, 1, "{fault:?}");
+        assert_eq!(attempts(fault.clone()).await, 1, "{fault:?}");
     }
 }
 
-/// What must not be done twice is sent once, whatever becomes of it.
 #[tokio::test]
-async fn what_must_not_be_repeated_is_sent_once() {
+async fn unrepeatable_call_has_one_attempt() {
     for fault in [
         Fault::problem(503, "SERVICE_UNAVAILABLE"),
         Fault::problem(429, "RATE_LIMITED"),
         Fault::Drop,
         Fault::BreakOff,
     ] {
-        let scene = Scene::new();
-        scene.called.on("/", fault.clone());
-        scene.client.post_once::<Value>("/it", &json!({"Once": true})).await.unwrap_err();
-        let calls = scene.called.calls("/it");
+        let setup = Setup::new();
+        setup.called.on("/", fault.clone());
+        setup.client.post_once::<Value>("/it", &json!({"Once": true})).await.unwrap_err();
+        let calls = setup.called.calls("/it");
         assert_eq!((calls.len(), &calls[0].body), (1, &json!({"Once": true})), "{fault:?}");
     }
-    let scene = Scene::new();
-    scene.client.post_once::<Value>("/it", &json!({})).await.unwrap();
+    let setup = Setup::new();
+    setup.client.post_once::<Value>("/it", &json!({})).await.unwrap();
 }
 
-/// A token that is refused is replaced, once: with another token it is another request.
+/// A rejected token is replaced once, also for an unrepeatable call.
 #[tokio::test]
-async fn a_call_is_made_anew_with_another_token() {
-    let scene = Scene::new();
-    scene.called.next(1, "/", Fault::problem(401, "UNAUTHORIZED"));
-    scene.client.post_once::<Value>("/it", &json!({})).await.unwrap();
+async fn call_with_rejected_token_is_repeated_with_another() {
+    let setup = Setup::new();
+    setup.called.next(1, "/", Fault::problem(401, "UNAUTHORIZED"));
+    setup.client.post_once::<Value>("/it", &json!({})).await.unwrap();
     let tokens: Vec<_> =
-        scene.called.calls("/it").into_iter().map(|call| call.headers["authorization"].clone()).collect();
+        setup.called.calls("/it").into_iter().map(|call| call.headers["authorization"].clone()).collect();
     assert!(tokens.len() == 2 && tokens[0] != tokens[1]);
 
-    scene.called.on("/", Fault::problem(401, "UNAUTHORIZED"));
-    let refused = scene.client.get::<Value>("/again").await.unwrap_err();
+    setup.called.on("/", Fault::problem(401, "UNAUTHORIZED"));
+    let refused = setup.client.get::<Value>("/again").await.unwrap_err();
     assert!(matches!(refused, CallError::Refused { status, .. } if status == 401), "{refused}");
-    assert_eq!(scene.called.calls("/again").len(), 2);
+    assert_eq!(setup.called.calls("/again").len(), 2);
 }
 
-/// However many want to call, so many do; the others wait a moment, and are told then.
+/// At most 64 calls are in flight. Further calls fail after a short wait.
 #[tokio::test]
-async fn calls_under_way_are_bounded() {
-    let scene = Scene::new();
-    scene.called.on("/", Fault::HangAfterHeaders);
-    let call = async |path: &str| timeout(Duration::from_secs(2), scene.client.get::<Value>(path)).await;
+async fn concurrent_calls_are_limited() {
+    let setup = Setup::new();
+    setup.called.on("/", Fault::HangAfterHeaders);
+    let call = async |path: &str| timeout(Duration::from_secs(2), setup.client.get::<Value>(path)).await;
     let calls = join_all((0..100).map(async |_| call("/slow").await)).await;
-    let told = calls.iter().filter(|call| matches!(call, Ok(Err(CallError::Unavailable(_))))).count();
-    assert_eq!((told, scene.called.calls("/slow").len()), (36, 64));
+    let failed = calls.iter().filter(|call| matches!(call, Ok(Err(CallError::Unavailable(_))))).count();
+    assert_eq!((failed, setup.called.calls("/slow").len()), (36, 64));
 
-    scene.called.on("/", Fault::Answer(200, "{}".to_owned()));
-    for answer in join_all((0..64).map(async |_| call("/fast").await)).await {
-        answer.unwrap().unwrap();
+    setup.called.on("/", Fault::Answer(200, "{}".to_owned()));
+    for result in join_all((0..64).map(async |_| call("/fast").await)).await {
+        result.unwrap().unwrap();
     }
 }
 
-/// A service that comes back is not met by all who waited for it: a few see how it is.
+/// A recovering service gets a few probes first, not all calls.
 #[tokio::test]
-async fn a_half_open_breaker_lets_a_few_through() {
-    let scene = Scene::new();
-    scene.called.on("/", Fault::problem(500, "INTERNAL_ERROR"));
+async fn half_open_breaker_permits_a_few_calls() {
+    let setup = Setup::new();
+    setup.called.on("/", Fault::problem(500, "INTERNAL_ERROR"));
     for _ in 0..10 {
-        scene.client.get::<Value>("/down").await.unwrap_err();
+        setup.client.get::<Value>("/down").await.unwrap_err();
     }
-    scene.client.get::<Value>("/open").await.unwrap_err();
-    assert_eq!(scene.called.calls("/open").len(), 0);
+    setup.client.get::<Value>("/open").await.unwrap_err();
+    assert_eq!(setup.called.calls("/open").len(), 0);
 
     sleep(Duration::from_secs(2)).await;
-    scene.called.on("/", Fault::HangAfterHeaders);
-    let call = async || timeout(Duration::from_secs(1), scene.client.get::<Value>("/probe")).await;
+    setup.called.on("/", Fault::HangAfterHeaders);
+    let call = async || timeout(Duration::from_secs(1), setup.client.get::<Value>("/probe")).await;
     let calls = join_all((0..20).map(async |_| call().await)).await;
-    let told = calls.iter().filter(|call| matches!(call, Ok(Err(CallError::Unavailable(_))))).count();
-    assert_eq!((told, scene.called.calls("/probe").len()), (17, 3));
+    let failed = calls.iter().filter(|call| matches!(call, Ok(Err(CallError::Unavailable(_))))).count();
+    assert_eq!((failed, setup.called.calls("/probe").len()), (17, 3));
 
-    scene.called.on("/", Fault::Answer(200, "{}".to_owned()));
-    scene.client.get::<Value>("/up").await.unwrap();
-    for answer in join_all((0..20).map(async |_| scene.client.get::<Value>("/up").await)).await {
-        answer.unwrap();
+    setup.called.on("/", Fault::Answer(200, "{}".to_owned()));
+    setup.client.get::<Value>("/up").await.unwrap();
+    for result in join_all((0..20).map(async |_| setup.client.get::<Value>("/up").await)).await {
+        result.unwrap();
     }
 }

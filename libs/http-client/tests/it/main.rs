@@ -1,11 +1,11 @@
-//! Calls to another service, seen from both of its ends.
+//! Calls to another service, observed at both ends.
 
-#![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
 use std::net::TcpListener;
 use std::time::Duration;
 
-use http_client::{CallError, Config, Service};
+use http_client::{CallError, Config, ServiceClient};
 use runtime::Env;
 use serde_json::Value;
 use testkit::faults::{Fault, Faults};
@@ -14,22 +14,22 @@ use testkit::issuer::{CLIENTS, Issuer, Served};
 mod calls;
 mod token;
 
-/// How long tokens live here; they are renewed at half of that.
-const LIFE: Duration = Duration::from_secs(8);
+/// The lifetime of tokens in these tests. They are renewed at half of it.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(8);
 
-/// A client, the service that it calls, and the issuer that stands behind `issuer`.
-struct Scene {
-    client: Service,
+/// A client, the service that it calls, and an issuer behind the fault proxy `issuer`.
+struct Setup {
+    client: ServiceClient,
     called: Faults,
     issuer: Faults,
     _served: Served,
 }
 
-impl Scene {
+impl Setup {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let issuer = Faults::before(format!("http://{}", listener.local_addr().unwrap()));
-        let served = Issuer::new(issuer.url()).unwrap().machine_lifetime(LIFE.try_into().unwrap());
+        let served = Issuer::new(issuer.url()).unwrap().machine_lifetime(TOKEN_LIFETIME.try_into().unwrap());
         let served = served.serve(listener).unwrap();
         let called = Faults::before("http://127.0.0.1:1");
         called.on("/", Fault::Answer(200, "{}".to_owned()));
@@ -39,19 +39,19 @@ impl Scene {
             setting.or_else(|| (name == "CLIENT_SECRET").then(|| CLIENTS[0].1.to_owned()))
         });
         let config = Config::read(&mut env, "CALLED_URL", CLIENTS[0].0);
-        let client = Service::new(&env.finish(config).unwrap()).unwrap();
+        let client = ServiceClient::new(&env.finish(config).unwrap()).unwrap();
         Self { client, called, issuer, _served: served }
     }
 
-    /// Makes a call; the token that it carried.
+    /// Makes a call. Returns the token that it carried.
     async fn call(&self) -> Result<String, CallError> {
         let path = format!("/{:x}", rand::random::<u64>());
         self.client.get::<Value>(&path).await?;
         Ok(self.called.calls(&path)[0].headers["authorization"].clone())
     }
 
-    /// How often the issuer was asked for a token.
-    fn asked(&self) -> usize {
+    /// Returns the number of requests for a token.
+    fn token_requests(&self) -> usize {
         self.issuer.calls("/token").len()
     }
 }

@@ -1,4 +1,4 @@
-//! The machine token over time: renewed before it expires, by one call for all, and without hurry.
+//! The machine token over time. It is renewed before it expires, once for all calls.
 
 use std::time::Duration;
 
@@ -7,48 +7,48 @@ use http_client::CallError;
 use testkit::faults::Fault;
 use tokio::time::{sleep, timeout};
 
-use crate::{LIFE, Scene};
+use crate::{Setup, TOKEN_LIFETIME};
 
-/// Conventions, Token: kept until shortly before it expires, then renewed; by one of many calls.
+/// Conventions, Token: cached until shortly before it expires, then renewed by one of many calls.
 #[tokio::test]
-async fn a_token_is_renewed_before_it_expires_by_one_call_for_all() {
-    let scene = Scene::new();
+async fn token_is_renewed_once_before_it_expires() {
+    let setup = Setup::new();
     let first: Vec<_> =
-        join_all((0..20).map(|_| scene.call())).await.into_iter().map(Result::unwrap).collect();
+        join_all((0..20).map(|_| setup.call())).await.into_iter().map(Result::unwrap).collect();
     assert!(first.iter().all(|token| *token == first[0]));
-    assert_eq!(scene.asked(), 1);
+    assert_eq!(setup.token_requests(), 1);
 
-    sleep(LIFE / 2).await;
-    for call in join_all((0..20).map(|_| scene.call())).await {
+    sleep(TOKEN_LIFETIME / 2).await;
+    for call in join_all((0..20).map(|_| setup.call())).await {
         call.unwrap();
     }
 
-    assert_eq!(scene.asked(), 2);
-    assert_ne!(scene.call().await.unwrap(), first[0]);
-    assert_eq!(scene.asked(), 2);
+    assert_eq!(setup.token_requests(), 2);
+    assert_ne!(setup.call().await.unwrap(), first[0]);
+    assert_eq!(setup.token_requests(), 2);
 }
 
-/// An issuer that is down, or does not answer, matters to nobody before the token has expired.
+/// An issuer that is down or does not respond affects no call before the token expires.
 #[tokio::test]
-async fn an_issuer_that_is_away_does_not_matter_while_the_token_holds() {
-    let scene = Scene::new();
-    let old = scene.call().await.unwrap();
-    scene.issuer.refuse();
-    sleep(LIFE / 2).await;
-    assert_eq!(scene.call().await.unwrap(), old);
-    scene.issuer.on("/", Fault::Slow(LIFE * 4));
-    scene.issuer.listen();
-    assert_eq!(scene.call().await.unwrap(), old);
+async fn valid_token_survives_an_outage_of_the_issuer() {
+    let setup = Setup::new();
+    let old = setup.call().await.unwrap();
+    setup.issuer.refuse();
+    sleep(TOKEN_LIFETIME / 2).await;
+    assert_eq!(setup.call().await.unwrap(), old);
+    setup.issuer.on("/", Fault::Slow(TOKEN_LIFETIME * 4));
+    setup.issuer.listen();
+    assert_eq!(setup.call().await.unwrap(), old);
 
-    scene.issuer.refuse();
-    sleep(LIFE / 2).await;
-    assert!(matches!(scene.call().await, Err(CallError::Unavailable(_))), "the token has expired");
+    setup.issuer.refuse();
+    sleep(TOKEN_LIFETIME / 2).await;
+    assert!(matches!(setup.call().await, Err(CallError::Unavailable(_))), "the token has expired");
 
-    scene.issuer.heal();
-    scene.issuer.listen();
+    setup.issuer.heal();
+    setup.issuer.listen();
     let recovered = async {
         loop {
-            if let Ok(token) = scene.call().await {
+            if let Ok(token) = setup.call().await {
                 return token;
             }
         }

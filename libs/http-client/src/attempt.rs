@@ -1,4 +1,4 @@
-//! Around each try of a call: a span with its `traceparent`, the machine token, a bounded answer.
+//! One attempt of a call: a span, the trace context, the machine token and a bounded response.
 
 use std::sync::Arc;
 
@@ -10,40 +10,41 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 use reqwest_retry::{Retryable, RetryableStrategy};
 use tracing::Instrument;
 
+use crate::plain::trace_headers;
 use crate::token::MachineToken;
 
-/// A larger answer is not one of ours.
-const MAX_ANSWER: usize = 4 * 1024 * 1024;
+/// Services of the platform send no larger responses.
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
-/// One try: traced, with a token, its answer read whole, so that a body that hangs or breaks off is
-/// retried like any other failure.
-pub(crate) struct Try(pub(crate) Arc<MachineToken>);
+/// The middleware of one attempt. It reads the whole response, so that a body that stalls or breaks
+/// off is retried as any other failure.
+pub(crate) struct Attempt(pub(crate) Arc<MachineToken>);
 
 #[async_trait]
-impl Middleware for Try {
+impl Middleware for Attempt {
     async fn handle(
         &self,
         request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let again = request.try_clone();
+        let copy = request.try_clone();
         let (token, response) = self.send(request, extensions, next.clone()).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        // The issuer's keys have changed, say. What was refused has not happened, and with another token it is
-        // another request.
-        self.0.forget(&token);
-        match again {
-            Some(again) => Ok(self.send(again, extensions, next).await?.1),
+        // The issuer may have replaced its keys. A rejected request had no effect, so it is safe to send
+        // it once more with a new token.
+        self.0.discard(&token);
+        match copy {
+            Some(copy) => Ok(self.send(copy, extensions, next).await?.1),
             None => Ok(response),
         }
     }
 }
 
-impl Try {
-    /// The answer, and the token that it was given to.
+impl Attempt {
+    /// Sends a request. Returns the response with the token that the request carried.
     async fn send(
         &self,
         mut request: Request,
@@ -59,7 +60,7 @@ impl Try {
             http.response.status_code = tracing::field::Empty,
         );
         async {
-            request.headers_mut().extend(crate::trace());
+            request.headers_mut().extend(trace_headers());
             let token = self.0.get().await.map_err(Error::Middleware)?;
             let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(Error::middleware)?;
             bearer.set_sensitive(true);
@@ -76,8 +77,8 @@ impl Try {
 async fn read_whole(mut response: Response) -> Result<Response> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > MAX_ANSWER {
-            return Err(Error::Middleware(anyhow::anyhow!("the answer is larger than {MAX_ANSWER} bytes")));
+        if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
+            return Err(Error::Middleware(anyhow::anyhow!("the response is larger than {MAX_RESPONSE_BYTES} bytes")));
         }
         body.extend_from_slice(&chunk);
     }
@@ -86,16 +87,16 @@ async fn read_whole(mut response: Response) -> Result<Response> {
     Ok(whole.into())
 }
 
-/// What may be tried again: no answer that could be read whole, and the answers that say so themselves.
-pub(crate) struct Passing;
+/// Retries calls without a complete response, and responses with status 503 or 429.
+pub(crate) struct RetryTransientFailures;
 
-impl RetryableStrategy for Passing {
+impl RetryableStrategy for RetryTransientFailures {
     fn handle(&self, result: &Result<Response>) -> Option<Retryable> {
         match result {
             Err(_) => Some(Retryable::Transient),
             Ok(response) => {
-                let passing = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
-                passing.contains(&response.status()).then_some(Retryable::Transient)
+                let transient = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
+                transient.contains(&response.status()).then_some(Retryable::Transient)
             }
         }
     }

@@ -1,0 +1,144 @@
+//! The client of another service of the platform.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use reqwest::StatusCode;
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, RequestBuilder};
+use reqwest_retry::policies::ExponentialBackoff;
+use reqwest_retry::{Jitter, RetryTransientMiddleware};
+use runtime::Env;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::attempt::{Attempt, RetryTransientFailures};
+use crate::breaker::Breaker;
+use crate::call::{ATTEMPT_TIMEOUT, MAX_RETRIES};
+use crate::plain::new_client;
+use crate::token::MachineToken;
+
+/// The number of calls to the service in flight. Further calls wait.
+const MAX_CONCURRENT_CALLS: usize = 64;
+/// The maximum wait of a further call. A call that stalls takes 15 s with its retries, which is too
+/// long to wait for.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The address of the other service, and the credentials of this one.
+#[derive(Clone, Debug)]
+pub struct Config {
+    url: Url,
+    issuer: String,
+    client_id: String,
+    client_secret: String,
+}
+
+impl Config {
+    /// Reads the settings. `url_variable` names the variable of the other service's address, such as
+    /// `SELECTIONS_URL`.
+    pub fn read(env: &mut Env, url_variable: &'static str, client_id: &'static str) -> Option<Self> {
+        let url = env.require(url_variable, "URL of the internal port of the called service");
+        let issuer = env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
+        let client_id =
+            env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
+        let client_secret = env.require("CLIENT_SECRET", "OAuth 2.0 client secret of this service");
+        Some(Self { url: url?, issuer: issuer?, client_id: client_id?, client_secret: client_secret? })
+    }
+}
+
+/// The failure of a call.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The service refused the call, with the code of its problem.
+    #[error("refused: {status} {code}")]
+    Refused { status: StatusCode, code: String },
+    /// The service is down, too slow or sends an unexpected response, in spite of all retries.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+}
+
+#[derive(Deserialize)]
+struct ProblemBody {
+    code: String,
+}
+
+/// The client of one service. All calls to the service share one client, with its circuit breaker and
+/// its limit of concurrent calls.
+pub struct ServiceClient {
+    retrying: ClientWithMiddleware,
+    single_attempt: ClientWithMiddleware,
+    url: Url,
+    breaker: Breaker,
+    permits: Semaphore,
+}
+
+impl ServiceClient {
+    /// # Errors
+    /// If TLS cannot be set up.
+    pub fn new(config: &Config) -> anyhow::Result<Self> {
+        let http = new_client(ATTEMPT_TIMEOUT)?;
+        let token = MachineToken::new(http.clone(), &config.issuer, &config.client_id, &config.client_secret);
+        let backoff = ExponentialBackoff::builder()
+            .retry_bounds(Duration::from_millis(50), Duration::from_millis(500))
+            .jitter(Jitter::Full)
+            .build_with_max_retries(MAX_RETRIES);
+        let attempt = Arc::new(Attempt(Arc::new(token)));
+        let retry = RetryTransientMiddleware::new_with_policy_and_strategy(backoff, RetryTransientFailures);
+        Ok(Self {
+            single_attempt: ClientBuilder::new(http.clone()).with_arc(attempt.clone()).build(),
+            retrying: ClientBuilder::new(http).with(retry).with_arc(attempt).build(),
+            url: config.url.clone(),
+            breaker: Breaker::new(),
+            permits: Semaphore::new(MAX_CONCURRENT_CALLS),
+        })
+    }
+
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
+        self.call(self.retrying.get(self.url_of(path)?)).await
+    }
+
+    /// Sends a `POST` that is safe to repeat. It may take effect twice, since a response may be lost.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CallError> {
+        self.call(self.retrying.post(self.url_of(path)?).json(body)).await
+    }
+
+    /// Sends a `POST` that must not be repeated. After [`CallError::Unavailable`] it may or may not
+    /// have taken effect.
+    pub async fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, CallError> {
+        self.call(self.single_attempt.post(self.url_of(path)?).json(body)).await
+    }
+
+    fn url_of(&self, path: &str) -> Result<Url, CallError> {
+        self.url.join(path).map_err(|error| CallError::Unavailable(error.to_string()))
+    }
+
+    async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+        let unavailable = |reason: &str| CallError::Unavailable(reason.to_owned());
+        let breaker_permit = self.breaker.try_acquire(Instant::now());
+        let breaker_permit = breaker_permit.ok_or_else(|| unavailable("the circuit breaker is open"))?;
+        let call_permit = timeout(QUEUE_TIMEOUT, self.permits.acquire()).await;
+        let _call_permit = call_permit.map_err(|_| unavailable("too many concurrent calls"))?;
+        let result = async {
+            let response = request.send().await.context("no response")?;
+            let status = response.status();
+            let body = response.bytes().await?;
+            if status.is_success() {
+                return Ok(Ok(serde_json::from_slice(&body).context("unexpected response")?));
+            }
+            let problem =
+                serde_json::from_slice::<ProblemBody>(&body).ok().filter(|_| status.is_client_error());
+            let ProblemBody { code } = problem.with_context(|| format!("unexpected status {status}"))?;
+            Ok::<_, anyhow::Error>(Err(CallError::Refused { status, code }))
+        };
+        let result = result.await;
+        breaker_permit.record(result.is_err(), Instant::now());
+        result.unwrap_or_else(|error| Err(unavailable(&format!("{error:#}"))))
+    }
+}
