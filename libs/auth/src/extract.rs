@@ -1,4 +1,4 @@
-//! Extractors: a handler that takes one has said who may come in.
+//! Extractors. A handler declares with their types who may call it.
 
 use std::future::{Ready, ready};
 use std::marker::PhantomData;
@@ -12,25 +12,27 @@ use actix_web::middleware::Next;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, web};
 use time::OffsetDateTime;
 
-use crate::verifier::{Claims, Refusal};
-use crate::{CompanyId, Grant, UserId, Verifier};
+use crate::grant::Grant;
+use crate::id::{CompanyId, UserId};
+use crate::verifier::{Claims, VerificationError, Verifier};
 
-/// What is known of the caller before any extractor runs.
+/// The result of the authentication, for the extractors.
 #[derive(Clone)]
 enum Authentication {
     Verified(Arc<Claims>),
-    /// A token that does not hold: nobody's.
-    Refused,
-    /// Not to be answered now, as whomever: the person has used up their allowance (else they would get a
-    /// guest's on top), or the token cannot be judged (else its bearer would be shown a guest's answer).
-    Stopped(Problem),
+    /// The token is invalid. Operations for guests treat the caller as one.
+    Invalid,
+    /// The request must be rejected even by operations for guests.
+    ///
+    /// The user has exceeded the rate limit and must not get a guest's allowance in addition. Or the
+    /// token cannot be verified now, and its user must not get a guest's response.
+    Failed(Problem),
 }
 
-/// Verifies the token of each request, so that the extractors can answer at once: extractors that
-/// wait would be overtaken by those of the body.
+/// Verifies the token of each request, so that the extractors return immediately.
 ///
-/// # Errors
-/// Those of the handler.
+/// Extractors of a handler run concurrently. If they had to wait for the verification, those of the
+/// body would run first.
 pub async fn authenticate<B: MessageBody>(
     verifier: web::Data<Verifier>,
     request: ServiceRequest,
@@ -43,16 +45,17 @@ pub async fn authenticate<B: MessageBody>(
                     request.extensions_mut().insert(KnownCaller(claims.sub.clone()));
                     Authentication::Verified(claims)
                 }
-                Err(limited) => Authentication::Stopped(limited),
+                Err(limited) => Authentication::Failed(limited),
             },
-            Err(Refusal::Invalid) => Authentication::Refused,
-            Err(Refusal::Unavailable(cause)) => Authentication::Stopped(Problem::unavailable(&cause)),
+            Err(VerificationError::Invalid) => Authentication::Invalid,
+            Err(VerificationError::Unavailable(cause)) => Authentication::Failed(Problem::unavailable(&cause)),
         };
         request.extensions_mut().insert(authentication);
     }
     next.call(request).await
 }
 
+/// Returns the bearer token of a request.
 fn bearer(request: &HttpRequest) -> Option<&str> {
     let (scheme, token) = request.headers().get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -61,33 +64,33 @@ fn bearer(request: &HttpRequest) -> Option<&str> {
 fn claims(request: &HttpRequest) -> Result<Arc<Claims>, Problem> {
     match request.extensions().get::<Authentication>() {
         Some(Authentication::Verified(claims)) => Ok(Arc::clone(claims)),
-        Some(Authentication::Stopped(problem)) => Err(problem.clone()),
-        Some(Authentication::Refused) | None => Err(Problem::unauthorized()),
+        Some(Authentication::Failed(problem)) => Err(problem.clone()),
+        Some(Authentication::Invalid) | None => Err(Problem::unauthorized()),
     }
 }
 
-/// A signed-in person.
+/// The signed-in user of a request.
 #[derive(Clone, Debug)]
 pub struct Actor {
     pub user_id: UserId,
-    /// The company that the person acts for.
+    /// The company that the user acts for.
     pub company_id: Option<CompanyId>,
     claims: Arc<Claims>,
 }
 
 impl Actor {
-    /// `None` where `sub` is nobody's id: a machine's.
-    pub(crate) fn of(claims: Arc<Claims>) -> Option<Self> {
+    /// Returns `None` if `sub` is not a user's id, as in machine tokens.
+    pub(crate) fn from_claims(claims: Arc<Claims>) -> Option<Self> {
         Some(Self { user_id: claims.sub.parse().ok()?, company_id: claims.company_id, claims })
     }
 
-    /// Until when the token holds.
+    /// Returns the expiry time of the token.
     pub fn expires_at(&self) -> OffsetDateTime {
-        // A token of the far future has been refused; so this is one that was made by hand.
+        // A verified token has a valid time, so only tests need the default.
         OffsetDateTime::from_unix_timestamp(self.claims.exp).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
-    /// What the token gives, in whatever scope.
+    /// Returns the grants of the token, in all scopes.
     pub fn grants(&self) -> &[Grant] {
         &self.claims.permissions
     }
@@ -98,14 +101,16 @@ impl FromRequest for Actor {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(claims(request).and_then(|claims| Self::of(claims).ok_or_else(Problem::unauthorized)))
+        ready(claims(request).and_then(|claims| Self::from_claims(claims).ok_or_else(Problem::unauthorized)))
     }
 }
 
-/// Anybody: a handler that takes it is open to the world, and says so. Holds who the caller is, if
-/// that is known; a token that does not hold makes a guest, not an error. One that cannot be judged is 503.
+/// Any caller: the operation is public.
+///
+/// A caller with an invalid token is a guest. A token that cannot be verified now is status 503.
 #[derive(Clone, Debug)]
 pub struct Guest {
+    /// The user, if the request has a valid token.
     pub actor: Option<Actor>,
 }
 
@@ -115,14 +120,14 @@ impl FromRequest for Guest {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(match request.extensions().get::<Authentication>() {
-            Some(Authentication::Verified(claims)) => Ok(Self { actor: Actor::of(Arc::clone(claims)) }),
-            Some(Authentication::Stopped(problem)) => Err(problem.clone()),
-            Some(Authentication::Refused) | None => Ok(Self { actor: None }),
+            Some(Authentication::Verified(claims)) => Ok(Self { actor: Actor::from_claims(Arc::clone(claims)) }),
+            Some(Authentication::Failed(problem)) => Err(problem.clone()),
+            Some(Authentication::Invalid) | None => Ok(Self { actor: None }),
         })
     }
 }
 
-/// A service that calls others, by the `client_id` of its machine token.
+/// A service that calls other services, identified by the `client_id` of its machine token.
 pub trait Client: 'static {
     const ID: &'static str;
 }
@@ -131,7 +136,7 @@ pub trait Client: 'static {
 pub enum News {}
 /// The CRM service.
 pub enum Crm {}
-/// Whatever issues tokens.
+/// The token issuer.
 pub enum Issuer {}
 
 impl Client for News {
@@ -146,7 +151,7 @@ impl Client for Issuer {
     const ID: &'static str = "issuer";
 }
 
-/// The service `C`, and no other.
+/// The service `C`. Other callers get status 403.
 pub struct Caller<C>(PhantomData<C>);
 
 impl<C: Client> FromRequest for Caller<C> {

@@ -1,4 +1,5 @@
-//! The issuer's public keys (JWKS): fetched, kept, refreshed in the background and on an unknown id.
+//! The issuer's public keys (JWKS). They are fetched in the background and when a token has an
+//! unknown key id.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -14,35 +15,36 @@ use tokio_util::sync::CancellationToken;
 #[cfg(test)]
 mod tests;
 
-/// A key that is withdrawn is forgotten after so long.
-const REFRESH: Duration = Duration::from_mins(5);
-/// Between attempts while the issuer is away.
-const RETRY: Duration = Duration::from_secs(1);
-/// Tokens with made-up key ids cannot make us ask the issuer more often.
-const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(5);
-/// A request does not wait longer for a key; [`Keys::refresh`] does.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The interval between fetches. A withdrawn key is accepted until the next one.
+const REFRESH_INTERVAL: Duration = Duration::from_mins(5);
+/// The interval between fetches while the issuer is unavailable.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// The minimum interval between fetches for unknown key ids. It limits the requests that tokens with
+/// invented key ids cause.
+const UNKNOWN_KEY_COOLDOWN: Duration = Duration::from_secs(5);
+/// The time that a request waits for an unknown key. [`Keys::refresh`] may take longer.
+const KEY_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The issuer that is believed.
+/// The trusted issuer, and the limits of its tokens.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) actor_requests_per_minute: u32,
     pub(crate) issuer: String,
     jwks_url: Option<String>,
-    /// Seconds.
+    /// In seconds.
     pub(crate) token_max_lifetime: u32,
 }
 
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let issuer = env.require("AUTH_ISSUER", "the OIDC issuer, as tokens name it in `iss`");
-        let jwks_url = env.optional("AUTH_JWKS_URL", "its keys; found by discovery when unset");
+        let issuer = env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
+        let jwks_url = env.optional("AUTH_JWKS_URL", "URL of the issuer's keys (JWKS); found by discovery when unset");
         let actor_requests_per_minute =
-            env.or("ACTOR_REQUESTS_PER_MINUTE", 0, "requests for each signed-in person; 0 for no limit");
+            env.or("ACTOR_REQUESTS_PER_MINUTE", 0, "requests per minute of each signed-in user; 0 for no limit");
         let token_max_lifetime = env.or(
             "AUTH_TOKEN_MAX_LIFETIME_SECONDS",
             3600,
-            "a token that lives longer, or does not say since when it does, is refused",
+            "maximum lifetime of a token from `iat` to `exp`, in seconds",
         );
         Some(Self {
             actor_requests_per_minute: actor_requests_per_minute?,
@@ -53,7 +55,7 @@ impl Config {
     }
 }
 
-/// The keys of one issuer. Cloning shares them.
+/// The keys of one issuer. Clones share them.
 #[derive(Clone)]
 pub struct Keys(Arc<Inner>);
 
@@ -61,14 +63,14 @@ struct Inner {
     config: Config,
     http: reqwest::Client,
     known: RwLock<Option<JwkSet>>,
-    /// Held while asking, so that many requests ask once.
-    asked: Mutex<Option<Asked>>,
+    /// The last fetch for an unknown key. Locked during it, so that concurrent requests cause one.
+    last_lookup: Mutex<Option<Lookup>>,
 }
 
-/// When the issuer was last asked for an unknown key, and whether it answered.
-struct Asked {
+/// A fetch for an unknown key.
+struct Lookup {
     at: Instant,
-    answered: bool,
+    succeeded: bool,
 }
 
 #[derive(Deserialize)]
@@ -77,13 +79,13 @@ struct Discovery {
 }
 
 impl Keys {
-    /// Nothing is fetched yet: that is [`Keys::refresh`]'s, or the first token's.
+    /// Creates an empty set. [`Keys::refresh`] or the first token fetches the keys.
     ///
     /// # Errors
-    /// When no HTTP client can be made.
+    /// If TLS cannot be set up.
     pub fn new(config: Config) -> anyhow::Result<Self> {
-        let http = http_client::client(Duration::from_secs(3))?;
-        Ok(Self(Arc::new(Inner { config, http, known: RwLock::default(), asked: Mutex::default() })))
+        let http = http_client::new_client(Duration::from_secs(3))?;
+        Ok(Self(Arc::new(Inner { config, http, known: RwLock::default(), last_lookup: Mutex::default() })))
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -94,59 +96,58 @@ impl Keys {
         &self.0.config.issuer
     }
 
-    /// Keeps the keys fresh until `stopping`.
+    /// Fetches the keys repeatedly until `stopping`.
     ///
-    /// # Errors
-    /// None today; the signature is that of a part of a service.
+    /// Returns a `Result` only because the parts of a process do.
     pub async fn refresh(self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
-            let pause = match self.fetch().await {
-                Ok(()) => REFRESH,
+            let interval = match self.fetch().await {
+                Ok(()) => REFRESH_INTERVAL,
                 Err(error) => {
-                    tracing::warn!(error = format!("{error:#}"), "the issuer's keys cannot be fetched");
-                    RETRY
+                    tracing::warn!(error = format!("{error:#}"), "failed to fetch the issuer's keys");
+                    RETRY_INTERVAL
                 }
             };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(interval) => {}
                 () = stopping.cancelled() => return Ok(()),
             }
         }
     }
 
-    /// The key `id`, asking the issuer if it is not known. `None`: the issuer has no such key.
+    /// Returns the key `id`, fetching the keys if it is unknown. `None` if the issuer has no such key.
     ///
     /// # Errors
-    /// When the issuer does not say, or not in time: nobody knows whether the key is its own.
+    /// If the issuer does not respond in time, so that the key may or may not be its own.
     pub(crate) async fn find(&self, id: &str) -> anyhow::Result<Option<Jwk>> {
         if let Some(key) = self.known(id) {
             return Ok(Some(key));
         }
-        timeout(PATIENCE, self.ask_for(id)).await.context("the issuer does not answer in time")?
+        timeout(KEY_LOOKUP_TIMEOUT, self.look_up(id)).await.context("no response from the issuer in time")?
     }
 
-    async fn ask_for(&self, id: &str) -> anyhow::Result<Option<Jwk>> {
-        let mut asked = self.0.asked.lock().await;
-        // Whoever waited for the lock finds what the one before it has fetched.
+    async fn look_up(&self, id: &str) -> anyhow::Result<Option<Jwk>> {
+        let mut last_lookup = self.0.last_lookup.lock().await;
+        // Another request may have fetched the key while this one waited for the lock.
         if let Some(key) = self.known(id) {
             return Ok(Some(key));
         }
-        match *asked {
-            Some(Asked { at, answered: true }) if at.elapsed() < UNKNOWN_KEY_PAUSE => return Ok(None),
-            Some(Asked { at, answered: false }) if at.elapsed() < RETRY => {
-                bail!("the issuer did not answer a moment ago")
+        match *last_lookup {
+            Some(Lookup { at, succeeded: true }) if at.elapsed() < UNKNOWN_KEY_COOLDOWN => return Ok(None),
+            Some(Lookup { at, succeeded: false }) if at.elapsed() < RETRY_INTERVAL => {
+                bail!("the last request to the issuer has just failed")
             }
             _ => {}
         }
-        // It stays at that if the caller hangs up: those who wait do not each ask again.
-        *asked = Some(Asked { at: Instant::now(), answered: false });
+        // If the caller disconnects during the fetch, the requests that wait must not each repeat it.
+        *last_lookup = Some(Lookup { at: Instant::now(), succeeded: false });
         let fetched = self.fetch().await;
-        *asked = Some(Asked { at: Instant::now(), answered: fetched.is_ok() });
+        *last_lookup = Some(Lookup { at: Instant::now(), succeeded: fetched.is_ok() });
         fetched?;
         Ok(self.known(id))
     }
 
-    /// Whether the issuer still vouches for what this key has signed.
+    /// Returns true if the issuer has not withdrawn the key.
     pub(crate) fn has(&self, id: &str) -> bool {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().is_some_and(|known| known.find(id).is_some())
@@ -172,6 +173,6 @@ impl Keys {
 }
 
 async fn get<T: serde::de::DeserializeOwned>(http: &reqwest::Client, url: &str) -> anyhow::Result<T> {
-    let response = http.get(url).send().await.context("no answer")?.error_for_status()?;
-    response.json().await.with_context(|| format!("{url} does not answer what it should"))
+    let response = http.get(url).send().await.context("no response")?.error_for_status()?;
+    response.json().await.with_context(|| format!("unexpected response from {url}"))
 }

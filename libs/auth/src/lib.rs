@@ -1,26 +1,16 @@
-//! Who is calling: tokens verified against the issuer's keys, and extractors that say who may come in.
+//! Authentication and authorization: tokens verified with the issuer's keys, and extractors that
+//! declare who may call an operation.
 
 mod extract;
+mod grant;
+mod id;
 mod keys;
 mod permission;
 mod verifier;
 
 pub use extract::{Actor, Caller, Client, Crm, Guest, Issuer, News, authenticate};
+pub use grant::{Grant, Scope};
+pub use id::{CompanyId, UserId};
 pub use keys::{Config, Keys};
-pub use permission::{Grant, Permission, Permitted, Reach, Scope};
-pub use verifier::Verifier;
-
-ids::typed_id!(
-    /// A person, by the token's `sub`.
-    UserId
-);
-
-ids::typed_id!(
-    /// A company, which is also a tenant.
-    CompanyId
-);
-
-/// `aud` of the tokens of people.
-pub const PLATFORM: &str = "platform";
-/// `aud` of the tokens of services.
-pub const PLATFORM_INTERNAL: &str = "platform-internal";
+pub use permission::{Permission, Permitted, Reach};
+pub use verifier::{INTERNAL_AUDIENCE, USER_AUDIENCE, Verifier};

@@ -1,59 +1,20 @@
-//! What a person may do, and how far: a permission never counts without its scope.
+//! Checks of permissions. A permission is always checked together with its scope.
 
 use std::future::{Ready, ready};
 
 use ::web::Problem;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
-use serde::{Deserialize, Deserializer};
 
-use crate::{Actor, CompanyId};
+use crate::extract::Actor;
+use crate::grant::Scope;
+use crate::id::CompanyId;
 
-/// In which scope a permission was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    /// The company that the token names.
-    Organization,
-    /// Every company.
-    Platform,
-}
-
-/// A permission as somebody holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    pub name: String,
-    pub scope: Scope,
-}
-
-impl Grant {
-    /// As tokens spell it: `crm.deals.manage@platform`, and `@organization` or nothing for the other scope. A
-    /// text with another scope, or without a name, is no permission and gives nothing.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (name, scope) = match text.split_once('@') {
-            None => (text, Scope::Organization),
-            Some((name, "organization")) => (name, Scope::Organization),
-            Some((name, "platform")) => (name, Scope::Platform),
-            Some(_) => return None,
-        };
-        (!name.is_empty()).then(|| Self { name: name.to_owned(), scope })
-    }
-
-    /// `P@platform` covers `P@platform` and `P`; `P` covers `P` alone.
-    pub fn covers(&self, name: &str, scope: Scope) -> bool {
-        self.name == name && self.scope >= scope
-    }
-}
-
-/// The grants among the texts of a token.
-pub(crate) fn grants<'de, D: Deserializer<'de>>(texts: D) -> Result<Vec<Grant>, D::Error> {
-    Ok(Vec::<String>::deserialize(texts)?.iter().filter_map(|text| Grant::parse(text)).collect())
-}
-
-/// Which companies a permission reaches: a list shows what is theirs, all else is as if it were not there.
+/// The companies whose data a permission covers. Other companies' data is treated as absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     Platform,
-    /// The token's own.
+    /// The company that the token names.
     Company(CompanyId),
 }
 
@@ -66,25 +27,27 @@ impl Reach {
     }
 }
 
-/// A permission is asked for by its name and by what it is for; there is no asking without.
+/// Permission checks, by the kind of data that the operation concerns.
 impl Actor {
-    /// For what concerns the whole platform: in organization scope it gives nothing.
+    /// Checks a permission for data of the whole platform. A grant with organization scope does not
+    /// suffice.
     pub fn holds_on_platform(&self, permission: &str) -> bool {
         self.holds(permission, Scope::Platform)
     }
 
-    /// For what is bound to the token's own company: in platform scope it reaches no further, and without a
-    /// company it gives nothing.
+    /// Checks a permission for data of the token's company, in either scope. Returns the company, or
+    /// `None` for a token without one.
     pub fn holds_for_company(&self, permission: &str) -> Option<CompanyId> {
         self.company_id.filter(|_| self.holds(permission, Scope::Organization))
     }
 
-    /// For what is the person's own, whatever the company: the scope does not matter.
+    /// Checks a permission for the user's own data, in either scope and without regard to companies.
     pub fn holds_for_oneself(&self, permission: &str) -> bool {
         self.holds(permission, Scope::Organization)
     }
 
-    /// For what belongs to companies: all of them in platform scope, else the token's own.
+    /// Checks a permission for data of companies. Platform scope covers all companies, organization
+    /// scope the token's.
     pub fn reach_of(&self, permission: &str) -> Option<Reach> {
         if self.holds_on_platform(permission) {
             Some(Reach::Platform)
@@ -98,16 +61,16 @@ impl Actor {
     }
 }
 
-/// What a token must show before the request is looked at.
+/// A requirement on the token, which is checked before the request is read.
 pub trait Permission: 'static {
-    /// What it gives: the company, the reach, the role; `()` where it only lets in.
+    /// The result of the check, such as a company or a [`Reach`]. `()` if there is none.
     type Granted;
 
-    /// `None` to whoever does not hold it.
+    /// Returns `None` if the actor does not meet the requirement.
     fn granted(actor: &Actor) -> Option<Self::Granted>;
 }
 
-/// A person who holds `P`, and what that gives; others get 403 before the body is read.
+/// A user who meets the requirement `P`. Other users get status 403 before the body is read.
 pub struct Permitted<P: Permission> {
     pub actor: Actor,
     pub granted: P::Granted,
@@ -132,44 +95,21 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::{Grant, Reach, Scope};
-    use crate::{Actor, CompanyId};
+    use super::Reach;
+    use crate::extract::Actor;
+    use crate::id::CompanyId;
 
-    /// Whoever holds `permission`, by a token of the company or of none.
-    fn holder(permission: &str, company: Option<CompanyId>) -> Actor {
+    /// Returns a user with `permission` and optionally a company.
+    fn actor_with(permission: &str, company: Option<CompanyId>) -> Actor {
         let sub = "01980000-0000-7000-8000-000000000001";
         let claims: Value = json!({
             "sub": sub, "iat": 0, "exp": 0, "company_id": company, "permissions": [permission, "other@platform"],
         });
-        Actor::of(Arc::new(serde_json::from_value(claims).unwrap())).unwrap()
+        Actor::from_claims(Arc::new(serde_json::from_value(claims).unwrap())).unwrap()
     }
 
     #[test]
-    fn a_permission_is_spelled_with_its_scope_or_is_the_organizations() {
-        for (text, name, scope) in [
-            ("crm.deals.manage", "crm.deals.manage", Scope::Organization),
-            ("crm.deals.manage@organization", "crm.deals.manage", Scope::Organization),
-            ("crm.deals.manage@platform", "crm.deals.manage", Scope::Platform),
-        ] {
-            assert_eq!(Grant::parse(text), Some(Grant { name: name.to_owned(), scope }), "{text}");
-        }
-        for text in
-            ["", "@platform", "@", "a@", "a@elsewhere", "a@Platform", "a@platform ", "a@platform@platform"]
-        {
-            assert_eq!(Grant::parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn platform_scope_covers_the_organizations_and_never_the_reverse() {
-        let (platform, organization) = (Grant::parse("p@platform").unwrap(), Grant::parse("p").unwrap());
-        assert!(platform.covers("p", Scope::Platform) && platform.covers("p", Scope::Organization));
-        assert!(organization.covers("p", Scope::Organization) && !organization.covers("p", Scope::Platform));
-        assert!(!platform.covers("p.q", Scope::Organization) && !platform.covers("", Scope::Organization));
-    }
-
-    #[test]
-    fn a_permission_reaches_as_far_as_its_scope() {
+    fn permission_reaches_as_far_as_its_scope() {
         let own = CompanyId::generate();
         for (permission, company, on_platform, for_company, for_oneself, reach) in [
             ("p@platform", Some(own), true, Some(own), true, Some(Reach::Platform)),
@@ -180,7 +120,7 @@ mod tests {
             ("p@elsewhere", Some(own), false, None, false, None),
             ("p.q@platform", Some(own), false, None, false, None),
         ] {
-            let actor = holder(permission, company);
+            let actor = actor_with(permission, company);
             assert_eq!(
                 (
                     actor.holds_on_platform("p"),

@@ -8,23 +8,30 @@ use quick_cache::sync::Cache;
 use serde::Deserialize;
 use web::{Problem, RateLimit};
 
-use crate::permission::grants;
-use crate::{CompanyId, Grant, Keys, PLATFORM};
+use crate::grant::{Grant, grants};
+use crate::id::CompanyId;
+use crate::keys::Keys;
 
-/// Asymmetric only: with `none` or a shared secret anybody could sign.
+/// The `aud` of users' tokens.
+pub const USER_AUDIENCE: &str = "platform";
+/// The `aud` of services' tokens.
+pub const INTERNAL_AUDIENCE: &str = "platform-internal";
+
+/// The accepted algorithms. All are asymmetric: with `none` or a shared secret a client could sign.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
-/// Clocks may differ by so many seconds.
-const SKEW: u32 = 30;
-/// A longer text is not a token of ours.
-const MAX_TOKEN: usize = 8 * 1024;
-/// Verified tokens that are remembered until they expire, since a signature costs more than a request.
-const REMEMBERED: usize = 10_000;
+/// The tolerated difference between clocks.
+const CLOCK_SKEW_SECONDS: u32 = 30;
+/// The issuer's tokens are shorter.
+const MAX_TOKEN_BYTES: usize = 8 * 1024;
+/// The number of verified tokens that are cached, since a verification costs more than a request.
+const CACHE_CAPACITY: usize = 10_000;
 
-/// What a verified token says.
+/// The claims of a verified token.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Claims {
-    /// Seconds since 1970, as `exp` is.
+    /// In seconds since 1970.
     iat: i64,
+    /// In seconds since 1970.
     pub(crate) exp: i64,
     pub(crate) sub: String,
     pub(crate) client_id: Option<String>,
@@ -33,85 +40,88 @@ pub(crate) struct Claims {
     pub(crate) permissions: Vec<Grant>,
 }
 
-/// Why a token was not accepted.
+/// The reason why a token was not accepted.
 #[derive(Debug)]
-pub(crate) enum Refusal {
-    /// It does not hold.
+pub(crate) enum VerificationError {
     Invalid,
-    /// It cannot be judged: the issuer is away.
+    /// The token cannot be verified because the issuer is unavailable.
     Unavailable(String),
 }
 
-/// Accepts the tokens of one issuer that are meant for one audience.
+/// Verifies tokens of one issuer for one audience.
 pub struct Verifier {
     keys: Keys,
     audience: &'static str,
-    /// By their hash, so that no token that still holds lies in memory.
-    remembered: Cache<Hash, Remembered>,
+    /// Keyed by hash, so that valid tokens are not stored in memory.
+    cache: Cache<Hash, CachedToken>,
     limit: RateLimit<String>,
 }
 
 /// SHA-256.
 type Hash = [u8; SHA256_OUTPUT_LEN];
 
-/// A token that was verified, and the key that it was verified with.
+/// The claims of a verified token, with the id of its key.
 #[derive(Clone)]
-struct Remembered {
+struct CachedToken {
     key_id: String,
     claims: Arc<Claims>,
 }
 
 impl Verifier {
     pub fn new(keys: Keys, audience: &'static str) -> Self {
-        // The limit is for people; other services are not to be slowed down by it.
-        let is_for_people = audience == PLATFORM;
+        // Only users are rate limited, other services are not.
+        let is_for_users = audience == USER_AUDIENCE;
         let limit =
-            RateLimit::per_minute(if is_for_people { keys.config().actor_requests_per_minute } else { 0 });
-        Self { keys, audience, remembered: Cache::new(REMEMBERED), limit }
+            RateLimit::per_minute(if is_for_users { keys.config().actor_requests_per_minute } else { 0 });
+        Self { keys, audience, cache: Cache::new(CACHE_CAPACITY), limit }
     }
 
-    /// Takes one request off the caller's allowance, if there is one.
+    /// Counts a request against the caller's rate limit.
+    ///
+    /// # Errors
+    /// `429` if the limit is exceeded.
     pub(crate) fn check_limit(&self, claims: &Claims) -> Result<(), Problem> {
         self.limit.check(claims.sub.clone())
     }
 
-    pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Claims>, Refusal> {
-        if token.len() > MAX_TOKEN {
-            return Err(Refusal::Invalid);
+    /// Verifies a token and returns its claims.
+    pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Claims>, VerificationError> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(VerificationError::Invalid);
         }
         let mut hash = Hash::default();
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         let now = runtime::clock::now().unix_timestamp();
-        if let Some(Remembered { key_id, claims }) = self.remembered.get(&hash)
-            && now < claims.exp + i64::from(SKEW)
+        if let Some(CachedToken { key_id, claims }) = self.cache.get(&hash)
+            && now < claims.exp + i64::from(CLOCK_SKEW_SECONDS)
             && self.keys.has(&key_id)
         {
             return Ok(claims);
         }
-        let header = jsonwebtoken::decode_header(token).map_err(|_| Refusal::Invalid)?;
-        let key_id = header.kid.ok_or(Refusal::Invalid)?;
+        let header = jsonwebtoken::decode_header(token).map_err(|_| VerificationError::Invalid)?;
+        let key_id = header.kid.ok_or(VerificationError::Invalid)?;
         if !ALGORITHMS.contains(&header.alg) {
-            return Err(Refusal::Invalid);
+            return Err(VerificationError::Invalid);
         }
         let key =
-            self.keys.find(&key_id).await.map_err(|error| Refusal::Unavailable(format!("{error:#}")))?;
-        let key = key.ok_or(Refusal::Invalid)?;
-        let key = DecodingKey::from_jwk(&key).map_err(|_| Refusal::Invalid)?;
+            self.keys.find(&key_id).await.map_err(|error| VerificationError::Unavailable(format!("{error:#}")))?;
+        let key = key.ok_or(VerificationError::Invalid)?;
+        let key = DecodingKey::from_jwk(&key).map_err(|_| VerificationError::Invalid)?;
         let mut validation = Validation::new(header.alg);
-        validation.leeway = SKEW.into();
+        validation.leeway = CLOCK_SKEW_SECONDS.into();
         validation.validate_nbf = true;
         validation.set_audience(&[self.audience]);
         validation.set_issuer(&[self.keys.issuer()]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         let claims =
-            jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|_| Refusal::Invalid)?.claims;
-        // The lifetime bounds nothing where it begins in the future.
+            jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|_| VerificationError::Invalid)?.claims;
+        // A lifetime that begins in the future would not limit `exp`.
         let lifetime = claims.exp.saturating_sub(claims.iat);
-        if claims.iat > now + i64::from(SKEW) || lifetime > self.keys.config().token_max_lifetime.into() {
-            return Err(Refusal::Invalid);
+        if claims.iat > now + i64::from(CLOCK_SKEW_SECONDS) || lifetime > self.keys.config().token_max_lifetime.into() {
+            return Err(VerificationError::Invalid);
         }
         let claims = Arc::new(claims);
-        self.remembered.insert(hash, Remembered { key_id, claims: Arc::clone(&claims) });
+        self.cache.insert(hash, CachedToken { key_id, claims: Arc::clone(&claims) });
         Ok(claims)
     }
 }

@@ -1,4 +1,4 @@
-//! Typed ids: one macro, so that a `PostId` can never stand where a `SelectionId` is meant.
+//! Typed ids, so that a `PostId` cannot be passed for a `SelectionId`.
 
 #[doc(hidden)]
 pub use {diesel, serde, utoipa, uuid, values};
@@ -9,7 +9,7 @@ use utoipa::openapi::schema::Schema;
 use uuid::Uuid;
 use values::{Invalid, read_text};
 
-/// An id in a request that refers to something: the empty one is refused (`empty_id`).
+/// An id in a request that refers to an entity. The nil id is rejected with `empty_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference<T>(pub T);
 
@@ -38,8 +38,8 @@ impl<T: utoipa::ToSchema> utoipa::ToSchema for Reference<T> {
 
 /// Declares a typed id over [`uuid::Uuid`]: `typed_id!(/// A selection. SelectionId);`
 ///
-/// On the wire and in the database it is the bare Guid. `generate` makes a UUIDv7, which sorts by
-/// time and so keeps indexes dense; any Guid is accepted from outside.
+/// On the wire and in the database the id is a plain UUID. `generate` creates a UUIDv7, which sorts by
+/// time and so keeps indexes dense. Every UUID is accepted as input.
 #[macro_export]
 macro_rules! typed_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -54,8 +54,8 @@ macro_rules! typed_id {
         pub struct $name($crate::uuid::Uuid);
 
         impl $name {
-            /// A fresh, time-ordered id.
-            #[expect(clippy::disallowed_methods, reason = "the one place where ids are made")]
+            /// Creates a time-ordered id.
+            #[expect(clippy::disallowed_methods, reason = "the only place that creates ids")]
             pub fn generate() -> Self {
                 Self($crate::uuid::Uuid::now_v7())
             }

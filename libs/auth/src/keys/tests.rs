@@ -1,4 +1,4 @@
-//! Whose signatures are believed, and how often the issuer is asked for a key.
+//! The accepted algorithms, and the number of requests to the issuer.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use jsonwebtoken::jwk::JwkSet;
 use serde::Deserialize;
 
 use super::{Config, Keys};
-use crate::{PLATFORM, Verifier};
+use crate::verifier::{USER_AUDIENCE, Verifier};
 
 fn keys(jwks_url: &str) -> Keys {
     let config = Config {
@@ -21,20 +21,21 @@ fn keys(jwks_url: &str) -> Keys {
     Keys::new(config).unwrap()
 }
 
-/// Tokens that hold until 2100, each with its algorithm, and the keys that have signed them.
+/// Tokens that are valid until 2100, each with its algorithm, and the keys that signed them.
 #[derive(Deserialize)]
 struct Signed {
     jwks: JwkSet,
     tokens: Vec<(String, String)>,
 }
 
-/// Conventions, Token: RS256, ES256 or `EdDSA`, and no other algorithm, though its key is known.
+/// Conventions, Token: RS256, ES256 and `EdDSA` are accepted. Other algorithms are not, even with a
+/// known key.
 #[tokio::test]
-async fn a_token_is_signed_by_one_of_three_algorithms() {
+async fn token_of_another_algorithm_is_rejected() {
     let Signed { jwks, tokens } = serde_json::from_str(include_str!("signed.json")).unwrap();
     let keys = keys("http://127.0.0.1:9");
     *keys.0.known.write().unwrap() = Some(jwks);
-    let verifier = Verifier::new(keys, PLATFORM);
+    let verifier = Verifier::new(keys, USER_AUDIENCE);
     let mut accepted = Vec::new();
     for (algorithm, token) in &tokens {
         if verifier.verify(token).await.is_ok() {
@@ -45,25 +46,25 @@ async fn a_token_is_signed_by_one_of_three_algorithms() {
     assert_eq!(accepted, ["RS256", "ES256", "EdDSA"]);
 }
 
-/// Conventions, Token: an unknown `kid` has the keys fetched at once, and not again for each that is made up.
+/// Conventions, Token: an unknown `kid` causes a fetch. Further unknown ones do not for some time.
 #[tokio::test]
-async fn made_up_keys_have_the_issuer_asked_once() {
+async fn unknown_key_ids_cause_one_request_to_the_issuer() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/jwks", listener.local_addr().unwrap());
-    let asked = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&asked);
+    let requests = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&requests);
     std::thread::spawn(move || {
         for caller in listener.incoming() {
-            counted.fetch_add(1, Ordering::Relaxed);
+            counter.fetch_add(1, Ordering::Relaxed);
             let mut caller = caller.unwrap();
             assert!(caller.read(&mut [0; 4096]).unwrap() > 0);
-            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"keys\":[]}";
-            caller.write_all(answer.as_bytes()).unwrap();
+            let response = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"keys\":[]}";
+            caller.write_all(response.as_bytes()).unwrap();
         }
     });
     let keys = keys(&url);
-    for made_up in 0..20 {
-        assert!(keys.find(&made_up.to_string()).await.unwrap().is_none());
+    for id in 0..20 {
+        assert!(keys.find(&id.to_string()).await.unwrap().is_none());
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    assert_eq!(requests.load(Ordering::Relaxed), 1);
 }
