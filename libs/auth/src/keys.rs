@@ -167,8 +167,13 @@ impl Keys {
             get::<Discovery>(&inner.http, &url).await?.jwks_uri
         };
         let keys = get(&inner.http, &jwks_url).await?;
-        *inner.known.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
+        self.store(keys);
         Ok(())
+    }
+
+    /// Replaces the known keys.
+    pub(crate) fn store(&self, keys: JwkSet) {
+        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
     }
 }
 

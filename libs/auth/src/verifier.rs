@@ -12,6 +12,9 @@ use crate::grant::{Grant, grants};
 use crate::id::CompanyId;
 use crate::keys::Keys;
 
+#[cfg(test)]
+mod tests;
+
 /// The `aud` of users' tokens.
 pub const USER_AUDIENCE: &str = "platform";
 /// The `aud` of services' tokens.

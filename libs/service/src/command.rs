@@ -1,27 +1,25 @@
-//! Operators' commands of a service's own.
+//! Commands for operators that a service adds to its binary.
 
 use clap::{ArgMatches, Parser};
 use db::Db;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::Service;
-
-/// A command, with its arguments.
-pub trait Operate: Parser + Send {
-    /// Does it, beside whatever replicas are running; what it has to say goes to standard output.
+/// A command for operators, with its arguments.
+pub trait OperatorCommand: Parser + Send {
+    /// Runs the command while replicas of the service may be running. Its output is standard output.
     fn execute(self, db: Db) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// An [`Operate`] as a value.
+/// An [`OperatorCommand`] as a value, for the declaration of a service.
 #[derive(Clone, Copy)]
-pub struct OwnCommand {
+pub struct RegisteredCommand {
     pub(crate) define: fn() -> clap::Command,
     pub(crate) execute: fn(Db, ArgMatches) -> BoxFuture<'static, anyhow::Result<()>>,
 }
 
-impl OwnCommand {
-    pub const fn of<C: Operate + 'static>() -> Self {
+impl RegisteredCommand {
+    pub const fn of<C: OperatorCommand + 'static>() -> Self {
         Self {
             define: C::command,
             execute: |db, arguments| {
@@ -31,9 +29,12 @@ impl OwnCommand {
     }
 }
 
-/// The own command of `S` that is among what was told, with its arguments.
-pub(crate) fn told<S: Service>(arguments: &ArgMatches) -> Option<(OwnCommand, ArgMatches)> {
-    let (name, told) = arguments.subcommand()?;
-    let own = S::COMMANDS.iter().find(|own| (own.define)().get_name() == name)?;
-    Some((*own, told.clone()))
+/// Finds the one of `commands` that a command line names. Returns it with its arguments.
+pub(crate) fn find(
+    commands: &[RegisteredCommand],
+    command_line: &ArgMatches,
+) -> Option<(RegisteredCommand, ArgMatches)> {
+    let (name, arguments) = command_line.subcommand()?;
+    let command = commands.iter().find(|command| (command.define)().get_name() == name)?;
+    Some((*command, arguments.clone()))
 }

@@ -1,21 +1,22 @@
-//! The composition root: what a service is made of, in each of its roles.
+//! The composition root: creates and connects the parts of a service.
 
 use std::net::SocketAddr;
 
 use ::web::{Area, Callers, Server};
 use actix_web::web;
 use anyhow::Context;
-use auth::{Keys, PLATFORM, PLATFORM_INTERNAL, Verifier};
+use auth::{INTERNAL_AUDIENCE, Keys, USER_AUDIENCE, Verifier};
 use clap::ArgMatches;
-use db::{Db, Lookups};
+use db::{Db, PipelinedConn};
 use jobs::Jobs;
 use messaging::{AsyncApi, Bus};
 use runtime::{Phase, Process};
 
-use crate::command::told;
-use crate::{Config, OwnCommand, Role, Service};
+use crate::command::{self, RegisteredCommand};
+use crate::config::Config;
+use crate::service::{Role, Service};
 
-/// Where a started service listens. `None`: not in this role.
+/// The addresses of a started service. `None` if its role has no such listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoints {
     pub public: Option<SocketAddr>,
@@ -23,37 +24,38 @@ pub struct Endpoints {
     pub admin: SocketAddr,
 }
 
-/// What a service promises, as YAML documents.
+/// The contracts of a service as YAML documents.
 pub struct Contracts {
     pub openapi: String,
     pub asyncapi: String,
 }
 
-/// Brings the schema of `S` up to date and makes its topics. Safe to run from several replicas at once.
+/// Applies the pending migrations of `S` and creates its missing topics. Safe to run from several
+/// replicas at the same time.
 ///
 /// # Errors
-/// A database that is away, or a migration that fails.
+/// If the database or the broker is unavailable, or if a migration fails.
 pub async fn migrate<S: Service>(config: &Config<S>) -> anyhow::Result<()> {
     let sources = [messaging::MIGRATIONS, jobs::MIGRATIONS, crate::list::MIGRATIONS, S::MIGRATIONS];
     db::migrate(&config.database, sources).await?;
     config.messaging.make_topics(S::NAME, &topics::<S>()).await
 }
 
-/// Starts the parts of the role on `process` and answers once they listen.
+/// Starts the parts of `role` on `process`. Returns when they listen.
 ///
 /// # Errors
-/// A configuration that cannot be used, or an address that cannot be listened on.
+/// If a setting is not usable or an address is in use.
 pub async fn start<S: Service>(
     config: Config<S>,
     role: Role,
     process: &Process,
 ) -> anyhow::Result<Endpoints> {
-    let db = Db::new(&config.database)?.speaking(&config.web.default_language);
-    db.require(process);
-    let area = area::<S>(&config.web.default_language)?;
-    let queue = db.clone();
-    let server = Server::new(process, config.web.clone(), area.clone());
-    let server = server.shed_while(move || queue.is_crowded()).connections(S::CONNECTIONS);
+    let db = Db::new(&config.database)?.with_language(&config.web.default_language);
+    db.register_checks(process);
+    let info = service_info::<S>(&config.web.default_language)?;
+    let admission_db = db.clone();
+    let server = Server::new(process, config.web.clone(), info.clone());
+    let server = server.shed_while(move || admission_db.is_overloaded()).connections(S::MAX_CONNECTIONS);
     let app = web::Data::new(S::app(db.clone(), config.settings)?);
     let (mut public, mut internal) = (None, None);
     if let Some(auth) = config.auth.filter(|_| role.serves()) {
@@ -61,15 +63,15 @@ pub async fn start<S: Service>(
         process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
         for listener in S::LISTENERS {
             let (audience, address) = match listener.callers {
-                Callers::People => (PLATFORM, Some(config.web.public)),
-                Callers::Services => (PLATFORM_INTERNAL, config.internal),
+                Callers::People => (USER_AUDIENCE, Some(config.web.public)),
+                Callers::Services => (INTERNAL_AUDIENCE, config.internal),
             };
             let Some(address) = address else { continue };
             let verifier = web::Data::new(Verifier::new(keys.clone(), audience));
-            let (app, messages, database) = (app.clone(), area.messages.clone(), config.database.clone());
+            let (app, messages, database) = (app.clone(), info.messages.clone(), config.database.clone());
             let address = server.listen(*listener, address, move |worker| {
-                // Each thread looks things up on a connection of its own.
-                let lookups = web::Data::new(Lookups::new(&database));
+                // Each worker thread has a connection of its own for lookups.
+                let lookups = web::Data::new(PipelinedConn::new(&database));
                 worker.app_data(app.clone()).app_data(messages.clone());
                 worker.app_data(verifier.clone()).app_data(lookups);
             })?;
@@ -84,41 +86,44 @@ pub async fn start<S: Service>(
         bus::<S>(db, config.messaging).start(process, topics::<S>())?;
     }
     S::run(app, role, process)?;
-    // Last: who asks whether the service is ready finds it listening.
+    // The admin port is last: a replica that reports readiness must already listen.
     Ok(Endpoints { public, internal, admin: server.admin()? })
 }
 
-/// Does an operator's command; what it has to say goes to standard output.
+/// Runs one of the commands that all services have. Its output is standard output.
 ///
 /// # Errors
-/// A database that is away, and what the command says of itself.
-pub async fn operate<S: Service>(config: Config<S>, operation: messaging::Operation) -> anyhow::Result<()> {
-    let db = Db::new(&config.database)?.speaking(&config.web.default_language);
+/// If the database is unavailable or the command fails.
+pub async fn run_operation<S: Service>(
+    config: Config<S>,
+    operation: messaging::Operation,
+) -> anyhow::Result<()> {
+    let db = Db::new(&config.database)?.with_language(&config.web.default_language);
     bus::<S>(db, config.messaging).operate(operation, S::REPUBLISHED).await
 }
 
-/// Does a command of the service's own, told with its arguments as one would on its command line.
+/// Runs a command of the service's own. `arguments` are those of a command line, without the binary.
 ///
 /// # Errors
-/// When there is no such command, when it takes no such arguments, and what the command says of itself.
-pub async fn command<S: Service>(config: Config<S>, arguments: Vec<String>) -> anyhow::Result<()> {
-    let own = S::COMMANDS.iter().map(|own| (own.define)());
-    let parser = clap::Command::new(S::NAME).no_binary_name(true).subcommands(own);
-    let told = told::<S>(&parser.try_get_matches_from(arguments)?);
-    let (own, arguments) = told.context("there is no such command")?;
-    execute_own(config, own, arguments).await
+/// If the command does not exist, its arguments are invalid or it fails.
+pub async fn run_command<S: Service>(config: Config<S>, arguments: Vec<String>) -> anyhow::Result<()> {
+    let commands = S::COMMANDS.iter().map(|command| (command.define)());
+    let parser = clap::Command::new(S::NAME).no_binary_name(true).subcommands(commands);
+    let found = command::find(S::COMMANDS, &parser.try_get_matches_from(arguments)?);
+    let (command, arguments) = found.context("unknown command")?;
+    run_registered(config, command, arguments).await
 }
 
-/// Does a command of the service's own.
-pub(crate) async fn execute_own<S: Service>(
+pub(crate) async fn run_registered<S: Service>(
     config: Config<S>,
-    command: OwnCommand,
+    command: RegisteredCommand,
     arguments: ArgMatches,
 ) -> anyhow::Result<()> {
     (command.execute)(Db::new(&config.database)?, arguments).await
 }
 
-/// Every topic that `S` publishes to, consumes, or puts dead letters into, once: it may consume its own.
+/// Returns the topics that `S` publishes to or consumes, and its dead-letter topics, without
+/// duplicates.
 pub fn topics<S: Service>() -> Vec<String> {
     let published = S::EVENTS.iter().map(|event| event.topic.to_owned());
     let consumed = S::CONSUMERS.iter().flat_map(|consumer| consumer.topics);
@@ -130,16 +135,16 @@ pub fn topics<S: Service>() -> Vec<String> {
     topics
 }
 
-/// The documents that `contracts/` holds.
+/// Returns the documents for the folder `contracts/`.
 ///
 /// # Errors
-/// When they cannot be written.
+/// If a document cannot be encoded.
 pub fn contracts<S: Service>() -> anyhow::Result<Contracts> {
-    let api = ::web::describe(&area::<S>("en")?, S::LISTENERS);
+    let api = ::web::describe(&service_info::<S>("en")?, S::LISTENERS);
     Ok(Contracts { openapi: ::web::to_yaml(&api)?, asyncapi: AsyncApi::of(S::NAME, S::EVENTS).to_yaml()? })
 }
 
-fn area<S: Service>(default_language: &str) -> anyhow::Result<Area> {
+fn service_info<S: Service>(default_language: &str) -> anyhow::Result<Area> {
     Area::new(S::NAME, S::CODE_PREFIX, S::MESSAGES, default_language)
 }
 

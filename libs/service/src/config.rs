@@ -1,25 +1,25 @@
-//! What every service reads from the environment.
+//! The settings that all services have.
 
 use std::net::SocketAddr;
 
 use runtime::Env;
 use web::Callers;
 
-use crate::Service;
+use crate::service::Service;
 
 /// The configuration of the service `S`.
 pub struct Config<S: Service> {
     pub(crate) database: db::Config,
     pub(crate) messaging: messaging::Config,
     pub(crate) web: web::Config,
-    /// `None`: nobody calls it.
+    /// `None` if the service has no listeners.
     pub(crate) auth: Option<auth::Config>,
-    /// Where other services call it; `None`: they do not.
+    /// The address for calls of other services. `None` if there are none.
     pub(crate) internal: Option<SocketAddr>,
     pub(crate) settings: S::Settings,
 }
 
-/// Reads the configuration of `S`; `None` after a mistake, which `env` remembers.
+/// Reads the configuration of `S`. Returns `None` after an error, which `env` collects.
 pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     let database = db::Config::read(env, S::NAME);
     let messaging = messaging::Config::read(env);
@@ -28,25 +28,25 @@ pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     let is_called = S::LISTENERS.iter().any(|listener| listener.callers == Callers::Services);
     let internal = is_called.then(|| {
         let address = SocketAddr::from(([0, 0, 0, 0], 8081));
-        env.or("INTERNAL_LISTEN", address, "the API for other services")
+        env.or("INTERNAL_LISTEN", address, "address of the API for other services")
     });
     let settings = S::settings(env);
     Some(Config {
         database: database?,
         messaging: messaging?,
         web: web?,
-        auth: all(auth)?,
-        internal: all(internal)?,
+        auth: swap(auth)?,
+        internal: swap(internal)?,
         settings: settings?,
     })
 }
 
-/// What is not asked for is no mistake.
-#[expect(clippy::option_option, reason = "the inner one is a mistake, as everywhere in a configuration")]
-fn all<T>(asked: Option<Option<T>>) -> Option<Option<T>> {
-    match asked {
-        Some(None) => None,
-        Some(Some(value)) => Some(Some(value)),
+/// Swaps the two levels. In the result the outer `None` is an error and the inner one a setting that
+/// is not read, as in [`Env::optional`].
+#[expect(clippy::option_option, reason = "the form of all optional settings")]
+fn swap<T>(setting: Option<Option<T>>) -> Option<Option<T>> {
+    match setting {
+        Some(value) => value.map(Some),
         None => Some(None),
     }
 }

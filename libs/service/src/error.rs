@@ -1,4 +1,4 @@
-//! Why something was not done, for use cases of every service.
+//! The error of use cases, common to all services.
 
 use std::fmt;
 
@@ -8,8 +8,10 @@ use messaging::Failure;
 use values::Code;
 use web::Problem;
 
-/// Either a rule says no, or the database failed. To a caller it is a problem; a message waits while it may pass, and
-/// else is put aside.
+/// A refusal by a rule, or a failure of the database.
+///
+/// In a response it is a problem. In a consumer a transient error is retried, and any other message
+/// is dead-lettered.
 #[derive(Debug)]
 pub enum Error {
     Refused(Problem),
@@ -17,7 +19,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it is this refusal.
+    /// Returns true if this is the refusal `code`.
     pub fn is(&self, code: Code) -> bool {
         matches!(self, Self::Refused(problem) if problem.code() == code)
     }
@@ -100,12 +102,13 @@ mod tests {
 
     use super::Error;
 
-    /// Messaging: what may pass is tried again, and what a rule refuses is put aside.
+    /// Messaging: a transient error is retried, and a message that a rule refuses is dead-lettered.
     #[test]
-    fn a_lost_race_is_tried_again_and_a_refusal_is_not() {
+    fn lost_race_is_transient_and_refusal_is_not() {
         let failure = |code: Code| Failure::from(Error::from(code));
-        let away = Problem::from(Code::new(503, "AWAY")).caused_by(&"no answer");
-        assert_eq!(Error::from(away).to_string(), "503 AWAY: no answer", "a log says why");
+        let unavailable = Problem::from(Code::new(503, "AWAY")).caused_by(&"no response");
+        let text = Error::from(unavailable).to_string();
+        assert_eq!(text, "503 AWAY: no response", "the log has the cause");
         assert!(matches!(failure(Code::conflict("LOST")), Failure::Transient(_)));
         assert!(matches!(failure(Code::new(503, "AWAY")), Failure::Transient(_)));
         assert!(matches!(failure(Code::new(409, "TAKEN")), Failure::Rejected(_)));

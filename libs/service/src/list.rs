@@ -1,7 +1,7 @@
-//! Lists in pages: in the order that the caller asks for, and counted as far as anybody reads.
+//! Lists in pages, sorted as the caller requests and counted up to a maximum.
 
 use ::web::{Page, Paging};
-use db::Lookup;
+use db::Conn;
 use diesel::dsl::{Asc, Desc, sql};
 use diesel::expression::SqlLiteral;
 use diesel::expression::expression_types::NotSelectable;
@@ -15,14 +15,14 @@ use diesel_async::methods::LoadQuery;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use futures_util::future::try_join;
 
-/// The function by which texts are found by an index, for every service's schema.
+/// The function for text search with an index, for every service's schema.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/search");
 
-/// An order of the rows of `T`.
-pub type Order<T> = Box<dyn BoxableExpression<T, Pg, SqlType = NotSelectable>>;
+/// An `order by` expression for the rows of `T`.
+pub type OrderBy<T> = Box<dyn BoxableExpression<T, Pg, SqlType = NotSelectable>>;
 
-/// By this column, in the direction that `paging` asks for.
-pub fn by<S, T, C>(paging: &Paging<S>, column: C) -> Order<T>
+/// Sorts by `column`, in the direction that `paging` requests.
+pub fn order_by<S, T, C>(paging: &Paging<S>, column: C) -> OrderBy<T>
 where
     C: Expression + ExpressionMethods,
     Asc<C>: BoxableExpression<T, Pg, SqlType = NotSelectable> + 'static,
@@ -31,38 +31,37 @@ where
     if paging.descending { Box::new(column.desc()) } else { Box::new(column.asc()) }
 }
 
-/// True. A query with it is planned anew each time, for the values that it has then: where what is looked for decides
-/// which index is the right one, a plan for any value is a bad one.
-pub fn planned_anew() -> SqlLiteral<Bool> {
+/// Returns the expression `true`. A query with it is not prepared once but planned at each use, for
+/// its parameters.
+///
+/// For queries whose best index depends on the parameters, so that a generic plan would be slow.
+pub fn custom_plan() -> SqlLiteral<Bool> {
     sql("true")
 }
 
-/// One page of `sorted`, and how many are `found` in all; both are asked for at once.
-///
-/// # Errors
-/// Those of the database.
+/// Loads one page of `sorted` and counts the rows of `found`. Both queries are pipelined.
 pub async fn page<'c, S, V, Q, F>(
-    conn: Lookup<'c>,
+    conn: &'c Conn,
     paging: &Paging<S>,
     sorted: Q,
     found: F,
 ) -> QueryResult<Page<V>>
 where
     V: Send,
-    Q: LimitDsl<Output: OffsetDsl<Output: LoadQuery<'c, Lookup<'c>, V> + Send + 'c>>,
-    Counted<F>: LoadQuery<'c, Lookup<'c>, i64> + Send + 'c,
+    Q: LimitDsl<Output: OffsetDsl<Output: LoadQuery<'c, &'c Conn, V> + Send + 'c>>,
+    CappedCount<F>: LoadQuery<'c, &'c Conn, i64> + Send + 'c,
 {
     let (mut first, mut second) = (conn, conn);
     let items = sorted.limit(paging.limit()).offset(paging.offset()).load(&mut first);
-    let (items, total) = try_join(items, Counted(found).get_result(&mut second)).await?;
+    let (items, total) = try_join(items, CappedCount(found).get_result(&mut second)).await?;
     Ok(paging.page(items, total))
 }
 
-/// How many rows a query finds, as far as that is [told](web::COUNTED): no more of them are looked at.
+/// Counts the rows that a query finds, up to [`::web::COUNTED`]. Further rows are not read.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted<Q>(pub Q);
+pub struct CappedCount<Q>(pub Q);
 
-impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Counted<Q> {
+impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for CappedCount<Q> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         out.push_sql("select count(*) from (");
         self.0.walk_ast(out.reborrow())?;
@@ -73,13 +72,13 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Counted<Q> {
     }
 }
 
-/// Known by its SQL.
-impl<Q> QueryId for Counted<Q> {
+/// Identified by its SQL.
+impl<Q> QueryId for CappedCount<Q> {
     type QueryId = ();
 
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
-impl<Q> Query for Counted<Q> {
+impl<Q> Query for CappedCount<Q> {
     type SqlType = BigInt;
 }

@@ -1,4 +1,4 @@
-//! A service's binary: its commands, and its life as a process.
+//! The binary of a service: its command line and its process.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,12 +7,13 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use messaging::Operation;
 use runtime::{Env, Process, telemetry};
 
-use crate::command::told;
-use crate::composition::execute_own;
-use crate::{Config, OwnCommand, Role, Service, configure, contracts, migrate, operate, start};
+use crate::command::{self, RegisteredCommand};
+use crate::composition::{contracts, migrate, run_operation, run_registered, start};
+use crate::config::{Config, configure};
+use crate::service::{Role, Service};
 
 #[derive(Parser)]
-#[command(about = "Without a role: serve and work together. Configuration comes from the environment.")]
+#[command(about = "Runs a service. Without a command it serves and works. Settings are environment variables.")]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -20,34 +21,34 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Answer HTTP
+    /// Answer HTTP requests
     Serve,
-    /// Relay the outbox, consume the bus, run jobs
+    /// Run the relay, the consumers and the jobs
     Work,
-    /// Bring the schema up to date and make missing topics, then exit
+    /// Apply pending migrations and create missing topics, then exit
     Migrate,
-    /// Print the OpenAPI and AsyncAPI documents, or write them below a folder
+    /// Print the OpenAPI and AsyncAPI documents, or write them to a folder
     Contracts { folder: Option<PathBuf> },
     /// Print the environment variables that the service reads
     Config,
     #[command(flatten)]
     Operation(Operation),
-    /// The service's own, which the parser learns of when it runs
+    /// A command of the service's own, which is added at run time
     #[command(skip)]
-    Own(OwnCommand, ArgMatches),
+    Registered(RegisteredCommand, ArgMatches),
 }
 
-/// What a process is started for, once it is configured.
+/// The task of a process that needs the configuration.
 enum Task {
     Run(Role),
     Migrate,
     Operate(Operation),
-    Own(OwnCommand, ArgMatches),
+    Registered(RegisteredCommand, ArgMatches),
 }
 
-/// The whole of a service's `main`.
+/// The `main` function of a service.
 pub fn main<S: Service>() -> ExitCode {
-    match command::<S>().and_then(execute::<S>) {
+    match parse::<S>().and_then(execute::<S>) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}: {error:#}", S::NAME);
@@ -56,13 +57,13 @@ pub fn main<S: Service>() -> ExitCode {
     }
 }
 
-/// What the process was told to do.
-fn command<S: Service>() -> anyhow::Result<Option<Command>> {
-    let own = S::COMMANDS.iter().map(|own| (own.define)());
-    let arguments = Cli::command().subcommands(own).get_matches();
-    match told::<S>(&arguments) {
-        Some((own, told)) => Ok(Some(Command::Own(own, told))),
-        None => Ok(Cli::from_arg_matches(&arguments)?.command),
+/// Parses the command line.
+fn parse<S: Service>() -> anyhow::Result<Option<Command>> {
+    let commands = S::COMMANDS.iter().map(|command| (command.define)());
+    let command_line = Cli::command().subcommands(commands).get_matches();
+    match command::find(S::COMMANDS, &command_line) {
+        Some((command, arguments)) => Ok(Some(Command::Registered(command, arguments))),
+        None => Ok(Cli::from_arg_matches(&command_line)?.command),
     }
 }
 
@@ -94,7 +95,7 @@ fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
         Some(Command::Work) => Task::Run(Role::Work),
         Some(Command::Migrate) => Task::Migrate,
         Some(Command::Operation(operation)) => Task::Operate(operation),
-        Some(Command::Own(own, arguments)) => Task::Own(own, arguments),
+        Some(Command::Registered(command, arguments)) => Task::Registered(command, arguments),
         None => Task::Run(Role::Both),
     };
     let mut env = Env::from_process();
@@ -108,8 +109,8 @@ fn execute<S: Service>(command: Option<Command>) -> anyhow::Result<()> {
         let result = match task {
             Task::Run(role) => run(config, role).await,
             Task::Migrate => migrate(&config).await,
-            Task::Operate(operation) => operate(config, operation).await,
-            Task::Own(own, arguments) => execute_own(config, own, arguments).await,
+            Task::Operate(operation) => run_operation(config, operation).await,
+            Task::Registered(command, arguments) => run_registered(config, command, arguments).await,
         };
         telemetry.flush();
         result
@@ -130,7 +131,7 @@ async fn run<S: Service>(config: Config<S>, role: Role) -> anyhow::Result<()> {
     if role.serves() && !process.stopping().is_cancelled() {
         tracing::info!(service = S::NAME, "draining");
         process.drain();
-        // What fails in the meantime ends it, and so does whoever cannot wait.
+        // A failed part or a second signal ends the drain early.
         tokio::select! {
             () = tokio::time::sleep(drain) => {}
             () = process.stopping().cancelled_owned() => {}
