@@ -1,4 +1,4 @@
-//! Texts that keep a rule.
+//! Texts that conform to a rule.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -14,41 +14,38 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use crate::{Invalid, Text, read_text};
+use crate::invalid::Invalid;
+use crate::reading::read_text;
+use crate::text::Text;
 
-/// What a text must be.
+/// A rule for texts.
 pub trait Rule: Clone + Debug + Eq + Hash + 'static {
-    /// The text as it is kept.
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Checks a text and returns its stored form.
     fn parse(raw: &str) -> Result<String, Invalid>;
 
-    /// What documents call a text that keeps it.
+    /// Returns the name of the schema in documents.
     fn name() -> String;
 
-    /// What a document can say of the rule.
+    /// Adds the rule to a schema, as far as JSON Schema can express it.
     fn schema(text: ObjectBuilder) -> ObjectBuilder;
 }
 
-/// A text that keeps the rule `R`.
+/// A text that conforms to the rule `R`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(transparent)]
 #[diesel(sql_type = sql_types::Text)]
 pub struct Checked<R: Rule>(String, #[serde(skip)] PhantomData<R>);
 
-/// Without the white space around it, of one line: no control character is in it.
+/// A trimmed text of one line, without control characters.
 pub type Line<const MIN: usize, const MAX: usize> = Checked<Trimmed<MIN, MAX, false>>;
 
-/// Without the white space around it; line breaks and tabs may be in it, and no other control character.
+/// A trimmed text with line breaks and tabs, but no other control characters.
 pub type Lines<const MIN: usize, const MAX: usize> = Checked<Trimmed<MIN, MAX, true>>;
 
-/// Without the white space around it; any character but NUL may be in it.
+/// A trimmed text with any characters except NUL.
 pub type Prose<const MIN: usize, const MAX: usize> = Checked<Stripped<MIN, MAX>>;
 
 impl<R: Rule> Checked<R> {
-    /// # Errors
-    /// Those of the rule.
     pub fn parse(raw: &str) -> Result<Self, Invalid> {
         R::parse(raw).map(|text| Self(text, PhantomData))
     }
@@ -70,7 +67,7 @@ impl<R: Rule> ToSql<sql_types::Text, Pg> for Checked<R> {
     }
 }
 
-/// What the database holds was checked on its way in; it is not checked again.
+/// Does not check the value again: it was checked before it was stored.
 impl<R: Rule> FromSql<sql_types::Text, Pg> for Checked<R> {
     fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
         FromSql::<sql_types::Text, Pg>::from_sql(value).map(|text| Self(text, PhantomData))
@@ -89,7 +86,8 @@ impl<R: Rule> utoipa::ToSchema for Checked<R> {
     }
 }
 
-/// `MIN..=MAX` Unicode scalar values when the white space around them is gone.
+/// The rule for `MIN..=MAX` Unicode scalar values after trimming, without control characters.
+/// `LINES` permits line breaks and tabs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Trimmed<const MIN: usize, const MAX: usize, const LINES: bool> {}
 
@@ -114,7 +112,7 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Rule for Trimmed<MIN
     }
 }
 
-/// The same, whatever the characters are.
+/// The rule for `MIN..=MAX` Unicode scalar values after trimming, with any characters except NUL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Stripped<const MIN: usize, const MAX: usize> {}
 
@@ -134,15 +132,15 @@ impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
     }
 }
 
-/// An address as it is written, of `MAX` Unicode scalar values at most. White space around it is left out if it is `TRIMMED`, and refused
-/// otherwise.
+/// The rule for e-mail addresses of at most `MAX` Unicode scalar values. Surrounding white space is
+/// removed if the address is `TRIMMED`, and rejected otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EmailAddress<const MAX: usize, const TRIMMED: bool> {}
 
-/// An e-mail address, kept as it was sent.
+/// An e-mail address, stored as sent.
 pub type Email<const MAX: usize> = Checked<EmailAddress<MAX, false>>;
 
-/// An e-mail address, without the white space around it.
+/// An e-mail address without surrounding white space.
 pub type TrimmedEmail<const MAX: usize> = Checked<EmailAddress<MAX, true>>;
 
 impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> {
@@ -151,7 +149,7 @@ impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> 
         if !TRIMMED && address != raw {
             return Err(Invalid::new("bad_email"));
         }
-        // `name@host` reaches nobody outside; `Name <address>` and `name@[address]` are no contact.
+        // `name@host` is a local address. `Name <address>` and `name@[address]` are not plain addresses.
         let form = email_address::Options::default()
             .with_required_tld()
             .without_display_text()
@@ -179,14 +177,14 @@ mod tests {
     use super::{Email, Line, Lines, Prose, TrimmedEmail};
 
     #[test]
-    fn white_space_around_a_line_is_left_out_before_it_is_counted() {
+    fn line_is_trimmed_before_its_length_is_checked() {
         assert_eq!(Line::<1, 3>::parse(" \u{a0}ёжи\t\n").unwrap().as_str(), "ёжи");
         assert_eq!(Line::<1, 3>::parse(" \n ").unwrap_err().code, "too_short");
         assert_eq!(Line::<1, 3>::parse("four").unwrap_err().code, "too_long");
     }
 
     #[test]
-    fn a_control_character_is_refused_and_line_breaks_are_for_lines() {
+    fn control_character_is_rejected_except_line_breaks_in_lines() {
         for text in ["a\0b", "a\nb", "a\u{7f}b", "a\u{85}b", "a\u{9f}b", "\u{1}"] {
             assert_eq!(Line::<1, 9>::parse(text).unwrap_err().code, "forbidden_character", "{text:?}");
         }
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_trimmed_before_it_is_counted_and_may_hold_anything_but_nul() {
+    fn prose_is_trimmed_and_permits_all_characters_except_nul() {
         assert_eq!(Prose::<1, 4>::parse(" \u{2003}ё\u{1b}\u{85}и\n").unwrap().as_str(), "ё\u{1b}\u{85}и");
         assert_eq!(Prose::<1, 4>::parse(" \u{a0}\n ").unwrap_err().code, "too_short");
         assert_eq!(Prose::<0, 4>::parse(" ").unwrap().as_str(), "");
@@ -206,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_email_address_is_parsed_and_kept_as_written() {
+    fn email_address_is_checked_and_stored_as_written() {
         for address in ["Anna@Example.org", "a.b+c@mail.example.co", "иван@пример.рф", " a@b.cd "]
         {
             assert_eq!(TrimmedEmail::<256>::parse(address).unwrap().as_str(), address.trim());

@@ -1,31 +1,33 @@
-//! What a refusal is called.
+//! Codes of refusals.
 
-/// A refusal as the contract lists it: its status, its code, and the words that its message is made with. A service
-/// keeps each in a line: `pub const POST_NOT_FOUND: Code = Code::new(404, "NEWS_POST_NOT_FOUND");`
+/// A refusal of the API: its status, its code and the arguments of its message.
+///
+/// A service declares each in one line:
+/// `pub const POST_NOT_FOUND: Code = Code::new(404, "NEWS_POST_NOT_FOUND");`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Of the HTTP answer.
+    /// The HTTP status.
     pub status: u16,
-    /// Also the message's id in the message files.
+    /// The code, which is also the id of the message.
     pub id: &'static str,
-    /// Means the same in every area; in one with a code prefix it carries that.
+    /// True for a code that all services have. A service with a code prefix adds the prefix.
     pub is_common: bool,
-    /// An argument of the messages.
+    /// A numeric argument of the message.
     pub arg: Option<(&'static str, u64)>,
-    /// Another one, a text, with an example for documents.
+    /// A text argument of the message: its name, and an example for documents.
     pub text: Option<(&'static str, &'static str)>,
-    /// A further member of its problems, a text, with an example for documents.
+    /// A further text member of the problem: its name, and an example for documents.
     pub member: Option<&'static (&'static str, &'static str)>,
-    /// The member that is to blame, as a JSON pointer, and what is wrong with it.
+    /// The invalid member of the request as a JSON pointer, and the code of its error.
     pub field: Option<(&'static str, &'static str)>,
-    /// Seconds after which the same may be tried again.
+    /// Seconds until a retry may succeed.
     pub retry_after: Option<u16>,
-    /// What happened meanwhile stood in its way: the same may succeed after a reread.
+    /// True if a concurrent change caused the refusal. A retry may succeed after reading again.
     pub is_conflict: bool,
 }
 
 impl Code {
-    /// A code of an area's own.
+    /// Declares a code of one service.
     pub const fn new(status: u16, id: &'static str) -> Self {
         Self {
             status,
@@ -40,47 +42,47 @@ impl Code {
         }
     }
 
-    /// A code that every area has.
+    /// Declares a code that all services have.
     pub const fn common(status: u16, id: &'static str) -> Self {
         Self { is_common: true, ..Self::new(status, id) }
     }
 
-    /// The code of a lost race: `409`.
+    /// Declares the code of a lost race, with status 409.
     pub const fn conflict(id: &'static str) -> Self {
         Self { is_conflict: true, ..Self::new(409, id) }
     }
 
-    /// With an argument for its messages.
+    /// Adds a numeric argument of the message.
     #[must_use]
-    pub const fn with(self, name: &'static str, value: u64) -> Self {
+    pub const fn with_arg(self, name: &'static str, value: u64) -> Self {
         Self { arg: Some((name, value)), ..self }
     }
 
-    /// With an argument for its messages that is a text, and an example of it.
+    /// Adds a text argument of the message, with an example.
     #[must_use]
-    pub const fn naming(self, name: &'static str, example: &'static str) -> Self {
+    pub const fn with_text(self, name: &'static str, example: &'static str) -> Self {
         Self { text: Some((name, example)), ..self }
     }
 
-    /// With a further member of its problems that is a text, and an example of it.
+    /// Adds a text member of the problem, with an example.
     #[must_use]
-    pub const fn showing(self, member: &'static (&'static str, &'static str)) -> Self {
+    pub const fn with_member(self, member: &'static (&'static str, &'static str)) -> Self {
         Self { member: Some(member), ..self }
     }
 
-    /// With the member that is to blame.
+    /// Sets the invalid member of the request, with the code of its error.
     #[must_use]
     pub const fn at(self, field: &'static str, code: &'static str) -> Self {
         Self { field: Some((field, code)), ..self }
     }
 
-    /// With the time after which the same may be tried again.
+    /// Sets the number of seconds until a retry may succeed.
     #[must_use]
     pub const fn retry_after(self, seconds: u16) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// Whether the same may succeed later: what a person may repeat, and a consumer does.
+    /// Returns true if a retry may succeed. Consumers retry such errors.
     pub const fn is_transient(self) -> bool {
         self.is_conflict || matches!(self.status, 429 | 503)
     }

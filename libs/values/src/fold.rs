@@ -1,24 +1,26 @@
-//! Words as they are found, whatever their letter case, in any script.
+//! Case-insensitive search in any script.
 
-/// The form by which words are found: the same for all letter cases of a text. `Σ`, `σ` and `ς` are one letter, and `ß`
-/// and `ẞ` are `SS`: from the lower case, as `ẞ` is in upper case already and would stay apart.
-pub fn fold(text: &str) -> String {
+/// Returns a form that is the same for all letter cases of a text.
+///
+/// `Σ`, `σ` and `ς` are one letter, and `ß` and `ẞ` equal `SS`. The first step is lower case, since
+/// the upper case of `ẞ` is `ẞ` and not `SS`.
+pub fn fold_case(text: &str) -> String {
     let lower = text.chars().flat_map(char::to_lowercase);
     lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
-/// The pattern of `like` of what has `text` anywhere, taken literally.
-pub fn anywhere(text: &str) -> String {
-    format!("%{}%", escaped(text))
+/// Returns the SQL `like` pattern for texts that contain `text`.
+pub fn like_containing(text: &str) -> String {
+    format!("%{}%", escape(text))
 }
 
-/// The pattern of `like` of what begins with `text`, taken literally.
-pub fn beginning(text: &str) -> String {
-    format!("{}%", escaped(text))
+/// Returns the SQL `like` pattern for texts that begin with `text`.
+pub fn like_prefix(text: &str) -> String {
+    format!("{}%", escape(text))
 }
 
-/// `%`, `_` and `\` stand for themselves.
-fn escaped(text: &str) -> String {
+/// Escapes `%`, `_` and `\`.
+fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if matches!(c, '%' | '_' | '\\') {
@@ -33,20 +35,20 @@ fn escaped(text: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{anywhere, beginning, fold};
+    use super::{fold_case, like_containing, like_prefix};
 
     proptest! {
-        /// Search: letter case does not count, in any script.
+        /// Search: letter case is ignored in any script.
         #[test]
-        fn all_letter_cases_of_a_text_are_one(text in "\\PC{0,20}") {
-            prop_assert_eq!(fold(&text.to_uppercase()), fold(&text));
-            prop_assert_eq!(fold(&text.to_lowercase()), fold(&text));
-            prop_assert_eq!(fold(&fold(&text)), fold(&text));
+        fn letter_cases_of_a_text_fold_to_the_same(text in "\\PC{0,20}") {
+            prop_assert_eq!(fold_case(&text.to_uppercase()), fold_case(&text));
+            prop_assert_eq!(fold_case(&text.to_lowercase()), fold_case(&text));
+            prop_assert_eq!(fold_case(&fold_case(&text)), fold_case(&text));
         }
     }
 
     #[test]
-    fn letters_are_one_in_any_script() {
+    fn letter_case_is_ignored_in_any_script() {
         for (one, other) in [
             ("РОМАШКА", "ромашка"),
             ("ΟΔΟΣ", "οδος"),
@@ -55,13 +57,13 @@ mod tests {
             ("ՀԱՅ", "հայ"),
             ("Ⰰ", "ⰰ"),
         ] {
-            assert_eq!(fold(one), fold(other));
+            assert_eq!(fold_case(one), fold_case(other));
         }
     }
 
     #[test]
-    fn wildcards_stand_for_themselves() {
-        assert_eq!(anywhere(r"50%_\"), r"%50\%\_\\%");
-        assert_eq!(beginning("50%"), r"50\%%");
+    fn wildcards_are_escaped() {
+        assert_eq!(like_containing(r"50%_\"), r"%50\%\_\\%");
+        assert_eq!(like_prefix("50%"), r"50\%%");
     }
 }

@@ -1,9 +1,10 @@
-//! Values that can only be made valid, with the limit in the type: the OpenAPI document, the error
-//! message and the check read the same number.
+//! Values that are valid by construction. The limit is part of the type, so the check, the error
+//! message and the OpenAPI document have the same number.
 
 mod checked;
 mod code;
 mod fold;
+mod invalid;
 mod list;
 mod money;
 mod number;
@@ -19,40 +20,13 @@ pub use {diesel, serde, strum, utoipa};
 
 pub use checked::{Checked, Email, EmailAddress, Line, Lines, Prose, Rule, Stripped, Trimmed, TrimmedEmail};
 pub use code::Code;
-pub use fold::{anywhere, beginning, fold};
+pub use fold::{fold_case, like_containing, like_prefix};
+pub use invalid::Invalid;
 pub use list::List;
-pub use money::{BasisPoints, Currency, Money, half_to_even};
+pub use money::{BasisPoints, Currency, Money, div_half_to_even};
 pub use number::{Decimal, Whole};
-pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, has_international_number};
+pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, UnknownRegion, has_international_number};
 pub use private::Private;
-pub use reading::{Number, read, read_number, read_past, read_text};
+pub use reading::{Number, read, read_ignoring_errors, read_number, read_text};
 pub use text::Text;
 pub use web_address::{HttpAddress, WebAddress};
-
-/// Why a value was refused: a stable code, and the numbers that its message needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
-    /// A lower-case word of the API, such as `too_long`; its message is found under the same name.
-    pub code: &'static str,
-    /// Arguments of the message, such as `("max", 200)`.
-    pub args: Vec<(&'static str, i64)>,
-}
-
-impl Invalid {
-    pub fn new(code: &'static str) -> Self {
-        Self { code, args: Vec::new() }
-    }
-
-    #[must_use]
-    pub fn with(mut self, name: &'static str, value: usize) -> Self {
-        self.args.push((name, i64::try_from(value).unwrap_or(i64::MAX)));
-        self
-    }
-}
-
-/// For whoever configures something.
-impl std::fmt::Display for Invalid {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.code)
-    }
-}

@@ -7,7 +7,8 @@ use utoipa::PartialSchema;
 use utoipa::openapi::schema::{ArrayBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
 
-use crate::{Invalid, reading};
+use crate::invalid::Invalid;
+use crate::reading::read;
 
 /// A list of `MIN..=MAX` items.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -16,7 +17,7 @@ pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
 
 impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
     /// # Errors
-    /// `too_few` or `too_many` (with `min` or `max`)
+    /// `too_few` with `min`, or `too_many` with `max`.
     pub fn parse(items: Vec<T>) -> Result<Self, Invalid> {
         if items.len() < MIN {
             return Err(Invalid::new("too_few").with("min", MIN));
@@ -44,7 +45,7 @@ impl<T, const MAX: usize> Default for List<T, 0, MAX> {
 
 impl<'de, T: Deserialize<'de>, const MIN: usize, const MAX: usize> Deserialize<'de> for List<T, MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(list: D) -> Result<Self, D::Error> {
-        reading::read(Self::parse(Vec::deserialize(list)?), || Self(Vec::new()))
+        read(Self::parse(Vec::deserialize(list)?), || Self(Vec::new()))
     }
 }
 

@@ -13,12 +13,13 @@ use diesel::sql_types;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Invalid, reading};
+use crate::invalid::Invalid;
+use crate::reading::read;
 
-/// 100 per cent in basis points.
-const WHOLE: i128 = 10_000;
+/// 100 percent in basis points.
+const FULL_SHARE: i128 = 10_000;
 
-/// An amount in the minor units of its currency: kopecks, cents. Never a float.
+/// An amount in minor units of its currency, such as kopecks or cents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Money {
@@ -27,47 +28,47 @@ pub struct Money {
     pub currency: Currency,
 }
 
-/// A share in hundredths of a per cent.
+/// A share in hundredths of a percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct BasisPoints(pub u32);
 
 impl Money {
-    /// The sum; `None` where the currencies differ, or it is more than can be told.
+    /// Adds two amounts. Returns `None` if the currencies differ or the sum overflows.
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {
         let amount_minor = self.amount_minor.checked_add(other.amount_minor)?;
         (self.currency == other.currency).then_some(Self { amount_minor, ..self })
     }
 
-    /// The same amount with the other sign; `None` where there is none.
+    /// Negates the amount. Returns `None` on overflow.
     #[must_use]
     pub fn checked_neg(self) -> Option<Self> {
         Some(Self { amount_minor: self.amount_minor.checked_neg()?, ..self })
     }
 
-    /// A share of it, rounded once, half to even; `None` where it is more than can be told.
+    /// Returns a share of the amount, rounded half to even. Returns `None` on overflow.
     #[must_use]
     pub fn share(self, BasisPoints(share): BasisPoints) -> Option<Self> {
         let product = i128::from(self.amount_minor) * i128::from(share);
-        let amount_minor = i64::try_from(half_to_even(product, WHOLE)).ok()?;
+        let amount_minor = i64::try_from(div_half_to_even(product, FULL_SHARE)).ok()?;
         Some(Self { amount_minor, ..self })
     }
 }
 
-/// A quotient, rounded to the nearest whole number, and halves to the even one. `divisor` is above zero.
+/// Divides and rounds to the nearest integer, with ties to the even one. `divisor` must be positive.
 #[must_use]
-pub fn half_to_even(dividend: i128, divisor: i128) -> i128 {
+pub fn div_half_to_even(dividend: i128, divisor: i128) -> i128 {
     let (whole, rest) = (dividend.div_euclid(divisor), dividend.rem_euclid(divisor));
-    let up = match rest.cmp(&(divisor - rest)) {
+    let rounds_up = match rest.cmp(&(divisor - rest)) {
         Ordering::Less => false,
         Ordering::Equal => whole % 2 != 0,
         Ordering::Greater => true,
     };
-    whole + i128::from(up)
+    whole + i128::from(rounds_up)
 }
 
-/// An ISO 4217 code.
+/// A currency code of ISO 4217.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(into = "String")]
 #[diesel(sql_type = sql_types::Text)]
@@ -89,7 +90,7 @@ impl FromStr for Currency {
 
 impl<'de> Deserialize<'de> for Currency {
     fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
-        reading::read(String::deserialize(text)?.parse(), || Self(*b"XXX"))
+        read(String::deserialize(text)?.parse(), || Self(*b"XXX"))
     }
 }
 
@@ -100,7 +101,7 @@ impl ToSql<sql_types::Text, Pg> for Currency {
     }
 }
 
-/// What the database holds was checked on its way in; it is not checked again.
+/// Does not check the value again: it was checked before it was stored.
 impl FromSql<sql_types::Text, Pg> for Currency {
     fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
         Ok(Self(value.as_bytes().try_into()?))
@@ -136,24 +137,24 @@ mod tests {
     }
 
     proptest! {
-        /// Money: rounded once, half to even. What is shared out is never off by more than half a unit.
+        /// Money: rounded once, half to even. The error is at most half a minor unit.
         #[test]
-        fn a_share_is_the_nearest_whole_amount(amount: i64, share in 0_u32..=10_000) {
+        fn share_is_the_nearest_integer_amount(amount: i64, share in 0_u32..=10_000) {
             let exact = i128::from(amount) * i128::from(share);
             let rounded = i128::from(rub(amount).share(BasisPoints(share)).unwrap().amount_minor);
-            let off = (rounded * 10_000 - exact).abs();
-            prop_assert!(off < 5_000 || off == 5_000 && rounded % 2 == 0, "{exact} became {rounded}");
+            let error = (rounded * 10_000 - exact).abs();
+            prop_assert!(error < 5_000 || error == 5_000 && rounded % 2 == 0, "{exact} became {rounded}");
         }
     }
 
     #[test]
-    fn halves_go_to_the_even_neighbour() {
+    fn ties_round_to_the_even_amount() {
         let half = |amount| rub(amount).share(BasisPoints(5_000)).unwrap().amount_minor;
         assert_eq!([1, 3, 5, -1, -3, -5].map(half), [0, 2, 2, 0, -2, -2]);
     }
 
     #[test]
-    fn sums_are_of_one_currency_and_within_bounds() {
+    fn sum_of_two_currencies_or_out_of_bounds_is_none() {
         assert_eq!(rub(2).checked_add(rub(-5)), Some(rub(-3)));
         assert_eq!(rub(i64::MAX).checked_add(rub(1)), None);
         assert_eq!(rub(i64::MIN).checked_neg(), None);
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn money_is_minor_units_and_a_code() {
+    fn money_is_minor_units_and_a_currency_code() {
         let json = r#"{"AmountMinor":1250000000,"Currency":"RUB"}"#;
         let money: Money = serde_json::from_str(json).unwrap();
         assert_eq!(serde_json::to_string(&money).unwrap(), json);

@@ -12,13 +12,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 
-use crate::Invalid;
+use crate::invalid::Invalid;
 use crate::reading::{Number, read_number};
 
-/// 2⁶³: no whole number of 64 bits is as large.
-const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+/// 2⁶³, the smallest number above all 64-bit integers.
+const I64_UPPER_BOUND: f64 = 9_223_372_036_854_775_808.0;
 
-/// A whole number of `MIN..=MAX`.
+/// An integer in `MIN..=MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(transparent)]
 #[diesel(sql_type = SmallInt)]
@@ -28,7 +28,7 @@ pub struct Whole<const MIN: i64, const MAX: i64>(i64);
 
 impl<const MIN: i64, const MAX: i64> Whole<MIN, MAX> {
     /// # Errors
-    /// `out_of_range` (with `min` and `max`)
+    /// `out_of_range` with `min` and `max`.
     pub fn parse(number: i64) -> Result<Self, Invalid> {
         if (MIN..=MAX).contains(&number) {
             return Ok(Self(number));
@@ -40,8 +40,8 @@ impl<const MIN: i64, const MAX: i64> Whole<MIN, MAX> {
         Invalid { code: "out_of_range", args: vec![("min", MIN), ("max", MAX)] }
     }
 
-    /// One that is within the bounds, or it does not compile.
-    pub const fn known<const NUMBER: i64>() -> Self {
+    /// Returns a constant. Does not compile if it is out of bounds.
+    pub const fn literal<const NUMBER: i64>() -> Self {
         const { assert!(MIN <= NUMBER && NUMBER <= MAX) }
         Self(NUMBER)
     }
@@ -55,15 +55,15 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
         let parse = |number| match number {
             Number::Whole(number) => Self::parse(number),
-            // Also where the bounds are those of 64 bits.
-            Number::Fraction(number) if number.abs() >= BEYOND => Err(Self::out_of_range()),
+            // Out of range even if the bounds are those of 64 bits.
+            Number::Fraction(number) if number.abs() >= I64_UPPER_BOUND => Err(Self::out_of_range()),
             Number::Fraction(_) => Err(Invalid::new("invalid_type")),
         };
         read_number(number, parse, || Self(MIN))
     }
 }
 
-/// As in a query.
+/// Parses the form of query parameters.
 impl<const MIN: i64, const MAX: i64> FromStr for Whole<MIN, MAX> {
     type Err = Invalid;
 
@@ -90,7 +90,7 @@ impl<const MIN: i64, const MAX: i64> ToSql<BigInt, Pg> for Whole<MIN, MAX> {
     }
 }
 
-/// What the database holds was checked on its way in; it is not checked again.
+/// Does not check the value again: it was checked before it was stored.
 impl<const MIN: i64, const MAX: i64> FromSql<SmallInt, Pg> for Whole<MIN, MAX> {
     fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
         <i16 as FromSql<SmallInt, Pg>>::from_sql(value).map(|number| Self(number.into()))
@@ -128,8 +128,10 @@ impl<const MIN: i64, const MAX: i64> utoipa::ToSchema for Whole<MIN, MAX> {
     }
 }
 
-/// A number of `PLACES` decimal places at most, never rounded: kept in units of the last place, `MIN..=MAX` of these. So
-/// `Decimal<2, 1, 10_000>` is 0.01 to 100. On the wire it is a JSON number, in the database its units.
+/// A number with at most `PLACES` decimal places, which is never rounded.
+///
+/// It is stored in units of the last place, in `MIN..=MAX`: `Decimal<2, 1, 10_000>` is 0.01 to 100.
+/// On the wire it is a JSON number, in the database the number of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, AsExpression, FromSqlRow)]
 #[diesel(sql_type = Integer)]
 pub struct Decimal<const PLACES: u32, const MIN: i32, const MAX: i32>(i32);
@@ -137,40 +139,40 @@ pub struct Decimal<const PLACES: u32, const MIN: i32, const MAX: i32>(i32);
 impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX> {
     const UNITS: i32 = 10_i32.pow(PLACES);
 
-    /// So many units of the last place.
+    /// Creates a number from units of the last place.
     ///
     /// # Errors
-    /// `out_of_bounds`
-    pub fn of_units(units: i64) -> Result<Self, Invalid> {
+    /// `out_of_bounds`.
+    pub fn from_units(units: i64) -> Result<Self, Invalid> {
         let within = i32::try_from(units).ok().filter(|units| (MIN..=MAX).contains(units));
         within.map(Self).ok_or_else(|| Invalid::new("out_of_bounds"))
     }
 
-    /// One that is within the bounds, or it does not compile.
-    pub const fn known<const UNITS: i32>() -> Self {
+    /// Returns a constant. Does not compile if it is out of bounds.
+    pub const fn literal<const UNITS: i32>() -> Self {
         const { assert!(MIN <= UNITS && UNITS <= MAX) }
         Self(UNITS)
     }
 
-    /// In units of the last place.
+    /// Returns the number in units of the last place.
     pub fn units(self) -> i32 {
         self.0
     }
 
     /// # Errors
-    /// `out_of_bounds`, `too_precise`
+    /// `out_of_bounds`, or `too_precise` for further decimal places.
     pub fn parse(number: f64) -> Result<Self, Invalid> {
         let units = (number * f64::from(Self::UNITS)).round();
         if !(f64::from(MIN)..=f64::from(MAX)).contains(&units) {
             return Err(Invalid::new("out_of_bounds"));
         }
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole, and between two that are kept")]
-        let kept = Self(units as i32);
-        // The float that is nearest to what was written is the one that is nearest to what is kept, or else something
-        // with further places was written.
-        #[expect(clippy::float_cmp, reason = "of one decimal there is one nearest float")]
-        let is_exact = kept.as_f64() == number;
-        if is_exact { Ok(kept) } else { Err(Invalid::new("too_precise")) }
+        #[expect(clippy::cast_possible_truncation, reason = "the value is an integer within the bounds of i32")]
+        let rounded = Self(units as i32);
+        // A decimal has one nearest float. So the floats are equal only if the text had no further
+        // decimal places.
+        #[expect(clippy::float_cmp, reason = "equal decimals have the same nearest float")]
+        let is_exact = rounded.as_f64() == number;
+        if is_exact { Ok(rounded) } else { Err(Invalid::new("too_precise")) }
     }
 
     fn as_f64(self) -> f64 {
@@ -181,14 +183,14 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX
 impl<'de, const PLACES: u32, const MIN: i32, const MAX: i32> Deserialize<'de> for Decimal<PLACES, MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
         let parse = |number| match number {
-            Number::Whole(number) => Self::of_units(number.saturating_mul(Self::UNITS.into())),
+            Number::Whole(number) => Self::from_units(number.saturating_mul(Self::UNITS.into())),
             Number::Fraction(number) => Self::parse(number),
         };
         read_number(number, parse, || Self(MIN))
     }
 }
 
-/// As in a query.
+/// Parses the form of query parameters.
 impl<const PLACES: u32, const MIN: i32, const MAX: i32> FromStr for Decimal<PLACES, MIN, MAX> {
     type Err = Invalid;
 
@@ -213,7 +215,7 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> ToSql<Integer, Pg> for D
     }
 }
 
-/// What the database holds was checked on its way in; it is not checked again.
+/// Does not check the value again: it was checked before it was stored.
 impl<const PLACES: u32, const MIN: i32, const MAX: i32> FromSql<Integer, Pg> for Decimal<PLACES, MIN, MAX> {
     fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
         <i32 as FromSql<Integer, Pg>>::from_sql(value).map(Self)
@@ -244,30 +246,30 @@ mod tests {
 
     type Area = Decimal<2, 1, 100_000_000>;
 
-    fn refusal<T: serde::de::DeserializeOwned>(json: &str) -> String {
+    fn error<T: serde::de::DeserializeOwned>(json: &str) -> String {
         serde_json::from_str::<T>(json).map(drop).unwrap_err().to_string()
     }
 
     #[test]
-    fn a_whole_number_is_within_its_bounds() {
+    fn integer_out_of_bounds_is_rejected() {
         for number in [-10, 0, 200] {
             let text = number.to_string();
             assert_eq!(serde_json::from_str::<Whole<{ -10 }, 200>>(&text).unwrap().get(), number);
             assert_eq!(text.parse::<Whole<{ -10 }, 200>>().unwrap().get(), number);
         }
         for number in ["-11", "201", "9223372036854775808", "-9223372036854775808"] {
-            assert!(refusal::<Whole<{ -10 }, 200>>(number).starts_with("out_of_range"), "{number}");
+            assert!(error::<Whole<{ -10 }, 200>>(number).starts_with("out_of_range"), "{number}");
         }
         for number in ["1.0", "1.5", "\"1\"", "true", "null", "[1]", "{}"] {
-            assert!(refusal::<Whole<{ -10 }, 200>>(number).starts_with("invalid_type"), "{number}");
+            assert!(error::<Whole<{ -10 }, 200>>(number).starts_with("invalid_type"), "{number}");
         }
     }
 
     proptest! {
-        /// Decimals are compared by value, and come out as they went in.
+        /// Decimals are compared by value and keep it.
         #[test]
-        fn a_decimal_comes_out_as_it_went_in(units in 1_i64..=100_000_000, zeros in 0_usize..4) {
-            let area = Area::of_units(units).unwrap();
+        fn decimal_survives_a_round_trip(units in 1_i64..=100_000_000, zeros in 0_usize..4) {
+            let area = Area::from_units(units).unwrap();
             let json = serde_json::to_string(&area).unwrap();
             prop_assert_eq!(serde_json::from_str::<Area>(&json).unwrap(), area);
             let written = format!("{}.{:02}{}", units / 100, units % 100, "0".repeat(zeros));
@@ -275,19 +277,19 @@ mod tests {
             prop_assert_eq!(json.parse::<f64>(), written.parse::<f64>());
         }
 
-        /// Decimals with more places are refused, never rounded.
+        /// Decimals with further places are rejected, never rounded.
         #[test]
-        fn a_further_place_is_refused(units in 1_i64..100_000_000, zeros in 0_usize..4, last in 1..10) {
+        fn decimal_with_a_further_place_is_rejected(units in 1_i64..100_000_000, zeros in 0_usize..4, last in 1..10) {
             let finer = format!("{}.{:02}{}{last}", units / 100, units % 100, "0".repeat(zeros));
-            prop_assert!(refusal::<Area>(&finer).starts_with("too_precise"), "{}", finer);
+            prop_assert!(error::<Area>(&finer).starts_with("too_precise"), "{}", finer);
         }
     }
 
     #[test]
-    fn a_decimal_is_never_rounded() {
+    fn decimal_is_never_rounded() {
         for (json, code) in [
             ("9.555", "too_precise"),
-            // A reader that rounds twice takes it for 54.3 (`float_roundtrip` of serde_json).
+            // Without `float_roundtrip`, serde_json reads this as 54.3.
             ("54.300000000000004", "too_precise"),
             ("0.011", "too_precise"),
             ("0.001", "out_of_bounds"),
@@ -299,7 +301,7 @@ mod tests {
             ("\"1\"", "invalid_type"),
             ("null", "invalid_type"),
         ] {
-            assert!(refusal::<Area>(json).starts_with(code), "{json}");
+            assert!(error::<Area>(json).starts_with(code), "{json}");
         }
         for (json, written) in
             [("10", "10"), ("10.0", "10"), ("1e1", "10"), ("9.50", "9.5"), ("0.07", "0.07")]

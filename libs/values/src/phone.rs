@@ -13,7 +13,9 @@ use serde::Serialize;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use crate::{Checked, Invalid, Rule, Text};
+use crate::checked::{Checked, Rule};
+use crate::invalid::Invalid;
+use crate::text::Text;
 
 /// A phone number, in E.164: `+74951234567`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
@@ -21,36 +23,39 @@ use crate::{Checked, Invalid, Rule, Text};
 #[diesel(sql_type = sql_types::Text)]
 pub struct Phone(String);
 
-/// The region that numbers without a country are of, as ISO 3166 has it: `RU`.
+/// The region of numbers without a country code, as an ISO 3166 code such as `RU`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhoneRegion(Region);
 
-/// A phone number as somebody writes it, of `MAX` Unicode scalar values at most. Which number it is a region says.
+/// A phone number as a user dials it, of at most `MAX` Unicode scalar values. A region determines the
+/// number.
 pub type Dialled<const MAX: usize> = Checked<DialledNumber<MAX>>;
 
-/// Digits, perhaps after a plus; what people put between them is left out.
+/// The rule for dialled numbers: digits, optionally after a plus. Separators are removed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DialledNumber<const MAX: usize> {}
 
-/// No number has more digits, with the country's.
-const MOST_DIGITS: usize = 15;
-/// Nor is one that shows its country shorter.
-const FEWEST_DIGITS: usize = 7;
+/// The maximum number of digits, with the country code.
+const MAX_DIGITS: usize = 15;
+/// The minimum number of digits of an international number.
+const MIN_DIGITS: usize = 7;
 
 impl PhoneRegion {
     pub const RU: Self = Self(Region::RU);
 }
 
 impl Phone {
-    /// The number that `dialled` is within `region`.
+    /// Returns the number that `dialled` means in `region`.
     ///
     /// # Errors
-    /// `bad_phone`
-    pub fn of<const MAX: usize>(dialled: &Dialled<MAX>, region: PhoneRegion) -> Result<Self, Invalid> {
+    /// `bad_phone` if there is no such number.
+    pub fn from_dialled<const MAX: usize>(dialled: &Dialled<MAX>, region: PhoneRegion) -> Result<Self, Invalid> {
         Self::parse(Some(region.0), dialled.as_str()).ok_or_else(|| Invalid::new("bad_phone"))
     }
 
-    /// `None`: nobody's. The library is given digits, perhaps after a plus, and nothing else.
+    /// Parses digits, optionally after a plus. The caller has removed separators.
+    ///
+    /// Returns `None` if the number is not valid.
     fn parse(region: Option<Region>, digits: &str) -> Option<Self> {
         let number = PhoneNumber::parse(digits, region).ok().filter(PhoneNumber::is_valid)?;
         Some(Self(number.to_string()))
@@ -65,7 +70,7 @@ impl<const MAX: usize> Rule for DialledNumber<MAX> {
             match c {
                 '0'..='9' => dialled.push(c),
                 '+' if dialled.is_empty() => dialled.push(c),
-                c if is_between(c) => {}
+                c if is_separator(c) => {}
                 _ => return Err(Invalid::new("bad_phone")),
             }
         }
@@ -85,35 +90,35 @@ impl<const MAX: usize> Rule for DialledNumber<MAX> {
     }
 }
 
-/// What people put between the digits of a number, and what stands there unseen.
-fn is_between(c: char) -> bool {
+/// Returns true for characters between the digits of a number, visible or not.
+fn is_separator(c: char) -> bool {
     matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '(' | ')' | '.' | '/')
         || matches!(c, ' ' | '\u{a0}' | '\u{2009}' | '\u{202f}' | '\u{ad}' | '\u{200b}' | '\u{2060}')
 }
 
-/// Whether a phone number with its country (`+7 495 …`) stands somewhere in a text.
+/// Returns true if a text contains a phone number with a country code, such as `+7 495 …`.
 pub fn has_international_number(text: &str) -> bool {
     let after_plus = text.match_indices(['+', '＋']).map(|(at, plus)| &text[at + plus.len()..]);
     after_plus.into_iter().any(|rest| {
         let mut dialled = "+".to_owned();
-        let digits = rest.chars().take_while(|c| c.is_ascii_digit() || is_between(*c));
-        digits.filter(char::is_ascii_digit).take(MOST_DIGITS).any(|digit| {
+        let digits = rest.chars().take_while(|c| c.is_ascii_digit() || is_separator(*c));
+        digits.filter(char::is_ascii_digit).take(MAX_DIGITS).any(|digit| {
             dialled.push(digit);
-            dialled.len() > FEWEST_DIGITS && Phone::parse(None, &dialled).is_some()
+            dialled.len() > MIN_DIGITS && Phone::parse(None, &dialled).is_some()
         })
     })
 }
 
 impl FromStr for PhoneRegion {
-    type Err = NoRegion;
+    type Err = UnknownRegion;
 
-    fn from_str(text: &str) -> Result<Self, NoRegion> {
+    fn from_str(text: &str) -> Result<Self, UnknownRegion> {
         let is_code = text.bytes().all(|byte| byte.is_ascii_uppercase());
         let region = text.parse::<Region>().ok().filter(|_| is_code);
         region
             .filter(|region| PHONE_NUMBER_UTIL.get_country_code_for_region(*region).is_some())
             .map(Self)
-            .ok_or(NoRegion)
+            .ok_or(UnknownRegion)
     }
 }
 
@@ -123,13 +128,13 @@ impl fmt::Display for PhoneRegion {
     }
 }
 
-/// A text that is no region.
+/// The error for a text that is not a region.
 #[derive(Debug)]
-pub struct NoRegion;
+pub struct UnknownRegion;
 
-impl fmt::Display for NoRegion {
+impl fmt::Display for UnknownRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no region, as in RU")
+        f.write_str("not a region code such as RU")
     }
 }
 
@@ -139,7 +144,7 @@ impl ToSql<sql_types::Text, Pg> for Phone {
     }
 }
 
-/// What the database holds was checked on its way in; it is not checked again.
+/// Does not check the value again: it was checked before it was stored.
 impl FromSql<sql_types::Text, Pg> for Phone {
     fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
         FromSql::<sql_types::Text, Pg>::from_sql(value).map(Self)
@@ -163,11 +168,11 @@ mod tests {
 
     fn number(region: &str, text: &str) -> Option<String> {
         let region: PhoneRegion = region.parse().unwrap();
-        Phone::of(&Dialled::<32>::parse(text).ok()?, region).ok().map(|phone| phone.0)
+        Phone::from_dialled(&Dialled::<32>::parse(text).ok()?, region).ok().map(|phone| phone.0)
     }
 
     #[test]
-    fn a_number_is_kept_in_e164() {
+    fn number_is_stored_in_e164() {
         let moscow = Some("+74951234567".to_owned());
         for text in [
             "+74951234567",
@@ -180,21 +185,21 @@ mod tests {
         ] {
             assert_eq!(number("RU", text), moscow, "{text}");
         }
-        // What begins with the national prefix is no prefix alone.
-        for (text, petersburg_and_toll_free) in [
+        // A leading 8 may belong to the number instead of being the national prefix.
+        for (text, e164) in [
             ("8 (812) 312-34-56", "+78123123456"),
             ("+7 812 312-34-56", "+78123123456"),
             ("812 312-34-56", "+78123123456"),
             ("8 800 555-35-35", "+78005553535"),
         ] {
-            assert_eq!(number("RU", text).as_deref(), Some(petersburg_and_toll_free), "{text}");
+            assert_eq!(number("RU", text).as_deref(), Some(e164), "{text}");
         }
         assert_eq!(number("US", "(202) 555-0123"), Some("+12025550123".to_owned()));
         assert_eq!(number("US", "+7 495 123-45-67"), moscow);
     }
 
     #[test]
-    fn what_is_nobodys_number_is_refused() {
+    fn invalid_number_is_rejected() {
         for text in [
             "",
             "+",
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_international_number_is_found_in_a_text() {
+    fn international_number_is_found_in_a_text() {
         for text in [
             "+74951234567",
             "Best of 2020 (call +7 495 123-45-67!)",
@@ -252,11 +257,11 @@ mod tests {
         ("IT", "0612345678", "+390612345678"),
     ];
 
-    /// Writes `digits` with a separator before each of these places.
+    /// Inserts separators into `digits`, each before a position.
     fn separated(digits: &str, separators: &[(usize, char)]) -> String {
         let mut written = String::new();
         for (at, digit) in digits.char_indices() {
-            written.extend(separators.iter().filter(|(place, _)| *place == at).map(|(_, c)| *c));
+            written.extend(separators.iter().filter(|(position, _)| *position == at).map(|(_, c)| *c));
             written.push(digit);
         }
         written
@@ -269,9 +274,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// A national number is of the region. A number with its country code is the same number in every region.
+        /// A national number belongs to the region. A number with a country code is the same in all
+        /// regions.
         #[test]
-        fn a_number_is_of_the_country_that_was_dialled(
+        fn number_has_the_country_that_was_dialled(
             (region, national, e164) in prop::sample::select(&DIALLED[..]),
             (elsewhere, _, _) in prop::sample::select(&DIALLED[..]),
             separators in prop::collection::vec((0..16_usize, separator()), 0..10),
@@ -281,9 +287,9 @@ mod tests {
             prop_assert_eq!(&number(elsewhere, &separated(e164.as_deref().unwrap(), &separators)), &e164);
         }
 
-        /// Any text is a number or is refused. The number has the digits of the text, of the country that the text has.
+        /// Any text is a number or is rejected. The number has the digits and the country of the text.
         #[test]
-        fn whatever_is_dialled_is_a_number_or_refused(
+        fn any_text_is_a_number_or_rejected(
             text in "\\PC{0,32}|[+0-9 ()./-]{0,32}|(\\+7|8|7|\\+1|810)? ?\\(?[2-9][0-9]{2}\\)? ?[0-9]{3}-?[0-9]{2}-?[0-9]{2}",
         ) {
             if let Some(number) = number("RU", &text) {

@@ -1,4 +1,4 @@
-//! What no log may show.
+//! Values that logs must not show.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 
-/// Somebody's words or data: on the wire and in the database as they are, in `{:?}` not at all, and without `{}`. So
-/// neither a log nor a span nor an error can print them.
+/// Personal data. It has no `Display`, and `Debug` prints a placeholder, so that no log, span or error
+/// shows it. On the wire and in the database it is the plain value.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, FromSqlRow)]
 #[serde(transparent)]
 pub struct Private<T>(T);
@@ -21,7 +21,7 @@ impl<T> Private<T> {
         Self(value)
     }
 
-    /// What is to be shown to nobody but whom it is for.
+    /// Returns the value. It must be shown only to users who may see it.
     pub fn expose(&self) -> &T {
         &self.0
     }
@@ -29,7 +29,7 @@ impl<T> Private<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Private<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        // As a value that is there: of one that is missing serde has to tell which.
+        // Through a newtype, a missing member stays serde's own error, which names the member.
         value.deserialize_newtype_struct("Private", Reader(PhantomData))
     }
 }
@@ -40,12 +40,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
     type Value = Private<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("something private")
+        f.write_str("a private value")
     }
 
-    /// What is wrong with it is told without it.
+    /// Replaces the error of the value, which may quote it.
     fn visit_newtype_struct<D: Deserializer<'de>>(self, value: D) -> Result<Private<T>, D::Error> {
-        T::deserialize(value).map(Private).map_err(|_| D::Error::custom("not what it should be"))
+        T::deserialize(value).map(Private).map_err(|_| D::Error::custom("not valid"))
     }
 }
 
@@ -76,25 +76,25 @@ impl<T: utoipa::ToSchema> utoipa::ToSchema for Private<T> {
 #[cfg(test)]
 mod tests {
     use super::Private;
-    use crate::Text;
+    use crate::text::Text;
 
     #[test]
-    fn what_is_private_is_sent_and_not_printed() {
+    fn private_value_is_serialized_but_not_printed() {
         #[derive(Debug)]
-        #[expect(dead_code, reason = "it is printed, or rather not")]
+        #[expect(dead_code, reason = "read by Debug only")]
         struct Note {
             text: Private<Text<1, 20>>,
         }
         #[derive(Debug, serde::Deserialize)]
-        #[expect(dead_code, reason = "only reading is tested")]
-        struct Wanted {
+        #[expect(dead_code, reason = "only deserialized")]
+        struct Request {
             text: Private<Text<1, 20>>,
         }
         let text: Private<Text<1, 20>> = serde_json::from_str("\"Ivan's account\"").unwrap();
         assert_eq!(serde_json::to_string(&text).unwrap(), "\"Ivan's account\"");
         let wrong = serde_json::from_str::<Private<u64>>("\"Ivan's account\"").unwrap_err();
         assert!(!wrong.to_string().contains("Ivan"), "{wrong}");
-        let missing = serde_json::from_str::<Wanted>("{}").unwrap_err();
+        let missing = serde_json::from_str::<Request>("{}").unwrap_err();
         assert!(missing.to_string().starts_with("missing field `text`"), "{missing}");
         assert_eq!(text.expose().as_str(), "Ivan's account");
         assert_eq!(format!("{:?}", Some(Note { text })), "Some(Note { text: (private) })");

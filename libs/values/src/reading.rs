@@ -1,4 +1,4 @@
-//! Values refuse what they are read from; all that is wrong with a request is told at once.
+//! Deserialization of values, with all errors of a request reported together.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -6,53 +6,60 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::Invalid;
+use crate::invalid::Invalid;
 
-/// How far one reading has come.
-struct Reading {
-    to_let_pass: usize,
-    refused: Option<Invalid>,
+/// The state of one pass over a request.
+struct Pass {
+    /// The number of errors that are still ignored.
+    ignored_left: usize,
+    error: Option<Invalid>,
 }
 
 thread_local! {
-    static READING: RefCell<Option<Reading>> = const { RefCell::new(None) };
+    static PASS: RefCell<Option<Pass>> = const { RefCell::new(None) };
 }
 
-/// Reads something, and lets the first `to_let_pass` refusals of its values pass: so whoever reads again and again is
-/// told one refusal after the other, each with its place. Answers the refusal that it came to, if any. What it has
-/// read is worth something only if nothing was let pass.
-pub fn read_past<T>(to_let_pass: usize, read: impl FnOnce() -> T) -> (T, Option<Invalid>) {
-    /// A reading ends even if it panics.
+/// Runs `read` and ignores the first `ignored` errors of its values. Returns its result and the error
+/// that was not ignored, if there is one.
+///
+/// Repeated calls thus find one error after the other, each with its path in the request. The result
+/// contains a placeholder for each ignored error.
+pub fn read_ignoring_errors<T>(ignored: usize, read: impl FnOnce() -> T) -> (T, Option<Invalid>) {
+    /// Ends the pass even if `read` panics.
     struct End;
 
     impl Drop for End {
         fn drop(&mut self) {
-            READING.set(None);
+            PASS.set(None);
         }
     }
 
-    READING.set(Some(Reading { to_let_pass, refused: None }));
+    PASS.set(Some(Pass { ignored_left: ignored, error: None }));
     let _end = End;
-    let read = read();
-    let reading = READING.take();
-    (read, reading.and_then(|reading| reading.refused))
+    let result = read();
+    let pass = PASS.take();
+    (result, pass.and_then(|pass| pass.error))
 }
 
-/// For `Deserialize` of a value: what was parsed of what was read, or `none` of it where its refusal is let pass.
+/// Finishes the `Deserialize` of a value: returns the parsed value, or `placeholder` for an ignored
+/// error.
 ///
 /// # Errors
-/// The refusal.
-pub fn read<T, E: Error>(parsed: Result<T, Invalid>, none: impl FnOnce() -> T) -> Result<T, E> {
+/// The error of `parsed`, unless it is ignored.
+pub fn read<T, E: Error>(
+    parsed: Result<T, Invalid>,
+    placeholder: impl FnOnce() -> T,
+) -> Result<T, E> {
     parsed.or_else(|invalid| {
-        READING.with_borrow_mut(|reading| match reading {
-            Some(reading) if reading.to_let_pass > 0 => {
-                reading.to_let_pass -= 1;
-                Ok(none())
+        PASS.with_borrow_mut(|pass| match pass {
+            Some(pass) if pass.ignored_left > 0 => {
+                pass.ignored_left -= 1;
+                Ok(placeholder())
             }
-            reading => {
+            pass => {
                 let error = E::custom(invalid.code);
-                if let Some(reading) = reading {
-                    reading.refused = Some(invalid);
+                if let Some(pass) = pass {
+                    pass.error = Some(invalid);
                 }
                 Err(error)
             }
@@ -60,42 +67,41 @@ pub fn read<T, E: Error>(parsed: Result<T, Invalid>, none: impl FnOnce() -> T) -
     })
 }
 
-/// For `Deserialize` of a value that is made of a text: as [`read`], where something else than a text is refused like a
-/// text that cannot be parsed (`invalid_type`), and can be let pass like it.
+/// Implements `Deserialize` of a value that is a text on the wire, with [`read`].
 ///
 /// # Errors
-/// The refusal.
+/// The error of `parse`, or `invalid_type` for a JSON value of another type, unless it is ignored.
 pub fn read_text<'de, D: Deserializer<'de>, T>(
     text: D,
     parse: impl FnOnce(&str) -> Result<T, Invalid>,
-    none: impl FnOnce() -> T,
+    placeholder: impl FnOnce() -> T,
 ) -> Result<T, D::Error> {
-    read(text.deserialize_any(OnlyText(parse))?, none)
+    read(text.deserialize_any(TextVisitor(parse))?, placeholder)
 }
 
-/// For `Deserialize` of a value that is made of a number: as [`read_text`].
+/// Implements `Deserialize` of a value that is a number on the wire, as [`read_text`].
 ///
 /// # Errors
-/// The refusal.
+/// The error of `parse`, or `invalid_type` for a JSON value of another type, unless it is ignored.
 pub fn read_number<'de, D: Deserializer<'de>, T>(
     number: D,
     parse: impl FnOnce(Number) -> Result<T, Invalid>,
-    none: impl FnOnce() -> T,
+    placeholder: impl FnOnce() -> T,
 ) -> Result<T, D::Error> {
-    read(number.deserialize_any(OnlyNumber(parse))?, none)
+    read(number.deserialize_any(NumberVisitor(parse))?, placeholder)
 }
 
-/// A number as JSON has it.
+/// A JSON number.
 #[derive(Clone, Copy, Debug)]
 pub enum Number {
     Whole(i64),
     Fraction(f64),
 }
 
-/// Takes whatever comes, and parses what is a number.
-struct OnlyNumber<P>(P);
+/// Accepts every JSON value and parses numbers.
+struct NumberVisitor<P>(P);
 
-impl<'de, T, P: FnOnce(Number) -> Result<T, Invalid>> Visitor<'de> for OnlyNumber<P> {
+impl<'de, T, P: FnOnce(Number) -> Result<T, Invalid>> Visitor<'de> for NumberVisitor<P> {
     type Value = Result<T, Invalid>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,7 +115,7 @@ impl<'de, T, P: FnOnce(Number) -> Result<T, Invalid>> Visitor<'de> for OnlyNumbe
     fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
         match i64::try_from(number) {
             Ok(number) => self.visit_i64(number),
-            // Beyond the bounds of everything.
+            // Above the bounds of all integer types.
             Err(_) => self.visit_f64(f64::INFINITY),
         }
     }
@@ -141,10 +147,10 @@ impl<'de, T, P: FnOnce(Number) -> Result<T, Invalid>> Visitor<'de> for OnlyNumbe
     }
 }
 
-/// Takes whatever comes, and parses what is a text.
-struct OnlyText<P>(P);
+/// Accepts every JSON value and parses texts.
+struct TextVisitor<P>(P);
 
-impl<'de, T, P: FnOnce(&str) -> Result<T, Invalid>> Visitor<'de> for OnlyText<P> {
+impl<'de, T, P: FnOnce(&str) -> Result<T, Invalid>> Visitor<'de> for TextVisitor<P> {
     type Value = Result<T, Invalid>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,22 +11,23 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use crate::{Invalid, read_text};
+use crate::invalid::Invalid;
+use crate::reading::read_text;
 
-/// Text of `MIN..=MAX` Unicode scalar values, none of them NUL (which PostgreSQL cannot store).
+/// A text of `MIN..=MAX` Unicode scalar values, stored as sent: not trimmed and not normalized.
 ///
-/// It is kept as it was sent: nothing is trimmed or normalized.
+/// NUL is rejected, since PostgreSQL cannot store it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, AsExpression, FromSqlRow)]
 #[serde(transparent)]
 #[diesel(sql_type = sql_types::Text)]
 pub struct Text<const MIN: usize, const MAX: usize>(String);
 
 impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
-    /// The largest number of characters.
+    /// The maximum number of characters.
     pub const MAX: usize = MAX;
 
     /// # Errors
-    /// `too_short`, `too_long` (with `min` or `max`), or `forbidden_character` for a NUL.
+    /// `too_short` with `min`, `too_long` with `max`, or `forbidden_character` for a NUL.
     pub fn parse(raw: impl Into<String>) -> Result<Self, Invalid> {
         let raw = raw.into();
         let length = raw.chars().count();
@@ -42,11 +43,11 @@ impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
         Ok(Self(raw))
     }
 
-    /// The same without the white space around it, which does not count.
+    /// Trims and parses a text.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
-    pub fn trimmed(raw: &str) -> Result<Self, Invalid> {
+    pub fn parse_trimmed(raw: &str) -> Result<Self, Invalid> {
         Self::parse(raw.trim())
     }
 
@@ -67,7 +68,7 @@ impl<const MIN: usize, const MAX: usize> ToSql<sql_types::Text, Pg> for Text<MIN
     }
 }
 
-/// What the database holds was checked on its way in, there as here; it is not checked again.
+/// Does not check the value again: it was checked before it was stored.
 impl<const MIN: usize, const MAX: usize> FromSql<sql_types::Text, Pg> for Text<MIN, MAX> {
     fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
         FromSql::<sql_types::Text, Pg>::from_sql(value).map(Self)
@@ -95,7 +96,7 @@ mod tests {
     use super::Text;
 
     #[test]
-    fn length_is_counted_in_unicode_scalar_values() {
+    fn length_is_the_number_of_unicode_scalar_values() {
         assert!(Text::<1, 3>::parse("ёжи").is_ok());
         assert!(Text::<1, 3>::parse("🏠🏠🏠").is_ok());
         assert_eq!(Text::<1, 3>::parse("🏠🏠🏠🏠").unwrap_err().code, "too_long");
@@ -103,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn white_space_around_a_text_can_be_left_out_before_it_is_counted() {
-        assert_eq!(Text::<1, 3>::trimmed(" \u{a0}ёжи\t\n").unwrap().as_str(), "ёжи");
-        assert_eq!(Text::<1, 3>::trimmed(" \n ").unwrap_err().code, "too_short");
+    fn text_can_be_trimmed_before_its_length_is_checked() {
+        assert_eq!(Text::<1, 3>::parse_trimmed(" \u{a0}ёжи\t\n").unwrap().as_str(), "ёжи");
+        assert_eq!(Text::<1, 3>::parse_trimmed(" \n ").unwrap_err().code, "too_short");
     }
 
     #[test]
-    fn a_nul_is_refused_since_the_database_cannot_hold_it() {
+    fn nul_is_rejected_since_the_database_cannot_store_it() {
         assert_eq!(Text::<0, 9>::parse("a\0b").unwrap_err().code, "forbidden_character");
     }
 }

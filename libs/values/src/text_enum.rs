@@ -1,9 +1,9 @@
 //! Enums of the API.
 
-/// Declares an enum whose values have the same names in JSON, in a text column and in documents:
-/// `text_enum! { /// Who a post is for. pub enum Audience { Everybody, Members } }`
+/// Declares an enum whose variants have the same names in JSON, in text columns and in documents:
+/// `text_enum! { /// The readers of a post. pub enum Audience { Everyone, Members } }`
 ///
-/// It is parsed and written by strum: `FromStr`, `Into<&'static str>`, `Display`.
+/// The enum implements `FromStr`, `Into<&'static str>` and `Display`.
 #[macro_export]
 macro_rules! text_enum {
     ($(#[$doc:meta])* $visibility:vis enum $name:ident { $($(#[$about:meta])* $variant:ident),+ $(,)? }) => {

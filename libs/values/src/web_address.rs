@@ -1,31 +1,34 @@
-//! Addresses of the web.
+//! Web addresses.
 
 use url::Url;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat};
 
-use crate::{Checked, Invalid, Rule, Text};
+use crate::checked::{Checked, Rule};
+use crate::invalid::Invalid;
+use crate::text::Text;
 
-/// An absolute address of http or https without a user name, of `MAX` Unicode scalar values at most, kept as it was sent.
+/// The rule for absolute http and https addresses without a user name, of at most `MAX` Unicode scalar
+/// values. They are stored as sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HttpAddress<const MAX: usize> {}
 
-/// An address of the web.
+/// An absolute http or https address.
 pub type WebAddress<const MAX: usize> = Checked<HttpAddress<MAX>>;
 
 impl<const MAX: usize> Rule for HttpAddress<MAX> {
     fn parse(raw: &str) -> Result<String, Invalid> {
         Text::<1, MAX>::parse(raw)?;
-        // What browsers mend (white space, backslashes, missing slashes) is not an address yet.
-        let is_tidy = !raw.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
+        // Browsers correct white space, backslashes and missing slashes. Here they are errors.
+        let has_clean_characters = !raw.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
         let has_scheme = ["http://", "https://"].iter().any(|scheme| {
             let (beginning, rest) = raw.split_at_checked(scheme.len()).unwrap_or_default();
             beginning.eq_ignore_ascii_case(scheme) && !rest.starts_with('/')
         });
-        // A user name looks like the host, and a password would be public.
+        // A user name can imitate a host, and a password would be public.
         let authority = raw.split("//").nth(1).and_then(|rest| rest.split(['/', '?', '#']).next());
-        let is_anonymous = authority.is_some_and(|authority| !authority.contains('@'));
+        let has_no_user = authority.is_some_and(|authority| !authority.contains('@'));
         let is_address =
-            is_tidy && has_scheme && is_anonymous && Url::parse(raw).is_ok_and(|url| url.has_host());
+            has_clean_characters && has_scheme && has_no_user && Url::parse(raw).is_ok_and(|url| url.has_host());
         if is_address { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_url")) }
     }
 
@@ -47,7 +50,7 @@ mod tests {
     use super::WebAddress;
 
     #[test]
-    fn an_absolute_http_address_is_kept_as_written() {
+    fn absolute_http_address_is_stored_as_written() {
         for address in [
             "https://example.org",
             "HTTP://Example.org:8080/a?b=c#d",
@@ -58,16 +61,16 @@ mod tests {
         }
     }
 
-    /// The rule is about the form of an address. Whether its host is public is not checked.
+    /// The rule checks the form of an address, not that its host is public.
     #[test]
-    fn an_address_of_a_host_that_is_not_public_is_kept() {
+    fn address_of_a_private_host_is_accepted() {
         for address in ["http://[::1]/", "http://127.0.0.1", "http://localhost", "https://intranet"] {
             assert_eq!(WebAddress::<256>::parse(address).unwrap().as_str(), address);
         }
     }
 
     #[test]
-    fn what_is_no_absolute_http_address_is_refused() {
+    fn other_text_is_rejected() {
         for address in [
             "example.org",
             "//example.org",
@@ -94,10 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_no_more_characters_than_it_may_have() {
-        let longest = format!("https://example.org/{}", "я".repeat(236));
-        assert!(WebAddress::<256>::parse(&longest).is_ok());
-        assert_eq!(WebAddress::<256>::parse(&format!("{longest}я")).unwrap_err().code, "too_long");
+    fn too_long_address_is_rejected() {
+        let longest_valid = format!("https://example.org/{}", "я".repeat(236));
+        assert!(WebAddress::<256>::parse(&longest_valid).is_ok());
+        assert_eq!(WebAddress::<256>::parse(&format!("{longest_valid}я")).unwrap_err().code, "too_long");
         assert_eq!(WebAddress::<256>::parse("").unwrap_err().code, "too_short");
     }
 }
