@@ -24,8 +24,8 @@ enum Authentication {
     Invalid,
     /// The request must be rejected even by operations for guests.
     ///
-    /// The user has exceeded the rate limit and must not get a guest's allowance in addition. Or the
-    /// token cannot be verified now, and its user must not get a guest's response.
+    /// The user has exceeded the rate limit and must not get a guest's allowance in addition. Or
+    /// the token cannot be verified now, and its user must not get a guest's response.
     Failed(Problem),
 }
 

@@ -19,8 +19,8 @@ mod tests;
 const REFRESH_INTERVAL: Duration = Duration::from_mins(5);
 /// The interval between fetches while the issuer is unavailable.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The minimum interval between fetches for unknown key ids. It limits the requests that tokens with
-/// invented key ids cause.
+/// The minimum interval between fetches for unknown key ids. It limits the requests that tokens
+/// with invented key ids cause.
 const UNKNOWN_KEY_COOLDOWN: Duration = Duration::from_secs(5);
 /// The time that a request waits for an unknown key. [`Keys::refresh`] may take longer.
 const KEY_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -115,7 +115,8 @@ impl Keys {
         }
     }
 
-    /// Returns the key `id`, fetching the keys if it is unknown. `None` if the issuer has no such key.
+    /// Returns the key `id`, fetching the keys if it is unknown. `None` if the issuer has no such
+    /// key.
     ///
     /// # Errors
     /// If the issuer does not respond in time, so that the key may or may not be its own.
@@ -139,7 +140,8 @@ impl Keys {
             }
             _ => {}
         }
-        // If the caller disconnects during the fetch, the requests that wait must not each repeat it.
+        // If the caller disconnects during the fetch, the requests that wait must not each repeat
+        // it.
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: false });
         let fetched = self.fetch().await;
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: fetched.is_ok() });

@@ -35,13 +35,14 @@ impl Actor {
         self.holds(permission, Scope::Platform)
     }
 
-    /// Checks a permission for data of the token's company, in either scope. Returns the company, or
-    /// `None` for a token without one.
+    /// Checks a permission for data of the token's company, in either scope. Returns the company,
+    /// or `None` for a token without one.
     pub fn holds_for_company(&self, permission: &str) -> Option<CompanyId> {
         self.company_id.filter(|_| self.holds(permission, Scope::Organization))
     }
 
-    /// Checks a permission for the user's own data, in either scope and without regard to companies.
+    /// Checks a permission for the user's own data, in either scope and without regard to
+    /// companies.
     pub fn holds_for_oneself(&self, permission: &str) -> bool {
         self.holds(permission, Scope::Organization)
     }

@@ -69,7 +69,8 @@ impl Config {
         )
     }
 
-    /// Returns how long a response is awaited: longer than PostgreSQL needs to cancel the statement.
+    /// Returns how long a response is awaited: longer than PostgreSQL needs to cancel the
+    /// statement.
     pub(crate) fn response_timeout(&self) -> Duration {
         Duration::from_millis(self.statement_timeout_ms.into()) + CANCELLATION_MARGIN
     }

@@ -54,8 +54,8 @@ impl Db {
 
     /// Gives the prepared statements of its transactions one plan for all parameters.
     ///
-    /// For statements that run so often that planning dominates their cost, and whose plan does not
-    /// depend on the parameters: each finds rows by a key or one index.
+    /// For frequent statements whose planning costs more than their execution, and whose plan does
+    /// not depend on the parameters: each finds rows by a key or one index.
     #[must_use]
     pub fn with_generic_plans(self) -> Self {
         Self { has_generic_plans: true, ..self }

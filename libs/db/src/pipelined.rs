@@ -35,8 +35,8 @@ impl PipelinedConn {
     /// Runs a lookup. If the connection broke, runs it once more on a new one.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if there is no connection or no response in time, and the errors of the
-    /// lookup.
+    /// [`Error::Unavailable`] if there is no connection or no response in time, and the errors of
+    /// the lookup.
     pub async fn run<T>(&self, lookup: impl AsyncFn(&Conn) -> QueryResult<T>) -> Result<T, Error> {
         match self.attempt(&lookup).await? {
             Err(error) if is_broken(&error) => Ok(self.attempt(&lookup).await??),

@@ -14,7 +14,8 @@ use crate::error::Error;
 /// Commits, or fails if a statement of the transaction has failed.
 ///
 /// `COMMIT` alone would roll back such a transaction and report no error. The empty `select` before
-/// it fails instead, and then PostgreSQL skips the `COMMIT`. Both are one message with one response.
+/// it fails instead, and then PostgreSQL skips the `COMMIT`. Both are one message with one
+/// response.
 const COMMIT: &str = "select; COMMIT";
 
 /// Begins a transaction whose prepared statements have one plan for all parameters.
@@ -26,7 +27,8 @@ const BEGIN_WITH_GENERIC_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force
 /// all. Only [`Db::tx`](crate::Db::tx) creates one.
 ///
 /// If it is dropped unfinished, for example because the client disconnected, its connection is
-/// closed and PostgreSQL rolls back: immediately, or within half a second if a statement is running.
+/// closed and PostgreSQL rolls back: immediately, or within half a second if a statement is
+/// running.
 pub struct Tx {
     conn: ScopeGuard<PooledConn, fn(PooledConn)>,
     signals: Vec<CommitSignal>,

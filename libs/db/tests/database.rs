@@ -157,7 +157,7 @@ async fn connection_with_pending_response_is_closed() {
     tokio::time::timeout(Duration::from_secs(10), closed).await.unwrap();
 }
 
-/// As behind a pooler that ignores the timeout, or that has no free server connection.
+/// Simulates a pooler that ignores the timeout or has no free server connection.
 #[tokio::test]
 async fn statement_that_the_server_does_not_cancel_times_out() {
     let (_, db, url) = setup(100).await;

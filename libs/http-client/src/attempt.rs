@@ -33,8 +33,8 @@ impl Middleware for Attempt {
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        // The issuer may have replaced its keys. A rejected request had no effect, so it is safe to send
-        // it once more with a new token.
+        // The issuer may have replaced its keys. A rejected request had no effect, so it is safe to
+        // send it once more with a new token.
         self.0.discard(&token);
         match copy {
             Some(copy) => Ok(self.send(copy, extensions, next).await?.1),

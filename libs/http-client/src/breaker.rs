@@ -67,7 +67,8 @@ impl CallPermit<'_> {
                 state.open_until = Some(now + OPEN_DURATION);
             }
         } else if self.probe.is_some() {
-            // Calls that began before the breaker opened are not probes, and their results are stale.
+            // Calls that began before the breaker opened are not probes, and their results are
+            // stale.
             state.failures.clear();
             state.open_until = failed.then(|| now + OPEN_DURATION);
         }

@@ -37,8 +37,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the settings. `url_variable` names the variable of the other service's address, such as
-    /// `SELECTIONS_URL`.
+    /// Reads the settings. `url_variable` names the variable of the other service's address, such
+    /// as `SELECTIONS_URL`.
     pub fn read(env: &mut Env, url_variable: &'static str, client_id: &'static str) -> Option<Self> {
         let url = env.require(url_variable, "URL of the internal port of the called service");
         let issuer = env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
@@ -65,8 +65,8 @@ struct ProblemBody {
     code: String,
 }
 
-/// The client of one service. All calls to the service share one client, with its circuit breaker and
-/// its limit of concurrent calls.
+/// The client of one service. All calls to the service share one client, with its circuit breaker
+/// and its limit of concurrent calls.
 pub struct ServiceClient {
     retrying: ClientWithMiddleware,
     single_attempt: ClientWithMiddleware,
@@ -100,7 +100,8 @@ impl ServiceClient {
         self.call(self.retrying.get(self.url_of(path)?)).await
     }
 
-    /// Sends a `POST` that is safe to repeat. It may take effect twice, since a response may be lost.
+    /// Sends a `POST` that is safe to repeat. It may take effect twice, since a response may be
+    /// lost.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CallError> {
         self.call(self.retrying.post(self.url_of(path)?).json(body)).await
     }

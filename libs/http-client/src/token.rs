@@ -23,7 +23,8 @@ pub(crate) struct MachineToken {
     client_id: String,
     client_secret: String,
     cached: Mutex<Option<CachedToken>>,
-    /// The time of the last failed request. Locked during a request, so that concurrent calls send one.
+    /// The time of the last failed request. Locked during a request, so that concurrent calls send
+    /// one.
     failed_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -65,7 +66,8 @@ impl MachineToken {
         let Some(old) = self.cached_until(|cached| cached.expires_at) else {
             return self.renew(self.failed_at.lock().await).await.context("failed to get a machine token");
         };
-        // While the old token is valid, one call renews it and waits briefly. Other calls do not wait.
+        // While the old token is valid, one call renews it and waits briefly. Other calls do not
+        // wait.
         let Ok(failed_at) = self.failed_at.try_lock() else { return Ok(old) };
         let renewed = timeout(RENEWAL_TIMEOUT, self.renew(failed_at)).await;
         Ok(renewed.ok().and_then(Result::ok).unwrap_or(old))
@@ -85,7 +87,8 @@ impl MachineToken {
 
     /// Requests a new token and caches it.
     async fn renew(&self, mut failed_at: MutexGuard<'_, Option<Instant>>) -> anyhow::Result<String> {
-        // Another call may have renewed the token, or failed to, while this one waited for the lock.
+        // Another call may have renewed the token, or failed to, while this one waited for the
+        // lock.
         if let Some(token) = self.cached_until(|cached| cached.renew_at) {
             return Ok(token);
         }

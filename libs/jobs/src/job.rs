@@ -89,8 +89,8 @@ impl Job {
     /// A job that does not call it is completed after its run has returned `Ok`.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the job was cancelled, scheduled again or claimed by another worker
-    /// since. Then `tx` must be rolled back.
+    /// [`Error::Unavailable`] if the job was cancelled, scheduled again or claimed by another
+    /// worker since. Then `tx` must be rolled back.
     pub async fn complete(&self, tx: &mut Tx) -> Result<(), Error> {
         if self.try_complete(tx.conn()).await? {
             return Ok(());

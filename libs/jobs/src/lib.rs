@@ -2,8 +2,8 @@
 //!
 //! [`schedule`] writes a due job as a row, in the transaction of the change that needs it. There is
 //! one row for each kind and key. So a job survives the end of the process. All replicas work on
-//! the rows. Each job runs in one replica at a time, by the clock of the database. [`Jobs`] declares
-//! the code of each kind.
+//! the rows. Each job runs in one replica at a time, by the clock of the database. [`Jobs`]
+//! declares the code of each kind.
 
 mod job;
 mod jobs;

@@ -337,7 +337,7 @@ async fn periodic_job_repeats_in_one_replica_at_a_time() {
     assert_eq!(shop.query_number("select count(*) from job where kind = 'audit' and key = ''").await, 1);
 }
 
-/// As in a rollout during a run that takes longer than the job's period.
+/// Simulates a rollout during a run that takes longer than the job's period.
 #[tokio::test]
 async fn starting_replica_does_not_claim_running_periodic_job() {
     let shop = Shop::new().await;

@@ -19,8 +19,9 @@ type Source = Box<dyn Fn(&str) -> Option<String>>;
 
 /// Reads variables and collects their errors.
 ///
-/// Each read returns an `Option`, which is `None` after an error. A configuration reads all variables
-/// first and unwraps them at the end, so that [`Env::finish`] can report all errors together.
+/// Each read returns an `Option`, which is `None` after an error. A configuration reads all
+/// variables first and unwraps them at the end, so that [`Env::finish`] can report all errors
+/// together.
 pub struct Env {
     source: Source,
     variables: Vec<Variable>,
@@ -114,8 +115,8 @@ impl Env {
         }
     }
 
-    /// Returns the variable, or the content of the file that `<NAME>_FILE` names. Secrets are mounted
-    /// as files.
+    /// Returns the variable, or the content of the file that `<NAME>_FILE` names. Secrets are
+    /// mounted as files.
     fn value(&mut self, name: &str) -> Option<String> {
         if let Some(value) = (self.source)(name).filter(|value| !value.is_empty()) {
             return Some(value);

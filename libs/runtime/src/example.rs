@@ -8,7 +8,8 @@ pub fn example_of(schema: &Value, document: &Value) -> Value {
     example(schema, document, "Text")
 }
 
-/// Derives texts and ids from `name`, the name of the member, so that ids of different members differ.
+/// Derives texts and ids from `name`, the name of the member, so that ids of different members
+/// differ.
 fn example(schema: &Value, document: &Value, name: &str) -> Value {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = document.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null);

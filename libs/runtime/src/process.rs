@@ -100,8 +100,8 @@ impl Process {
         }))
     }
 
-    /// Starts a part of the service. When its token is cancelled, the part finishes its work and ends.
-    /// A part that fails or panics stops the whole service, which is then restarted.
+    /// Starts a part of the service. When its token is cancelled, the part finishes its work and
+    /// ends. A part that fails or panics stops the whole service, which is then restarted.
     pub fn spawn<F>(&self, phase: Phase, name: &'static str, part: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,

@@ -101,7 +101,8 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
             .with_tracer(provider.tracer(service))
     });
     let filter = filter(targets, spans.is_some());
-    // The filter must be the outermost layer. Inside it, an absent layer would impose its own level.
+    // The filter must be the outermost layer. Inside it, an absent layer would impose its own
+    // level.
     tracing_subscriber::registry()
         .with(spans)
         .with(lines)
@@ -111,8 +112,8 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     Ok(Telemetry(provider))
 }
 
-/// Enables the events that `targets` select, and all spans, so that a service with a quiet log still
-/// has traces.
+/// Enables the events that `targets` select, and all spans, so that a service with a quiet log
+/// still has traces.
 ///
 /// This is one filter for all layers, which is evaluated once for each call site. A filter for one
 /// layer is evaluated whenever a span is entered, left or changed.
@@ -179,7 +180,8 @@ impl ShouldSample for IndependentSampler {
         links: &[Link],
     ) -> SamplingResult {
         if parent.is_some_and(|parent| parent.get::<SampleIndependently>().is_some()) {
-            // A ratio sampler decides by the trace id, which the caller chooses. So it gets a random one.
+            // A ratio sampler decides by the trace id, which the caller chooses. So it gets a
+            // random one.
             let trace_id = RandomIdGenerator::default().new_trace_id();
             return self.0.should_sample(None, trace_id, name, kind, attributes, links);
         }

@@ -7,7 +7,8 @@ use futures_util::future::BoxFuture;
 
 /// A command for operators, with its arguments.
 pub trait OperatorCommand: Parser + Send {
-    /// Runs the command while replicas of the service may be running. Its output is standard output.
+    /// Runs the command while replicas of the service may be running. Its output is standard
+    /// output.
     fn execute(self, db: Db) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 

@@ -102,7 +102,8 @@ pub async fn run_operation<S: Service>(
     bus::<S>(db, config.messaging).operate(operation, S::REPUBLISHED).await
 }
 
-/// Runs a command of the service's own. `arguments` are those of a command line, without the binary.
+/// Runs a command of the service's own. `arguments` are those of a command line, without the
+/// binary.
 ///
 /// # Errors
 /// If the command does not exist, its arguments are invalid or it fails.

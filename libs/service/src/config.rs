@@ -41,8 +41,8 @@ pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     })
 }
 
-/// Swaps the two levels. In the result the outer `None` is an error and the inner one a setting that
-/// is not read, as in [`Env::optional`].
+/// Swaps the two levels. In the result the outer `None` is an error and the inner one a setting
+/// that is not read, as in [`Env::optional`].
 #[expect(clippy::option_option, reason = "the form of all optional settings")]
 fn swap<T>(setting: Option<Option<T>>) -> Option<Option<T>> {
     match setting {

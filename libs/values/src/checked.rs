@@ -149,7 +149,8 @@ impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> 
         if !TRIMMED && address != raw {
             return Err(Invalid::new("bad_email"));
         }
-        // `name@host` is a local address. `Name <address>` and `name@[address]` are not plain addresses.
+        // `name@host` is a local address. `Name <address>` and `name@[address]` are not plain
+        // addresses.
         let form = email_address::Options::default()
             .with_required_tld()
             .without_display_text()

@@ -56,7 +56,8 @@ impl Money {
     }
 }
 
-/// Divides and rounds to the nearest integer, with ties to the even one. `divisor` must be positive.
+/// Divides and rounds to the nearest integer, with ties to the even one. `divisor` must be
+/// positive.
 #[must_use]
 pub fn div_half_to_even(dividend: i128, divisor: i128) -> i128 {
     let (whole, rest) = (dividend.div_euclid(divisor), dividend.rem_euclid(divisor));

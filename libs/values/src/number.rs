@@ -130,8 +130,8 @@ impl<const MIN: i64, const MAX: i64> utoipa::ToSchema for Whole<MIN, MAX> {
 
 /// A number with at most `PLACES` decimal places, which is never rounded.
 ///
-/// It is stored in units of the last place, in `MIN..=MAX`: `Decimal<2, 1, 10_000>` is 0.01 to 100.
-/// On the wire it is a JSON number, in the database the number of units.
+/// The stored value is a number of units of the last place, in `MIN..=MAX`. So
+/// `Decimal<2, 1, 10_000>` is 0.01 to 100. The wire has a JSON number, the database the units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, AsExpression, FromSqlRow)]
 #[diesel(sql_type = Integer)]
 pub struct Decimal<const PLACES: u32, const MIN: i32, const MAX: i32>(i32);

@@ -27,8 +27,8 @@ pub struct Phone(String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhoneRegion(Region);
 
-/// A phone number as a user dials it, of at most `MAX` Unicode scalar values. A region determines the
-/// number.
+/// A phone number as a user dials it, of at most `MAX` Unicode scalar values. A region determines
+/// the number.
 pub type Dialled<const MAX: usize> = Checked<DialledNumber<MAX>>;
 
 /// The rule for dialled numbers: digits, optionally after a plus. Separators are removed.
@@ -287,7 +287,8 @@ mod tests {
             prop_assert_eq!(&number(elsewhere, &separated(e164.as_deref().unwrap(), &separators)), &e164);
         }
 
-        /// Any text is a number or is rejected. The number has the digits and the country of the text.
+        /// Any text is a number or is rejected. The number has the digits and the country of the
+        /// text.
         #[test]
         fn any_text_is_a_number_or_rejected(
             text in "\\PC{0,32}|[+0-9 ()./-]{0,32}|(\\+7|8|7|\\+1|810)? ?\\(?[2-9][0-9]{2}\\)? ?[0-9]{3}-?[0-9]{2}-?[0-9]{2}",

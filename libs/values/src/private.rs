@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 
-/// Personal data. It has no `Display`, and `Debug` prints a placeholder, so that no log, span or error
-/// shows it. On the wire and in the database it is the plain value.
+/// Personal data. It has no `Display`, and `Debug` prints a placeholder, so that no log, span or
+/// error shows it. On the wire and in the database it is the plain value.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, FromSqlRow)]
 #[serde(transparent)]
 pub struct Private<T>(T);

@@ -19,11 +19,11 @@ thread_local! {
     static PASS: RefCell<Option<Pass>> = const { RefCell::new(None) };
 }
 
-/// Runs `read` and ignores the first `ignored` errors of its values. Returns its result and the error
-/// that was not ignored, if there is one.
+/// Runs `read` and ignores the first `ignored` errors of its values. Returns its result and the
+/// error that was not ignored, if there is one.
 ///
-/// Repeated calls thus find one error after the other, each with its path in the request. The result
-/// contains a placeholder for each ignored error.
+/// Repeated calls thus find one error after the other, each with its path in the request. The
+/// result contains a placeholder for each ignored error.
 pub fn read_ignoring_errors<T>(ignored: usize, read: impl FnOnce() -> T) -> (T, Option<Invalid>) {
     /// Ends the pass even if `read` panics.
     struct End;

@@ -46,7 +46,7 @@ impl<const MIN: usize, const MAX: usize> Text<MIN, MAX> {
     /// Trims and parses a text.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// The errors of [`parse`](Self::parse).
     pub fn parse_trimmed(raw: &str) -> Result<Self, Invalid> {
         Self::parse(raw.trim())
     }

@@ -7,8 +7,8 @@ use crate::checked::{Checked, Rule};
 use crate::invalid::Invalid;
 use crate::text::Text;
 
-/// The rule for absolute http and https addresses without a user name, of at most `MAX` Unicode scalar
-/// values. They are stored as sent.
+/// The rule for absolute http and https addresses without a user name, of at most `MAX` Unicode
+/// scalar values. They are stored as sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HttpAddress<const MAX: usize> {}
 
