@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_rejected() {
+    fn text_that_is_no_http_address_is_rejected() {
         for address in [
             "example.org",
             "//example.org",
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_address_is_rejected() {
+    fn address_of_invalid_length_is_rejected() {
         let longest_valid = format!("https://example.org/{}", "я".repeat(236));
         assert!(WebAddress::<256>::parse(&longest_valid).is_ok());
         assert_eq!(WebAddress::<256>::parse(&format!("{longest_valid}я")).unwrap_err().code, "too_long");
