@@ -1,19 +1,17 @@
 //! A service's side of the bus: what it publishes is relayed, what it subscribes to is consumed.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use db::{Db, Tx};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use db::Db;
 use runtime::{Phase, Process};
 use tokio::sync::Semaphore;
 
 use crate::backlog::Backlog;
 use crate::consumer::{Consumer, Room};
-use crate::partitions::Budget;
+use crate::consumer::partitions::Budget;
+use crate::operations::republish;
 use crate::relay::Relay;
-use crate::{Config, Failure, Handler, Message, Operation, Republished, republish};
+use crate::{Config, Operation, Republished, Subscription};
 
 /// Messages that the consumers of a process apply at the same time.
 const AT_ONCE: usize = 4;
@@ -25,29 +23,6 @@ pub struct Bus {
     pub(crate) db: Db,
     pub(crate) config: Config,
     pub(crate) subscriptions: &'static [Subscription],
-}
-
-/// A [`Handler`] as a value.
-#[derive(Clone, Copy)]
-pub struct Subscription {
-    pub group: &'static str,
-    pub topics: &'static [&'static str],
-    handle: for<'a> fn(&'a mut Tx, &'a Message) -> BoxFuture<'a, Result<(), Failure>>,
-}
-
-impl Subscription {
-    /// Has `H` handle what its producer publishes.
-    pub const fn of<H: Handler + 'static>() -> Self {
-        Self { group: H::GROUP, topics: H::TOPICS, handle: |tx, message| Box::pin(H::handle(tx, message)) }
-    }
-
-    /// Applies a message. One that the handler panics over is a message that cannot be taken.
-    pub(crate) async fn handle(&self, tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        AssertUnwindSafe((self.handle)(tx, message))
-            .catch_unwind()
-            .await
-            .unwrap_or_else(|_| Err(Failure::Rejected("the handler panicked".to_owned())))
-    }
 }
 
 impl Bus {

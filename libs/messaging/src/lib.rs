@@ -5,61 +5,30 @@
 //! arrives to its [`Handler`] inside a transaction that also remembers it in the inbox. This crate is
 //! the only user of rdkafka and the only owner of its tables.
 
-mod asyncapi;
 mod backlog;
 mod bus;
 mod config;
 mod consumer;
-mod consumers;
-mod dead_letters;
-mod destinations;
-mod envelope;
+mod contract;
 mod handler;
-mod inbox;
-mod lease;
+mod operations;
 pub mod outbox;
-mod parked;
-mod partitions;
 mod relay;
-mod republish;
 mod schema;
-mod tenure;
-mod thing;
-pub mod topics;
+mod subscription;
 
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
-pub use asyncapi::{AsyncApi, Published};
-pub use bus::{Bus, Subscription};
+pub use bus::Bus;
 pub use config::Config;
-pub use consumers::Consumers;
-pub use dead_letters::DeadLetters;
-pub use envelope::{Aggregate, Event, Message};
+pub use consumer::entity::Thing;
+pub use contract::asyncapi::{AsyncApi, Published};
+pub use contract::message::{Aggregate, Event, Message};
+pub use contract::topics;
 pub use handler::{Failure, Handler};
-pub use parked::Parked;
-pub use republish::{Republish, Republished};
-pub use thing::Thing;
-
-/// What needs a person: commands of every service's binary.
-#[derive(Debug, clap::Subcommand)]
-pub enum Operation {
-    /// Messages that a consumer could not take
-    #[command(subcommand)]
-    DeadLetters(DeadLetters),
-    /// Where consumers are in their topics
-    #[command(subcommand)]
-    Consumers(Consumers),
-    /// Events that could not be sent
-    #[command(subcommand)]
-    Parked(Parked),
-    /// Tell anew of everything of a kind, as it is now
-    Republish {
-        /// As events name it in `aggregatetype`
-        kind: String,
-    },
-    /// Once after the database was restored, before anything is written: number events beyond all that were sent
-    Restored,
-}
+pub use operations::Operation;
+pub use operations::republish::{Republish, Republished};
+pub use subscription::Subscription;
 
 /// The tables of this crate, for every service's schema.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/messaging");

@@ -8,7 +8,7 @@ use opentelemetry::{Context, global};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::envelope::{Aggregate, Event, Message, Place};
+use crate::contract::message::{Aggregate, Event, Message, Place};
 use crate::schema::outbox;
 
 ids::typed_id!(

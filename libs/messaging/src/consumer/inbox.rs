@@ -7,7 +7,7 @@ use diesel::query_dsl::methods::FilterDsl;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
-use crate::envelope::storable;
+use crate::contract::message::storable;
 use crate::schema::{dead_letter, inbox, inbox_event};
 use crate::{Message, outbox, topics};
 

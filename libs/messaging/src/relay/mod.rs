@@ -1,5 +1,9 @@
 //! The relay: one replica of a service, the one that holds the lease, carries its outbox to Kafka.
 
+mod destinations;
+mod lease;
+mod session;
+
 use std::time::Duration;
 
 use db::{Conn, Db};
@@ -9,8 +13,8 @@ use runtime::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Quiet;
-use crate::lease::{Acquired, Lease};
-use crate::tenure::{Tenure, TenureError};
+use crate::relay::lease::{Acquired, Lease};
+use crate::relay::session::{Tenure, TenureError};
 use crate::{Bus, Config};
 
 /// Between two attempts to relay.

@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Quiet;
-use crate::destinations::Destinations;
-use crate::envelope;
-use crate::lease::Lease;
+use crate::relay::destinations::Destinations;
+use crate::contract::message as envelope;
+use crate::relay::lease::Lease;
 use crate::outbox::PendingRow;
 use crate::relay::{RelayMetrics, Setback};
 use crate::schema::{outbox, outbox_lease};

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use super::Thing;
-use crate::envelope::Place;
+use crate::contract::message::Place;
 use crate::{Failure, Handler, MIGRATIONS, Message};
 
 const CREATED: &str = "platform.crm.deal-created.v1";

@@ -8,7 +8,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use crate::Message;
-use crate::envelope::Place;
+use crate::contract::message::Place;
 use crate::schema::thing_waiting;
 
 #[cfg(test)]

@@ -11,10 +11,11 @@ use serde::Serialize;
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::bus::Subscription;
-use crate::envelope::{Place, storable};
+use crate::subscription::Subscription;
+use crate::contract::message::{Place, storable};
 use crate::schema::dead_letter;
-use crate::{Bus, Failure, Message, inbox};
+use crate::consumer::inbox;
+use crate::{Bus, Failure, Message};
 
 /// What can be done with messages that a consumer could not take.
 #[derive(Debug, clap::Subcommand)]

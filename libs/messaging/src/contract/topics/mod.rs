@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Config;
 
-const BUILT_IN: &str = include_str!("../../../deploy/kafka/topics.yaml");
+const BUILT_IN: &str = include_str!("../../../../../deploy/kafka/topics.yaml");
 
 /// How long a broker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

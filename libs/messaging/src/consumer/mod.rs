@@ -3,6 +3,10 @@
 //! Partitions are worked on side by side, each in its order. A message that has to wait holds up its
 //! own partition and no other.
 
+pub mod entity;
+pub mod inbox;
+pub mod partitions;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use crate::bus::Subscription;
-use crate::envelope::Place;
-use crate::inbox::{self, Receipt};
-use crate::partitions::{Budget, Flow, Partitions, Turn, WaitingMetrics};
+use crate::subscription::Subscription;
+use crate::contract::message::Place;
+use crate::consumer::inbox::{self, Receipt};
+use crate::consumer::partitions::{Budget, Flow, Partitions, Turn, WaitingMetrics};
 use crate::{Bus, Config, Failure, Message};
 
 const RETRY_MIN: Duration = Duration::from_millis(50);

@@ -11,7 +11,7 @@ use diesel_async::RunQueryDsl;
 use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
-use crate::envelope::Aggregate;
+use crate::contract::message::Aggregate;
 use crate::{Bus, outbox};
 
 /// Things that are told of together, in one transaction.

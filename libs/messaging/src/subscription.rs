@@ -1,0 +1,32 @@
+//! A consumer group with its topics and its handler.
+
+use std::panic::AssertUnwindSafe;
+
+use db::Tx;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::{Failure, Handler, Message};
+
+/// A [`Handler`] as a value.
+#[derive(Clone, Copy)]
+pub struct Subscription {
+    pub group: &'static str,
+    pub topics: &'static [&'static str],
+    handle: for<'a> fn(&'a mut Tx, &'a Message) -> BoxFuture<'a, Result<(), Failure>>,
+}
+
+impl Subscription {
+    /// Has `H` handle what its producer publishes.
+    pub const fn of<H: Handler + 'static>() -> Self {
+        Self { group: H::GROUP, topics: H::TOPICS, handle: |tx, message| Box::pin(H::handle(tx, message)) }
+    }
+
+    /// Applies a message. One that the handler panics over is a message that cannot be taken.
+    pub(crate) async fn handle(&self, tx: &mut Tx, message: &Message) -> Result<(), Failure> {
+        AssertUnwindSafe((self.handle)(tx, message))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| Err(Failure::Rejected("the handler panicked".to_owned())))
+    }
+}
