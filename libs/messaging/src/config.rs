@@ -1,4 +1,4 @@
-//! Where the broker is and how clients speak to it.
+//! The broker's address and the settings of Kafka clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,59 +7,64 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::{ClientConfig, ClientContext};
 use runtime::{Env, Process};
+use tokio_util::sync::CancellationToken;
 
-use crate::topics::Source;
+use crate::contract::topics::admin::partition_counts;
+use crate::contract::topics::setting::TopicsSetting;
 
-/// What librdkafka tells its clients beside what it logs: the same again, twenty times a second while no
-/// broker is to be reached.
-pub(crate) struct Quiet;
+/// Logs librdkafka's error events at debug level.
+/// Without a broker it repeats the same event twenty times a second.
+pub(crate) struct QuietContext;
 
-impl ClientContext for Quiet {
+impl ClientContext for QuietContext {
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(%error, reason, "librdkafka");
+        tracing::debug!(%error, reason, "librdkafka reported an error");
     }
 }
 
-/// Readiness is asked every few seconds and has an answer in less.
-const PROBE_PATIENCE: Duration = Duration::from_secs(1);
+/// Shorter than the interval of readiness checks, which is a few seconds.
+const READINESS_TIMEOUT: Duration = Duration::from_secs(1);
+const MISSING_TOPICS_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The broker, and settings that a deployment adds (TLS, SASL).
+/// The broker, and the settings that a deployment adds (TLS, SASL).
 #[derive(Clone, Debug)]
 pub struct Config {
     brokers: String,
     group_suffix: String,
     fetch_wait_ms: u32,
     session_timeout_ms: u32,
+    /// The bytes of unprocessed messages that the consumers of a process buffer.
     pub(crate) consumer_bytes: usize,
     properties: Vec<String>,
-    pub(crate) topics: Source,
+    pub(crate) topics: TopicsSetting,
 }
 
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let brokers = env.require("KAFKA_BROKERS", "Kafka bootstrap servers, as in host:9092,host:9092");
-        let fetch_wait_ms = env.or("KAFKA_FETCH_WAIT_MS", 100, "how long a fetch may wait for messages");
+        let fetch_wait_ms =
+            env.or("KAFKA_FETCH_WAIT_MS", 100, "longest wait of a fetch for messages, in milliseconds");
         let session_timeout_ms = env.or(
             "KAFKA_SESSION_TIMEOUT_MS",
             45_000,
-            "a consumer that was silent for so long loses its partitions to the others",
+            "a consumer that sends no heartbeat for this time loses its partitions, in milliseconds",
         );
         let consumer_bytes = env.or(
             "KAFKA_CONSUMER_BYTES",
             32 << 20,
-            "of messages that wait to be applied, over all consumers of a replica",
+            "bytes of unprocessed messages that all consumers of a replica buffer together",
         );
         let group_suffix = env.or(
             "KAFKA_GROUP_SUFFIX",
             String::new(),
-            "added to consumer groups, where deployments share a broker",
+            "suffix of consumer groups, for deployments that share a broker",
         );
         let properties =
             env.list("KAFKA_PROPERTIES", "further librdkafka settings, as in security.protocol=ssl");
         let topics = env.or(
             "KAFKA_TOPICS",
-            Source::BuiltIn,
-            "the topics that migrate makes, as YAML (see deploy/kafka/topics.yaml); or elsewhere: it makes none",
+            TopicsSetting::BuiltIn,
+            "topics that migrate creates, as YAML like deploy/kafka/topics.yaml; elsewhere: migrate creates none",
         );
         Some(Self {
             brokers: brokers?,
@@ -72,7 +77,7 @@ impl Config {
         })
     }
 
-    pub(crate) fn client(&self) -> ClientConfig {
+    fn client(&self) -> ClientConfig {
         let mut client = ClientConfig::new();
         client
             .set("bootstrap.servers", &self.brokers)
@@ -84,16 +89,16 @@ impl Config {
         client
     }
 
-    /// Makes readiness depend on the broker: a worker without one has nothing to do.
+    /// Makes readiness depend on the broker, since a worker cannot work without one.
     pub(crate) fn require_broker(&self, process: &Process) -> anyhow::Result<()> {
         let probe: Arc<BaseProducer> = Arc::new(self.producer().create()?);
         process.require("broker", move || {
             let probe = Arc::clone(&probe);
             // librdkafka's call blocks.
-            let answer =
-                tokio::task::spawn_blocking(move || probe.client().fetch_metadata(None, PROBE_PATIENCE));
+            let metadata =
+                tokio::task::spawn_blocking(move || probe.client().fetch_metadata(None, READINESS_TIMEOUT));
             async move {
-                match answer.await {
+                match metadata.await {
                     Ok(Ok(_)) => Ok(()),
                     Ok(Err(error)) => Err(error.to_string()),
                     Err(error) => Err(error.to_string()),
@@ -103,7 +108,8 @@ impl Config {
         Ok(())
     }
 
-    /// Nothing lost, nothing reordered: idempotent, acknowledged by all replicas, never timed out.
+    /// Returns the settings of a producer that neither loses nor reorders messages: idempotent,
+    /// acknowledged by all in-sync replicas, without a delivery timeout.
     pub fn producer(&self) -> ClientConfig {
         let mut client = self.client();
         client
@@ -112,13 +118,14 @@ impl Config {
             .set("max.in.flight.requests.per.connection", "5")
             .set("compression.type", "lz4")
             .set("message.timeout.ms", "0")
-            // A broker that froze, or a connection that was lost without a word, holds up events for so long.
+            // Bounds the delay of events when a broker freezes or a connection breaks silently.
             .set("socket.timeout.ms", "10000")
             .set("linger.ms", "2");
         client
     }
 
-    /// Offsets are stored by hand, after the commit of what the message did.
+    /// Returns the settings of a consumer. Offsets are stored explicitly, after the transaction
+    /// that applied the message has committed.
     pub(crate) fn consumer(&self, group: &str) -> ClientConfig {
         let mut client = self.client();
         client
@@ -130,11 +137,100 @@ impl Config {
             .set("session.timeout.ms", self.session_timeout_ms.to_string())
             .set("topic.metadata.refresh.interval.ms", "30000")
             .set("statistics.interval.ms", "5000")
-            // What the client has fetched in advance, beside what waits here.
+            // librdkafka prefetches these bytes in addition to the buffer of the consumer.
             .set("queued.max.messages.kbytes", "2048")
             .set("fetch.message.max.bytes", "524288")
             .set("fetch.max.bytes", "4194304")
             .set("fetch.wait.max.ms", self.fetch_wait_ms.to_string());
         client
+    }
+
+    /// Creates those of `names` that `service` owns and that are missing.
+    ///
+    /// A topic that cannot be created is logged and is no error, since the migration of the schema
+    /// has succeeded and the topic may be created by other means.
+    ///
+    /// # Errors
+    /// The built-in declaration cannot be read.
+    pub async fn create_topics(&self, service: &str, names: &[String]) -> anyhow::Result<()> {
+        let Some(topics) = self.topics.created_by_migrate()? else { return Ok(()) };
+        let own: Vec<_> = names.iter().filter(|name| topics.is_created_by(service, name)).cloned().collect();
+        match topics.create_missing(&self.client(), &own).await {
+            Ok(creation) => {
+                for topic in creation.created {
+                    tracing::info!(topic, "topic created");
+                }
+                for problem in creation.failed.iter().chain(&creation.mismatched) {
+                    tracing::warn!("{problem}");
+                }
+            }
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "failed to create topics"),
+        }
+        Ok(())
+    }
+
+    /// Logs which of `names` are missing until all of them exist. Relay and consumers wait for
+    /// their topics independently of this.
+    ///
+    /// # Errors
+    /// None. The signature is that of a part of a process.
+    pub(crate) async fn log_missing_topics(
+        self,
+        names: Vec<String>,
+        stopping: CancellationToken,
+    ) -> anyhow::Result<()> {
+        loop {
+            // Readiness reports a broker that does not answer.
+            if let Ok(existing) = partition_counts(&self.client()).await {
+                let missing: Vec<_> = names.iter().filter(|name| !existing.contains_key(*name)).collect();
+                if missing.is_empty() {
+                    return Ok(());
+                }
+                tracing::warn!(
+                    ?missing,
+                    "waiting for topics; `migrate` of the service that owns a topic creates it"
+                );
+            }
+            tokio::select! {
+                () = tokio::time::sleep(MISSING_TOPICS_CHECK_INTERVAL) => {}
+                () = stopping.cancelled() => return Ok(()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rdkafka::ClientConfig;
+    use rdkafka::producer::{FutureProducer, FutureRecord};
+    use runtime::Env;
+    use testkit::broker::Embedded;
+
+    use super::{Config, partition_counts};
+
+    /// Publishes to a topic that does not exist. Returns true if the topic exists afterwards.
+    async fn creates_topic(client: ClientConfig, topic: &str) -> bool {
+        let producer: FutureProducer = client.create().unwrap();
+        let sent = producer.send(FutureRecord::to(topic).key("1").payload("{}"), Duration::ZERO);
+        // A careless client asks for the topic at once. Ours retries for a long time, so it is cut
+        // off.
+        let _ = tokio::time::timeout(Duration::from_secs(3), sent).await;
+        partition_counts(&client).await.unwrap().contains_key(topic)
+    }
+
+    #[tokio::test]
+    async fn client_of_config_creates_no_topic_although_the_broker_would() {
+        let broker = Embedded::start(&[]).unwrap();
+        let brokers = broker.bootstrap_servers().unwrap();
+        let mut careless = ClientConfig::new();
+        careless.set("bootstrap.servers", &brokers);
+        assert!(creates_topic(careless, "mistyped").await, "the broker creates any topic");
+
+        let mut env = Env::new(move |name| (name == "KAFKA_BROKERS").then(|| brokers.clone()));
+        let config = Config::read(&mut env);
+        let config = env.finish(config).unwrap();
+        assert!(!creates_topic(config.producer(), "mistyped, too").await);
     }
 }

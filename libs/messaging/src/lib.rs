@@ -1,15 +1,16 @@
-//! Events between services: written with the state change they tell of, delivered at least once and
-//! in order per key, applied once.
+//! Events between services. An event is committed atomically with the change that it describes,
+//! delivered at least once and in order per key, and applied once.
 //!
-//! A use case appends to the [`outbox`]; a [`Bus`] carries it to Kafka, and hands each message that
-//! arrives to its [`Handler`] inside a transaction that also remembers it in the inbox. This crate is
-//! the only user of rdkafka and the only owner of its tables.
+//! A use case appends to the [`outbox`]. A [`Bus`] publishes the outbox to Kafka, and passes each
+//! message that arrives to its [`Handler`], in the transaction that records the message in the
+//! inbox. Only this crate uses rdkafka and accesses its tables.
 
 mod backlog;
 mod bus;
 mod config;
 mod consumer;
 mod contract;
+mod failure;
 mod handler;
 mod operations;
 pub mod outbox;
@@ -21,13 +22,14 @@ use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
 pub use bus::Bus;
 pub use config::Config;
-pub use consumer::entity::Thing;
-pub use contract::asyncapi::{AsyncApi, Published};
-pub use contract::message::{Aggregate, Event, Message};
+pub use consumer::entity::EntityGate;
+pub use contract::asyncapi::{AsyncApi, PublishedEvent};
+pub use contract::event::{Aggregate, Event};
+pub use contract::message::Message;
 pub use contract::topics;
-pub use handler::{Failure, Handler};
-pub use operations::Operation;
-pub use operations::republish::{Republish, Republished};
+pub use failure::Failure;
+pub use handler::Handler;
+pub use operations::{Operation, Republish, Republisher};
 pub use subscription::Subscription;
 
 /// The tables of this crate, for every service's schema.

@@ -1,4 +1,4 @@
-//! Appending to the outbox: in the transaction of the change that the event tells of, or not at all.
+//! Appends events to the outbox, in the transaction of the change that they describe.
 
 use db::{Cached, Conn, Tx};
 use diesel::prelude::*;
@@ -8,21 +8,25 @@ use opentelemetry::{Context, global};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::contract::message::{Aggregate, Event, Message, Place};
+use crate::contract::event::{Aggregate, Event};
+use crate::contract::message::{KafkaPosition, Message};
 use crate::schema::outbox;
 
 ids::typed_id!(
-    /// An event, `ce_id` on the wire.
+    /// The id of an event, `ce_id` on the wire.
     EventId
 );
 
-/// A copy of more bytes goes without headers and payload: brokers take a million by default.
-const LARGEST_COPY: usize = 900_000;
+/// The largest dead letter that is copied with its headers and payload.
+/// Brokers accept messages of 1 MB by default.
+const MAX_DEAD_LETTER_COPY_BYTES: usize = 900_000;
 
-/// Publishes `event` when `tx` commits. Events of one key are numbered in the order in which their
-/// transactions commit: this locks the row that the event tells of, unless `tx` has written it before.
+/// Publishes `event` when `tx` commits.
 ///
-/// Outside a transaction there is no way to call it:
+/// Events of one key are numbered in the order in which their transactions commit. For that purpose
+/// this locks the row of the event's aggregate, unless `tx` has already written the row.
+///
+/// The function cannot be called outside a transaction:
 ///
 /// ```compile_fail,E0308
 /// async fn publish(db: &db::Db, event: &impl messaging::Event) -> Result<(), db::Error> {
@@ -32,7 +36,7 @@ const LARGEST_COPY: usize = 900_000;
 /// ```
 ///
 /// # Errors
-/// Those of the database; and when there is no row with the event's key.
+/// [`db::Error::Query`] if the aggregate's table has no row with the event's key.
 pub async fn append<E: Event>(tx: &mut Tx, event: &E) -> Result<(), db::Error> {
     let Aggregate { table, key, .. } = E::AGGREGATE;
     let insert = diesel::sql_query(insert_from(&format!(
@@ -44,10 +48,10 @@ pub async fn append<E: Event>(tx: &mut Tx, event: &E) -> Result<(), db::Error> {
     .bind::<Binary, _>(payload(event)?)
     .bind::<SqlUuid, _>(event.key());
     let inserted = Cached(insert).execute(tx.conn()).await?;
-    announce::<E>(tx, inserted, 1)
+    signal_relay::<E>(tx, inserted, 1)
 }
 
-/// Publishes `events`, in their order, when `tx` commits.
+/// Publishes `events` in the given order when `tx` commits.
 ///
 /// # Errors
 /// As [`append`].
@@ -56,8 +60,8 @@ pub async fn append_all<E: Event>(tx: &mut Tx, events: &[E]) -> Result<(), db::E
     insert_all::<E>(tx, events.iter().map(Event::key).collect(), payloads).await
 }
 
-/// Publishes when `tx` commits that nothing is left of `keys`: a compacted topic forgets them. Call it before the
-/// rows are deleted.
+/// Publishes a tombstone for each of `keys` when `tx` commits, so that a compacted topic removes
+/// them. Call this before the rows are deleted.
 ///
 /// # Errors
 /// As [`append`].
@@ -66,7 +70,7 @@ pub async fn append_tombstones<E: Event>(tx: &mut Tx, keys: Vec<Uuid>) -> Result
     insert_all::<E>(tx, keys, payloads).await
 }
 
-/// One statement, whose SQL is the same for any number of events.
+/// Inserts with one statement, whose SQL does not depend on the number of events.
 async fn insert_all<E: Event>(
     tx: &mut Tx,
     keys: Vec<Uuid>,
@@ -79,8 +83,8 @@ async fn insert_all<E: Event>(
     let count = keys.len();
     let ids: Vec<EventId> = keys.iter().map(|_| EventId::generate()).collect();
     let insert = diesel::sql_query(insert_from(&format!(
-        "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, place) \
-         join {table} on {table}.{key} = event.key order by place for no key update of {table}"
+        "select event.* from unnest($3, $4, $5) with ordinality as event (event_id, key, payload, ordinal) \
+         join {table} on {table}.{key} = event.key order by ordinal for no key update of {table}"
     )))
     .bind::<Text, _>(E::TOPIC)
     .bind::<Json, _>(context::<E>())
@@ -88,22 +92,25 @@ async fn insert_all<E: Event>(
     .bind::<Array<SqlUuid>, _>(keys)
     .bind::<Array<Nullable<Binary>>, _>(payloads);
     let inserted = Cached(insert).execute(tx.conn()).await?;
-    announce::<E>(tx, inserted, count)
+    signal_relay::<E>(tx, inserted, count)
 }
 
-/// Ids are given out above the lock that `held` takes, so that of two transactions that tell of the same key
-/// the one that commits first has the lower ones.
-fn insert_from(held: &str) -> String {
+/// Returns the insert of the rows that `locked` selects.
+///
+/// Ids are assigned after `locked` has locked the aggregates' rows. Of two transactions that
+/// publish events of one key, the one that commits first therefore has the lower ids.
+fn insert_from(locked: &str) -> String {
     format!(
         "insert into outbox (event_id, topic, key, type, payload, headers) \
-         select event_id, $1, key::text, $1, payload, $2 from ({held}) as held"
+         select event_id, $1, key::text, $1, payload, $2 from ({locked}) as locked"
     )
 }
 
-fn announce<E: Event>(tx: &mut Tx, inserted: usize, count: usize) -> Result<(), db::Error> {
+/// Wakes the relay after the commit. Fails if some of the events were not inserted.
+fn signal_relay<E: Event>(tx: &mut Tx, inserted: usize, count: usize) -> Result<(), db::Error> {
     if inserted != count {
         let (topic, table) = (E::TOPIC, E::AGGREGATE.table);
-        let missing = format!("{} of {count} events of {topic} tell of no row in {table}", count - inserted);
+        let missing = format!("{} of {count} events of {topic} have no row in {table}", count - inserted);
         return Err(diesel::result::Error::QueryBuilderError(missing.into()).into());
     }
     tx.announce(db::Work::Events);
@@ -115,21 +122,23 @@ fn payload<E: Event>(event: &E) -> Result<Vec<u8>, db::Error> {
     payload.map_err(|error| diesel::result::Error::SerializationError(error.into()).into())
 }
 
-/// Copies a message that could not be taken to the dead-letter topic of its consumer, with the reason. The inbox has its key locked.
-pub(crate) async fn append_dead(
+/// Publishes a copy of a dead letter to `topic`, with the reason in its headers.
+/// The caller has locked the key in the inbox.
+pub(crate) async fn append_dead_letter(
     tx: &mut Tx,
     consumer: &str,
     message: &Message,
     topic: &str,
     reason: &str,
 ) -> Result<(), db::Error> {
-    // What no broker takes would wait in the outbox for a person; the dead letter has it whole.
-    let (mut headers, payload) = if message.bytes() <= LARGEST_COPY {
+    // A copy that is too large for the broker would be parked. The table `dead_letter` has all of
+    // it.
+    let (mut headers, payload) = if message.bytes() <= MAX_DEAD_LETTER_COPY_BYTES {
         (message.headers.clone(), message.payload.as_ref())
     } else {
         (Map::new(), None)
     };
-    let Place { partition, offset, .. } = message.at;
+    let KafkaPosition { partition, offset, .. } = message.position;
     headers.extend([
         ("dlq-consumer".to_owned(), json!(consumer)),
         ("dlq-topic".to_owned(), json!(message.topic)),
@@ -151,7 +160,8 @@ pub(crate) async fn append_dead(
     Ok(())
 }
 
-/// What the relay cannot know later: what kind of thing this tells of, the contract's version, and the trace that the change is part of.
+/// Returns the headers that the relay cannot derive from the row: the aggregate's type, the version
+/// of the contract and the current trace.
 fn context<E: Event>() -> Value {
     let mut trace = std::collections::HashMap::new();
     let current = Context::current();
@@ -160,50 +170,27 @@ fn context<E: Event>() -> Value {
     headers.insert("aggregatetype".to_owned(), json!(E::AGGREGATE.name));
     headers.insert("contractversion".to_owned(), json!(E::CONTRACT_VERSION.to_string()));
     headers.insert("content-type".to_owned(), json!("application/json"));
-    // An empty `tracestate` says nothing.
+    // The propagator sets an empty `tracestate`.
     let trace = trace.into_iter().filter(|(_, value)| !value.is_empty());
     headers.extend(trace.map(|(name, value)| (name, Value::String(value))));
     Value::Object(headers)
 }
 
 #[derive(QueryableByName)]
-struct Next {
+struct NextId {
     #[diesel(sql_type = diesel::sql_types::BigInt)]
     next: i64,
 }
 
-/// Has ids, which are `ce_sequence`, go on from the microseconds of the clock, and answers from where. No service
-/// appends a million events a second, so ids from a counter are always behind the clock.
-pub(crate) async fn number_from_the_clock(conn: &mut Conn) -> Result<i64, db::Error> {
+/// Advances the ids, which are `ce_sequence`, to the current time in microseconds. Returns the next
+/// id.
+///
+/// The result exceeds every id that was assigned before, since no service appends a million events
+/// a second.
+pub(crate) async fn advance_ids_to_clock(conn: &mut Conn) -> Result<i64, db::Error> {
     let next = diesel::sql_query(
         "select setval(pg_get_serial_sequence('outbox', 'id'), \
          greatest(last_value, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) as next from outbox_id_seq",
     );
-    Ok(next.get_result::<Next>(conn).await?.next)
-}
-
-/// A row on its way to the broker.
-#[derive(Clone, QueryableByName)]
-#[diesel(table_name = outbox)]
-pub(crate) struct PendingRow {
-    pub id: i64,
-    pub event_id: Uuid,
-    pub topic: String,
-    pub key: String,
-    pub event_type: String,
-    /// None: a tombstone.
-    pub payload: Option<Vec<u8>>,
-    pub headers: Value,
-    pub created_at: time::OffsetDateTime,
-}
-
-impl PendingRow {
-    pub(crate) fn bytes(&self) -> usize {
-        self.payload.as_ref().map_or(0, Vec::len)
-    }
-
-    /// Whether this one must not be sent before `other`: a later event of its topic and key.
-    pub(crate) fn waits_behind(&self, other: &Self) -> bool {
-        self.id > other.id && self.topic == other.topic && self.key == other.key
-    }
+    Ok(next.get_result::<NextId>(conn).await?.next)
 }

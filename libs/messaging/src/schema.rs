@@ -1,4 +1,4 @@
-//! The tables of this crate, as `migrations/messaging` makes them.
+//! The tables of this crate, as `migrations/messaging` creates them.
 
 diesel::table! {
     outbox (id) {
@@ -75,10 +75,10 @@ diesel::table! {
 }
 
 diesel::table! {
-    thing_waiting (id) {
+    deferred_message (id) {
         id -> BigInt,
         consumer -> Text,
-        thing -> Text,
+        entity -> Text,
         version -> BigInt,
         topic -> Text,
         partition -> Integer,

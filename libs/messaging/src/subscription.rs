@@ -6,7 +6,9 @@ use db::Tx;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::{Failure, Handler, Message};
+use crate::contract::message::Message;
+use crate::failure::Failure;
+use crate::handler::Handler;
 
 /// A [`Handler`] as a value.
 #[derive(Clone, Copy)]
@@ -17,12 +19,12 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Has `H` handle what its producer publishes.
+    /// Returns the subscription of handler `H`.
     pub const fn of<H: Handler + 'static>() -> Self {
         Self { group: H::GROUP, topics: H::TOPICS, handle: |tx, message| Box::pin(H::handle(tx, message)) }
     }
 
-    /// Applies a message. One that the handler panics over is a message that cannot be taken.
+    /// Applies a message. A panic of the handler rejects the message.
     pub(crate) async fn handle(&self, tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         AssertUnwindSafe((self.handle)(tx, message))
             .catch_unwind()

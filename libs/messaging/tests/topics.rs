@@ -1,11 +1,11 @@
-//! Topics are made as they are declared, by `migrate` and by nobody else.
+//! `migrate` creates topics as they are declared, and nothing else creates them.
 
-#![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
 use std::net::TcpListener;
 use std::time::Duration;
 
-use messaging::topics::{Outcome, Topics};
+use messaging::topics::{TopicCreation, Topics};
 use messaging::{Config, topics};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
@@ -15,7 +15,7 @@ use runtime::Env;
 use testkit::broker::Embedded;
 use testkit::{eventually, required};
 
-/// The declaration of one topic with this name, of the service `shop`, on brokers of any number.
+/// Returns the declaration of one topic of the service `shop`, with the default replication.
 fn declared(name: &str, partitions: u16) -> String {
     format!(
         "{{dead_letters: {{partitions: 1, retention_days: 30}}, topics: [\
@@ -27,7 +27,7 @@ fn unique(name: &str) -> String {
     format!("platform.shop.{name}-{:032x}.v1", rand::random::<u128>())
 }
 
-/// What a service is told by its environment.
+/// Returns the configuration of a service with these variables.
 fn config(brokers: &str, topics: &str) -> Config {
     let (brokers, topics) = (brokers.to_owned(), topics.to_owned());
     let mut env = Env::new(move |name| match name {
@@ -45,21 +45,21 @@ fn client(brokers: &str) -> ClientConfig {
     client
 }
 
-/// How many partitions the topic has; 0 if there is none.
-fn partitions(brokers: &str, name: &str) -> usize {
+/// Returns the number of partitions of a topic, or 0 if it does not exist.
+fn partition_count(brokers: &str, name: &str) -> usize {
     let client: BaseProducer = client(brokers).create().unwrap();
     let metadata = client.client().fetch_metadata(None, Duration::from_secs(10)).unwrap();
     metadata.topics().iter().find(|topic| topic.name() == name).map_or(0, |topic| topic.partitions().len())
 }
 
-/// A broker does not know at once of what has just been made.
-async fn has_partitions(brokers: &str, name: &str, count: usize) {
-    eventually(name, async || (partitions(brokers, name) == count).then_some(())).await;
+/// Waits until a topic has `count` partitions. A broker reports a new topic with a delay.
+async fn wait_for_partitions(brokers: &str, name: &str, count: usize) {
+    eventually(name, async || (partition_count(brokers, name) == count).then_some(())).await;
 }
 
-async fn make(brokers: &str, declared: &str, name: &str) -> Outcome {
+async fn create(brokers: &str, declared: &str, name: &str) -> TopicCreation {
     let topics: Topics = yaml_serde::from_str(declared).unwrap();
-    topics.make(&client(brokers), &[name.to_owned()]).await.unwrap()
+    topics.create_missing(&client(brokers), &[name.to_owned()]).await.unwrap()
 }
 
 async fn setting(brokers: &str, topic: &str, name: &str) -> Option<String> {
@@ -71,91 +71,95 @@ async fn setting(brokers: &str, topic: &str, name: &str) -> Option<String> {
 
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
-async fn migrate_makes_a_topic_that_is_missing_as_it_is_declared() {
+async fn migrate_creates_missing_topic_as_declared() {
     let (brokers, name) = (required("KAFKA_BROKERS").unwrap(), unique("ordered"));
     let config = config(&brokers, &declared(&name, 5));
 
-    config.make_topics("shop", &[name.clone(), topics::dead_letters(&name, "shop")]).await.unwrap();
+    config.create_topics("shop", &[name.clone(), topics::dead_letter_topic(&name, "shop")]).await.unwrap();
 
-    has_partitions(&brokers, &name, 5).await;
+    wait_for_partitions(&brokers, &name, 5).await;
     let days = |count: u64| Some((count * 24 * 60 * 60 * 1000).to_string());
     assert_eq!(setting(&brokers, &name, "retention.ms").await, days(14));
-    let dead = topics::dead_letters(&name, "shop");
-    has_partitions(&brokers, &dead, 1).await;
+    let dead = topics::dead_letter_topic(&name, "shop");
+    wait_for_partitions(&brokers, &dead, 1).await;
     assert_eq!(setting(&brokers, &dead, "retention.ms").await, days(30));
 }
 
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
-async fn migrate_makes_no_topic_of_another_service() {
+async fn migrate_creates_no_topic_of_another_service() {
     let (brokers, name) = (required("KAFKA_BROKERS").unwrap(), unique("ordered"));
     let config = config(&brokers, &declared(&name, 5));
-    let dead = topics::dead_letters(&name, "billing");
+    let dead = topics::dead_letter_topic(&name, "billing");
 
-    config.make_topics("billing", &[name.clone(), dead.clone()]).await.unwrap();
+    config.create_topics("billing", &[name.clone(), dead.clone()]).await.unwrap();
 
-    has_partitions(&brokers, &dead, 1).await;
-    assert_eq!(partitions(&brokers, &name), 0);
+    wait_for_partitions(&brokers, &dead, 1).await;
+    assert_eq!(partition_count(&brokers, &name), 0);
 }
 
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
-async fn a_topic_that_is_there_is_left_as_it_is_and_a_difference_is_told() {
+async fn existing_topic_is_not_altered_and_a_mismatch_is_reported() {
     let (brokers, name) = (required("KAFKA_BROKERS").unwrap(), unique("ordered"));
-    let first = make(&brokers, &declared(&name, 2), &name).await;
-    assert_eq!(first.made, std::slice::from_ref(&name));
+    let first = create(&brokers, &declared(&name, 2), &name).await;
+    assert_eq!(first.created, std::slice::from_ref(&name));
 
-    let second = make(&brokers, &declared(&name, 3), &name).await;
+    let second = create(&brokers, &declared(&name, 3), &name).await;
 
-    assert_eq!((second.made.len(), second.refused.len()), (0, 0));
-    assert_eq!(second.differing, [format!("{name} has 2 partitions, not 3; it is left as it is")]);
-    has_partitions(&brokers, &name, 2).await;
+    assert_eq!((second.created.len(), second.failed.len()), (0, 0));
+    assert_eq!(second.mismatched, [format!("{name} has 2 partitions instead of 3 and is not altered")]);
+    wait_for_partitions(&brokers, &name, 2).await;
 }
 
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo dev test --kafka real"]
-async fn a_real_broker_makes_no_topic_by_accident() {
+async fn real_broker_creates_no_topic_for_a_producer() {
     let (brokers, name) = (required("KAFKA_BROKERS").unwrap(), unique("mistyped"));
     let mut client = client(&brokers);
-    // Even for a client that would have it so.
+    // This client asks the broker to create the topic.
     client.set("allow.auto.create.topics", "true").set("topic.metadata.propagation.max.ms", "1000");
     let producer: FutureProducer = client.create().unwrap();
 
     let sent = producer.send(FutureRecord::to(&name).key("1").payload("{}"), Duration::from_secs(20)).await;
 
     assert!(sent.is_err());
-    assert_eq!(partitions(&brokers, &name), 0);
+    assert_eq!(partition_count(&brokers, &name), 0);
 }
 
 #[tokio::test]
-async fn a_broker_without_the_admin_api_is_told_of_and_fails_no_migration() {
+async fn broker_without_admin_api_is_reported_and_fails_no_migration() {
     let embedded = Embedded::start(&[]).unwrap();
     let (brokers, name) = (embedded.bootstrap_servers().unwrap(), unique("ordered"));
     let (declared, names) = (declared(&name, 5), [name.clone()]);
     let config = config(&brokers, &declared);
 
-    // Side by side, since each waits for an answer that does not come.
-    let (outcome, migration) =
-        tokio::join!(make(&brokers, &declared, &name), config.make_topics("shop", &names));
+    // Concurrent, since each waits until the broker times out.
+    let (creation, migration) =
+        tokio::join!(create(&brokers, &declared, &name), config.create_topics("shop", &names));
 
-    assert_eq!(outcome.made.len(), 0);
-    assert!(outcome.refused[0].starts_with(&format!("{name} cannot be made: ")), "{outcome:?}");
+    assert_eq!(creation.created.len(), 0);
+    assert!(creation.failed[0].starts_with(&format!("failed to create {name}: ")), "{creation:?}");
     migration.unwrap();
 }
 
 #[tokio::test]
-async fn topics_that_are_made_elsewhere_need_no_broker() {
+async fn topics_created_elsewhere_need_no_broker() {
     let broker = TcpListener::bind("127.0.0.1:0").unwrap();
     broker.set_nonblocking(true).unwrap();
     let config = config(&broker.local_addr().unwrap().to_string(), "elsewhere");
 
-    config.make_topics("shop", &[unique("ordered")]).await.unwrap();
+    config.create_topics("shop", &[unique("ordered")]).await.unwrap();
 
-    assert_eq!(broker.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "a broker was asked");
+    assert_eq!(
+        broker.accept().unwrap_err().kind(),
+        std::io::ErrorKind::WouldBlock,
+        "the broker was contacted"
+    );
 }
 
 #[tokio::test]
-async fn a_declaration_that_cannot_be_read_is_a_mistake_of_the_configuration() {
+async fn unreadable_declaration_is_a_configuration_error() {
     let mut env = Env::new(|name| match name {
         "KAFKA_BROKERS" => Some("127.0.0.1:9092".to_owned()),
         "KAFKA_TOPICS" => Some("topics: many".to_owned()),

@@ -1,4 +1,4 @@
-//! What several topics tell of one thing, in whatever order they come.
+//! The order of messages about one entity that arrive over several topics.
 
 use db::{Cached, Tx};
 use diesel::prelude::*;
@@ -7,122 +7,115 @@ use diesel_async::RunQueryDsl;
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::Message;
-use crate::contract::message::Place;
-use crate::schema::thing_waiting;
+use crate::contract::message::{KafkaPosition, Message};
+use crate::schema::deferred_message;
 
 #[cfg(test)]
 mod tests;
 
-/// A thing that a consumer is told of, locked until its transaction ends: of messages about one thing, also of
-/// different topics, one is handled at a time. Lock it before looking at what the service knows of it.
-pub struct Thing {
+/// A lock and a version gate for one entity of a consumer.
+///
+/// The lock is held until the transaction ends. It serializes messages about the entity, including
+/// messages of different topics. Take it before reading what the service stores about the entity.
+pub struct EntityGate {
     consumer: &'static str,
-    name: String,
+    entity: String,
 }
 
-impl Thing {
-    /// Locks what `consumer`, a group, calls `name`: the thing's id, most often.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn lock(tx: &mut Tx, consumer: &'static str, name: impl ToString) -> Result<Self, db::Error> {
-        let thing = Self { consumer, name: name.to_string() };
+impl EntityGate {
+    /// Locks an entity of `consumer`, a group. `entity` is usually its id.
+    pub async fn lock(tx: &mut Tx, consumer: &'static str, entity: impl ToString) -> Result<Self, db::Error> {
+        let gate = Self { consumer, entity: entity.to_string() };
         let lock = diesel::sql_query("select pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))")
-            .bind::<Text, _>(thing.consumer)
-            .bind::<Text, _>(&thing.name);
+            .bind::<Text, _>(gate.consumer)
+            .bind::<Text, _>(&gate.entity);
         Cached(lock).execute(tx.conn()).await?;
-        Ok(thing)
+        Ok(gate)
     }
 
-    /// Whether what tells of `fact` under this version is above all that has told of it before; then it is what
-    /// the next has to be above. Of equal versions the higher `rank` is: that of the event which ends more.
+    /// Records `(version, tie_breaker)` for `field`. Returns true if it exceeds every pair that was
+    /// recorded before.
     ///
-    /// Name each fact that some events have and others lack (a deal's status, its agent), so that events of one
-    /// change, which carry one version, do not shut each other out.
-    ///
-    /// # Errors
-    /// Those of the database.
+    /// Events of one change carry one version. Of these, the event with the final state has the
+    /// highest `tie_breaker`. Use a `field` for each part of the entity that only some events carry
+    /// (a deal's status, its agent), so that these events do not supersede each other.
     pub async fn supersedes(
         &self,
         tx: &mut Tx,
-        fact: &str,
+        field: &str,
         version: i64,
-        rank: i16,
+        tie_breaker: i16,
     ) -> Result<bool, db::Error> {
         let advance = diesel::sql_query(
-            "insert into thing_fact (consumer, thing, fact, version, rank) values ($1, $2, $3, $4, $5) \
-             on conflict (consumer, thing, fact) do update set version = excluded.version, rank = excluded.rank \
-             where (thing_fact.version, thing_fact.rank) < (excluded.version, excluded.rank)",
+            "insert into applied_version (consumer, entity, field, version, tie_breaker) \
+             values ($1, $2, $3, $4, $5) \
+             on conflict (consumer, entity, field) \
+             do update set version = excluded.version, tie_breaker = excluded.tie_breaker \
+             where (applied_version.version, applied_version.tie_breaker) \
+             < (excluded.version, excluded.tie_breaker)",
         )
         .bind::<Text, _>(self.consumer)
-        .bind::<Text, _>(&self.name)
-        .bind::<Text, _>(fact)
+        .bind::<Text, _>(&self.entity)
+        .bind::<Text, _>(field)
         .bind::<BigInt, _>(version)
-        .bind::<SmallInt, _>(rank);
+        .bind::<SmallInt, _>(tie_breaker);
         Ok(Cached(advance).execute(tx.conn()).await? == 1)
     }
 
-    /// Keeps a message until the thing is known.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn keep(&self, tx: &mut Tx, message: &Message, version: i64) -> Result<(), db::Error> {
-        let Message { topic, key, at, headers, payload, .. } = message;
-        let kept = diesel::insert_into(thing_waiting::table).values((
-            thing_waiting::consumer.eq(self.consumer),
-            thing_waiting::thing.eq(&self.name),
-            thing_waiting::version.eq(version),
-            thing_waiting::topic.eq(topic),
-            thing_waiting::partition.eq(at.partition),
-            thing_waiting::offset.eq(at.offset),
-            thing_waiting::published_at.eq(at.published_at),
-            thing_waiting::key.eq(key),
-            thing_waiting::headers.eq(Value::Object(headers.clone())),
-            thing_waiting::payload.eq(payload),
+    /// Stores a message until the entity exists.
+    pub async fn defer(&self, tx: &mut Tx, message: &Message, version: i64) -> Result<(), db::Error> {
+        let Message { topic, key, position, headers, payload, .. } = message;
+        let insert = diesel::insert_into(deferred_message::table).values((
+            deferred_message::consumer.eq(self.consumer),
+            deferred_message::entity.eq(&self.entity),
+            deferred_message::version.eq(version),
+            deferred_message::topic.eq(topic),
+            deferred_message::partition.eq(position.partition),
+            deferred_message::offset.eq(position.offset),
+            deferred_message::published_at.eq(position.published_at),
+            deferred_message::key.eq(key),
+            deferred_message::headers.eq(Value::Object(headers.clone())),
+            deferred_message::payload.eq(payload),
         ));
-        Cached(kept).execute(tx.conn()).await?;
+        Cached(insert).execute(tx.conn()).await?;
         Ok(())
     }
 
-    /// Takes what was kept, by version, and of equal ones as it came: to be applied now that the thing is known.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn take(&self, tx: &mut Tx) -> Result<Vec<Message>, db::Error> {
-        let of_this = thing_waiting::table
-            .filter(thing_waiting::consumer.eq(self.consumer))
-            .filter(thing_waiting::thing.eq(&self.name));
-        let mut kept: Vec<Kept> =
-            diesel::delete(of_this).returning(Kept::as_returning()).load(tx.conn()).await?;
-        kept.sort_by_key(|kept| (kept.version, kept.id));
-        Ok(kept.into_iter().map(Kept::into_message).collect())
+    /// Removes and returns the deferred messages of the entity, ordered by version and then by
+    /// arrival. The caller applies them once the entity exists.
+    pub async fn drain_deferred(&self, tx: &mut Tx) -> Result<Vec<Message>, db::Error> {
+        let of_entity = deferred_message::table
+            .filter(deferred_message::consumer.eq(self.consumer))
+            .filter(deferred_message::entity.eq(&self.entity));
+        let mut deferred: Vec<DeferredMessage> =
+            diesel::delete(of_entity).returning(DeferredMessage::as_returning()).load(tx.conn()).await?;
+        deferred.sort_by_key(|message| (message.version, message.id));
+        Ok(deferred.into_iter().map(DeferredMessage::into_message).collect())
     }
 
-    /// Forgets what `consumer` has kept since before `since`, so many at most; how many those were.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn forget(
+    /// Deletes up to `limit` messages that `consumer` deferred before `before`. Returns their
+    /// number.
+    pub async fn delete_deferred_before(
         tx: &mut Tx,
         consumer: &str,
-        since: OffsetDateTime,
+        before: OffsetDateTime,
         limit: u32,
     ) -> Result<usize, db::Error> {
-        let forget = diesel::sql_query(
-            "delete from thing_waiting where id in (\
-                 select id from thing_waiting where consumer = $1 and kept_at < $2 order by kept_at limit $3)",
+        let delete = diesel::sql_query(
+            "delete from deferred_message where id in (\
+                 select id from deferred_message where consumer = $1 and deferred_at < $2 \
+                 order by deferred_at limit $3)",
         )
         .bind::<Text, _>(consumer)
-        .bind::<Timestamptz, _>(since)
+        .bind::<Timestamptz, _>(before)
         .bind::<BigInt, _>(i64::from(limit));
-        Ok(Cached(forget).execute(tx.conn()).await?)
+        Ok(Cached(delete).execute(tx.conn()).await?)
     }
 }
 
 #[derive(Queryable, Selectable)]
-#[diesel(table_name = thing_waiting)]
-struct Kept {
+#[diesel(table_name = deferred_message)]
+struct DeferredMessage {
     id: i64,
     version: i64,
     topic: String,
@@ -134,10 +127,10 @@ struct Kept {
     payload: Option<Vec<u8>>,
 }
 
-impl Kept {
+impl DeferredMessage {
     fn into_message(self) -> Message {
         let Self { topic, partition, offset, published_at, key, headers, payload, .. } = self;
         let headers = headers.as_object().cloned().unwrap_or_default();
-        Message::new(topic, Place { partition, offset, published_at }, key, headers, payload)
+        Message::new(topic, KafkaPosition { partition, offset, published_at }, key, headers, payload)
     }
 }

@@ -1,10 +1,9 @@
-//! The partitions that a consumer has been given: what waits in each, and what is being worked on.
+//! The partitions that are assigned to a consumer, with the messages that each buffers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prometheus_client::metrics::gauge::Gauge;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::KafkaError;
 use rdkafka::statistics::Statistics;
@@ -12,226 +11,233 @@ use rdkafka::{ClientContext, TopicPartitionList};
 use time::OffsetDateTime;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::Message;
-use crate::config::Quiet;
+use super::metrics::BufferMetrics;
+use crate::config::QuietContext;
+use crate::contract::message::Message;
 
-/// A partition with so much waiting is fetched no further …
-const FULL_BYTES: usize = 4 << 20;
-/// … until a part of it is left. A pause is dear: librdkafka drops what it had fetched, and fetches it again.
-const DRAINED: usize = 4;
-/// What a message takes of memory beside its text.
-const OVERHEAD: usize = 1024;
+/// The largest buffer of a partition. Fetching pauses when the buffer reaches this size.
+const MAX_PARTITION_BYTES: usize = 4 << 20;
+/// Fetching resumes when the buffer has shrunk to this part of its share. Pauses are kept rare,
+/// since librdkafka then drops what it has prefetched and fetches it again.
+const RESUME_DIVISOR: usize = 4;
+/// The approximate memory of a message beside its key, headers and payload.
+const MESSAGE_OVERHEAD_BYTES: usize = 1024;
 
-/// What the consumers of a process hold of messages, in bytes: in equal parts for the partitions that it has,
-/// so that none that stands still leaves the others without. Of each it holds one message, however large.
-pub(crate) struct Budget {
+/// The bytes of messages that the consumers of a process may buffer.
+///
+/// All assigned partitions have equal shares, so that a stalled partition does not starve the
+/// others. Each partition may buffer at least one message of any size.
+pub(super) struct BufferBudget {
     bytes: usize,
     partitions: AtomicUsize,
 }
 
-impl Budget {
+impl BufferBudget {
     pub fn new(bytes: usize) -> Self {
         Self { bytes, partitions: AtomicUsize::new(0) }
     }
 
     fn share(&self) -> usize {
-        (self.bytes / self.partitions.load(Ordering::Relaxed).max(1)).min(FULL_BYTES)
+        (self.bytes / self.partitions.load(Ordering::Relaxed).max(1)).min(MAX_PARTITION_BYTES)
     }
 }
 
-/// One partition, from the moment it was given to this replica until it is taken away.
+/// One partition, from its assignment to this replica until its revocation.
 struct Partition {
-    /// Tells this tenure from earlier ones of the same partition.
-    tenure: u64,
-    waiting: VecDeque<Message>,
-    /// Of what waits and of what is in hand.
+    /// Distinguishes this assignment from earlier ones of the same partition.
+    assignment_generation: u64,
+    queue: VecDeque<Message>,
+    /// The size of the queued messages and of the one in progress.
     bytes: usize,
-    in_hand: Option<InHand>,
-    paused: bool,
-    /// Cancels waiting for another attempt when the partition is taken away or the service stops.
-    leaving: DropGuard,
+    in_progress: Option<InProgress>,
+    is_paused: bool,
+    /// Cancels pending retries when the partition is revoked or the service stops.
+    cancellation: DropGuard,
 }
 
 #[derive(Clone, Copy)]
-struct InHand {
+struct InProgress {
     bytes: usize,
     published_at: Option<OffsetDateTime>,
 }
 
-/// A message to be worked on.
-pub(crate) struct Turn {
+/// A message that is handed out for processing.
+pub(super) struct Delivery {
     pub message: Message,
-    pub leaving: CancellationToken,
-    tenure: u64,
+    /// Cancelled when the partition is revoked or the service stops.
+    pub cancellation: CancellationToken,
+    assignment_generation: u64,
 }
 
-/// What the fetcher should do with a partition now.
+/// An instruction to the Kafka client about the fetching of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    Keep,
+pub(super) enum FetchControl {
+    Continue,
     Pause,
     Resume,
 }
 
-/// All partitions of one consumer; librdkafka tells it of rebalances.
-pub(crate) struct Partitions {
-    held: Mutex<Held>,
+/// All partitions of one consumer. This is the client's context, so librdkafka reports rebalances
+/// to it.
+pub(super) struct Partitions {
+    table: Mutex<PartitionTable>,
     stopping: CancellationToken,
-    budget: Arc<Budget>,
-    metrics: WaitingMetrics,
-}
-
-/// What a replica says of the messages that it has taken, or could take.
-#[derive(Clone, Default)]
-pub(crate) struct WaitingMetrics {
-    pub lag: Gauge,
-    pub oldest: Gauge<f64, AtomicU64>,
-    pub held: Gauge,
+    budget: Arc<BufferBudget>,
+    metrics: BufferMetrics,
 }
 
 #[derive(Default)]
-struct Held {
+struct PartitionTable {
+    /// By topic and number. A partition is added with its first message.
     partitions: HashMap<(String, i32), Partition>,
-    tenures: u64,
-    /// How many this replica was given, whether or not anything has come of them.
+    last_generation: u64,
+    /// The number of assigned partitions, including those without a message so far.
     assigned: usize,
 }
 
 impl Partitions {
-    pub fn new(stopping: CancellationToken, budget: Arc<Budget>, metrics: WaitingMetrics) -> Self {
-        Self { held: Mutex::default(), stopping, budget, metrics }
+    pub fn new(stopping: CancellationToken, budget: Arc<BufferBudget>, metrics: BufferMetrics) -> Self {
+        Self { table: Mutex::default(), stopping, budget, metrics }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, PartitionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a message behind those of its partition. A turn comes back if its partition was idle.
-    pub fn add(&self, message: Message) -> (Option<Turn>, Flow) {
-        let mut held = self.held();
-        let Held { partitions, tenures, .. } = &mut *held;
-        let at = (message.topic.clone(), message.at.partition);
-        let partition = partitions.entry(at).or_insert_with(|| {
-            *tenures += 1;
+    /// Queues a message. Returns a delivery if its partition was idle.
+    pub fn enqueue(&self, message: Message) -> (Option<Delivery>, FetchControl) {
+        let mut table = self.table();
+        let PartitionTable { partitions, last_generation, .. } = &mut *table;
+        let partition = partitions.entry(partition_of(&message)).or_insert_with(|| {
+            *last_generation += 1;
             Partition {
-                tenure: *tenures,
-                waiting: VecDeque::new(),
+                assignment_generation: *last_generation,
+                queue: VecDeque::new(),
                 bytes: 0,
-                in_hand: None,
-                paused: false,
-                leaving: self.stopping.child_token().drop_guard(),
+                in_progress: None,
+                is_paused: false,
+                cancellation: self.stopping.child_token().drop_guard(),
             }
         });
         let bytes = size(&message);
         partition.bytes += bytes;
-        self.metrics.held.inc_by(gauged(bytes));
-        partition.waiting.push_back(message);
-        let turn = if partition.in_hand.is_some() { None } else { partition.next() };
-        // Asked for again with each message too many: some may have been under way.
-        let full = partition.bytes >= self.budget.share();
-        let flow = if full { Flow::Pause } else { Flow::Keep };
-        partition.paused |= flow == Flow::Pause;
-        (turn, flow)
+        self.metrics.bytes.inc_by(gauge_value(bytes));
+        partition.queue.push_back(message);
+        let delivery = if partition.in_progress.is_some() { None } else { partition.start_next() };
+        // Each message above the share repeats the pause, since fetched messages may still arrive.
+        let is_full = partition.bytes >= self.budget.share();
+        let control = if is_full { FetchControl::Pause } else { FetchControl::Continue };
+        partition.is_paused |= is_full;
+        (delivery, control)
     }
 
-    /// Ends a turn and begins the partition's next. `None`: the partition has been taken away since.
-    pub fn end(&self, turn: &Turn) -> Option<(Option<Turn>, Flow)> {
-        let mut held = self.held();
-        let partition = held.partitions.get_mut(&(turn.message.topic.clone(), turn.message.at.partition))?;
-        if partition.tenure != turn.tenure {
+    /// Ends a delivery and starts the next one of its partition.
+    /// Returns `None` if the partition has been revoked since.
+    pub fn complete(&self, delivery: &Delivery) -> Option<(Option<Delivery>, FetchControl)> {
+        let mut table = self.table();
+        let partition = table.partitions.get_mut(&partition_of(&delivery.message))?;
+        if partition.assignment_generation != delivery.assignment_generation {
             return None;
         }
-        let done = partition.in_hand.take().map_or(0, |message| message.bytes);
-        partition.bytes -= done;
-        self.metrics.held.dec_by(gauged(done));
-        let next = partition.next();
-        let drained = partition.waiting.is_empty() || partition.bytes <= self.budget.share() / DRAINED;
-        let resume = partition.paused && drained;
-        partition.paused &= !resume;
-        Some((next, if resume { Flow::Resume } else { Flow::Keep }))
+        let completed = partition.in_progress.take().map_or(0, |message| message.bytes);
+        partition.bytes -= completed;
+        self.metrics.bytes.dec_by(gauge_value(completed));
+        let next = partition.start_next();
+        let is_drained =
+            partition.queue.is_empty() || partition.bytes <= self.budget.share() / RESUME_DIVISOR;
+        let resumes = partition.is_paused && is_drained;
+        partition.is_paused &= !resumes;
+        Some((next, if resumes { FetchControl::Resume } else { FetchControl::Continue }))
     }
 
-    /// Has as many partitions as that from now on.
-    fn assigned(&self, count: usize) {
-        let before = std::mem::replace(&mut self.held().assigned, count);
+    /// Sets the number of assigned partitions, which determines the shares of the budget.
+    fn set_assigned(&self, count: usize) {
+        let before = std::mem::replace(&mut self.table().assigned, count);
         self.budget.partitions.fetch_add(count, Ordering::Relaxed);
         self.budget.partitions.fetch_sub(before, Ordering::Relaxed);
     }
 
-    /// Forgets partitions and answers those among them that are paused.
+    /// Removes partitions and returns those among them that are paused.
     fn revoke(&self, list: &TopicPartitionList) -> TopicPartitionList {
-        let mut held = self.held();
+        let mut table = self.table();
         let mut paused = TopicPartitionList::new();
         for element in list.elements() {
-            let removed = held.partitions.remove(&(element.topic().to_owned(), element.partition()));
+            let removed = table.partitions.remove(&(element.topic().to_owned(), element.partition()));
             let Some(partition) = removed else { continue };
-            self.metrics.held.dec_by(gauged(partition.bytes));
-            if partition.paused {
+            self.metrics.bytes.dec_by(gauge_value(partition.bytes));
+            if partition.is_paused {
                 paused.add_partition(element.topic(), element.partition());
             }
         }
         paused
     }
 
-    /// How long the oldest of what it has taken has been in Kafka.
-    fn oldest(&self) -> f64 {
-        let held = self.held();
-        let published = held.partitions.values().filter_map(Partition::oldest).min();
+    /// Returns the time in seconds since the publication of the oldest buffered message.
+    fn oldest_age(&self) -> f64 {
+        let table = self.table();
+        let published = table.partitions.values().filter_map(Partition::oldest_publication).min();
         published.map_or(0.0, |at| (runtime::clock::now() - at).as_seconds_f64().max(0.0))
     }
 }
 
-fn size(message: &Message) -> usize {
-    message.bytes() + OVERHEAD
+fn partition_of(message: &Message) -> (String, i32) {
+    (message.topic.clone(), message.position.partition)
 }
 
-fn gauged(bytes: usize) -> i64 {
+fn size(message: &Message) -> usize {
+    message.bytes() + MESSAGE_OVERHEAD_BYTES
+}
+
+fn gauge_value(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 impl Drop for Partitions {
     fn drop(&mut self) {
-        self.assigned(0);
+        self.set_assigned(0);
     }
 }
 
 impl Partition {
-    fn oldest(&self) -> Option<OffsetDateTime> {
-        match self.in_hand {
+    fn oldest_publication(&self) -> Option<OffsetDateTime> {
+        match self.in_progress {
             Some(message) => message.published_at,
-            None => self.waiting.front()?.at.published_at,
+            None => self.queue.front()?.position.published_at,
         }
     }
 
-    fn next(&mut self) -> Option<Turn> {
-        let message = self.waiting.pop_front()?;
-        self.in_hand = Some(InHand { bytes: size(&message), published_at: message.at.published_at });
-        Some(Turn { message, leaving: self.leaving.token().clone(), tenure: self.tenure })
+    fn start_next(&mut self) -> Option<Delivery> {
+        let message = self.queue.pop_front()?;
+        let published_at = message.position.published_at;
+        self.in_progress = Some(InProgress { bytes: size(&message), published_at });
+        let cancellation = self.cancellation.token().clone();
+        Some(Delivery { message, cancellation, assignment_generation: self.assignment_generation })
     }
 }
 
 impl ClientContext for Partitions {
     fn error(&self, error: KafkaError, reason: &str) {
-        Quiet.error(error, reason);
+        QuietContext.error(error, reason);
     }
 
     fn stats(&self, statistics: Statistics) {
         let partitions = statistics.topics.values().flat_map(|topic| topic.partitions.values());
-        // -1 for partitions that are somebody else's.
+        // The lag is -1 for partitions of other replicas.
         self.metrics.lag.set(partitions.map(|partition| partition.consumer_lag.max(0)).sum());
-        self.metrics.oldest.set(self.oldest());
+        self.metrics.oldest.set(self.oldest_age());
     }
 }
 
 impl ConsumerContext for Partitions {
     fn pre_rebalance(&self, client: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         match rebalance {
-            Rebalance::Assign(list) => self.assigned(list.count()),
-            // librdkafka keeps a pause beyond a revocation: a partition that came back would stand still.
+            Rebalance::Assign(list) => self.set_assigned(list.count()),
+            // librdkafka keeps a pause beyond a revocation, so the partition would be paused when
+            // it is assigned again.
             Rebalance::Revoke(list) => {
-                self.assigned(0);
+                self.set_assigned(0);
                 if let Err(error) = client.resume(&self.revoke(list)) {
-                    tracing::warn!(%error, "a partition that is given up stays paused");
+                    tracing::warn!(%error, "failed to resume revoked partitions");
                 }
             }
             Rebalance::Error(_) => {}

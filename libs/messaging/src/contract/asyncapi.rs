@@ -1,12 +1,12 @@
-//! The AsyncAPI 3.0 document of what a service publishes, from the types that it publishes.
+//! The AsyncAPI 3.0 document of a service, generated from its event types.
 
 use runtime::example_of;
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::Event;
+use super::event::Event;
 
-/// The document, of a service's events.
+/// A builder of the AsyncAPI document.
 pub struct AsyncApi {
     service: &'static str,
     channels: Vec<(String, Value)>,
@@ -14,22 +14,23 @@ pub struct AsyncApi {
     schemas: Vec<(String, RefOr<Schema>)>,
 }
 
-/// An [`Event`] as a value.
+/// An [`Event`] type as a value.
 #[derive(Clone, Copy)]
-pub struct Published {
+pub struct PublishedEvent {
     pub topic: &'static str,
     describe: fn(&mut AsyncApi),
 }
 
-impl Published {
+impl PublishedEvent {
+    /// Returns the value of event type `E`.
     pub const fn of<E: Event>() -> Self {
         Self { topic: E::TOPIC, describe: AsyncApi::add::<E> }
     }
 }
 
 impl AsyncApi {
-    /// What `service` publishes.
-    pub fn of(service: &'static str, events: &[Published]) -> Self {
+    /// Describes the events that `service` publishes.
+    pub fn of(service: &'static str, events: &[PublishedEvent]) -> Self {
         let mut document =
             Self { service, channels: Vec::new(), operations: Vec::new(), schemas: Vec::new() };
         for event in events {
@@ -46,10 +47,10 @@ impl AsyncApi {
         let payload = json!({"$ref": format!("#/components/schemas/{name}")});
         let headers = headers::<E>(self.service);
         let document = self.components();
-        let about = about(&document["components"]["schemas"][&name], &name);
+        let title = title(&document["components"]["schemas"][&name], &name);
         let message = json!({
             "name": name,
-            "title": about,
+            "title": title,
             "contentType": "application/json",
             "payload": payload,
             "headers": headers,
@@ -57,11 +58,11 @@ impl AsyncApi {
             "examples": [{"name": name, "payload": example_of(&payload, &document), "headers": example_of(&headers, &document)}],
         });
         self.channels
-            .push((name.clone(), json!({"address": E::TOPIC, "title": about, "messages": {&name: message}})));
+            .push((name.clone(), json!({"address": E::TOPIC, "title": title, "messages": {&name: message}})));
         let operation = json!({
             "action": "send",
-            "summary": about,
-            "description": "At least once, and in the order of the commits per key.",
+            "summary": title,
+            "description": "Delivered at least once. Events of one key arrive in the order of their commits.",
             "channel": {"$ref": format!("#/channels/{name}")},
             "messages": [{"$ref": format!("#/channels/{name}/messages/{name}")}],
         });
@@ -73,21 +74,20 @@ impl AsyncApi {
         json!({"components": {"schemas": object(schemas)}})
     }
 
-    /// The document.
-    ///
-    /// # Errors
-    /// When it cannot be written as YAML.
+    /// Returns the document as YAML.
     pub fn to_yaml(self) -> anyhow::Result<String> {
         let service = self.service;
+        let description =
+            format!("Events that {service} publishes, as CloudEvents 1.0 in Kafka's binary content mode.");
         let mut document = self.components();
         document["asyncapi"] = json!("3.0.0");
         document["info"] = json!({
             "title": format!("Platform: events of {service}"),
             "version": "1.0.0",
-            "description": format!("What {service} publishes: CloudEvents 1.0 in Kafka's binary mode."),
+            "description": description,
             "contact": {"name": format!("The maintainers of {service}")},
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
-            "tags": [{"name": service, "description": "The service that publishes"}],
+            "tags": [{"name": service, "description": "The publishing service"}],
         });
         document["servers"] = json!({
             "kafka": {
@@ -104,12 +104,12 @@ impl AsyncApi {
     }
 }
 
-/// The first line that the event's type says of itself.
-fn about(schema: &Value, name: &str) -> String {
+/// Returns the first line of the schema's description, or else the name.
+fn title(schema: &Value, name: &str) -> String {
     schema["description"].as_str().and_then(|text| text.lines().next()).unwrap_or(name).to_owned()
 }
 
-/// CloudEvents' context, as Kafka's headers carry it.
+/// Returns the schema of the message headers, which carry the CloudEvents context.
 fn headers<E: Event>(service: &str) -> Value {
     let text = |constant: &str| json!({"type": "string", "const": constant});
     json!({
@@ -122,12 +122,12 @@ fn headers<E: Event>(service: &str) -> Value {
             "ce_source": text(&format!("/{service}")),
             "ce_time": {"type": "string", "format": "date-time"},
             "ce_subject": {"type": "string", "format": "uuid", "description": "The key"},
-            "ce_sequence": {"type": "string", "pattern": "^[0-9]+$", "description": "Grows with every event of a key", "examples": ["42"]},
+            "ce_sequence": {"type": "string", "pattern": "^[0-9]+$", "description": "Increases with every event of a key", "examples": ["42"]},
             "aggregatetype": text(E::AGGREGATE.name),
             "contractversion": text(&E::CONTRACT_VERSION.to_string()),
             "content-type": text("application/json"),
             "traceparent": {"type": "string", "description": "W3C Trace Context of the change", "examples": ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"]},
-            "tracestate": {"type": "string", "description": "What else a tracer passes on", "examples": ["vendor=1"]},
+            "tracestate": {"type": "string", "description": "Vendor-specific trace data of W3C Trace Context", "examples": ["vendor=1"]},
         },
     })
 }

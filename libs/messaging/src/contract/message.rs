@@ -1,98 +1,78 @@
-//! CloudEvents 1.0 in Kafka's binary content mode: context in headers, the payload as the value.
+//! Received messages: CloudEvents 1.0 in Kafka's binary content mode.
+//!
+//! The context attributes are headers and the payload is the record's value.
 
 use rdkafka::Message as _;
-use rdkafka::message::{BorrowedMessage, Headers, OwnedHeaders};
-use serde::Serialize;
+use rdkafka::message::{BorrowedMessage, Headers};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use utoipa::ToSchema;
-use uuid::Uuid;
 
-use crate::Failure;
+use crate::failure::Failure;
 
-/// What events tell of: a kind of thing, of which the service that publishes them has a row for each.
-#[derive(Clone, Copy, Debug)]
-pub struct Aggregate {
-    /// `aggregatetype` on the wire: `Selection`.
-    pub name: &'static str,
-    /// Its rows are locked by those who tell of them, so that events of one key are told in order.
-    pub table: &'static str,
-    /// The column, a unique `uuid`, that is the key of its events.
-    pub key: &'static str,
-}
+/// The bytes of text that an index accepts. Longer text is replaced by its prefix and its hash.
+const MAX_INDEXED_BYTES: usize = 512;
+const PREFIX_BYTES: usize = 256;
 
-/// A fact that a service publishes. One place names its topic, its key and its version.
-pub trait Event: Serialize + ToSchema {
-    /// `platform.<area>.<event>.v1`; also the CloudEvents type.
-    const TOPIC: &'static str;
-    const CONTRACT_VERSION: u32;
-    const AGGREGATE: Aggregate;
+/// The prefix of the platform's topics. Producers of other topics may give `ce_sequence` another
+/// meaning.
+const PLATFORM_PREFIX: &str = "platform.";
 
-    /// The aggregate's id: events of one key arrive in the order of their commits.
-    fn key(&self) -> Uuid;
-}
-
-/// Longer text cannot be indexed: its beginning and its hash stand for it.
-const LONGEST: usize = 512;
-const BEGINNING: usize = 256;
-
-/// Topics of the platform. Whoever publishes to others is not bound to what the platform means by `ce_sequence`.
-const PLATFORM: &str = "platform.";
-
-/// A message as a [`Handler`](crate::Handler) sees it.
+/// A message as a [`Handler`](crate::Handler) receives it.
 #[derive(Debug)]
 pub struct Message {
     pub topic: String,
     pub key: String,
-    /// `ce_sequence`, which grows with each event of a key. `None` without a key, and from outside the platform.
+    /// `ce_sequence`, which increases with each event of a key.
+    /// `None` for messages without a key and for messages from outside the platform.
     pub sequence: Option<i64>,
-    /// When it happened (`ce_time`), or else when it was published.
+    /// The time of the event (`ce_time`), or else of its publication.
     pub time: Option<OffsetDateTime>,
-    /// What no other event is called: topic, `ce_source` and `ce_id`, or else its place in Kafka and its time there.
+    /// A unique id: topic, `ce_source` and `ce_id`. Without `ce_id`, the position in Kafka and its
+    /// time.
     pub(crate) id: String,
-    pub(crate) at: Place,
+    pub(crate) position: KafkaPosition,
     pub(crate) headers: Map<String, Value>,
     pub(crate) payload: Option<Vec<u8>>,
 }
 
-/// Where in its topic Kafka has a message, and since when.
+/// The position of a message in its topic, with the time of its publication.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct KafkaPosition {
     pub partition: i32,
     pub offset: i64,
     pub published_at: Option<OffsetDateTime>,
 }
 
 impl Message {
-    /// The fields that this consumer reads; others are ignored.
+    /// Deserializes the payload. Unknown fields are ignored.
     ///
     /// # Errors
-    /// [`Failure::Rejected`] when the payload does not have them, as that of a tombstone.
+    /// [`Failure::Rejected`] for a tombstone, and for a payload that does not match `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         let Some(payload) = &self.payload else {
             return Err(Failure::Rejected("a tombstone".to_owned()));
         };
-        // Where, not what: the value may be personal, and the reason is logged.
+        // The reason is logged and the value may be personal data, so it names only the position.
         serde_json::from_slice(payload).map_err(|error| {
             let (kind, line, column) = (error.classify(), error.line(), error.column());
             Failure::Rejected(format!("does not decode: {kind:?} at {line}:{column}"))
         })
     }
 
-    /// Whether it says that nothing is left of its key.
+    /// Returns true if the message marks its key as deleted.
     pub fn is_tombstone(&self) -> bool {
         self.payload.is_none()
     }
 
-    /// A header, if it is there.
+    /// Returns the text of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(Value::as_str)
     }
 
-    /// What it takes of memory, but for some bytes: key, headers and payload.
+    /// Returns the approximate size in memory: key, headers and payload.
     pub(crate) fn bytes(&self) -> usize {
         let text = |value: &Value| value.as_str().map_or(0, str::len);
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + text(value)).sum();
@@ -107,10 +87,11 @@ impl Message {
         let published_at = message.timestamp().to_millis().and_then(|millis| {
             OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000).ok()
         });
-        let at = Place { partition: message.partition(), offset: message.offset(), published_at };
+        let position =
+            KafkaPosition { partition: message.partition(), offset: message.offset(), published_at };
         Self::new(
             message.topic().to_owned(),
-            at,
+            position,
             storable(message.key().unwrap_or_default()),
             headers.collect(),
             message.payload().map(<[u8]>::to_vec),
@@ -119,33 +100,35 @@ impl Message {
 
     pub(crate) fn new(
         topic: String,
-        at: Place,
+        position: KafkaPosition,
         key: String,
         headers: Map<String, Value>,
         payload: Option<Vec<u8>>,
     ) -> Self {
         let text = |name: &str| headers.get(name).and_then(Value::as_str);
-        let published_ms = at.published_at.map(|time| time.unix_timestamp_nanos() / 1_000_000);
+        let published_ms = position.published_at.map(|time| time.unix_timestamp_nanos() / 1_000_000);
         let id = match text("ce_id") {
             Some(id) => json!([topic, text("ce_source"), id]),
             None => {
-                json!([topic, at.partition, at.offset, published_ms.and_then(|ms| i64::try_from(ms).ok())])
+                let published_ms = published_ms.and_then(|ms| i64::try_from(ms).ok());
+                json!([topic, position.partition, position.offset, published_ms])
             }
         };
-        // Without a key there is no order, and nothing that a sequence would count.
-        let counts = topic.starts_with(PLATFORM) && !key.is_empty();
-        let sequence = text("ce_sequence").filter(|_| counts).and_then(|sequence| sequence.parse().ok());
-        let happened = text("ce_time").and_then(|time| OffsetDateTime::parse(time, &Rfc3339).ok());
-        let time = happened.or(at.published_at);
-        Self { id: bounded(id.to_string()), key: bounded(key), topic, sequence, time, at, headers, payload }
+        // A sequence counts the events of a key, so it means nothing without one.
+        let is_sequenced = topic.starts_with(PLATFORM_PREFIX) && !key.is_empty();
+        let sequence = text("ce_sequence").filter(|_| is_sequenced).and_then(|text| text.parse().ok());
+        let time = text("ce_time").and_then(|time| OffsetDateTime::parse(time, &Rfc3339).ok());
+        let time = time.or(position.published_at);
+        let (id, key) = (indexable(id.to_string()), indexable(key));
+        Self { id, key, topic, sequence, time, position, headers, payload }
     }
 }
 
-/// Text that can be indexed, different for different text.
-fn bounded(mut text: String) -> String {
-    if text.len() > LONGEST {
+/// Shortens text to what an index accepts. Different texts stay different.
+fn indexable(mut text: String) -> String {
+    if text.len() > MAX_INDEXED_BYTES {
         let hash = Sha256::digest(text.as_bytes());
-        text.truncate(text.floor_char_boundary(BEGINNING));
+        text.truncate(text.floor_char_boundary(PREFIX_BYTES));
         text.push_str("… sha256 ");
         text.extend(
             hash.iter()
@@ -156,41 +139,34 @@ fn bounded(mut text: String) -> String {
     text
 }
 
-/// Anybody's bytes as text that PostgreSQL can hold: it has no NUL.
+/// Converts bytes to text that PostgreSQL can store: valid UTF-8 without NUL.
 pub(crate) fn storable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}")
-}
-
-/// Headers of a message on its way out.
-pub(crate) fn headers<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> OwnedHeaders {
-    pairs.into_iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
-        headers.insert(rdkafka::message::Header { key, value: Some(value) })
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, Value, json};
 
-    use super::{Message, Place, bounded};
+    use super::{KafkaPosition, Message, indexable};
 
     fn message(topic: &str, key: &str, headers: &Value) -> Message {
-        let at = Place { partition: 1, offset: 7, published_at: None };
+        let position = KafkaPosition { partition: 1, offset: 7, published_at: None };
         let headers: Map<String, Value> = headers.as_object().unwrap().clone();
-        Message::new(topic.to_owned(), at, key.to_owned(), headers, None)
+        Message::new(topic.to_owned(), position, key.to_owned(), headers, None)
     }
 
     #[test]
-    fn a_sequence_counts_for_a_key_of_the_platform_alone() {
+    fn sequence_is_read_only_for_keys_of_platform_topics() {
         let headers = json!({"ce_sequence": "42"});
         let sequence = |topic, key| message(topic, key, &headers).sequence;
         assert_eq!(sequence("platform.crm.deal-created.v1", "1"), Some(42));
-        assert_eq!(sequence("platform.crm.deal-created.v1", ""), None, "without a key nothing is counted");
+        assert_eq!(sequence("platform.crm.deal-created.v1", ""), None, "no key, no sequence");
         assert_eq!(sequence("external.chessboard.developer-upserted.v1", "1"), None);
     }
 
     #[test]
-    fn an_event_is_told_apart_by_topic_source_and_id() {
+    fn message_is_identified_by_topic_source_and_id() {
         let id = |topic, source, id| message(topic, "", &json!({"ce_source": source, "ce_id": id})).id;
         let ids = [
             id("a", "/s", "1"),
@@ -202,14 +178,14 @@ mod tests {
         let distinct: std::collections::HashSet<_> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len(), "{ids:?}");
         assert_eq!(id("a", "/s", "1"), ids[0]);
-        assert_eq!(message("a", "", &json!({})).id, "[\"a\",1,7,null]", "or by its place");
+        assert_eq!(message("a", "", &json!({})).id, "[\"a\",1,7,null]", "or by its position");
     }
 
     #[test]
-    fn long_text_is_cut_and_stays_different() {
+    fn long_text_is_shortened_and_stays_distinct() {
         let (one, other) = ("x".repeat(10_000), "x".repeat(10_001));
-        assert!(bounded(one.clone()).len() <= 512);
-        assert_ne!(bounded(one), bounded(other));
-        assert_eq!(bounded("short".to_owned()), "short");
+        assert!(indexable(one.clone()).len() <= 512);
+        assert_ne!(indexable(one), indexable(other));
+        assert_eq!(indexable("short".to_owned()), "short");
     }
 }

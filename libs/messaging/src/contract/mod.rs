@@ -1,5 +1,6 @@
-//! Messages, topics and the documents about them.
+//! The parts that services agree on: events, messages, topics and the AsyncAPI document.
 
 pub mod asyncapi;
+pub mod event;
 pub mod message;
 pub mod topics;

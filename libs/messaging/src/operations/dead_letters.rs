@@ -1,7 +1,7 @@
-//! Dead letters, for operators: list them, hand them to their consumer again, drop them.
+//! The commands for dead letters.
 //!
-//! The messages of a key stay in order: while one of them is here, all later ones come here too, and
-//! replaying takes them oldest first.
+//! The messages of a key keep their order: behind a dead letter, later messages of its key become
+//! dead letters as well, and a replay applies the oldest first.
 
 use db::Tx;
 use diesel::OptionalExtension;
@@ -11,44 +11,46 @@ use serde::Serialize;
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::subscription::Subscription;
-use crate::contract::message::{Place, storable};
-use crate::schema::dead_letter;
+use crate::bus::Bus;
 use crate::consumer::inbox;
-use crate::{Bus, Failure, Message};
+use crate::contract::message::{KafkaPosition, Message, storable};
+use crate::failure::Failure;
+use crate::schema::dead_letter;
+use crate::subscription::Subscription;
 
-/// What can be done with messages that a consumer could not take.
 #[derive(Debug, clap::Subcommand)]
-pub enum DeadLetters {
-    /// Print them as JSON lines, oldest first
+pub enum DeadLetterCommand {
+    /// Print dead letters as JSON lines, oldest first
     List {
         #[command(flatten)]
         filter: Filter,
-        /// With their payloads, which may hold personal data
+        /// Include payloads, which may contain personal data
         #[arg(long)]
         payload: bool,
     },
-    /// Hand them to their consumer again, in order; a key stops at the first one that fails
+    /// Apply dead letters again, in order. A key stops at the first message that fails
     Replay {
         #[command(flatten)]
         filter: Filter,
     },
-    /// Drop them for good
+    /// Delete dead letters for ever
     Discard {
-        /// As `list` shows them
+        /// Ids that `list` prints
         #[arg(required = true)]
         ids: Vec<i64>,
     },
 }
 
-/// Which ones; all of them without a filter.
+/// A filter of dead letters. Without an argument it selects all of them.
 #[derive(Debug, clap::Args)]
 pub struct Filter {
-    /// A consumer group
+    /// Only dead letters of this consumer group
     #[arg(long)]
     consumer: Option<String>,
+    /// Only dead letters of this topic
     #[arg(long)]
     topic: Option<String>,
+    /// Only dead letters of this key
     #[arg(long)]
     key: Option<String>,
 }
@@ -72,7 +74,7 @@ struct DeadLetter {
     payload: Option<Vec<u8>>,
 }
 
-/// Messages of one key, for one consumer.
+/// A key of a topic, for one consumer.
 #[derive(Queryable)]
 struct Key {
     consumer: String,
@@ -82,7 +84,7 @@ struct Key {
 
 impl Key {
     #[diesel::dsl::auto_type(no_type_alias)]
-    fn letters<'a>(&'a self) -> _ {
+    fn dead_letters<'a>(&'a self) -> _ {
         let consumer: &'a str = &self.consumer;
         let topic: &'a str = &self.topic;
         let key: &'a str = &self.key;
@@ -93,8 +95,8 @@ impl Key {
     }
 }
 
-impl DeadLetters {
-    pub(crate) async fn execute(self, bus: &Bus) -> anyhow::Result<()> {
+impl DeadLetterCommand {
+    pub(super) async fn execute(self, bus: &Bus) -> anyhow::Result<()> {
         match self {
             Self::List { filter, payload } => list(bus, filter, payload).await,
             Self::Replay { filter } => replay(bus, filter).await,
@@ -142,14 +144,14 @@ async fn replay(bus: &Bus, filter: Filter) -> anyhow::Result<()> {
     let mut failures = 0;
     for key in keys {
         let Some(subscription) = bus.subscription(&key.consumer) else {
-            println!("{}: {} consumes nothing as this group", key.consumer, bus.service);
+            println!("{}: {} has no such consumer group", key.consumer, bus.service);
             failures += 1;
             continue;
         };
         loop {
             match replay_oldest(bus, subscription, &key).await? {
                 Replayed::Applied(id) => println!("{id}: applied"),
-                Replayed::Refused(id, reason) => {
+                Replayed::Failed(id, reason) => {
                     println!("{id}: {reason}");
                     failures += 1;
                     break;
@@ -158,26 +160,26 @@ async fn replay(bus: &Bus, filter: Filter) -> anyhow::Result<()> {
             }
         }
     }
-    anyhow::ensure!(failures == 0, "{failures} keys could not be replayed to their end");
+    anyhow::ensure!(failures == 0, "failed to replay {failures} keys completely");
     Ok(())
 }
 
 enum Replayed {
     Applied(i64),
-    Refused(i64, String),
+    Failed(i64, String),
     NoneLeft,
 }
 
-/// Applies the oldest dead letter of a key, or opens the key again if there is none.
+/// Applies the oldest dead letter of a key, or unblocks the key if there is none.
 async fn replay_oldest(bus: &Bus, subscription: &Subscription, key: &Key) -> anyhow::Result<Replayed> {
     let mut id = 0;
     let applied = bus
         .db
         .tx(async |tx| {
-            // Locks the key: what arrives meanwhile waits, and goes behind the ones that are here.
+            // Locks the key. A message that arrives now waits, and becomes the last dead letter.
             inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, true).await?;
             let Some(letter) = key
-                .letters()
+                .dead_letters()
                 .order(dead_letter::id)
                 .select(DeadLetter::as_select())
                 .for_update()
@@ -198,13 +200,13 @@ async fn replay_oldest(bus: &Bus, subscription: &Subscription, key: &Key) -> any
     match applied {
         Ok(true) => Ok(Replayed::Applied(id)),
         Ok(false) => Ok(Replayed::NoneLeft),
-        Err(Failure::Rejected(reason) | Failure::Refused(reason)) => {
+        Err(Failure::Rejected(reason) | Failure::Query(reason)) => {
             let reason = storable(reason.as_bytes());
             diesel::update(dead_letter::table.find(id))
                 .set(dead_letter::error.eq(&reason))
                 .execute(&mut bus.db.conn().await?)
                 .await?;
-            Ok(Replayed::Refused(id, reason))
+            Ok(Replayed::Failed(id, reason))
         }
         Err(failure @ Failure::Transient(_)) => Err(failure.into()),
     }
@@ -219,21 +221,21 @@ async fn discard(bus: &Bus, ids: &[i64]) -> anyhow::Result<()> {
                 .load::<Key>(tx.conn())
                 .await?;
             for key in &keys {
-                open_if_clear(tx, key).await?;
+                unblock_if_empty(tx, key).await?;
             }
             Ok::<_, db::Error>(keys.len())
         })
         .await?;
     println!("{discarded} discarded");
-    anyhow::ensure!(discarded == ids.len(), "{} of these ids are no dead letters", ids.len() - discarded);
+    anyhow::ensure!(discarded == ids.len(), "{} of these ids are not dead letters", ids.len() - discarded);
     Ok(())
 }
 
-/// Lets the later messages of a key through again, unless some are still aside.
-async fn open_if_clear(tx: &mut Tx, key: &Key) -> Result<(), db::Error> {
-    // First, since it locks the key: nothing goes aside while this looks.
+/// Unblocks a key unless it has more dead letters.
+async fn unblock_if_empty(tx: &mut Tx, key: &Key) -> Result<(), db::Error> {
+    // Locks the key first, so that no dead letter is added between the check and the update.
     inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, true).await?;
-    let left = diesel::dsl::exists(key.letters());
+    let left = diesel::dsl::exists(key.dead_letters());
     let left: bool = diesel::select(left).get_result(tx.conn()).await?;
     inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, left).await
 }
@@ -245,6 +247,6 @@ impl DeadLetter {
             _ => serde_json::Map::new(),
         };
         let Self { topic, partition, offset, published_at, key, payload, .. } = self;
-        Message::new(topic, Place { partition, offset, published_at }, key, headers, payload)
+        Message::new(topic, KafkaPosition { partition, offset, published_at }, key, headers, payload)
     }
 }

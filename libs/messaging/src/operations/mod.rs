@@ -1,31 +1,48 @@
-//! Commands for operators.
+//! The commands for operators, which every service's binary has.
 
 mod dead_letters;
 mod offsets;
 mod parked;
-pub mod republish;
+mod republish;
 
-use dead_letters::DeadLetters;
-use offsets::Consumers;
-use parked::Parked;
+use self::dead_letters::DeadLetterCommand;
+use self::offsets::ConsumerCommand;
+use self::parked::ParkedCommand;
+use crate::bus::Bus;
 
-/// What needs a person: commands of every service's binary.
+pub use self::republish::{Republish, Republisher};
+
+/// A command for operators.
 #[derive(Debug, clap::Subcommand)]
 pub enum Operation {
-    /// Messages that a consumer could not take
+    /// List, replay or discard messages that a consumer could not apply
     #[command(subcommand)]
-    DeadLetters(DeadLetters),
-    /// Where consumers are in their topics
+    DeadLetters(DeadLetterCommand),
+    /// Move the offsets of consumers
     #[command(subcommand)]
-    Consumers(Consumers),
-    /// Events that could not be sent
+    Consumers(ConsumerCommand),
+    /// List, release or discard events that the broker rejects
     #[command(subcommand)]
-    Parked(Parked),
-    /// Tell anew of everything of a kind, as it is now
+    Parked(ParkedCommand),
+    /// Publish the current state of all aggregates of one kind again
     Republish {
-        /// As events name it in `aggregatetype`
+        /// The kind, as events name it in `aggregatetype`
         kind: String,
     },
-    /// Once after the database was restored, before anything is written: number events beyond all that were sent
+    /// Number new events beyond all that were ever sent. Run this once after a restore of the
+    /// database, before any write
     Restored,
+}
+
+impl Operation {
+    /// Executes the command and prints its result.
+    pub async fn execute(self, bus: &Bus, republishers: &[Republisher]) -> anyhow::Result<()> {
+        match self {
+            Self::DeadLetters(command) => command.execute(bus).await,
+            Self::Consumers(command) => command.execute(bus).await,
+            Self::Parked(command) => command.execute(bus).await,
+            Self::Republish { kind } => republish::execute(bus, republishers, &kind).await,
+            Self::Restored => republish::restored(bus).await,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Where consumers are in their topics, for operators: back to a time after a restore, or to the beginning.
+//! The commands that move the offsets of consumer groups: back to a time, or to the beginning.
 
 use std::time::Duration;
 
@@ -12,48 +12,52 @@ use rdkafka::{Offset, TopicPartitionList};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::bus::Bus;
 use crate::schema::{dead_letter, inbox, inbox_event};
-use crate::{Bus, Subscription};
+use crate::subscription::Subscription;
 
-/// How long a broker may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long forgetting what a group has seen may take, and moving its offsets after that.
-const FORGETTING: Duration = Duration::from_mins(30);
+/// The timeout for deleting the inbox of a group, and then for moving its offsets.
+const REBUILD_TIMEOUT: Duration = Duration::from_mins(30);
 
-const RUNNING: &str = "replicas of this group have to be stopped before";
+const GROUP_IS_RUNNING: &str = "stop all replicas of this group first";
 
-/// What can be done with consumers while none of their replicas runs.
+/// The commands for consumers. All replicas of the consumers must be stopped.
 #[derive(Debug, clap::Subcommand)]
-pub enum Consumers {
-    /// Have all groups take again what was published since, but for what the inbox has: after a restore
+pub enum ConsumerCommand {
+    /// Consume again what was published since a time, except what the inbox has. For all groups,
+    /// after a restore of the database
     Rewind {
-        /// As in 2026-05-01T12:00:00Z; earlier than it has to be does no harm
-        #[arg(long, value_parser = time_of)]
+        /// The time, as in 2026-05-01T12:00:00Z. A time that is too early does no harm
+        #[arg(long, value_parser = parse_time)]
         to: OffsetDateTime,
     },
-    /// Have a group take all that Kafka still has as if it had never seen it
-    Rebuild { group: String },
+    /// Consume again all messages that Kafka has, as a new group would
+    Rebuild {
+        /// The consumer group
+        group: String,
+    },
 }
 
-fn time_of(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
+fn parse_time(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
     OffsetDateTime::parse(text, &Rfc3339)
 }
 
-/// Where the offsets of a group go.
+/// The position to which the offsets of a group move.
 #[derive(Clone, Copy)]
-enum To {
-    /// Never forward: what waited at that time was published before it.
+enum Target {
+    /// The first message that was published at this time or later. Offsets never move forward.
     Time(OffsetDateTime),
     Beginning,
 }
 
-impl Consumers {
-    pub(crate) async fn execute(self, bus: &Bus) -> anyhow::Result<()> {
+impl ConsumerCommand {
+    pub(super) async fn execute(self, bus: &Bus) -> anyhow::Result<()> {
         match self {
             Self::Rewind { to } => {
                 for subscription in bus.subscriptions {
-                    go(bus, subscription, To::Time(to)).await?;
+                    move_offsets(bus, subscription, Target::Time(to)).await?;
                 }
                 Ok(())
             }
@@ -65,45 +69,46 @@ impl Consumers {
 async fn rebuild(bus: &Bus, group: &str) -> anyhow::Result<()> {
     let groups: Vec<_> = bus.subscriptions.iter().map(|subscription| subscription.group).collect();
     let subscription =
-        bus.subscription(group).with_context(|| format!("no such group; there are {groups:?}"))?;
-    // Kept only if the offsets have moved: with the one and without the other it would apply things twice, or never.
+        bus.subscription(group).with_context(|| format!("no such group; the groups are {groups:?}"))?;
+    // The deletion is committed only if the offsets have moved. With one of the two alone, messages
+    // would be applied twice or never.
     bus.db
         .tx(async |tx| {
-            // As long as it takes: nobody else works on this group's rows meanwhile.
-            tx.allow(FORGETTING).await?;
+            // The transaction may be long, since no replica of the group is running.
+            tx.allow(REBUILD_TIMEOUT).await?;
             let letters = dead_letter::table.filter(dead_letter::consumer.eq(group)).count();
             let letters: i64 = letters.get_result(tx.conn()).await.map_err(db::Error::from)?;
-            ensure!(
-                letters == 0,
-                "{letters} dead letters of the group are to be replayed or discarded before"
-            );
-            let seen = inbox::table.filter(inbox::consumer.eq(group));
-            diesel::delete(seen).execute(tx.conn()).await.map_err(db::Error::from)?;
-            let seen = inbox_event::table.filter(inbox_event::consumer.eq(group));
-            diesel::delete(seen).execute(tx.conn()).await.map_err(db::Error::from)?;
-            for table in ["thing_fact", "thing_waiting"] {
-                let known = diesel::sql_query(format!("delete from {table} where consumer = $1"));
-                known.bind::<Text, _>(group).execute(tx.conn()).await.map_err(db::Error::from)?;
+            ensure!(letters == 0, "replay or discard the {letters} dead letters of the group first");
+            let keys = inbox::table.filter(inbox::consumer.eq(group));
+            diesel::delete(keys).execute(tx.conn()).await.map_err(db::Error::from)?;
+            let events = inbox_event::table.filter(inbox_event::consumer.eq(group));
+            diesel::delete(events).execute(tx.conn()).await.map_err(db::Error::from)?;
+            for table in ["applied_version", "deferred_message"] {
+                let rows = diesel::sql_query(format!("delete from {table} where consumer = $1"));
+                rows.bind::<Text, _>(group).execute(tx.conn()).await.map_err(db::Error::from)?;
             }
-            go(bus, subscription, To::Beginning).await
+            move_offsets(bus, subscription, Target::Beginning).await
         })
         .await
 }
 
-async fn go(bus: &Bus, subscription: &Subscription, to: To) -> anyhow::Result<()> {
+async fn move_offsets(bus: &Bus, subscription: &Subscription, target: Target) -> anyhow::Result<()> {
     let (group, topics) = (subscription.group, subscription.topics);
     let client: BaseConsumer = bus.config.consumer(group).set("enable.auto.commit", "false").create()?;
     // librdkafka's calls block.
     let moved = tokio::task::spawn_blocking(move || {
-        let found = client.fetch_group_list(Some(group), PATIENCE)?;
-        ensure!(found.groups().iter().all(|group| group.members().is_empty()), RUNNING);
+        let found = client.fetch_group_list(Some(group), BROKER_TIMEOUT)?;
+        ensure!(found.groups().iter().all(|group| group.members().is_empty()), GROUP_IS_RUNNING);
         let mut moved = TopicPartitionList::new();
         for topic in topics {
-            go_in_topic(&client, topic, to, &mut moved)?;
+            match target {
+                Target::Beginning => add_beginnings(&client, topic, &mut moved)?,
+                Target::Time(time) => add_earlier_offsets(&client, topic, time, &mut moved)?,
+            }
         }
-        // Nothing came since, or it has been done before.
+        // Empty if no message was published since the time, or if the command has run before.
         if moved.count() > 0 {
-            client.commit(&moved, CommitMode::Sync).context(RUNNING)?;
+            client.commit(&moved, CommitMode::Sync).context(GROUP_IS_RUNNING)?;
         }
         anyhow::Ok(moved.count())
     });
@@ -112,39 +117,45 @@ async fn go(bus: &Bus, subscription: &Subscription, to: To) -> anyhow::Result<()
     Ok(())
 }
 
-/// Adds where the group goes to in each partition of a topic.
-fn go_in_topic(
+fn partitions_of(client: &BaseConsumer, topic: &str) -> anyhow::Result<TopicPartitionList> {
+    let metadata = client.fetch_metadata(Some(topic), BROKER_TIMEOUT)?;
+    let mut partitions = TopicPartitionList::new();
+    for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {
+        partitions.add_partition(topic, partition.id());
+    }
+    Ok(partitions)
+}
+
+/// Adds the first offset of each partition of a topic.
+fn add_beginnings(client: &BaseConsumer, topic: &str, moved: &mut TopicPartitionList) -> anyhow::Result<()> {
+    for partition in partitions_of(client, topic)?.elements() {
+        let (beginning, _) = client.fetch_watermarks(topic, partition.partition(), BROKER_TIMEOUT)?;
+        moved.add_partition_offset(topic, partition.partition(), Offset::Offset(beginning))?;
+    }
+    Ok(())
+}
+
+/// Adds the offset at `time` of each partition of a topic in which the group is beyond it.
+fn add_earlier_offsets(
     client: &BaseConsumer,
     topic: &str,
-    to: To,
+    time: OffsetDateTime,
     moved: &mut TopicPartitionList,
 ) -> anyhow::Result<()> {
-    let metadata = client.fetch_metadata(Some(topic), PATIENCE)?;
-    let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
-    let mut asked = TopicPartitionList::new();
-    for partition in partitions {
-        asked.add_partition(topic, partition.id());
-    }
-    let time = match to {
-        To::Beginning => {
-            for partition in asked.elements() {
-                let (beginning, _) = client.fetch_watermarks(topic, partition.partition(), PATIENCE)?;
-                moved.add_partition_offset(topic, partition.partition(), Offset::Offset(beginning))?;
-            }
-            return Ok(());
-        }
-        To::Time(time) => i64::try_from(time.unix_timestamp_nanos() / 1_000_000)?,
-    };
-    let reached = client.committed_offsets(asked.clone(), PATIENCE)?;
-    asked.set_all_offsets(Offset::Offset(time))?;
-    let then = client.offsets_for_times(asked, PATIENCE)?;
-    for partition in then.elements() {
-        let reached = reached.find_partition(topic, partition.partition()).map(|reached| reached.offset());
-        // Where it has committed nothing it begins at the beginning, and where nothing came since it stays.
-        if let (Offset::Offset(then), Some(Offset::Offset(reached))) = (partition.offset(), reached)
-            && then < reached
+    let mut partitions = partitions_of(client, topic)?;
+    let time_ms = i64::try_from(time.unix_timestamp_nanos() / 1_000_000)?;
+    let committed = client.committed_offsets(partitions.clone(), BROKER_TIMEOUT)?;
+    partitions.set_all_offsets(Offset::Offset(time_ms))?;
+    let at_time = client.offsets_for_times(partitions, BROKER_TIMEOUT)?;
+    for partition in at_time.elements() {
+        let committed =
+            committed.find_partition(topic, partition.partition()).map(|committed| committed.offset());
+        // Without a committed offset the group starts at the beginning anyway. Without a message
+        // since the time, the offset stays.
+        if let (Offset::Offset(at_time), Some(Offset::Offset(committed))) = (partition.offset(), committed)
+            && at_time < committed
         {
-            moved.add_partition_offset(topic, partition.partition(), Offset::Offset(then))?;
+            moved.add_partition_offset(topic, partition.partition(), Offset::Offset(at_time))?;
         }
     }
     Ok(())

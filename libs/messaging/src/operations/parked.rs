@@ -1,6 +1,7 @@
-//! Parked events, for operators: those that cannot be sent as things are, such as one that is larger
-//! than the broker takes, or whose topic may not be written to. The later ones of their topic and key
-//! wait in the outbox.
+//! The commands for parked events.
+//!
+//! The broker rejects these events, for example because they are too large or because the right to
+//! write to their topic is missing. Later events of their topic and key wait in the outbox.
 
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt};
@@ -9,23 +10,22 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::Bus;
+use crate::bus::Bus;
 use crate::schema::outbox_parked;
 
-/// What can be done with events that could not be sent.
 #[derive(Debug, clap::Subcommand)]
-pub enum Parked {
-    /// Print them as JSON lines, oldest first
+pub enum ParkedCommand {
+    /// Print parked events as JSON lines, oldest first
     List,
-    /// Try to send them again, before the later ones of their key
+    /// Send parked events again, before the later events of their keys
     Release {
-        /// As `list` shows them
+        /// Ids that `list` prints
         #[arg(required = true)]
         ids: Vec<i64>,
     },
-    /// Drop them for good, and let the later ones of their key go
+    /// Delete parked events for ever, so that the later events of their keys are sent
     Discard {
-        /// As `list` shows them
+        /// Ids that `list` prints
         #[arg(required = true)]
         ids: Vec<i64>,
     },
@@ -45,8 +45,8 @@ struct ParkedEvent {
     parked_at: OffsetDateTime,
 }
 
-impl Parked {
-    pub(crate) async fn execute(self, bus: &Bus) -> anyhow::Result<()> {
+impl ParkedCommand {
+    pub(super) async fn execute(self, bus: &Bus) -> anyhow::Result<()> {
         let mut conn = bus.db.conn().await?;
         let (done, ids) = match self {
             Self::List => {
@@ -57,7 +57,7 @@ impl Parked {
                 return Ok(());
             }
             Self::Release { ids } => {
-                // With its id, which is its place in the order of its key.
+                // The event keeps its id, which is its position in the order of its key.
                 let released = diesel::sql_query(
                     "with released as (delete from outbox_parked where id = any($1) returning *) \
                      insert into outbox (id, event_id, topic, key, type, payload, headers, created_at) \

@@ -1,5 +1,7 @@
-//! Telling anew what is: for a consumer that comes after its topic's retention, for a replica that was
-//! lost, and where the value that a compacted topic keeps was overwritten by a late one.
+//! Publishing the current state of aggregates again.
+//!
+//! This serves a consumer that is newer than the retention of its topic and a replica of data that
+//! was lost. It also repairs a compacted topic in which a late message has overwritten a newer one.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,39 +13,43 @@ use diesel_async::RunQueryDsl;
 use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
-use crate::contract::message::Aggregate;
-use crate::{Bus, outbox};
+use crate::bus::Bus;
+use crate::contract::event::Aggregate;
+use crate::outbox;
 
-/// Things that are told of together, in one transaction.
-const BATCH: usize = 200;
-/// Events that may wait in the outbox before more is told: what happens meanwhile goes behind them.
-const PENDING: i64 = 5_000;
-const PAUSE: Duration = Duration::from_millis(100);
+/// The aggregates that one transaction republishes.
+const BATCH_KEYS: usize = 200;
+/// Republishing pauses while more events are pending, since new events queue behind them.
+const MAX_PENDING_EVENTS: i64 = 5_000;
+const PENDING_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How a service tells anew of one kind of thing.
+/// Publishes the current state of one kind of aggregate again.
 pub trait Republish {
     const AGGREGATE: Aggregate;
 
-    /// Appends the events that tell of those of `keys` as they are now, under their stored versions: whoever knows
-    /// them changes nothing. Their rows are locked, so nothing else is told of them meanwhile.
-    fn tell(tx: &mut Tx, keys: &[Uuid]) -> impl Future<Output = Result<(), db::Error>> + Send;
+    /// Appends the events with the current state of the aggregates `keys`, under their stored
+    /// versions. Consumers that know these versions change nothing.
+    ///
+    /// The caller has locked the rows, so no other transaction publishes events of them at the same
+    /// time.
+    fn republish(tx: &mut Tx, keys: &[Uuid]) -> impl Future<Output = Result<(), db::Error>> + Send;
 }
 
-type Told<'a> = BoxFuture<'a, Result<(), db::Error>>;
+type RepublishFn = for<'a> fn(&'a mut Tx, &'a [Uuid]) -> BoxFuture<'a, Result<(), db::Error>>;
 
-/// A [`Republish`] as a value.
+/// A [`Republish`] implementation as a value.
 #[derive(Clone, Copy)]
-pub struct Republished {
+pub struct Republisher {
     aggregate: Aggregate,
-    tell: for<'a> fn(&'a mut Tx, &'a [Uuid]) -> Told<'a>,
+    republish: RepublishFn,
 }
 
 #[derive(diesel::QueryableByName)]
 struct Progress {
     #[diesel(sql_type = Nullable<SqlUuid>)]
-    told_to: Option<Uuid>,
+    last_key: Option<Uuid>,
     #[diesel(sql_type = BigInt)]
-    told: i64,
+    republished: i64,
 }
 
 #[derive(diesel::QueryableByName)]
@@ -58,31 +64,34 @@ struct Pending {
     pending: i64,
 }
 
-impl Republished {
+impl Republisher {
+    /// Returns the value of implementation `R`.
     pub const fn of<R: Republish + 'static>() -> Self {
-        Self { aggregate: R::AGGREGATE, tell: |tx, keys| Box::pin(R::tell(tx, keys)) }
+        Self { aggregate: R::AGGREGATE, republish: |tx, keys| Box::pin(R::republish(tx, keys)) }
     }
 
-    /// Tells of the next batch, and remembers how far it has come. Answers how many were told of so far, and whether
-    /// that is all.
-    async fn tell_next(&self, tx: &mut Tx) -> Result<(i64, bool), db::Error> {
+    /// Republishes the next batch and stores the progress. Returns the number of aggregates so far
+    /// and true if no aggregate is left.
+    async fn republish_next(&self, tx: &mut Tx) -> Result<(i64, bool), db::Error> {
         let Aggregate { name, table, key } = self.aggregate;
         diesel::sql_query("insert into outbox_republish (aggregate) values ($1) on conflict do nothing")
             .bind::<Text, _>(name)
             .execute(tx.conn())
             .await?;
-        let progress =
-            diesel::sql_query("select told_to, told from outbox_republish where aggregate = $1 for update")
-                .bind::<Text, _>(name)
-                .get_result::<Progress>(tx.conn())
-                .await
-                .optional()?;
-        // Another command has come to the end meanwhile.
-        let Some(Progress { told_to, told }) = progress else { return Ok((0, true)) };
+        let progress = diesel::sql_query(
+            "select last_key, republished from outbox_republish where aggregate = $1 for update",
+        )
+        .bind::<Text, _>(name)
+        .get_result::<Progress>(tx.conn())
+        .await
+        .optional()?;
+        // A concurrent command has finished between the two statements.
+        let Some(Progress { last_key, republished }) = progress else { return Ok((0, true)) };
         let keys = diesel::sql_query(format!(
-            "select {key} as key from {table} where $1 is null or {key} > $1 order by {key} limit {BATCH} for no key update"
+            "select {key} as key from {table} where $1 is null or {key} > $1 \
+             order by {key} limit {BATCH_KEYS} for no key update"
         ))
-        .bind::<Nullable<SqlUuid>, _>(told_to)
+        .bind::<Nullable<SqlUuid>, _>(last_key)
         .load::<Key>(tx.conn())
         .await?;
         let keys: Vec<Uuid> = keys.into_iter().map(|row| row.key).collect();
@@ -91,48 +100,50 @@ impl Republished {
                 .bind::<Text, _>(name)
                 .execute(tx.conn())
                 .await?;
-            return Ok((told, true));
+            return Ok((republished, true));
         };
-        (self.tell)(tx, &keys).await?;
-        let told = told + i64::try_from(keys.len()).unwrap_or(i64::MAX);
-        diesel::sql_query("update outbox_republish set told_to = $2, told = $3 where aggregate = $1")
+        (self.republish)(tx, &keys).await?;
+        let republished = republished + i64::try_from(keys.len()).unwrap_or(i64::MAX);
+        diesel::sql_query("update outbox_republish set last_key = $2, republished = $3 where aggregate = $1")
             .bind::<Text, _>(name)
             .bind::<SqlUuid, _>(*last)
-            .bind::<BigInt, _>(told)
+            .bind::<BigInt, _>(republished)
             .execute(tx.conn())
             .await?;
-        Ok((told, false))
+        Ok((republished, false))
     }
 }
 
-/// Tells anew of every thing of a kind, by name. Interrupted and begun again it goes on where it was.
-pub(crate) async fn execute(bus: &Bus, kinds: &[Republished], name: &str) -> anyhow::Result<()> {
-    let Some(kind) = kinds.iter().find(|kind| kind.aggregate.name == name) else {
-        let names: Vec<_> = kinds.iter().map(|kind| kind.aggregate.name).collect();
-        anyhow::bail!("{} tells anew of {names:?}, not of {name}", bus.service);
+/// Republishes all aggregates of a kind. An interrupted command resumes where it stopped.
+pub(super) async fn execute(bus: &Bus, republishers: &[Republisher], kind: &str) -> anyhow::Result<()> {
+    let Some(republisher) = republishers.iter().find(|republisher| republisher.aggregate.name == kind) else {
+        let kinds: Vec<_> = republishers.iter().map(|republisher| republisher.aggregate.name).collect();
+        anyhow::bail!("{} republishes {kinds:?}, not {kind}", bus.service);
     };
     loop {
-        let (told, is_all) = bus.db.tx(async |tx| kind.tell_next(tx).await).await?;
-        if is_all {
-            println!("{told} told");
+        let (republished, is_complete) = bus.db.tx(async |tx| republisher.republish_next(tx).await).await?;
+        if is_complete {
+            println!("{republished} republished");
             return Ok(());
         }
-        println!("{told} told so far");
-        while pending(bus).await? > PENDING {
-            tokio::time::sleep(PAUSE).await;
+        println!("{republished} republished so far");
+        while pending(bus).await? > MAX_PENDING_EVENTS {
+            tokio::time::sleep(PENDING_CHECK_INTERVAL).await;
         }
     }
 }
 
+/// Returns the number of pending events, but no more than one above the limit.
 async fn pending(bus: &Bus) -> Result<i64, db::Error> {
-    let count =
-        format!("select count(*) as pending from (select from outbox limit {PENDING} + 1) as waiting");
+    let count = format!(
+        "select count(*) as pending from (select from outbox limit {MAX_PENDING_EVENTS} + 1) as pending"
+    );
     Ok(diesel::sql_query(count).get_result::<Pending>(&mut bus.db.conn().await?).await?.pending)
 }
 
-/// After the database went back in time: sequences go on from the clock, which is beyond all that were given out.
-pub(crate) async fn restored(bus: &Bus) -> anyhow::Result<()> {
+/// Continues the sequences of a restored database beyond all that were assigned before.
+pub(super) async fn restored(bus: &Bus) -> anyhow::Result<()> {
     let mut conn = bus.db.conn().await?;
-    println!("events are numbered from {}", outbox::number_from_the_clock(&mut conn).await?);
+    println!("events are numbered from {}", outbox::advance_ids_to_clock(&mut conn).await?);
     Ok(())
 }

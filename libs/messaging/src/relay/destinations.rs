@@ -1,5 +1,7 @@
-//! The topics that a relay may send to. A missing one holds up its own events and no others: librdkafka
-//! would take them, fail them half a minute later, and the batch would be sent again without end.
+//! The topics to which a relay may send.
+//!
+//! A missing topic delays only its own events. librdkafka would accept such an event and fail it
+//! half a minute later, and the batch would be sent again without end.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,59 +10,59 @@ use rdkafka::error::KafkaResult;
 use rdkafka::producer::{FutureProducer, Producer};
 use tokio::time::Instant;
 
-use crate::config::Quiet;
+use crate::config::QuietContext;
 
-/// How long the broker may take to tell of a topic.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon a topic that is missing is looked for again.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
+const METADATA_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const MISSING_TOPIC_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub(crate) struct Destinations {
-    found: HashSet<String>,
+pub(super) struct Destinations {
+    existing: HashSet<String>,
     missing: HashSet<String>,
-    looked: Option<Instant>,
+    /// The time when the first of the missing topics was checked.
+    checked_at: Option<Instant>,
 }
 
 impl Destinations {
-    /// The topics that are not worth asking about yet.
+    /// Returns the missing topics, or none when they are to be checked again.
     pub fn missing(&mut self) -> Vec<&str> {
-        if self.looked.is_some_and(|looked| looked.elapsed() >= LOOK_AGAIN) {
+        if self.checked_at.is_some_and(|checked| checked.elapsed() >= MISSING_TOPIC_RECHECK_INTERVAL) {
             self.missing.clear();
-            self.looked = None;
+            self.checked_at = None;
         }
         self.missing.iter().map(String::as_str).collect()
     }
 
-    /// Whether the topic is there; waits for a broker to tell.
-    pub async fn has(&mut self, producer: &FutureProducer<Quiet>, topic: &str) -> bool {
-        if self.found.contains(topic) {
+    /// Returns true if the topic exists. This waits until a broker answers.
+    pub async fn has_topic(&mut self, producer: &FutureProducer<QuietContext>, topic: &str) -> bool {
+        if self.existing.contains(topic) {
             return true;
         }
         if self.missing.contains(topic) {
             return false;
         }
         let exists = loop {
-            match look(producer.clone(), topic.to_owned()).await {
+            match exists(producer.clone(), topic.to_owned()).await {
                 Ok(exists) => break exists,
-                Err(error) => tracing::warn!(%error, topic, "no broker tells of a topic"),
+                Err(error) => tracing::warn!(%error, topic, "failed to fetch topic metadata"),
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(METADATA_RETRY_INTERVAL).await;
         };
         if exists {
-            self.found.insert(topic.to_owned());
+            self.existing.insert(topic.to_owned());
         } else {
-            tracing::warn!(topic, "events wait for their topic");
+            tracing::warn!(topic, "topic not found; its events wait");
             self.missing.insert(topic.to_owned());
-            self.looked.get_or_insert_with(Instant::now);
+            self.checked_at.get_or_insert_with(Instant::now);
         }
         exists
     }
 }
 
-async fn look(producer: FutureProducer<Quiet>, topic: String) -> anyhow::Result<bool> {
+async fn exists(producer: FutureProducer<QuietContext>, topic: String) -> anyhow::Result<bool> {
     let metadata = move || -> KafkaResult<bool> {
-        let metadata = producer.client().fetch_metadata(Some(&topic), PATIENCE)?;
+        let metadata = producer.client().fetch_metadata(Some(&topic), METADATA_TIMEOUT)?;
         Ok(metadata.topics().iter().any(|topic| !topic.partitions().is_empty()))
     };
     // librdkafka's call blocks.

@@ -1,8 +1,8 @@
-//! The lease on a service's outbox: one relay at a time, whatever the number of replicas.
+//! The lease on a service's outbox, which one replica at a time holds.
 //!
-//! A row with an epoch rather than a session lock, which a transaction-pooling proxy would break.
-//! Time is the database's alone. It is kept on a connection of its own: a burst of work may have taken
-//! all of the pool.
+//! The lease is a row with an epoch. A session lock would not survive a proxy that pools
+//! transactions. All times are the database's. The lease has a connection of its own, since a burst
+//! of requests may use all connections of the pool.
 
 use std::time::Duration;
 
@@ -14,20 +14,23 @@ use uuid::Uuid;
 
 use crate::outbox::EventId;
 
-/// A relay that was frozen for longer has lost its lease.
+/// The time after which a relay that does not renew, for example because it is frozen, has lost its
+/// lease.
 const TTL: &str = "interval '3 seconds'";
-const RENEWAL: Duration = Duration::from_secs(1);
+/// The interval of renewals, which is also their timeout. Two of them, and closing the producer,
+/// fit into [`TTL`].
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The answer to asking for the lease.
-pub(crate) enum Acquired {
-    Lease(Lease),
-    /// Another replica holds it, for so long if it does not renew.
+/// The result of an attempt to acquire the lease.
+pub(super) enum Acquisition {
+    Acquired(Lease),
+    /// Another replica holds the lease for this time, or longer if it renews.
     HeldFor(Duration),
 }
 
-/// The right to relay, for as long as it is renewed.
+/// The right to relay, until it expires without a renewal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lease {
+pub(super) struct Lease {
     pub owner: Uuid,
     pub epoch: i64,
 }
@@ -45,9 +48,11 @@ struct Remaining {
 }
 
 impl Lease {
-    /// Takes the lease if it is free or has run out. Each tenure has an owner of its own: what the last one of this
-    /// replica has left with the broker runs out for it, too.
-    pub(crate) async fn acquire(conn: &mut Conn) -> Result<Acquired, db::Error> {
+    /// Acquires the lease if it is free or expired.
+    ///
+    /// Each session has a new owner id. A lease that the replica's previous session left to expire
+    /// therefore has to expire for this replica as well.
+    pub async fn acquire(conn: &mut Conn) -> Result<Acquisition, db::Error> {
         let owner = EventId::generate().into();
         let epoch = diesel::sql_query(format!(
             "insert into outbox_lease (owner, epoch, expires_at) values ($1, 1, clock_timestamp() + {TTL}) \
@@ -61,29 +66,29 @@ impl Lease {
         .await
         .optional()?;
         if let Some(Epoch { epoch }) = epoch {
-            return Ok(Acquired::Lease(Self { owner, epoch }));
+            return Ok(Acquisition::Acquired(Self { owner, epoch }));
         }
         let held = diesel::sql_query(
             "select extract(epoch from greatest(expires_at, clock_timestamp()) - clock_timestamp())::float8 as seconds from outbox_lease",
         )
         .get_result::<Remaining>(conn)
         .await?;
-        Ok(Acquired::HeldFor(Duration::try_from_secs_f64(held.seconds).unwrap_or_default()))
+        Ok(Acquisition::HeldFor(Duration::try_from_secs_f64(held.seconds).unwrap_or_default()))
     }
 
-    /// Renews the lease each second; ends when it is lost, as far as can be known.
-    pub(crate) async fn keep(self, conn: &mut Conn) -> Result<(), db::Error> {
+    /// Renews the lease at each interval. Returns when the lease is lost or may be lost.
+    pub async fn keep_renewed(self, conn: &mut Conn) -> Result<(), db::Error> {
         loop {
-            tokio::time::sleep(RENEWAL).await;
+            tokio::time::sleep(RENEWAL_INTERVAL).await;
             let renewal = diesel::sql_query(format!(
                 "update outbox_lease set expires_at = clock_timestamp() + {TTL} where owner = $1 and epoch = $2"
             ))
             .bind::<SqlUuid, _>(self.owner)
             .bind::<BigInt, _>(self.epoch)
             .execute(conn);
-            // The pause, the renewal and the end of the producer fit into the lease.
-            // Without an answer in time it may be lost: a process that was frozen meanwhile wakes up here.
-            let Ok(renewed) = tokio::time::timeout(RENEWAL, renewal).await else {
+            // Without an answer in time the lease may be lost. A process that was frozen resumes
+            // here.
+            let Ok(renewed) = tokio::time::timeout(RENEWAL_INTERVAL, renewal).await else {
                 tracing::warn!(epoch = self.epoch, "the lease was not renewed in time");
                 return Ok(());
             };
@@ -93,8 +98,8 @@ impl Lease {
         }
     }
 
-    /// Lets the next replica take over at once.
-    pub(crate) async fn release(self, conn: &mut Conn) -> Result<(), db::Error> {
+    /// Ends the lease, so that the next replica can acquire it at once.
+    pub async fn release(self, conn: &mut Conn) -> Result<(), db::Error> {
         diesel::sql_query(
             "update outbox_lease set expires_at = '-infinity' \
              where owner = $1 and epoch = $2",

@@ -1,5 +1,5 @@
-//! Histories of deals, delivered in every order that Kafka may: each topic of a key in its own, one between
-//! the other as it happens.
+//! Histories of deals, delivered in every order that Kafka allows. The messages of one topic and
+//! key keep their order, and the messages of different topics interleave.
 
 use std::cell::Cell;
 
@@ -12,9 +12,11 @@ use runtime::Env;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-use super::Thing;
-use crate::contract::message::Place;
-use crate::{Failure, Handler, MIGRATIONS, Message};
+use super::EntityGate;
+use crate::MIGRATIONS;
+use crate::contract::message::{KafkaPosition, Message};
+use crate::failure::Failure;
+use crate::handler::Handler;
 
 const CREATED: &str = "platform.crm.deal-created.v1";
 const STAGE: &str = "platform.crm.deal-stage-changed.v1";
@@ -22,7 +24,7 @@ const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
 const COMPLETED: &str = "platform.crm.deal-completed.v1";
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Told {
+struct Payload {
     version: i64,
     agent: Option<String>,
 }
@@ -30,12 +32,12 @@ struct Told {
 #[derive(Clone, Debug)]
 struct Event {
     topic: &'static str,
-    told: Told,
+    payload: Payload,
 }
 
 impl Event {
-    /// Of one change the cancellation ends more than the move, and the sale more than that.
-    fn rank(topic: &str) -> i16 {
+    /// Orders the events of one change: a cancellation follows the move, and a sale follows both.
+    fn tie_breaker(topic: &str) -> i16 {
         match topic {
             COMPLETED => 2,
             CANCELLED => 1,
@@ -44,7 +46,7 @@ impl Event {
     }
 
     fn status(&self) -> String {
-        status(self.topic, self.told.version)
+        status(self.topic, self.payload.version)
     }
 }
 
@@ -52,7 +54,7 @@ fn status(topic: &str, version: i64) -> String {
     format!("{topic} {version}")
 }
 
-/// Keeps what it is told in a row for each deal, and a card for each stage.
+/// Stores the state of each deal in a row, with a card for each stage.
 struct Deals;
 
 impl Handler for Deals {
@@ -60,38 +62,38 @@ impl Handler for Deals {
     const TOPICS: &'static [&'static str] = &[CREATED, STAGE, CANCELLED, COMPLETED];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        let deal = Thing::lock(tx, Self::GROUP, &message.key).await?;
-        let told: Told = message.decode()?;
+        let gate = EntityGate::lock(tx, Self::GROUP, &message.key).await?;
+        let payload: Payload = message.decode()?;
         if message.topic == CREATED {
             run(tx, "insert into deal (id, status) values ($1, '') on conflict do nothing", &[&message.key])
                 .await?;
-            apply(tx, &deal, message).await?;
-            for kept in deal.take(tx).await? {
-                apply(tx, &deal, &kept).await?;
+            apply(tx, &gate, message).await?;
+            for deferred in gate.drain_deferred(tx).await? {
+                apply(tx, &gate, &deferred).await?;
             }
             return Ok(());
         }
         if run(tx, "update deal set id = id where id = $1", &[&message.key]).await? == 0 {
-            return Ok(deal.keep(tx, message, told.version).await?);
+            return Ok(gate.defer(tx, message, payload.version).await?);
         }
-        apply(tx, &deal, message).await
+        apply(tx, &gate, message).await
     }
 }
 
-async fn apply(tx: &mut Tx, deal: &Thing, message: &Message) -> Result<(), Failure> {
-    let (id, told): (_, Told) = (&message.key, message.decode()?);
-    if deal.supersedes(tx, "status", told.version, Event::rank(&message.topic)).await? {
-        let status = status(&message.topic, told.version);
+async fn apply(tx: &mut Tx, gate: &EntityGate, message: &Message) -> Result<(), Failure> {
+    let (id, payload): (_, Payload) = (&message.key, message.decode()?);
+    if gate.supersedes(tx, "status", payload.version, Event::tie_breaker(&message.topic)).await? {
+        let status = status(&message.topic, payload.version);
         run(tx, "update deal set status = $2 where id = $1", &[id, &status]).await?;
     }
-    if let Some(agent) = told.agent
-        && deal.supersedes(tx, "agent", told.version, 0).await?
+    if let Some(agent) = payload.agent
+        && gate.supersedes(tx, "agent", payload.version, 0).await?
     {
         run(tx, "update deal set agent = $2 where id = $1", &[id, &agent]).await?;
     }
-    if message.topic == STAGE && deal.supersedes(tx, "card", told.version, 0).await? {
+    if message.topic == STAGE && gate.supersedes(tx, "card", payload.version, 0).await? {
         let add = "update deal set cards = cards || $2::bigint where id = $1";
-        run(tx, add, &[id, &told.version.to_string()]).await?;
+        run(tx, add, &[id, &payload.version.to_string()]).await?;
     }
     Ok(())
 }
@@ -112,35 +114,36 @@ struct Deal {
     cards: Vec<i64>,
 }
 
-/// A deal that is created, moved, and perhaps cancelled or completed, revived and so on: the events in the order in
-/// which they were written.
+/// Generates histories of one deal in the order of publication. The deal is created, moved, and
+/// perhaps cancelled, completed or revived.
 fn histories() -> impl Strategy<Value = Vec<Event>> {
     let change = (1..3_i64, 0..4_usize, 0..3_u8);
     prop::collection::vec(change, 1..=3).prop_map(|changes| {
         let agent = |n: u8| Some(format!("agent {n}"));
         let mut version = 1;
-        let mut events = vec![Event { topic: CREATED, told: Told { version, agent: agent(9) } }];
+        let mut events = vec![Event { topic: CREATED, payload: Payload { version, agent: agent(9) } }];
         for (step, kind, of) in changes {
             version += step;
-            events.push(Event { topic: STAGE, told: Told { version, agent: agent(of) } });
+            events.push(Event { topic: STAGE, payload: Payload { version, agent: agent(of) } });
             let ends: &[&str] = [&[][..], &[CANCELLED], &[COMPLETED], &[CANCELLED, COMPLETED]][kind];
-            events.extend(ends.iter().map(|topic| Event { topic, told: Told { version, agent: None } }));
+            events
+                .extend(ends.iter().map(|topic| Event { topic, payload: Payload { version, agent: None } }));
         }
         events
     })
 }
 
-/// What the newest event of each fact says.
+/// Returns the state with the newest value of each field.
 fn expected(history: &[Event]) -> Deal {
-    let last = history.iter().max_by_key(|event| (event.told.version, Event::rank(event.topic)));
-    let agents = history.iter().filter(|event| event.told.agent.is_some());
-    let agent = agents.max_by_key(|event| event.told.version).unwrap().told.agent.clone().unwrap();
-    let cards = history.iter().filter(|event| event.topic == STAGE).map(|event| event.told.version);
+    let last = history.iter().max_by_key(|event| (event.payload.version, Event::tie_breaker(event.topic)));
+    let agents = history.iter().filter(|event| event.payload.agent.is_some());
+    let agent = agents.max_by_key(|event| event.payload.version).unwrap().payload.agent.clone().unwrap();
+    let cards = history.iter().filter(|event| event.topic == STAGE).map(|event| event.payload.version);
     Deal { status: last.unwrap().status(), agent, cards: cards.collect() }
 }
 
-/// Every order in which the topics may be merged.
-fn orders(topics: &[Vec<Event>]) -> Vec<Vec<Event>> {
+/// Returns every interleaving of the topics.
+fn interleavings(topics: &[Vec<Event>]) -> Vec<Vec<Event>> {
     if topics.iter().all(Vec::is_empty) {
         return vec![Vec::new()];
     }
@@ -149,7 +152,7 @@ fn orders(topics: &[Vec<Event>]) -> Vec<Vec<Event>> {
         let Some((first, rest)) = topic.split_first() else { continue };
         let mut left = topics.to_vec();
         left[at] = rest.to_vec();
-        all.extend(orders(&left).into_iter().map(|later| [vec![first.clone()], later].concat()));
+        all.extend(interleavings(&left).into_iter().map(|later| [vec![first.clone()], later].concat()));
     }
     all
 }
@@ -167,12 +170,13 @@ async fn database() -> Db {
     db
 }
 
-/// Delivers each event, and each of them again under another id.
+/// Delivers each event twice and returns the state of the deal.
 async fn deliver(db: &Db, deal: &str, order: &[Event]) -> Deal {
     for event in order {
-        let at = Place { partition: 0, offset: 0, published_at: None };
-        let payload = serde_json::to_vec(&event.told).unwrap();
-        let message = Message::new(event.topic.to_owned(), at, deal.to_owned(), Map::new(), Some(payload));
+        let position = KafkaPosition { partition: 0, offset: 0, published_at: None };
+        let payload = serde_json::to_vec(&event.payload).unwrap();
+        let message =
+            Message::new(event.topic.to_owned(), position, deal.to_owned(), Map::new(), Some(payload));
         for _ in 0..2 {
             db.tx(async |tx| Deals::handle(tx, &message).await).await.unwrap();
         }
@@ -182,11 +186,11 @@ async fn deliver(db: &Db, deal: &str, order: &[Event]) -> Deal {
     query.get_result(&mut db.conn().await.unwrap()).await.unwrap()
 }
 
-/// Orders of one history that are tried.
-const MOST: usize = 100;
+/// The approximate number of orders that are tried of one history.
+const MAX_ORDERS: usize = 100;
 
 #[test]
-fn a_history_ends_in_one_state_in_every_order_that_kafka_may_deliver() {
+fn history_ends_in_one_state_in_every_delivery_order() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let db = tokio.block_on(database());
     let number = Cell::new(0);
@@ -196,9 +200,9 @@ fn a_history_ends_in_one_state_in_every_order_that_kafka_may_deliver() {
             .iter()
             .map(|topic| history.iter().filter(|event| event.topic == *topic).cloned().collect())
             .collect();
-        // Every order of a short history; of a long one, which has thousands, some from all over.
-        let orders = orders(&topics);
-        for order in orders.iter().step_by(orders.len() / MOST + 1) {
+        // A long history has thousands of orders, of which an even sample is tried.
+        let orders = interleavings(&topics);
+        for order in orders.iter().step_by(orders.len() / MAX_ORDERS + 1) {
             number.set(number.get() + 1);
             let state = tokio.block_on(deliver(&db, &number.get().to_string(), order));
             prop_assert_eq!(state, expected(&history), "{:?}", order);
@@ -210,15 +214,15 @@ fn a_history_ends_in_one_state_in_every_order_that_kafka_may_deliver() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_thing_is_not_missed_by_what_makes_it_known() {
+async fn deferred_message_is_applied_by_a_concurrent_creation() {
     let db = database().await;
     let message = |topic: &str, version| {
-        let at = Place { partition: 0, offset: 0, published_at: None };
-        let payload = serde_json::to_vec(&Told { version, agent: Some(String::new()) }).unwrap();
-        Message::new(topic.to_owned(), at, "raced".to_owned(), Map::new(), Some(payload))
+        let position = KafkaPosition { partition: 0, offset: 0, published_at: None };
+        let payload = serde_json::to_vec(&Payload { version, agent: Some(String::new()) }).unwrap();
+        Message::new(topic.to_owned(), position, "raced".to_owned(), Map::new(), Some(payload))
     };
     for round in 0..50 {
-        let clear = "truncate deal, thing_fact, thing_waiting";
+        let clear = "truncate deal, applied_version, deferred_message";
         db.conn().await.unwrap().batch_execute(clear).await.unwrap();
         let (created, stage) = (message(CREATED, 1), message(STAGE, 2));
         let (one, other) = tokio::join!(

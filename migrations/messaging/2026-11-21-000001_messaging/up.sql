@@ -1,19 +1,20 @@
--- Applied to the schema of every service. Owned by libs/messaging; nobody else reads or writes these.
+-- Tables of libs/messaging, in the schema of every service. Only libs/messaging reads and writes them.
 
--- Events of committed changes that have not reached the broker yet. Who appends one has the row locked
--- that it tells of, so that ids follow the order of commits per key.
+-- Events of committed changes that the broker has not acknowledged yet. The transaction that appends
+-- an event locks the row of its aggregate, so that the ids of one key follow the order of commits.
 create table outbox (
     id bigint generated always as identity primary key, -- also ce_sequence
     event_id uuid not null,
     topic text not null,
     key text not null,
     type text not null,
-    payload bytea, -- null: nothing is left of the key
+    payload bytea, -- null: a tombstone
     headers json not null,
     created_at timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- Who relays. The epoch grows with every change of owner and fences the late deletes of the last one.
+-- The lease of the relay. The epoch increases with each change of owner, which fences late deletes of
+-- the previous owner.
 create table outbox_lease (
     only_one boolean primary key default true check (only_one),
     owner uuid not null,
@@ -21,7 +22,7 @@ create table outbox_lease (
     expires_at timestamptz not null
 );
 
--- Events that can never be sent; the later ones of their topic and key wait in the outbox behind them.
+-- Events that the broker rejects. Later events of the same topic and key wait in the outbox.
 create table outbox_parked (
     id bigint primary key,
     event_id uuid not null,
@@ -36,28 +37,28 @@ create table outbox_parked (
 );
 create index outbox_parked_key on outbox_parked (topic, key);
 
--- How far telling anew has come, of each kind of thing of which that is under way.
+-- The progress of each running republish command.
 create table outbox_republish (
     aggregate text primary key,
-    told_to uuid, -- null: nothing yet
-    told bigint not null default 0
+    last_key uuid, -- null: no key has been republished yet
+    republished bigint not null default 0 -- number of keys
 );
 
--- How far each consumer has come with each key.
+-- The last sequence that each consumer has applied of each key.
 create table inbox (
     consumer text not null,
     topic text not null,
     key text not null,
     sequence bigint not null,
-    -- A message of this key was dead-lettered; those behind it follow until it is replayed or discarded.
+    -- A message of this key is a dead letter. Later messages follow it until it is replayed or discarded.
     blocked boolean not null default false,
-    -- A day, so that the index on it leaves most updates in their place.
+    -- A date, so that most updates leave the indexed value unchanged.
     seen_on date not null default (clock_timestamp() at time zone 'UTC')::date,
     primary key (consumer, topic, key)
 ) with (fillfactor = 80);
 create index inbox_seen_on on inbox (topic, seen_on);
 
--- The same for producers that give their events no sequence; kept longer than Kafka keeps messages.
+-- The applied events of producers that set no sequence. Rows are kept longer than Kafka keeps messages.
 create table inbox_event (
     consumer text not null,
     event_id text not null,
@@ -66,7 +67,7 @@ create table inbox_event (
 );
 create index inbox_event_seen_at on inbox_event (seen_at);
 
--- Messages that a consumer could not take, whole, with the reason.
+-- Messages that a consumer cannot apply, with the reason.
 create table dead_letter (
     id bigint generated always as identity primary key,
     consumer text not null,
@@ -82,21 +83,22 @@ create table dead_letter (
 );
 create index dead_letter_key on dead_letter (consumer, topic, key, id);
 
--- The highest version, and of equal ones the highest rank, that a consumer has heard of each fact of a thing.
-create table thing_fact (
+-- The highest version that a consumer has applied of each field of an entity. Of equal versions, the
+-- one with the higher tie-breaker counts.
+create table applied_version (
     consumer text not null,
-    thing text not null,
-    fact text not null,
+    entity text not null,
+    field text not null,
     version bigint not null,
-    rank smallint not null,
-    primary key (consumer, thing, fact)
+    tie_breaker smallint not null,
+    primary key (consumer, entity, field)
 ) with (fillfactor = 80);
 
--- Messages about things that their consumer does not know yet.
-create table thing_waiting (
+-- Messages that a consumer stores until the entity that they need exists.
+create table deferred_message (
     id bigint generated always as identity primary key,
     consumer text not null,
-    thing text not null,
+    entity text not null,
     version bigint not null,
     topic text not null,
     partition integer not null,
@@ -105,6 +107,8 @@ create table thing_waiting (
     key text not null,
     headers json not null,
     payload bytea,
-    kept_at timestamptz not null default clock_timestamp()
+    deferred_at timestamptz not null default clock_timestamp()
 );
-create index thing_waiting_thing on thing_waiting (consumer, thing);
+create index deferred_message_entity on deferred_message (consumer, entity);
+-- Finds messages that have exceeded their retention.
+create index deferred_message_deferred_at on deferred_message (consumer, deferred_at);

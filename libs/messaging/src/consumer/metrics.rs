@@ -1,0 +1,45 @@
+//! The metrics of a consumer group.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use runtime::Metrics;
+
+#[derive(Clone, Default)]
+pub(super) struct ConsumerMetrics {
+    pub applied: Counter,
+    pub duplicates: Counter,
+    pub retries: Counter,
+    pub dead_letters: Counter,
+    pub paused: Gauge,
+    pub buffer: BufferMetrics,
+}
+
+/// The metrics of messages that a replica has fetched or could fetch.
+#[derive(Clone, Default)]
+pub(super) struct BufferMetrics {
+    pub lag: Gauge,
+    pub oldest: Gauge<f64, AtomicU64>,
+    pub bytes: Gauge,
+}
+
+impl ConsumerMetrics {
+    pub fn register(metrics: &Metrics, group: &'static str) -> Self {
+        let registered = Self::default();
+        metrics.register(|registry| {
+            let registry = registry.sub_registry_with_label(("consumer".into(), group.into()));
+            let Self { applied, duplicates, retries, dead_letters, paused, buffer } = registered.clone();
+            registry.register("consumer_applied", "Messages applied", applied);
+            registry.register("consumer_duplicates", "Messages dropped as already applied", duplicates);
+            registry.register("consumer_retries", "Failed attempts that are followed by another", retries);
+            registry.register("consumer_dead_letters", "Messages dead-lettered", dead_letters);
+            registry.register("consumer_paused", "1 while every message fails in the database", paused);
+            let BufferMetrics { lag, oldest, bytes } = buffer;
+            registry.register("consumer_lag", "Consumer lag of the assigned partitions, in messages", lag);
+            registry.register("consumer_oldest_seconds", "Age of the oldest buffered message", oldest);
+            registry.register("consumer_held_bytes", "Bytes of buffered messages", bytes);
+        });
+        registered
+    }
+}

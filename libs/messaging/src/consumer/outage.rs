@@ -1,0 +1,83 @@
+//! The suspension of dead-lettering while the database fails for every message.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::time::Instant;
+
+use crate::contract::message::Message;
+
+/// The number of keys that fail in an outage without a success in between. The likely cause is then
+/// a missing table or column, not the messages.
+const OUTAGE_KEYS: usize = 5;
+/// Longer than the longest pause between two attempts of a message.
+const FAILURE_EXPIRY: Duration = Duration::from_secs(30);
+
+/// Detects that the database fails for every message of a group.
+pub(super) struct OutageDetector {
+    group: &'static str,
+    paused: Gauge,
+    failures: Mutex<Failures>,
+}
+
+/// The failures since the last message that was applied.
+#[derive(Default)]
+struct Failures {
+    keys: HashSet<String>,
+    last_at: Option<Instant>,
+}
+
+impl Failures {
+    /// Returns true if enough keys have failed and one of them is still being retried.
+    /// Without a recent failure, the failing messages have moved to another replica.
+    fn is_outage(&self) -> bool {
+        self.keys.len() >= OUTAGE_KEYS && self.last_at.is_some_and(|last| last.elapsed() < FAILURE_EXPIRY)
+    }
+}
+
+impl OutageDetector {
+    pub fn new(group: &'static str, paused: Gauge) -> Self {
+        Self { group, paused, failures: Mutex::default() }
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_outage(&self) -> bool {
+        self.failures().is_outage()
+    }
+
+    /// Records that the database failed for a message. Returns true during an outage.
+    pub fn record_failure(&self, message: &Message, reason: &str) -> bool {
+        let mut failures = self.failures();
+        let was_outage = failures.is_outage();
+        failures.last_at = Some(Instant::now());
+        if failures.keys.len() < OUTAGE_KEYS {
+            let Message { topic, key, id, .. } = message;
+            failures.keys.insert(if key.is_empty() { id.clone() } else { format!("{topic} {key}") });
+        }
+        let is_outage = failures.is_outage();
+        if is_outage && !was_outage {
+            tracing::error!(
+                group = self.group,
+                reason,
+                "every message fails in the database; dead-lettering suspended"
+            );
+            self.paused.set(1);
+        }
+        is_outage
+    }
+
+    /// Records that a message was applied, which ends an outage.
+    pub fn record_success(&self) {
+        let mut failures = self.failures();
+        if failures.keys.len() >= OUTAGE_KEYS {
+            tracing::info!(group = self.group, "database accepted a message; dead-lettering resumed");
+            self.paused.set(0);
+        }
+        *failures = Failures::default();
+    }
+}

@@ -1,0 +1,27 @@
+//! The reasons for which a message is not applied.
+
+/// The reason why a message was not applied. The variant decides between a retry and a dead letter.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The database or a dependency is unavailable, or a concurrent write came first.
+    /// The message is retried without a limit.
+    #[error("temporary failure: {0}")]
+    Transient(String),
+    /// PostgreSQL rejected a statement: a table is missing, a concurrent write came first, or the
+    /// message has data that cannot be stored. The message is retried a few times. It is then
+    /// dead-lettered, unless every other message fails as well.
+    #[error("{0}")]
+    Query(String),
+    /// The message does not decode, or a rule rejects it. It is dead-lettered at once.
+    #[error("{0}")]
+    Rejected(String),
+}
+
+impl From<db::Error> for Failure {
+    fn from(error: db::Error) -> Self {
+        match error {
+            db::Error::Unavailable(reason) => Self::Transient(reason),
+            db::Error::Query(_) => Self::Query(format!("{:#}", anyhow::Error::from(error))),
+        }
+    }
+}

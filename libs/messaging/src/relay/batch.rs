@@ -1,0 +1,95 @@
+//! Batches of outbox rows that are sent together.
+
+use std::collections::BTreeSet;
+
+use diesel::prelude::*;
+use rdkafka::producer::DeliveryFuture;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::schema::outbox;
+
+/// Large enough to fill batches of the broker, small enough to be sent again.
+pub(super) const MAX_BATCH_ROWS: usize = 500;
+/// The row that reaches this size is the last of its batch. A relay holds a few batches in memory.
+pub(super) const MAX_BATCH_BYTES: i64 = 4 << 20;
+
+/// A row of the outbox that is sent.
+#[derive(Clone, QueryableByName)]
+#[diesel(table_name = outbox)]
+pub(super) struct PendingRow {
+    pub id: i64,
+    pub event_id: Uuid,
+    pub topic: String,
+    pub key: String,
+    pub event_type: String,
+    /// `None` for a tombstone.
+    pub payload: Option<Vec<u8>>,
+    pub headers: Value,
+    pub created_at: time::OffsetDateTime,
+}
+
+impl PendingRow {
+    fn bytes(&self) -> usize {
+        self.payload.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Returns true if this is a later event of the topic and key of `other`, which must be sent
+    /// first.
+    pub fn waits_behind(&self, other: &Self) -> bool {
+        self.id > other.id && self.topic == other.topic && self.key == other.key
+    }
+}
+
+/// Returns true if `rows` reach a limit of a batch.
+pub(super) fn is_full_batch<'r>(rows: impl Iterator<Item = &'r PendingRow>) -> bool {
+    let (mut count, mut bytes) = (0, 0);
+    for row in rows {
+        count += 1;
+        bytes += row.bytes();
+    }
+    count >= MAX_BATCH_ROWS || i64::try_from(bytes).is_ok_and(|bytes| bytes >= MAX_BATCH_BYTES)
+}
+
+/// Rows that were sent, with their pending acknowledgements.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub rows: Vec<PendingRow>,
+    /// One for each of `rows`.
+    pub acks: Vec<DeliveryFuture>,
+    /// Rows that the broker rejected when this batch had already been sent.
+    pub rejected_meantime: Vec<PendingRow>,
+    /// True if more rows may be pending behind this batch.
+    pub is_full: bool,
+}
+
+/// The result of settling batches.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Rows that the broker rejected and that are parked now.
+    pub rejected: Vec<PendingRow>,
+    /// The rest of the batches, which was not acknowledged in time.
+    pub late: Vec<Batch>,
+    /// The number of rows that were acknowledged and deleted.
+    pub delivered: usize,
+}
+
+/// Topics and keys that are excluded from the next batch.
+#[derive(Default)]
+pub(super) struct Exclusions {
+    pub topics: BTreeSet<String>,
+    /// Pairs of topic and key.
+    pub keys: BTreeSet<(String, String)>,
+}
+
+impl Exclusions {
+    /// Excludes the keys of late events. Their order then does not depend on what the broker
+    /// accepts after a rejection. Once the late events fill a batch, their topics are excluded,
+    /// which bounds the rows in memory.
+    pub fn behind(late: &[Batch]) -> Self {
+        let rows = || late.iter().flat_map(|batch| &batch.rows);
+        let is_full = is_full_batch(rows());
+        let topics = rows().filter(|_| is_full).map(|row| row.topic.clone()).collect();
+        Self { topics, keys: rows().map(|row| (row.topic.clone(), row.key.clone())).collect() }
+    }
+}

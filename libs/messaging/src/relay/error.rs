@@ -1,0 +1,54 @@
+//! The errors that end a relay session, and the memory of repeated ones.
+
+use std::time::Duration;
+
+use rdkafka::error::KafkaError;
+
+/// The pause between two relay sessions.
+pub(super) const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// An event is parked when an unknown error has rejected it in this many sessions in a row.
+const MAX_REJECTIONS: u32 = 5;
+
+/// The reason why a relay session ended early.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error(transparent)]
+    Db(#[from] db::Error),
+    #[error("the broker rejected event {id}: {error}")]
+    Rejected { id: i64, error: KafkaError },
+    #[error("the lease was lost")]
+    Fenced,
+}
+
+impl From<diesel::result::Error> for SessionError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Db(error.into())
+    }
+}
+
+/// The event whose rejection has ended the last sessions.
+#[derive(Clone, Copy)]
+pub(super) struct RepeatedRejection {
+    id: i64,
+    sessions: u32,
+}
+
+impl RepeatedRejection {
+    /// Counts the session that ended with `error`. Returns `None` unless a rejection ended it.
+    pub fn after(error: &SessionError, previous: Option<Self>) -> Option<Self> {
+        let SessionError::Rejected { id, .. } = *error else { return None };
+        let sessions = previous.filter(|previous| previous.id == id).map_or(0, |previous| previous.sessions);
+        Some(Self { id, sessions: sessions + 1 })
+    }
+
+    /// Returns the pause before the next session, which doubles with each one: 1 s, 2 s, 4 s and 8
+    /// s.
+    pub fn backoff(&self) -> Duration {
+        SESSION_RETRY_INTERVAL * (1 << (self.sessions - 1).min(MAX_REJECTIONS))
+    }
+
+    /// Returns true if one more rejection of the event `id` reaches [`MAX_REJECTIONS`].
+    pub fn is_last_attempt_of(self, id: i64) -> bool {
+        self.id == id && self.sessions + 1 >= MAX_REJECTIONS
+    }
+}
