@@ -1,44 +1,37 @@
 //! The HTTP server side, the same for every service: listeners, problem details and their
 //! localization, the JSON extractor, paging, rate limits, health, metrics, the API page.
 
-mod answer;
-mod cacheable;
 mod config;
-mod cursor;
-mod document;
-mod headers;
-mod json;
+mod limits;
+mod listener;
 mod messages;
-mod middleware;
-mod moment;
-mod overload;
-mod page;
-mod paging;
-mod path;
-mod problem;
-mod query;
-mod rate_limit;
-mod refusal;
-mod room;
+mod observe;
+mod openapi;
+mod request;
+mod response;
 mod server;
-mod strict;
-mod unread;
-pub mod utc;
 
-pub use answer::reserve;
-pub use cacheable::cacheable;
 pub use config::Config;
-pub use cursor::{CursorPage, CursorPaging, unknown_cursor};
-pub use document::{describe, to_yaml};
-pub use json::{Fields, Json, OptionalJson, Raw, decode_part, seen_version};
+pub use limits::byte_budget::response::reserve;
+pub use limits::caller::{ClientAddress, KnownCaller};
+pub use limits::rate_limit::RateLimit;
+pub use listener::{Area, Callers, Listener, Routes};
 pub use messages::Messages;
-pub use moment::Moment;
-pub use paging::{COUNTED, Page, Paging, SortKey, Sorting};
-pub use path::{EMPTY_ID, PathReference};
-pub use problem::{
-    FORBIDDEN, FieldError, METHOD_NOT_ALLOWED, Problem, ProblemBody, SERVICE_UNAVAILABLE, UNAUTHORIZED,
+pub use openapi::document::{describe, to_yaml};
+pub use openapi::refuses::{Refuses, Refusing};
+pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
+pub use request::fields::Fields;
+pub use request::json::{Json, OptionalJson, Raw, decode_part};
+pub use request::moment::Moment;
+pub use request::paging::{COUNTED, Page, Paging, SortKey, Sorting};
+pub use request::path::{EMPTY_ID, PathReference};
+pub use request::query::{Both, Check, Filter, FromQuery, Query};
+pub use request::query_value::{Limit, Several, date, parsed, time};
+pub use request::utc;
+pub use request::version::seen_version;
+pub use response::cacheable::cacheable;
+pub use response::problem::{
+    FORBIDDEN, FieldError, METHOD_NOT_ALLOWED, Problem, SERVICE_UNAVAILABLE, UNAUTHORIZED,
 };
-pub use query::{Both, Check, Filter, FromQuery, Limit, Query, Several, date, parsed, time};
-pub use rate_limit::{ClientAddress, KnownCaller, RateLimit};
-pub use refusal::{Refuses, Refusing};
-pub use server::{Area, CONNECTIONS, Callers, Listener, Routes, Server};
+pub use response::render::ProblemBody;
+pub use server::{CONNECTIONS, Server};

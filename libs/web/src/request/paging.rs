@@ -12,8 +12,9 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::{IntoParams, ToSchema};
 use values::Invalid;
 
-use crate::query::FromQuery;
-use crate::{Fields, Problem, Query};
+use crate::request::fields::Fields;
+use crate::request::query::{FromQuery, Query};
+use crate::response::problem::Problem;
 
 pub(crate) const MAX_PAGE_SIZE: u32 = 100;
 pub(crate) const DEFAULT_PAGE_SIZE: u32 = 20;

@@ -12,8 +12,8 @@ use actix_web::{HttpResponse, Result};
 use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::Config;
 
-use crate::Problem;
-use crate::answer::Slices;
+use crate::limits::byte_budget::response::Slices;
+use crate::response::problem::Problem;
 
 /// The browser is told to load from this origin alone, but for the icons that Swagger UI has in its styles.
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; \

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use actix_web::App;
-use actix_web::http::Method;
 use runtime::example_of;
 use serde_json::{Value, json};
 use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::header::HeaderBuilder;
-use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
+use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{AllOfBuilder, Components, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{
@@ -24,8 +23,13 @@ use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::AppExt;
 use values::Invalid;
 
-use crate::refusal::{self, Refusal};
-use crate::{Area, Callers, FieldError, Listener, Problem, ProblemBody};
+use crate::listener::{Area, Callers, Listener};
+use crate::openapi::operations::operations;
+use crate::openapi::refuses;
+use crate::request::json::DEFAULT_LIMIT;
+use crate::response::problem::{FieldError, Problem};
+use crate::response::refusal::Refusal;
+use crate::response::render::ProblemBody;
 
 /// A contract grows by addition; what breaks it is a new path beside the old one, `/api/v2/…`.
 const VERSION: &str = "1.0.0";
@@ -91,19 +95,6 @@ pub fn to_yaml(api: &OpenApi) -> anyhow::Result<String> {
     Ok(api.to_yaml()?)
 }
 
-/// The operations of a path, each with its method.
-pub(crate) fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
-    [
-        (Method::GET, &mut item.get),
-        (Method::POST, &mut item.post),
-        (Method::PUT, &mut item.put),
-        (Method::PATCH, &mut item.patch),
-        (Method::DELETE, &mut item.delete),
-    ]
-    .into_iter()
-    .filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
-}
-
 fn scheme(callers: Callers) -> &'static str {
     match callers {
         Callers::People => "person",
@@ -145,7 +136,7 @@ fn complete(
         operation.security.get_or_insert_default().push(SecurityRequirement::new(scheme(callers), [""; 0]));
     }
     let mut by_status: BTreeMap<u16, Vec<Refusal>> = BTreeMap::new();
-    let own = refusal::take(&mut operation.extensions);
+    let own = refuses::take(&mut operation.extensions);
     for refusal in own.into_iter().chain(implied(operation, callers)) {
         let of_status = by_status.entry(refusal.status).or_default();
         let code = |refusal: &Refusal| area.code(&refusal.id, refusal.is_common);
@@ -195,7 +186,7 @@ fn implied(operation: &Operation, callers: Callers) -> Vec<Refusal> {
     if operation.request_body.is_some() {
         problems.push(refused("", "malformed"));
         problems.push(Problem::request_timeout());
-        problems.push(Problem::payload_too_large(crate::json::DEFAULT_LIMIT));
+        problems.push(Problem::payload_too_large(DEFAULT_LIMIT));
         problems.push(Problem::unsupported_media_type());
     }
     problems.iter().map(|problem| problem.details().into()).collect()
@@ -286,8 +277,7 @@ fn add_examples(paths: &mut Paths, components: &Components) {
     };
     for (_, operation) in paths.paths.values_mut().flat_map(operations) {
         if let Some(RefOr::T(body)) = &mut operation.request_body {
-            body.description
-                .get_or_insert_with(|| format!("At most {} KiB.", crate::json::DEFAULT_LIMIT / 1024));
+            body.description.get_or_insert_with(|| format!("At most {} KiB.", DEFAULT_LIMIT / 1024));
             body.content.values_mut().for_each(without_null);
             body.content.values_mut().for_each(add);
         }

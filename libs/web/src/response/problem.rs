@@ -1,19 +1,12 @@
 //! Problem details (RFC 9457): what a failure looks like to a caller, in every area.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, ResponseError};
-use serde::Serialize;
-use utoipa::ToSchema;
 use values::{Code, Invalid};
-
-use crate::Area;
-use crate::messages::Language;
-use crate::refusal::{Refusal, RefusedField};
 
 /// A refused member of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,66 +220,4 @@ impl ResponseError for Problem {
         response.extensions_mut().insert(self.clone());
         response
     }
-}
-
-/// The body of every answer of 400 and above.
-#[derive(Serialize, ToSchema)]
-pub struct ProblemBody {
-    /// A URI for the code.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// What happened, in the caller's language.
-    pub title: String,
-    pub status: u16,
-    /// More about it, in the caller's language.
-    pub detail: Option<String>,
-    /// The path that was asked for.
-    pub instance: String,
-    /// Stable; what a program should look at.
-    pub code: String,
-    #[serde(rename = "traceId")]
-    pub trace_id: Option<String>,
-    /// With a 400: the members that were refused.
-    pub errors: Vec<FieldErrorBody>,
-    /// What a code says beside.
-    #[serde(flatten)]
-    #[schema(ignore)]
-    pub members: BTreeMap<String, String>,
-}
-
-impl ProblemBody {
-    pub(crate) fn new(
-        refusal: &Refusal,
-        area: &Area,
-        language: &Language<'_>,
-        path: &str,
-        trace_id: Option<String>,
-    ) -> Self {
-        let code = area.code(&refusal.id, refusal.is_common);
-        let field = |error: &RefusedField| FieldErrorBody {
-            field: error.field.clone(),
-            code: error.code.clone(),
-            message: language.message(&error.code, None, &error.args).unwrap_or_else(|| error.code.clone()),
-        };
-        Self {
-            kind: format!("urn:problem:{}", code.to_lowercase().replace('_', "-")),
-            title: language.message(&refusal.id, None, &refusal.args).unwrap_or_else(|| code.clone()),
-            status: refusal.status,
-            detail: language.message(&refusal.id, Some("detail"), &refusal.args),
-            instance: path.to_owned(),
-            trace_id,
-            errors: refusal.errors.iter().map(field).collect(),
-            members: refusal.member.iter().cloned().collect(),
-            code,
-        }
-    }
-}
-
-/// A refused member of a request.
-#[derive(Serialize, ToSchema)]
-pub struct FieldErrorBody {
-    /// A JSON pointer.
-    pub field: String,
-    pub code: String,
-    pub message: String,
 }

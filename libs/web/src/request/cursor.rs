@@ -14,9 +14,10 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 use values::Invalid;
 
-use crate::paging::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, in_query, number, page_size_in_query};
-use crate::query::FromQuery;
-use crate::{FieldError, Fields, Problem, Query};
+use crate::request::fields::Fields;
+use crate::request::paging::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, in_query, number, page_size_in_query};
+use crate::request::query::{FromQuery, Query};
+use crate::response::problem::{FieldError, Problem};
 
 /// A longer text is no cursor of ours: names of 256 characters, each six bytes of JSON, and an id beside.
 const LONGEST: usize = 4096;

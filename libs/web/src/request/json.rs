@@ -11,19 +11,17 @@ use actix_web::web::{Bytes, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use serde_path_to_error::{Path, Segment};
 use tokio::time::{Instant, timeout_at};
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
-use values::{Invalid, Number, read_number, read_past};
 
-use crate::rate_limit::caller;
-use crate::room::{BODIES, LARGE, Place, SMALL};
-use crate::strict::Strict;
-use crate::{FieldError, Problem};
+use crate::limits::byte_budget::budget::{BODIES, LARGE, Place, SMALL};
+use crate::limits::caller::caller;
+use crate::request::diagnosis::{MOST_TOLD, blame, gather, has_lone_surrogate, malformed, refused};
+use crate::request::strict::Strict;
+use crate::response::problem::{FieldError, Problem};
 
 /// Room for any body but that of a long post.
 pub(crate) const DEFAULT_LIMIT: usize = 256 * 1024;
@@ -169,7 +167,7 @@ pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result
     })
 }
 
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     // Also what no member reads must be text.
     if std::str::from_utf8(body).is_err() || has_lone_surrogate(body) {
         return Err(Problem::validation_failed(vec![malformed()]));
@@ -186,158 +184,6 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
         json.end().map_err(|_| malformed())?;
         Ok(value)
     })
-}
-
-/// So many of the values that are wrong with a request are told at once.
-const MOST_TOLD: usize = 16;
-
-/// Reads a request, past what is wrong with its values, until all of it is known.
-pub(crate) fn gather<T>(read: impl FnMut() -> Result<T, FieldError>) -> Result<T, Problem> {
-    match gather_all(read) {
-        (Some(value), errors) if errors.is_empty() => Ok(value),
-        (_, errors) => Err(Problem::validation_failed(errors)),
-    }
-}
-
-/// The same, and what was read all the same: where a value was refused it has none, or one that means nothing.
-pub(crate) fn gather_all<T>(mut read: impl FnMut() -> Result<T, FieldError>) -> (Option<T>, Vec<FieldError>) {
-    let mut errors = Vec::new();
-    loop {
-        match read_past(errors.len(), &mut read) {
-            (Ok(value), _) => return (Some(value), errors),
-            (Err(FieldError { field, invalid }), refused) => {
-                // What serde has read past by itself (a flattened part, say) is not what this error is of.
-                let refused = refused.filter(|_| invalid.code == "invalid_type");
-                // What is no value at all cannot be read past.
-                let is_last = refused.is_none() || errors.len() + 1 == MOST_TOLD;
-                errors.push(FieldError { field, invalid: refused.unwrap_or(invalid) });
-                if is_last {
-                    return (None, errors);
-                }
-            }
-        }
-    }
-}
-
-/// serde tells what is wrong by its text alone; of an absent or repeated member the path ends above it.
-pub(crate) fn blame(path: &Path, message: &str) -> FieldError {
-    let pointer = pointer(path);
-    let member = |prefix: &str| {
-        let name = message.strip_prefix(prefix)?.split('`').next()?;
-        Some(format!("{pointer}/{name}"))
-    };
-    if let Some(member) = member("missing field `") {
-        refused(member, "required")
-    } else if let Some(member) = member("duplicate field `") {
-        refused(member, "duplicate")
-    } else if message.starts_with("unknown variant `") {
-        refused(pointer, "unknown_value")
-    } else {
-        refused(pointer, "invalid_type")
-    }
-}
-
-/// Whether some `\u` escape is half of a character. In what is ignored serde does not look.
-fn has_lone_surrogate(body: &[u8]) -> bool {
-    let unit = |at: usize| {
-        let digits = body.get(at..at + 6)?.strip_prefix(b"\\u")?;
-        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-    };
-    let mut at = 0;
-    while let Some(found) = memchr::memchr(b'\\', &body[at..]) {
-        at += found;
-        at += match (unit(at), unit(at + 6)) {
-            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
-            (Some(0xd800..=0xdfff), _) => return true,
-            _ => 2,
-        };
-        if at >= body.len() {
-            break;
-        }
-    }
-    false
-}
-
-fn refused(field: String, code: &'static str) -> FieldError {
-    FieldError { field, invalid: Invalid::new(code) }
-}
-
-fn malformed() -> FieldError {
-    refused(String::new(), "malformed")
-}
-
-fn pointer(path: &Path) -> String {
-    path.iter()
-        .map(|segment| match segment {
-            Segment::Seq { index } => format!("/{index}"),
-            Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
-            Segment::Enum { variant } => format!("/{variant}"),
-            Segment::Unknown => String::new(),
-        })
-        .collect()
-}
-
-/// Gathers what is wrong with the members of a request, so that all of it is told at once.
-#[derive(Default)]
-pub struct Fields(Vec<FieldError>);
-
-impl Fields {
-    /// The parsed member, or `None` with its refusal remembered under the JSON pointer `field`.
-    pub fn check<T>(&mut self, field: &str, parsed: Result<T, Invalid>) -> Option<T> {
-        parsed.map_err(|invalid| self.0.push(FieldError { field: field.to_owned(), invalid })).ok()
-    }
-
-    /// Adds refusals that were found elsewhere.
-    pub fn refuse(&mut self, errors: Vec<FieldError>) {
-        self.0.extend(errors);
-    }
-
-    /// Refuses a range whose end (exclusive) is not after its start (inclusive).
-    pub fn range<T: PartialOrd>(&mut self, field: &str, from: Option<&T>, to: Option<&T>) {
-        let is_empty = from.zip(to).is_some_and(|(from, to)| to <= from);
-        self.check(field, if is_empty { Err(Invalid::new("empty_range")) } else { Ok(()) });
-    }
-
-    /// Refuses a range of inclusive bounds whose end is before its start.
-    pub fn span<T: PartialOrd>(&mut self, field: &str, min: Option<&T>, max: Option<&T>) {
-        let is_empty = min.zip(max).is_some_and(|(min, max)| max < min);
-        self.check(field, if is_empty { Err(Invalid::new("empty_range")) } else { Ok(()) });
-    }
-
-    /// # Errors
-    /// `400 VALIDATION_FAILED` when anything was refused.
-    pub fn finish<T>(self, command: Option<T>) -> Result<T, Problem> {
-        match command {
-            Some(command) if self.0.is_empty() => Ok(command),
-            _ => {
-                let mut told = self.0;
-                told.truncate(MOST_TOLD);
-                Err(Problem::validation_failed(told))
-            }
-        }
-    }
-}
-
-/// Reads a version that a caller has seen, of a member that may be left out; any number of 64 bits may be one. What is none is
-/// refused as a value is, so that it hides nothing else that is wrong.
-///
-/// # Errors
-/// Those of the reading.
-pub fn seen_version<'de, D: Deserializer<'de>>(version: D) -> Result<Option<i64>, D::Error> {
-    struct Version(i64);
-
-    impl<'de> Deserialize<'de> for Version {
-        fn deserialize<D: Deserializer<'de>>(version: D) -> Result<Self, D::Error> {
-            let parse = |number| match number {
-                Number::Whole(number) => Ok(Self(number)),
-                Number::Fraction(_) => Err(Invalid::new("invalid_type")),
-            };
-            read_number(version, parse, || Self(0))
-        }
-    }
-
-    let version: Option<Version> = Option::deserialize(version)?;
-    Ok(version.map(|Version(number)| number))
 }
 
 #[cfg(test)]
@@ -398,30 +244,6 @@ mod tests {
         assert_eq!(told(r#"{"name": "abcd"}"#), ["/name too_long", "/tags required"]);
         let many = format!(r#"{{"name": "a", "tags": [{}]}}"#, ["\"\""; 100].join(","));
         assert_eq!(told(&many).len(), 16, "and no more");
-    }
-
-    /// What is no version is told of beside what follows on it.
-    #[test]
-    fn a_version_that_is_none_hides_nothing_else() {
-        #[derive(Debug, Deserialize)]
-        #[serde(rename_all = "PascalCase")]
-        struct Seen {
-            #[serde(default, deserialize_with = "super::seen_version")]
-            version: Option<i64>,
-            #[expect(dead_code, reason = "only decoding is tested")]
-            name: Text<1, 3>,
-        }
-        for version in ["\"x\"", "1.5", "true", "[1]", "9223372036854775808"] {
-            let problem =
-                decode::<Seen>(format!(r#"{{"Version": {version}, "Name": ""}}"#).as_bytes()).unwrap_err();
-            let told: Vec<_> =
-                problem.details().errors.iter().map(|error| (&*error.field, error.invalid.code)).collect();
-            assert_eq!(told, [("/Version", "invalid_type"), ("/Name", "too_short")], "{version}");
-        }
-        let seen = |body: &str| decode::<Seen>(body.as_bytes()).unwrap().version;
-        assert_eq!(seen(r#"{"Name": "a"}"#), None);
-        assert_eq!(seen(r#"{"Version": null, "Name": "a"}"#), None);
-        assert_eq!(seen(r#"{"Version": -9223372036854775808, "Name": "a"}"#), Some(i64::MIN));
     }
 
     /// What serde tries and leaves, as a flattened part, is blamed for nothing else.

@@ -1,15 +1,14 @@
 //! Around every request: its span, its metrics, and the rendering of its problem.
 
 use std::convert::Infallible;
-use std::fmt::Write;
 use std::time::Instant;
 
 use actix_web::body::{BodySize, BodyStream, BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{self, HeaderMap, HeaderValue};
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::Method;
+use actix_web::http::header::{self, HeaderMap};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpRequest, HttpResponse, ResponseError, web};
+use actix_web::{Error, ResponseError, web};
 use futures_util::stream;
 use opentelemetry::context::FutureExt;
 use opentelemetry::global::{self, BoxedTracer};
@@ -19,11 +18,11 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
-use crate::answer::settle;
-use crate::overload::Door;
-use crate::problem::{Details, Problem, ProblemBody};
-use crate::rate_limit::TrustedProxies;
-use crate::server::{Area, Callers};
+use crate::limits::byte_budget::response::settle;
+use crate::limits::caller::is_believed;
+use crate::listener::Area;
+use crate::response::problem::{Details, Problem};
+use crate::response::render::render;
 
 /// The request's span: its route, never its query or headers, which may be personal. Begun at the tracer itself, since
 /// a span that is not sampled then costs next to nothing.
@@ -39,7 +38,7 @@ fn begin(
     let parent =
         global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
     let span = tracer.span_builder(format!("{method} {route}")).with_kind(SpanKind::Server);
-    let span = if !parent.has_active_span() || surroundings.is_believed(request) {
+    let span = if !parent.has_active_span() || is_believed(request.request()) {
         span.start_with_context(tracer, &parent)
     } else {
         span.start_with_context(tracer, &runtime::telemetry::sample_anew(&parent))
@@ -90,20 +89,9 @@ pub(crate) fn durations() -> Durations {
 /// What the middleware needs of its listener.
 pub(crate) struct Surroundings {
     pub(crate) listener: &'static str,
-    pub(crate) callers: Callers,
     pub(crate) area: Area,
     pub(crate) durations: Durations,
     pub(crate) tracer: BoxedTracer,
-    pub(crate) door: Door,
-}
-
-impl Surroundings {
-    /// Whether a request comes from a service, or by a trusted proxy.
-    fn is_believed(&self, request: &ServiceRequest) -> bool {
-        let trusted = request.app_data::<web::Data<TrustedProxies>>();
-        self.callers == Callers::Services
-            || trusted.is_some_and(|trusted| trusted.vouch_for(request.request()))
-    }
 }
 
 /// Traces and measures the request, finds room for its answer, and renders its problem, if it has one.
@@ -154,33 +142,4 @@ pub(crate) async fn surround<B: MessageBody + 'static>(
     }
     let rendered = render(problem.details(), &surroundings.area, response.request());
     Ok(response.into_response(rendered).map_into_right_body())
-}
-
-/// A problem as the caller of this request sees it.
-pub(crate) fn render(problem: &Details, area: &Area, request: &HttpRequest) -> HttpResponse {
-    let status = StatusCode::from_u16(problem.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let language = area.messages.negotiate(request);
-    let body =
-        ProblemBody::new(&problem.into(), area, &language, request.path(), runtime::telemetry::trace_id());
-    let mut response = HttpResponse::build(status);
-    response.insert_header((header::CONTENT_LANGUAGE, language.language));
-    response.insert_header((header::VARY, "Accept-Language"));
-    if status == StatusCode::UNAUTHORIZED {
-        response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
-    }
-    if let Some(wait) = problem.retry_after {
-        response.insert_header((header::RETRY_AFTER, wait.as_secs_f64().ceil().max(1.0).to_string()));
-    }
-    if !problem.allow.is_empty() {
-        let mut allow = String::new();
-        for method in &problem.allow {
-            let separator = if allow.is_empty() { "" } else { ", " };
-            // Writing to a string cannot fail.
-            let _ = write!(allow, "{separator}{method}");
-        }
-        response.insert_header((header::ALLOW, allow));
-    }
-    let mut response = response.json(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    response
 }

@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use twox_hash::XxHash3_128;
 
-use crate::answer::hold;
+use crate::limits::byte_budget::response::hold;
 
 /// What fits into one packet is not worth the effort.
 const WORTH: usize = 1024;

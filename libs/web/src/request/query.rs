@@ -1,19 +1,14 @@
 //! Members of a query in, each at most once, with each refusal named as in a body.
 
 use std::future::{Ready, ready};
-use std::str::FromStr;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
-use time::format_description::well_known::Rfc3339;
-use time::macros::format_description;
-use time::{Date, OffsetDateTime, UtcOffset};
-use values::{Invalid, read_text};
 
-use crate::json::{blame, gather, gather_all};
-use crate::{FieldError, Fields, Problem};
+use crate::request::diagnosis::{blame, gather, gather_all};
+use crate::request::fields::Fields;
+use crate::response::problem::{FieldError, Problem};
 
 /// What is made of members of a query.
 pub trait FromQuery: Sized {
@@ -106,77 +101,6 @@ impl<A: FromQuery, B: FromQuery> FromRequest for Both<A, B> {
     }
 }
 
-/// For a member that is made of a text.
-///
-/// # Errors
-/// Those of reading.
-pub fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(text: D) -> Result<Option<T>, D::Error> {
-    read_text(text, |text| text.parse().map(Some), || None)
-}
-
-/// For a member that is a time, as in `2026-11-22T07:30:00Z`; in UTC, which has no year 10000.
-///
-/// # Errors
-/// Those of reading.
-pub fn time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDateTime>, D::Error> {
-    let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC);
-    read_text(time, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
-}
-
-/// For a member that is a date, as in `2026-11-22`.
-///
-/// # Errors
-/// Those of reading.
-pub fn date<'de, D: Deserializer<'de>>(date: D) -> Result<Option<Date>, D::Error> {
-    let parse = |text: &str| Date::parse(text, format_description!("[year]-[month]-[day]")).ok();
-    // What databases know, too.
-    let parse = |text: &str| parse(text).filter(|date| date.year() >= 0);
-    read_text(date, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
-}
-
-/// How many a lookup for autocomplete answers: `?Limit=20`, of 50 at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit(u8);
-
-impl Limit {
-    pub const MAX: u8 = 50;
-
-    pub fn get(self) -> i64 {
-        self.0.into()
-    }
-}
-
-impl Default for Limit {
-    fn default() -> Self {
-        Self(20)
-    }
-}
-
-impl<'de> Deserialize<'de> for Limit {
-    fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
-        let out_of_range = || Invalid::new("out_of_range").with("min", 1).with("max", Self::MAX.into());
-        let parse = |text: &str| {
-            let number = text.parse().ok().filter(|number| (1..=Self::MAX).contains(number));
-            number.map(Self).ok_or_else(out_of_range)
-        };
-        read_text(number, parse, Self::default)
-    }
-}
-
-/// Several values of one member, separated by commas: `?Statuses=Draft,Published`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Several<T>(pub Vec<T>);
-
-impl<'de, T: FromStr> Deserialize<'de> for Several<T> {
-    fn deserialize<D: Deserializer<'de>>(words: D) -> Result<Self, D::Error> {
-        let parse = |words: &str| {
-            let values = words.split(',').map(str::parse).collect::<Result<_, _>>();
-            values.map(Self).map_err(|_| Invalid::new("unknown_value"))
-        };
-        read_text(words, parse, || Self(Vec::new()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
@@ -184,8 +108,9 @@ mod tests {
     use time::OffsetDateTime;
     use time::macros::datetime;
 
-    use super::{Check, FromQuery, Query, Several};
-    use crate::Fields;
+    use super::{Check, FromQuery, Query};
+    use crate::request::fields::Fields;
+    use crate::request::query_value::Several;
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -205,7 +130,7 @@ mod tests {
 
     #[derive(Debug, PartialEq, Deserialize)]
     struct Since {
-        #[serde(default, deserialize_with = "super::time")]
+        #[serde(default, deserialize_with = "crate::request::query_value::time")]
         since: Option<OffsetDateTime>,
     }
 
@@ -248,9 +173,9 @@ mod tests {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Range {
-        #[serde(default, deserialize_with = "super::time")]
+        #[serde(default, deserialize_with = "crate::request::query_value::time")]
         from: Option<OffsetDateTime>,
-        #[serde(default, deserialize_with = "super::time")]
+        #[serde(default, deserialize_with = "crate::request::query_value::time")]
         to: Option<OffsetDateTime>,
         #[expect(dead_code, reason = "only reading is tested")]
         statuses: Option<Several<Status>>,

@@ -9,9 +9,9 @@ use actix_web::http::Method;
 use actix_web::web::Bytes;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 
-use crate::Problem;
-use crate::rate_limit::caller;
-use crate::room::{LARGE, OTHERS, Place, READERS, Room, SMALL};
+use crate::limits::byte_budget::budget::{LARGE, OTHERS, Place, READERS, Room, SMALL};
+use crate::limits::caller::caller;
+use crate::response::problem::Problem;
 
 /// What is handed to a connection at once; the next when that has left.
 const SLICE: usize = 64 * 1024;

@@ -1,54 +1,14 @@
-//! Rate limits per caller, and who a guest is: the address that the trusted proxies vouch for.
+//! Who a caller is: the bearer of a verified token, else the address that the trusted proxies vouch for.
 
 use std::future::{Ready, ready};
-use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
-use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use ipnet::IpNet;
 
-use crate::middleware::Surroundings;
-use crate::{Callers, Problem};
-
-/// After so many checks the callers who are back at their full allowance are forgotten: what is
-/// remembered stays in proportion to the traffic, and so does the effort of forgetting.
-const CHECKS_TO_FORGETTING: u32 = 10_000;
-
-/// So many requests a minute for each caller: a guest's address, or a person's id.
-pub struct RateLimit<K: Hash + Eq + Clone = IpAddr> {
-    limiter: Option<DefaultKeyedRateLimiter<K>>,
-    checks: AtomicU32,
-}
-
-impl<K: Hash + Eq + Clone> RateLimit<K> {
-    /// `0`: no limit.
-    pub fn per_minute(requests: u32) -> Self {
-        let limiter =
-            NonZeroU32::new(requests).map(|requests| RateLimiter::keyed(Quota::per_minute(requests)));
-        Self { limiter, checks: AtomicU32::new(0) }
-    }
-
-    /// Takes one request off the caller's allowance.
-    ///
-    /// # Errors
-    /// `429 RATE_LIMITED` when it is used up.
-    pub fn check(&self, caller: impl Into<K>) -> Result<(), Problem> {
-        let Some(limiter) = &self.limiter else { return Ok(()) };
-        if self.checks.fetch_add(1, Ordering::Relaxed) % CHECKS_TO_FORGETTING == CHECKS_TO_FORGETTING - 1 {
-            limiter.retain_recent();
-        }
-        limiter.check_key(&caller.into()).map_err(|denied| {
-            let wait = denied.wait_time_from(DefaultClock::default().now());
-            Problem::rate_limited(wait.max(Duration::from_secs(1)))
-        })
-    }
-}
+use crate::listener::Callers;
+use crate::response::problem::Problem;
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +67,7 @@ pub struct KnownCaller(pub String);
 
 /// Who is counted as one: the known caller, else the address. Nobody where services call, which are few and ours.
 pub(crate) fn caller(request: &HttpRequest) -> Option<String> {
-    let surroundings = request.app_data::<web::Data<Surroundings>>();
-    if surroundings.is_some_and(|surroundings| surroundings.callers == Callers::Services) {
+    if is_called_by_services(request) {
         return None;
     }
     if let Some(KnownCaller(id)) = request.extensions().get() {
@@ -117,16 +76,21 @@ pub(crate) fn caller(request: &HttpRequest) -> Option<String> {
     Some(IpAddr::from(ClientAddress::of(request)).to_string())
 }
 
+/// Whether what a request says of its trace is believed: it comes from a service, or by a trusted proxy.
+pub(crate) fn is_believed(request: &HttpRequest) -> bool {
+    let trusted = request.app_data::<web::Data<TrustedProxies>>();
+    is_called_by_services(request) || trusted.is_some_and(|trusted| trusted.contain(peer(request)))
+}
+
+fn is_called_by_services(request: &HttpRequest) -> bool {
+    request.app_data::<Callers>() == Some(&Callers::Services)
+}
+
 /// The networks whose word is believed; app data of every listener.
 #[derive(Clone)]
 pub(crate) struct TrustedProxies(pub(crate) Vec<IpNet>);
 
 impl TrustedProxies {
-    /// Whether what the other end of a request's connection says is believed.
-    pub(crate) fn vouch_for(&self, request: &HttpRequest) -> bool {
-        self.contain(peer(request))
-    }
-
     fn contain(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
@@ -143,9 +107,7 @@ impl FromRequest for ClientAddress {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
-    use super::{ClientAddress, RateLimit, TrustedProxies};
+    use super::{ClientAddress, TrustedProxies};
 
     fn address(peer: &str, forwarded_for: &str) -> String {
         let trusted = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
@@ -177,17 +139,5 @@ mod tests {
         for nonsense in ["203.0.113.9:", "[203.0.113.9", "unknown", "_hidden", ":80"] {
             assert_eq!(address("10.0.0.1", nonsense), "10.0.0.1", "{nonsense}");
         }
-    }
-
-    #[test]
-    fn the_request_after_the_last_allowed_one_is_refused() {
-        let limit = RateLimit::<IpAddr>::per_minute(3);
-        let caller = |text: &str| ClientAddress(text.parse().unwrap());
-        for _ in 0..3 {
-            limit.check(caller("2001:db8::1")).unwrap();
-        }
-        assert!(limit.check(caller("2001:db8::2")).is_err(), "one /64 is one caller");
-        limit.check(caller("2001:db9::1")).unwrap();
-        RateLimit::<IpAddr>::per_minute(0).check(caller("::1")).unwrap();
     }
 }

@@ -21,8 +21,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::Metrics;
 
-use crate::Problem;
-use crate::middleware::{Surroundings, render};
+use crate::listener::Area;
+use crate::response::problem::Problem;
+use crate::response::render::render;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ListenerLabel {
@@ -135,14 +136,15 @@ impl Drop for Place {
 /// # Errors
 /// Those of the handler.
 pub(crate) async fn admit<B: MessageBody + 'static>(
-    surroundings: web::Data<Surroundings>,
+    door: web::Data<Door>,
+    area: web::Data<Area>,
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, Error> {
-    let place = match surroundings.door.enter() {
+    let place = match door.enter() {
         Ok(place) => Rc::new(place),
         Err(problem) => {
-            let answer = render(problem.details(), &surroundings.area, request.request());
+            let answer = render(problem.details(), &area, request.request());
             return Ok(request.into_response(answer).map_into_right_body());
         }
     };

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 use values::Code;
 
-use crate::Problem;
+use crate::response::problem::Problem;
 
 /// `400`: the empty id, of nothing. For operations that have neither query nor body, which name it themselves.
 pub const EMPTY_ID: Code = Code::common(400, "VALIDATION_FAILED").at("/Id", "empty_id");
@@ -50,7 +50,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::PathReference;
-    use crate::Problem;
+    use crate::response::problem::Problem;
 
     fn read(id: &'static str) -> Result<Uuid, (u16, Option<String>)> {
         let request = TestRequest::default().param("deal_id", id).to_http_request();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use crate::Problem;
+use crate::response::problem::Problem;
 
 const MIB: usize = 1024 * 1024;
 
@@ -216,7 +216,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::{MIB, Place, Room};
-    use crate::Problem;
+    use crate::response::problem::Problem;
 
     /// One in which a caller has 2 MiB, and another beside.
     fn room(most_waiting: usize) -> Room {

@@ -1,0 +1,6 @@
+//! The OpenAPI document of a service and the page that shows it.
+
+pub(crate) mod document;
+pub(crate) mod operations;
+pub(crate) mod page;
+pub(crate) mod refuses;

@@ -1,0 +1,14 @@
+//! Request parts: bodies, queries, paths and the values in them.
+
+pub(crate) mod cursor;
+pub(crate) mod diagnosis;
+pub(crate) mod fields;
+pub(crate) mod json;
+pub(crate) mod moment;
+pub(crate) mod paging;
+pub(crate) mod path;
+pub(crate) mod query;
+pub(crate) mod query_value;
+mod strict;
+pub mod utc;
+pub(crate) mod version;

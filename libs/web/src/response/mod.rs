@@ -1,0 +1,7 @@
+//! Responses: problems and how they are rendered, caching, headers of every response.
+
+pub(crate) mod cacheable;
+pub(crate) mod headers;
+pub(crate) mod problem;
+pub(crate) mod refusal;
+pub(crate) mod render;
