@@ -1,4 +1,4 @@
-//! Where a service listens and whom it believes.
+//! The settings of a service's listeners.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -9,18 +9,21 @@ use ipnet::IpNet;
 use runtime::Env;
 use url::Url;
 
-/// At the 10,000 light requests a second that a replica answers at least, a full house takes 50 ms. Those that
-/// wait for another service, for 5 s each, fill it when a hundred of them come in a second.
-const MOST_UNDER_WAY: NonZeroU32 = NonZeroU32::new(512).unwrap();
+/// The default of `HTTP_MAX_REQUESTS_UNDER_WAY`.
+///
+/// A replica handles at least 10,000 light requests a second, so 512 of them take 50 ms.
+/// Requests that wait for another service take up to 5 s, and 100 of them a second reach the limit.
+const DEFAULT_MAX_IN_FLIGHT: NonZeroU32 = NonZeroU32::new(512).unwrap();
 
-/// Longer than a proxy keeps an idle connection, so that none sends a request into one that is just being
-/// closed.
-const KEEP_ALIVE_SECONDS: u64 = 75;
+/// The default of `HTTP_KEEP_ALIVE_SECONDS`: longer than the idle timeout of proxies.
+///
+/// A proxy could otherwise send a request on a connection that is being closed.
+const DEFAULT_KEEP_ALIVE_SECONDS: u64 = 75;
 
-/// None on a developer's machine, where nobody has to learn that a process goes.
-const DRAIN_SECONDS: u64 = 0;
+/// The default of `HTTP_DRAIN_SECONDS`. A developer's machine has no proxy to wait for.
+const DEFAULT_DRAIN_SECONDS: u64 = 0;
 
-/// Listeners and what holds for all of them.
+/// The addresses of the listeners, and the settings that all of them share.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub public: SocketAddr,
@@ -28,14 +31,15 @@ pub struct Config {
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub default_language: String,
     pub(crate) workers: usize,
-    pub(crate) most_under_way: NonZeroU32,
+    pub(crate) max_in_flight: NonZeroU32,
     pub(crate) keep_alive: Duration,
-    /// For so long requests are still answered after SIGTERM, until every proxy knows that this process goes.
+    /// The time after SIGTERM in which requests are still answered, until all proxies notice.
     pub drain: Duration,
     pub(crate) allowed_origins: Vec<Origin>,
 }
 
-/// Where a page comes from, as browsers name it: `https://example.org`, with a port that is not the usual one.
+/// The origin of a page, as browsers write it: `https://example.org`, with a port unless it is the
+/// default one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin(pub(crate) String);
 
@@ -54,34 +58,39 @@ impl FromStr for Origin {
 
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let public = env.or("PUBLIC_LISTEN", SocketAddr::from(([0, 0, 0, 0], 8080)), "the API");
-        let admin = env.or("ADMIN_LISTEN", SocketAddr::from(([0, 0, 0, 0], 9090)), "health and metrics");
+        let public =
+            env.or("PUBLIC_LISTEN", SocketAddr::from(([0, 0, 0, 0], 8080)), "address of the public API");
+        let admin = env.or(
+            "ADMIN_LISTEN",
+            SocketAddr::from(([0, 0, 0, 0], 9090)),
+            "address of health checks and metrics",
+        );
         let trusted_proxies =
-            env.list("TRUSTED_PROXIES", "networks whose X-Forwarded-For is believed, as in 10.0.0.0/8");
+            env.list("TRUSTED_PROXIES", "networks whose X-Forwarded-For is trusted, as in 10.0.0.0/8");
         let default_language = env.or(
             "DEFAULT_LANGUAGE",
             "en".to_owned(),
-            "of messages, when the caller names none of ours: en or ru",
+            "language of messages for callers that accept no other: en or ru",
         );
         let workers = env.or("HTTP_WORKERS", 2, "threads of each listener");
-        let most_under_way = env.or(
+        let max_in_flight = env.or(
             "HTTP_MAX_REQUESTS_UNDER_WAY",
-            MOST_UNDER_WAY,
-            "requests that each listener has under way at once; those above are told to come again (503)",
+            DEFAULT_MAX_IN_FLIGHT,
+            "in-flight requests of each listener; above it requests get 503 with Retry-After",
         );
         let keep_alive = env.or(
             "HTTP_KEEP_ALIVE_SECONDS",
-            KEEP_ALIVE_SECONDS,
-            "an idle connection is closed after so long; longer than the proxies keep theirs",
+            DEFAULT_KEEP_ALIVE_SECONDS,
+            "time after which an idle connection is closed, in seconds; longer than the idle timeout of the proxies",
         );
         let drain = env.or(
             "HTTP_DRAIN_SECONDS",
-            DRAIN_SECONDS,
-            "after SIGTERM requests are still answered for so long, while readiness is false and each answer ends its connection",
+            DEFAULT_DRAIN_SECONDS,
+            "time after SIGTERM in which requests are still answered, in seconds; readiness is false and each response closes its connection",
         );
         let allowed_origins = env.list(
             "CORS_ALLOWED_ORIGINS",
-            "origins whose pages may call the public API, as in https://example.org; none when unset",
+            "origins whose pages may call the public API, as in https://example.org",
         );
         Some(Self {
             public: public?,
@@ -89,7 +98,7 @@ impl Config {
             trusted_proxies: trusted_proxies?,
             default_language: default_language?,
             workers: workers?,
-            most_under_way: most_under_way?,
+            max_in_flight: max_in_flight?,
             keep_alive: Duration::from_secs(keep_alive?),
             drain: Duration::from_secs(drain?),
             allowed_origins: allowed_origins?,
@@ -104,7 +113,7 @@ mod tests {
     use super::{Config, Origin};
 
     #[test]
-    fn an_origin_is_written_as_browsers_write_it() {
+    fn origin_is_accepted_only_as_browsers_write_it() {
         for origin in ["https://example.org", "http://localhost:3000", "https://[::1]:8443"] {
             assert_eq!(origin.parse(), Ok(Origin(origin.to_owned())));
         }
@@ -115,9 +124,9 @@ mod tests {
         }
     }
 
-    /// It would look ready and answer nobody.
+    /// A service with a limit of zero would be ready and reject every request.
     #[test]
-    fn a_service_that_lets_no_request_in_is_a_mistake() {
+    fn zero_max_in_flight_is_rejected() {
         let mut env = Env::new(|name| (name == "HTTP_MAX_REQUESTS_UNDER_WAY").then(|| "0".to_owned()));
         let config = Config::read(&mut env);
         let error = env.finish(config).unwrap_err().to_string();

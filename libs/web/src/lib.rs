@@ -1,5 +1,4 @@
-//! The HTTP server side, the same for every service: listeners, problem details and their
-//! localization, the JSON extractor, paging, rate limits, health, metrics, the API page.
+//! The HTTP server of every service: listeners, extractors, problems, limits and OpenAPI documents.
 
 mod config;
 mod limits;
@@ -13,25 +12,26 @@ mod server;
 
 pub use config::Config;
 pub use limits::byte_budget::response::reserve;
-pub use limits::caller::{ClientAddress, KnownCaller};
+pub use limits::caller::{AuthenticatedCaller, ClientAddress};
 pub use limits::rate_limit::RateLimit;
-pub use listener::{Area, Callers, Listener, Routes};
+pub use listener::{Callers, Listener, Routes, ServiceInfo};
 pub use messages::Messages;
 pub use openapi::document::{describe, to_yaml};
-pub use openapi::refuses::{Refuses, Refusing};
+pub use openapi::refuses::{Refuses, WithRefusals};
+pub use request::body::RawBody;
 pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use request::fields::Fields;
-pub use request::json::{Json, OptionalJson, Raw, decode_part};
+pub use request::json::{Json, OptionalJson, decode_part};
 pub use request::moment::Moment;
-pub use request::paging::{COUNTED, Page, Paging, SortKey, Sorting};
+pub use request::paging::{MAX_TOTAL_COUNT, Page, Paging, SortKey, Sorting};
 pub use request::path::{EMPTY_ID, PathReference};
-pub use request::query::{Both, Check, Filter, FromQuery, Query};
-pub use request::query_value::{Limit, Several, date, parsed, time};
+pub use request::query::{Both, Check, CheckedQuery, FromQuery, Query};
+pub use request::query_value::{CommaSeparated, Limit, read_date, read_from_str, read_time};
 pub use request::utc;
-pub use request::version::seen_version;
+pub use request::version::read_version;
 pub use response::cacheable::cacheable;
 pub use response::problem::{
     FORBIDDEN, FieldError, METHOD_NOT_ALLOWED, Problem, SERVICE_UNAVAILABLE, UNAUTHORIZED,
 };
 pub use response::render::ProblemBody;
-pub use server::{CONNECTIONS, Server};
+pub use server::{DEFAULT_MAX_CONNECTIONS, Server};

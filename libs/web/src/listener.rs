@@ -1,26 +1,26 @@
-//! What a listener serves, and of which service.
+//! Listeners: the operations of a port, its callers, and its service.
 
 use actix_web::web;
 
 use crate::messages::Messages;
 
-/// Where a service declares its operations; each one also describes itself.
+/// The registry of a service's operations, which also collects their OpenAPI descriptions.
 pub type Routes<'a> = utoipa_actix_web::service_config::ServiceConfig<'a>;
 
-/// What all listeners of a service have in common.
+/// The service of a listener.
 #[derive(Clone)]
-pub struct Area {
+pub struct ServiceInfo {
     pub name: &'static str,
-    /// Put before the common codes, such as `SELECTIONS_`; empty in most areas.
+    /// The prefix of common error codes, such as `SELECTIONS_`. Most services have none.
     pub code_prefix: &'static str,
     pub messages: web::Data<Messages>,
 }
 
-impl Area {
-    /// `messages` are pairs of a language and the text of its Fluent file.
+impl ServiceInfo {
+    /// Parses `messages`, pairs of a language and the text of its Fluent file.
     ///
     /// # Errors
-    /// Message files that cannot be used.
+    /// As [`Messages::new`].
     pub fn new(
         name: &'static str,
         code_prefix: &'static str,
@@ -31,28 +31,28 @@ impl Area {
         Ok(Self { name, code_prefix, messages })
     }
 
-    /// A code as callers see it.
+    /// Returns a code as callers see it.
     pub(crate) fn code(&self, id: &str, is_common: bool) -> String {
         let prefix = if is_common { self.code_prefix } else { "" };
         format!("{prefix}{id}")
     }
 }
 
-/// Who calls at a port.
+/// The kind of callers of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
-    /// People with their tokens, and guests where an operation lets them in.
-    People,
+    /// Users with their tokens, and guests where an operation admits them.
+    Users,
     /// Other services with their machine tokens.
     Services,
 }
 
-/// The operations behind a port.
+/// The operations of a port.
 #[derive(Clone, Copy)]
 pub struct Listener {
     pub name: &'static str,
     pub callers: Callers,
-    /// The groups of its operations, each with a sentence about it.
+    /// The groups of its operations, each with a description.
     pub tags: &'static [(&'static str, &'static str)],
     pub routes: fn(&mut Routes<'_>),
 }

@@ -1,4 +1,4 @@
-//! Localized messages from Fluent files: the common ones of this crate and an area's own.
+//! Localized messages from Fluent files: the common ones of this crate and those of a service.
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{AcceptLanguage, Header, LanguageTag, Quality};
@@ -7,23 +7,25 @@ use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use serde::{Deserialize, Serialize};
 
-const COMMON: [(&str, &str); 2] =
+const COMMON_FILES: [(&str, &str); 2] =
     [("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
 
-/// The messages of one area in every language, the default one first.
+/// The messages of one service in every language. The default language is the first.
 pub struct Messages(Vec<(&'static str, FluentBundle<FluentResource>)>);
 
 impl Messages {
+    /// Parses `files`, pairs of a language and the text of its Fluent file.
+    ///
     /// # Errors
     /// A file that does not parse, a message defined twice, a default language without a file.
-    pub fn new(area: &[(&str, &str)], default_language: &str) -> anyhow::Result<Self> {
-        let mut languages = Vec::with_capacity(COMMON.len());
-        for (language, common) in COMMON {
+    pub fn new(files: &[(&str, &str)], default_language: &str) -> anyhow::Result<Self> {
+        let mut languages = Vec::with_capacity(COMMON_FILES.len());
+        for (language, common) in COMMON_FILES {
             let mut bundle = FluentBundle::new_concurrent(vec![language.parse()?]);
-            // Isolation marks are for text that mixes directions; clients would show them as boxes.
+            // Isolation marks serve text that mixes directions. Clients would show them as boxes.
             bundle.set_use_isolating(false);
-            let own = area.iter().filter(|(of, _)| *of == language).map(|(_, text)| *text);
-            for text in std::iter::once(common).chain(own) {
+            let service_files = files.iter().filter(|(of, _)| *of == language).map(|(_, text)| *text);
+            for text in std::iter::once(common).chain(service_files) {
                 let resource =
                     FluentResource::try_new(text.to_owned()).map_err(|(_, errors)| anyhow!("{errors:?}"))?;
                 bundle.add_resource(resource).map_err(|errors| anyhow!("{errors:?}"))?;
@@ -31,42 +33,45 @@ impl Messages {
             languages.push((language, bundle));
         }
         languages.sort_by_key(|(language, _)| *language != default_language);
-        ensure!(languages[0].0 == default_language, "there are no messages in {default_language:?}");
+        ensure!(
+            languages[0].0 == default_language,
+            "no messages in the default language {default_language:?}"
+        );
         Ok(Self(languages))
     }
 
-    /// The message `id` in the caller's language.
-    pub fn say(&self, request: &HttpRequest, id: &str) -> Option<String> {
-        self.negotiate(request).message(id, None, &Args::default())
+    /// Renders the message `id` in the caller's language.
+    pub fn render(&self, request: &HttpRequest, id: &str) -> Option<String> {
+        self.negotiate(request).render(id, None, &Args::default())
     }
 
-    /// The message `id` in the default language.
-    pub fn say_by_default(&self, id: &str) -> Option<String> {
+    /// Renders the message `id` in the default language.
+    pub fn render_default(&self, id: &str) -> Option<String> {
         let (language, bundle) = &self.0[0];
-        Language { language, bundle }.message(id, None, &Args::default())
+        Language { language, bundle }.render(id, None, &Args::default())
     }
 
-    /// The language of documents.
+    /// Returns the language of OpenAPI documents.
     pub(crate) fn english(&self) -> Language<'_> {
         let (language, bundle) = self.0.iter().find(|(of, _)| *of == "en").unwrap_or(&self.0[0]);
         Language { language, bundle }
     }
 
-    /// The best language that the caller accepts.
+    /// Returns the best language that the caller accepts, else the default.
     pub(crate) fn negotiate(&self, request: &HttpRequest) -> Language<'_> {
         let accepted = AcceptLanguage::parse(request).map(|ranges| ranges.0).unwrap_or_default();
-        // RFC 9110: `q=0` says "not this one".
+        // RFC 9110: `q=0` means "not acceptable".
         let accepted = accepted.into_iter().filter(|range| range.quality > Quality::ZERO);
         let ranked = AcceptLanguage(accepted.collect()).ranked();
-        let speaks =
+        let supported =
             |tag: &LanguageTag| self.0.iter().find(|(language, _)| tag.primary_language() == *language);
         let (language, bundle) =
-            ranked.iter().filter_map(|tag| tag.item()).find_map(speaks).unwrap_or(&self.0[0]);
+            ranked.iter().filter_map(|tag| tag.item()).find_map(supported).unwrap_or(&self.0[0]);
         Language { language, bundle }
     }
 }
 
-/// What a message is made with.
+/// The arguments of a message.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Args {
     pub(crate) numbers: Vec<(String, i64)>,
@@ -74,7 +79,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn of_numbers(args: &[(&'static str, i64)]) -> Self {
+    pub(crate) fn from_numbers(args: &[(&'static str, i64)]) -> Self {
         Self {
             numbers: args.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             texts: Vec::new(),
@@ -89,8 +94,8 @@ pub(crate) struct Language<'m> {
 }
 
 impl Language<'_> {
-    /// The message `id`, or its `attribute`.
-    pub(crate) fn message(&self, id: &str, attribute: Option<&str>, args: &Args) -> Option<String> {
+    /// Renders the message `id`, or its `attribute`.
+    pub(crate) fn render(&self, id: &str, attribute: Option<&str>, args: &Args) -> Option<String> {
         let message = self.bundle.get_message(id)?;
         let pattern = match attribute {
             Some(attribute) => message.get_attribute(attribute)?.value(),

@@ -1,4 +1,4 @@
-//! Around every request: its span, its metrics, and the rendering of its problem.
+//! The middleware around every admitted request: its span, its metrics, and its problem.
 
 use std::convert::Infallible;
 use std::time::Instant;
@@ -18,37 +18,91 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
-use crate::limits::byte_budget::response::settle;
-use crate::limits::caller::is_believed;
-use crate::listener::Area;
+use crate::limits::byte_budget::response::attach_reservation;
+use crate::limits::caller::is_trusted;
+use crate::listener::ServiceInfo;
 use crate::response::problem::{Details, Problem};
 use crate::response::render::render;
 
-/// The request's span: its route, never its query or headers, which may be personal. Begun at the tracer itself, since
-/// a span that is not sampled then costs next to nothing.
-///
-/// Anybody's trace is continued. Whether it is recorded is for services to say, and for trusted proxies.
-fn begin(
-    surroundings: &Surroundings,
-    request: &ServiceRequest,
+/// The part of a listener that this middleware needs.
+pub(crate) struct ListenerContext {
+    pub(crate) listener: &'static str,
+    pub(crate) durations: Durations,
+    pub(crate) tracer: BoxedTracer,
+}
+
+/// The durations of requests by route.
+pub(crate) type Durations = Family<RequestLabels, Histogram>;
+
+pub(crate) fn durations() -> Durations {
+    Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0005, 2.0, 15)))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RequestLabels {
+    listener: &'static str,
     method: &'static str,
-    route: &str,
-) -> Context {
-    let tracer = &surroundings.tracer;
+    route: String,
+    status: u16,
+}
+
+/// Traces and measures the request, reserves bytes for its response, and renders its problem.
+pub(crate) async fn observe<B: MessageBody + 'static>(
+    context: web::Data<ListenerContext>,
+    service: web::Data<ServiceInfo>,
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, Error> {
+    let started = Instant::now();
+    let method = known_method(request.method());
+    let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
+    let trace = start_span(&context.tracer, &request, method, &route);
+    let is_head = route_head_as_get(&mut request);
+    let response = next.call(request).with_context(trace.clone()).await?;
+    let response = reserve_bytes(response);
+    let status = response.status();
+    trace.span().set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
+    let labels = RequestLabels { listener: context.listener, method, route, status: status.as_u16() };
+    context.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
+    if status.as_u16() < 400 {
+        return Ok(if is_head { empty_stream(response) } else { response });
+    }
+    let problem = response.response().extensions().get::<Problem>().cloned();
+    let problem = problem.unwrap_or_else(|| Problem::from_status(status));
+    let _current = trace.clone().attach();
+    record_failure(&trace, &labels, &problem);
+    let rendered = render(problem.details(), &service, response.request());
+    Ok(response.into_response(rendered).map_into_right_body())
+}
+
+/// Returns the method's name, or "other": callers can invent methods, and labels must stay few.
+fn known_method(method: &Method) -> &'static str {
+    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+        .into_iter()
+        .find(|known| method.as_str() == *known)
+        .unwrap_or("other")
+}
+
+/// Starts the request's span in the caller's trace.
+///
+/// The span names the route and never the query or headers, which can hold personal data.
+/// Only services and trusted proxies decide whether the trace is sampled.
+/// The span is started at the tracer itself, because an unsampled span then costs almost nothing.
+fn start_span(tracer: &BoxedTracer, request: &ServiceRequest, method: &'static str, route: &str) -> Context {
     let parent =
         global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
     let span = tracer.span_builder(format!("{method} {route}")).with_kind(SpanKind::Server);
-    let span = if !parent.has_active_span() || is_believed(request.request()) {
+    let span = if !parent.has_active_span() || is_trusted(request.request()) {
         span.start_with_context(tracer, &parent)
     } else {
         span.start_with_context(tracer, &runtime::telemetry::sample_anew(&parent))
     };
-    let context = parent.with_span(span);
-    if context.span().is_recording() {
-        context.span().set_attribute(KeyValue::new("http.request.method", method));
-        context.span().set_attribute(KeyValue::new("http.route", route.to_owned()));
+    let trace = parent.with_span(span);
+    if trace.span().is_recording() {
+        trace.span().set_attribute(KeyValue::new("http.request.method", method));
+        trace.span().set_attribute(KeyValue::new("http.route", route.to_owned()));
     }
-    context
+    trace
 }
 
 struct Carrier<'h>(&'h HeaderMap);
@@ -63,83 +117,41 @@ impl opentelemetry::propagation::Extractor for Carrier<'_> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct RequestLabels {
-    listener: &'static str,
-    method: &'static str,
-    route: String,
-    status: u16,
-}
-
-/// Callers may make methods up; metrics must not grow with them.
-fn known(method: &Method) -> &'static str {
-    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-        .into_iter()
-        .find(|known| method.as_str() == *known)
-        .unwrap_or("other")
-}
-
-/// How long requests took, by route.
-pub(crate) type Durations = Family<RequestLabels, Histogram>;
-
-pub(crate) fn durations() -> Durations {
-    Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0005, 2.0, 15)))
-}
-
-/// What the middleware needs of its listener.
-pub(crate) struct Surroundings {
-    pub(crate) listener: &'static str,
-    pub(crate) area: Area,
-    pub(crate) durations: Durations,
-    pub(crate) tracer: BoxedTracer,
-}
-
-/// Traces and measures the request, finds room for its answer, and renders its problem, if it has one.
-pub(crate) async fn surround<B: MessageBody + 'static>(
-    surroundings: web::Data<Surroundings>,
-    mut request: ServiceRequest,
-    next: Next<B>,
-) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, Error> {
-    let started = Instant::now();
-    let method = known(request.method());
-    let route = request.match_pattern().unwrap_or_else(|| "unmatched".to_owned());
-    let context = begin(&surroundings, &request, method, &route);
-    // RFC 9110: whatever has a GET has a HEAD. The connection leaves the body of the answer out.
+/// Routes `HEAD` to the handler of `GET`, as RFC 9110 requires.
+///
+/// Returns true for a `HEAD`. The connection leaves out the response's body.
+fn route_head_as_get(request: &mut ServiceRequest) -> bool {
     let is_head = request.method() == Method::HEAD;
     if is_head {
         request.head_mut().method = Method::GET;
     }
-    let response = next.call(request).with_context(context.clone()).await?;
-    let response = if response.status().as_u16() < 400 {
-        settle(response).unwrap_or_else(|(request, problem)| {
-            ServiceResponse::new(request, problem.error_response()).map_into_right_body()
-        })
-    } else {
-        response.map_into_left_body()
-    };
-    let status = response.status();
-    context.span().set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
-    let labels = RequestLabels { listener: surroundings.listener, method, route, status: status.as_u16() };
-    surroundings.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
-    if status.as_u16() < 400 {
-        // Nobody waits for the end of what is left out.
-        let is_endless = is_head && response.response().body().size() == BodySize::Stream;
-        return Ok(if is_endless {
-            let nothing = stream::empty::<Result<web::Bytes, Infallible>>();
-            response.map_body(|_, _| EitherBody::right(BoxBody::new(BodyStream::new(nothing))))
-        } else {
-            response
-        });
+    is_head
+}
+
+/// Counts the body of a response below 400 against its byte budget.
+fn reserve_bytes<B: MessageBody + 'static>(response: ServiceResponse<B>) -> ServiceResponse<EitherBody<B>> {
+    if response.status().as_u16() >= 400 {
+        return response.map_into_left_body();
     }
-    let problem = response.response().extensions().get::<Problem>().cloned();
-    let problem = problem.unwrap_or_else(|| Problem::of_status(status));
-    let _current = context.clone().attach();
-    if let Details { code, cause, .. } = problem.details()
-        && code.status >= 500
-    {
-        context.span().set_status(Status::error(problem.to_string()));
-        tracing::error!(method, route = labels.route, %problem, cause, "a request failed");
+    attach_reservation(response).unwrap_or_else(|(request, problem)| {
+        ServiceResponse::new(request, problem.error_response()).map_into_right_body()
+    })
+}
+
+/// Ends a streamed response to `HEAD` at once, because its body is not sent and may have no end.
+fn empty_stream<B: MessageBody>(response: ServiceResponse<EitherBody<B>>) -> ServiceResponse<EitherBody<B>> {
+    if response.response().body().size() != BodySize::Stream {
+        return response;
     }
-    let rendered = render(problem.details(), &surroundings.area, response.request());
-    Ok(response.into_response(rendered).map_into_right_body())
+    let empty = stream::empty::<Result<web::Bytes, Infallible>>();
+    response.map_body(|_, _| EitherBody::right(BoxBody::new(BodyStream::new(empty))))
+}
+
+/// Marks the span as failed and logs the cause, for a problem of 500 and above.
+fn record_failure(trace: &Context, labels: &RequestLabels, problem: &Problem) {
+    let Details { code, cause, .. } = problem.details();
+    if code.status >= 500 {
+        trace.span().set_status(Status::error(problem.to_string()));
+        tracing::error!(method = labels.method, route = labels.route, %problem, cause, "failed to handle a request");
+    }
 }

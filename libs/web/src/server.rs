@@ -1,4 +1,4 @@
-//! Listeners: an API on its port, and health and metrics on the admin port.
+//! The server of a service: an API per listener, and health and metrics on the admin port.
 
 mod admin;
 mod app;
@@ -15,112 +15,132 @@ use runtime::{Phase, Process};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::limits::admission::Doors;
+use crate::limits::admission::AdmissionControl;
 use crate::limits::caller::TrustedProxies;
-use crate::listener::{Area, Callers, Listener};
-use crate::observe::{Durations, Surroundings, durations};
+use crate::listener::{Callers, Listener, ServiceInfo};
+use crate::observe::{Durations, ListenerContext, durations};
 use crate::openapi::document::describe;
-use crate::openapi::page::Page;
+use crate::openapi::page::ApiPage;
 use crate::server::admin::{metrics, ready};
 use crate::server::app::ListenerApp;
 use crate::server::socket::bind;
 
-/// A connection whose first request has not come after so long is given up (408). It counts from the moment that the kernel has
-/// it, so that a process that is late itself must not take its callers for slow.
-const HEAD_PATIENCE: Duration = Duration::from_secs(20);
+/// The time within which the head of a connection's first request must arrive, else 408.
+///
+/// The time starts when the kernel accepts the connection.
+/// It is long enough that a busy process does not mistake its own delay for a slow caller.
+const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Of one listener, where its service does not say otherwise. An idle one takes 15 KiB: those of people alone take half of
-/// what a replica is granted (256 MiB) at most; services, which have a listener of their own, keep few. Further ones wait
-/// until some are closed.
-pub const CONNECTIONS: usize = 8192;
+/// The default limit of open connections per listener. Further connections wait until some close.
+///
+/// An idle connection takes 15 KiB.
+/// Those of the public listener therefore take at most half of a replica's 256 MiB.
+/// The internal listener has few connections, because only services call it.
+pub const DEFAULT_MAX_CONNECTIONS: usize = 8192;
 
 /// Starts the listeners of one service.
 pub struct Server {
     process: Process,
     config: Config,
-    area: Area,
+    service: ServiceInfo,
     durations: Durations,
-    doors: Doors,
-    connections: usize,
+    admission: AdmissionControl,
+    max_connections: usize,
 }
 
 impl Server {
-    pub fn new(process: &Process, config: Config, area: Area) -> Self {
+    pub fn new(process: &Process, config: Config, service: ServiceInfo) -> Self {
         let durations = durations();
         process.metrics().register(|registry| {
-            registry.register("http_server_request_duration_seconds", "Requests by route", durations.clone());
+            registry.register(
+                "http_server_request_duration_seconds",
+                "Duration of requests by route",
+                durations.clone(),
+            );
         });
-        let doors = Doors::new(process.metrics(), config.most_under_way.get());
-        Self { process: process.clone(), config, area, durations, doors, connections: CONNECTIONS }
+        let admission = AdmissionControl::new(process.metrics(), config.max_in_flight.get());
+        Self {
+            process: process.clone(),
+            config,
+            service,
+            durations,
+            admission,
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+        }
     }
 
-    /// Keeps so many connections of each listener open at once.
+    /// Limits the open connections of each listener.
     #[must_use]
-    pub fn connections(mut self, most: usize) -> Self {
-        self.connections = most;
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
         self
     }
 
-    /// Lets no request in while so many wait for the database already that it would wait too long.
+    /// Rejects requests while `is_database_saturated` returns true.
     #[must_use]
-    pub fn shed_while(mut self, is_database_crowded: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.doors.is_database_crowded = Arc::new(is_database_crowded);
+    pub fn shed_while(mut self, is_database_saturated: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.admission.is_database_saturated = Arc::new(is_database_saturated);
         self
     }
 
-    /// Opens an API; `data` adds what its handlers need. Answers the address, with the port that was
-    /// given where the configuration asked for any.
+    /// Starts a listener, whose handlers receive what `configure_data` registers.
+    ///
+    /// Returns the bound address, with the actual port where `address` has port 0.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
-    pub fn listen<D>(&self, listener: Listener, address: SocketAddr, data: D) -> anyhow::Result<SocketAddr>
+    /// An address that cannot be bound, or an OpenAPI document that cannot be serialized.
+    pub fn listen<D>(
+        &self,
+        listener: Listener,
+        address: SocketAddr,
+        configure_data: D,
+    ) -> anyhow::Result<SocketAddr>
     where
         D: Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
     {
         let (socket, address) = bind(address)?;
-        let app = self.app(listener, data)?;
+        let app = self.listener_app(listener, configure_data)?;
         let server = HttpServer::new(move || app.clone().build())
             .workers(self.config.workers)
-            .max_connections(self.connections / self.config.workers.max(1))
+            .max_connections(self.max_connections / self.config.workers.max(1))
             .keep_alive(self.config.keep_alive)
-            .client_request_timeout(HEAD_PATIENCE)
+            .client_request_timeout(REQUEST_HEAD_TIMEOUT)
             .disable_signals()
             .shutdown_timeout(25)
             .listen(socket)?
             .run();
-        self.process.spawn(Phase::Work, listener.name, |ending| until(server, ending));
+        self.process.spawn(Phase::Work, listener.name, |stopping| serve_until(server, stopping));
         Ok(address)
     }
 
-    /// What each thread of a listener serves.
-    fn app<D>(&self, listener: Listener, data: D) -> anyhow::Result<ListenerApp<D>> {
-        let surroundings = Surroundings {
+    /// Returns what each thread of a listener builds its application from.
+    fn listener_app<D>(&self, listener: Listener, configure_data: D) -> anyhow::Result<ListenerApp<D>> {
+        let context = ListenerContext {
             listener: listener.name,
-            area: self.area.clone(),
             durations: self.durations.clone(),
             tracer: opentelemetry::global::tracer("web"),
         };
-        let is_public = listener.callers == Callers::People;
-        let api = describe(&self.area, &[listener]);
+        let is_public = listener.callers == Callers::Users;
+        let api = describe(&self.service, &[listener]);
         Ok(ListenerApp {
             listener,
-            data,
-            area: web::Data::new(self.area.clone()),
-            surroundings: web::Data::new(surroundings),
-            door: web::Data::new(self.doors.of(listener.name)),
-            trusted: web::Data::new(TrustedProxies(self.config.trusted_proxies.clone())),
+            configure_data,
+            service: web::Data::new(self.service.clone()),
+            context: web::Data::new(context),
+            admission: web::Data::new(self.admission.for_listener(listener.name)),
+            trusted_proxies: web::Data::new(TrustedProxies(self.config.trusted_proxies.clone())),
             draining: web::Data::new(self.process.draining()),
             origins: if is_public { self.config.allowed_origins.clone() } else { Vec::new() },
-            page: Page::new(&api, is_public)?,
+            page: ApiPage::new(&api, is_public)?,
             paths: api.paths,
         })
     }
 
-    /// Opens health and metrics, which outlive the APIs.
+    /// Starts health and metrics on the admin port. They stop after the listeners.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
-    pub fn admin(&self) -> anyhow::Result<SocketAddr> {
+    /// An address that cannot be bound.
+    pub fn listen_admin(&self) -> anyhow::Result<SocketAddr> {
         let (socket, address) = bind(self.config.admin)?;
         let process = self.process.clone();
         let server = HttpServer::new(move || {
@@ -135,18 +155,18 @@ impl Server {
         .disable_signals()
         .listen(socket)?
         .run();
-        self.process.spawn(Phase::Watch, "admin", |ending| until(server, ending));
+        self.process.spawn(Phase::Watch, "admin", |stopping| serve_until(server, stopping));
         Ok(address)
     }
 }
 
 /// Serves until `stop`, then finishes the requests in flight.
-async fn until(server: ActixServer, stop: CancellationToken) -> anyhow::Result<()> {
+async fn serve_until(server: ActixServer, stop: CancellationToken) -> anyhow::Result<()> {
     let handle = server.handle();
     let stopping = async {
         stop.cancelled().await;
         handle.stop(true).await;
-        // The server's own future ends now.
+        // The server's own future ends after the stop.
         std::future::pending::<()>().await;
     };
     tokio::select! {

@@ -1,5 +1,6 @@
-//! The door of a listener: so many requests are under way at once, and none is let in while the queue for
-//! the database is long. The surplus is told to come again, before anything else is done for it.
+//! Load shedding by the in-flight requests of a listener and by the queue for the database.
+//!
+//! The surplus gets `503` with `Retry-After` before any other work is done for it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,7 +22,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::Metrics;
 
-use crate::listener::Area;
+use crate::listener::ServiceInfo;
 use crate::response::problem::Problem;
 use crate::response::render::render;
 
@@ -33,66 +34,72 @@ struct ListenerLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ShedLabels {
     listener: &'static str,
-    /// Which queue was full.
+    /// The full queue: `listener` or `database`.
     queue: &'static str,
 }
 
-/// Whether so many wait for something already that nobody else should.
-pub(crate) type IsCrowded = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Returns true when the queue is too long to admit more work.
+pub(crate) type SaturationCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// What the doors of a service are made of.
+/// The limits and metrics that all listeners of a service share.
 #[derive(Clone)]
-pub(crate) struct Doors {
-    most_under_way: u32,
-    pub(crate) is_database_crowded: IsCrowded,
-    under_way: Family<ListenerLabel, Gauge>,
+pub(crate) struct AdmissionControl {
+    max_in_flight: u32,
+    pub(crate) is_database_saturated: SaturationCheck,
+    in_flight: Family<ListenerLabel, Gauge>,
     shed: Family<ShedLabels, Counter>,
 }
 
-impl Doors {
-    pub(crate) fn new(metrics: &Metrics, most_under_way: u32) -> Self {
-        let (under_way, shed) = (Family::default(), Family::default());
-        let doors = Self { most_under_way, is_database_crowded: Arc::new(|| false), under_way, shed };
+impl AdmissionControl {
+    pub(crate) fn new(metrics: &Metrics, max_in_flight: u32) -> Self {
+        let (in_flight, shed) = (Family::default(), Family::default());
+        let control = Self { max_in_flight, is_database_saturated: Arc::new(|| false), in_flight, shed };
         metrics.register(|registry| {
-            registry.register("http_server_active_requests", "Requests under way", doors.under_way.clone());
-            registry.register("http_server_requests_shed", "Requests not let in", doors.shed.clone());
+            registry.register("http_server_active_requests", "Requests in flight", control.in_flight.clone());
+            registry.register(
+                "http_server_requests_shed",
+                "Requests rejected by load shedding",
+                control.shed.clone(),
+            );
         });
-        doors
+        control
     }
 
-    pub(crate) fn of(&self, listener: &'static str) -> Door {
+    pub(crate) fn for_listener(&self, listener: &'static str) -> ListenerAdmission {
         let shed = |queue| self.shed.get_or_create(&ShedLabels { listener, queue }).clone();
-        Door {
-            most_under_way: self.most_under_way.into(),
-            is_database_crowded: self.is_database_crowded.clone(),
-            under_way: self.under_way.get_or_create(&ListenerLabel { listener }).clone(),
+        ListenerAdmission {
+            max_in_flight: self.max_in_flight.into(),
+            is_database_saturated: self.is_database_saturated.clone(),
+            in_flight: self.in_flight.get_or_create(&ListenerLabel { listener }).clone(),
             shed_by_listener: shed("listener"),
             shed_by_database: shed("database"),
         }
     }
 }
 
-/// Lets requests in; shared by the threads of its listener.
-pub(crate) struct Door {
-    most_under_way: i64,
-    is_database_crowded: IsCrowded,
-    under_way: Gauge,
+/// The admission control of one listener, shared by its threads.
+pub(crate) struct ListenerAdmission {
+    max_in_flight: i64,
+    is_database_saturated: SaturationCheck,
+    in_flight: Gauge,
     shed_by_listener: Counter,
     shed_by_database: Counter,
 }
 
-impl Door {
+impl ListenerAdmission {
+    /// Admits a request for as long as the slot is held.
+    ///
     /// # Errors
-    /// `503` with `Retry-After` when there is no place.
-    fn enter(&self) -> Result<Place, Problem> {
-        if (self.is_database_crowded)() {
-            return Err(shed(&self.shed_by_database, "too many wait for the database"));
+    /// `503` with `Retry-After` when the listener or the database is saturated.
+    fn try_admit(&self) -> Result<InFlightSlot, Problem> {
+        if (self.is_database_saturated)() {
+            return Err(shed(&self.shed_by_database, "too many requests wait for the database"));
         }
-        let place = Place::take(self.under_way.clone());
-        if place.number > self.most_under_way {
-            return Err(shed(&self.shed_by_listener, "too many requests are under way"));
+        let slot = InFlightSlot::occupy(self.in_flight.clone());
+        if slot.in_flight_on_arrival > self.max_in_flight {
+            return Err(shed(&self.shed_by_listener, "too many requests are in flight"));
         }
-        Ok(place)
+        Ok(slot)
     }
 }
 
@@ -101,76 +108,77 @@ fn shed(counter: &Counter, cause: impl fmt::Display) -> Problem {
     Problem::unavailable(&cause)
 }
 
-/// A place among those who are under way. Whoever drops it leaves.
-struct Place {
-    under_way: Gauge,
-    /// Of those under way, which one it was when it came.
-    number: i64,
-    is_taken: Cell<bool>,
+/// A slot among the in-flight requests of a listener. Dropping it releases it.
+struct InFlightSlot {
+    in_flight: Gauge,
+    /// The number of in-flight requests when this one arrived, itself included.
+    in_flight_on_arrival: i64,
+    is_counted: Cell<bool>,
 }
 
-impl Place {
-    fn take(under_way: Gauge) -> Self {
-        let number = under_way.inc() + 1;
-        Self { under_way, number, is_taken: Cell::new(true) }
+impl InFlightSlot {
+    fn occupy(in_flight: Gauge) -> Self {
+        let in_flight_on_arrival = in_flight.inc() + 1;
+        Self { in_flight, in_flight_on_arrival, is_counted: Cell::new(true) }
     }
 
-    /// Who waits for its caller is not under way; it goes on without asking again.
-    fn set_taken(&self, is_taken: bool) {
-        match (self.is_taken.replace(is_taken), is_taken) {
-            (true, false) => self.under_way.dec(),
-            (false, true) => self.under_way.inc(),
+    /// Stops or resumes counting this request, regardless of the limit.
+    ///
+    /// A request that waits for its body is not counted. It resumes without a second admission.
+    fn set_counted(&self, is_counted: bool) {
+        match (self.is_counted.replace(is_counted), is_counted) {
+            (true, false) => self.in_flight.dec(),
+            (false, true) => self.in_flight.inc(),
             _ => return,
         };
     }
 }
 
-impl Drop for Place {
+impl Drop for InFlightSlot {
     fn drop(&mut self) {
-        self.set_taken(false);
+        self.set_counted(false);
     }
 }
 
-/// Lets a request in, for as long as it takes until its answer is there, or answers at once.
-///
-/// # Errors
-/// Those of the handler.
+/// Admits a request until its response exists, or rejects it at once.
 pub(crate) async fn admit<B: MessageBody + 'static>(
-    door: web::Data<Door>,
-    area: web::Data<Area>,
+    admission: web::Data<ListenerAdmission>,
+    service: web::Data<ServiceInfo>,
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, Error> {
-    let place = match door.enter() {
-        Ok(place) => Rc::new(place),
+    let slot = match admission.try_admit() {
+        Ok(slot) => Rc::new(slot),
         Err(problem) => {
-            let answer = render(problem.details(), &area, request.request());
-            return Ok(request.into_response(answer).map_into_right_body());
+            let response = render(problem.details(), &service, request.request());
+            return Ok(request.into_response(response).map_into_right_body());
         }
     };
     match request.take_payload() {
         Payload::None => {}
         payload => {
-            let body = AwaitedBody { payload, place: Rc::downgrade(&place) };
+            let body = SlotReleasingBody { payload, slot: Rc::downgrade(&slot) };
             request.set_payload(Payload::Stream { payload: Box::pin(body) });
         }
     }
     Ok(next.call(request).await?.map_into_left_body())
 }
 
-/// A body whose request has no place while the caller is waited for: slow senders keep nobody out.
-struct AwaitedBody {
+/// A body whose request is not counted while its next part is awaited.
+///
+/// Slow senders therefore do not use up the limit.
+struct SlotReleasingBody {
     payload: Payload,
-    place: Weak<Place>,
+    slot: Weak<InFlightSlot>,
 }
 
-impl Stream for AwaitedBody {
+impl Stream for SlotReleasingBody {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let polled = self.payload.poll_next_unpin(context);
-        if let Some(place) = self.place.upgrade() {
-            place.set_taken(polled.is_ready());
+        if let Some(slot) = self.slot.upgrade() {
+            slot.set_counted(polled.is_ready());
         }
         polled
     }
@@ -185,48 +193,52 @@ mod tests {
     use futures_util::FutureExt;
     use runtime::Metrics;
 
-    use super::{Door, Doors, IsCrowded};
+    use super::{AdmissionControl, ListenerAdmission, SaturationCheck};
 
-    fn door(most: u32, is_database_crowded: IsCrowded) -> Door {
-        Doors { is_database_crowded, ..Doors::new(&Metrics::default(), most) }.of("public")
+    fn admission(max_in_flight: u32, is_database_saturated: SaturationCheck) -> ListenerAdmission {
+        AdmissionControl {
+            is_database_saturated,
+            ..AdmissionControl::new(&Metrics::default(), max_in_flight)
+        }
+        .for_listener("public")
     }
 
     #[test]
-    fn a_place_is_free_again_when_its_holder_has_left() {
-        let door = door(2, Arc::new(|| false));
-        let first = door.enter().ok().unwrap();
-        let second = door.enter().ok().unwrap();
-        assert_eq!(door.enter().err().unwrap().to_string(), "503 SERVICE_UNAVAILABLE");
+    fn dropped_slot_admits_the_next_request() {
+        let admission = admission(2, Arc::new(|| false));
+        let first = admission.try_admit().ok().unwrap();
+        let second = admission.try_admit().ok().unwrap();
+        assert_eq!(admission.try_admit().err().unwrap().to_string(), "503 SERVICE_UNAVAILABLE");
 
-        second.set_taken(false);
-        let third = door.enter().ok().unwrap();
-        second.set_taken(true);
-        assert_eq!(door.under_way.get(), 3, "who has begun goes on");
+        second.set_counted(false);
+        let third = admission.try_admit().ok().unwrap();
+        second.set_counted(true);
+        assert_eq!(admission.in_flight.get(), 3, "an admitted request resumes above the limit");
 
         drop((first, second, third));
-        assert_eq!((door.under_way.get(), door.shed_by_listener.get()), (0, 1));
+        assert_eq!((admission.in_flight.get(), admission.shed_by_listener.get()), (0, 1));
     }
 
     #[tokio::test]
-    async fn a_request_that_panics_gives_its_place_back() {
-        let door = door(1, Arc::new(|| false));
+    async fn panicked_request_releases_its_slot() {
+        let admission = admission(1, Arc::new(|| false));
         let request = async {
-            let _place = door.enter().ok().unwrap();
-            panic!("as a handler might");
+            let _slot = admission.try_admit().ok().unwrap();
+            panic!("the handler panics");
         };
         let panicked: Result<(), _> = AssertUnwindSafe(request).catch_unwind().await;
         panicked.unwrap_err();
-        door.enter().ok().unwrap();
+        admission.try_admit().ok().unwrap();
     }
 
     #[test]
-    fn nobody_is_let_in_while_the_database_is_crowded() {
-        let crowded = Arc::new(AtomicBool::new(true));
-        let is_crowded = crowded.clone();
-        let door = door(1, Arc::new(move || is_crowded.load(Ordering::Relaxed)));
-        assert_eq!(door.enter().err().unwrap().to_string(), "503 SERVICE_UNAVAILABLE");
-        assert_eq!(door.shed_by_database.get(), 1);
-        crowded.store(false, Ordering::Relaxed);
-        door.enter().ok().unwrap();
+    fn saturated_database_rejects_all_requests() {
+        let saturated = Arc::new(AtomicBool::new(true));
+        let is_saturated = saturated.clone();
+        let admission = admission(1, Arc::new(move || is_saturated.load(Ordering::Relaxed)));
+        assert_eq!(admission.try_admit().err().unwrap().to_string(), "503 SERVICE_UNAVAILABLE");
+        assert_eq!(admission.shed_by_database.get(), 1);
+        saturated.store(false, Ordering::Relaxed);
+        admission.try_admit().ok().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Who a caller is: the bearer of a verified token, else the address that the trusted proxies vouch for.
+//! The identity of a caller for limits: its verified token, else its address.
 
 use std::future::{Ready, ready};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -10,16 +10,16 @@ use ipnet::IpNet;
 use crate::listener::Callers;
 use crate::response::problem::Problem;
 
-/// Where a request comes from.
+/// The address that a request comes from, as far as trusted proxies report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientAddress(IpAddr);
+pub struct ClientAddress(pub(super) IpAddr);
 
 impl ClientAddress {
-    /// Walks `X-Forwarded-For` from our side outwards, as far as each hop is trusted.
-    fn new(peer: IpAddr, forwarded_for: &str, trusted: &TrustedProxies) -> Self {
+    /// Follows `X-Forwarded-For` from the last hop to the first, as long as each hop is trusted.
+    fn new(peer: IpAddr, forwarded_for: &str, proxies: &TrustedProxies) -> Self {
         let mut address = peer;
         for hop in forwarded_for.rsplit(',') {
-            if !trusted.contain(address) {
+            if !proxies.contains(address) {
                 break;
             }
             let Some(next) = parse_hop(hop.trim()) else { break };
@@ -37,13 +37,15 @@ impl ClientAddress {
     }
 }
 
-/// Who is at the other end of the connection. An IPv4 address is one, also where a listener for IPv6 writes it as
-/// `::ffff:192.0.2.1`.
+/// Returns the other end of the connection.
+///
+/// A listener for IPv6 reports IPv4 peers as `::ffff:192.0.2.1`, which becomes `192.0.2.1`.
 fn peer(request: &HttpRequest) -> IpAddr {
     request.peer_addr().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.ip().to_canonical())
 }
 
-/// A hop as proxies write it: `192.0.2.1`, `192.0.2.1:5`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:5`.
+/// Parses a hop in any of the notations of proxies:
+/// `192.0.2.1`, `192.0.2.1:5`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:5`.
 fn parse_hop(hop: &str) -> Option<IpAddr> {
     let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
     let with_port = || hop.parse().ok().map(|socket: SocketAddr| socket.ip());
@@ -51,7 +53,7 @@ fn parse_hop(hop: &str) -> Option<IpAddr> {
     address.map(|address| address.to_canonical())
 }
 
-/// An IPv6 caller commands a /64; its addresses count as one.
+/// Maps IPv6 addresses of one /64 to one key, because a caller usually has a whole /64.
 impl From<ClientAddress> for IpAddr {
     fn from(ClientAddress(address): ClientAddress) -> Self {
         match address {
@@ -61,37 +63,39 @@ impl From<ClientAddress> for IpAddr {
     }
 }
 
-/// Who sends a request, where it is known; left with the request by who has verified its token.
+/// The id of an authenticated caller, a request extension of whatever verifies tokens.
 #[derive(Clone)]
-pub struct KnownCaller(pub String);
+pub struct AuthenticatedCaller(pub String);
 
-/// Who is counted as one: the known caller, else the address. Nobody where services call, which are few and ours.
-pub(crate) fn caller(request: &HttpRequest) -> Option<String> {
-    if is_called_by_services(request) {
+/// Returns the key that limits count the caller by: its id, else its address.
+///
+/// Returns `None` on the internal listener, whose callers are our own services and have no share.
+pub(crate) fn caller_key(request: &HttpRequest) -> Option<String> {
+    if is_from_services(request) {
         return None;
     }
-    if let Some(KnownCaller(id)) = request.extensions().get() {
+    if let Some(AuthenticatedCaller(id)) = request.extensions().get() {
         return Some(id.clone());
     }
     Some(IpAddr::from(ClientAddress::of(request)).to_string())
 }
 
-/// Whether what a request says of its trace is believed: it comes from a service, or by a trusted proxy.
-pub(crate) fn is_believed(request: &HttpRequest) -> bool {
+/// Returns true if a service or a trusted proxy sends the request. Its trace headers are trusted.
+pub(crate) fn is_trusted(request: &HttpRequest) -> bool {
     let trusted = request.app_data::<web::Data<TrustedProxies>>();
-    is_called_by_services(request) || trusted.is_some_and(|trusted| trusted.contain(peer(request)))
+    is_from_services(request) || trusted.is_some_and(|trusted| trusted.contains(peer(request)))
 }
 
-fn is_called_by_services(request: &HttpRequest) -> bool {
+fn is_from_services(request: &HttpRequest) -> bool {
     request.app_data::<Callers>() == Some(&Callers::Services)
 }
 
-/// The networks whose word is believed; app data of every listener.
+/// The networks whose `X-Forwarded-For` and trace headers are trusted.
 #[derive(Clone)]
 pub(crate) struct TrustedProxies(pub(crate) Vec<IpNet>);
 
 impl TrustedProxies {
-    fn contain(&self, address: IpAddr) -> bool {
+    fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 }
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_trusted_proxies_are_believed() {
+    fn forwarded_address_counts_only_from_trusted_proxies() {
         assert_eq!(address("203.0.113.9", "1.1.1.1"), "203.0.113.9");
         assert_eq!(address("10.0.0.1", "1.1.1.1, 203.0.113.9"), "203.0.113.9");
         assert_eq!(address("10.0.0.1", "1.1.1.1, 203.0.113.9, 10.0.0.2"), "203.0.113.9");
@@ -124,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn hops_are_read_however_they_are_written() {
-        for (hop, read) in [
+    fn forwarded_hop_in_any_notation_is_parsed() {
+        for (hop, parsed) in [
             ("203.0.113.9:4711", "203.0.113.9"),
             ("::ffff:203.0.113.9", "203.0.113.9"),
             ("[::ffff:203.0.113.9]:4711", "203.0.113.9"),
@@ -134,10 +138,10 @@ mod tests {
             ("[2001:db8::1]:4711", "2001:db8::1"),
             ("203.0.113.9, 10.0.0.2:80, ::ffff:10.0.0.3", "203.0.113.9"),
         ] {
-            assert_eq!(address("10.0.0.1", hop), read, "{hop}");
+            assert_eq!(address("10.0.0.1", hop), parsed, "{hop}");
         }
-        for nonsense in ["203.0.113.9:", "[203.0.113.9", "unknown", "_hidden", ":80"] {
-            assert_eq!(address("10.0.0.1", nonsense), "10.0.0.1", "{nonsense}");
+        for malformed in ["203.0.113.9:", "[203.0.113.9", "unknown", "_hidden", ":80"] {
+            assert_eq!(address("10.0.0.1", malformed), "10.0.0.1", "{malformed}");
         }
     }
 }

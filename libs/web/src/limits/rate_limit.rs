@@ -11,31 +11,34 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use crate::response::problem::Problem;
 
-/// After so many checks the callers who are back at their full allowance are forgotten: what is
-/// remembered stays in proportion to the traffic, and so does the effort of forgetting.
-const CHECKS_TO_FORGETTING: u32 = 10_000;
+/// The number of checks after which callers with a full allowance are removed.
+///
+/// Memory and the cost of the cleanup therefore grow with the traffic only.
+const CHECKS_BETWEEN_CLEANUPS: u32 = 10_000;
 
-/// So many requests a minute for each caller: a guest's address, or a person's id.
+/// A limit of requests per minute for each caller: the address of a guest or the id of a user.
 pub struct RateLimit<K: Hash + Eq + Clone = IpAddr> {
     limiter: Option<DefaultKeyedRateLimiter<K>>,
     checks: AtomicU32,
 }
 
 impl<K: Hash + Eq + Clone> RateLimit<K> {
-    /// `0`: no limit.
+    /// Limits each caller to `requests` per minute. `0` means no limit.
     pub fn per_minute(requests: u32) -> Self {
         let limiter =
             NonZeroU32::new(requests).map(|requests| RateLimiter::keyed(Quota::per_minute(requests)));
         Self { limiter, checks: AtomicU32::new(0) }
     }
 
-    /// Takes one request off the caller's allowance.
+    /// Takes one request from the caller's allowance.
     ///
     /// # Errors
-    /// `429 RATE_LIMITED` when it is used up.
+    /// `429 RATE_LIMITED` when the allowance is used up.
     pub fn check(&self, caller: impl Into<K>) -> Result<(), Problem> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
-        if self.checks.fetch_add(1, Ordering::Relaxed) % CHECKS_TO_FORGETTING == CHECKS_TO_FORGETTING - 1 {
+        if self.checks.fetch_add(1, Ordering::Relaxed) % CHECKS_BETWEEN_CLEANUPS
+            == CHECKS_BETWEEN_CLEANUPS - 1
+        {
             limiter.retain_recent();
         }
         limiter.check_key(&caller.into()).map_err(|denied| {
@@ -50,9 +53,10 @@ mod tests {
     use std::net::IpAddr;
 
     use super::RateLimit;
+    use crate::limits::caller::ClientAddress;
 
     #[test]
-    fn the_request_after_the_last_allowed_one_is_refused() {
+    fn request_above_the_limit_is_rejected() {
         let limit = RateLimit::<IpAddr>::per_minute(3);
         let caller = |text: &str| ClientAddress(text.parse().unwrap());
         for _ in 0..3 {

@@ -1,6 +1,8 @@
-//! Bodies that are not read to their end. One that has come whole is taken in after all, so that its connection can be
-//! kept: actix closes that of any other. But it reads a chunked one on after the answer, however long it is, unless
-//! somebody still holds it. So the answer holds it.
+//! Request bodies that a handler does not read to the end.
+//!
+//! actix closes a connection with an unread body, so the part that has arrived is read here.
+//! After the response, actix reads on a chunked body of any length, unless the body is still held.
+//! The response therefore holds it, and actix closes the connection instead.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -15,42 +17,41 @@ use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage};
 use futures_util::{FutureExt, Stream, StreamExt};
 
-/// Keeps the body of the request until it is answered.
-///
-/// # Errors
-/// Those of the handler.
-pub(crate) async fn hold_body<B: MessageBody + 'static>(
+/// Holds the request's body until the response is sent, and reads what has arrived of it.
+pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<EitherBody<B>>, Error> {
     let mut body = match request.take_payload() {
         Payload::None => return Ok(next.call(request).await?.map_into_left_body()),
-        payload => Held(Rc::new(RefCell::new(Some(payload)))),
+        payload => SharedBody(Rc::new(RefCell::new(Some(payload)))),
     };
     request.set_payload(Payload::Stream { payload: Box::pin(body.clone()) });
     let response = next.call(request).await?;
-    body.take_what_has_come().await;
-    Ok(response.map_body(|_, answer| {
-        EitherBody::right(BoxBody::new(Answer { answer: answer.boxed(), _body: body }))
+    body.read_received().await;
+    Ok(response.map_body(|_, response| {
+        EitherBody::right(BoxBody::new(BodyHoldingResponse { response: response.boxed(), _body: body }))
     }))
 }
 
-/// The body of a request, until its end, for its handler to read and for its answer to hold.
+/// A request body that its handler reads and its response holds. It is dropped at its end.
 #[derive(Clone)]
-struct Held(Rc<RefCell<Option<Payload>>>);
+struct SharedBody(Rc<RefCell<Option<Payload>>>);
 
-impl Held {
-    /// Refusing a request often takes less time than its body, which lies behind it in the same packet.
-    async fn take_what_has_come(&mut self) {
+impl SharedBody {
+    /// Reads what has arrived.
+    ///
+    /// A request is often rejected before the connection has parsed the body from the same packet.
+    async fn read_received(&mut self) {
         if self.0.borrow().is_some() {
-            // The connection hands it out in between.
+            // Yield, so that the connection's task parses what it has received.
             tokio::task::yield_now().await;
             while let Some(Some(Ok(_))) = self.next().now_or_never() {}
         }
     }
 }
 
-impl Stream for Held {
+impl Stream for SharedBody {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -64,22 +65,23 @@ impl Stream for Held {
     }
 }
 
-struct Answer {
-    answer: BoxBody,
-    _body: Held,
+/// A response body that holds its request's body.
+struct BodyHoldingResponse {
+    response: BoxBody,
+    _body: SharedBody,
 }
 
-impl MessageBody for Answer {
+impl MessageBody for BodyHoldingResponse {
     type Error = Box<dyn std::error::Error>;
 
     fn size(&self) -> BodySize {
-        self.answer.size()
+        self.response.size()
     }
 
     fn poll_next(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.answer).poll_next(context)
+        Pin::new(&mut self.response).poll_next(context)
     }
 }

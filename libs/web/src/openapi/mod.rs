@@ -3,4 +3,6 @@
 pub(crate) mod document;
 pub(crate) mod operations;
 pub(crate) mod page;
+mod problem_responses;
 pub(crate) mod refuses;
+mod security;

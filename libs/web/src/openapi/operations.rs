@@ -3,7 +3,7 @@
 use actix_web::http::Method;
 use utoipa::openapi::path::{Operation, PathItem};
 
-/// The operations of a path, each with its method.
+/// Returns the operations of a path, each with its method.
 pub(crate) fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
     [
         (Method::GET, &mut item.get),

@@ -1,32 +1,37 @@
-//! What is wrong with a request, each refusal named by a JSON pointer.
+//! Errors of request values, each with a JSON pointer.
 
 use serde_path_to_error::{Path, Segment};
 use values::{Invalid, read_past};
 
 use crate::response::problem::{FieldError, Problem};
 
-/// So many of the values that are wrong with a request are told at once.
-pub(crate) const MOST_TOLD: usize = 16;
+/// The maximum number of errors in a response.
+pub(crate) const MAX_ERRORS: usize = 16;
 
-/// Reads a request, past what is wrong with its values, until all of it is known.
-pub(crate) fn gather<T>(read: impl FnMut() -> Result<T, FieldError>) -> Result<T, Problem> {
-    match gather_all(read) {
+/// Reads a request and reports up to [`MAX_ERRORS`] invalid values, where serde stops at the first.
+pub(crate) fn read_collecting_errors<T>(read: impl FnMut() -> Result<T, FieldError>) -> Result<T, Problem> {
+    match collect_errors(read) {
         (Some(value), errors) if errors.is_empty() => Ok(value),
         (_, errors) => Err(Problem::validation_failed(errors)),
     }
 }
 
-/// The same, and what was read all the same: where a value was refused it has none, or one that means nothing.
-pub(crate) fn gather_all<T>(mut read: impl FnMut() -> Result<T, FieldError>) -> (Option<T>, Vec<FieldError>) {
+/// Reads a request like [`read_collecting_errors`], and returns the value despite the errors.
+///
+/// The value has placeholders in place of refused values.
+pub(crate) fn collect_errors<T>(
+    mut read: impl FnMut() -> Result<T, FieldError>,
+) -> (Option<T>, Vec<FieldError>) {
     let mut errors = Vec::new();
     loop {
         match read_past(errors.len(), &mut read) {
             (Ok(value), _) => return (Some(value), errors),
             (Err(FieldError { field, invalid }), refused) => {
-                // What serde has read past by itself (a flattened part, say) is not what this error is of.
+                // serde may have discarded the refusal, as in an optional flattened part.
+                // The error is then another one.
                 let refused = refused.filter(|_| invalid.code == "invalid_type");
-                // What is no value at all cannot be read past.
-                let is_last = refused.is_none() || errors.len() + 1 == MOST_TOLD;
+                // Without a refused value there is nothing to replace, so reading cannot continue.
+                let is_last = refused.is_none() || errors.len() + 1 == MAX_ERRORS;
                 errors.push(FieldError { field, invalid: refused.unwrap_or(invalid) });
                 if is_last {
                     return (None, errors);
@@ -36,25 +41,27 @@ pub(crate) fn gather_all<T>(mut read: impl FnMut() -> Result<T, FieldError>) -> 
     }
 }
 
-/// serde tells what is wrong by its text alone; of an absent or repeated member the path ends above it.
-pub(crate) fn blame(path: &Path, message: &str) -> FieldError {
-    let pointer = pointer(path);
+/// Derives the error from serde's message, its only source.
+///
+/// For a missing or duplicate member the path ends at its parent, and the message names the member.
+pub(crate) fn to_field_error(path: &Path, message: &str) -> FieldError {
+    let pointer = json_pointer(path);
     let member = |prefix: &str| {
         let name = message.strip_prefix(prefix)?.split('`').next()?;
         Some(format!("{pointer}/{name}"))
     };
     if let Some(member) = member("missing field `") {
-        refused(member, "required")
+        field_error(member, "required")
     } else if let Some(member) = member("duplicate field `") {
-        refused(member, "duplicate")
+        field_error(member, "duplicate")
     } else if message.starts_with("unknown variant `") {
-        refused(pointer, "unknown_value")
+        field_error(pointer, "unknown_value")
     } else {
-        refused(pointer, "invalid_type")
+        field_error(pointer, "invalid_type")
     }
 }
 
-/// Whether some `\u` escape is half of a character. In what is ignored serde does not look.
+/// Returns true if a `\u` escape is half of a surrogate pair. serde does not check ignored members.
 pub(crate) fn has_lone_surrogate(body: &[u8]) -> bool {
     let unit = |at: usize| {
         let digits = body.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -75,15 +82,15 @@ pub(crate) fn has_lone_surrogate(body: &[u8]) -> bool {
     false
 }
 
-pub(crate) fn refused(field: String, code: &'static str) -> FieldError {
+pub(crate) fn field_error(field: String, code: &'static str) -> FieldError {
     FieldError { field, invalid: Invalid::new(code) }
 }
 
 pub(crate) fn malformed() -> FieldError {
-    refused(String::new(), "malformed")
+    field_error(String::new(), "malformed")
 }
 
-fn pointer(path: &Path) -> String {
+fn json_pointer(path: &Path) -> String {
     path.iter()
         .map(|segment| match segment {
             Segment::Seq { index } => format!("/{index}"),

@@ -1,46 +1,37 @@
-//! JSON bodies in, with each refusal named by a JSON pointer.
+//! JSON bodies. Each refusal has a JSON pointer.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 use actix_web::dev::Payload;
-use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use actix_web::web::{Bytes, BytesMut};
+use actix_web::http::header::CONTENT_ENCODING;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, timeout_at};
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::limits::byte_budget::budget::{BODIES, LARGE, Place, SMALL};
-use crate::limits::caller::caller;
-use crate::request::diagnosis::{MOST_TOLD, blame, gather, has_lone_surrogate, malformed, refused};
+use crate::request::body::read_body;
+use crate::request::diagnosis::{
+    MAX_ERRORS, field_error, has_lone_surrogate, malformed, read_collecting_errors, to_field_error,
+};
 use crate::request::strict::Strict;
 use crate::response::problem::{FieldError, Problem};
 
-/// Room for any body but that of a long post.
+/// The default limit of a body in bytes. Only larger documents, such as a long post, set another.
 pub(crate) const DEFAULT_LIMIT: usize = 256 * 1024;
-/// A body that has not come after so long comes at this pace at least, so that nobody holds a
-/// connection, or room for a large one, by sending slowly.
-const READ_PATIENCE: Duration = Duration::from_secs(10);
-const BYTES_PER_SECOND: u32 = 256 * 1024;
 
-/// A request body of at most `LIMIT` bytes.
+/// A JSON body of at most `LIMIT` bytes.
 ///
 /// # Errors
-/// `415` unless it is sent as JSON, `413` above the limit (by `Content-Length` before anything is
-/// read, else as soon as it is passed), `400` when it does not have the members of `T`.
+/// `415` without the media type of JSON, `400` when the body does not match `T`.
+/// Otherwise as [`RawBody`].
+/// A `Content-Length` above the limit is rejected before the body is read.
+///
+/// [`RawBody`]: crate::RawBody
 pub struct Json<T, const LIMIT: usize = DEFAULT_LIMIT>(pub T);
-
-/// The room of a body, until its request has been answered.
-struct Body {
-    _place: Place<'static>,
-}
 
 impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for Json<T, LIMIT> {
     type Error = Problem;
@@ -52,12 +43,15 @@ impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for Js
             if !is_json(&request) {
                 return Err(Problem::unsupported_media_type());
             }
-            decode_whole(&read::<LIMIT>(&request, payload).await?).map(Self)
+            decode_body(&read_body::<LIMIT>(&request, payload).await?).map(Self)
         })
     }
 }
 
-/// A request body as [`Json`], which may also be left out: that is as good as `{}`.
+/// An optional JSON body. A missing one is read as `{}`.
+///
+/// # Errors
+/// As [`Json`].
 pub struct OptionalJson<T, const LIMIT: usize = DEFAULT_LIMIT>(pub T);
 
 impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for OptionalJson<T, LIMIT> {
@@ -67,29 +61,13 @@ impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for Op
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (request, payload) = (request.clone(), payload.take());
         Box::pin(async move {
-            let body = read::<LIMIT>(&request, payload).await?;
+            let body = read_body::<LIMIT>(&request, payload).await?;
             match body.trim_ascii() {
-                [] => decode_whole(b"{}").map(Self),
+                [] => decode_body(b"{}").map(Self),
                 _ if !is_json(&request) => Err(Problem::unsupported_media_type()),
-                body => decode_whole(body).map(Self),
+                body => decode_body(body).map(Self),
             }
         })
-    }
-}
-
-/// A request body of at most `LIMIT` bytes as it came, whatever it says that it is: for those who sign what they send.
-///
-/// # Errors
-/// `413` above the limit.
-pub struct Raw<const LIMIT: usize>(pub Bytes);
-
-impl<const LIMIT: usize> FromRequest for Raw<LIMIT> {
-    type Error = Problem;
-    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
-
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let (request, payload) = (request.clone(), payload.take());
-        Box::pin(async move { Ok(Self(read::<LIMIT>(&request, payload).await?.freeze())) })
     }
 }
 
@@ -100,66 +78,22 @@ fn is_json(request: &HttpRequest) -> bool {
         && !request.headers().contains_key(CONTENT_ENCODING)
 }
 
-/// The bytes of a body, which has room until its request has been answered.
-async fn read<const LIMIT: usize>(request: &HttpRequest, mut payload: Payload) -> Result<BytesMut, Problem> {
-    let announced =
-        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length| length > LIMIT) {
-        return Err(Problem::payload_too_large(LIMIT));
-    }
-    let mut body = BytesMut::new();
-    let mut place: Option<Place<'static>> = None;
-    let mut deadline = Instant::now() + READ_PATIENCE;
-    while let Some(chunk) =
-        timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
-    {
-        let chunk = chunk.map_err(|_| Problem::validation_failed(vec![malformed()]))?;
-        let length = body.len() + chunk.len();
-        if length > LIMIT {
-            return Err(Problem::payload_too_large(LIMIT));
-        }
-        if length > LARGE && body.len() <= LARGE {
-            let asked = Instant::now();
-            // Who waits has a small one.
-            drop(place.take());
-            place = Some(BODIES.wait(caller(request), BODIES.share()).await?);
-            deadline += asked.elapsed();
-            body.reserve(announced.unwrap_or(length).saturating_sub(body.len()));
-        } else if length > SMALL && length <= LARGE {
-            match &mut place {
-                Some(place) => place.grow(chunk.len())?,
-                None => place = Some(BODIES.take(caller(request), length)?),
-            }
-        }
-        deadline += Duration::from_secs(chunk.len() as u64) / BYTES_PER_SECOND;
-        body.extend_from_slice(&chunk);
-    }
-    if let Some(place) = place {
-        request.extensions_mut().insert(Body { _place: place });
-    }
-    Ok(body)
-}
-
-/// Decodes a body. Of its own members those that are missing are all told, too, where serde tells of the first.
-fn decode_whole<T: DeserializeOwned + PartialSchema>(body: &[u8]) -> Result<T, Problem> {
+/// Decodes a body and reports every missing top-level member. serde alone stops at the first.
+fn decode_body<T: DeserializeOwned + PartialSchema>(body: &[u8]) -> Result<T, Problem> {
     decode(body).map_err(|problem| {
-        let told = &problem.details().errors;
+        let errors = &problem.details().errors;
         let Ok(members) = serde_json::from_slice::<HashMap<String, Box<RawValue>>>(body) else {
             return problem;
         };
         let RefOr::T(Schema::Object(schema)) = T::schema() else { return problem };
         let missing = schema.required.iter().filter(|name| !members.contains_key(*name));
-        let missing = missing.map(|name| refused(format!("/{name}"), "required"));
-        let missing: Vec<_> = missing.filter(|error| !told.contains(error)).collect();
-        Problem::validation_failed(told.iter().cloned().chain(missing).take(MOST_TOLD).collect())
+        let missing = missing.map(|name| field_error(format!("/{name}"), "required"));
+        let missing: Vec<_> = missing.filter(|error| !errors.contains(error)).collect();
+        Problem::validation_failed(errors.iter().cloned().chain(missing).take(MAX_ERRORS).collect())
     })
 }
 
-/// Decodes a part of a body that was kept as it came, such as one item of a list; refusals point below
-/// `prefix`.
-///
-/// # Errors
-/// `400 VALIDATION_FAILED`
+/// Decodes a raw part of a body, such as an item of a list. Refusals point below `prefix`.
 pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result<T, Vec<FieldError>> {
     decode(part.get().as_bytes()).map_err(|problem| {
         let errors = problem.details().errors.iter().cloned();
@@ -167,16 +101,16 @@ pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result
     })
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    // Also what no member reads must be text.
+pub(super) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // serde does not check the text of ignored members.
     if std::str::from_utf8(body).is_err() || has_lone_surrogate(body) {
         return Err(Problem::validation_failed(vec![malformed()]));
     }
-    gather(|| {
+    read_collecting_errors(|| {
         let mut json = serde_json::Deserializer::from_slice(body);
         let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(|error| {
             if error.inner().classify() == Category::Data {
-                blame(error.path(), &error.inner().to_string())
+                to_field_error(error.path(), &error.inner().to_string())
             } else {
                 malformed()
             }
@@ -207,48 +141,48 @@ mod tests {
         sort_order: i32,
     }
 
-    fn refusal(body: &[u8]) -> (String, &'static str) {
+    fn first_error(body: &[u8]) -> (String, &'static str) {
         let problem = decode::<Request>(body).unwrap_err();
         (problem.details().errors[0].field.clone(), problem.details().errors[0].invalid.code)
     }
 
     #[test]
-    fn a_refusal_points_at_the_member() {
+    fn refusal_points_at_the_member() {
         assert_eq!(
-            refusal(br#"{"Items":[{"SortOrder":1},{"SortOrder":"x"}]}"#),
+            first_error(br#"{"Items":[{"SortOrder":1},{"SortOrder":"x"}]}"#),
             ("/Items/1/SortOrder".into(), "invalid_type")
         );
-        assert_eq!(refusal(br#"{"Items":[{}]}"#), ("/Items/0/SortOrder".into(), "required"));
-        assert_eq!(refusal(b"{}"), ("/Items".into(), "required"));
+        assert_eq!(first_error(br#"{"Items":[{}]}"#), ("/Items/0/SortOrder".into(), "required"));
+        assert_eq!(first_error(b"{}"), ("/Items".into(), "required"));
     }
 
-    /// Conventions: all that is wrong with the values of a request is told at once, each at its place.
+    /// Conventions: a response lists all invalid values of a request, each with its pointer.
     #[test]
-    fn every_refused_value_is_told() {
+    fn all_refused_values_are_reported() {
         #[derive(Debug, Deserialize)]
         #[expect(dead_code, reason = "only decoding is tested")]
         struct Card {
             name: Text<1, 3>,
             tags: List<Text<1, 2>, 0, 2>,
-            kept: Option<Text<1, 3>>,
+            note: Option<Text<1, 3>>,
         }
-        let told = |body: &str| {
+        let errors = |body: &str| {
             let problem = decode::<Card>(body.as_bytes()).unwrap_err();
-            let told = problem.details().errors.iter();
-            told.map(|error| format!("{} {}", error.field, error.invalid.code)).collect::<Vec<_>>()
+            let errors = problem.details().errors.iter();
+            errors.map(|error| format!("{} {}", error.field, error.invalid.code)).collect::<Vec<_>>()
         };
-        let long = r#"{"name": "", "tags": ["abc", "x", "y"], "kept": "a\u0000"}"#;
-        let all = ["/name too_short", "/tags/0 too_long", "/tags too_many", "/kept forbidden_character"];
-        assert_eq!(told(long), all);
-        assert_eq!(told(r#"{"name": "", "tags": 1}"#), ["/name too_short", "/tags invalid_type"]);
-        assert_eq!(told(r#"{"name": "abcd"}"#), ["/name too_long", "/tags required"]);
+        let long = r#"{"name": "", "tags": ["abc", "x", "y"], "note": "a\u0000"}"#;
+        let all = ["/name too_short", "/tags/0 too_long", "/tags too_many", "/note forbidden_character"];
+        assert_eq!(errors(long), all);
+        assert_eq!(errors(r#"{"name": "", "tags": 1}"#), ["/name too_short", "/tags invalid_type"]);
+        assert_eq!(errors(r#"{"name": "abcd"}"#), ["/name too_long", "/tags required"]);
         let many = format!(r#"{{"name": "a", "tags": [{}]}}"#, ["\"\""; 100].join(","));
-        assert_eq!(told(&many).len(), 16, "and no more");
+        assert_eq!(errors(&many).len(), 16, "at most 16 errors");
     }
 
-    /// What serde tries and leaves, as a flattened part, is blamed for nothing else.
+    /// serde discards the refusal of an optional flattened part. No other member reports it.
     #[test]
-    fn a_refusal_that_was_read_past_is_not_told_of_another_member() {
+    fn skipped_refusal_is_not_reported_for_another_member() {
         #[derive(Debug, Deserialize)]
         #[expect(dead_code, reason = "only decoding is tested")]
         struct Whole {
@@ -268,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_malformed() {
+    fn invalid_json_is_malformed() {
         for body in [
             b"".as_slice(),
             b"{",
@@ -280,19 +214,19 @@ mod tests {
             br#"{"Items":[],"X":"\udfe0\ud83c"}"#,
             b"{\"Items\":[],\"X\":\"\xff\"}",
         ] {
-            assert_eq!(refusal(body).1, "malformed", "{body:?}");
+            assert_eq!(first_error(body).1, "malformed", "{body:?}");
         }
     }
 
     #[test]
-    fn whole_characters_are_fine_however_they_are_escaped() {
+    fn escaped_characters_are_accepted() {
         for text in [r"\ud83c\udfe0", r"\\ud83c", r"\u0041\\", "🏠"] {
             decode::<Request>(format!(r#"{{"Items":[],"X":"{text}"}}"#).as_bytes()).unwrap();
         }
     }
 
     #[test]
-    fn deep_nesting_is_refused_before_it_is_followed() {
+    fn deep_nesting_is_refused() {
         let deep = "[".repeat(100_000);
         decode::<serde_json::Value>(deep.as_bytes()).unwrap_err();
         decode::<Request>(format!("{{\"Items\":{deep}").as_bytes()).unwrap_err();

@@ -1,7 +1,8 @@
-//! Request parts: bodies, queries, paths and the values in them.
+//! Extractors of bodies, queries and path ids, and the values in them.
 
+pub(crate) mod body;
 pub(crate) mod cursor;
-pub(crate) mod diagnosis;
+mod diagnosis;
 pub(crate) mod fields;
 pub(crate) mod json;
 pub(crate) mod moment;

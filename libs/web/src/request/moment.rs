@@ -1,12 +1,13 @@
-//! Moments in requests.
+//! Times in bodies.
 
 use serde::{Deserialize, Deserializer};
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 use values::{Invalid, read_text};
 
-/// A moment as somebody sends it: RFC 3339, in UTC and cut to what is kept of it, which is microseconds.
-/// In documents: `#[schema(value_type = String, format = DateTime)]`.
+/// A time in RFC 3339, converted to UTC and truncated to the database's microseconds.
+///
+/// Its schema is `#[schema(value_type = String, format = DateTime)]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub OffsetDateTime);
 
@@ -28,10 +29,10 @@ mod tests {
     use super::Moment;
 
     #[test]
-    fn a_moment_is_in_utc_and_has_no_more_than_microseconds() {
+    fn moment_is_converted_to_utc_microseconds() {
         let read = |time: &str| serde_json::from_str::<Moment>(&format!("{time:?}")).map(|moment| moment.0);
-        let read_well = read("2026-11-22T15:00:00.1234567+03:00").unwrap();
-        assert_eq!(read_well, datetime!(2026-11-22 12:00:00.123456 UTC));
+        let moment = read("2026-11-22T15:00:00.1234567+03:00").unwrap();
+        assert_eq!(moment, datetime!(2026-11-22 12:00:00.123456 UTC));
         assert!(read("9999-12-31T23:59:59-00:01").is_err() && read("2026-11-22").is_err());
     }
 }

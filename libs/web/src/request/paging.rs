@@ -1,4 +1,5 @@
-//! Paged lists: `?Page=1&PageSize=20&Sort=-CreatedAt` in, `{Items, Page, PageSize, TotalCount}` out.
+//! Pagination by page number: `?Page=1&PageSize=20&Sort=-CreatedAt` in,
+//! `{Items, Page, PageSize, TotalCount}` out.
 
 use std::future::{Ready, ready};
 use std::str::FromStr;
@@ -18,17 +19,18 @@ use crate::response::problem::Problem;
 
 pub(crate) const MAX_PAGE_SIZE: u32 = 100;
 pub(crate) const DEFAULT_PAGE_SIZE: u32 = 20;
-/// So many items of a list are shown, and counted: what stands for "or more".
-pub const COUNTED: i64 = 10_000;
-const DEEPEST: u32 = 10_000;
+/// The limit up to which the items of a list are counted. This count means "or more".
+pub const MAX_TOTAL_COUNT: i64 = 10_000;
+/// The last position of an item on a page: `Page` × `PageSize` may not exceed it.
+const MAX_ITEM_POSITION: u32 = 10_000;
 
-/// What a list may be sorted by: the names of an enum's values.
+/// The keys that a list can be sorted by, as an enum.
 pub trait SortKey: FromStr + VariantNames + Copy + 'static {
-    /// The name used when the caller gives none, with `-` for descending.
+    /// The default key, with `-` for descending order.
     const DEFAULT: &'static str;
 }
 
-/// How a list is sorted: `?Sort=-CreatedAt`.
+/// The order of a list: `?Sort=-CreatedAt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sorting<S> {
     pub key: S,
@@ -43,7 +45,7 @@ impl<S: SortKey> Sorting<S> {
     }
 }
 
-/// Which part of a list is asked for, and in which order. Ties are broken by id, in the query.
+/// The requested page of a list and its order. The SQL query breaks ties by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging<S> {
     pub page: u32,
@@ -61,9 +63,14 @@ impl<S> Paging<S> {
         i64::from(self.page - 1) * i64::from(self.page_size)
     }
 
-    /// The answer.
+    /// Returns the page of `items`, from a list of `total_count` items.
     pub fn page<T>(&self, items: Vec<T>, total_count: i64) -> Page<T> {
-        Page { items, page: self.page, page_size: self.page_size, total_count: total_count.min(COUNTED) }
+        Page {
+            items,
+            page: self.page,
+            page_size: self.page_size,
+            total_count: total_count.min(MAX_TOTAL_COUNT),
+        }
     }
 }
 
@@ -76,25 +83,25 @@ pub struct Page<T> {
     pub page: u32,
     #[schema(minimum = 1, examples(20))]
     pub page_size: u32,
-    /// Of the whole list; 10,000 stands for "or more".
+    /// The number of items in the whole list. 10,000 means "10,000 or more".
     #[schema(maximum = 10000)]
     pub total_count: i64,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Raw {
+struct RawPaging {
     page: Option<String>,
     page_size: Option<String>,
     sort: Option<String>,
 }
 
 impl<S: SortKey> Paging<S> {
-    fn parse(raw: &Raw) -> Result<Self, Problem> {
+    fn parse(raw: &RawPaging) -> Result<Self, Problem> {
         let mut fields = Fields::default();
-        let page_size = number(raw.page_size.as_deref(), DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
-        let pages = DEEPEST / page_size.as_ref().unwrap_or(&1);
-        let page = fields.check("/Page", number(raw.page.as_deref(), 1, pages));
+        let page_size = parse_number(raw.page_size.as_deref(), DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
+        let pages = MAX_ITEM_POSITION / page_size.as_ref().unwrap_or(&1);
+        let page = fields.check("/Page", parse_number(raw.page.as_deref(), 1, pages));
         let page_size = fields.check("/PageSize", page_size);
         let sorting = fields.check("/Sort", Sorting::parse(raw.sort.as_deref()));
         let all = page.zip(page_size).zip(sorting);
@@ -107,8 +114,8 @@ impl<S: SortKey> Paging<S> {
     }
 }
 
-/// A number as it is asked for.
-pub(crate) fn number(raw: Option<&str>, default: u32, max: u32) -> Result<u32, Invalid> {
+/// Parses a number from 1 to `max`.
+pub(crate) fn parse_number(raw: Option<&str>, default: u32, max: u32) -> Result<u32, Invalid> {
     let Some(raw) = raw else { return Ok(default) };
     raw.parse()
         .ok()
@@ -148,32 +155,36 @@ impl<S: SortKey> FromRequest for Paging<S> {
 
 impl<S: SortKey> IntoParams for Paging<S> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let page_size = page_size_in_query(DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
-        vec![in_query("Page", one_to(DEEPEST, 1)), page_size, sort_in_query::<S>()]
+        let page_size = page_size_parameter(DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
+        vec![
+            query_parameter("Page", integer_from_one_to(MAX_ITEM_POSITION, 1)),
+            page_size,
+            sort_parameter::<S>(),
+        ]
     }
 }
 
 impl<S: SortKey> IntoParams for Sorting<S> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![sort_in_query::<S>()]
+        vec![sort_parameter::<S>()]
     }
 }
 
-fn sort_in_query<S: SortKey>() -> Parameter {
+fn sort_parameter<S: SortKey>() -> Parameter {
     let keys = S::VARIANTS.iter().flat_map(|name| [(*name).to_owned(), format!("-{name}")]);
     let sort = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(keys));
-    in_query("Sort", sort.default(Some(S::DEFAULT.into())))
+    query_parameter("Sort", sort.default(Some(S::DEFAULT.into())))
 }
 
-pub(crate) fn page_size_in_query(default: u32, largest: u32) -> Parameter {
-    in_query("PageSize", one_to(largest, default))
+pub(crate) fn page_size_parameter(default: u32, max: u32) -> Parameter {
+    query_parameter("PageSize", integer_from_one_to(max, default))
 }
 
-pub(crate) fn in_query(name: &str, schema: ObjectBuilder) -> Parameter {
+pub(crate) fn query_parameter(name: &str, schema: ObjectBuilder) -> Parameter {
     ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).schema(Some(schema)).build()
 }
 
-fn one_to(max: u32, default: u32) -> ObjectBuilder {
+fn integer_from_one_to(max: u32, default: u32) -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(Type::Integer)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)))
@@ -184,7 +195,7 @@ fn one_to(max: u32, default: u32) -> ObjectBuilder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Paging, Raw, SortKey};
+    use super::{Paging, RawPaging, SortKey};
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
     enum Sort {
@@ -197,11 +208,11 @@ mod tests {
 
     fn parse(page: Option<&str>, page_size: Option<&str>, sort: Option<&str>) -> Option<Paging<Sort>> {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        Paging::parse(&Raw { page: own(page), page_size: own(page_size), sort: own(sort) }).ok()
+        Paging::parse(&RawPaging { page: own(page), page_size: own(page_size), sort: own(sort) }).ok()
     }
 
     #[test]
-    fn limits_are_inclusive() {
+    fn page_and_size_at_the_limits_are_accepted() {
         let default = Paging { page: 1, page_size: 20, sort: Sort::CreatedAt, descending: true };
         assert_eq!(parse(None, None, None), Some(default));
         assert!(parse(Some("1"), Some("100"), Some("CreatedAt")).is_some());

@@ -1,4 +1,4 @@
-//! Ids in a path that refer to something.
+//! Ids in paths.
 
 use std::future::{Ready, ready};
 
@@ -11,13 +11,13 @@ use values::Code;
 
 use crate::response::problem::Problem;
 
-/// `400`: the empty id, of nothing. For operations that have neither query nor body, which name it themselves.
+/// The refusal of the nil UUID, for operations without query and body to declare.
 pub const EMPTY_ID: Code = Code::common(400, "VALIDATION_FAILED").at("/Id", "empty_id");
 
-/// The id of a path that has one, where the empty one is refused: in a body it is `ids::Reference`.
+/// The only id in a path, never the nil UUID. `ids::Reference` is its equivalent in bodies.
 ///
 /// # Errors
-/// `404 NOT_FOUND` where it does not parse, `400 VALIDATION_FAILED` where it is empty.
+/// `404 NOT_FOUND` for a malformed id, `400 VALIDATION_FAILED` for the nil UUID.
 #[derive(Clone, Copy, Debug)]
 pub struct PathReference<T>(pub T);
 
@@ -28,15 +28,15 @@ impl<T: DeserializeOwned + Copy + Into<Uuid>> FromRequest for PathReference<T> {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let id = Path::<T>::from_request(request, payload).into_inner();
         ready(match id.map(Path::into_inner) {
-            Ok(id) if id.into().is_nil() => Err(Problem::from(EMPTY_ID).at(&member(request))),
+            Ok(id) if id.into().is_nil() => Err(Problem::from(EMPTY_ID).at(&member_pointer(request))),
             Ok(id) => Ok(Self(id)),
             Err(_) => Err(Problem::not_found()),
         })
     }
 }
 
-/// As bodies name it: `/DealId` for `{deal_id}`.
-fn member(request: &HttpRequest) -> String {
+/// Returns the pointer of the id as bodies name it: `/DealId` for `{deal_id}`.
+fn member_pointer(request: &HttpRequest) -> String {
     let name = request.match_info().iter().next().map_or("id", |(name, _)| name);
     let words = name.split('_').filter_map(|word| word.split_at_checked(1));
     words.fold("/".to_owned(), |member, (first, rest)| member + &first.to_uppercase() + rest)
@@ -55,19 +55,20 @@ mod tests {
     fn read(id: &'static str) -> Result<Uuid, (u16, Option<String>)> {
         let request = TestRequest::default().param("deal_id", id).to_http_request();
         let read = PathReference::<Uuid>::from_request(&request, &mut Payload::None).into_inner();
-        let blamed = |problem: &Problem| problem.details().errors.first().map(|error| error.field.clone());
-        read.map(|id| id.0).map_err(|problem| (problem.code().status, blamed(&problem)))
+        let first_field =
+            |problem: &Problem| problem.details().errors.first().map(|error| error.field.clone());
+        read.map(|id| id.0).map_err(|problem| (problem.code().status, first_field(&problem)))
     }
 
     #[test]
-    fn the_empty_id_is_refused_and_what_is_none_is_not_found() {
+    fn nil_id_is_refused_and_malformed_id_is_not_found() {
         let id = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
         assert_eq!(read(id), Ok(id.parse().unwrap()));
-        for empty in ["00000000-0000-0000-0000-000000000000", "00000000000000000000000000000000"] {
-            assert_eq!(read(empty), Err((400, Some("/DealId".to_owned()))), "{empty}");
+        for nil in ["00000000-0000-0000-0000-000000000000", "00000000000000000000000000000000"] {
+            assert_eq!(read(nil), Err((400, Some("/DealId".to_owned()))), "{nil}");
         }
-        for none in ["x", "", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e"] {
-            assert_eq!(read(none), Err((404, None)), "{none}");
+        for malformed in ["x", "", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e"] {
+            assert_eq!(read(malformed), Err((404, None)), "{malformed}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Members of a query in, each at most once, with each refusal named as in a body.
+//! Queries. Each member may occur once, and each refusal has a JSON pointer, as in a body.
 
 use std::future::{Ready, ready};
 
@@ -6,11 +6,11 @@ use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use serde::de::DeserializeOwned;
 
-use crate::request::diagnosis::{blame, gather, gather_all};
+use crate::request::diagnosis::{collect_errors, read_collecting_errors, to_field_error};
 use crate::request::fields::Fields;
 use crate::response::problem::{FieldError, Problem};
 
-/// What is made of members of a query.
+/// A value that is read from a query.
 pub trait FromQuery: Sized {
     /// # Errors
     /// `400 VALIDATION_FAILED`
@@ -25,48 +25,50 @@ pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> FromQuery for Query<T> {
     fn from_query(query: &str) -> Result<Self, Problem> {
-        gather(|| read(query)).map(Self)
+        read_collecting_errors(|| read(query)).map(Self)
     }
 }
 
 fn read<T: DeserializeOwned>(query: &str) -> Result<T, FieldError> {
     let members = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
     let parsed = serde_path_to_error::deserialize(members);
-    parsed.map_err(|error| blame(error.path(), &error.inner().to_string()))
+    parsed.map_err(|error| to_field_error(error.path(), &error.inner().to_string()))
 }
 
-/// A query some of whose members go together.
+/// A query with rules that concern several of its members.
 pub trait Check {
-    /// Also of a query of which other members are refused. One that `time`, `date` or `parsed` has refused is as if it had
-    /// been left out, so that nothing is told of it twice.
+    /// Records the errors of such rules in `fields`.
+    ///
+    /// The query may have refused members, which are `None` if `read_time`, `read_date` or
+    /// `read_from_str` reads them. Their errors are reported already.
     fn check(&self, fields: &mut Fields);
 }
 
-/// As [`Query`], where members must [go together](Check).
-pub struct Filter<T>(pub T);
+/// A query that is also [checked](Check) as a whole.
+pub struct CheckedQuery<T>(pub T);
 
-impl<T: DeserializeOwned + Check> FromQuery for Filter<T> {
+impl<T: DeserializeOwned + Check> FromQuery for CheckedQuery<T> {
     fn from_query(query: &str) -> Result<Self, Problem> {
-        let (filter, refused) = gather_all(|| read::<T>(query));
+        let (query, errors) = collect_errors(|| read::<T>(query));
         let mut fields = Fields::default();
-        fields.refuse(refused);
-        if let Some(filter) = &filter {
-            filter.check(&mut fields);
+        fields.refuse(errors);
+        if let Some(query) = &query {
+            query.check(&mut fields);
         }
-        fields.finish(filter.map(Self))
+        fields.finish(query.map(Self))
     }
 }
 
-/// Two views of one query. All that is wrong with either is told at once.
+/// Two values read from one query. The errors of both are reported together.
 pub struct Both<A, B>(pub A, pub B);
 
 impl<A: FromQuery, B: FromQuery> FromQuery for Both<A, B> {
     fn from_query(query: &str) -> Result<Self, Problem> {
         match (A::from_query(query), B::from_query(query)) {
-            (Ok(one), Ok(other)) => Ok(Self(one, other)),
-            (Err(one), Err(other)) => {
+            (Ok(first), Ok(second)) => Ok(Self(first, second)),
+            (Err(first), Err(second)) => {
                 let errors =
-                    [one, other].iter().flat_map(|problem| problem.details().errors.clone()).collect();
+                    [first, second].iter().flat_map(|problem| problem.details().errors.clone()).collect();
                 Err(Problem::validation_failed(errors))
             }
             (Err(problem), Ok(_)) | (Ok(_), Err(problem)) => Err(problem),
@@ -83,7 +85,7 @@ impl<T: DeserializeOwned> FromRequest for Query<T> {
     }
 }
 
-impl<T: DeserializeOwned + Check> FromRequest for Filter<T> {
+impl<T: DeserializeOwned + Check> FromRequest for CheckedQuery<T> {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
@@ -104,13 +106,12 @@ impl<A: FromQuery, B: FromQuery> FromRequest for Both<A, B> {
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
-
     use time::OffsetDateTime;
     use time::macros::datetime;
 
-    use super::{Check, FromQuery, Query};
+    use super::{Check, CheckedQuery, FromQuery, Query};
     use crate::request::fields::Fields;
-    use crate::request::query_value::Several;
+    use crate::request::query_value::CommaSeparated;
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_read_whatever_stands_beside_them() {
+    fn unknown_members_are_ignored() {
         let Query(filter) =
             Query::<Filter>::from_query("Limit=3&x=1&Mine=true&x=2&Query=a%20b+%D1%8F").unwrap();
         assert_eq!(filter, Filter { query: Some("a b я".to_owned()), mine: true, limit: 3 });
@@ -130,18 +131,18 @@ mod tests {
 
     #[derive(Debug, PartialEq, Deserialize)]
     struct Since {
-        #[serde(default, deserialize_with = "crate::request::query_value::time")]
+        #[serde(default, deserialize_with = "crate::request::query_value::read_time")]
         since: Option<OffsetDateTime>,
     }
 
     #[test]
-    fn a_time_is_one_that_utc_has() {
+    fn time_outside_utc_is_refused() {
         let read =
             |time: &str| Query::<Since>::from_query(&format!("since={time}")).map(|Query(read)| read.since);
         assert_eq!(read("2026-11-22T07:30:00%2B03:00").unwrap(), Some(datetime!(2026-11-22 04:30 UTC)));
         assert!(read("9999-12-31T23:59:59Z").is_ok());
-        for none in ["9999-12-31T23:59:59-00:01", "2026-11-22", ""] {
-            assert!(read(none).is_err(), "{none}");
+        for invalid in ["9999-12-31T23:59:59-00:01", "2026-11-22", ""] {
+            assert!(read(invalid).is_err(), "{invalid}");
         }
     }
 
@@ -154,14 +155,14 @@ mod tests {
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Statuses {
-        statuses: Option<Several<Status>>,
+        statuses: Option<CommaSeparated<Status>>,
     }
 
-    /// Paging: several values of an enum are separated by commas; an unknown or empty one is refused.
+    /// Paging: commas separate the values of an enum. An unknown or empty value is refused.
     #[test]
-    fn several_values_are_separated_by_commas() {
+    fn comma_separated_values_are_read() {
         let Query(read) = Query::<Statuses>::from_query("Statuses=Published,Draft").unwrap();
-        assert_eq!(read.statuses, Some(Several(vec![Status::Published, Status::Draft])));
+        assert_eq!(read.statuses, Some(CommaSeparated(vec![Status::Published, Status::Draft])));
         assert_eq!(Query::<Statuses>::from_query("").unwrap().0.statuses, None);
         for query in ["", ",", "Draft,", "draft", "Draft,,Published", "Draft, Published", "Draft;Published"] {
             let problem = Query::<Statuses>::from_query(&format!("Statuses={query}")).err().unwrap();
@@ -173,38 +174,38 @@ mod tests {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Range {
-        #[serde(default, deserialize_with = "crate::request::query_value::time")]
+        #[serde(default, deserialize_with = "crate::request::query_value::read_time")]
         from: Option<OffsetDateTime>,
-        #[serde(default, deserialize_with = "crate::request::query_value::time")]
+        #[serde(default, deserialize_with = "crate::request::query_value::read_time")]
         to: Option<OffsetDateTime>,
         #[expect(dead_code, reason = "only reading is tested")]
-        statuses: Option<Several<Status>>,
+        statuses: Option<CommaSeparated<Status>>,
     }
 
     impl Check for Range {
         fn check(&self, fields: &mut Fields) {
-            fields.range("/To", self.from.as_ref(), self.to.as_ref());
+            fields.check_range("/To", self.from.as_ref(), self.to.as_ref());
         }
     }
 
     #[test]
-    fn what_goes_together_is_checked_whatever_else_is_wrong() {
-        let told = |query: &str| -> Vec<_> {
-            let problem = super::Filter::<Range>::from_query(query).err().unwrap();
-            let told = problem.details().errors.iter();
-            told.map(|error| (error.field.clone(), error.invalid.code)).collect()
+    fn range_is_checked_beside_other_errors() {
+        let errors = |query: &str| -> Vec<_> {
+            let problem = CheckedQuery::<Range>::from_query(query).err().unwrap();
+            let errors = problem.details().errors.iter();
+            errors.map(|error| (error.field.clone(), error.invalid.code)).collect()
         };
         let range = "From=2026-11-22T00:00:00Z&To=2026-11-22T00:00:00Z";
         let empty = ("/To".to_owned(), "empty_range");
-        assert_eq!(told(range), std::slice::from_ref(&empty));
+        assert_eq!(errors(range), std::slice::from_ref(&empty));
         let unknown = ("/Statuses".to_owned(), "unknown_value");
-        assert_eq!(told(&format!("{range}&Statuses=x")), [unknown, empty]);
-        let wrong = ("/From".to_owned(), "invalid_type");
-        assert_eq!(told("From=x&To=2026-11-22T00:00:00Z"), [wrong]);
+        assert_eq!(errors(&format!("{range}&Statuses=x")), [unknown, empty]);
+        let invalid = ("/From".to_owned(), "invalid_type");
+        assert_eq!(errors("From=x&To=2026-11-22T00:00:00Z"), [invalid]);
     }
 
     #[test]
-    fn a_refusal_names_the_member() {
+    fn refusal_names_the_member() {
         for (query, field, code) in [
             ("Limit=3&Query=a&Query=b", "/Query", "duplicate"),
             ("Limit=3&Limit=3", "/Limit", "duplicate"),

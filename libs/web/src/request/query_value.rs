@@ -1,4 +1,4 @@
-//! Values of the members of a query.
+//! Values of query members.
 
 use std::str::FromStr;
 
@@ -8,35 +8,30 @@ use time::macros::format_description;
 use time::{Date, OffsetDateTime, UtcOffset};
 use values::{Invalid, read_text};
 
-/// For a member that is made of a text.
-///
-/// # Errors
-/// Those of reading.
-pub fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(text: D) -> Result<Option<T>, D::Error> {
+/// Deserializes an optional member with [`FromStr`].
+pub fn read_from_str<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(
+    text: D,
+) -> Result<Option<T>, D::Error> {
     read_text(text, |text| text.parse().map(Some), || None)
 }
 
-/// For a member that is a time, as in `2026-11-22T07:30:00Z`; in UTC, which has no year 10000.
+/// Deserializes an optional time such as `2026-11-22T07:30:00Z`, and converts it to UTC.
 ///
-/// # Errors
-/// Those of reading.
-pub fn time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDateTime>, D::Error> {
+/// A time that is in the year 10000 in UTC is refused.
+pub fn read_time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDateTime>, D::Error> {
     let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC);
     read_text(time, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
 }
 
-/// For a member that is a date, as in `2026-11-22`.
-///
-/// # Errors
-/// Those of reading.
-pub fn date<'de, D: Deserializer<'de>>(date: D) -> Result<Option<Date>, D::Error> {
+/// Deserializes an optional date such as `2026-11-22`.
+pub fn read_date<'de, D: Deserializer<'de>>(date: D) -> Result<Option<Date>, D::Error> {
     let parse = |text: &str| Date::parse(text, format_description!("[year]-[month]-[day]")).ok();
-    // What databases know, too.
+    // A negative year can lie before 4713 BC, the first year of PostgreSQL.
     let parse = |text: &str| parse(text).filter(|date| date.year() >= 0);
     read_text(date, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
 }
 
-/// How many a lookup for autocomplete answers: `?Limit=20`, of 50 at most.
+/// The maximum number of items of an autocomplete: `?Limit=20`, at most 50.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit(u8);
 
@@ -65,16 +60,16 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// Several values of one member, separated by commas: `?Statuses=Draft,Published`.
+/// The values of a member, separated by commas: `?Statuses=Draft,Published`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Several<T>(pub Vec<T>);
+pub struct CommaSeparated<T>(pub Vec<T>);
 
-impl<'de, T: FromStr> Deserialize<'de> for Several<T> {
-    fn deserialize<D: Deserializer<'de>>(words: D) -> Result<Self, D::Error> {
-        let parse = |words: &str| {
-            let values = words.split(',').map(str::parse).collect::<Result<_, _>>();
+impl<'de, T: FromStr> Deserialize<'de> for CommaSeparated<T> {
+    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        let parse = |text: &str| {
+            let values = text.split(',').map(str::parse).collect::<Result<_, _>>();
             values.map(Self).map_err(|_| Invalid::new("unknown_value"))
         };
-        read_text(words, parse, || Self(Vec::new()))
+        read_text(text, parse, || Self(Vec::new()))
     }
 }

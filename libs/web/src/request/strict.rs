@@ -1,15 +1,17 @@
-//! JSON taken at its word. Left alone, serde reads a list as an object's members in their order, and
-//! an object as a value of an enum; a request that does either is mistyped.
+//! Strict JSON types.
+//!
+//! By default serde accepts a list in place of an object, and an object in place of an enum's name.
+//! Both are type errors in a request.
 
 use std::fmt;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// A part of the decoder, strict all the way down.
+/// A wrapper of a decoder and of its parts, down to the last value.
 pub(crate) struct Strict<T>(pub(crate) T);
 
-macro_rules! pass_on {
+macro_rules! forward_strict {
     ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
             self.0.$method($($argument,)* Strict(visitor))
@@ -20,7 +22,7 @@ macro_rules! pass_on {
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
     type Error = D::Error;
 
-    pass_on! {
+    forward_strict! {
         deserialize_any() deserialize_bool()
         deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
         deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
@@ -47,7 +49,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_str(Word(visitor))
+        self.0.deserialize_str(VariantName(visitor))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -137,18 +139,18 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
     }
 }
 
-/// A value of an enum: a word, and nothing but.
-struct Word<V>(V);
+/// A visitor that accepts an enum's variant only by its name.
+struct VariantName<V>(V);
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Word<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for VariantName<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.expecting(f)
     }
 
-    fn visit_str<E: Error>(self, word: &str) -> Result<V::Value, E> {
-        self.0.visit_enum(StrDeserializer::new(word))
+    fn visit_str<E: Error>(self, name: &str) -> Result<V::Value, E> {
+        self.0.visit_enum(StrDeserializer::new(name))
     }
 }
 
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_well_typed_is_read() {
+    fn well_typed_json_is_read() {
         let shelf = r#"{"books": [{"title": "a", "state": "New"}], "kept": {"state": "Used", "title": "b"}, "x": [[]]}"#;
         let book = |title: &str, state| Book { title: title.to_owned(), state };
         let kept = Some(Box::new(book("b", State::Used)));
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_object_and_an_object_no_word() {
+    fn list_as_object_and_object_as_variant_are_refused() {
         for shelf in [
             r"[[], null]",
             r#"{"books": [["a", "New"]], "kept": null}"#,

@@ -1,14 +1,12 @@
-//! Versions in requests.
+//! Entity versions in requests.
 
 use serde::{Deserialize, Deserializer};
 use values::{Invalid, Number, read_number};
 
-/// Reads a version that a caller has seen, of a member that may be left out; any number of 64 bits may be one. What is none is
-/// refused as a value is, so that it hides nothing else that is wrong.
+/// Deserializes the optional version that a caller expects, any integer of 64 bits.
 ///
-/// # Errors
-/// Those of the reading.
-pub fn seen_version<'de, D: Deserializer<'de>>(version: D) -> Result<Option<i64>, D::Error> {
+/// Another value is refused like a domain value, so that a response also lists the other errors.
+pub fn read_version<'de, D: Deserializer<'de>>(version: D) -> Result<Option<i64>, D::Error> {
     struct Version(i64);
 
     impl<'de> Deserialize<'de> for Version {
@@ -32,27 +30,27 @@ mod tests {
 
     use crate::request::json::decode;
 
-    /// What is no version is told of beside what follows on it.
+    /// An invalid version is reported together with the errors of later members.
     #[test]
-    fn a_version_that_is_none_hides_nothing_else() {
+    fn invalid_version_hides_no_other_error() {
         #[derive(Debug, Deserialize)]
         #[serde(rename_all = "PascalCase")]
-        struct Seen {
-            #[serde(default, deserialize_with = "super::seen_version")]
+        struct Request {
+            #[serde(default, deserialize_with = "super::read_version")]
             version: Option<i64>,
             #[expect(dead_code, reason = "only decoding is tested")]
             name: Text<1, 3>,
         }
         for version in ["\"x\"", "1.5", "true", "[1]", "9223372036854775808"] {
             let problem =
-                decode::<Seen>(format!(r#"{{"Version": {version}, "Name": ""}}"#).as_bytes()).unwrap_err();
-            let told: Vec<_> =
+                decode::<Request>(format!(r#"{{"Version": {version}, "Name": ""}}"#).as_bytes()).unwrap_err();
+            let errors: Vec<_> =
                 problem.details().errors.iter().map(|error| (&*error.field, error.invalid.code)).collect();
-            assert_eq!(told, [("/Version", "invalid_type"), ("/Name", "too_short")], "{version}");
+            assert_eq!(errors, [("/Version", "invalid_type"), ("/Name", "too_short")], "{version}");
         }
-        let seen = |body: &str| decode::<Seen>(body.as_bytes()).unwrap().version;
-        assert_eq!(seen(r#"{"Name": "a"}"#), None);
-        assert_eq!(seen(r#"{"Version": null, "Name": "a"}"#), None);
-        assert_eq!(seen(r#"{"Version": -9223372036854775808, "Name": "a"}"#), Some(i64::MIN));
+        let version = |body: &str| decode::<Request>(body.as_bytes()).unwrap().version;
+        assert_eq!(version(r#"{"Name": "a"}"#), None);
+        assert_eq!(version(r#"{"Version": null, "Name": "a"}"#), None);
+        assert_eq!(version(r#"{"Version": -9223372036854775808, "Name": "a"}"#), Some(i64::MIN));
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that everybody gets alike: kept by whoever wants to, asked about before they are used again, and compressed.
+//! Responses that are the same for all guests: cached with revalidation, and compressed.
 
 use std::io::{self, Write};
 
@@ -15,29 +15,29 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use twox_hash::XxHash3_128;
 
-use crate::limits::byte_budget::response::hold;
+use crate::limits::byte_budget::response::ensure_reservation;
 
-/// What fits into one packet is not worth the effort.
-const WORTH: usize = 1024;
-/// Compressing more takes long enough to keep others waiting on a thread that serves them.
-const QUICK: usize = 16 * 1024;
-/// What is longer is neither tagged nor compressed: it has room for itself, not for a second one of it.
-const LONG: usize = 4 * 1024 * 1024;
+/// The smallest body that is compressed. A smaller one fits into one packet anyway.
+const MIN_COMPRESSED_BYTES: usize = 1024;
+/// The largest body that is compressed on the listener's thread, where it delays other requests.
+const MAX_INLINE_COMPRESSION_BYTES: usize = 16 * 1024;
+/// The largest body that is tagged and compressed. Its reservation has no bytes for a second copy.
+const MAX_TAGGED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Around a route whose answers to guests are everybody's, as in `#[get("…", wrap = "from_fn(web::cacheable)")]`: such an
-/// answer has an `ETag`, is `304` for whoever has it already (`If-None-Match`), and is compressed where the caller takes
-/// that. Whoever sends a token gets neither: their answer may be theirs alone, and how well a secret compresses beside what
-/// somebody else has put into the answer tells of it (BREACH).
+/// Wraps a route whose response is the same for all guests, as in
+/// `#[get("…", wrap = "from_fn(web::cacheable)")]`.
 ///
-/// # Errors
-/// Those of the handler.
+/// Such a response has an `ETag` and is compressed if the caller accepts it.
+/// A matching `If-None-Match` gets `304`.
+/// A response to a caller with a token has none of this, because it may be private.
+/// Compression could also reveal a secret that stands beside an attacker's text (BREACH).
 pub async fn cacheable<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let is_guest = !request.headers().contains_key(header::AUTHORIZATION);
     let mut response = next.call(request).await?.map_into_boxed_body();
-    // One line: what is done for other origins adds to the first and drops further ones.
+    // A single line: the CORS middleware extends the first `Vary` and drops the others.
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Authorization, Accept-Encoding"));
     if !is_guest || response.status() != StatusCode::OK {
         return Ok(response);
@@ -45,27 +45,28 @@ pub async fn cacheable<B: MessageBody + 'static>(
     let (request, response) = response.into_parts();
     let (mut response, body) = response.into_parts();
     let mut bytes = match body.try_into_bytes() {
-        Ok(bytes) if bytes.len() <= LONG => bytes,
+        Ok(bytes) if bytes.len() <= MAX_TAGGED_BYTES => bytes,
         Ok(bytes) => return Ok(ServiceResponse::new(request, response.set_body(BoxBody::new(bytes)))),
         Err(body) => return Ok(ServiceResponse::new(request, response.set_body(body))),
     };
-    // Nobody but the author of both could make two answers of one tag, and would mislead their own readers alone.
+    // The hash need not resist attacks. Only an author could construct two responses with one tag,
+    // and would mislead only the readers of their own content.
     let tag = EntityTag::new_weak(URL_SAFE_NO_PAD.encode(XxHash3_128::oneshot(&bytes).to_be_bytes()));
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=0, must-revalidate"));
     if let Ok(value) = HeaderValue::from_str(&tag.to_string()) {
         headers.insert(header::ETAG, value);
     }
-    if has_already(&request, &tag) {
+    if is_cached_by_caller(&request, &tag) {
         headers.remove(header::CONTENT_TYPE);
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(ServiceResponse::new(request, response.set_body(BoxBody::new(()))));
     }
-    if let Err(problem) = hold(&request, bytes.len()) {
+    if let Err(problem) = ensure_reservation(&request, bytes.len()) {
         return Ok(ServiceResponse::new(request, problem.error_response()));
     }
-    if bytes.len() >= WORTH
-        && let Some(encoding) = wanted(&request)
+    if bytes.len() >= MIN_COMPRESSED_BYTES
+        && let Some(encoding) = accepted_encoding(&request)
         && let Ok(compressed) = compress(encoding, bytes.clone()).await
     {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding.as_str()));
@@ -74,16 +75,16 @@ pub async fn cacheable<B: MessageBody + 'static>(
     Ok(ServiceResponse::new(request, response.set_body(BoxBody::new(bytes))))
 }
 
-fn has_already(request: &HttpRequest, tag: &EntityTag) -> bool {
+fn is_cached_by_caller(request: &HttpRequest, tag: &EntityTag) -> bool {
     match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
-        Ok(IfNoneMatch::Items(tags)) => tags.iter().any(|had| had.weak_eq(tag)),
+        Ok(IfNoneMatch::Items(tags)) => tags.iter().any(|cached| cached.weak_eq(tag)),
         Err(_) => false,
     }
 }
 
-/// How the caller wants the answer compressed, the better way first.
-fn wanted(request: &HttpRequest) -> Option<ContentEncoding> {
+/// Returns the best encoding that the caller accepts.
+fn accepted_encoding(request: &HttpRequest) -> Option<ContentEncoding> {
     let accepted = request.get_header::<AcceptEncoding>()?;
     [(Encoding::zstd(), ContentEncoding::Zstd), (Encoding::gzip(), ContentEncoding::Gzip)]
         .into_iter()
@@ -92,7 +93,7 @@ fn wanted(request: &HttpRequest) -> Option<ContentEncoding> {
 }
 
 async fn compress(encoding: ContentEncoding, bytes: Bytes) -> io::Result<Bytes> {
-    let is_quick = bytes.len() <= QUICK;
+    let is_small = bytes.len() <= MAX_INLINE_COMPRESSION_BYTES;
     let work = move || {
         if encoding == ContentEncoding::Zstd {
             return zstd::encode_all(&*bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map(Bytes::from);
@@ -101,5 +102,5 @@ async fn compress(encoding: ContentEncoding, bytes: Bytes) -> io::Result<Bytes> 
         encoder.write_all(&bytes)?;
         encoder.finish().map(Bytes::from)
     };
-    if is_quick { work() } else { block(work).await.map_err(io::Error::other)? }
+    if is_small { work() } else { block(work).await.map_err(io::Error::other)? }
 }

@@ -1,4 +1,4 @@
-//! Headers that every answer of a listener has, whoever has answered: those of caching and those of browsers.
+//! Headers of every response: caching and CORS.
 
 use actix_cors::Cors;
 use actix_web::http::Method;
@@ -7,18 +7,19 @@ use actix_web::middleware::DefaultHeaders;
 
 use crate::config::Origin;
 
-/// What a browser remembers of what it may ask for.
-const MAX_AGE_SECONDS: usize = 3600;
+/// The time for which a browser caches a preflight.
+const PREFLIGHT_MAX_AGE_SECONDS: usize = 3600;
 
-/// Nobody keeps an answer, unless its handler says otherwise, and nobody guesses what it is.
-pub(crate) fn defaults() -> DefaultHeaders {
+/// Forbids caching, unless the handler allows it, and guessing of the media type.
+pub(crate) fn default_headers() -> DefaultHeaders {
     DefaultHeaders::new()
         .add((header::CACHE_CONTROL, "no-store"))
         .add((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
 }
 
-/// Lets the pages of these origins call and read what is answered. They send tokens by themselves, so no browser has to
-/// send what it keeps of its own accord (cookies).
+/// Allows pages of `origins` to call the API and read its responses.
+///
+/// Pages set `Authorization` themselves, so browsers need not send credentials such as cookies.
 pub(crate) fn cors(origins: &[Origin]) -> Cors {
     let cors = Cors::default()
         .allowed_methods([
@@ -45,6 +46,6 @@ pub(crate) fn cors(origins: &[Origin]) -> Cors {
             header::RETRY_AFTER,
         ])
         .expose_headers(["deprecation", "sunset"])
-        .max_age(MAX_AGE_SECONDS);
+        .max_age(PREFLIGHT_MAX_AGE_SECONDS);
     origins.iter().fold(cors, |cors, Origin(origin)| cors.allowed_origin(origin))
 }

@@ -1,4 +1,4 @@
-//! Problem details (RFC 9457): what a failure looks like to a caller, in every area.
+//! Problems (RFC 9457): the errors of every service.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, ResponseError};
 use values::{Code, Invalid};
 
-/// A refused member of a request.
+/// An invalid member of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// A JSON pointer, such as `/Items/3/PropertyObjectId`.
@@ -16,21 +16,22 @@ pub struct FieldError {
     pub invalid: Invalid,
 }
 
-/// `401`: no token, or one that does not hold.
+/// `401`: the token is missing or invalid.
 pub const UNAUTHORIZED: Code = Code::common(401, "UNAUTHORIZED");
 /// `403`
 pub const FORBIDDEN: Code = Code::common(403, "FORBIDDEN");
 /// `405` with `Allow`
 pub const METHOD_NOT_ALLOWED: Code = Code::common(405, "METHOD_NOT_ALLOWED");
-/// `503`: a dependency is away.
+/// `503`: a dependency is unavailable.
 pub const SERVICE_UNAVAILABLE: Code = Code::common(503, "SERVICE_UNAVAILABLE").retry_after(1);
 
-/// A failure on its way to the caller. The listener renders it: only there are the language, the
-/// path and the trace known.
+/// An error response.
+///
+/// The listener's middleware renders it, because it knows the language, the path and the trace.
 #[derive(Clone, Debug)]
 pub struct Problem(Box<Details>);
 
-/// What a problem says. Behind a box, so that a `Result` with it stays small.
+/// The contents of a problem, in a box to keep `Result<_, Problem>` small.
 #[derive(Clone, Debug)]
 pub(crate) struct Details {
     pub(crate) code: Code,
@@ -40,18 +41,18 @@ pub(crate) struct Details {
     pub(crate) errors: Vec<FieldError>,
     pub(crate) allow: Vec<Method>,
     pub(crate) retry_after: Option<Duration>,
-    /// For the log, never for the caller.
+    /// The cause, for the log only.
     pub(crate) cause: Option<String>,
 }
 
-/// Its title is in the message files under its id.
+/// Creates the problem of a code. The message files have its title under the code's id.
 impl From<Code> for Problem {
     fn from(code: Code) -> Self {
         let number = |(name, value): (_, u64)| (name, i64::try_from(value).unwrap_or(i64::MAX));
         let args: Vec<_> = code.arg.into_iter().map(number).collect();
-        let error = |(field, wrong): (&str, _)| FieldError {
+        let error = |(field, code): (&str, _)| FieldError {
             field: field.to_owned(),
-            invalid: Invalid { code: wrong, args: args.clone() },
+            invalid: Invalid { code, args: args.clone() },
         };
         let errors = code.field.into_iter().map(error).collect();
         let retry_after = code.retry_after.map(|seconds| Duration::from_secs(seconds.into()));
@@ -71,7 +72,6 @@ impl From<Code> for Problem {
 }
 
 impl Problem {
-    /// What it is called.
     pub fn code(&self) -> Code {
         self.0.code
     }
@@ -80,7 +80,7 @@ impl Problem {
         &self.0
     }
 
-    /// The member that is to blame, where its code names another of its kind.
+    /// Replaces the pointer of the invalid member that the code declares.
     #[must_use]
     pub fn at(mut self, field: &str) -> Self {
         for error in &mut self.0.errors {
@@ -89,52 +89,51 @@ impl Problem {
         self
     }
 
-    /// The members that are to blame.
+    /// Sets the invalid members.
     #[must_use]
-    pub fn blaming(mut self, errors: Vec<FieldError>) -> Self {
+    pub fn with_errors(mut self, errors: Vec<FieldError>) -> Self {
         self.0.errors = errors;
         self
     }
 
-    /// The text that its message is made with, where its code [names](Code::naming) one.
+    /// Sets the text argument of the messages, if the code declares one in [`Code::text`].
     #[must_use]
-    pub fn naming(mut self, text: String) -> Self {
+    pub fn with_text(mut self, text: String) -> Self {
         self.0.text = self.0.code.text.map(|(name, _)| (name, text));
         self
     }
 
-    /// What its further member says, where its code [shows](Code::showing) one.
+    /// Sets the additional member, if the code declares one in [`Code::member`].
     #[must_use]
-    pub fn showing(mut self, text: String) -> Self {
+    pub fn with_member(mut self, text: String) -> Self {
         self.0.member = self.0.code.member.map(|(name, _)| (*name, text));
         self
     }
 
-    /// What the log should say.
+    /// Sets the cause, for the log only.
     #[must_use]
     pub fn caused_by(mut self, cause: &impl fmt::Display) -> Self {
         self.0.cause = Some(cause.to_string());
         self
     }
 
-    /// What the log should say, if it was told.
     pub fn cause(&self) -> Option<&str> {
         self.0.cause.as_deref()
     }
 
-    /// When the caller may try again.
+    /// Sets `Retry-After`.
     #[must_use]
-    pub fn retry_after(mut self, wait: Duration) -> Self {
-        self.0.retry_after = Some(wait);
+    pub fn retry_after(mut self, delay: Duration) -> Self {
+        self.0.retry_after = Some(delay);
         self
     }
 
-    /// `400 VALIDATION_FAILED` with the members that were refused.
+    /// `400 VALIDATION_FAILED` with the invalid members.
     pub fn validation_failed(errors: Vec<FieldError>) -> Self {
-        Self::from(Code::common(400, "VALIDATION_FAILED")).blaming(errors)
+        Self::from(Code::common(400, "VALIDATION_FAILED")).with_errors(errors)
     }
 
-    /// `401 UNAUTHORIZED`: no token, or one that does not hold.
+    /// `401 UNAUTHORIZED`: the token is missing or invalid.
     pub fn unauthorized() -> Self {
         UNAUTHORIZED.into()
     }
@@ -149,7 +148,7 @@ impl Problem {
         Code::common(404, "NOT_FOUND").into()
     }
 
-    /// `405 METHOD_NOT_ALLOWED` with `Allow`. What answers `GET` answers `HEAD`.
+    /// `405 METHOD_NOT_ALLOWED` with `Allow`, which has `HEAD` wherever it has `GET`.
     pub fn method_not_allowed(mut allow: Vec<Method>) -> Self {
         if let Some(get) = allow.iter().position(|method| method == Method::GET) {
             allow.insert(get + 1, Method::HEAD);
@@ -159,7 +158,7 @@ impl Problem {
         problem
     }
 
-    /// `408 REQUEST_TIMEOUT`: the body came too slowly.
+    /// `408 REQUEST_TIMEOUT`: the body arrived too slowly.
     pub fn request_timeout() -> Self {
         Code::common(408, "REQUEST_TIMEOUT").into()
     }
@@ -175,23 +174,23 @@ impl Problem {
     }
 
     /// `429 RATE_LIMITED` with `Retry-After`.
-    pub fn rate_limited(wait: Duration) -> Self {
-        Self::from(Code::common(429, "RATE_LIMITED")).retry_after(wait)
+    pub fn rate_limited(delay: Duration) -> Self {
+        Self::from(Code::common(429, "RATE_LIMITED")).retry_after(delay)
     }
 
-    /// `503 SERVICE_UNAVAILABLE` with `Retry-After`: a dependency is away.
+    /// `503 SERVICE_UNAVAILABLE` with `Retry-After`: a dependency is unavailable.
     pub fn unavailable(cause: &impl fmt::Display) -> Self {
         Self::from(SERVICE_UNAVAILABLE).caused_by(cause)
     }
 
-    /// `500 INTERNAL_ERROR`: nothing of the cause leaves the service.
+    /// `500 INTERNAL_ERROR`. The cause is logged and not returned.
     pub fn internal(cause: &(dyn Error + 'static)) -> Self {
         let chain: Vec<_> = anyhow::Chain::new(cause).map(ToString::to_string).collect();
         Self::from(Code::common(500, "INTERNAL_ERROR")).caused_by(&chain.join(": "))
     }
 
-    /// What actix answers by itself, in our words.
-    pub(crate) fn of_status(status: StatusCode) -> Self {
+    /// Returns the problem of a response that actix creates itself.
+    pub(crate) fn from_status(status: StatusCode) -> Self {
         let common = |id| Self::from(Code::common(status.as_u16(), id));
         match status {
             StatusCode::NOT_FOUND => Self::not_found(),
@@ -214,7 +213,7 @@ impl ResponseError for Problem {
         StatusCode::from_u16(self.0.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// Only the status, with the problem beside it for the listener to render.
+    /// Returns an empty response that carries the problem for the middleware to render.
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::new(self.status_code());
         response.extensions_mut().insert(self.clone());

@@ -1,19 +1,19 @@
-//! Problems as documents show them.
+//! Refusals: problems as the OpenAPI document describes them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::messages::Args;
 use crate::response::problem::Details;
 
-/// A problem without its occasion: what a document can say of it.
+/// A problem without the request that caused it. The OpenAPI document shows it as an example.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
-    /// The message's id; the code itself, but for the area's prefix.
+    /// The id of its messages, and its code without the service's prefix.
     pub(crate) id: String,
     pub(crate) is_common: bool,
     pub(crate) args: Args,
-    /// A further member, with what it says.
+    /// An additional member of the body: its name and its text.
     pub(crate) member: Option<(String, String)>,
     pub(crate) errors: Vec<RefusedField>,
     pub(crate) has_retry_after: bool,
@@ -32,7 +32,7 @@ impl From<&Details> for Refusal {
         let errors = problem.errors.iter().map(|error| RefusedField {
             field: error.field.clone(),
             code: error.invalid.code.to_owned(),
-            args: Args::of_numbers(&error.invalid.args),
+            args: Args::from_numbers(&error.invalid.args),
         });
         Self {
             status: problem.code.status,
@@ -40,7 +40,7 @@ impl From<&Details> for Refusal {
             is_common: problem.code.is_common,
             args: Args {
                 texts: problem.text.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect(),
-                ..Args::of_numbers(&problem.args)
+                ..Args::from_numbers(&problem.args)
             },
             member: problem.member.as_ref().map(|(name, text)| ((*name).to_owned(), text.clone())),
             errors: errors.collect(),

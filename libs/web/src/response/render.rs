@@ -1,4 +1,4 @@
-//! Problems as callers see them.
+//! The body and headers of a problem response.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,31 +9,31 @@ use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::listener::Area;
+use crate::listener::ServiceInfo;
 use crate::messages::Language;
 use crate::response::problem::Details;
 use crate::response::refusal::{Refusal, RefusedField};
 
-/// The body of every answer of 400 and above.
+/// The body of every response with a status of 400 and above.
 #[derive(Serialize, ToSchema)]
 pub struct ProblemBody {
-    /// A URI for the code.
+    /// A URI of the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What happened, in the caller's language.
+    /// A summary of the error, in the caller's language.
     pub title: String,
     pub status: u16,
-    /// More about it, in the caller's language.
+    /// An explanation, in the caller's language.
     pub detail: Option<String>,
-    /// The path that was asked for.
+    /// The path of the request.
     pub instance: String,
-    /// Stable; what a program should look at.
+    /// The stable code of the error, for programs.
     pub code: String,
     #[serde(rename = "traceId")]
     pub trace_id: Option<String>,
-    /// With a 400: the members that were refused.
+    /// The invalid members of the request, for a 400.
     pub errors: Vec<FieldErrorBody>,
-    /// What a code says beside.
+    /// Additional members that some codes have.
     #[serde(flatten)]
     #[schema(ignore)]
     pub members: BTreeMap<String, String>,
@@ -42,22 +42,22 @@ pub struct ProblemBody {
 impl ProblemBody {
     pub(crate) fn new(
         refusal: &Refusal,
-        area: &Area,
+        service: &ServiceInfo,
         language: &Language<'_>,
         path: &str,
         trace_id: Option<String>,
     ) -> Self {
-        let code = area.code(&refusal.id, refusal.is_common);
+        let code = service.code(&refusal.id, refusal.is_common);
         let field = |error: &RefusedField| FieldErrorBody {
             field: error.field.clone(),
             code: error.code.clone(),
-            message: language.message(&error.code, None, &error.args).unwrap_or_else(|| error.code.clone()),
+            message: language.render(&error.code, None, &error.args).unwrap_or_else(|| error.code.clone()),
         };
         Self {
             kind: format!("urn:problem:{}", code.to_lowercase().replace('_', "-")),
-            title: language.message(&refusal.id, None, &refusal.args).unwrap_or_else(|| code.clone()),
+            title: language.render(&refusal.id, None, &refusal.args).unwrap_or_else(|| code.clone()),
             status: refusal.status,
-            detail: language.message(&refusal.id, Some("detail"), &refusal.args),
+            detail: language.render(&refusal.id, Some("detail"), &refusal.args),
             instance: path.to_owned(),
             trace_id,
             errors: refusal.errors.iter().map(field).collect(),
@@ -67,7 +67,7 @@ impl ProblemBody {
     }
 }
 
-/// A refused member of a request.
+/// An invalid member of a request.
 #[derive(Serialize, ToSchema)]
 pub struct FieldErrorBody {
     /// A JSON pointer.
@@ -76,20 +76,20 @@ pub struct FieldErrorBody {
     pub message: String,
 }
 
-/// A problem as the caller of this request sees it.
-pub(crate) fn render(problem: &Details, area: &Area, request: &HttpRequest) -> HttpResponse {
+/// Renders a problem as the response to `request`, in the caller's language.
+pub(crate) fn render(problem: &Details, service: &ServiceInfo, request: &HttpRequest) -> HttpResponse {
     let status = StatusCode::from_u16(problem.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let language = area.messages.negotiate(request);
+    let language = service.messages.negotiate(request);
     let body =
-        ProblemBody::new(&problem.into(), area, &language, request.path(), runtime::telemetry::trace_id());
+        ProblemBody::new(&problem.into(), service, &language, request.path(), runtime::telemetry::trace_id());
     let mut response = HttpResponse::build(status);
     response.insert_header((header::CONTENT_LANGUAGE, language.language));
     response.insert_header((header::VARY, "Accept-Language"));
     if status == StatusCode::UNAUTHORIZED {
         response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
     }
-    if let Some(wait) = problem.retry_after {
-        response.insert_header((header::RETRY_AFTER, wait.as_secs_f64().ceil().max(1.0).to_string()));
+    if let Some(delay) = problem.retry_after {
+        response.insert_header((header::RETRY_AFTER, delay.as_secs_f64().ceil().max(1.0).to_string()));
     }
     if !problem.allow.is_empty() {
         let mut allow = String::new();

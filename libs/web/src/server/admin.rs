@@ -1,4 +1,4 @@
-//! Health and metrics.
+//! The handlers of the admin port.
 
 use actix_web::{HttpResponse, web};
 use runtime::{Metrics, Process};
@@ -16,7 +16,7 @@ pub(super) async fn metrics(metrics: web::Data<Metrics>) -> HttpResponse {
             .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
             .body(text),
         Err(error) => {
-            tracing::error!(%error, "metrics cannot be written");
+            tracing::error!(%error, "failed to encode metrics");
             HttpResponse::InternalServerError().finish()
         }
     }

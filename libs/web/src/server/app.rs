@@ -1,4 +1,4 @@
-//! The application behind a listener.
+//! The application of a listener: its routes inside the middlewares of every request.
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
@@ -10,32 +10,33 @@ use utoipa::openapi::Paths;
 use utoipa_actix_web::AppExt;
 
 use crate::config::Origin;
-use crate::limits::admission::{Door, admit};
+use crate::limits::admission::{ListenerAdmission, admit};
 use crate::limits::caller::TrustedProxies;
-use crate::limits::unread::hold_body;
-use crate::listener::{Area, Listener};
-use crate::observe::{Surroundings, surround};
-use crate::openapi::page::Page;
-use crate::response::headers::{cors, defaults};
+use crate::limits::unread::hold_request_body;
+use crate::listener::{Listener, ServiceInfo};
+use crate::observe::{ListenerContext, observe};
+use crate::openapi::page::ApiPage;
+use crate::response::headers::{cors, default_headers};
 use crate::response::problem::Problem;
-use crate::server::known_routes::{KnownRoutes, unmatched};
+use crate::server::known_routes::{KnownRoutes, reject_unmatched};
 
-/// What each thread of a listener builds its application from.
+/// The parts that each thread of a listener builds its application from.
 #[derive(Clone)]
 pub(super) struct ListenerApp<D> {
     pub(super) listener: Listener,
-    pub(super) data: D,
-    pub(super) area: web::Data<Area>,
-    pub(super) surroundings: web::Data<Surroundings>,
-    pub(super) door: web::Data<Door>,
-    pub(super) trusted: web::Data<TrustedProxies>,
+    pub(super) configure_data: D,
+    pub(super) service: web::Data<ServiceInfo>,
+    pub(super) context: web::Data<ListenerContext>,
+    pub(super) admission: web::Data<ListenerAdmission>,
+    pub(super) trusted_proxies: web::Data<TrustedProxies>,
     pub(super) draining: web::Data<CancellationToken>,
     pub(super) origins: Vec<Origin>,
-    pub(super) page: Page,
+    pub(super) page: ApiPage,
     pub(super) paths: Paths,
 }
 
 impl<D: Fn(&mut web::ServiceConfig)> ListenerApp<D> {
+    /// Builds the application. The last middleware sees a request first.
     pub(super) fn build(
         self,
     ) -> App<
@@ -47,37 +48,39 @@ impl<D: Fn(&mut web::ServiceConfig)> ListenerApp<D> {
             InitError = (),
         >,
     > {
-        let service = self.area.name;
+        let name = self.service.name;
         App::new()
-            // Before the routes: their scope takes every path, and answers 404 to what it does not know.
-            .service(web::redirect(format!("/docs/{service}"), format!("/docs/{service}/")))
-            .service(self.page.serve(service))
+            // Before the routes: their scope matches every path and returns 404 for unknown ones.
+            .service(web::redirect(format!("/docs/{name}"), format!("/docs/{name}/")))
+            .service(self.page.routes(name))
             .into_utoipa_app()
             .configure(self.listener.routes)
             .into_app()
-            .configure(self.data)
+            .configure(self.configure_data)
             .app_data(self.listener.callers)
-            .app_data(self.area)
-            .app_data(self.surroundings)
-            .app_data(self.door)
-            .app_data(self.trusted)
-            .app_data(web::Data::new(KnownRoutes::of(&self.paths)))
+            .app_data(self.service)
+            .app_data(self.context)
+            .app_data(self.admission)
+            .app_data(self.trusted_proxies)
+            .app_data(web::Data::new(KnownRoutes::from_paths(&self.paths)))
             .app_data(self.draining)
             .app_data(web::PathConfig::default().error_handler(|_, _| Problem::not_found().into()))
-            .default_service(web::to(unmatched))
-            .wrap(from_fn(surround))
+            .default_service(web::to(reject_unmatched))
+            .wrap(from_fn(observe))
             .wrap(from_fn(admit))
-            .wrap(from_fn(hold_body))
-            // Outside the door: who is not let in hears why.
+            .wrap(from_fn(hold_request_body))
+            // Outside admission, so that a browser can read a rejection, too.
             .wrap(Condition::new(!self.origins.is_empty(), cors(&self.origins)))
-            .wrap(defaults())
-            .wrap(from_fn(end_connection))
+            .wrap(default_headers())
+            .wrap(from_fn(close_connection_while_draining))
     }
 }
 
-/// A process that drains ends each connection with an answer: closed while it is idle, it may be closed just when the next
-/// request is on its way, which its caller must not repeat unless it may be done twice.
-async fn end_connection<B: MessageBody>(
+/// Closes each connection with a response while the process drains.
+///
+/// An idle connection could otherwise be closed while the next request is on its way.
+/// Its caller must not retry that request unless it is idempotent.
+async fn close_connection_while_draining<B: MessageBody>(
     draining: web::Data<CancellationToken>,
     request: ServiceRequest,
     next: Next<B>,

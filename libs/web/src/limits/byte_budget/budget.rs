@@ -1,5 +1,6 @@
-//! Room for bodies and answers: so many bytes of them are in a process at once, and a caller has a share of them.
-//! Small ones are not counted. Some wait for room, the rest come again.
+//! The budgets themselves, and the reservations in them.
+//!
+//! Small bodies are not counted. Large ones wait in a bounded queue; the surplus is rejected.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -12,170 +13,189 @@ use crate::response::problem::Problem;
 
 const MIB: usize = 1024 * 1024;
 
-/// Up to so many bytes a body or an answer is not counted: those of all who are under way together are few.
-pub(crate) const SMALL: usize = 16 * 1024;
-/// Above so many bytes it waits for room.
-pub(crate) const LARGE: usize = MIB;
+/// Bodies and responses up to this size are not counted, because those in flight add up to little.
+pub(crate) const MAX_UNCOUNTED_BYTES: usize = 16 * 1024;
+/// Bodies and responses above this size wait for an exhausted budget.
+pub(crate) const MAX_UNQUEUED_BYTES: usize = MIB;
 
-/// For bodies that come. A large one counts as an eighth, whatever its length: that is what it takes until its request
-/// is answered, in bytes that are read, parsed and written.
-pub(crate) static BODIES: LazyLock<Room> = LazyLock::new(|| Room::new(64 * MIB, 24));
-/// For answers to people who read.
-pub(crate) static READERS: LazyLock<Room> = LazyLock::new(|| Room::new(96 * MIB, 63));
-/// For answers to those who change something, and to services: no reader keeps them out.
-pub(crate) static OTHERS: LazyLock<Room> = LazyLock::new(|| Room::new(96 * MIB, 63));
+/// Request bodies.
+///
+/// A large one counts as a caller's share, whatever its length.
+/// Reading, parsing and writing it takes that much memory until the response.
+pub(crate) static REQUEST_BODIES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(64 * MIB, 24));
+/// Responses to users who read.
+pub(crate) static READ_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
+/// Responses to changes and to services, so that readers cannot block them.
+pub(crate) static OTHER_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
 
-/// Nobody waits longer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// When those who found no room may try again.
-const COME_AGAIN: Duration = Duration::from_secs(2);
+/// The longest wait for bytes of a budget.
+const RESERVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The `Retry-After` of a rejected reservation.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-pub(crate) struct Room {
+/// The number of bytes that a process may hold for one purpose, with a share for each caller.
+pub(crate) struct ByteBudget {
     bytes: Semaphore,
     size: usize,
-    most_waiting: usize,
-    callers: Mutex<Callers>,
+    max_waiting: usize,
+    state: Mutex<BudgetState>,
 }
 
 #[derive(Default)]
-struct Callers {
-    /// What each of them has, or waits for, in bytes.
-    bytes: HashMap<String, usize>,
+struct BudgetState {
+    /// The bytes that each caller holds or waits for.
+    bytes_by_caller: HashMap<String, usize>,
     waiting: usize,
 }
 
-/// So many bytes in the room. Whoever drops them leaves.
-pub(crate) struct Place<'r> {
-    permit: SemaphorePermit<'r>,
-    mark: Mark<'r>,
+/// A reservation of bytes in a budget. Dropping it releases them.
+pub(crate) struct ByteReservation<'b> {
+    permit: SemaphorePermit<'b>,
+    usage: CallerUsage<'b>,
 }
 
-impl Room {
-    fn new(size: usize, most_waiting: usize) -> Self {
-        Self { bytes: Semaphore::new(size), size, most_waiting, callers: Mutex::default() }
+impl ByteBudget {
+    fn new(size: usize, max_waiting: usize) -> Self {
+        Self { bytes: Semaphore::new(size), size, max_waiting, state: Mutex::default() }
     }
 
-    /// What a large body counts as.
-    pub(crate) fn share(&self) -> usize {
+    /// The bytes of one caller's share, an eighth of the budget.
+    pub(crate) fn caller_share(&self) -> usize {
         self.size / 8
     }
 
-    /// Takes room for so many bytes, or all that there is, if that is less; waits for it in turn. `caller` is nobody
-    /// where anybody may have as much as there is.
+    /// Reserves `bytes`, or the whole budget where that is less. Waits in turn for up to 5 s.
+    ///
+    /// A `caller` of `None` has no share: it may reserve the whole budget.
     ///
     /// # Errors
-    /// `429` while the caller has its share, `503` when there is no room.
-    pub(crate) async fn wait(&self, caller: Option<String>, bytes: usize) -> Result<Place<'_>, Problem> {
-        let mark = self.mark(caller, bytes, self.most())?;
+    /// `429` while the caller uses up its share, `503` when the queue is full or the wait too long.
+    pub(crate) async fn reserve(
+        &self,
+        caller: Option<String>,
+        bytes: usize,
+    ) -> Result<ByteReservation<'_>, Problem> {
+        let usage = self.track_usage(caller, bytes, self.max_bytes_per_caller())?;
         let bytes = self.permits(bytes);
         if let Ok(permit) = self.bytes.try_acquire_many(bytes) {
-            return Ok(Place { permit, mark });
+            return Ok(ByteReservation { permit, usage });
         }
-        let _waiting = self.queue()?;
-        let permit = timeout(PATIENCE, self.bytes.acquire_many(bytes)).await;
-        Ok(Place { permit: permit.ok().and_then(Result::ok).ok_or_else(full)?, mark })
+        let _queued = self.join_queue()?;
+        let permit = timeout(RESERVE_TIMEOUT, self.bytes.acquire_many(bytes)).await;
+        Ok(ByteReservation { permit: permit.ok().and_then(Result::ok).ok_or_else(exhausted)?, usage })
     }
 
-    /// The same at once.
+    /// Reserves `bytes` like [`reserve`](Self::reserve), but fails instead of waiting.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
-    pub(crate) fn take(&self, caller: Option<String>, bytes: usize) -> Result<Place<'_>, Problem> {
-        let mark = self.mark(caller, bytes, self.most())?;
-        let permit = self.bytes.try_acquire_many(self.permits(bytes)).map_err(|_| full())?;
-        Ok(Place { permit, mark })
+    /// `429` while the caller uses up its share, `503` when the budget is exhausted.
+    pub(crate) fn try_reserve(
+        &self,
+        caller: Option<String>,
+        bytes: usize,
+    ) -> Result<ByteReservation<'_>, Problem> {
+        let usage = self.track_usage(caller, bytes, self.max_bytes_per_caller())?;
+        let permit = self.bytes.try_acquire_many(self.permits(bytes)).map_err(|_| exhausted())?;
+        Ok(ByteReservation { permit, usage })
     }
 
-    /// The same for what is there already and cannot be refused: as much as there is room.
-    ///
-    /// # Errors
-    /// `429` while the caller has its share.
-    pub(crate) fn squeeze(&self, caller: Option<String>, bytes: usize) -> Result<Place<'_>, Problem> {
-        let mark = self.mark(caller, bytes, usize::MAX)?;
+    /// Reserves what is left of the budget, up to `bytes`, for a body that cannot be rejected.
+    /// The whole of `bytes` counts against the caller's share.
+    pub(crate) fn reserve_available(
+        &self,
+        caller: Option<String>,
+        bytes: usize,
+    ) -> Result<ByteReservation<'_>, Problem> {
+        let usage = self.track_usage(caller, bytes, usize::MAX)?;
         let left = bytes.min(self.bytes.available_permits());
         let permit =
             self.bytes.try_acquire_many(self.permits(left)).or_else(|_| self.bytes.try_acquire_many(0));
-        Ok(Place { permit: permit.map_err(|_| full())?, mark })
+        Ok(ByteReservation { permit: permit.map_err(|_| exhausted())?, usage })
     }
 
     fn permits(&self, bytes: usize) -> u32 {
         u32::try_from(bytes.min(self.size)).unwrap_or(u32::MAX)
     }
 
-    /// What a caller may hold.
-    fn most(&self) -> usize {
-        self.share() + LARGE
+    /// A caller's share, and one body that is not large.
+    fn max_bytes_per_caller(&self) -> usize {
+        self.caller_share() + MAX_UNQUEUED_BYTES
     }
 
-    fn mark(&self, caller: Option<String>, bytes: usize, most: usize) -> Result<Mark<'_>, Problem> {
-        let mut mark = Mark { room: self, caller, bytes: 0 };
-        mark.add(bytes, most)?;
-        Ok(mark)
+    fn track_usage(
+        &self,
+        caller: Option<String>,
+        bytes: usize,
+        max_bytes: usize,
+    ) -> Result<CallerUsage<'_>, Problem> {
+        let mut usage = CallerUsage { budget: self, caller, bytes: 0 };
+        usage.add(bytes, max_bytes)?;
+        Ok(usage)
     }
 
-    fn queue(&self) -> Result<Waiting<'_>, Problem> {
-        let mut callers = self.callers();
-        if callers.waiting == self.most_waiting {
-            return Err(full());
+    fn join_queue(&self) -> Result<QueuePermit<'_>, Problem> {
+        let mut state = self.state();
+        if state.waiting == self.max_waiting {
+            return Err(exhausted());
         }
-        callers.waiting += 1;
-        Ok(Waiting(self))
+        state.waiting += 1;
+        Ok(QueuePermit(self))
     }
 
-    fn callers(&self) -> MutexGuard<'_, Callers> {
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn full() -> Problem {
-    Problem::unavailable(&"too much is held for others at once").retry_after(COME_AGAIN)
+fn exhausted() -> Problem {
+    Problem::unavailable(&"the byte budget is exhausted").retry_after(RETRY_AFTER)
 }
 
-impl<'r> Place<'r> {
-    /// Takes room for further bytes, at once.
+impl<'b> ByteReservation<'b> {
+    /// Reserves `bytes` more, without waiting.
     ///
     /// # Errors
-    /// As [`Room::take`].
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
-        let room: &'r Room = self.mark.room;
-        self.permit.merge(room.bytes.try_acquire_many(room.permits(bytes)).map_err(|_| full())?);
-        self.mark.add(bytes, room.most())
+    /// As [`ByteBudget::try_reserve`].
+    pub(crate) fn try_grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        let budget: &'b ByteBudget = self.usage.budget;
+        self.permit.merge(budget.bytes.try_acquire_many(budget.permits(bytes)).map_err(|_| exhausted())?);
+        self.usage.add(bytes, budget.max_bytes_per_caller())
     }
 
-    /// Takes what room is left for what turned out to be more than was asked for.
-    pub(crate) fn fill_to(&mut self, bytes: usize) {
-        let room: &'r Room = self.mark.room;
-        let missing = bytes.min(room.size).saturating_sub(self.permit.num_permits());
-        let left = missing.min(room.bytes.available_permits());
-        if let Ok(more) = room.bytes.try_acquire_many(room.permits(left)) {
+    /// Extends the reservation to an actual size of `bytes`, as far as the budget allows.
+    pub(crate) fn grow_to(&mut self, bytes: usize) {
+        let budget: &'b ByteBudget = self.usage.budget;
+        let missing = bytes.min(budget.size).saturating_sub(self.permit.num_permits());
+        let left = missing.min(budget.bytes.available_permits());
+        if let Ok(more) = budget.bytes.try_acquire_many(budget.permits(left)) {
             self.permit.merge(more);
         }
     }
 
-    /// Keeps no more than so many bytes.
+    /// Releases all but `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         drop(self.permit.split(self.permit.num_permits().saturating_sub(bytes)));
-        self.mark.sub(self.mark.bytes.saturating_sub(bytes));
+        self.usage.sub(self.usage.bytes.saturating_sub(bytes));
     }
 }
 
-/// What a caller has of a room.
-struct Mark<'r> {
-    room: &'r Room,
+/// The bytes of one reservation that count against its caller's share.
+struct CallerUsage<'b> {
+    budget: &'b ByteBudget,
     caller: Option<String>,
     bytes: usize,
 }
 
-impl Mark<'_> {
-    /// A caller has one share, in one piece or in many, and beside it what is not large.
-    fn add(&mut self, bytes: usize, most: usize) -> Result<(), Problem> {
+impl CallerUsage<'_> {
+    /// Adds `bytes`. A caller's only reservation may exceed `max_bytes`, its sum may not.
+    fn add(&mut self, bytes: usize, max_bytes: usize) -> Result<(), Problem> {
         if let Some(caller) = &self.caller {
-            let mut callers = self.room.callers();
-            let held = callers.bytes.get(caller).copied().unwrap_or(0);
-            if held > 0 && held + bytes > most {
-                return Err(Problem::rate_limited(COME_AGAIN));
+            let mut state = self.budget.state();
+            let held = state.bytes_by_caller.get(caller).copied().unwrap_or(0);
+            if held > 0 && held + bytes > max_bytes {
+                return Err(Problem::rate_limited(RETRY_AFTER));
             }
-            callers.bytes.insert(caller.clone(), held + bytes);
+            state.bytes_by_caller.insert(caller.clone(), held + bytes);
         }
         self.bytes += bytes;
         Ok(())
@@ -184,28 +204,29 @@ impl Mark<'_> {
     fn sub(&mut self, bytes: usize) {
         self.bytes -= bytes;
         if let Some(caller) = &self.caller {
-            let mut callers = self.room.callers();
-            if let Some(held) = callers.bytes.get_mut(caller) {
+            let mut state = self.budget.state();
+            if let Some(held) = state.bytes_by_caller.get_mut(caller) {
                 *held = held.saturating_sub(bytes);
                 if *held == 0 {
-                    callers.bytes.remove(caller);
+                    state.bytes_by_caller.remove(caller);
                 }
             }
         }
     }
 }
 
-impl Drop for Mark<'_> {
+impl Drop for CallerUsage<'_> {
     fn drop(&mut self) {
         self.sub(self.bytes);
     }
 }
 
-struct Waiting<'r>(&'r Room);
+/// A place in the queue for an exhausted budget.
+struct QueuePermit<'b>(&'b ByteBudget);
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuePermit<'_> {
     fn drop(&mut self) {
-        self.0.callers().waiting -= 1;
+        self.0.state().waiting -= 1;
     }
 }
 
@@ -215,77 +236,80 @@ mod tests {
 
     use futures_util::FutureExt;
 
-    use super::{MIB, Place, Room};
+    use super::{ByteBudget, ByteReservation, MIB};
     use crate::response::problem::Problem;
 
-    /// One in which a caller has 2 MiB, and another beside.
-    fn room(most_waiting: usize) -> Room {
-        Room::new(8 * MIB, most_waiting)
+    /// A budget of 8 MiB, in which a caller may hold 2 MiB.
+    fn budget(max_waiting: usize) -> ByteBudget {
+        ByteBudget::new(8 * MIB, max_waiting)
     }
 
     #[track_caller]
-    fn refused(result: Result<Place<'_>, Problem>) -> String {
+    fn refusal(result: Result<ByteReservation<'_>, Problem>) -> String {
         result.err().unwrap().to_string()
     }
 
     #[tokio::test]
-    async fn some_wait_and_the_rest_come_again() {
-        let room = room(1);
-        let all = room.take(None, 8 * MIB).unwrap();
-        let mut second = pin!(room.wait(Some("second".to_owned()), 2 * MIB));
-        assert!(second.as_mut().now_or_never().is_none(), "it waits");
+    async fn full_queue_rejects_further_callers() {
+        let budget = budget(1);
+        let whole = budget.try_reserve(None, 8 * MIB).unwrap();
+        let mut second = pin!(budget.reserve(Some("second".to_owned()), 2 * MIB));
+        assert!(second.as_mut().now_or_never().is_none(), "the reservation waits");
 
-        let enter = |caller: &str| room.wait(Some(caller.to_owned()), 2 * MIB).now_or_never().unwrap();
-        assert_eq!(refused(enter("third")), "503 SERVICE_UNAVAILABLE");
-        assert_eq!(refused(enter("second")), "429 RATE_LIMITED");
-        assert_eq!(refused(room.take(Some("third".to_owned()), 1)), "503 SERVICE_UNAVAILABLE");
+        let reserve = |caller: &str| budget.reserve(Some(caller.to_owned()), 2 * MIB).now_or_never().unwrap();
+        assert_eq!(refusal(reserve("third")), "503 SERVICE_UNAVAILABLE");
+        assert_eq!(refusal(reserve("second")), "429 RATE_LIMITED");
+        assert_eq!(refusal(budget.try_reserve(Some("third".to_owned()), 1)), "503 SERVICE_UNAVAILABLE");
 
-        drop(all);
+        drop(whole);
         drop(second.await.unwrap());
-        enter("third").unwrap();
+        reserve("third").unwrap();
     }
 
     #[tokio::test]
-    async fn the_largest_of_all_has_the_room_to_itself() {
-        let room = room(8);
-        let all = room.wait(Some("large".to_owned()), 9 * MIB).now_or_never().unwrap().unwrap();
-        assert!(pin!(room.wait(Some("small".to_owned()), 1)).now_or_never().is_none(), "it waits");
-        drop(all);
-        let _most = room.take(Some("two".to_owned()), 7 * MIB).unwrap();
-        let _rest = room.take(Some("one".to_owned()), MIB).unwrap();
+    async fn oversized_reservation_takes_the_whole_budget() {
+        let budget = budget(8);
+        let whole = budget.reserve(Some("large".to_owned()), 9 * MIB).now_or_never().unwrap().unwrap();
+        assert!(
+            pin!(budget.reserve(Some("small".to_owned()), 1)).now_or_never().is_none(),
+            "the reservation waits"
+        );
+        drop(whole);
+        let _first = budget.try_reserve(Some("two".to_owned()), 7 * MIB).unwrap();
+        let _second = budget.try_reserve(Some("one".to_owned()), MIB).unwrap();
     }
 
     #[test]
-    fn a_caller_has_a_share_in_one_piece_or_in_many() {
-        let room = room(8);
-        let mut first = room.take(Some("one".to_owned()), MIB).unwrap();
-        first.grow(MIB / 2).unwrap();
-        let second = room.take(Some("one".to_owned()), MIB / 2).unwrap();
-        assert_eq!(refused(room.take(Some("one".to_owned()), 1)), "429 RATE_LIMITED");
-        assert_eq!(first.grow(1).unwrap_err().to_string(), "429 RATE_LIMITED");
+    fn caller_share_limits_the_sum_of_reservations() {
+        let budget = budget(8);
+        let mut first = budget.try_reserve(Some("one".to_owned()), MIB).unwrap();
+        first.try_grow(MIB / 2).unwrap();
+        let second = budget.try_reserve(Some("one".to_owned()), MIB / 2).unwrap();
+        assert_eq!(refusal(budget.try_reserve(Some("one".to_owned()), 1)), "429 RATE_LIMITED");
+        assert_eq!(first.try_grow(1).unwrap_err().to_string(), "429 RATE_LIMITED");
         drop(second);
         first.shrink_to(MIB);
-        let _third = room.take(Some("one".to_owned()), MIB).unwrap();
-        let _other = room.take(Some("other".to_owned()), 5 * MIB).unwrap();
+        let _third = budget.try_reserve(Some("one".to_owned()), MIB).unwrap();
+        let _other = budget.try_reserve(Some("other".to_owned()), 5 * MIB).unwrap();
     }
 
     #[test]
-    fn what_is_there_already_takes_the_room_that_is_left() {
-        let room = room(8);
-        let first = room.take(Some("one".to_owned()), 7 * MIB).unwrap();
-        let _second = room.squeeze(Some("other".to_owned()), 2 * MIB).unwrap();
-        assert_eq!(refused(room.take(Some("third".to_owned()), 1)), "503 SERVICE_UNAVAILABLE");
-        let third = room.squeeze(Some("other".to_owned()), MIB).unwrap();
+    fn existing_bytes_reserve_the_available_rest() {
+        let budget = budget(8);
+        let first = budget.try_reserve(Some("one".to_owned()), 7 * MIB).unwrap();
+        let _second = budget.reserve_available(Some("other".to_owned()), 2 * MIB).unwrap();
+        assert_eq!(refusal(budget.try_reserve(Some("third".to_owned()), 1)), "503 SERVICE_UNAVAILABLE");
+        let third = budget.reserve_available(Some("other".to_owned()), MIB).unwrap();
         assert_eq!(
-            refused(room.take(Some("other".to_owned()), 1)),
+            refusal(budget.try_reserve(Some("other".to_owned()), 1)),
             "429 RATE_LIMITED",
-            "its share is used up"
+            "the caller's share is used up"
         );
         drop((first, third));
-        let mut guessed = room.take(None, MIB).unwrap();
-        guessed.fill_to(2 * MIB);
-        assert_eq!(room.bytes.available_permits(), 5 * MIB, "a guess that was too low is mended");
-        drop(guessed);
-        assert_eq!(room.bytes.available_permits(), 7 * MIB);
+        let mut estimated = budget.try_reserve(None, MIB).unwrap();
+        estimated.grow_to(2 * MIB);
+        assert_eq!(budget.bytes.available_permits(), 5 * MIB, "the reservation grows to the actual size");
+        drop(estimated);
+        assert_eq!(budget.bytes.available_permits(), 7 * MIB);
     }
 }

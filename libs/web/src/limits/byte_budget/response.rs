@@ -1,4 +1,4 @@
-//! Answers on their way out: what those above 16 KiB take has room, from when they are there until they have been sent.
+//! Responses above 16 KiB hold a reservation from when their body exists until it is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,103 +9,114 @@ use actix_web::http::Method;
 use actix_web::web::Bytes;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 
-use crate::limits::byte_budget::budget::{LARGE, OTHERS, Place, READERS, Room, SMALL};
-use crate::limits::caller::caller;
+use crate::limits::byte_budget::budget::{
+    ByteBudget, ByteReservation, MAX_UNCOUNTED_BYTES, MAX_UNQUEUED_BYTES, OTHER_RESPONSES, READ_RESPONSES,
+};
+use crate::limits::caller::caller_key;
 use crate::response::problem::Problem;
 
-/// What is handed to a connection at once; the next when that has left.
-const SLICE: usize = 64 * 1024;
+/// The part of a body that a connection receives at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Waits for room for the answer to `request` before it is made, which takes so many bytes as far as is known. What may
-/// be some MiB and is not asked for beforehand is made by as many as want it at once, to be refused then. A short one
-/// needs no room.
+/// Reserves `bytes` for the response to `request` before its handler builds it.
+///
+/// A handler that may return several MiB calls this with its best estimate.
+/// Without the call, concurrent requests build their responses first and are rejected afterwards.
+/// Estimates up to 1 MiB need no reservation.
 ///
 /// # Errors
-/// `429` while answers to the caller are under way that are as large as its share, `503` when there is no room.
+/// `429` while responses to the caller use up its share, `503` when the budget is exhausted.
 pub async fn reserve(request: &HttpRequest, bytes: usize) -> Result<(), Problem> {
-    if bytes > LARGE {
-        let caller = caller(request);
-        let place = room(request, caller.as_ref()).wait(caller, bytes).await?;
-        request.extensions_mut().insert(place);
+    if bytes > MAX_UNQUEUED_BYTES {
+        let caller = caller_key(request);
+        let reservation = budget_for(request, caller.as_ref()).reserve(caller, bytes).await?;
+        request.extensions_mut().insert(reservation);
     }
     Ok(())
 }
 
-/// The room for answers to whoever asks.
-fn room(request: &HttpRequest, caller: Option<&String>) -> &'static Room {
-    if caller.is_some() && request.method() == Method::GET { &READERS } else { &OTHERS }
+/// Returns the budget that the response to `request` counts against.
+fn budget_for(request: &HttpRequest, caller: Option<&String>) -> &'static ByteBudget {
+    if caller.is_some() && request.method() == Method::GET { &READ_RESPONSES } else { &OTHER_RESPONSES }
 }
 
-/// The answer with its room.
+/// Attaches a reservation to the response, which holds it until its last chunk is sent.
 ///
 /// # Errors
-/// As [`reserve`]. What has changed something is answered all the same while there is room for nobody.
-pub(crate) fn settle<B: MessageBody + 'static>(
+/// As [`reserve`], for reads only.
+/// A change has already happened, so its response is sent even when the budget is exhausted.
+pub(crate) fn attach_reservation<B: MessageBody + 'static>(
     response: ServiceResponse<B>,
 ) -> Result<ServiceResponse<EitherBody<B>>, (HttpRequest, Problem)> {
     let length = match response.response().body().size() {
         BodySize::Sized(length) => usize::try_from(length).unwrap_or(usize::MAX),
         BodySize::None | BodySize::Stream => 0,
     };
-    if length <= SMALL {
+    if length <= MAX_UNCOUNTED_BYTES {
         return Ok(response.map_into_left_body());
     }
-    let reserved = response.request().extensions_mut().remove::<Place<'static>>();
+    let reserved = response.request().extensions_mut().remove::<ByteReservation<'static>>();
     let (request, response) = response.into_parts();
     let (response, body) = response.into_parts();
     let bytes = match body.try_into_bytes() {
         Ok(bytes) => bytes,
-        // It is in slices already, and of something that a process has once.
+        // The body is chunked already, and the process holds a single copy of its bytes.
         Err(body) => return Ok(with_body(request, response, EitherBody::left(body))),
     };
-    match reserved.map_or_else(|| unreserved(&request, length), Ok) {
-        Ok(mut place) => {
-            place.shrink_to(length);
-            place.fill_to(length);
-            let slices = Slices { rest: bytes, place: Some(place) };
-            Ok(with_body(request, response, EitherBody::right(BoxBody::new(slices))))
+    match reserved.map_or_else(|| reserve_existing(&request, length), Ok) {
+        Ok(mut reservation) => {
+            reservation.shrink_to(length);
+            reservation.grow_to(length);
+            let chunks = ChunkedBytes { rest: bytes, reservation: Some(reservation) };
+            Ok(with_body(request, response, EitherBody::right(BoxBody::new(chunks))))
         }
         Err(problem) => Err((request, problem)),
     }
 }
 
-/// A read may be repeated, a change has been made.
-/// Room for an answer that is still worked on; [`settle`] finds it.
+/// Reserves bytes for a response that a middleware still transforms.
+///
+/// [`attach_reservation`] takes the reservation over.
 ///
 /// # Errors
-/// As for any answer that is there.
-pub(crate) fn hold(request: &HttpRequest, length: usize) -> Result<(), Problem> {
-    if length > SMALL && request.extensions().get::<Place<'static>>().is_none() {
-        let place = unreserved(request, length)?;
-        request.extensions_mut().insert(place);
+/// As [`attach_reservation`].
+pub(crate) fn ensure_reservation(request: &HttpRequest, length: usize) -> Result<(), Problem> {
+    if length > MAX_UNCOUNTED_BYTES && request.extensions().get::<ByteReservation<'static>>().is_none() {
+        let reservation = reserve_existing(request, length)?;
+        request.extensions_mut().insert(reservation);
     }
     Ok(())
 }
 
-fn unreserved(request: &HttpRequest, length: usize) -> Result<Place<'static>, Problem> {
-    let caller = caller(request);
-    let room = room(request, caller.as_ref());
-    if request.method() == Method::GET { room.take(caller, length) } else { room.squeeze(caller, length) }
+/// Reserves bytes for a body that exists already. A read can be repeated, a change cannot.
+fn reserve_existing(request: &HttpRequest, length: usize) -> Result<ByteReservation<'static>, Problem> {
+    let caller = caller_key(request);
+    let budget = budget_for(request, caller.as_ref());
+    if request.method() == Method::GET {
+        budget.try_reserve(caller, length)
+    } else {
+        budget.reserve_available(caller, length)
+    }
 }
 
 fn with_body<B>(request: HttpRequest, response: HttpResponse<()>, body: B) -> ServiceResponse<B> {
     ServiceResponse::new(request, response.set_body(body))
 }
 
-/// A body that is handed to its connection in slices: actix copies each into the connection's own buffer.
-pub(crate) struct Slices {
+/// A body that its connection receives in chunks, because actix copies each into its own buffer.
+pub(crate) struct ChunkedBytes {
     rest: Bytes,
-    place: Option<Place<'static>>,
+    reservation: Option<ByteReservation<'static>>,
 }
 
-impl Slices {
-    /// Of something that a process has once, whoever asks for it.
-    pub(crate) fn of(bytes: Bytes) -> Self {
-        Self { rest: bytes, place: None }
+impl ChunkedBytes {
+    /// Wraps bytes of which the process holds a single copy, for all callers.
+    pub(crate) fn uncounted(bytes: Bytes) -> Self {
+        Self { rest: bytes, reservation: None }
     }
 }
 
-impl MessageBody for Slices {
+impl MessageBody for ChunkedBytes {
     type Error = std::convert::Infallible;
 
     fn size(&self) -> BodySize {
@@ -113,12 +124,12 @@ impl MessageBody for Slices {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        let length = self.rest.len().min(SLICE);
-        let slice = self.rest.split_to(length);
+        let length = self.rest.len().min(CHUNK_BYTES);
+        let chunk = self.rest.split_to(length);
         if self.rest.is_empty() {
-            // With the last of it, not after: its reader may be back at once.
-            self.place = None;
+            // Release with the last chunk: its reader may send the next request at once.
+            self.reservation = None;
         }
-        Poll::Ready((!slice.is_empty()).then_some(Ok(slice)))
+        Poll::Ready((!chunk.is_empty()).then_some(Ok(chunk)))
     }
 }

@@ -1,0 +1,142 @@
+//! The problem responses of an operation.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use utoipa::ToSchema;
+use utoipa::openapi::example::ExampleBuilder;
+use utoipa::openapi::header::{Header, HeaderBuilder};
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{AllOfBuilder, Components, ObjectBuilder, Type};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr};
+use values::Invalid;
+
+use crate::listener::{Callers, ServiceInfo};
+use crate::openapi::refuses::take_refusals;
+use crate::openapi::security::is_open;
+use crate::request::json::DEFAULT_LIMIT;
+use crate::response::problem::{FieldError, Problem};
+use crate::response::refusal::Refusal;
+use crate::response::render::ProblemBody;
+
+const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
+
+const EXAMPLE_ID: &str = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
+const EXAMPLE_TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// Adds a response for each status that the operation can refuse with.
+pub(super) fn add_problem_responses(
+    operation: &mut Operation,
+    path: &str,
+    callers: Callers,
+    service: &ServiceInfo,
+    components: &mut Components,
+) {
+    let mut by_status: BTreeMap<u16, Vec<Refusal>> = BTreeMap::new();
+    let declared = take_refusals(&mut operation.extensions);
+    for refusal in declared.into_iter().chain(implied_refusals(operation, callers)) {
+        let same_status = by_status.entry(refusal.status).or_default();
+        let code = |refusal: &Refusal| service.code(&refusal.id, refusal.is_common);
+        // A declared refusal is more precise than the implied one of the same code.
+        if same_status.iter().all(|other| code(other) != code(&refusal)) {
+            same_status.push(refusal);
+        }
+    }
+    for (status, refusals) in by_status {
+        let describe = || problem_response(&refusals, path, service);
+        let response = match &refusals[..] {
+            // A response of one code is the same for all operations, so they share it.
+            [only] => {
+                components.responses.entry(only.id.clone()).or_insert_with(|| describe().into());
+                RefOr::Ref(Ref::from_response_name(only.id.clone()))
+            }
+            _ => describe().into(),
+        };
+        operation.responses.responses.insert(status.to_string(), response);
+    }
+}
+
+/// Returns the refusals of the operation's extractors and of the middlewares around it.
+fn implied_refusals(operation: &Operation, callers: Callers) -> Vec<Refusal> {
+    let mut problems = vec![Problem::internal(&fmt::Error), Problem::unavailable(&"")];
+    if !is_open(operation) {
+        problems.push(Problem::unauthorized());
+    }
+    match callers {
+        Callers::Users => problems.push(Problem::rate_limited(Duration::from_secs(1))),
+        Callers::Services => problems.push(Problem::forbidden()),
+    }
+    let invalid = |field: &str, code| {
+        Problem::validation_failed(vec![FieldError { field: field.to_owned(), invalid: Invalid::new(code) }])
+    };
+    let mut parameters = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
+        RefOr::T(parameter) => Some(parameter),
+        RefOr::Ref(_) => None,
+    });
+    if parameters.clone().any(|parameter| parameter.parameter_in == ParameterIn::Path) {
+        problems.push(Problem::not_found());
+    }
+    if let Some(query) = parameters.find(|parameter| parameter.parameter_in == ParameterIn::Query) {
+        problems.push(invalid(&format!("/{}", query.name), "unknown_value"));
+    }
+    if operation.request_body.is_some() {
+        problems.push(invalid("", "malformed"));
+        problems.push(Problem::request_timeout());
+        problems.push(Problem::payload_too_large(DEFAULT_LIMIT));
+        problems.push(Problem::unsupported_media_type());
+    }
+    problems.iter().map(|problem| problem.details().into()).collect()
+}
+
+/// Describes the refusals of one status, with an example of each.
+fn problem_response(refusals: &[Refusal], path: &str, service: &ServiceInfo) -> Response {
+    let language = service.messages.english();
+    let path = example_path(path);
+    let mut content = ContentBuilder::new();
+    let (mut codes, mut titles) = (Vec::new(), Vec::new());
+    for refusal in refusals {
+        let body = ProblemBody::new(refusal, service, &language, &path, Some(EXAMPLE_TRACE_ID.to_owned()));
+        let value = serde_json::to_value(&body).ok();
+        let example = ExampleBuilder::new().summary(body.title.clone()).value(value);
+        content = content.examples_from_iter([(body.code.clone(), example)]);
+        codes.push(body.code);
+        titles.push(body.title);
+    }
+    let code = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes));
+    let members = refusals.iter().filter_map(|refusal| refusal.member.as_ref());
+    let variant = members.fold(ObjectBuilder::new().property("code", code), |variant, (name, _)| {
+        variant.property(name, ObjectBuilder::new().schema_type(Type::String))
+    });
+    let schema = AllOfBuilder::new().item(Ref::from_schema_name(ProblemBody::name())).item(variant);
+    let mut response = ResponseBuilder::new()
+        .description(titles.join(". "))
+        .content(PROBLEM_MEDIA_TYPE, content.schema(Some(schema)).build());
+    if refusals.iter().any(|refusal| refusal.has_retry_after) {
+        response = response.header("Retry-After", text_header("Seconds to wait before a retry"));
+    }
+    if refusals.iter().any(|refusal| refusal.has_allow) {
+        response = response.header("Allow", text_header("The allowed methods"));
+    }
+    if refusals.iter().any(|refusal| refusal.status == 401) {
+        response = response.header("WWW-Authenticate", text_header("`Bearer`"));
+    }
+    response.build()
+}
+
+fn text_header(description: &str) -> Header {
+    let schema = ObjectBuilder::new().schema_type(Type::String);
+    HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
+}
+
+/// Fills the parameters of `path` with an example id.
+fn example_path(path: &str) -> String {
+    let mut parts = path.split(['{', '}']);
+    let mut example = parts.next().unwrap_or_default().to_owned();
+    while let (Some(_), Some(literal)) = (parts.next(), parts.next()) {
+        example.push_str(EXAMPLE_ID);
+        example.push_str(literal);
+    }
+    example
+}

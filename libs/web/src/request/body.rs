@@ -1,0 +1,92 @@
+//! Request bodies as bytes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::web::{Bytes, BytesMut};
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use futures_util::StreamExt;
+use tokio::time::{Instant, timeout_at};
+
+use crate::limits::byte_budget::budget::{
+    ByteReservation, MAX_UNCOUNTED_BYTES, MAX_UNQUEUED_BYTES, REQUEST_BODIES,
+};
+use crate::limits::caller::caller_key;
+use crate::request::diagnosis::malformed;
+use crate::response::problem::Problem;
+
+/// The time that every body has to arrive, whatever its size.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pace that extends [`BODY_TIMEOUT`]. A slower sender loses its connection and reservation.
+const MIN_BODY_BYTES_PER_SECOND: u32 = 256 * 1024;
+
+/// A request body of at most `LIMIT` bytes, unparsed and of any media type, for signed requests.
+///
+/// # Errors
+/// `408` when it arrives too slowly, `413` above the limit.
+/// `429` when the caller's share of the byte budget is used up, `503` when the budget is exhausted.
+pub struct RawBody<const LIMIT: usize>(pub Bytes);
+
+impl<const LIMIT: usize> FromRequest for RawBody<LIMIT> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (request, payload) = (request.clone(), payload.take());
+        Box::pin(async move { Ok(Self(read_body::<LIMIT>(&request, payload).await?.freeze())) })
+    }
+}
+
+/// The reservation of a body, a request extension until the response.
+struct BodyReservation {
+    _reservation: ByteReservation<'static>,
+}
+
+/// Reads a body, which holds a reservation until the response.
+///
+/// A body counts by the bytes that have arrived, not by its `Content-Length`.
+pub(super) async fn read_body<const LIMIT: usize>(
+    request: &HttpRequest,
+    mut payload: Payload,
+) -> Result<BytesMut, Problem> {
+    let content_length =
+        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if content_length.is_some_and(|length| length > LIMIT) {
+        return Err(Problem::payload_too_large(LIMIT));
+    }
+    let mut body = BytesMut::new();
+    let mut reservation: Option<ByteReservation<'static>> = None;
+    let mut deadline = Instant::now() + BODY_TIMEOUT;
+    while let Some(chunk) =
+        timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
+    {
+        let chunk = chunk.map_err(|_| Problem::validation_failed(vec![malformed()]))?;
+        let length = body.len() + chunk.len();
+        if length > LIMIT {
+            return Err(Problem::payload_too_large(LIMIT));
+        }
+        if length > MAX_UNQUEUED_BYTES && body.len() <= MAX_UNQUEUED_BYTES {
+            let started = Instant::now();
+            // Release before the wait, so that a waiting body holds no bytes of the budget.
+            drop(reservation.take());
+            reservation =
+                Some(REQUEST_BODIES.reserve(caller_key(request), REQUEST_BODIES.caller_share()).await?);
+            deadline += started.elapsed();
+            body.reserve(content_length.unwrap_or(length).saturating_sub(body.len()));
+        } else if length > MAX_UNCOUNTED_BYTES && length <= MAX_UNQUEUED_BYTES {
+            match &mut reservation {
+                Some(reservation) => reservation.try_grow(chunk.len())?,
+                None => reservation = Some(REQUEST_BODIES.try_reserve(caller_key(request), length)?),
+            }
+        }
+        deadline += Duration::from_secs(chunk.len() as u64) / MIN_BODY_BYTES_PER_SECOND;
+        body.extend_from_slice(&chunk);
+    }
+    if let Some(reservation) = reservation {
+        request.extensions_mut().insert(BodyReservation { _reservation: reservation });
+    }
+    Ok(body)
+}
