@@ -28,7 +28,7 @@ impl ClientAddress {
         Self(address)
     }
 
-    fn of(request: &HttpRequest) -> Self {
+    fn resolve(request: &HttpRequest) -> Self {
         let peer = peer(request);
         let Some(trusted) = request.app_data::<web::Data<TrustedProxies>>() else { return Self(peer) };
         let headers = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
@@ -63,7 +63,7 @@ impl From<ClientAddress> for IpAddr {
     }
 }
 
-/// The id of an authenticated caller, a request extension of whatever verifies tokens.
+/// The id of an authenticated caller. The middleware that verifies tokens adds it to the request.
 #[derive(Clone)]
 pub struct AuthenticatedCaller(pub String);
 
@@ -77,7 +77,7 @@ pub(crate) fn caller_key(request: &HttpRequest) -> Option<String> {
     if let Some(AuthenticatedCaller(id)) = request.extensions().get() {
         return Some(id.clone());
     }
-    Some(IpAddr::from(ClientAddress::of(request)).to_string())
+    Some(IpAddr::from(ClientAddress::resolve(request)).to_string())
 }
 
 /// Returns true if a service or a trusted proxy sends the request. Its trace headers are trusted.
@@ -105,7 +105,7 @@ impl FromRequest for ClientAddress {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Ok(Self::of(request)))
+        ready(Ok(Self::resolve(request)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Request bodies that a handler does not read to the end.
 //!
 //! actix closes a connection with an unread body, so the part that has arrived is read here.
-//! After the response, actix reads on a chunked body of any length, unless the body is still held.
+//! After the response, actix continues to read a chunked body of any length, unless it is still held.
 //! The response therefore holds it, and actix closes the connection instead.
 
 use std::cell::RefCell;

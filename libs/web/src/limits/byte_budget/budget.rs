@@ -69,7 +69,7 @@ impl ByteBudget {
     /// A `caller` of `None` has no share: it may reserve the whole budget.
     ///
     /// # Errors
-    /// `429` while the caller uses up its share, `503` when the queue is full or the wait too long.
+    /// `429` while the caller uses up its share, `503` when the queue is full or the wait times out.
     pub(crate) async fn reserve(
         &self,
         caller: Option<String>,
@@ -187,7 +187,7 @@ struct CallerUsage<'b> {
 }
 
 impl CallerUsage<'_> {
-    /// Adds `bytes`. A caller's only reservation may exceed `max_bytes`, its sum may not.
+    /// Adds `bytes`, up to `max_bytes` per caller. A caller's first reservation may be larger.
     fn add(&mut self, bytes: usize, max_bytes: usize) -> Result<(), Problem> {
         if let Some(caller) = &self.caller {
             let mut state = self.budget.state();
