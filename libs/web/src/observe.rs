@@ -139,7 +139,9 @@ fn reserve_bytes<B: MessageBody + 'static>(response: ServiceResponse<B>) -> Serv
 }
 
 /// Ends a streamed response to `HEAD` at once, because its body is not sent and may have no end.
-fn empty_stream<B: MessageBody>(response: ServiceResponse<EitherBody<B>>) -> ServiceResponse<EitherBody<B>> {
+fn empty_stream<B: MessageBody + 'static>(
+    response: ServiceResponse<EitherBody<B>>,
+) -> ServiceResponse<EitherBody<B>> {
     if response.response().body().size() != BodySize::Stream {
         return response;
     }
@@ -152,6 +154,7 @@ fn record_failure(trace: &Context, labels: &RequestLabels, problem: &Problem) {
     let Details { code, cause, .. } = problem.details();
     if code.status >= 500 {
         trace.span().set_status(Status::error(problem.to_string()));
-        tracing::error!(method = labels.method, route = labels.route, %problem, cause, "failed to handle a request");
+        let RequestLabels { method, route, .. } = labels;
+        tracing::error!(method, route, %problem, cause, "failed to handle a request");
     }
 }
