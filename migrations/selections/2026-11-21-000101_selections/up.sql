@@ -1,16 +1,20 @@
--- How much an owner has. Its row is what requests of one owner queue on, so that the limits hold
--- whatever races (INV-SEL-007, and 200 favorites).
+-- Owners
+
+-- Counters of an owner. Each request that adds or removes an entry locks this row, so that the
+-- limits hold under concurrent requests (INV-SEL-007, RULE-SEL-025).
 create table owner (
     user_id uuid primary key,
     selections_count integer not null default 0 check (selections_count between 0 and 100),
     favorites_count integer not null default 0 check (favorites_count between 0 and 200)
 ) with (fillfactor = 80);
 
--- A selection is read whole far more often than it is changed, so its items are a document of the row.
+-- Selections
+
+-- Reads of a whole selection are far more frequent than changes, so the items are one JSON column.
 create table selection (
     id uuid primary key,
     owner_user_id uuid not null,
-    -- Unique among the deleted ones too: a code is never used again (INV-SEL-005).
+    -- Unique among deleted selections too, since a code is never used again (INV-SEL-005).
     public_code text collate "C" not null unique check (public_code ~ '^[0-9A-Za-z]{12}$'),
     title text not null check (char_length(title) between 1 and 200),
     description text check (char_length(description) <= 2000),
@@ -24,6 +28,8 @@ create table selection (
 );
 create index selection_owner on selection (owner_user_id, created_at desc, id) where deleted_at is null;
 
+-- Favorites
+
 create table favorite (
     owner_user_id uuid not null,
     property_object_id uuid not null,
@@ -32,14 +38,18 @@ create table favorite (
 );
 create index favorite_order on favorite (owner_user_id, added_at, property_object_id);
 
--- What chessboard's property objects show, to be frozen into snapshots.
+-- Replica of chessboard
+
+-- The public data of property objects, which snapshots copy.
 create table property_object (
     id uuid primary key,
     version bigint not null,
     shown json not null
 );
 
--- An immutable copy of a selection, taken for a post; never deleted (INV-SNP-006).
+-- Snapshots
+
+-- An immutable copy of a selection for a post. It is never deleted (INV-SNP-006).
 create table snapshot (
     id uuid primary key,
     post_id uuid not null,
@@ -53,10 +63,10 @@ create table snapshot (
     detached_at timestamptz,
     check ((detach_reason is null) = (detached_at is null))
 );
--- One active snapshot of a source in a post, whatever races.
+-- A post has at most one active snapshot of a source (RULE-SEL-019).
 create unique index snapshot_active on snapshot (post_id, source_selection_id) where detached_at is null;
 
--- INV-SNP-004, INV-SNP-005, INV-SNP-006: only detaching changes a snapshot, once, and nothing removes it.
+-- Allows one change of a snapshot, its detachment, and no deletion (INV-SNP-004 to INV-SNP-006).
 create function snapshot_is_immutable() returns trigger language plpgsql as $$
 declare
     detached record := old;
@@ -64,7 +74,7 @@ begin
     if tg_op = 'UPDATE' and old.detached_at is null then
         detached.detached_at := new.detached_at;
         detached.detach_reason := new.detach_reason;
-        -- All columns byte by byte, since `json` has no equality and need not be taken apart.
+        -- Compares all columns byte by byte, since `json` has no equality operator.
         if new *= detached then
             return new;
         end if;

@@ -1,45 +1,9 @@
-//! The service, as what it is made of.
+//! The state that all handlers share.
 
 use ::db::Db;
-use ::web::{Listener, RateLimit};
-use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Published, Subscription};
-use runtime::Env;
+use ::web::RateLimit;
 
-use crate::consumers::Chessboard;
-use crate::settings::Settings;
-use crate::{events, http};
-
-/// Collections of property objects, opened by a public code and frozen into snapshots.
-pub struct Service;
-
-impl service::Service for Service {
-    const NAME: &'static str = "selections";
-    const CODE_PREFIX: &'static str = "SELECTIONS_";
-    const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
-    const MESSAGES: &'static [(&'static str, &'static str)] =
-        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
-    const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
-    const EVENTS: &'static [Published] = events::ALL;
-    const CONSUMERS: &'static [Subscription] = &[Subscription::of::<Chessboard>()];
-    type Settings = Settings;
-    type App = App;
-
-    fn settings(env: &mut Env) -> Option<Settings> {
-        Settings::read(env)
-    }
-
-    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App {
-            db,
-            public_open: settings.public_open,
-            guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
-            guest_misses: RateLimit::per_minute(settings.guest_misses_per_minute),
-        })
-    }
-}
-
-/// What the handlers share.
+/// The database, the flag and the rate limits of the read by code.
 pub struct App {
     pub db: Db,
     pub public_open: bool,

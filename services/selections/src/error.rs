@@ -1,42 +1,42 @@
-//! What selections refuses.
+//! The error codes of selections.
 
 use values::Code;
 use web::Problem;
 
 use crate::domain::{ItemsError, MAX_FAVORITES, MAX_ITEMS, MAX_SELECTIONS};
 
-pub use service::Error;
+pub use ::service::Error;
 
-/// Missing, deleted, or not the caller's: the same to them (INV-SEL-002).
+/// Rejects a missing, a deleted and another user's selection alike (INV-SEL-002).
 pub const NOT_FOUND: Code = Code::new(404, "SELECTIONS_NOT_FOUND");
 pub const SNAPSHOT_NOT_FOUND: Code = Code::new(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
-/// The losing side of a race, or a version that is no longer the current one.
+/// Rejects the losing side of a race and an outdated version.
 pub const CONFLICT: Code = Code::conflict("SELECTIONS_CONCURRENCY_CONFLICT");
-/// INV-SEL-003
+/// INV-SEL-003.
 pub const DUPLICATE_ITEM: Code =
     Code::new(400, "SELECTIONS_DUPLICATE_ITEM").at("/Items/1/PropertyObjectId", "duplicate");
-/// INV-SEL-004
+/// INV-SEL-004.
 pub const ITEMS_LIMIT_EXCEEDED: Code =
     Code::new(400, "SELECTIONS_ITEMS_LIMIT_EXCEEDED").with("max", MAX_ITEMS as u64).at("/Items", "too_many");
-/// INV-SEL-007
+/// INV-SEL-007.
 pub const LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_LIMIT_EXCEEDED").with("max", MAX_SELECTIONS as u64);
 pub const FAVORITES_EMPTY: Code = Code::new(400, "SELECTIONS_FAVORITES_EMPTY");
 pub const FAVORITES_LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED").with("max", MAX_FAVORITES as u64);
-/// INV-SNP-002
+/// INV-SNP-002.
 pub const SOURCE_DELETED: Code = Code::new(400, "SELECTIONS_SOURCE_DELETED");
-/// INV-SNP-002
+/// INV-SNP-002.
 pub const SOURCE_EMPTY: Code = Code::new(400, "SELECTIONS_SOURCE_EMPTY");
-/// INV-SEL-005: every code that was tried is taken.
+/// INV-SEL-005: every generated code is already taken.
 pub const CODE_UNAVAILABLE: Code = Code::new(503, "SELECTIONS_CODE_UNAVAILABLE").retry_after(1);
 
 impl From<ItemsError> for Error {
     fn from(error: ItemsError) -> Self {
         match error {
             ItemsError::TooMany => ITEMS_LIMIT_EXCEEDED.into(),
-            ItemsError::Duplicate(second) => {
-                Problem::from(DUPLICATE_ITEM).at(&format!("/Items/{second}/PropertyObjectId")).into()
+            ItemsError::Duplicate(position) => {
+                Problem::from(DUPLICATE_ITEM).at(&format!("/Items/{position}/PropertyObjectId")).into()
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Selections: collections of property objects, opened by a public code and frozen into snapshots.
+//! Collections of property objects that a public code opens and that posts embed as snapshots.
 
 mod app;
 mod consumers;
@@ -7,7 +7,9 @@ mod domain;
 mod error;
 mod events;
 mod http;
+mod messages;
 mod ops;
+mod service;
 mod settings;
 
-pub use app::Service;
+pub use self::service::Service;

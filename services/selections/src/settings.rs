@@ -1,4 +1,4 @@
-//! What the environment configures beside what it does for all services.
+//! The settings of this service alone.
 
 use runtime::Env;
 
@@ -13,14 +13,17 @@ impl Settings {
         let public_open = env.or(
             "SELECTIONS_PUBLIC_OPEN_ENABLED",
             true,
-            "selections.public-open.enabled: whether a code opens a selection",
+            "flag selections.public-open.enabled: guests and users can open selections by code",
         );
-        let guest_reads_per_minute =
-            env.or("GUEST_READS_PER_MINUTE", 120, "reads by code for each guest address; 0 for no limit");
+        let guest_reads_per_minute = env.or(
+            "GUEST_READS_PER_MINUTE",
+            120,
+            "reads by code a minute for each guest address; 0 for no limit",
+        );
         let guest_misses_per_minute = env.or(
             "GUEST_MISSES_PER_MINUTE",
             10,
-            "of these, reads of codes that do not exist; 0 for no limit",
+            "reads of unknown codes a minute for each guest address; 0 for no limit",
         );
         Some(Self {
             public_open: public_open?,

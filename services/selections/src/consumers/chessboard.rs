@@ -1,4 +1,4 @@
-//! Chessboard's property objects, for the replica that snapshots freeze.
+//! Property objects of chessboard, for the replica that snapshots copy.
 
 use ::db::Tx;
 use messaging::{Failure, Handler, Message};
@@ -7,9 +7,10 @@ use serde::Deserialize;
 use crate::domain::{PropertyObjectId, ShownObject};
 use crate::ops;
 
+/// Applies `property-object-upserted` to the replica.
 pub struct Chessboard;
 
-/// The fields that are read here.
+/// The members of the event that snapshots need.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct PropertyObjectUpserted {
@@ -26,9 +27,9 @@ impl Handler for Chessboard {
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let object: PropertyObjectUpserted = message.decode()?;
         if object.shown.has_nul() {
-            return Err(Failure::Rejected("a text has a NUL".to_owned()));
+            return Err(Failure::Rejected("a text contains a NUL character".to_owned()));
         }
-        ops::property_object::keep_property_object(tx, object.id, object.version, object.shown).await?;
+        ops::property_object::upsert_property_object(tx, object.id, object.version, object.shown).await?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What this service takes from the bus: one file a producer.
+//! Consumers of events, one file for each publisher.
 
 mod chessboard;
 

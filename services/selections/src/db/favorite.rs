@@ -1,4 +1,4 @@
-//! Favorites of an owner.
+//! Favorites of a user.
 
 use ::db::{Cached, Conn, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use super::schema::favorite;
 use crate::domain::PropertyObjectId;
 
-/// A property object that a person has marked.
+/// A property object that a user marked.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = favorite, check_for_backend(diesel::pg::Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -24,7 +24,7 @@ pub struct FavoriteView {
     pub added_at: OffsetDateTime,
 }
 
-/// What the list may be sorted by.
+/// Sort keys of the list.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum FavoriteSort {
     AddedAt,
@@ -34,7 +34,7 @@ impl SortKey for FavoriteSort {
     const DEFAULT: &'static str = "-AddedAt";
 }
 
-/// `false`: it was one already.
+/// Inserts a favorite. Returns false if the object is already marked.
 pub async fn insert(
     tx: &mut Tx,
     owner: UserId,
@@ -52,14 +52,14 @@ pub async fn insert(
     Ok(inserted == 1)
 }
 
-/// `false`: it was none.
+/// Deletes a favorite. Returns false if the object is not marked.
 pub async fn delete(tx: &mut Tx, owner: UserId, object: PropertyObjectId) -> Result<bool, ::db::Error> {
     let deleted = diesel::delete(favorite::table.find((owner, object))).execute(tx.conn()).await?;
     Ok(deleted == 1)
 }
 
-/// All of them, in the order in which they were marked.
-pub async fn all(conn: &mut Conn, owner: UserId) -> Result<Vec<PropertyObjectId>, ::db::Error> {
+/// Returns all favorites in the order of the marks, ties by id.
+pub async fn find_all(conn: &mut Conn, owner: UserId) -> Result<Vec<PropertyObjectId>, ::db::Error> {
     let ids = favorite::table
         .filter(favorite::owner_user_id.eq(owner))
         .order((favorite::added_at, favorite::property_object_id))
@@ -69,7 +69,7 @@ pub async fn all(conn: &mut Conn, owner: UserId) -> Result<Vec<PropertyObjectId>
     Ok(ids)
 }
 
-/// One page of them.
+/// Returns one page of the favorites.
 pub async fn list(
     conn: Lookup<'_>,
     owner: UserId,

@@ -1,4 +1,4 @@
-//! The replica of chessboard's property objects.
+//! Replica of chessboard's property objects.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use diesel_async::RunQueryDsl;
 use super::schema::property_object;
 use crate::domain::{PropertyObjectId, ShownObject};
 
-/// Keeps what an object shows, unless a newer version is here already.
+/// Stores the public data of an object if `version` is above the stored one.
 pub async fn upsert(
     tx: &mut Tx,
     id: PropertyObjectId,
@@ -19,7 +19,7 @@ pub async fn upsert(
 ) -> Result<(), ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 
-    let put = diesel::insert_into(property_object::table)
+    let upsert = diesel::insert_into(property_object::table)
         .values((
             property_object::id.eq(id),
             property_object::version.eq(version),
@@ -32,12 +32,12 @@ pub async fn upsert(
             property_object::shown.eq(excluded(property_object::shown)),
         ))
         .filter(property_object::version.lt(excluded(property_object::version)));
-    Cached(put).execute(tx.conn()).await?;
+    Cached(upsert).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// What each of `ids` shows, as far as it is known.
-pub async fn shown(
+/// Returns the public data of those objects of `ids` that the replica has.
+pub async fn find_shown(
     conn: &mut Conn,
     ids: impl IntoIterator<Item = PropertyObjectId>,
 ) -> Result<HashMap<PropertyObjectId, ShownObject>, ::db::Error> {

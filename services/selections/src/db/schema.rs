@@ -1,4 +1,4 @@
-//! The tables of `migrations/selections`.
+//! Tables of `migrations/selections`.
 
 diesel::table! {
     selection (id) {

@@ -1,4 +1,4 @@
-//! Selections as they are stored and as they are read.
+//! Rows of selections, and the views of them that reads return.
 
 use ::db::{Cached, Conn, Json, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -17,14 +17,14 @@ use super::schema::selection;
 use crate::domain::{Description, Item, PublicCode, Selection, SelectionId, Title};
 use crate::error::{CONFLICT, Error};
 
-/// A selection as its owner and the CRM see it, which is also its row.
+/// A selection as its owner and crm see it. It is also the row.
 #[derive(Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
 #[diesel(table_name = selection, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionView {
     pub id: SelectionId,
     pub owner_user_id: UserId,
-    /// Opens the selection to anybody who has it.
+    /// Code that opens the selection without a token.
     #[diesel(serialize_as = String)]
     #[schema(value_type = String, pattern = "^[0-9A-Za-z]{12}$", examples("7Gq2ZkX0aBcd"))]
     pub public_code: PublicCode,
@@ -38,13 +38,13 @@ pub struct SelectionView {
     pub updated_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
     pub deleted_at: Option<OffsetDateTime>,
-    /// For `Version` of the next change.
+    /// Version for the next change.
     pub version: i64,
     #[diesel(skip_insertion)]
     pub items_count: i32,
 }
 
-/// A selection as whoever has its code sees it: without id, owner and version.
+/// A selection as the read by code shows it: without id, owner and version.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = selection, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -53,7 +53,7 @@ pub struct OpenSelectionView {
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,
-    // As they are stored: what is only passed on need not be taken apart.
+    // The items are sent as they are stored, so they need no parsing.
     #[schema(value_type = Vec<Item>, max_items = 200)]
     pub items: Json<Box<RawValue>>,
     pub items_count: i32,
@@ -102,7 +102,7 @@ impl Queryable<diesel::sql_types::Text, Pg> for PublicCode {
     type Row = String;
 
     fn build(text: String) -> diesel::deserialize::Result<Self> {
-        text.parse().map_err(|_| "the database holds what is not a public code".into())
+        text.parse().map_err(|_| "invalid public code in the database".into())
     }
 }
 
@@ -112,7 +112,7 @@ impl From<PublicCode> for String {
     }
 }
 
-/// What an owner's list may be sorted by.
+/// Sort keys of an owner's list.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum SelectionSort {
     CreatedAt,
@@ -124,7 +124,7 @@ impl SortKey for SelectionSort {
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
-/// Stores a new selection; `false` when its public code has been used before.
+/// Inserts a selection. Returns false if its public code is already taken.
 pub async fn insert(tx: &mut Tx, new: &Selection) -> Result<bool, ::db::Error> {
     let insert = diesel::insert_into(selection::table)
         .values(SelectionView::from(new.clone()))
@@ -134,17 +134,16 @@ pub async fn insert(tx: &mut Tx, new: &Selection) -> Result<bool, ::db::Error> {
     Ok(inserted == 1)
 }
 
-/// The selection, deleted or not.
+/// Returns the selection, deleted or not.
 pub async fn find(conn: &mut Conn, id: SelectionId) -> Result<Option<Selection>, ::db::Error> {
     let row = selection::table.find(id).select(SelectionView::as_select()).first(conn).await.optional()?;
     Ok(row.map(Selection::from))
 }
 
-/// Writes what an owner can change, if the row still has the version that was read; the aggregate
-/// gets the new one.
+/// Writes the members that an owner can change, and increments the version of row and aggregate.
 ///
 /// # Errors
-/// [`CONFLICT`] when somebody else was first.
+/// [`CONFLICT`] if the row no longer has the version that was read.
 pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
     let row = selection::table.find(changed.id).filter(selection::version.eq(changed.version));
     let save = diesel::update(row).set((
@@ -163,7 +162,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
     Ok(())
 }
 
-/// What `code` opens.
+/// Returns the selection that `code` opens.
 pub async fn open(mut conn: Lookup<'_>, code: &PublicCode) -> QueryResult<Option<OpenSelectionView>> {
     selection::table
         .filter(selection::public_code.eq(code.as_str()))
@@ -174,7 +173,7 @@ pub async fn open(mut conn: Lookup<'_>, code: &PublicCode) -> QueryResult<Option
         .optional()
 }
 
-/// One page of an owner's selections.
+/// Returns one page of an owner's selections, without deleted ones.
 pub async fn list_of_owner(
     conn: Lookup<'_>,
     owner: UserId,

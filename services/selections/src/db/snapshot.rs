@@ -1,4 +1,4 @@
-//! Snapshots.
+//! Rows of snapshots.
 
 use ::db::{Cached, Conn, Json, Tx};
 use diesel::pg::Pg;
@@ -13,14 +13,14 @@ use crate::domain::{
     Description, DetachReason, PostId, PublicCode, Selection, SelectionId, SnapshotId, SnapshotItem, Title,
 };
 
-/// Whether a post still shows the snapshot. Detached is final.
+/// Status of a snapshot. Detached is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub enum SnapshotStatus {
     Active,
     Detached,
 }
 
-/// A snapshot's row.
+/// The row of a snapshot.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = snapshot, check_for_backend(Pg))]
 pub struct SnapshotRow {
@@ -40,8 +40,8 @@ pub struct SnapshotRow {
 }
 
 impl SnapshotRow {
-    /// What a snapshot of `source` for `post_id` keeps.
-    pub fn of(source: Selection, post_id: PostId, items: Vec<SnapshotItem>, now: OffsetDateTime) -> Self {
+    /// Creates an active snapshot of `source` for `post_id`.
+    pub fn new(source: Selection, post_id: PostId, items: Vec<SnapshotItem>, now: OffsetDateTime) -> Self {
         Self {
             id: SnapshotId::generate(),
             post_id,
@@ -61,17 +61,19 @@ impl SnapshotRow {
     }
 }
 
-/// Stores a snapshot; `false` when the post has an active one of the same source.
+/// Inserts a snapshot. Returns false if the post has an active one of the same source.
 pub async fn insert(tx: &mut Tx, row: SnapshotRow) -> Result<bool, ::db::Error> {
     let insert = diesel::insert_into(snapshot::table).values(row).on_conflict_do_nothing();
     let inserted = Cached(insert).execute(tx.conn()).await?;
     Ok(inserted == 1)
 }
 
+/// Returns the snapshot, detached or not.
 pub async fn find(conn: &mut Conn, id: SnapshotId) -> Result<Option<SnapshotRow>, ::db::Error> {
     Ok(snapshot::table.find(id).select(SnapshotRow::as_select()).first(conn).await.optional()?)
 }
 
+/// Returns the post's active snapshot of `source`.
 pub async fn find_active(
     conn: &mut Conn,
     post_id: PostId,
@@ -88,7 +90,7 @@ pub async fn find_active(
     Ok(active)
 }
 
-/// Detaches a snapshot that is active; others stay as they are.
+/// Detaches a snapshot if it is active.
 pub async fn detach(
     tx: &mut Tx,
     id: SnapshotId,

@@ -1,4 +1,4 @@
-//! The ordered list of a selection.
+//! The ordered items of a selection.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::PropertyObjectId;
 
-/// Items of one selection (INV-SEL-004).
+/// Limit of the items of a selection (INV-SEL-004).
 pub const MAX_ITEMS: u16 = 200;
 
 /// A property object in a selection.
@@ -16,51 +16,50 @@ pub const MAX_ITEMS: u16 = 200;
 #[serde(rename_all = "PascalCase")]
 pub struct Item {
     pub property_object_id: PropertyObjectId,
-    /// From 0, without gaps.
+    /// Position in the list, from 0 and without gaps.
     pub sort_order: u32,
     #[serde(with = "time::serde::rfc3339")]
     pub added_at: OffsetDateTime,
 }
 
-/// Why a list was refused.
+/// Reason for refusing a list of items.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemsError {
-    /// INV-SEL-004
+    /// INV-SEL-004.
     #[error("more than {MAX_ITEMS} items")]
     TooMany,
-    /// INV-SEL-003; where the second one stood in the request.
-    #[error("item {0} is there twice")]
+    /// INV-SEL-003, with the position of the second occurrence.
+    #[error("item {0} repeats an object")]
     Duplicate(usize),
 }
 
-/// Property objects in their order: at most 200, none twice.
+/// Distinct property objects in their order, at most [`MAX_ITEMS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemOrder(Vec<PropertyObjectId>);
 
 impl ItemOrder {
-    /// Sorts what was asked for by its `SortOrder` (INV-SEL-006). An item without one counts as
-    /// standing where it stands in the list; ties keep the order of the list.
+    /// Sorts the requested items by `SortOrder` (INV-SEL-006).
     ///
-    /// # Errors
-    /// [`ItemsError`]
-    pub fn parse(asked: Vec<(PropertyObjectId, Option<i32>)>) -> Result<Self, ItemsError> {
-        if asked.len() > usize::from(MAX_ITEMS) {
+    /// An item without one counts as if it had its position in the list. Ties keep the order of
+    /// the list.
+    pub fn parse(requested: Vec<(PropertyObjectId, Option<i32>)>) -> Result<Self, ItemsError> {
+        if requested.len() > usize::from(MAX_ITEMS) {
             return Err(ItemsError::TooMany);
         }
-        let mut seen = HashSet::with_capacity(asked.len());
-        if let Some(second) = asked.iter().position(|(id, _)| !seen.insert(*id)) {
+        let mut seen = HashSet::with_capacity(requested.len());
+        if let Some(second) = requested.iter().position(|(id, _)| !seen.insert(*id)) {
             return Err(ItemsError::Duplicate(second));
         }
         let mut keyed: Vec<(i64, PropertyObjectId)> = (0..)
-            .zip(asked)
+            .zip(requested)
             .map(|(position, (id, sort_order))| (sort_order.map_or(position, i64::from), id))
             .collect();
         keyed.sort_by_key(|(sort_order, _)| *sort_order);
         Ok(Self(keyed.into_iter().map(|(_, id)| id).collect()))
     }
 
-    /// The items in this order, numbered 0..N-1; those that were in `before` keep when they were added.
-    pub fn number(&self, before: &[Item], now: OffsetDateTime) -> Vec<Item> {
+    /// Returns the items, numbered 0..N-1. Objects of `before` keep their `added_at`.
+    pub fn to_items(&self, before: &[Item], now: OffsetDateTime) -> Vec<Item> {
         let added: HashMap<_, _> =
             before.iter().map(|item| (item.property_object_id, item.added_at)).collect();
         (0..)
@@ -87,20 +86,21 @@ mod tests {
         Uuid::from_u128(number.into()).into()
     }
 
-    fn asked(max: usize) -> impl Strategy<Value = Vec<(PropertyObjectId, Option<i32>)>> {
+    fn requested(max: usize) -> impl Strategy<Value = Vec<(PropertyObjectId, Option<i32>)>> {
         proptest::collection::vec((any::<u8>().prop_map(id), any::<Option<i32>>()), 0..max)
     }
 
     proptest! {
-        /// INV-SEL-006: whatever was sent, the list is numbered 0..N-1 in the order of `SortOrder`.
+        /// INV-SEL-006: the items are numbered 0..N-1 in the order of `SortOrder`, and ties keep
+        /// their order.
         #[test]
-        fn sort_order_is_normalized(asked in asked(40)) {
-            if let Ok(order) = ItemOrder::parse(asked.clone()) {
-                let items = order.number(&[], OffsetDateTime::UNIX_EPOCH);
-                prop_assert_eq!(items.len(), asked.len());
+        fn arbitrary_sort_orders_are_normalized(requested in requested(40)) {
+            if let Ok(order) = ItemOrder::parse(requested.clone()) {
+                let items = order.to_items(&[], OffsetDateTime::UNIX_EPOCH);
+                prop_assert_eq!(items.len(), requested.len());
                 let key = |id: PropertyObjectId| {
-                    let position = asked.iter().position(|(asked, _)| *asked == id).unwrap();
-                    (asked[position].1.map_or(i64::try_from(position).unwrap(), i64::from), position)
+                    let position = requested.iter().position(|(other, _)| *other == id).unwrap();
+                    (requested[position].1.map_or(i64::try_from(position).unwrap(), i64::from), position)
                 };
                 for (index, item) in items.iter().enumerate() {
                     prop_assert_eq!(item.sort_order as usize, index);
@@ -111,29 +111,30 @@ mod tests {
             }
         }
 
-        /// INV-SEL-003: the second of two equal objects is found, wherever it stands.
+        /// INV-SEL-003: the position of the second occurrence is reported.
         #[test]
-        fn a_duplicate_is_found(asked in asked(40)) {
-            let second = (0..asked.len()).find(|at| asked[..*at].iter().any(|(id, _)| *id == asked[*at].0));
-            prop_assert_eq!(ItemOrder::parse(asked).err(), second.map(ItemsError::Duplicate));
+        fn duplicate_object_at_any_position_is_found(requested in requested(40)) {
+            let second =
+                (0..requested.len()).find(|at| requested[..*at].iter().any(|(id, _)| *id == requested[*at].0));
+            prop_assert_eq!(ItemOrder::parse(requested).err(), second.map(ItemsError::Duplicate));
         }
 
-        /// A repeat of a replacement is the same list, down to when its items were added.
+        /// RULE-SEL-006: a repeated replacement gives the same list with the same times.
         #[test]
-        fn a_repeat_changes_nothing(asked in asked(40)) {
-            if let Ok(order) = ItemOrder::parse(asked) {
-                let first = order.number(&[], OffsetDateTime::UNIX_EPOCH);
+        fn repeated_list_keeps_items_and_times(requested in requested(40)) {
+            if let Ok(order) = ItemOrder::parse(requested) {
+                let first = order.to_items(&[], OffsetDateTime::UNIX_EPOCH);
                 let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
-                prop_assert_eq!(order.number(&first, later), first);
+                prop_assert_eq!(order.to_items(&first, later), first);
             }
         }
     }
 
-    /// INV-SEL-004
+    /// INV-SEL-004: 200 items fit, and 201 do not.
     #[test]
-    fn two_hundred_items_fit_and_one_more_does_not() {
-        let asked = |count: u16| (0..count).map(|n| (Uuid::from_u128(n.into()).into(), None)).collect();
-        assert!(ItemOrder::parse(asked(MAX_ITEMS)).is_ok());
-        assert_eq!(ItemOrder::parse(asked(MAX_ITEMS + 1)), Err(ItemsError::TooMany));
+    fn list_of_more_than_200_items_is_refused() {
+        let requested = |count: u16| (0..count).map(|n| (Uuid::from_u128(n.into()).into(), None)).collect();
+        assert!(ItemOrder::parse(requested(MAX_ITEMS)).is_ok());
+        assert_eq!(ItemOrder::parse(requested(MAX_ITEMS + 1)), Err(ItemsError::TooMany));
     }
 }

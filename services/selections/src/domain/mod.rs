@@ -1,4 +1,4 @@
-//! What a selection and a snapshot are and may do. No clock, no I/O.
+//! Selections and snapshots with their rules, without clock and I/O.
 
 mod items;
 mod public_code;
@@ -19,7 +19,7 @@ ids::typed_id!(
     SnapshotId
 );
 ids::typed_id!(
-    /// A flat, a parking space, any object of chessboard's.
+    /// A flat, a parking space or another object of chessboard.
     PropertyObjectId
 );
 ids::typed_id!(
@@ -27,7 +27,7 @@ ids::typed_id!(
     PostId
 );
 
-/// Selections that an owner may have, deleted ones not counted (INV-SEL-007).
+/// Limit of the selections of an owner, without deleted ones (INV-SEL-007).
 pub const MAX_SELECTIONS: u16 = 100;
-/// Favorites that an owner may have: as many as fit into a selection.
+/// Limit of the favorites of a user. All of them fit into one selection.
 pub const MAX_FAVORITES: u16 = MAX_ITEMS;

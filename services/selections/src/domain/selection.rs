@@ -1,4 +1,4 @@
-//! A selection: an owner's ordered list of property objects.
+//! The aggregate of selections.
 
 use std::collections::HashSet;
 
@@ -13,24 +13,24 @@ use super::{Item, ItemOrder, PropertyObjectId, PublicCode, SelectionId};
 pub type Title = Text<1, 200>;
 pub type Description = Text<0, 2000>;
 
-/// The aggregate. Only its owner changes it (INV-SEL-002).
+/// An owner's ordered list of property objects. Only the owner changes it (INV-SEL-002).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     pub id: SelectionId,
     pub owner_user_id: UserId,
-    /// Never changes (INV-SEL-005).
+    /// Code that never changes (INV-SEL-005).
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,
     pub items: Vec<Item>,
     pub created_at: OffsetDateTime,
     pub updated_at: OffsetDateTime,
-    /// Soft delete: invisible from then on, but what refers to it stays resolvable (INV-SEL-009).
+    /// Time of the soft delete. References to a deleted selection still resolve (INV-SEL-009).
     pub deleted_at: Option<OffsetDateTime>,
     pub version: i64,
 }
 
-/// A member that a change has touched, as `selection-updated` names it.
+/// A changed member, as `selection-updated` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub enum ChangedField {
     Title,
@@ -53,7 +53,7 @@ impl Selection {
             public_code,
             title,
             description,
-            items: order.number(&[], now),
+            items: order.to_items(&[], now),
             created_at: now,
             updated_at: now,
             deleted_at: None,
@@ -61,8 +61,8 @@ impl Selection {
         }
     }
 
-    /// Replaces title and description. Answers what that changed; nothing if they were the same.
-    pub fn describe(
+    /// Replaces title and description, and returns the fields that changed.
+    pub fn replace_metadata(
         &mut self,
         title: Title,
         description: Option<Description>,
@@ -83,9 +83,11 @@ impl Selection {
         changed
     }
 
-    /// Replaces the list. `None` if it was the same; else the objects that were not in it before, in order.
+    /// Replaces the list and returns the added items in their order.
+    ///
+    /// Returns `None` if the list was already the same.
     pub fn replace_items(&mut self, order: &ItemOrder, now: OffsetDateTime) -> Option<Vec<Item>> {
-        let items = order.number(&self.items, now);
+        let items = order.to_items(&self.items, now);
         if items == self.items {
             return None;
         }
@@ -97,7 +99,7 @@ impl Selection {
         Some(added)
     }
 
-    /// INV-SEL-009
+    /// Marks the selection as deleted (INV-SEL-009).
     pub fn delete(&mut self, now: OffsetDateTime) {
         self.deleted_at = Some(now);
         self.updated_at = now;
@@ -129,9 +131,9 @@ mod tests {
     }
 
     proptest! {
-        /// The replaced list has just what was asked for, and tells of just what is new in it.
+        /// RULE-SEL-031: the added items are those that were not in the list before.
         #[test]
-        fn a_replacement_tells_of_what_was_not_there_before(before: Vec<u8>, after: Vec<u8>) {
+        fn replacement_returns_the_added_items(before: Vec<u8>, after: Vec<u8>) {
             let mut selection = selection(&before);
             let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
             let added = selection.replace_items(&order(&after), later);
@@ -144,13 +146,14 @@ mod tests {
         }
     }
 
+    /// RULE-SEL-030: the same title and description change no field.
     #[test]
-    fn the_same_title_and_description_change_nothing() {
+    fn identical_metadata_changes_no_field() {
         let mut selection = selection(&[]);
         let before = selection.clone();
         let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
-        assert_eq!(selection.describe(before.title.clone(), None, later), []);
+        assert_eq!(selection.replace_metadata(before.title.clone(), None, later), []);
         assert_eq!(selection, before);
-        assert_eq!(selection.describe(Title::parse("Summer").unwrap(), None, later), [ChangedField::Title]);
+        assert_eq!(selection.replace_metadata(Title::parse("Summer").unwrap(), None, later), [ChangedField::Title]);
     }
 }

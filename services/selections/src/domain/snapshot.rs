@@ -1,4 +1,4 @@
-//! A snapshot: what a selection was when a post took it up.
+//! Immutable copies of selections for posts.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use super::{Item, PropertyObjectId, Selection};
 use crate::error::{SOURCE_DELETED, SOURCE_EMPTY};
 
 values::text_enum! {
-    /// Why a block let its snapshot go.
+    /// Reason for detaching a snapshot.
     pub enum DetachReason {
         BlockReplaced,
         PostDeleted,
     }
 }
 
-/// What a property object shows to the public, as its last event told.
+/// Public data of a property object, as its last event published it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownObject {
@@ -29,7 +29,7 @@ pub struct ShownObject {
     pub number: Option<String>,
     pub rooms: Option<i32>,
     pub floor: Option<i32>,
-    /// Square metres, two decimal places.
+    /// Area in square metres, with two decimal places.
     pub area_total: Option<f64>,
     pub price: Option<Money>,
     pub status: Option<String>,
@@ -37,28 +37,30 @@ pub struct ShownObject {
 }
 
 impl ShownObject {
-    /// Whether there is a NUL in its texts. PostgreSQL keeps one in a document, and fails at it when it looks inside.
+    /// Returns true if a text contains a NUL.
+    ///
+    /// PostgreSQL stores a NUL in a `json` document, but fails when it reads the document.
     pub fn has_nul(&self) -> bool {
         let texts = [&self.project_name, &self.building_name, &self.number, &self.status];
         texts.into_iter().flatten().any(|text| text.contains('\0'))
     }
 }
 
-/// An item as it was frozen. An object that was not known then has its id alone.
+/// A frozen item. An object that the replica did not have keeps its id alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotItem {
     pub property_object_id: PropertyObjectId,
-    /// From 0, without gaps.
+    /// Position in the list, from 0 and without gaps.
     pub sort_order: u32,
     pub shown: Option<ShownObject>,
 }
 
 impl Selection {
-    /// INV-SNP-002: a snapshot is taken only of an active, non-empty selection.
+    /// Checks that the selection can be the source of a snapshot (INV-SNP-002).
     ///
     /// # Errors
-    /// [`SOURCE_DELETED`], [`SOURCE_EMPTY`]
+    /// [`SOURCE_DELETED`] if it is deleted, [`SOURCE_EMPTY`] if it has no items.
     pub fn check_source(&self) -> Result<(), Code> {
         if self.deleted_at.is_some() {
             return Err(SOURCE_DELETED);
@@ -70,7 +72,7 @@ impl Selection {
     }
 }
 
-/// The items with what each object shows now.
+/// Combines the items with the public data of their objects.
 pub fn freeze(items: &[Item], mut shown: HashMap<PropertyObjectId, ShownObject>) -> Vec<SnapshotItem> {
     items
         .iter()

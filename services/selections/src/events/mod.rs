@@ -1,4 +1,4 @@
-//! What this service publishes. The key is the selection's id.
+//! Published events. Their key is the selection's id.
 
 mod selection;
 

@@ -1,4 +1,4 @@
-//! Events of a selection's life. Snapshots publish nothing.
+//! Events of selections. Snapshots publish none.
 
 use auth::UserId;
 use messaging::{Aggregate, Event};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::SELECTION;
 use crate::domain::{ChangedField, Item, PropertyObjectId, Selection, SelectionId};
 
-/// A selection was made, by hand or of favorites.
+/// A selection was created, manually or from favorites.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionCreated {
@@ -46,7 +46,7 @@ impl Event for SelectionCreated {
     }
 }
 
-/// Title, description or the list have really changed.
+/// Title, description or items of a selection changed.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionUpdated {
@@ -81,14 +81,14 @@ impl Event for SelectionUpdated {
     }
 }
 
-/// An object is in the list that was not in it before.
+/// An object was added to a selection that was not in the list before.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionItemAdded {
     selection_id: SelectionId,
     property_object_id: PropertyObjectId,
     sort_order: u32,
-    /// Of the selection with this item in it: never less than in an earlier event.
+    /// Version of the selection with this item. It never decreases within a key.
     #[schema(minimum = 1)]
     version: i64,
 }
@@ -117,7 +117,7 @@ impl Event for SelectionItemAdded {
     }
 }
 
-/// A selection is gone for everybody but those who refer to it.
+/// A selection was deleted. References to it still resolve.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionDeleted {

@@ -1,4 +1,4 @@
-//! Favorites of the caller.
+//! Operations on the caller's favorites.
 
 use ::web::{Page, Paging};
 use actix_web::web::{Data, Path};
@@ -14,7 +14,7 @@ use crate::ops;
 
 /// List my favorites.
 ///
-/// Each with the time when it was marked.
+/// Each favorite has the time when it was marked.
 #[utoipa::path(
     tag = "Favorites", params(Paging<FavoriteSort>),
     responses((status = 200, description = "One page", body = Page<FavoriteView>))
@@ -31,10 +31,10 @@ pub async fn list_favorites(
 
 /// Mark a property object.
 ///
-/// One that is marked already stays as it is. A person keeps at most 200.
+/// Idempotent: an object that is already marked keeps its time. A user has at most 200 favorites.
 #[utoipa::path(
     tag = "Favorites", params(("property_object_id" = PropertyObjectId, Path)),
-    responses((status = 204, description = "It is a favorite now"))
+    responses((status = 204, description = "The object is a favorite"))
 )]
 #[put("/api/v1/favorites/{property_object_id}")]
 pub async fn add_favorite(
@@ -49,10 +49,10 @@ pub async fn add_favorite(
 
 /// Unmark a property object.
 ///
-/// One that is not marked is as good.
+/// Idempotent: an object that is not marked also returns 204.
 #[utoipa::path(
     tag = "Favorites", params(("property_object_id" = PropertyObjectId, Path)),
-    responses((status = 204, description = "It is no favorite now"))
+    responses((status = 204, description = "The object is not a favorite"))
 )]
 #[delete("/api/v1/favorites/{property_object_id}")]
 pub async fn remove_favorite(

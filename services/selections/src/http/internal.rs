@@ -1,4 +1,4 @@
-//! The internal port. Each route accepts the one caller that the contract names for it.
+//! Operations of the internal port. Each accepts one service as its caller.
 
 use ::web::{Json, Page, Paging};
 use actix_web::web::{Data, Path};
@@ -15,9 +15,9 @@ use crate::db::snapshot::{SnapshotRow, SnapshotStatus};
 use crate::domain::{Description, DetachReason, PostId, SelectionId, SnapshotId, SnapshotItem, Title};
 use crate::error::{Error, NOT_FOUND, SNAPSHOT_NOT_FOUND};
 use crate::ops;
-use crate::ops::snapshot::Taken;
+use crate::ops::snapshot::TakenSnapshot;
 
-/// What a post keeps of a snapshot.
+/// The data of a snapshot that a post stores.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotCard {
@@ -42,7 +42,7 @@ impl From<SnapshotRow> for SnapshotCard {
     }
 }
 
-/// A snapshot whole, for rendering.
+/// A whole snapshot, for rendering.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotView {
@@ -88,19 +88,19 @@ impl From<SnapshotRow> for SnapshotView {
 #[serde(rename_all = "PascalCase")]
 pub struct TakeSnapshot {
     post_id: PostId,
-    /// Who edits the post.
+    /// The user who edits the post.
     actor_user_id: UserId,
-    /// Who wrote it. The owner of the selection must be one of the two.
+    /// The author of the post. The owner of the selection must be `ActorUserId` or `AuthorUserId`.
     author_user_id: Option<UserId>,
 }
 
 /// Take a snapshot for a post.
 ///
-/// May be repeated: the post's active snapshot of this selection is answered as it is.
+/// Idempotent: returns the post's active snapshot of this selection if there is one.
 #[utoipa::path(
     tag = "Internal", params(("selection_id" = SelectionId, Path)),
     responses(
-        (status = 201, description = "Taken now", body = SnapshotCard),
+        (status = 201, description = "The new snapshot", body = SnapshotCard),
         (status = 200, description = "The post's active snapshot of this selection", body = SnapshotCard),
     )
 )]
@@ -112,12 +112,12 @@ pub async fn take_snapshot(
     body: Json<TakeSnapshot>,
 ) -> Result<HttpResponse, Error> {
     let Json(TakeSnapshot { post_id, actor_user_id, author_user_id }) = body;
-    let command = ops::snapshot::TakeSnapshot { post_id, actor_user_id, author_user_id };
+    let request = ops::snapshot::SnapshotRequest { post_id, actor_user_id, author_user_id };
     let now = runtime::clock::now();
-    let taken = app.db.tx(async |tx| ops::snapshot::take_snapshot(tx, now, *id, &command).await).await?;
+    let taken = app.db.tx(async |tx| ops::snapshot::take_snapshot(tx, now, *id, &request).await).await?;
     Ok(match taken {
-        Taken::New(row) => HttpResponse::Created().json(SnapshotCard::from(row)),
-        Taken::Existing(row) => HttpResponse::Ok().json(SnapshotCard::from(row)),
+        TakenSnapshot::New(row) => HttpResponse::Created().json(SnapshotCard::from(row)),
+        TakenSnapshot::Existing(row) => HttpResponse::Ok().json(SnapshotCard::from(row)),
     })
 }
 
@@ -129,10 +129,10 @@ pub struct DetachSnapshot {
 
 /// Detach a snapshot from its post.
 ///
-/// May be repeated: it happens once, and the first reason stays.
+/// Idempotent: a repeat keeps the first reason and time.
 #[utoipa::path(
     tag = "Internal", params(("snapshot_id" = SnapshotId, Path)),
-    responses((status = 200, description = "Detached, now or earlier", body = SnapshotCard))
+    responses((status = 200, description = "The detached snapshot", body = SnapshotCard))
 )]
 #[post("/api/v1/internal/snapshots/{snapshot_id}/detach")]
 pub async fn detach_snapshot(
@@ -148,7 +148,7 @@ pub async fn detach_snapshot(
 
 /// Read a snapshot for rendering, detached or not.
 ///
-/// Its content never changes.
+/// The content of a snapshot never changes.
 #[utoipa::path(
     tag = "Internal", params(("snapshot_id" = SnapshotId, Path)),
     responses((status = 200, description = "The snapshot", body = SnapshotView))
@@ -165,7 +165,7 @@ pub async fn get_snapshot(
 
 /// Read a selection for a client's or a deal's card, deleted or not.
 ///
-/// Whoever its owner is.
+/// Returns the selection of any owner.
 #[utoipa::path(
     tag = "Internal", params(("selection_id" = SelectionId, Path)),
     responses((status = 200, description = "The selection", body = SelectionView))
@@ -182,7 +182,7 @@ pub async fn get_selection(
 
 /// List the selections of an owner.
 ///
-/// Deleted ones are left out.
+/// The list has no deleted selections.
 #[utoipa::path(
     tag = "Internal",
     params(("owner_user_id" = UserId, Path), Paging<SelectionSort>),

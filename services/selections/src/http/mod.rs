@@ -1,4 +1,4 @@
-//! The HTTP edge: the routes of the public and of the internal port.
+//! Routes of the public and of the internal port.
 
 mod favorite;
 mod internal;
@@ -14,22 +14,22 @@ use crate::error::{
     ITEMS_LIMIT_EXCEEDED, LIMIT_EXCEEDED, NOT_FOUND, SNAPSHOT_NOT_FOUND, SOURCE_DELETED, SOURCE_EMPTY,
 };
 
-/// What people and guests may do.
+/// The port of users and guests.
 pub const PUBLIC: Listener = Listener {
     name: "public",
     callers: Callers::People,
     tags: &[
-        ("Selections", "Collections of property objects, for their owners and for whoever has a code."),
-        ("Favorites", "Property objects that a person has marked."),
+        ("Selections", "Collections of property objects. Owners manage them, and a public code opens them."),
+        ("Favorites", "Property objects that a user marked."),
     ],
     routes: public,
 };
 
-/// What news and crm may do, on a port of its own.
+/// The port of news and crm.
 pub const INTERNAL: Listener = Listener {
     name: "internal",
     callers: Callers::Services,
-    tags: &[("Internal", "For other services, on a port that only they reach.")],
+    tags: &[("Internal", "Operations for other services, on the internal port.")],
     routes: internal,
 };
 
@@ -43,7 +43,7 @@ fn public(routes: &mut Routes<'_>) {
                 LIMIT_EXCEEDED,
                 CODE_UNAVAILABLE,
             ]))
-            .route("/api/v1/selections/from-favorites", web::route().to(selection::refuse_to_open_favorites))
+            .route("/api/v1/selections/from-favorites", web::route().to(selection::refuse_method_of_favorites))
             .service(selection::create_selection.refuses([
                 ITEMS_LIMIT_EXCEEDED,
                 DUPLICATE_ITEM,

@@ -1,4 +1,4 @@
-//! Selections, for their owners and for whoever has a code.
+//! Operations on selections.
 
 use ::db::Lookups;
 use ::web::{ClientAddress, Fields, Json, Messages, OptionalJson, Page, Paging, Problem};
@@ -16,25 +16,26 @@ use crate::db::selection::{OpenSelectionView, SelectionSort, SelectionView};
 use crate::domain::{Description, ItemOrder, PropertyObjectId, PublicCode, SelectionId, Title};
 use crate::error::{Error, NOT_FOUND};
 use crate::ops;
-use crate::ops::selection::NewSelection;
+use crate::ops::selection::Metadata;
 
-/// An object for a selection.
+/// A property object of a request.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ItemInput {
     property_object_id: PropertyObjectId,
-    /// Any numbers that sort; without one the item counts as standing where it stands in the list.
+    /// The list is sorted by this number.
+    /// An item without one counts as if it had its position in the list.
     sort_order: Option<i32>,
 }
 
 fn parse_items(items: Vec<ItemInput>) -> Result<ItemOrder, Error> {
-    let asked = items.into_iter().map(|item| (item.property_object_id, item.sort_order)).collect();
-    Ok(ItemOrder::parse(asked)?)
+    let requested = items.into_iter().map(|item| (item.property_object_id, item.sort_order)).collect();
+    Ok(ItemOrder::parse(requested)?)
 }
 
 /// List my selections.
 ///
-/// Deleted ones are left out; their snapshots live on.
+/// The list has no deleted selections.
 #[utoipa::path(
     tag = "Selections", params(Paging<SelectionSort>),
     responses((status = 200, description = "One page", body = Page<SelectionView>))
@@ -60,7 +61,8 @@ pub struct CreateSelection {
 
 /// Create a selection.
 ///
-/// Of at most 200 objects, none twice; their order is renumbered from 0. An owner keeps at most 100 selections.
+/// A selection has at most 200 distinct objects, numbered from 0.
+/// An owner has at most 100 selections.
 #[utoipa::path(
     tag = "Selections",
     responses((status = 201, description = "Created", body = SelectionView))
@@ -72,12 +74,12 @@ pub async fn create_selection(
     body: Json<CreateSelection>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateSelection { title, description, items }) = body;
-    let new = NewSelection { title, description };
+    let metadata = Metadata { title, description };
     let order = parse_items(items.unwrap_or_default())?;
     let now = runtime::clock::now();
     let selection = app
         .db
-        .tx(async |tx| ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), new, &order).await)
+        .tx(async |tx| ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), metadata, &order).await)
         .await?;
     Ok(HttpResponse::Created().json(SelectionView::from(selection)))
 }
@@ -85,14 +87,14 @@ pub async fn create_selection(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateSelectionFromFavorites {
-    /// "Favorites" in the caller's language when left out.
+    /// Without a title the selection is named "Favorites", in the caller's language.
     title: Option<Title>,
     description: Option<Description>,
 }
 
-/// Create a selection of my favorites as they are now.
+/// Create a selection from my favorites.
 ///
-/// In the order in which they were marked; favorites that change later do not change it.
+/// The selection is an independent copy in the order of the marks.
 #[utoipa::path(
     tag = "Selections", request_body = Option<CreateSelectionFromFavorites>,
     responses((status = 201, description = "Created", body = SelectionView))
@@ -107,43 +109,44 @@ pub async fn create_selection_from_favorites(
 ) -> Result<HttpResponse, Error> {
     let OptionalJson(CreateSelectionFromFavorites { title, description }) = body;
     let mut fields = Fields::default();
-    let named = || Title::parse(messages.say(&request, "favorites_title").unwrap_or_default());
-    let title = fields.check("/Title", title.map_or_else(named, Ok));
-    let new = NewSelection { title: fields.finish(title)?, description };
+    let default_title = || Title::parse(messages.say(&request, "favorites_title").unwrap_or_default());
+    let title = fields.check("/Title", title.map_or_else(default_title, Ok));
+    let metadata = Metadata { title: fields.finish(title)?, description };
     let now = runtime::clock::now();
     let selection = app
         .db
         .tx(async |tx| {
-            ops::selection::create_selection_from_favorites(tx, &actor, now, &mut rand::rng(), new).await
+            ops::selection::create_selection_from_favorites(tx, &actor, now, &mut rand::rng(), metadata).await
         })
         .await?;
     Ok(HttpResponse::Created().json(SelectionView::from(selection)))
 }
 
-/// In the segment that ids and codes share a Guid is an id; anything else is a code.
+/// Returns true if a segment is an id. Ids and codes share this segment; a Guid is an id.
 fn is_id(segment: &str) -> bool {
     segment.parse::<Uuid>().is_ok()
 }
 
-/// An id may be changed, a code may be opened.
-fn wrong_method(segment: &str) -> Problem {
+/// Refuses a method that the segment does not have.
+fn method_not_allowed(segment: &str) -> Problem {
     let allowed = if is_id(segment) { vec![Method::PUT, Method::DELETE] } else { vec![Method::GET] };
     Problem::method_not_allowed(allowed)
 }
 
-/// Any other method in that segment.
+/// Refuses every other method of the shared segment.
 pub async fn refuse_method(segment: Path<String>) -> Result<HttpResponse, Problem> {
-    Err(wrong_method(&segment))
+    Err(method_not_allowed(&segment))
 }
 
-/// The one word in that segment that is neither.
-pub async fn refuse_to_open_favorites() -> Result<HttpResponse, Problem> {
+/// Refuses every other method of `from-favorites`, which is neither an id nor a code.
+pub async fn refuse_method_of_favorites() -> Result<HttpResponse, Problem> {
     Err(Problem::method_not_allowed(vec![Method::POST]))
 }
 
 /// Open a selection by its public code.
 ///
-/// For whoever has the code, signed in or not. Tells neither the id nor the owner.
+/// Everyone who has the code may open it, guests included.
+/// The response has neither id, owner nor version.
 #[utoipa::path(
     tag = "Selections", security(()), params(("selection" = String, Path, description = "The public code, 12 characters of base62")),
     responses((status = 200, description = "The selection", body = OpenSelectionView))
@@ -157,7 +160,7 @@ pub async fn open_selection(
     segment: Path<String>,
 ) -> Result<impl Responder, Error> {
     if is_id(&segment) {
-        return Err(wrong_method(&segment).into());
+        return Err(method_not_allowed(&segment).into());
     }
     if !app.public_open {
         return Err(NOT_FOUND.into());
@@ -180,21 +183,21 @@ pub async fn open_selection(
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateSelection {
     title: Title,
-    /// `null` removes it.
+    /// `null` clears the description.
     #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required)]
     description: Option<Description>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
 /// Replace title and description.
 ///
-/// What is the same already changes nothing, not even the version.
+/// Idempotent: an identical request changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Selections", params(("selection" = SelectionId, Path)),
-    responses((status = 200, description = "As it is now", body = SelectionView))
+    responses((status = 200, description = "The selection after the change", body = SelectionView))
 )]
 #[put("/api/v1/selections/{selection}")]
 pub async fn update_selection(
@@ -204,11 +207,11 @@ pub async fn update_selection(
     body: Json<UpdateSelection>,
 ) -> Result<impl Responder, Error> {
     let Json(UpdateSelection { title, description, version }) = body;
-    let new = NewSelection { title, description };
+    let metadata = Metadata { title, description };
     let now = runtime::clock::now();
     let selection = app
         .db
-        .tx(async |tx| ops::selection::update_selection(tx, &actor, now, *id, version, new).await)
+        .tx(async |tx| ops::selection::update_selection(tx, &actor, now, *id, version, metadata).await)
         .await?;
     Ok(web::Json(SelectionView::from(selection)))
 }
@@ -218,17 +221,17 @@ pub async fn update_selection(
 pub struct ReplaceSelectionItems {
     #[schema(max_items = 200)]
     items: Vec<ItemInput>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
-/// Replace the list and its order.
+/// Replace the items and their order.
 ///
-/// What is the same already changes nothing, not even the version.
+/// Idempotent: an identical request changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Selections", params(("selection" = SelectionId, Path)),
-    responses((status = 200, description = "As it is now", body = SelectionView))
+    responses((status = 200, description = "The selection after the change", body = SelectionView))
 )]
 #[put("/api/v1/selections/{selection}/items")]
 pub async fn replace_selection_items(
@@ -249,7 +252,7 @@ pub async fn replace_selection_items(
 
 /// Delete a selection.
 ///
-/// Its code opens nothing from now on; snapshots of it stay.
+/// Its code opens nothing afterwards. Its snapshots stay readable.
 #[utoipa::path(
     tag = "Selections", params(("selection" = SelectionId, Path)),
     responses((status = 204, description = "Deleted"))

@@ -1,4 +1,4 @@
-//! Marking property objects. Both moves are idempotent.
+//! Marking and unmarking of property objects. Both are idempotent.
 
 use ::db::Tx;
 use auth::Actor;
@@ -8,8 +8,10 @@ use crate::db;
 use crate::domain::PropertyObjectId;
 use crate::error::{Error, FAVORITES_LIMIT_EXCEEDED};
 
+/// Marks an object.
+///
 /// # Errors
-/// [`FAVORITES_LIMIT_EXCEEDED`]
+/// [`FAVORITES_LIMIT_EXCEEDED`] if the object is not marked yet and the user is at the limit.
 pub async fn add_favorite(
     tx: &mut Tx,
     actor: &Actor,
@@ -17,15 +19,16 @@ pub async fn add_favorite(
     object: PropertyObjectId,
 ) -> Result<(), Error> {
     let is_new = db::favorite::insert(tx, actor.user_id, object, now).await?;
-    if is_new && !db::owner::take_favorite(tx, actor.user_id).await? {
+    if is_new && !db::owner::reserve_favorite(tx, actor.user_id).await? {
         return Err(FAVORITES_LIMIT_EXCEEDED.into());
     }
     Ok(())
 }
 
+/// Unmarks an object.
 pub async fn remove_favorite(tx: &mut Tx, actor: &Actor, object: PropertyObjectId) -> Result<(), Error> {
     if db::favorite::delete(tx, actor.user_id, object).await? {
-        db::owner::give_back_favorite(tx, actor.user_id).await?;
+        db::owner::release_favorite(tx, actor.user_id).await?;
     }
     Ok(())
 }

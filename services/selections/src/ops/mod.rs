@@ -1,4 +1,4 @@
-//! Use cases: read, decide, write, tell, in one transaction that an edge has opened.
+//! Use cases: read, decide, write and publish, in a transaction that an edge opened.
 
 pub mod favorite;
 pub mod property_object;

@@ -1,4 +1,4 @@
-//! Keeping the replica of property objects.
+//! The replica of property objects.
 
 use ::db::Tx;
 
@@ -6,8 +6,8 @@ use crate::db;
 use crate::domain::{PropertyObjectId, ShownObject};
 use crate::error::Error;
 
-/// Takes over what an object shows; an older version than the one here is ignored.
-pub async fn keep_property_object(
+/// Stores the public data of an object, unless the replica has the same or a newer version.
+pub async fn upsert_property_object(
     tx: &mut Tx,
     id: PropertyObjectId,
     version: i64,

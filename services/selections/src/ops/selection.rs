@@ -1,4 +1,4 @@
-//! What owners do with their selections.
+//! Use cases of owners.
 
 use ::db::Tx;
 use auth::{Actor, UserId};
@@ -7,71 +7,76 @@ use rand::CryptoRng;
 use time::OffsetDateTime;
 
 use crate::db;
-use crate::domain::{Description, ItemOrder, PublicCode, Selection, SelectionId, Title};
+use crate::domain::{ChangedField, Description, ItemOrder, PublicCode, Selection, SelectionId, Title};
 use crate::error::{CODE_UNAVAILABLE, CONFLICT, Error, FAVORITES_EMPTY, LIMIT_EXCEEDED, NOT_FOUND};
 use crate::events::{SelectionCreated, SelectionDeleted, SelectionItemAdded, SelectionUpdated};
 
-/// What a new selection is made of.
-pub struct NewSelection {
+/// Title and description of a selection.
+pub struct Metadata {
     pub title: Title,
     pub description: Option<Description>,
 }
 
+/// Creates a selection.
+///
 /// # Errors
-/// [`LIMIT_EXCEEDED`], [`CODE_UNAVAILABLE`]
+/// - [`LIMIT_EXCEEDED`] if the actor is at the limit of selections.
+/// - [`CODE_UNAVAILABLE`] if every generated code is taken.
 pub async fn create_selection(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
     random: &mut impl CryptoRng,
-    new: NewSelection,
+    metadata: Metadata,
     order: &ItemOrder,
 ) -> Result<Selection, Error> {
-    take_place(tx, actor.user_id).await?;
-    let selection = insert(tx, actor, now, random, new, order).await?;
+    reserve(tx, actor.user_id).await?;
+    let selection = insert(tx, actor, now, random, metadata, order).await?;
     outbox::append(tx, &SelectionCreated::of(&selection)).await?;
     Ok(selection)
 }
 
-/// An independent copy of the favorites as they are now, in the order in which they were marked.
+/// Creates a selection from the current favorites, in the order of the marks.
 ///
 /// # Errors
-/// [`FAVORITES_EMPTY`], [`LIMIT_EXCEEDED`], [`CODE_UNAVAILABLE`]
+/// - [`FAVORITES_EMPTY`] if the actor has no favorites.
+/// - [`LIMIT_EXCEEDED`] if the actor is at the limit of selections.
+/// - [`CODE_UNAVAILABLE`] if every generated code is taken.
 pub async fn create_selection_from_favorites(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
     random: &mut impl CryptoRng,
-    new: NewSelection,
+    metadata: Metadata,
 ) -> Result<Selection, Error> {
-    let favorites = db::favorite::all(tx.conn(), actor.user_id).await?;
+    let favorites = db::favorite::find_all(tx.conn(), actor.user_id).await?;
     if favorites.is_empty() {
         return Err(FAVORITES_EMPTY.into());
     }
-    take_place(tx, actor.user_id).await?;
+    reserve(tx, actor.user_id).await?;
     let order = ItemOrder::parse(favorites.into_iter().map(|id| (id, None)).collect())?;
-    let selection = insert(tx, actor, now, random, new, &order).await?;
+    let selection = insert(tx, actor, now, random, metadata, &order).await?;
     outbox::append(tx, &SelectionCreated::of(&selection)).await?;
     outbox::append_all(tx, &SelectionItemAdded::of(&selection, &selection.items)).await?;
     Ok(selection)
 }
 
-/// INV-SEL-007
-async fn take_place(tx: &mut Tx, owner: UserId) -> Result<(), Error> {
-    if db::owner::take_selection(tx, owner).await? { Ok(()) } else { Err(LIMIT_EXCEEDED.into()) }
+/// Counts one more selection of the owner (INV-SEL-007).
+async fn reserve(tx: &mut Tx, owner: UserId) -> Result<(), Error> {
+    if db::owner::reserve_selection(tx, owner).await? { Ok(()) } else { Err(LIMIT_EXCEEDED.into()) }
 }
 
-/// INV-SEL-005: a code that is taken is made anew, at most three times.
+/// Inserts a selection. On a collision it generates the code again (INV-SEL-005).
 async fn insert(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
     random: &mut impl CryptoRng,
-    new: NewSelection,
+    metadata: Metadata,
     order: &ItemOrder,
 ) -> Result<Selection, Error> {
     let code = PublicCode::generate(random);
-    let mut selection = Selection::new(actor.user_id, code, new.title, new.description, order, now);
+    let mut selection = Selection::new(actor.user_id, code, metadata.title, metadata.description, order, now);
     for _ in 0..PublicCode::MAX_REGENERATIONS {
         if db::selection::insert(tx, &selection).await? {
             return Ok(selection);
@@ -81,18 +86,21 @@ async fn insert(
     if db::selection::insert(tx, &selection).await? { Ok(selection) } else { Err(CODE_UNAVAILABLE.into()) }
 }
 
+/// Replaces title and description.
+///
 /// # Errors
-/// [`NOT_FOUND`], [`CONFLICT`]
+/// - [`NOT_FOUND`] if the actor has no such selection.
+/// - [`CONFLICT`] if `version` is outdated, or if another change was faster.
 pub async fn update_selection(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
     id: SelectionId,
     version: Option<i64>,
-    new: NewSelection,
+    metadata: Metadata,
 ) -> Result<Selection, Error> {
     let mut selection = find_own(tx, actor, id).await?;
-    let changed_fields = selection.describe(new.title, new.description, now);
+    let changed_fields = selection.replace_metadata(metadata.title, metadata.description, now);
     if changed_fields.is_empty() {
         return Ok(selection);
     }
@@ -101,8 +109,11 @@ pub async fn update_selection(
     Ok(selection)
 }
 
+/// Replaces the list of items.
+///
 /// # Errors
-/// [`NOT_FOUND`], [`CONFLICT`]
+/// - [`NOT_FOUND`] if the actor has no such selection.
+/// - [`CONFLICT`] if `version` is outdated, or if another change was faster.
 pub async fn replace_selection_items(
     tx: &mut Tx,
     actor: &Actor,
@@ -114,13 +125,16 @@ pub async fn replace_selection_items(
     let mut selection = find_own(tx, actor, id).await?;
     let Some(added) = selection.replace_items(order, now) else { return Ok(selection) };
     save(tx, &mut selection, version).await?;
-    outbox::append(tx, &SelectionUpdated::of(&selection, vec![crate::domain::ChangedField::Items])).await?;
+    outbox::append(tx, &SelectionUpdated::of(&selection, vec![ChangedField::Items])).await?;
     outbox::append_all(tx, &SelectionItemAdded::of(&selection, &added)).await?;
     Ok(selection)
 }
 
+/// Deletes a selection.
+///
 /// # Errors
-/// [`NOT_FOUND`], [`CONFLICT`]
+/// - [`NOT_FOUND`] if the actor has no such selection, or if another delete was faster.
+/// - [`CONFLICT`] if an edit was faster.
 pub async fn delete_selection(
     tx: &mut Tx,
     actor: &Actor,
@@ -130,16 +144,16 @@ pub async fn delete_selection(
     let mut selection = find_own(tx, actor, id).await?;
     selection.delete(now);
     if let Err(error) = save(tx, &mut selection, None).await {
-        // Of deletions that race, the second finds nothing any more.
+        // The loser of a concurrent delete returns 404.
         find_own(tx, actor, id).await?;
         return Err(error);
     }
-    db::owner::give_back_selection(tx, actor.user_id).await?;
+    db::owner::release_selection(tx, actor.user_id).await?;
     outbox::append(tx, &SelectionDeleted::of(&selection, now)).await?;
     Ok(())
 }
 
-/// INV-SEL-002: another's, a missing and a deleted selection are the same to the caller.
+/// Returns the actor's selection. Every other one counts as missing (INV-SEL-002).
 async fn find_own(tx: &mut Tx, actor: &Actor, id: SelectionId) -> Result<Selection, Error> {
     db::selection::find(tx.conn(), id)
         .await?
@@ -147,9 +161,11 @@ async fn find_own(tx: &mut Tx, actor: &Actor, id: SelectionId) -> Result<Selecti
         .ok_or_else(|| NOT_FOUND.into())
 }
 
-/// Compare and swap: on the version that was read, and on the one that the caller has seen, if given.
-async fn save(tx: &mut Tx, selection: &mut Selection, seen: Option<i64>) -> Result<(), Error> {
-    if seen.is_some_and(|seen| seen != selection.version) {
+/// Saves the selection if it still has the version that was read.
+///
+/// The caller's `version`, if there is one, must be the stored one.
+async fn save(tx: &mut Tx, selection: &mut Selection, version: Option<i64>) -> Result<(), Error> {
+    if version.is_some_and(|version| version != selection.version) {
         return Err(CONFLICT.into());
     }
     db::selection::save(tx, selection).await

@@ -1,0 +1,40 @@
+//! The parts that make up the service.
+
+use ::db::Db;
+use ::web::{Listener, RateLimit};
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use messaging::{Published, Subscription};
+use runtime::Env;
+
+use crate::app::App;
+use crate::consumers::Chessboard;
+use crate::settings::Settings;
+use crate::{events, http, messages};
+
+/// Collections of property objects that a public code opens and that posts embed as snapshots.
+pub struct Service;
+
+impl ::service::Service for Service {
+    const NAME: &'static str = "selections";
+    const CODE_PREFIX: &'static str = "SELECTIONS_";
+    const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
+    const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
+    const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
+    const EVENTS: &'static [Published] = events::ALL;
+    const CONSUMERS: &'static [Subscription] = &[Subscription::of::<Chessboard>()];
+    type Settings = Settings;
+    type App = App;
+
+    fn settings(env: &mut Env) -> Option<Settings> {
+        Settings::read(env)
+    }
+
+    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
+        Ok(App {
+            db,
+            public_open: settings.public_open,
+            guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
+            guest_misses: RateLimit::per_minute(settings.guest_misses_per_minute),
+        })
+    }
+}
