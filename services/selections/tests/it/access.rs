@@ -1,4 +1,4 @@
-//! Who may come in: every operation, as everybody; and what makes a token.
+//! Callers of every operation, and the form of a token.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,8 +10,9 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{SELECTIONS, create_selection, guid, mark, service, take_snapshot, text};
 
-/// Each operation, and what it answers to whom. Another's selection is missing, whatever one may elsewhere;
-/// what concerns nobody else is everybody's own.
+/// Status of each operation for each caller.
+///
+/// Another user's selection is missing, whatever permissions the caller has.
 const TABLE: &str = "
     operation                       | owner | colleague | manager | stranger | guest | forged | news | crm | other machines
     list_selections                 |  200  |    200    |   200   |   200    |  401  |  401   | 401  | 401 |  401
@@ -31,7 +32,7 @@ const TABLE: &str = "
     list_selections_of_owner        |  401  |    401    |   401   |   401    |  401  |  401   | 403  | 200 |  403
 ";
 
-/// The owner's selection and favorite, embedded in a post, and a request that concerns it.
+/// Prepares a selection with a snapshot and a favorite, and a request for the operation.
 async fn prepare(operation: &str) -> Case {
     let (id, company) = (guid(), guid());
     let owner = Claims::user(id).company(company);
@@ -79,24 +80,27 @@ fn assert_unauthorized(answer: Answer, why: &str) {
     answer.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 }
 
-/// Authentication, Check order, Token: the table above, which leaves out no operation and no flaw of a token.
+/// RULE-SEL-004, RULE-SEL-008, RULE-SEL-009, RULE-SEL-010, RULE-SEL-011, RULE-SEL-012,
+/// RULE-SEL-015, RULE-SEL-016, RULE-SEL-017, RULE-SEL-023, RULE-ALL-012, RULE-ALL-013,
+/// RULE-ALL-047, RULE-ALL-048, RULE-ALL-050, RULE-ALL-073: each caller gets the status of the
+/// table, with every flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_the_table_says() {
+async fn every_operation_answers_each_caller_as_listed() {
     access::check(service(), TABLE, prepare).await;
 }
 
-/// Conventions, Check order: the body is looked at before the selection is looked for.
+/// RULE-SEL-016: the body is checked before the selection is read.
 #[tokio::test]
-async fn a_bad_body_is_told_before_a_missing_selection() {
+async fn invalid_body_precedes_missing_selection() {
     let (_, user) = service().user();
     let answer =
         user.put(&format!("{SELECTIONS}/{}", guid()), json!({"Title": "", "Description": null})).await;
     answer.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/Title", "too_short");
 }
 
-/// Conventions, Token: clocks may differ by 30 seconds, in both directions.
+/// RULE-ALL-047: clocks may differ by 30 seconds in both directions.
 #[tokio::test]
-async fn clocks_may_differ_by_half_a_minute() {
+async fn clock_skew_of_half_a_minute_is_tolerated() {
     let now = runtime::clock::now();
     let token = |nbf: OffsetDateTime, exp: OffsetDateTime| {
         let claims = json!({
@@ -111,9 +115,9 @@ async fn clocks_may_differ_by_half_a_minute() {
     }
 }
 
-/// Conventions, Token: `nbf` need not be there, and `aud` may name several.
+/// RULE-SEL-015, RULE-ALL-047: `nbf` may be absent, and `aud` may name several audiences.
 #[tokio::test]
-async fn a_token_may_be_for_several_audiences() {
+async fn token_for_several_audiences_is_accepted() {
     let iat = runtime::clock::now().unix_timestamp();
     let (iss, aud, exp) = (issuer().url(), ["other", "platform"], iat + 3600);
     let claims = json!({"iss": iss, "aud": aud, "sub": guid(), "iat": iat, "exp": exp});
@@ -121,17 +125,18 @@ async fn a_token_may_be_for_several_audiences() {
     service().bearer(&token).get(SELECTIONS).await.expect(200);
 }
 
-/// A person whose `sub` is no Guid is nobody that selections knows.
+/// RULE-SEL-015, RULE-ALL-047: a token whose `sub` is not a Guid is refused.
 #[tokio::test]
-async fn a_subject_that_is_no_guid_is_unauthorized() {
+async fn subject_without_guid_is_unauthorized() {
     let mut claims = Claims::user(guid());
-    claims.sub = "somebody".to_owned();
+    claims.sub = "no-guid".to_owned();
     assert_unauthorized(service().caller(&claims).get(SELECTIONS).await, "no Guid");
 }
 
-/// RFC 9110: the scheme is case-insensitive; another scheme is no token.
+/// RULE-SEL-015, RULE-ALL-047: the scheme is case-insensitive (RFC 9110), and another scheme is not
+/// a token.
 #[tokio::test]
-async fn the_scheme_is_bearer_in_any_case() {
+async fn bearer_scheme_in_any_case_is_accepted() {
     let token = issuer().token(&Claims::user(guid())).unwrap();
     let get = async |value: String| {
         send(service().guest().request(Method::GET, SELECTIONS).header("authorization", value)).await
@@ -144,9 +149,10 @@ async fn the_scheme_is_bearer_in_any_case() {
     }
 }
 
-/// A token in the query is no credential: addresses end up in logs.
+/// RULE-SEL-015, RULE-ALL-047: a token in the query is not a credential, because logs record
+/// addresses.
 #[tokio::test]
-async fn a_token_in_the_query_is_not_looked_at() {
+async fn token_in_the_query_is_ignored() {
     let token = issuer().token(&Claims::user(guid())).unwrap();
     let answer = service().guest().get(&format!("{SELECTIONS}?access_token={token}")).await;
     assert_unauthorized(answer, "in the query");

@@ -1,4 +1,4 @@
-//! Health, metrics, the API page, and how the service stops and bears an outage.
+//! Health, metrics, API page, shutdown and outages.
 
 use reqwest::Method;
 use selections::Service;
@@ -16,18 +16,18 @@ use crate::{
     service, text, topics,
 };
 
-/// Conventions, Health: on an admin port.
+/// RULE-ALL-052: the admin port serves liveness and readiness.
 #[tokio::test]
-async fn the_admin_port_tells_of_health() {
+async fn admin_port_reports_health() {
     let operator = service().operator();
     for probe in ["/health/live", "/health/ready"] {
         assert_eq!(operator.get(probe).await.status, 204, "{probe}");
     }
 }
 
-/// Conventions, Health: metrics by route, never by what was asked for.
+/// RULE-ALL-052: metrics have the route as a label and never the path of a request.
 #[tokio::test]
-async fn the_admin_port_tells_metrics() {
+async fn admin_port_serves_metrics() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     service().guest().get(&open_path(&selection)).await.expect(200);
@@ -48,9 +48,9 @@ async fn the_admin_port_tells_metrics() {
     assert!(metrics.text.ends_with("# EOF\n"));
 }
 
-/// Conventions, Health: the public port answers 404 for them, and so does the internal one.
+/// RULE-ALL-052: the public and the internal port return 404 for health and metrics.
 #[tokio::test]
-async fn only_the_admin_port_tells_of_health_and_metrics() {
+async fn public_and_internal_ports_have_no_health_or_metrics() {
     let (_, owner) = service().user();
     for caller in [owner, service().guest(), service().machine("crm")] {
         for path in ["/health/live", "/health/ready", "/health", "/metrics"] {
@@ -59,17 +59,17 @@ async fn only_the_admin_port_tells_of_health_and_metrics() {
     }
 }
 
-/// The admin port knows nothing else.
+/// RULE-ALL-052: the admin port has no operations and no API page.
 #[tokio::test]
-async fn the_admin_port_has_no_api() {
+async fn admin_port_has_no_api() {
     for path in [SELECTIONS, "/api/v1/internal/snapshots/x", "/docs/selections/"] {
         assert_eq!(service().operator().get(path).await.status, 404, "{path}");
     }
 }
 
-/// Conventions, API page: every service serves its OpenAPI 3.1 document and a page to explore it.
+/// RULE-ALL-069: the public port serves an OpenAPI 3.1 document and an API page.
 #[tokio::test]
-async fn the_api_describes_itself() {
+async fn public_port_serves_its_openapi_document() {
     let guest = service().guest();
 
     let document = guest.get("/docs/selections/openapi.json").await.expect(200);
@@ -83,28 +83,28 @@ async fn the_api_describes_itself() {
     assert_eq!(open["security"], json!([{}, {"person": []}]), "guests may open");
     assert!(
         paths.keys().all(|path| !path.contains("internal")),
-        "the public document keeps to public routes"
+        "the public document has public routes alone"
     );
 
-    assert_eq!(guest.get("/docs/selections").await.status, 200, "redirected to the page");
+    assert_eq!(guest.get("/docs/selections").await.status, 200, "redirected to the API page");
 }
 
-/// Conventions, API page: the internal port describes the internal routes.
+/// RULE-ALL-069: the document of the internal port has the internal routes alone.
 #[tokio::test]
-async fn the_internal_port_describes_itself() {
+async fn internal_port_serves_its_openapi_document() {
     let document = service().at_internal(None).get("/docs/selections/openapi.json").await.expect(200);
     assert!(document["paths"].as_object().unwrap().keys().all(|path| path.starts_with("/api/v1/internal/")));
 }
 
-/// SIGTERM: readiness goes false and the request in flight is finished; what it had to tell is told,
-/// if not by this process then by the next.
+/// RULE-ALL-060: after SIGTERM readiness is false, the request in flight is finished, and its event
+/// is published by this process or the next.
 #[tokio::test]
-async fn a_stopping_service_finishes_what_it_has_begun() {
+async fn stopping_service_finishes_its_requests_and_events() {
     let service = Running::start::<Service>(&[]);
     let (_, owner) = service.user();
     let operator = service.operator();
     assert_eq!(operator.get("/health/ready").await.status, 204);
-    let mut in_flight = begin_creation(&owner).await;
+    let mut in_flight = send_creation_head(&owner).await;
 
     service.process.stop();
 
@@ -122,10 +122,10 @@ async fn a_stopping_service_finishes_what_it_has_begun() {
     assert_eq!(topics(&events_of(&next, &created).await), [CREATED]);
 }
 
-/// SIGTERM: while proxies learn of it the service goes on, and each answer ends its connection, so that no further request
-/// is on its way into one that is being closed.
+/// RULE-ALL-060: while proxies learn of the drain, each response ends its connection, so that no
+/// request is sent into a closing one.
 #[tokio::test]
-async fn a_draining_service_answers_and_ends_each_connection() {
+async fn draining_service_ends_each_connection_with_its_response() {
     let settings = [("HTTP_DRAIN_SECONDS", "600")];
     let mut service = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &settings).await;
     let (operator, owner) = (service.operator(), service.caller(&Claims::user(guid())));
@@ -137,7 +137,7 @@ async fn a_draining_service_answers_and_ends_each_connection() {
 
     terminate(&service);
 
-    eventually("it is not ready", async || {
+    eventually("readiness is false", async || {
         let ready = operator.get("/health/ready").await;
         ((ready.status, &*ready.text) == (503, "stopping")).then_some(())
     })
@@ -155,8 +155,8 @@ async fn a_draining_service_answers_and_ends_each_connection() {
 
 pub(crate) const BODY: &[u8] = b"{\"Title\":\"Spring\"}";
 
-/// Sends a creation without its body and waits until the service asks for that.
-pub(crate) async fn begin_creation(owner: &Client) -> TcpStream {
+/// Sends the head of a creation and waits until the service asks for the body.
+pub(crate) async fn send_creation_head(owner: &Client) -> TcpStream {
     let request = owner.request(Method::POST, SELECTIONS).build().unwrap();
     let address = request.url().socket_addrs(|| None).unwrap()[0];
     let token = request.headers()["authorization"].to_str().unwrap();
@@ -174,9 +174,10 @@ pub(crate) async fn begin_creation(owner: &Client) -> TcpStream {
     connection
 }
 
-/// Conventions: `SERVICE_UNAVAILABLE` 503 while the database is away, nothing of the cause, and recovery by itself.
+/// RULE-ALL-028, RULE-ALL-052: a database outage returns 503 without its cause, and the service
+/// recovers without help.
 #[tokio::test]
-async fn an_outage_of_the_database_is_answered_503() {
+async fn database_outage_returns_503() {
     let service = Running::start::<Service>(&[]);
     let (_, owner) = service.user();
     let selection = create_selection(&owner).await;
@@ -208,7 +209,7 @@ async fn an_outage_of_the_database_is_answered_503() {
         assert!(!refused.text.contains("connection") && !refused.text.contains(&name), "{}", refused.text);
         refused.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
     }
-    assert_eq!(service.operator().get("/health/live").await.status, 204, "restarting it would not help");
+    assert_eq!(service.operator().get("/health/live").await.status, 204, "a restart would not help");
     service.guest().get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 
     allow(true).await;
@@ -218,9 +219,9 @@ async fn an_outage_of_the_database_is_answered_503() {
     assert_eq!(topics(&events_of(&service, &created).await), [CREATED]);
 }
 
-/// A change that would have to wait too long is given up, whole, and answered 503.
+/// RULE-ALL-028: a change that waits too long for a lock returns 503 and stores nothing.
 #[tokio::test]
-async fn a_change_that_waits_too_long_is_given_up() {
+async fn change_that_waits_too_long_returns_503() {
     let service = Running::start::<Service>(&[("DATABASE_STATEMENT_TIMEOUT_MS", "300")]);
     let (_, owner) = service.user();
     let selection = create_selection(&owner).await;
@@ -232,7 +233,7 @@ async fn a_change_that_waits_too_long_is_given_up() {
 
     assert!(refused.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
     refused.expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
-    assert_eq!(reread(&owner, &selection).await, selection, "reading waits for nobody");
+    assert_eq!(reread(&owner, &selection).await, selection, "a read waits for no lock");
     sql.batch_execute("rollback").await.unwrap();
     assert_eq!(owner.put(&items_path(&selection), items).await.expect(200)["Version"], 2);
 }

@@ -1,4 +1,4 @@
-//! Bodies that are wrong: malformed, mistyped, incomplete, of another type, too large.
+//! Malformed, mistyped, incomplete and too large bodies.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use crate::{
 const INVALID: &str = "SELECTIONS_VALIDATION_FAILED";
 const LIMIT: usize = 256 * 1024;
 
-/// A creation whose body is just these bytes.
+/// Creates a selection with these bytes as the body.
 async fn create(owner: &Client, body: impl Into<Body>) -> Answer {
     send(owner.request(Method::POST, SELECTIONS).header("content-type", "application/json").body(body)).await
 }
 
-/// A good body, made so many bytes long by white space.
+/// Returns a valid body that white space extends to `length` bytes.
 fn padded(length: usize) -> String {
     format!("{{\"Title\":\"x\"{}}}", " ".repeat(length - 13))
 }
 
-/// Conventions, Malformed input: a body that is not JSON.
+/// RULE-ALL-002: a body that is not JSON is refused.
 #[tokio::test]
-async fn a_body_that_is_not_json_is_malformed() {
+async fn body_without_json_is_malformed() {
     let (_, owner) = service().user();
     let deep = format!("{{\"Title\":\"x\",\"Items\":{}", "[".repeat(100_000));
     for body in [
@@ -53,9 +53,9 @@ async fn a_body_that_is_not_json_is_malformed() {
     create(&owner, deep).await.expect_problem(400, INVALID);
 }
 
-/// Conventions, Malformed input: a broken UTF-16 surrogate, bytes that are no UTF-8.
+/// RULE-ALL-002: broken UTF-16 surrogates and bytes that are not UTF-8 are refused.
 #[tokio::test]
-async fn text_that_is_no_unicode_is_malformed() {
+async fn text_without_unicode_is_malformed() {
     let (_, owner) = service().user();
     for escape in ["\\ud800", "\\udc00", "\\udc00\\ud800", "\\ud800x", "\\ud800\\u0041", "\\ud8", "\\uzzzz"] {
         for member in ["Title", "Description"] {
@@ -75,9 +75,9 @@ async fn text_that_is_no_unicode_is_malformed() {
     assert_eq!(paired["Title"], "🏠");
 }
 
-/// PostgreSQL cannot hold a NUL; the caller is told so rather than shown an error of ours.
+/// RULE-ALL-002: PostgreSQL cannot store a NUL, so the caller gets 400 and not 500.
 #[tokio::test]
-async fn a_nul_character_is_refused() {
+async fn nul_character_is_refused() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     for (title, description, field) in [("a\0b", "x", "/Title"), ("x", "\0", "/Description")] {
@@ -92,9 +92,9 @@ async fn a_nul_character_is_refused() {
     }
 }
 
-/// Conventions: a mistyped member is 400, and a JSON pointer says which.
+/// RULE-ALL-001: a mistyped member returns 400 with its JSON pointer.
 #[tokio::test]
-async fn a_mistyped_member_is_pointed_at() {
+async fn mistyped_member_is_refused_with_a_pointer() {
     let (_, owner) = service().user();
     let with = |member: &str, value: Value| {
         let mut body =
@@ -128,9 +128,9 @@ async fn a_mistyped_member_is_pointed_at() {
     }
 }
 
-/// Conventions: what is no object is not a request, although a list could be read as one.
+/// RULE-ALL-001, RULE-ALL-002: a list is not read as an object.
 #[tokio::test]
-async fn a_list_is_not_taken_for_an_object() {
+async fn list_instead_of_an_object_is_refused() {
     let (_, owner) = service().user();
     for body in ["null", "[]", "1", "\"x\"", "true", "[\"Spring\", null, null]", "[{\"Title\":\"x\"}]"] {
         create(&owner, body).await.expect_refusal(INVALID, "", "invalid_type");
@@ -139,9 +139,9 @@ async fn a_list_is_not_taken_for_an_object() {
     owner.post(SELECTIONS, as_list).await.expect_refusal(INVALID, "/Items/0", "invalid_type");
 }
 
-/// Conventions: a missing member is 400, and a JSON pointer says which.
+/// RULE-SEL-002, RULE-ALL-001: a missing member returns 400 with its JSON pointer.
 #[tokio::test]
-async fn a_missing_member_is_pointed_at() {
+async fn missing_member_is_refused_with_a_pointer() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     for (refused, field) in [
@@ -158,9 +158,9 @@ async fn a_missing_member_is_pointed_at() {
     null.expect_refusal(INVALID, "/Items", "invalid_type");
 }
 
-/// The `Version` of a request is a whole number that the service could have answered.
+/// RULE-SEL-005: `Version` is a whole number of 64 bits.
 #[tokio::test]
-async fn a_version_that_is_no_number_is_refused() {
+async fn version_without_a_whole_number_is_refused() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     for version in ["\"1\"", "1.5", "true", "[]", "9223372036854775808", "-9223372036854775809", "1e3"] {
@@ -183,15 +183,15 @@ async fn a_version_that_is_no_number_is_refused() {
     }
 }
 
-/// Several things that are wrong are told at once.
+/// RULE-ALL-001, RULE-ALL-011: all faults of a body are in one problem.
 #[tokio::test]
-async fn every_refused_member_is_named() {
+async fn several_faults_are_reported_together() {
     let (_, owner) = service().user();
     let body = json!({"Title": "", "Description": "x".repeat(2001)});
     let problem = owner.post(SELECTIONS, body).await.expect_problem(400, INVALID);
     let errors = problem["errors"].as_array().unwrap();
-    let told = errors.iter().map(|error| (text(&error["field"]), text(&error["code"])));
-    let fields: BTreeMap<_, _> = told.collect();
+    let fields = errors.iter().map(|error| (text(&error["field"]), text(&error["code"])));
+    let fields: BTreeMap<_, _> = fields.collect();
     assert_eq!(fields, BTreeMap::from([("/Title", "too_short"), ("/Description", "too_long")]));
     for error in errors {
         assert_eq!(members(error), ["code", "field", "message"]);
@@ -201,7 +201,7 @@ async fn every_refused_member_is_named() {
     assert!(message.contains("2000") || message.contains("2,000"), "{message}");
 }
 
-/// Conventions: unknown request members are ignored, whatever is in them.
+/// RULE-ALL-001: unknown members are ignored, whatever their values.
 #[tokio::test]
 async fn unknown_members_are_ignored() {
     let (_, owner) = service().user();
@@ -217,9 +217,9 @@ async fn unknown_members_are_ignored() {
     assert_eq!((&created["Version"], &created["DeletedAt"]), (&json!(1), &Value::Null));
 }
 
-/// A member that is there twice could be read two ways, so it is not read at all.
+/// RULE-ALL-002: a duplicate member has two readings, so it is refused.
 #[tokio::test]
-async fn a_member_that_is_there_twice_is_refused() {
+async fn duplicate_member_is_refused() {
     let (_, owner) = service().user();
     let object = guid();
     let item = format!("{{\"PropertyObjectId\":\"{object}\",\"PropertyObjectId\":\"{object}\"}}");
@@ -232,9 +232,9 @@ async fn a_member_that_is_there_twice_is_refused() {
     }
 }
 
-/// Conventions: `UNSUPPORTED_MEDIA_TYPE` 415 for a body that is not sent as JSON.
+/// RULE-ALL-023: a body that is not sent as JSON returns 415.
 #[tokio::test]
-async fn a_body_of_another_type_is_unsupported() {
+async fn body_of_another_media_type_is_unsupported() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
     let news = service().machine("news");
@@ -272,9 +272,9 @@ async fn a_body_of_another_type_is_unsupported() {
     }
 }
 
-/// Conventions: `PAYLOAD_TOO_LARGE` 413 above 256 KiB, whether or not the length is announced.
+/// RULE-SEL-028, RULE-ALL-025: a body above 256 KiB returns 413, with and without `Content-Length`.
 #[tokio::test]
-async fn a_body_above_256_kib_is_too_large() {
+async fn body_above_256_kib_is_too_large() {
     let (_, owner) = service().user();
     let streamed = |length: usize| {
         let body = padded(length);

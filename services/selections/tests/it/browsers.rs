@@ -1,4 +1,4 @@
-//! What browsers are told beside the answer: what to keep of it, and whose pages may read it.
+//! Cache and CORS headers.
 
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -14,12 +14,13 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Conventions, Headers: nobody keeps an answer or guesses what it is, whatever it says; a handler may know better.
+/// RULE-ALL-070: no cache keeps a response and no client guesses its type, unless a handler allows
+/// it.
 #[tokio::test]
-async fn nobody_keeps_an_answer_or_guesses_what_it_is() {
+async fn responses_are_neither_cached_nor_sniffed() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
-    for (caller, path, status, kept) in [
+    for (caller, path, status, cache_control) in [
         (&owner, SELECTIONS, 200, "no-store"),
         (&service().guest(), &*open_path(&selection), 200, "no-store"),
         (&service().guest(), SELECTIONS, 401, "no-store"),
@@ -28,19 +29,19 @@ async fn nobody_keeps_an_answer_or_guesses_what_it_is() {
     ] {
         let answer = caller.get(path).await;
         assert_eq!(answer.status, status, "{path}");
-        assert_eq!(answer.header("cache-control"), kept, "{path}");
+        assert_eq!(answer.header("cache-control"), cache_control, "{path}");
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
     }
 }
 
-/// What a page of `origin` gets that asks as `caller`.
-async fn ask(caller: &Client, origin: &str) -> Answer {
+/// Sends the request of a page of `origin`.
+async fn get_from(caller: &Client, origin: &str) -> Answer {
     send(caller.request(Method::GET, SELECTIONS).header("origin", origin)).await
 }
 
-/// Conventions, CORS: pages of the origins that are configured may call, and read every answer, refusals too.
+/// RULE-ALL-065, RULE-ALL-072: pages of configured origins read every response, refusals included.
 #[tokio::test]
-async fn pages_of_allowed_origins_read_every_answer() {
+async fn pages_of_allowed_origins_read_every_response() {
     let settings = [
         ("CORS_ALLOWED_ORIGINS", "https://example.org,http://localhost:3000"),
         ("ACTOR_REQUESTS_PER_MINUTE", "1"),
@@ -48,16 +49,16 @@ async fn pages_of_allowed_origins_read_every_answer() {
     let service = Running::start::<Service>(&settings);
     let (_, owner) = service.user();
     for (caller, status) in [(&owner, 200), (&owner, 429), (&service.guest(), 401)] {
-        let answer = ask(caller, ORIGIN).await;
+        let answer = get_from(caller, ORIGIN).await;
         assert_eq!((answer.status, answer.header("access-control-allow-origin")), (status, ORIGIN));
         let exposed = answer.header("access-control-expose-headers").to_lowercase();
         for header in ["retry-after", "etag", "deprecation", "sunset"] {
             assert!(exposed.contains(header), "{header}: {exposed}");
         }
         assert_eq!(answer.header("access-control-allow-credentials"), "");
-        assert!(answer.header("vary").to_lowercase().contains("origin"), "caches keep origins apart");
+        assert!(answer.header("vary").to_lowercase().contains("origin"), "caches store each origin separately");
     }
-    assert_eq!(ask(&service.guest(), "https://example.com").await.header("access-control-allow-origin"), "");
+    assert_eq!(get_from(&service.guest(), "https://example.com").await.header("access-control-allow-origin"), "");
     let internal = service.at_internal(None).request(Method::GET, "/").header("origin", ORIGIN).send().await;
     assert_eq!(
         header(internal.unwrap().headers(), "access-control-allow-origin"),
@@ -66,9 +67,9 @@ async fn pages_of_allowed_origins_read_every_answer() {
     );
 }
 
-/// Conventions, CORS: a browser that asks first hears what it may send.
+/// RULE-ALL-072: a preflight returns the methods and headers that a page may send.
 #[tokio::test]
-async fn a_preflight_tells_what_may_be_sent() {
+async fn preflight_lists_allowed_methods_and_headers() {
     let service = Running::start::<Service>(&[("CORS_ALLOWED_ORIGINS", ORIGIN)]);
     let preflight = async |method: &str, headers: &str| {
         let request = service.guest().request(Method::OPTIONS, SELECTIONS).header("origin", ORIGIN);
@@ -85,11 +86,11 @@ async fn a_preflight_tells_what_may_be_sent() {
     }
 }
 
-/// Conventions, CORS: none by default.
+/// RULE-ALL-072: no origin is allowed by default.
 #[tokio::test]
-async fn no_page_may_call_unless_its_origin_is_configured() {
+async fn pages_of_other_origins_are_refused_by_default() {
     let (_, owner) = service().user();
-    let answer = ask(&owner, ORIGIN).await;
+    let answer = get_from(&owner, ORIGIN).await;
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, ""));
     let preflight = service().guest().request(Method::OPTIONS, SELECTIONS).header("origin", ORIGIN);
     let refused = preflight.header("access-control-request-method", "GET").send().await.unwrap();

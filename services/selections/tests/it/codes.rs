@@ -1,4 +1,4 @@
-//! Public codes: their shape, their collisions, their end.
+//! Shape, collisions and end of public codes.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,9 @@ use crate::{
     CREATED, SELECTIONS, create_selection, events_of, items_path, open_path, path, service, text, topics,
 };
 
-/// INV-SEL-005: twelve characters of base62, each time others.
+/// INV-SEL-005: a code has twelve characters of base62, and no two selections share one.
 #[tokio::test]
-async fn a_public_code_is_twelve_characters_of_base62() {
+async fn public_code_has_twelve_characters_of_base62() {
     let (_, owner) = service().user();
     let created = join_all((0..50).map(|_| create_selection(&owner))).await;
     let codes: HashSet<&str> = created.iter().map(|selection| text(&selection["PublicCode"])).collect();
@@ -25,18 +25,18 @@ async fn a_public_code_is_twelve_characters_of_base62() {
     }
 }
 
-/// INV-SEL-005: a code never changes, and nobody can choose one.
+/// INV-SEL-005: a code never changes, and no request can choose one.
 #[tokio::test]
-async fn a_public_code_is_immutable() {
+async fn public_code_in_a_request_is_ignored() {
     let (_, owner) = service().user();
-    let wished = "AAAAAAAAAAAA";
-    let body = json!({"Title": "Spring", "PublicCode": wished});
+    let requested = "AAAAAAAAAAAA";
+    let body = json!({"Title": "Spring", "PublicCode": requested});
     let selection = owner.post(SELECTIONS, body).await.expect(201);
-    assert_ne!(selection["PublicCode"], wished);
+    assert_ne!(selection["PublicCode"], requested);
 
-    let body = json!({"Title": "Summer", "Description": null, "PublicCode": wished});
+    let body = json!({"Title": "Summer", "Description": null, "PublicCode": requested});
     let described = owner.put(&path(&selection), body).await.expect(200);
-    let body = json!({"Items": crate::items(2), "PublicCode": wished});
+    let body = json!({"Items": crate::items(2), "PublicCode": requested});
     let replaced = owner.put(&items_path(&selection), body).await.expect(200);
     assert_eq!(
         (&described["PublicCode"], &replaced["PublicCode"]),
@@ -44,7 +44,7 @@ async fn a_public_code_is_immutable() {
     );
 }
 
-/// A service whose database makes the next so many new codes equal to one that is taken.
+/// Starts a service whose database replaces the next `attempts` new codes by `taken`.
 async fn with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
     let service = Running::start::<Service>(&[]);
     let (_, owner) = service.user();
@@ -63,7 +63,7 @@ async fn with_collisions(attempts: u32, taken: &str) -> (Running, Client) {
     (service, owner)
 }
 
-/// The title of the selection that holds the code.
+/// Title of the selection that has the code.
 const TAKEN: &str = "Taken";
 const CODE: &str = "taken0TAKEN1";
 
@@ -71,9 +71,10 @@ async fn create(owner: &Client, title: &str) -> testkit::client::Answer {
     owner.post(SELECTIONS, json!({"Title": title, "Items": crate::items(1)})).await
 }
 
-/// INV-SEL-005: a code that is taken is made anew, three times, though its selection be deleted.
+/// INV-SEL-005, RULE-SEL-035: a code that is taken, also by a deleted selection, is generated again
+/// three times.
 #[tokio::test]
-async fn a_code_is_regenerated_three_times() {
+async fn taken_code_is_regenerated_three_times() {
     let (service, owner) = with_collisions(3, CODE).await;
     let taken = create(&owner, TAKEN).await.expect(201);
     owner.delete(&path(&taken)).await.expect(204);
@@ -88,13 +89,14 @@ async fn a_code_is_regenerated_three_times() {
     assert_eq!(topics(&events), [CREATED]);
     assert_eq!(
         events[0].payload["PublicCode"], selection["PublicCode"],
-        "the event has the code that was kept"
+        "the event has the stored code"
     );
 }
 
-/// INV-SEL-005: when the third new code is taken too, the caller is asked to come back, and nothing is kept.
+/// INV-SEL-005, RULE-SEL-047: after the fourth collision the caller gets 503, and nothing is
+/// stored.
 #[tokio::test]
-async fn a_fourth_collision_is_answered_503() {
+async fn fourth_collision_returns_503() {
     let (service, owner) = with_collisions(4, CODE).await;
     create(&owner, TAKEN).await.expect(201);
 
@@ -108,9 +110,9 @@ async fn a_fourth_collision_is_answered_503() {
     create(&owner, "Spring").await.expect(201);
 }
 
-/// INV-SEL-005, INV-SEL-007: an attempt that found no code takes no place in the owner's allowance.
+/// INV-SEL-007: an attempt without a free code does not count against the limit.
 #[tokio::test]
-async fn a_code_that_was_not_found_costs_no_place() {
+async fn failed_code_generation_does_not_count_as_a_selection() {
     let (service, owner) = with_collisions(4, CODE).await;
     create(&owner, TAKEN).await.expect(201);
     create(&owner, "Spring").await.expect_problem(503, "SELECTIONS_CODE_UNAVAILABLE");
@@ -121,9 +123,9 @@ async fn a_code_that_was_not_found_costs_no_place() {
     drop(service);
 }
 
-/// INV-SEL-009: a code dies with its selection, for everybody.
+/// INV-SEL-005, INV-SEL-009: a deleted selection does not open, not even for its owner.
 #[tokio::test]
-async fn the_code_of_a_deleted_selection_opens_nothing() {
+async fn code_of_a_deleted_selection_opens_nothing() {
     let (_, owner) = service().user();
     let selection: Value = create_selection(&owner).await;
     owner.delete(&path(&selection)).await.expect(204);

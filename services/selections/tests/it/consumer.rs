@@ -1,17 +1,17 @@
-//! The replica of chessboard's property objects, as snapshots freeze it.
+//! The replica of chessboard's property objects, which snapshots copy.
 
 use serde_json::{Value, json};
 use testkit::contract::Contract;
 use uuid::Uuid;
 
 use crate::{
-    OBJECT_UPSERTED, create_selection_of, distinct, eventually, guid, listed, members, read_snapshot,
+    OBJECT_UPSERTED, create_selection_of, new_guids, eventually, guid, items_of, members, read_snapshot,
     service, take_snapshot, text,
 };
 
 const DEAD_LETTERS: &str = "platform.chessboard.property-object-upserted.v1.selections.dlq";
 
-/// What snapshots show of an object, by name.
+/// Members of `Shown`.
 const SHOWN: [&str; 11] = [
     "AreaTotal",
     "BuildingId",
@@ -26,7 +26,9 @@ const SHOWN: [&str; 11] = [
     "Status",
 ];
 
-/// A public object with every member that chessboard documents, and one that it may add. `number` distinguishes versions.
+/// Returns a public object with every documented member and an unknown one.
+///
+/// `number` distinguishes its versions.
 pub fn object(id: Uuid, version: i64, number: &str) -> Value {
     json!({
         "Id": id, "Version": version, "TenantId": guid(), "IsPublic": true,
@@ -37,7 +39,7 @@ pub fn object(id: Uuid, version: i64, number: &str) -> Value {
     })
 }
 
-/// Returns an object as chessboard documents it, with every member.
+/// Returns an object with every member of chessboard's document.
 fn documented() -> Value {
     let document = Contract::read(include_str!("../../../../contracts/asyncapi/chessboard.yaml")).unwrap();
     document.messages(OBJECT_UPSERTED).unwrap().swap_remove(0)
@@ -47,32 +49,32 @@ async fn publish(key: Uuid, sequence: i64, payload: &Value) {
     service().bus().publish(OBJECT_UPSERTED, key, sequence, payload).await;
 }
 
-/// What a snapshot taken now shows of these objects, in their order.
-async fn frozen(objects: &[Uuid]) -> Vec<Value> {
+/// Takes a snapshot of these objects and returns their `Shown` in their order.
+async fn freeze(objects: &[Uuid]) -> Vec<Value> {
     let (_, owner) = service().user();
-    let selection = create_selection_of(&owner, listed(objects)).await;
+    let selection = create_selection_of(&owner, items_of(objects)).await;
     let taken = take_snapshot(&selection, guid()).await.expect(201);
     let snapshot = read_snapshot(&taken).await;
     snapshot["Items"].as_array().unwrap().iter().map(|item| item["Shown"].clone()).collect()
 }
 
-/// What a snapshot shows of the object, once the replica knows it.
+/// Returns `Shown` of an object once the replica has it.
 async fn shown(object: Uuid) -> Value {
-    let known = async || frozen(&[object]).await.pop().filter(|shown| !shown.is_null());
+    let known = async || freeze(&[object]).await.pop().filter(|shown| !shown.is_null());
     eventually("the object in the replica", known).await
 }
 
-/// Waits until everything that was published under `key` before has been looked at.
-async fn passed(key: Uuid, sequence: i64) {
+/// Waits until the consumer has passed every earlier message of `key`.
+async fn wait_for_consumer(key: Uuid, sequence: i64) {
     let marker = guid();
     publish(key, sequence, &object(marker, 1, "marker")).await;
     shown(marker).await;
 }
 
-/// Selections: of all that chessboard publishes of an object, snapshots show project, building, number, rooms, floor, area,
-/// price, status and layout, and no more.
+/// RULE-SEL-022: a snapshot has project, building, number, rooms, floor, area, price, status and
+/// layout, and no other member.
 #[tokio::test]
-async fn a_snapshot_freezes_what_an_object_shows_and_nothing_else() {
+async fn snapshot_freezes_public_data_alone() {
     let id = guid();
     let published = object(id, 1, "12");
     for member in members(&documented()) {
@@ -88,9 +90,9 @@ async fn a_snapshot_freezes_what_an_object_shows_and_nothing_else() {
     }
 }
 
-/// `IsPublic` is not read: a snapshot shows an object that is not public, with its price, like a public one.
+/// RULE-SEL-022: the consumer ignores `IsPublic`, so a hidden object has its price as well.
 #[tokio::test]
-async fn a_snapshot_freezes_an_object_whether_or_not_it_is_public() {
+async fn snapshot_freezes_hidden_objects_too() {
     let id = guid();
     let mut published = object(id, 1, "12");
     published["IsPublic"] = json!(false);
@@ -101,9 +103,9 @@ async fn a_snapshot_freezes_an_object_whether_or_not_it_is_public() {
     }
 }
 
-/// Every member that is shown is read where chessboard documents it.
+/// RULE-SEL-022, RULE-ALL-067: every shown member has the name that chessboard documents.
 #[tokio::test]
-async fn what_the_producer_documents_is_shown() {
+async fn documented_members_are_shown() {
     let published = documented();
     let id: Uuid = text(&published["Id"]).parse().unwrap();
     publish(id, 1, &published).await;
@@ -113,21 +115,21 @@ async fn what_the_producer_documents_is_shown() {
     }
 }
 
-/// Selections: unknown objects keep their id alone.
+/// RULE-SEL-022: an object that the replica does not have keeps its id alone.
 #[tokio::test]
-async fn an_unknown_object_keeps_its_id_alone() {
-    let [known, unknown] = distinct();
+async fn unknown_object_keeps_its_id_alone() {
+    let [known, unknown] = new_guids();
     publish(known, 1, &object(known, 1, "12")).await;
     shown(known).await;
-    let [first, second] = frozen(&[unknown, known]).await.try_into().unwrap();
+    let [first, second] = freeze(&[unknown, known]).await.try_into().unwrap();
     assert_eq!(first, Value::Null);
     assert_eq!(second["Number"], "12");
 }
 
-/// A studio without rooms, an object without a price: nulls are shown as nulls, absent members too.
+/// RULE-SEL-022: nulls and absent members are shown as null.
 #[tokio::test]
-async fn what_an_object_does_not_show_is_null() {
-    let [sparse, nulls] = distinct();
+async fn absent_data_of_an_object_is_null() {
+    let [sparse, nulls] = new_guids();
     publish(sparse, 1, &json!({"Id": sparse, "Version": 1, "Number": "P-1"})).await;
     let all_null = json!({
         "Id": nulls, "Version": 1, "ProjectId": null, "ProjectName": null, "BuildingId": null, "BuildingName": null,
@@ -140,14 +142,14 @@ async fn what_an_object_does_not_show_is_null() {
     assert_eq!((&shown_of_sparse["Number"], &shown_of_sparse["Price"]), (&json!("P-1"), &Value::Null));
 }
 
-/// INV-SNP-004: a change of the object does not reach the snapshots that are there.
+/// INV-SEL-001: a later change of the object does not alter existing snapshots.
 #[tokio::test]
-async fn a_later_change_of_an_object_does_not_alter_a_snapshot() {
+async fn later_change_of_an_object_does_not_alter_a_snapshot() {
     let id = guid();
     publish(id, 1, &object(id, 1, "12")).await;
     shown(id).await;
     let (_, owner) = service().user();
-    let selection = create_selection_of(&owner, listed(&[id])).await;
+    let selection = create_selection_of(&owner, items_of(&[id])).await;
     let taken = take_snapshot(&selection, guid()).await.expect(201);
     let before = read_snapshot(&taken).await;
 
@@ -158,35 +160,35 @@ async fn a_later_change_of_an_object_does_not_alter_a_snapshot() {
     assert_eq!(read_snapshot(&taken).await, before);
 }
 
-/// Versions grow monotonically: an older one, and the same one again, change nothing.
+/// RULE-SEL-036, RULE-EVT-023: an older version and a repeat of the same version change nothing.
 #[tokio::test]
-async fn an_older_version_of_an_object_is_ignored() {
+async fn older_version_of_an_object_is_ignored() {
     let id = guid();
     publish(id, 1, &object(id, 5, "five")).await;
     publish(id, 2, &object(id, 4, "four")).await;
     publish(id, 3, &object(id, 5, "five again")).await;
-    passed(id, 4).await;
+    wait_for_consumer(id, 4).await;
     assert_eq!(shown(id).await["Number"], "five");
     publish(id, 5, &object(id, 6, "six")).await;
-    passed(id, 6).await;
+    wait_for_consumer(id, 6).await;
     assert_eq!(shown(id).await["Number"], "six");
 }
 
-/// Delivery is at-least-once: a message that comes again is not applied again.
+/// RULE-SEL-036: a message that arrives again is not applied again.
 #[tokio::test]
-async fn a_repeated_message_is_applied_once() {
+async fn repeated_message_is_applied_once() {
     let id = guid();
     publish(id, 7, &object(id, 1, "first")).await;
     for again in [7, 7, 6] {
         publish(id, again, &object(id, 2, "again")).await;
     }
-    passed(id, 8).await;
+    wait_for_consumer(id, 8).await;
     assert_eq!(shown(id).await["Number"], "first");
 }
 
-/// A producer that gives no sequence is deduplicated by `ce_id`.
+/// RULE-SEL-036: without a sequence the consumer recognizes a repeat by `ce_id`.
 #[tokio::test]
-async fn a_repeated_message_without_a_sequence_is_applied_once() {
+async fn repeated_message_without_a_sequence_is_applied_once() {
     let id = guid();
     let headers = [("ce_id", guid().to_string())];
     for number in ["first", "again"] {
@@ -197,14 +199,14 @@ async fn a_repeated_message_without_a_sequence_is_applied_once() {
             .publish_raw(OBJECT_UPSERTED, id.to_string().as_bytes(), &headers, payload.as_bytes())
             .await;
     }
-    passed(id, 1).await;
+    wait_for_consumer(id, 1).await;
     assert_eq!(shown(id).await["Number"], "first");
 }
 
-/// One bad message is put aside with those behind it, and stops neither the service nor other keys.
+/// RULE-SEL-036: it is dead-lettered with later messages of its key, and other keys continue.
 #[tokio::test]
-async fn a_message_that_does_not_decode_is_dead_lettered() {
-    let [healthy, late] = distinct();
+async fn undecodable_message_is_dead_lettered() {
+    let [healthy, late] = new_guids();
     let bad = [
         json!({"Id": "x", "Version": 1}),
         json!({"Id": guid()}),
@@ -241,12 +243,13 @@ async fn a_message_that_does_not_decode_is_dead_lettered() {
             .then_some(())
     };
     eventually("the message behind a dead letter", behind).await;
-    assert_eq!(frozen(&[late]).await, [Value::Null]);
+    assert_eq!(freeze(&[late]).await, [Value::Null]);
 }
 
-/// PostgreSQL would keep it in a document, and fail at the snapshots that it is frozen into.
+/// RULE-SEL-036: PostgreSQL would store the document, and then fail at each snapshot that copies
+/// it.
 #[tokio::test]
-async fn a_text_with_a_nul_is_dead_lettered() {
+async fn text_with_a_nul_is_dead_lettered() {
     for member in ["ProjectName", "BuildingName", "Number", "Status"] {
         let id = guid();
         let mut payload = object(id, 1, "12");
@@ -257,23 +260,23 @@ async fn a_text_with_a_nul_is_dead_lettered() {
 
         let copy = dead.iter().find(|event| event.topic == DEAD_LETTERS).unwrap();
         assert_eq!(copy.payload, payload);
-        assert_eq!(frozen(&[id]).await, [Value::Null]);
+        assert_eq!(freeze(&[id]).await, [Value::Null]);
     }
 }
 
-/// Whatever bytes come, as key, header or value, the next message is still taken.
+/// RULE-SEL-036: garbage as key, header or value does not stop later messages.
 #[tokio::test]
-async fn bytes_that_are_no_message_stop_nothing() {
+async fn garbage_bytes_do_not_stop_the_consumer() {
     let id = guid();
     let bus = service().bus();
-    let many_keys = distinct::<8>();
+    let many_keys = new_guids::<8>();
     for (n, garbage) in [&b""[..], b"\0", b"\xff\xfe\0", b"{", b"\"\xed\xa0\x80\""].into_iter().enumerate() {
         let key = [many_keys[n].as_bytes(), garbage].concat();
         bus.publish_raw(OBJECT_UPSERTED, &key, &[("ce_id", "\u{0}x".to_owned())], garbage).await;
         let headers = [("ce_sequence", "not a number".to_owned()), ("x\u{1}", String::new())];
         bus.publish_raw(OBJECT_UPSERTED, &key, &headers, garbage).await;
     }
-    // Keys spread over all partitions, so that each of them has to get past its garbage.
+    // The keys are on all partitions, so each partition has garbage before a message.
     for key in many_keys {
         publish(key, 1, &object(key, 1, "12")).await;
         assert_eq!(shown(key).await["Number"], "12");

@@ -1,4 +1,4 @@
-//! What is told on the bus, in which envelope, and what is not told at all.
+//! Published events and their envelope.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,24 +10,24 @@ use uuid::Uuid;
 
 use crate::{
     CREATED, DELETED, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, create_selection, create_selection_of,
-    detach_snapshot, distinct, events_of, favorite, guid, items_path, listed, mark, members, objects, path,
+    detach_snapshot, new_guids, events_of, favorite, guid, items_path, items_of, mark, members, objects, path,
     read_snapshot, service, take_snapshot, text, topics,
 };
 
 /// Deletes the selection and returns all of its events.
-async fn life_of(owner: &Client, selection: &Value) -> Vec<Published> {
+async fn delete_and_collect_events(owner: &Client, selection: &Value) -> Vec<Published> {
     owner.delete(&path(selection)).await.expect(204);
     events_of(service(), selection).await
 }
 
-/// Events: a manual create publishes `selection-created` alone, a deletion `selection-deleted`. Their numbers follow
-/// the changes.
+/// RULE-SEL-029, RULE-SEL-032, RULE-EVT-011, RULE-EVT-022: a manual creation publishes
+/// `selection-created` alone, a deletion `selection-deleted`, with growing sequences.
 #[tokio::test]
-async fn a_creation_and_a_deletion_publish_one_event_each() {
+async fn creation_and_deletion_publish_one_event_each() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
 
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
 
     assert_eq!(topics(&events), [CREATED, DELETED]);
     assert_eq!(
@@ -47,7 +47,8 @@ async fn a_creation_and_a_deletion_publish_one_event_each() {
     );
 }
 
-/// Conventions, Events: CloudEvents 1.0 in Kafka's binary mode.
+/// RULE-SEL-034, RULE-ALL-058, RULE-ALL-063: each event is a CloudEvent 1.0 in Kafka's binary
+/// content mode.
 #[tokio::test]
 async fn every_event_has_the_whole_envelope() {
     let (_, owner) = service().user();
@@ -56,7 +57,7 @@ async fn every_event_has_the_whole_envelope() {
     owner.put(&path(&selection), json!({"Title": "x", "Description": null})).await.expect(200);
     let before = OffsetDateTime::parse(text(&selection["CreatedAt"]), &Rfc3339).unwrap();
 
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
 
     assert_eq!(topics(&events), [CREATED, ITEM_ADDED, UPDATED, DELETED]);
     for event in &events {
@@ -78,25 +79,25 @@ async fn every_event_has_the_whole_envelope() {
     assert_eq!(ids.len(), events.len());
 }
 
-/// Conventions, Events: an event belongs to the trace of the request that caused it.
+/// RULE-SEL-034, RULE-ALL-039: an event belongs to the trace of its request.
 #[tokio::test]
-async fn an_event_carries_the_trace_of_its_request() {
+async fn event_carries_the_trace_of_its_request() {
     let (_, owner) = service().user();
     let trace = guid().simple().to_string();
     let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
     let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
     let selection = send(request).await.expect(201);
 
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
 
     let trace_of = |event: &Published| event.headers["traceparent"].split('-').nth(1).unwrap().to_owned();
     assert_eq!(trace_of(&events[0]), trace);
     assert_ne!(trace_of(&events[1]), trace, "another request, another trace");
 }
 
-/// Events: `selection-updated` names what has really changed.
+/// RULE-SEL-030: `selection-updated` names the fields that changed.
 #[tokio::test]
-async fn an_update_names_the_changed_fields() {
+async fn update_event_names_the_changed_fields() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let mut updated = Vec::new();
@@ -105,7 +106,7 @@ async fn an_update_names_the_changed_fields() {
         updated.push(owner.put(&path(&selection), body).await.expect(200));
     }
 
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
 
     assert_eq!(topics(&events), [CREATED, UPDATED, UPDATED, UPDATED, DELETED]);
     let changed = [json!(["Title"]), json!(["Description"]), json!(["Title", "Description"])];
@@ -120,16 +121,16 @@ async fn an_update_names_the_changed_fields() {
     }
 }
 
-/// Selections: `selection-item-added` tells of objects that were not in the list before.
+/// RULE-SEL-031: `selection-item-added` is published for objects that were not in the list before.
 #[tokio::test]
-async fn a_replaced_list_tells_what_is_new_in_it() {
+async fn replaced_list_publishes_its_added_items() {
     let (_, owner) = service().user();
-    let [a, b, c, d] = distinct();
-    let selection = create_selection_of(&owner, listed(&[a, b])).await;
-    let body = json!({"Items": listed(&[c, b, d])});
+    let [a, b, c, d] = new_guids();
+    let selection = create_selection_of(&owner, items_of(&[a, b])).await;
+    let body = json!({"Items": items_of(&[c, b, d])});
     let replaced = owner.put(&items_path(&selection), body).await.expect(200);
 
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
 
     assert_eq!(topics(&events), [CREATED, UPDATED, ITEM_ADDED, ITEM_ADDED, DELETED]);
     assert_eq!(
@@ -149,9 +150,9 @@ async fn a_replaced_list_tells_what_is_new_in_it() {
     }
 }
 
-/// Events: `Version` of `selection-item-added` never falls within a key, and grows with each change.
+/// RULE-SEL-031: `Version` never decreases within a key and grows with each change.
 #[tokio::test]
-async fn the_version_of_added_items_is_monotonic() {
+async fn version_of_added_items_never_decreases() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
     let selection = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
@@ -159,51 +160,51 @@ async fn the_version_of_added_items_is_monotonic() {
         let body = json!({"Items": crate::items(2)});
         owner.put(&items_path(&selection), body).await.expect(200);
     }
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
     let added = events.iter().filter(|event| event.topic == ITEM_ADDED);
     let versions: Vec<_> = added.map(|event| event.payload["Version"].as_i64().unwrap()).collect();
     assert_eq!(versions, [1, 2, 2, 3, 3, 4, 4]);
 }
 
-/// Selections: a pure reorder publishes `selection-updated` alone, and so does a removal.
+/// RULE-SEL-030: a reorder and a removal publish `selection-updated` alone.
 #[tokio::test]
-async fn a_reorder_or_removal_adds_no_items() {
+async fn reorder_and_removal_publish_no_added_item() {
     let (_, owner) = service().user();
-    let [a, b, c] = distinct();
-    let selection = create_selection_of(&owner, listed(&[a, b, c])).await;
+    let [a, b, c] = new_guids();
+    let selection = create_selection_of(&owner, items_of(&[a, b, c])).await;
     for list in [vec![c, a, b], vec![c, b], vec![]] {
-        owner.put(&items_path(&selection), json!({"Items": listed(&list)})).await.expect(200);
+        owner.put(&items_path(&selection), json!({"Items": items_of(&list)})).await.expect(200);
     }
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
     assert_eq!(topics(&events), [CREATED, UPDATED, UPDATED, UPDATED, DELETED]);
     let counts: Vec<_> = events[1..4].iter().map(|event| event.payload["ItemsCount"].clone()).collect();
     assert_eq!(counts, [3, 2, 0]);
 }
 
-/// An object that was taken out and comes back was not in the list before.
+/// RULE-SEL-031: an object that was removed and returns was not in the list before.
 #[tokio::test]
-async fn an_object_that_comes_back_is_added_again() {
+async fn returning_object_is_published_as_added_again() {
     let (_, owner) = service().user();
     let object = guid();
-    let selection = create_selection_of(&owner, listed(&[object])).await;
+    let selection = create_selection_of(&owner, items_of(&[object])).await;
     for list in [vec![], vec![object]] {
-        owner.put(&items_path(&selection), json!({"Items": listed(&list)})).await.expect(200);
+        owner.put(&items_path(&selection), json!({"Items": items_of(&list)})).await.expect(200);
     }
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
     assert_eq!(topics(&events), [CREATED, UPDATED, UPDATED, ITEM_ADDED, DELETED]);
     assert_eq!(events[3].payload["Version"], 3);
 }
 
-/// Endpoints: from favorites publishes `selection-created` and N times `selection-item-added`.
+/// RULE-SEL-031: a copy of favorites publishes `selection-created` and one event for each item.
 #[tokio::test]
-async fn a_selection_of_favorites_tells_of_each_item() {
+async fn selection_from_favorites_publishes_each_item() {
     let (id, owner) = service().user();
-    for object in distinct::<3>() {
+    for object in new_guids::<3>() {
         mark(&owner, object).await;
     }
     let selection = owner.post(FROM_FAVORITES, json!({"Title": "Best"})).await.expect(201);
 
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
 
     assert_eq!(topics(&events), [CREATED, ITEM_ADDED, ITEM_ADDED, ITEM_ADDED, DELETED]);
     assert_eq!(
@@ -223,13 +224,14 @@ async fn a_selection_of_favorites_tells_of_each_item() {
     }
 }
 
-/// INV-SEL-004: each item of the largest list has its event. Those arrive in the order of the list.
+/// INV-SEL-004, RULE-SEL-031, RULE-EVT-011: each item of the largest list has its event, in the
+/// order of the list.
 #[tokio::test]
-async fn two_hundred_added_items_publish_an_event_each() {
+async fn largest_list_publishes_an_event_for_each_item() {
     let (_, owner) = service().user();
     let selection = create_selection_of(&owner, json!([])).await;
     let most = crate::guids(200);
-    owner.put(&items_path(&selection), json!({"Items": listed(&most)})).await.expect(200);
+    owner.put(&items_path(&selection), json!({"Items": items_of(&most)})).await.expect(200);
     let events = service().published(text(&selection["Id"])).await;
     let added = events.iter().filter(|event| event.topic == ITEM_ADDED);
     let added: Vec<Uuid> =
@@ -237,22 +239,22 @@ async fn two_hundred_added_items_publish_an_event_each() {
     assert_eq!(added, most);
 }
 
-/// Selections: a repeat of an identical replacement publishes nothing.
+/// RULE-SEL-033: a repeat of an identical request publishes nothing.
 #[tokio::test]
-async fn a_repeat_of_an_identical_replacement_publishes_nothing() {
+async fn identical_replacement_publishes_nothing() {
     let (_, owner) = service().user();
-    let [a, b] = distinct();
-    let selection = create_selection_of(&owner, listed(&[a, b])).await;
+    let [a, b] = new_guids();
+    let selection = create_selection_of(&owner, items_of(&[a, b])).await;
     for _ in 0..2 {
         owner.put(&path(&selection), json!({"Title": "Spring", "Description": null})).await.expect(200);
-        owner.put(&items_path(&selection), json!({"Items": listed(&[a, b])})).await.expect(200);
+        owner.put(&items_path(&selection), json!({"Items": items_of(&[a, b])})).await.expect(200);
     }
-    assert_eq!(topics(&life_of(&owner, &selection).await), [CREATED, DELETED]);
+    assert_eq!(topics(&delete_and_collect_events(&owner, &selection).await), [CREATED, DELETED]);
 }
 
-/// Conventions, Concurrency: of the losing side nothing is kept, so nothing is told.
+/// RULE-SEL-033, RULE-SEL-035: nothing of a refused change is stored, so nothing is published.
 #[tokio::test]
-async fn a_refused_change_publishes_nothing() {
+async fn refused_change_publishes_nothing() {
     let (_, owner) = service().user();
     let (_, stranger) = service().user();
     let selection = create_selection(&owner).await;
@@ -263,12 +265,12 @@ async fn a_refused_change_publishes_nothing() {
     let body = json!({"Title": "Mine", "Description": null});
     stranger.put(&path(&selection), body).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
     stranger.delete(&path(&selection)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
-    assert_eq!(topics(&life_of(&owner, &selection).await), [CREATED, DELETED]);
+    assert_eq!(topics(&delete_and_collect_events(&owner, &selection).await), [CREATED, DELETED]);
 }
 
-/// Events: a repeated deletion is a 404 and publishes nothing.
+/// RULE-SEL-007, RULE-SEL-032: a repeated deletion returns 404 and publishes nothing.
 #[tokio::test]
-async fn a_selection_is_deleted_once() {
+async fn repeated_deletion_publishes_nothing() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     owner.delete(&path(&selection)).await.expect(204);
@@ -276,7 +278,7 @@ async fn a_selection_is_deleted_once() {
     assert_eq!(topics(&events_of(service(), &selection).await), [CREATED, DELETED]);
 }
 
-/// Events: snapshot operations publish nothing.
+/// RULE-SEL-033: taking, reading and detaching a snapshot publish nothing.
 #[tokio::test]
 async fn snapshots_publish_nothing() {
     let (_, owner) = service().user();
@@ -288,13 +290,13 @@ async fn snapshots_publish_nothing() {
     detach_snapshot(&snapshot, "BlockReplaced").await.expect(200);
     detach_snapshot(&snapshot, "PostDeleted").await.expect(200);
 
-    assert_eq!(topics(&life_of(&owner, &selection).await), [CREATED, DELETED]);
+    assert_eq!(topics(&delete_and_collect_events(&owner, &selection).await), [CREATED, DELETED]);
     for key in [text(&snapshot["SnapshotId"]), &post.to_string()] {
         assert!(service().published(key).await.is_empty(), "{key}");
     }
 }
 
-/// Endpoints: reads and favorites publish nothing.
+/// RULE-SEL-001, RULE-SEL-033: reads and favorites publish nothing.
 #[tokio::test]
 async fn reads_and_favorites_publish_nothing() {
     let (id, owner) = service().user();
@@ -305,20 +307,20 @@ async fn reads_and_favorites_publish_nothing() {
     owner.get(SELECTIONS).await.expect(200);
     owner.get(&crate::open_path(&selection)).await.expect(200);
 
-    assert_eq!(topics(&life_of(&owner, &selection).await), [CREATED, DELETED]);
+    assert_eq!(topics(&delete_and_collect_events(&owner, &selection).await), [CREATED, DELETED]);
     for key in [id, object] {
         assert!(service().published(key).await.is_empty(), "{key}");
     }
 }
 
-/// Conventions: names as the contract writes them, and times that parse.
+/// RULE-SEL-029, RULE-SEL-031, RULE-EVT-011: each payload has exactly the members of the contract.
 #[tokio::test]
 async fn payloads_have_the_members_of_the_contract() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
     let selection = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
     owner.put(&path(&selection), json!({"Title": "x", "Description": null})).await.expect(200);
-    let events = life_of(&owner, &selection).await;
+    let events = delete_and_collect_events(&owner, &selection).await;
     let names: Vec<_> = events.iter().map(|event| members(&event.payload)).collect();
     assert_eq!(
         names,

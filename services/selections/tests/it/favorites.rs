@@ -1,4 +1,4 @@
-//! Favorites, and selections made of them.
+//! Favorites, and selections from favorites.
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -7,10 +7,10 @@ use testkit::client::{Client, send};
 use uuid::Uuid;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, distinct, favorite, guid, guids, mark, members, objects, path, service, text,
+    FAVORITES, FROM_FAVORITES, new_guids, favorite, guid, guids, mark, members, objects, path, service, text,
 };
 
-/// The favorites as the owner lists them, newest first.
+/// Returns the owner's favorites, newest first.
 async fn list(owner: &Client) -> Value {
     owner.get("/api/v1/favorites?PageSize=100").await.expect(200)
 }
@@ -19,10 +19,11 @@ async fn mark_all(owner: &Client, objects: &[Uuid]) {
     join_all(objects.iter().map(async |object| mark(owner, *object).await)).await;
 }
 
+/// RULE-SEL-013: favorites are listed in pages, the newest first by default.
 #[tokio::test]
 async fn favorites_are_listed_newest_first() {
     let (_, owner) = service().user();
-    let [a, b, c] = distinct();
+    let [a, b, c] = new_guids();
     for object in [a, b, c] {
         mark(&owner, object).await;
     }
@@ -36,11 +37,11 @@ async fn favorites_are_listed_newest_first() {
     assert_eq!((objects(&oldest_first), &oldest_first["TotalCount"]), (vec![c], &json!(3)));
 }
 
-/// Selections: marking is idempotent.
+/// RULE-SEL-013: marking is idempotent and keeps the time of the first mark.
 #[tokio::test]
-async fn marking_twice_is_marking_once() {
+async fn repeated_mark_changes_nothing() {
     let (_, owner) = service().user();
-    let [a, b] = distinct();
+    let [a, b] = new_guids();
     mark(&owner, a).await;
     mark(&owner, b).await;
     let before = list(&owner).await;
@@ -48,14 +49,14 @@ async fn marking_twice_is_marking_once() {
     let again = owner.put(&favorite(a), Value::Null).await;
 
     assert_eq!((again.status, again.text.as_str()), (204, ""));
-    assert_eq!(list(&owner).await, before, "it keeps its place");
+    assert_eq!(list(&owner).await, before, "the object keeps its position");
 }
 
-/// Selections: unmarking is idempotent.
+/// RULE-SEL-013: unmarking is idempotent.
 #[tokio::test]
-async fn unmarking_twice_is_unmarking_once() {
+async fn repeated_unmark_changes_nothing() {
     let (_, owner) = service().user();
-    let [a, b, never_marked] = distinct();
+    let [a, b, never_marked] = new_guids();
     mark(&owner, a).await;
     mark(&owner, b).await;
     for object in [a, a, never_marked] {
@@ -64,18 +65,19 @@ async fn unmarking_twice_is_unmarking_once() {
     assert_eq!(objects(&list(&owner).await), [b]);
 }
 
-/// Marking needs no body, and whatever is sent is not looked at.
+/// RULE-SEL-013: marking needs no body and reads none.
 #[tokio::test]
-async fn marking_needs_no_body() {
+async fn mark_reads_no_body() {
     let (_, owner) = service().user();
-    let [a, b] = distinct();
+    let [a, b] = new_guids();
     send(owner.request(Method::PUT, &favorite(a))).await.expect(204);
     send(owner.request(Method::PUT, &favorite(b)).body("not JSON")).await.expect(204);
     assert_eq!(objects(&list(&owner).await), [b, a]);
 }
 
+/// RULE-SEL-013: a user's marks do not change those of another user.
 #[tokio::test]
-async fn favorites_are_each_owners_own() {
+async fn favorites_belong_to_one_user() {
     let (_, owner) = service().user();
     let (_, other) = service().user();
     let object = guid();
@@ -86,9 +88,10 @@ async fn favorites_are_each_owners_own() {
     assert_eq!(objects(&list(&owner).await), [object]);
 }
 
-/// Selections: at most 200 favorites; what is marked already is no 201st.
+/// RULE-SEL-025, RULE-SEL-044: a user has at most 200 favorites, and marking an object again is not
+/// a 201st.
 #[tokio::test]
-async fn the_201st_favorite_is_refused_until_one_is_unmarked() {
+async fn favorite_201_is_refused_until_one_is_unmarked() {
     let (_, owner) = service().user();
     let most = guids(200);
     mark_all(&owner, &most).await;
@@ -105,11 +108,11 @@ async fn the_201st_favorite_is_refused_until_one_is_unmarked() {
     one_more().await.expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
 }
 
-/// Endpoints: a selection of the favorites, in the order in which they were marked.
+/// RULE-SEL-003: the items are in the order of the marks.
 #[tokio::test]
-async fn a_selection_is_made_of_favorites_in_the_order_of_marking() {
+async fn selection_from_favorites_has_the_order_of_the_marks() {
     let (id, owner) = service().user();
-    let [a, b, c] = distinct();
+    let [a, b, c] = new_guids();
     for object in [c, a, b] {
         mark(&owner, object).await;
     }
@@ -128,9 +131,9 @@ async fn a_selection_is_made_of_favorites_in_the_order_of_marking() {
     assert_eq!(objects(&list(&owner).await), [c, b, a], "the favorites stay");
 }
 
-/// Conventions, Paging: favorites of one instant are in the order of their ids, in lists and in a selection of them.
+/// RULE-SEL-003, RULE-SEL-013: ties are ordered by id, in lists and in a selection from favorites.
 #[tokio::test]
-async fn favorites_of_one_instant_are_in_the_order_of_their_ids() {
+async fn favorites_of_one_instant_are_ordered_by_id() {
     let (id, owner) = service().user();
     let mut marked = guids(5);
     mark_all(&owner, &marked).await;
@@ -147,11 +150,11 @@ async fn favorites_of_one_instant_are_in_the_order_of_their_ids() {
     assert_eq!(objects(&owner.post(FROM_FAVORITES, json!({})).await.expect(201)), marked);
 }
 
-/// Endpoints: a repeat makes an independent copy.
+/// RULE-SEL-003: a repeat creates another copy, and later marks change neither.
 #[tokio::test]
-async fn a_selection_of_favorites_is_an_independent_copy() {
+async fn selection_from_favorites_is_an_independent_copy() {
     let (_, owner) = service().user();
-    let [a, b] = distinct();
+    let [a, b] = new_guids();
     mark(&owner, a).await;
     let first = owner.post(FROM_FAVORITES, json!({})).await.expect(201);
     owner.delete(&favorite(a)).await.expect(204);
@@ -166,11 +169,11 @@ async fn a_selection_of_favorites_is_an_independent_copy() {
     assert_eq!(objects(&list(&owner).await), [b]);
 }
 
-/// Selections: `SELECTIONS_FAVORITES_EMPTY`.
+/// RULE-SEL-043: without favorites there is no selection.
 #[tokio::test]
-async fn no_favorites_make_no_selection() {
+async fn selection_from_no_favorites_is_refused() {
     let (_, owner) = service().user();
-    let [object] = distinct();
+    let [object] = new_guids();
     let make = async || owner.post(FROM_FAVORITES, json!({"Title": "Best"})).await;
     make().await.expect_problem(400, "SELECTIONS_FAVORITES_EMPTY");
     mark(&owner, object).await;
@@ -178,7 +181,7 @@ async fn no_favorites_make_no_selection() {
     make().await.expect_problem(400, "SELECTIONS_FAVORITES_EMPTY");
 }
 
-/// INV-SEL-004: as many favorites as there may be fit into a selection.
+/// INV-SEL-004, RULE-SEL-025: the limits of favorites and items are the same.
 #[tokio::test]
 async fn all_200_favorites_fit_into_a_selection() {
     let (_, owner) = service().user();
@@ -191,9 +194,9 @@ async fn all_200_favorites_fit_into_a_selection() {
     assert_eq!(copied, most);
 }
 
-/// A selection of favorites without a title of its own has one in the caller's language.
+/// RULE-SEL-003: without `Title` the title is in the caller's language.
 #[tokio::test]
-async fn a_selection_of_favorites_is_named_in_the_callers_language() {
+async fn selection_from_favorites_has_a_localized_default_title() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
     for (language, title) in [("ru", "Избранное"), ("en", "Favorites"), ("fr", "Favorites")] {
@@ -204,9 +207,9 @@ async fn a_selection_of_favorites_is_named_in_the_callers_language() {
     }
 }
 
-/// A selection of favorites needs no body: all of its members may be left out.
+/// RULE-SEL-003: every member of the body is optional, and so is the body.
 #[tokio::test]
-async fn a_selection_of_favorites_needs_no_body() {
+async fn selection_from_favorites_needs_no_body() {
     let (_, owner) = service().user();
     let object = guid();
     mark(&owner, object).await;

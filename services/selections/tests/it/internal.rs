@@ -1,4 +1,4 @@
-//! What crm reads, and what news sends.
+//! Operations of the internal port.
 
 use serde_json::{Value, json};
 use testkit::issuer::Claims;
@@ -15,21 +15,22 @@ fn card_path(selection: &Value) -> String {
     path(selection).replace("/v1/", "/v1/internal/")
 }
 
-/// Endpoints: the selection for a client's or a deal's card.
+/// RULE-SEL-011: crm reads a selection for the card of a client or a deal.
 #[tokio::test]
-async fn crm_reads_a_selection_whole() {
+async fn crm_reads_a_whole_selection() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     assert_eq!(service().machine("crm").get(&card_path(&selection)).await.expect(200), selection);
 }
 
+/// RULE-SEL-011: an id without a selection returns 404.
 #[tokio::test]
-async fn crm_does_not_find_a_selection_that_never_was() {
+async fn crm_gets_404_for_an_unknown_selection() {
     let missing = service().machine("crm").get(&card_path(&json!({"Id": guid()}))).await;
     missing.expect_problem(404, "SELECTIONS_NOT_FOUND");
 }
 
-/// Endpoints: the selections of an owner, without the deleted ones.
+/// RULE-SEL-012: the page has no deleted selections and is the one that the owner sees.
 #[tokio::test]
 async fn crm_lists_the_selections_of_an_owner() {
     let (id, owner) = service().user();
@@ -51,15 +52,16 @@ async fn crm_lists_the_selections_of_an_owner() {
     refused.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/PageSize", "out_of_range");
 }
 
+/// RULE-SEL-012: an unknown owner has an empty list.
 #[tokio::test]
-async fn an_owner_without_selections_has_an_empty_list() {
+async fn owner_without_selections_has_an_empty_list() {
     let page = service().machine("crm").get(&by_owner(guid())).await.expect(200);
     assert_eq!(page, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
 }
 
-/// Conventions, Malformed input: a path Guid that does not parse is 404.
+/// RULE-SEL-014: an id in a path that does not parse returns 404.
 #[tokio::test]
-async fn a_path_without_a_guid_leads_nowhere() {
+async fn internal_path_without_a_guid_is_not_found() {
     let (news, crm) = (service().machine("news"), service().machine("crm"));
     for segment in ["x", "AAAAAAAAAAAA", "00000000-0000-0000-0000-00000000000", "by-owner", "%00"] {
         for answer in [
@@ -74,9 +76,9 @@ async fn a_path_without_a_guid_leads_nowhere() {
     }
 }
 
-/// INV-SNP-002's request: `PostId` and `ActorUserId` are required, `AuthorUserId` is not.
+/// RULE-SEL-008: `PostId` and `ActorUserId` are required, `AuthorUserId` is not.
 #[tokio::test]
-async fn taking_a_snapshot_names_post_and_actor() {
+async fn snapshot_request_requires_post_and_actor() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
     let news = service().machine("news");
@@ -104,7 +106,7 @@ async fn taking_a_snapshot_names_post_and_actor() {
     news.post(&path, good).await.expect(201);
 }
 
-/// Tenancy: selections are outside any tenant and isolated by owner alone.
+/// INV-SEL-002, RULE-SEL-023: a colleague has no more rights than a stranger.
 #[tokio::test]
 async fn colleagues_do_not_share_selections() {
     let company = guid();
@@ -117,9 +119,9 @@ async fn colleagues_do_not_share_selections() {
     assert_eq!(reread(&one, &selection).await, selection);
 }
 
-/// The card of a selection that its owner has changed is the current one.
+/// RULE-SEL-011: crm reads the current state of a changed selection.
 #[tokio::test]
-async fn crm_sees_changes_at_once() {
+async fn crm_reads_the_current_selection() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let body = json!({"Title": "Summer", "Description": "Sea"});

@@ -1,11 +1,11 @@
-//! The list of a selection and its order.
+//! The items of a selection and their order.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
 use crate::{
-    SELECTIONS, create_selection, create_selection_of, distinct, guids, items, items_path, listed, objects,
+    SELECTIONS, create_selection, create_selection_of, new_guids, guids, items, items_path, items_of, objects,
     reread, service, text,
 };
 
@@ -13,8 +13,8 @@ async fn replace(owner: &Client, selection: &Value, items: Value) -> Value {
     owner.put(&items_path(selection), json!({"Items": items})).await.expect(200)
 }
 
-fn ordered(asked: &[(Uuid, Option<i64>)]) -> Value {
-    asked.iter().map(|(id, order)| json!({"PropertyObjectId": id, "SortOrder": order})).collect()
+fn ordered(requested: &[(Uuid, Option<i64>)]) -> Value {
+    requested.iter().map(|(id, order)| json!({"PropertyObjectId": id, "SortOrder": order})).collect()
 }
 
 fn assert_normalized(selection: &Value) {
@@ -24,12 +24,13 @@ fn assert_normalized(selection: &Value) {
     assert_eq!(selection["ItemsCount"], items.len());
 }
 
-/// INV-SEL-006: any numbers that sort become 0..N-1; equal ones keep the order of the list.
+/// INV-SEL-006: the items are numbered 0..N-1 in the order of `SortOrder`, and ties keep their
+/// order.
 #[tokio::test]
-async fn sort_order_is_normalized() {
+async fn arbitrary_sort_orders_are_normalized() {
     let (_, owner) = service().user();
-    let [tie, early, other_tie, last, first] = distinct();
-    let asked = ordered(&[
+    let [tie, early, other_tie, last, first] = new_guids();
+    let requested = ordered(&[
         (tie, Some(50)),
         (early, Some(-7)),
         (other_tie, Some(50)),
@@ -37,36 +38,37 @@ async fn sort_order_is_normalized() {
         (first, Some(i64::from(i32::MIN))),
     ]);
 
-    let created = create_selection_of(&owner, asked.clone()).await;
+    let created = create_selection_of(&owner, requested.clone()).await;
     assert_eq!(objects(&created), [first, early, tie, other_tie, last]);
     assert_normalized(&created);
 
-    let replaced = replace(&owner, &create_selection(&owner).await, asked).await;
+    let replaced = replace(&owner, &create_selection(&owner).await, requested).await;
     assert_eq!(objects(&replaced), [first, early, tie, other_tie, last]);
     assert_normalized(&replaced);
 }
 
-/// INV-SEL-006: an item without `SortOrder` stands where it stands in the list.
+/// INV-SEL-006: an item without `SortOrder` counts as if it had its position in the list.
 #[tokio::test]
-async fn an_item_without_sort_order_stands_at_its_position() {
+async fn item_without_sort_order_counts_as_its_position() {
     let (_, owner) = service().user();
-    let [a, b, c, d] = distinct();
+    let [a, b, c, d] = new_guids();
     let created =
         create_selection_of(&owner, ordered(&[(a, None), (b, Some(0)), (c, None), (d, Some(1))])).await;
     assert_eq!(objects(&created), [a, b, d, c]);
     assert_normalized(&created);
 
-    let in_list_order = create_selection_of(&owner, listed(&[d, b, a, c])).await;
+    let in_list_order = create_selection_of(&owner, items_of(&[d, b, a, c])).await;
     assert_eq!(objects(&in_list_order), [d, b, a, c]);
 }
 
-/// INV-SEL-003: an object twice is refused, however its Guid is spelled, and nothing changes.
+/// INV-SEL-003, RULE-SEL-040: an object is refused twice in any spelling of its Guid, and nothing
+/// changes.
 #[tokio::test]
-async fn a_duplicate_object_is_refused() {
+async fn duplicate_object_is_refused() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
-    let [a, b] = distinct();
-    let mut twice = listed(&[a, b, a]);
+    let [a, b] = new_guids();
+    let mut twice = items_of(&[a, b, a]);
     for spelling in [a.to_string(), a.to_string().to_uppercase(), a.simple().to_string()] {
         twice[2]["PropertyObjectId"] = json!(spelling);
         for refused in [
@@ -79,19 +81,19 @@ async fn a_duplicate_object_is_refused() {
     assert_eq!(reread(&owner, &selection).await, selection);
 }
 
-/// INV-SEL-004: 200 items fit, one more does not, and is told before any duplicate.
+/// INV-SEL-004, RULE-SEL-041: 200 items fit, and the limit is checked before duplicates.
 #[tokio::test]
-async fn a_selection_holds_at_most_200_items() {
+async fn item_201_is_refused() {
     let (_, owner) = service().user();
     let mut most = guids(200);
-    let selection = create_selection_of(&owner, listed(&most)).await;
+    let selection = create_selection_of(&owner, items_of(&most)).await;
     assert_eq!((objects(&selection), &selection["ItemsCount"]), (most.clone(), &json!(200)));
     most.reverse();
-    assert_eq!(objects(&replace(&owner, &selection, listed(&most)).await), most);
+    assert_eq!(objects(&replace(&owner, &selection, items_of(&most)).await), most);
 
     let mut with_a_duplicate = most.clone();
     with_a_duplicate.push(most[0]);
-    for too_many in [items(201), listed(&with_a_duplicate)] {
+    for too_many in [items(201), items_of(&with_a_duplicate)] {
         for refused in [
             owner.post(SELECTIONS, json!({"Title": "x", "Items": too_many})).await,
             owner.put(&items_path(&selection), json!({"Items": too_many})).await,
@@ -102,13 +104,14 @@ async fn a_selection_holds_at_most_200_items() {
     assert_eq!(objects(&reread(&owner, &selection).await), most);
 }
 
+/// RULE-SEL-006: the list and its order are replaced, and every other member stays.
 #[tokio::test]
-async fn a_replaced_list_is_what_was_sent() {
+async fn replaced_list_is_stored_as_sent() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let after = guids(2);
 
-    let replaced = replace(&owner, &selection, listed(&after)).await;
+    let replaced = replace(&owner, &selection, items_of(&after)).await;
 
     assert_eq!(objects(&replaced), after);
     assert_normalized(&replaced);
@@ -120,46 +123,49 @@ async fn a_replaced_list_is_what_was_sent() {
     assert_eq!(reread(&owner, &selection).await, replaced);
 }
 
-/// `AddedAt` tells when an object came into the list: those that stay keep theirs.
+/// RULE-SEL-006: an object that stays in the list keeps `AddedAt`, and a returning one gets a new
+/// time.
 #[tokio::test]
-async fn objects_that_stay_keep_when_they_were_added() {
+async fn kept_object_keeps_its_added_at() {
     let (_, owner) = service().user();
-    let [a, b, c] = distinct();
-    let selection = create_selection_of(&owner, listed(&[a, b])).await;
+    let [a, b, c] = new_guids();
+    let selection = create_selection_of(&owner, items_of(&[a, b])).await;
 
-    let replaced = replace(&owner, &selection, listed(&[c, b])).await;
+    let replaced = replace(&owner, &selection, items_of(&[c, b])).await;
     assert_eq!(replaced["Items"][0]["AddedAt"], replaced["UpdatedAt"]);
     assert_eq!(replaced["Items"][1]["AddedAt"], selection["CreatedAt"]);
 
-    let back = replace(&owner, &selection, listed(&[a, b])).await;
-    assert_eq!(back["Items"][0]["AddedAt"], back["UpdatedAt"], "what was away is new again");
+    let back = replace(&owner, &selection, items_of(&[a, b])).await;
+    assert_eq!(back["Items"][0]["AddedAt"], back["UpdatedAt"], "a returning object is new");
 }
 
-/// Selections: a repeat of an identical replace changes nothing.
+/// RULE-SEL-006: a request for the same list and order changes nothing.
 #[tokio::test]
-async fn an_identical_list_changes_nothing() {
+async fn identical_list_changes_nothing() {
     let (_, owner) = service().user();
-    let [a, b] = distinct();
-    let selection = create_selection_of(&owner, listed(&[a, b])).await;
+    let [a, b] = new_guids();
+    let selection = create_selection_of(&owner, items_of(&[a, b])).await;
     for same in
-        [listed(&[a, b]), ordered(&[(b, Some(9)), (a, Some(4))]), ordered(&[(a, Some(0)), (b, Some(1))])]
+        [items_of(&[a, b]), ordered(&[(b, Some(9)), (a, Some(4))]), ordered(&[(a, Some(0)), (b, Some(1))])]
     {
         assert_eq!(replace(&owner, &selection, same).await, selection);
     }
     assert_eq!(reread(&owner, &selection).await, selection);
 }
 
+/// RULE-SEL-006: another order of the same objects is a change.
 #[tokio::test]
-async fn a_reordered_list_is_a_change() {
+async fn reordered_list_is_a_change() {
     let (_, owner) = service().user();
-    let [a, b] = distinct();
-    let selection = create_selection_of(&owner, listed(&[a, b])).await;
-    let reordered = replace(&owner, &selection, listed(&[b, a])).await;
+    let [a, b] = new_guids();
+    let selection = create_selection_of(&owner, items_of(&[a, b])).await;
+    let reordered = replace(&owner, &selection, items_of(&[b, a])).await;
     assert_eq!((objects(&reordered), &reordered["Version"]), (vec![b, a], &json!(2)));
 }
 
+/// RULE-SEL-006: an empty list is valid.
 #[tokio::test]
-async fn a_list_may_be_emptied() {
+async fn list_can_be_emptied() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let emptied = replace(&owner, &selection, json!([])).await;
@@ -167,9 +173,9 @@ async fn a_list_may_be_emptied() {
     assert_eq!(replace(&owner, &selection, json!([])).await, emptied);
 }
 
-/// Conventions, Concurrency: the `Version` that the caller has seen must be the current one.
+/// RULE-SEL-006, RULE-SEL-039: `Version` must be the stored version.
 #[tokio::test]
-async fn a_list_of_another_version_is_a_conflict() {
+async fn list_with_another_version_is_a_conflict() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let put = async |items: &Value, version: i64| {
@@ -182,16 +188,16 @@ async fn a_list_of_another_version_is_a_conflict() {
         put(&items(2), other).await.expect_problem(409, "SELECTIONS_CONCURRENCY_CONFLICT");
     }
     let unchanged = put(&second, 1).await.expect(200);
-    assert_eq!(unchanged["Version"], 2, "what changes nothing cannot conflict");
+    assert_eq!(unchanged["Version"], 2, "an identical request is no conflict");
     assert_eq!(reread(&owner, &selection).await, unchanged);
 }
 
-/// Conventions, Check order: what is wrong with a list comes before a missing selection, and that before a version.
+/// RULE-SEL-016: the list is checked before the selection, and the selection before its version.
 #[tokio::test]
-async fn a_refusal_comes_in_its_order() {
+async fn refusals_of_a_list_follow_their_order() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
-    let [missing, object] = distinct();
+    let [missing, object] = new_guids();
     let missing = json!({"Id": missing});
     let put = async |selection: &Value, list: Value| {
         owner.put(&items_path(selection), json!({"Items": list, "Version": 9})).await
@@ -199,13 +205,13 @@ async fn a_refusal_comes_in_its_order() {
     for selection in [&missing, &selection] {
         put(selection, json!([{}])).await.expect_problem(400, "SELECTIONS_VALIDATION_FAILED");
         put(selection, items(201)).await.expect_problem(400, "SELECTIONS_ITEMS_LIMIT_EXCEEDED");
-        put(selection, listed(&[object, object])).await.expect_problem(400, "SELECTIONS_DUPLICATE_ITEM");
+        put(selection, items_of(&[object, object])).await.expect_problem(400, "SELECTIONS_DUPLICATE_ITEM");
     }
     put(&missing, items(1)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
     put(&selection, items(1)).await.expect_problem(409, "SELECTIONS_CONCURRENCY_CONFLICT");
 }
 
-/// One version counts the metadata and the list together.
+/// RULE-SEL-039: a change of the metadata outdates the version for the list.
 #[tokio::test]
 async fn metadata_and_list_share_one_version() {
     let (_, owner) = service().user();

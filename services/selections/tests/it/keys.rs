@@ -1,4 +1,4 @@
-//! The issuer's keys: new ones are taken up at once, and no issuer means no answer, not no entry.
+//! Keys of the issuer: rotation and outages.
 
 use std::net::TcpListener;
 
@@ -10,53 +10,52 @@ use time::Duration;
 
 use crate::{SELECTIONS, eventually, guid};
 
-/// A listener where an issuer has just been, as soon as that one is gone.
-async fn place_of(issuer: Served) -> TcpListener {
+/// Stops an issuer and listens at its address.
+async fn take_address_of(issuer: Served) -> TcpListener {
     let address = issuer.url().trim_start_matches("http://").to_owned();
     drop(issuer);
-    eventually("the issuer's port", async || TcpListener::bind(&address).ok()).await
+    eventually("the port of the issuer is free", async || TcpListener::bind(&address).ok()).await
 }
 
-/// Conventions, Token: an unknown `kid` has the keys fetched again, at most every few seconds, long before
-/// they would be refreshed anyway.
+/// RULE-ALL-055: an unknown `kid` makes the service fetch the keys again, at most every few
+/// seconds.
 #[tokio::test]
-async fn a_new_key_of_the_issuer_is_taken_up_when_it_is_used() {
+async fn new_issuer_key_is_fetched_on_first_use() {
     let old = Issuer::start().unwrap();
     let url = old.url().to_owned();
     let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
     let get = async |token: &str| service.bearer(token).get(SELECTIONS).await;
-    let [used, not_used_yet] = [guid(), guid()].map(|id| old.token(&Claims::user(id)).unwrap());
+    let [used, unused] = [guid(), guid()].map(|id| old.token(&Claims::user(id)).unwrap());
     get(&used).await.expect(200);
 
-    let new = Issuer::new(&url).unwrap().serve(place_of(old).await).unwrap();
+    let new = Issuer::new(&url).unwrap().serve(take_address_of(old).await).unwrap();
 
     let token = new.token(&Claims::user(guid())).unwrap();
-    eventually("the new key", async || (get(&token).await.status == 200).then_some(())).await;
-    for withdrawn in [used, not_used_yet] {
+    eventually("the new key is accepted", async || (get(&token).await.status == 200).then_some(())).await;
+    for withdrawn in [used, unused] {
         get(&withdrawn).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
     }
 }
 
-/// Conventions, Token: keys are kept, so that an issuer that is away hinders nobody it has vouched for.
+/// RULE-ALL-055: the service caches keys, so tokens of known keys stay valid.
 #[tokio::test]
-async fn an_issuer_that_is_away_does_not_matter_to_known_keys() {
+async fn known_keys_stay_valid_while_the_issuer_is_down() {
     let issuer = Issuer::start().unwrap();
     let service = Running::start::<Service>(&[("AUTH_ISSUER", issuer.url())]);
     let tokens = [guid(), guid()].map(|id| issuer.token(&Claims::user(id)).unwrap());
     service.bearer(&tokens[0]).get(SELECTIONS).await.expect(200);
-    drop(place_of(issuer).await);
+    drop(take_address_of(issuer).await);
     service.bearer(&tokens[1]).get(SELECTIONS).await.expect(200);
 }
 
-/// Conventions: a key that the issuer cannot be asked for may be its own; whose token it has signed is not told
-/// that the token does not hold.
+/// RULE-ALL-055: the key may be the issuer's own, so the token is not refused with 401.
 #[tokio::test]
-async fn a_new_key_of_an_issuer_that_is_away_is_answered_503() {
+async fn unknown_key_of_a_down_issuer_returns_503() {
     let issuer = Issuer::start().unwrap();
     let url = issuer.url().to_owned();
     let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
     service.bearer(&issuer.token(&Claims::user(guid())).unwrap()).get(SELECTIONS).await.expect(200);
-    drop(place_of(issuer).await);
+    drop(take_address_of(issuer).await);
 
     let new = Issuer::new(&url).unwrap().token(&Claims::user(guid())).unwrap();
 
@@ -66,9 +65,9 @@ async fn a_new_key_of_an_issuer_that_is_away_is_answered_503() {
     }
 }
 
-/// Conventions: a request waits for the issuer no longer than a moment, however many wait.
+/// RULE-ALL-055: no request waits long for the issuer, however many wait together.
 #[tokio::test]
-async fn nobody_waits_long_for_an_issuer_that_hangs() {
+async fn requests_do_not_wait_long_for_a_hanging_issuer() {
     let issuer = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", issuer.local_addr().unwrap());
     let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
@@ -78,22 +77,22 @@ async fn nobody_waits_long_for_an_issuer_that_hangs() {
     }
 }
 
-/// Conventions, Token, Lost rights: how long a token may live is configured.
+/// RULE-ALL-047, RULE-ALL-048: the maximum lifetime of a token is a setting.
 #[tokio::test]
-async fn the_lifetime_of_tokens_is_configured() {
+async fn maximum_lifetime_of_tokens_is_configurable() {
     let service = Running::start::<Service>(&[("AUTH_TOKEN_MAX_LIFETIME_SECONDS", "600")]);
     let living = |seconds| Claims::user(guid()).lifetime(Duration::seconds(seconds));
     service.caller(&living(600)).get(SELECTIONS).await.expect(200);
     service.caller(&living(601)).get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 }
 
-/// Conventions: without any key a token cannot be judged, which is no fault of its bearer; guests still open, but
-/// its bearer is not taken for one.
+/// RULE-ALL-055: without keys the bearer of a token gets 503, on open routes too; guests may still
+/// open selections.
 #[tokio::test]
-async fn a_token_that_cannot_be_judged_is_answered_503() {
+async fn token_that_cannot_be_verified_returns_503() {
     let issuer = Issuer::start().unwrap();
     let (url, token) = (issuer.url().to_owned(), issuer.token(&Claims::user(guid())).unwrap());
-    let listener = place_of(issuer).await;
+    let listener = take_address_of(issuer).await;
     drop(listener);
     let service = Running::start::<Service>(&[("AUTH_ISSUER", &url)]);
 

@@ -1,6 +1,6 @@
-//! Selections at its edges: HTTP and Kafka, against a real database and broker.
+//! Tests of selections over HTTP and Kafka, with a real database and broker.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper panics to fail its test")]
 
 mod access;
 mod admin;
@@ -47,7 +47,7 @@ const SELECTIONS: &str = "/api/v1/selections";
 const FROM_FAVORITES: &str = "/api/v1/selections/from-favorites";
 const FAVORITES: &str = "/api/v1/favorites";
 
-/// The service that most tests share: each has owners, guests and posts of its own.
+/// Returns the service that most tests share. Each test has its own owners, guests and posts.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| Running::start::<Service>(&[]))
@@ -57,28 +57,28 @@ fn guids(count: usize) -> Vec<Uuid> {
     (0..count).map(|_| guid()).collect()
 }
 
-/// As many ids as the caller names.
+/// Returns one id for each name of the pattern.
 fn distinct<const N: usize>() -> [Uuid; N] {
     std::array::from_fn(|_| guid())
 }
 
-/// These property objects in this order, as the `Items` of a request.
-fn listed(objects: &[Uuid]) -> Value {
+/// Returns `Items` of a request with these objects in this order.
+fn items_of(objects: &[Uuid]) -> Value {
     objects.iter().map(|object| json!({"PropertyObjectId": object})).collect()
 }
 
-/// So many property objects, as the `Items` of a request.
+/// Returns `Items` of a request with `count` new objects.
 fn items(count: usize) -> Value {
-    listed(&guids(count))
+    items_of(&guids(count))
 }
 
-/// The objects of an answered list, in its order.
+/// Returns the objects of a response in their order.
 fn objects(answer: &Value) -> Vec<Uuid> {
     let items = answer["Items"].as_array().expect("a list");
     items.iter().map(|item| text(&item["PropertyObjectId"]).parse().expect("a Guid")).collect()
 }
 
-/// A selection of three objects; the answer.
+/// Creates a selection of three objects.
 async fn create_selection(owner: &Client) -> Value {
     create_selection_of(owner, items(3)).await
 }
@@ -87,18 +87,19 @@ async fn create_selection_of(owner: &Client, items: Value) -> Value {
     owner.post(SELECTIONS, json!({"Title": "Spring", "Items": items})).await.expect(201)
 }
 
-/// The owner's selection as it is now, from their list.
+/// Returns the current state of a selection from its owner's list.
 async fn reread(owner: &Client, selection: &Value) -> Value {
     let page = owner.get("/api/v1/selections?PageSize=100").await.expect(200);
     let mut own = page["Items"].as_array().expect("a list").iter();
-    own.find(|own| own["Id"] == selection["Id"]).expect("it is in the owner's list").clone()
+    own.find(|own| own["Id"] == selection["Id"]).expect("a selection in the owner's list").clone()
 }
 
 async fn mark(owner: &Client, object: Uuid) {
     owner.put(&favorite(object), Value::Null).await.expect(204);
 }
 
-/// Returns every event that the service has published of the selection, by number: Kafka keeps no order between topics.
+/// Returns the published events of a selection by sequence, since Kafka keeps no order between
+/// topics.
 async fn events_of(service: &Running, selection: &Value) -> Vec<Published> {
     let mut events = service.published(text(&selection["Id"])).await;
     events.sort_by_key(Published::sequence);
@@ -109,7 +110,7 @@ fn topics(events: &[Published]) -> Vec<&str> {
     events.iter().map(|event| event.topic.as_str()).collect()
 }
 
-/// News takes a snapshot for a post that the owner writes.
+/// Takes a snapshot for a post of the selection's owner.
 async fn take_snapshot(selection: &Value, post: Uuid) -> Answer {
     let body = json!({"PostId": post, "ActorUserId": selection["OwnerUserId"]});
     service().machine("news").post(&snapshots_path(selection), body).await
@@ -120,12 +121,12 @@ async fn detach_snapshot(snapshot: &Value, reason: &str) -> Answer {
     service().machine("news").post(&path, json!({"Reason": reason})).await
 }
 
-/// A snapshot as news reads it.
+/// Reads a snapshot as news.
 async fn read_snapshot(snapshot: &Value) -> Value {
     service().machine("news").get(&snapshot_path(snapshot)).await.expect(200)
 }
 
-/// The path of a selection.
+/// Returns the path of a selection.
 fn path(selection: &Value) -> String {
     format!("{SELECTIONS}/{}", text(&selection["Id"]))
 }
@@ -134,7 +135,7 @@ fn items_path(selection: &Value) -> String {
     format!("{}/items", path(selection))
 }
 
-/// The path that whoever has the code opens.
+/// Returns the path of the read by code.
 fn open_path(selection: &Value) -> String {
     format!("{SELECTIONS}/{}", text(&selection["PublicCode"]))
 }
@@ -151,14 +152,14 @@ fn snapshot_path(snapshot: &Value) -> String {
     format!("/api/v1/internal/snapshots/{}", text(&snapshot["SnapshotId"]))
 }
 
-/// The names of an object's members, sorted.
+/// Returns the sorted names of an object's members.
 fn members(object: &Value) -> Vec<&str> {
     let mut names: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
     names.sort_unstable();
     names
 }
 
-/// What a test prepares. All at once and beside the bursts of other tests it would be shed, as a surplus should be.
-async fn a_few_at_a_time<F: Future>(requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+/// Sends requests, eight at a time, so that preparations of parallel tests are not shed.
+async fn join_limited<F: Future>(requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     stream::iter(requests).buffered(8).collect().await
 }

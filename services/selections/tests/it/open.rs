@@ -1,4 +1,4 @@
-//! Opening a selection by its code: anybody may, at a measured pace.
+//! The read of a selection by its code, and its limits.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::{
     members, objects, open_path, path, service, snapshot_path, snapshots_path, text,
 };
 
-/// A code that nobody has: random ones do not meet.
+/// Returns a random code that opens nothing.
 fn unknown_code() -> String {
     guid().simple().to_string()[..12].to_owned()
 }
@@ -23,13 +23,13 @@ async fn open(caller: &Client, code: &str) -> Answer {
     caller.get(&format!("{SELECTIONS}/{code}")).await
 }
 
-/// Selections: the read by code has neither `Id`, `OwnerUserId` nor `Version`.
+/// RULE-SEL-004: the read by code has neither `Id`, `OwnerUserId` nor `Version`.
 #[tokio::test]
-async fn an_opened_selection_shows_neither_id_owner_nor_version() {
+async fn open_selection_has_no_id_owner_or_version() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
-    let (_, somebody) = service().user();
-    for caller in [service().guest(), somebody, owner] {
+    let (_, stranger) = service().user();
+    for caller in [service().guest(), stranger, owner] {
         let opened = caller.get(&open_path(&selection)).await.expect(200);
         assert_eq!(
             members(&opened),
@@ -41,21 +41,22 @@ async fn an_opened_selection_shows_neither_id_owner_nor_version() {
     }
 }
 
+/// RULE-SEL-004: the read by code returns the selection after its last change.
 #[tokio::test]
-async fn an_opened_selection_is_the_current_one() {
+async fn open_selection_is_the_current_one() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     owner.put(&path(&selection), json!({"Title": "Summer", "Description": "Sea"})).await.expect(200);
     let changed = owner.put(&items_path(&selection), json!({"Items": items(5)})).await.expect(200);
     let opened = service().guest().get(&open_path(&selection)).await.expect(200);
-    for seen in ["Title", "Description", "Items", "ItemsCount", "UpdatedAt"] {
-        assert_eq!(opened[seen], changed[seen], "{seen}");
+    for member in ["Title", "Description", "Items", "ItemsCount", "UpdatedAt"] {
+        assert_eq!(opened[member], changed[member], "{member}");
     }
 }
 
-/// Selections: codes are compared case-sensitively.
+/// INV-SEL-005: codes are compared case-sensitively.
 #[tokio::test]
-async fn a_code_in_another_case_opens_nothing() {
+async fn code_in_another_case_opens_nothing() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let code = text(&selection["PublicCode"]);
@@ -66,9 +67,10 @@ async fn a_code_in_another_case_opens_nothing() {
     open(&owner, code).await.expect(200);
 }
 
-/// Routing: whatever is no Guid is a code, and most of it opens nothing.
+/// RULE-SEL-014, RULE-SEL-037: every text that is not a Guid is a code, and an unknown code returns
+/// 404.
 #[tokio::test]
-async fn what_is_neither_guid_nor_code_is_not_found() {
+async fn segment_without_guid_or_code_is_not_found() {
     let (_, caller) = service().user();
     let code = unknown_code();
     let too_long = "x".repeat(2000);
@@ -97,9 +99,10 @@ async fn what_is_neither_guid_nor_code_is_not_found() {
     }
 }
 
-/// Routing: in the shared segment a Guid is an id, which may be changed but not opened.
+/// RULE-SEL-014: in the shared segment a Guid in any spelling is an id, which can be changed but
+/// not opened.
 #[tokio::test]
-async fn a_guid_is_not_opened() {
+async fn guid_cannot_be_opened() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let id = text(&selection["Id"]);
@@ -112,9 +115,9 @@ async fn a_guid_is_not_opened() {
     }
 }
 
-/// Routing: changes are addressed by id; a code is not one, not even to the owner.
+/// RULE-SEL-014: changes need the id; a code returns 404 even to the owner.
 #[tokio::test]
-async fn a_code_changes_nothing() {
+async fn code_cannot_change_a_selection() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let by_code = open_path(&selection);
@@ -128,9 +131,9 @@ async fn a_code_changes_nothing() {
     assert_eq!(crate::reread(&owner, &selection).await, selection);
 }
 
-/// A token that does not hold makes a guest of its bearer, since guests may open.
+/// RULE-SEL-004: an invalid token makes the caller a guest.
 #[tokio::test]
-async fn a_bad_token_opens_as_a_guest() {
+async fn invalid_token_opens_as_a_guest() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
     for (flaw, token) in testkit::forged::tokens(&testkit::issuer::Claims::user(id)) {
@@ -139,9 +142,9 @@ async fn a_bad_token_opens_as_a_guest() {
     }
 }
 
-/// Authentication: `selections.public-open.enabled` closes the read by code. Every other operation answers as before.
+/// RULE-SEL-018: `selections.public-open.enabled` disables the read by code and no other operation.
 #[tokio::test]
-async fn the_flag_closes_the_read_by_code_alone() {
+async fn flag_disables_the_read_by_code_alone() {
     let service = Running::start::<Service>(&[("SELECTIONS_PUBLIC_OPEN_ENABLED", "false")]);
     let (id, owner) = service.user();
     let selection = create_selection(&owner).await;
@@ -176,9 +179,10 @@ async fn the_flag_closes_the_read_by_code_alone() {
     owner.delete(&path(&selection)).await.expect(204);
 }
 
-/// Conventions, Rate limits: ten misses a minute for each guest address; codes that exist still open.
+/// RULE-SEL-026, RULE-ALL-027: a guest address has ten misses a minute, and existing codes still
+/// open.
 #[tokio::test]
-async fn a_guest_who_guesses_codes_is_stopped() {
+async fn guest_who_guesses_codes_is_rate_limited() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let guest = service().guest();
@@ -186,20 +190,20 @@ async fn a_guest_who_guesses_codes_is_stopped() {
         open(&guest, &unknown_code()).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
 
-    let stopped = open(&guest, &unknown_code()).await;
+    let refused = open(&guest, &unknown_code()).await;
 
-    let wait: u64 = stopped.header("retry-after").parse().unwrap();
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
-    stopped.expect_problem(429, "SELECTIONS_RATE_LIMITED");
+    refused.expect_problem(429, "SELECTIONS_RATE_LIMITED");
     guest.get(&open_path(&selection)).await.expect(200);
     open(&guest, "no-code").await.expect_problem(429, "SELECTIONS_RATE_LIMITED");
     let another = service().guest();
     open(&another, &unknown_code()).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
 }
 
-/// Conventions, Rate limits: 120 reads a minute for each guest address.
+/// RULE-SEL-026, RULE-ALL-026, RULE-ALL-027: a guest address has 120 reads a minute.
 #[tokio::test]
-async fn a_guest_who_reads_too_much_is_stopped() {
+async fn guest_with_too_many_reads_is_rate_limited() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let (guest, another) = (service().guest(), service().guest());
@@ -207,19 +211,19 @@ async fn a_guest_who_reads_too_much_is_stopped() {
 
     let answers = join_all((0..200).map(async |_| guest.get(&open_path(&selection)).await)).await;
 
-    let (opened, stopped): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let (opened, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
     let regained = started.elapsed().as_millis() / 500 + 1;
     assert!((120..=120 + regained).contains(&(opened.len() as u128)), "{} were opened", opened.len());
-    for answer in stopped {
+    for answer in refused {
         assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
         answer.expect_problem(429, "SELECTIONS_RATE_LIMITED");
     }
     another.get(&open_path(&selection)).await.expect(200);
 }
 
-/// Conventions, Rate limits: on by default for guests alone.
+/// RULE-SEL-026: users have no read limit and no miss limit by default.
 #[tokio::test]
-async fn a_signed_in_reader_is_not_limited() {
+async fn signed_in_reader_is_not_limited() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let (_, reader) = service().user();
@@ -231,9 +235,9 @@ async fn a_signed_in_reader_is_not_limited() {
     }
 }
 
-/// Conventions, Rate limits: the limits are configuration, and 0 lifts them.
+/// RULE-SEL-026: the limits are settings, and 0 disables them.
 #[tokio::test]
-async fn the_limits_of_guests_are_configured() {
+async fn guest_limits_are_configurable() {
     let settings = [("GUEST_READS_PER_MINUTE", "3"), ("GUEST_MISSES_PER_MINUTE", "0")];
     let service = Running::start::<Service>(&settings);
     let guest = service.guest();
@@ -250,9 +254,9 @@ async fn the_limits_of_guests_are_configured() {
     }
 }
 
-/// A guest cannot pass for another by forging the header that proxies set.
+/// RULE-SEL-026: an untrusted client cannot choose the address that is counted.
 #[tokio::test]
-async fn a_forged_address_does_not_lift_the_limit() {
+async fn forged_address_does_not_lift_the_limit() {
     let settings = [("GUEST_READS_PER_MINUTE", "3"), ("TRUSTED_PROXIES", "192.0.2.0/24")];
     let service = Running::start::<Service>(&settings);
     let statuses = async {
@@ -262,12 +266,12 @@ async fn a_forged_address_does_not_lift_the_limit() {
         }
         statuses
     };
-    assert_eq!(statuses.await, [404, 404, 404, 429], "each guest of this client names an address of its own");
+    assert_eq!(statuses.await, [404, 404, 404, 429], "each guest sends another address");
 }
 
-/// Conventions, Rate limits: an address is one, with a port or without, and however IPv6 writes it.
+/// RULE-SEL-026: an address is the same with and without a port and in every notation of IPv6.
 #[tokio::test]
-async fn an_address_counts_once_however_a_proxy_writes_it() {
+async fn address_in_any_notation_counts_once() {
     let service = Running::start::<Service>(&[("GUEST_READS_PER_MINUTE", "3")]);
     let mut statuses = Vec::new();
     for address in ["203.0.113.9", "203.0.113.9:4711", "::ffff:203.0.113.9", "[::ffff:203.0.113.9]:5"] {
@@ -280,9 +284,9 @@ async fn an_address_counts_once_however_a_proxy_writes_it() {
     assert_eq!(statuses, [404, 404, 404, 429]);
 }
 
-/// HTTP: a target of another form than a path is no way around the routes.
+/// RULE-SEL-004: percent-encoding does not change a code.
 #[tokio::test]
-async fn a_percent_encoded_code_is_the_same_code() {
+async fn percent_encoded_code_is_the_same_code() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let (first, rest) = text(&selection["PublicCode"]).split_at(1);
@@ -291,26 +295,26 @@ async fn a_percent_encoded_code_is_the_same_code() {
     assert_eq!(send(request).await.expect(200)["PublicCode"], selection["PublicCode"]);
 }
 
-/// Conventions, Rate limits: per actor, in configuration; whoever is signed in counts as one wherever they are.
+/// RULE-ALL-026, RULE-ALL-027: a user has one limit over all addresses and operations.
 #[tokio::test]
-async fn the_limit_of_actors_is_configured() {
+async fn user_limit_is_configurable() {
     let limited = Running::start::<Service>(&[("ACTOR_REQUESTS_PER_MINUTE", "3")]);
     let ((_, owner), (_, another)) = (limited.user(), limited.user());
     for _ in 0..3 {
         owner.get("/api/v1/selections").await.expect(200);
     }
 
-    let stopped = owner.get("/api/v1/favorites").await;
+    let refused = owner.get("/api/v1/favorites").await;
 
-    assert!(stopped.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
-    stopped.expect_problem(429, "SELECTIONS_RATE_LIMITED");
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
+    refused.expect_problem(429, "SELECTIONS_RATE_LIMITED");
     owner.get("/api/v1/selections/AAAAAAAAAAAA").await.expect_problem(429, "SELECTIONS_RATE_LIMITED");
     another.get("/api/v1/selections").await.expect(200);
 }
 
-/// Routing: the one word in the shared segment that is neither id nor code names its own method.
+/// RULE-SEL-014: the segment `from-favorites` is neither id nor code and allows `POST` alone.
 #[tokio::test]
-async fn from_favorites_is_only_posted_to() {
+async fn from_favorites_allows_post_alone() {
     let (_, owner) = service().user();
     for method in [Method::GET, Method::PUT, Method::PATCH] {
         let refused = send(owner.request(method, "/api/v1/selections/from-favorites")).await;
@@ -319,27 +323,28 @@ async fn from_favorites_is_only_posted_to() {
     }
 }
 
-/// What many guests share, one of them makes anew.
+/// RULE-ALL-032: a cut connection to the database does not fail a guest's read.
 #[tokio::test]
-async fn guests_do_not_notice_that_their_connections_were_cut() {
+async fn cut_database_connection_does_not_fail_guests() {
     let service = Running::start::<Service>(&[]);
     let (_, owner) = service.user();
     let path = open_path(&create_selection(&owner).await);
     let sql = service.sql().await;
-    let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
+    let terminate = "select pg_terminate_backend(pid) from pg_stat_activity \
         where datname = current_database() and pid <> pg_backend_pid()";
     for _ in 0..5 {
-        // Enough to come to every worker.
+        // Enough requests to use the connection of every worker.
         for answer in join_all((0..20).map(async |_| service.guest().get(&path).await)).await {
             answer.expect(200);
         }
-        sql.batch_execute(cut).await.unwrap();
+        sql.batch_execute(terminate).await.unwrap();
     }
 }
 
-/// Those behind a lookup that does not come back are told so in time, and the next ones do not stand behind it.
+/// RULE-ALL-032: guests behind a stuck lookup get 503 in time, and later guests do not wait behind
+/// it.
 #[tokio::test]
-async fn guests_do_not_wait_behind_a_lookup_that_is_stuck() {
+async fn stuck_lookup_does_not_block_later_guests() {
     let service = Running::start::<Service>(&[("DATABASE_STATEMENT_TIMEOUT_MS", "60000")]);
     let (_, owner) = service.user();
     let path = open_path(&create_selection(&owner).await);

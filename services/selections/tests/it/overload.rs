@@ -1,5 +1,4 @@
-//! More requests than a service can take: those above its limits are told at once to come again, the others
-//! are answered.
+//! Load shedding at the listeners and at the database.
 
 use futures_util::future::{join, join_all};
 use reqwest::Method;
@@ -10,16 +9,16 @@ use testkit::service::Running;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::admin::{BODY, begin_creation};
+use crate::admin::{BODY, send_creation_head};
 use crate::{SELECTIONS, create_selection, eventually, guid, path};
 
-/// A service of its own that takes `limit` requests at once. Its statements wait for a lock as long as it takes.
+/// Starts a service with `limit` requests in flight. Its statements wait 60 s for a lock.
 fn start(limit: &str) -> Running {
     let settings = [("HTTP_MAX_REQUESTS_UNDER_WAY", limit), ("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
     Running::start::<Service>(&settings)
 }
 
-/// Keeps whoever reads selections waiting until it is dropped.
+/// Blocks every read of selections until the client is dropped.
 async fn lock(service: &Running) -> tokio_postgres::Client {
     let sql = service.sql().await;
     sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();
@@ -32,12 +31,12 @@ async fn metric(service: &Running, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("{name} is not among {metrics}")).parse().unwrap()
 }
 
-async fn under_way(service: &Running) -> u64 {
+async fn in_flight(service: &Running) -> u64 {
     metric(service, "http_server_active_requests{listener=\"public\"}").await
 }
 
-async fn until_under_way(service: &Running, count: u64) {
-    eventually(&format!("{count} are under way"), async || (under_way(service).await == count).then_some(()))
+async fn wait_for_in_flight(service: &Running, count: u64) {
+    eventually(&format!("{count} requests are in flight"), async || (in_flight(service).await == count).then_some(()))
         .await;
 }
 
@@ -47,16 +46,16 @@ fn expect_shed(answer: &Answer) {
     assert_eq!(answer.header("content-type"), "application/problem+json");
     assert_eq!(answer.body["code"], "SELECTIONS_SERVICE_UNAVAILABLE");
     assert_eq!(answer.body["title"], "The service is unavailable for a moment");
-    assert_eq!(answer.body["traceId"], Value::Null, "nothing was begun for it");
+    assert_eq!(answer.body["traceId"], Value::Null, "a shed request has no trace");
 }
 
-/// The head of a request; the test sends the rest, or nothing.
-async fn begin(caller: &Client, method: Method, more: &str) -> TcpStream {
-    begin_with(caller, method, &format!("{more}\r\n")).await
+/// Sends the head of a request.
+async fn send_head(caller: &Client, method: Method, more: &str) -> TcpStream {
+    send_head_and(caller, method, &format!("{more}\r\n")).await
 }
 
-/// The first lines of a request, and what is to follow.
-async fn begin_with(caller: &Client, method: Method, rest: &str) -> TcpStream {
+/// Sends the first lines of a request and `rest`.
+async fn send_head_and(caller: &Client, method: Method, rest: &str) -> TcpStream {
     let request = caller.request(method.clone(), SELECTIONS).build().unwrap();
     let address = request.url().socket_addrs(|| None).unwrap()[0];
     let token = request.headers()["authorization"].to_str().unwrap();
@@ -66,8 +65,8 @@ async fn begin_with(caller: &Client, method: Method, rest: &str) -> TcpStream {
     connection
 }
 
-/// The next answer of a connection, which stays open.
-async fn answer(connection: &mut TcpStream) -> String {
+/// Reads the next response of a connection, which stays open.
+async fn read_response(connection: &mut TcpStream) -> String {
     let mut answer = String::new();
     let mut buffer = [0; 4096];
     // The body is one line of JSON.
@@ -79,45 +78,45 @@ async fn answer(connection: &mut TcpStream) -> String {
     answer
 }
 
-/// Overload: as many requests as fit are answered, those above are shed, and counted.
+/// RULE-ALL-044: requests above the limit are shed and counted, and the others are served.
 #[tokio::test]
 async fn requests_above_the_limit_are_shed() {
     let service = start("3");
     let (_, owner) = service.user();
     create_selection(&owner).await;
     let lock = lock(&service).await;
-    let flooding = async {
-        until_under_way(&service, 3).await;
+    let overload = async {
+        wait_for_in_flight(&service, 3).await;
         for answer in join_all((0..100).map(|_| owner.get(SELECTIONS))).await {
             expect_shed(&answer);
         }
         expect_shed(&owner.post(SELECTIONS, json!({"Title": "x"})).await);
-        assert_eq!(under_way(&service).await, 3, "who is shed leaves nothing behind");
+        assert_eq!(in_flight(&service).await, 3, "a shed request has no slot");
         let name = "http_server_requests_shed_total{listener=\"public\",queue=\"listener\"}";
         assert_eq!(metric(&service, name).await, 101);
         drop(lock);
     };
 
-    let (taken, ()) = join(join_all((0..3).map(|_| owner.get(SELECTIONS))), flooding).await;
+    let (served, ()) = join(join_all((0..3).map(|_| owner.get(SELECTIONS))), overload).await;
 
-    for answer in taken {
+    for answer in served {
         assert_eq!(answer.expect(200)["TotalCount"], 1);
     }
     owner.get(SELECTIONS).await.expect(200);
-    assert_eq!(under_way(&service).await, 0);
+    assert_eq!(in_flight(&service).await, 0);
 }
 
-/// Overload: nothing is done for a request that is shed; who watches the service and the other services get through.
+/// RULE-ALL-044: a shed request causes no work, and the admin and internal ports still respond.
 #[tokio::test]
-async fn a_full_listener_sheds_before_anything_else() {
+async fn full_listener_sheds_before_any_work() {
     let service = start("1");
     let (_, owner) = service.user();
     let lock = lock(&service).await;
-    let flooding = async {
-        until_under_way(&service, 1).await;
+    let overload = async {
+        wait_for_in_flight(&service, 1).await;
         expect_shed(&service.guest().get(SELECTIONS).await);
         expect_shed(&service.bearer("nonsense").get(SELECTIONS).await);
-        let mut unread = begin(&owner, Method::POST, "Content-Length: 1000\r\n").await;
+        let mut unread = send_head(&owner, Method::POST, "Content-Length: 1000\r\n").await;
         let mut answer = String::new();
         unread.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
@@ -126,54 +125,54 @@ async fn a_full_listener_sheds_before_anything_else() {
             assert_eq!(service.operator().get(probe).await.status, 204, "{probe}");
         }
         let unknown = format!("/api/v1/internal/snapshots/{}", guid());
-        assert_eq!(service.machine("news").get(&unknown).await.status, 404, "it has a listener of its own");
+        assert_eq!(service.machine("news").get(&unknown).await.status, 404, "the internal listener has its own slots");
         drop(lock);
     };
 
-    let (taken, ()) = join(owner.get(SELECTIONS), flooding).await;
+    let (served, ()) = join(owner.get(SELECTIONS), overload).await;
 
-    taken.expect(200);
+    served.expect(200);
 }
 
-/// Overload: a request that is refused before its body is read keeps its connection, if the body is there: under
-/// pressure nobody has to connect anew.
+/// RULE-ALL-046: a request that is refused before its body is read keeps the connection if the body
+/// has arrived.
 #[tokio::test]
-async fn who_is_refused_keeps_the_connection() {
+async fn refused_request_keeps_its_connection() {
     let service = start("1");
     let (_, owner) = service.user();
     let lock = lock(&service).await;
-    let asking = async {
-        until_under_way(&service, 1).await;
+    let requests = async {
+        wait_for_in_flight(&service, 1).await;
         let body = "Content-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"Title\":\"x\"}";
-        let mut connection = begin_with(&owner, Method::POST, body).await;
-        assert!(answer(&mut connection).await.starts_with("HTTP/1.1 503 "), "shed");
+        let mut connection = send_head_and(&owner, Method::POST, body).await;
+        assert!(read_response(&mut connection).await.starts_with("HTTP/1.1 503 "), "shed");
         let request = format!("POST {SELECTIONS} HTTP/1.1\r\nHost: test\r\n{body}");
         connection.write_all(request.as_bytes()).await.unwrap();
-        assert!(answer(&mut connection).await.starts_with("HTTP/1.1 503 "), "shed once more");
+        assert!(read_response(&mut connection).await.starts_with("HTTP/1.1 503 "), "shed again");
         drop(lock);
         connection
     };
-    let (taken, mut connection) = join(owner.get(SELECTIONS), asking).await;
-    taken.expect(200);
+    let (served, mut connection) = join(owner.get(SELECTIONS), requests).await;
+    served.expect(200);
 
     let request = format!("POST {SELECTIONS} HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n{{}}");
     connection.write_all(request.as_bytes()).await.unwrap();
-    assert!(answer(&mut connection).await.starts_with("HTTP/1.1 401 "), "nobody is signed in");
+    assert!(read_response(&mut connection).await.starts_with("HTTP/1.1 401 "), "no token");
     connection.write_all(request.as_bytes()).await.unwrap();
-    assert!(answer(&mut connection).await.starts_with("HTTP/1.1 401 "), "nobody is signed in, still");
+    assert!(read_response(&mut connection).await.starts_with("HTTP/1.1 401 "), "no token, on the same connection");
 }
 
-/// Overload: pages of other origins hear of it, too.
+/// RULE-ALL-072: the response to a shed request has the CORS headers too.
 #[tokio::test]
-async fn a_page_reads_that_it_was_shed() {
+async fn page_of_an_allowed_origin_reads_a_shed_response() {
     let origin = "https://example.org";
     let settings = [("HTTP_MAX_REQUESTS_UNDER_WAY", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
     let settings = [&settings[..], &[("CORS_ALLOWED_ORIGINS", origin)]].concat();
     let service = Running::start::<Service>(&settings);
     let (_, owner) = service.user();
     let lock = lock(&service).await;
-    let asking = async {
-        until_under_way(&service, 1).await;
+    let requests = async {
+        wait_for_in_flight(&service, 1).await;
         let refused = send(owner.request(Method::GET, SELECTIONS).header("origin", origin)).await;
         expect_shed(&refused);
         assert_eq!(refused.header("access-control-allow-origin"), origin);
@@ -183,13 +182,13 @@ async fn a_page_reads_that_it_was_shed() {
         );
         drop(lock);
     };
-    let (taken, ()) = join(owner.get(SELECTIONS), asking).await;
-    taken.expect(200);
+    let (served, ()) = join(owner.get(SELECTIONS), requests).await;
+    served.expect(200);
 }
 
-/// Overload: whatever becomes of a request, its place is free afterwards.
+/// RULE-ALL-045: a request that fails frees its slot.
 #[tokio::test]
-async fn a_request_that_fails_gives_its_place_back() {
+async fn failed_request_frees_its_slot() {
     let service = start("1");
     let (_, owner) = service.user();
     for _ in 0..3 {
@@ -198,47 +197,47 @@ async fn a_request_that_fails_gives_its_place_back() {
         let unknown = path(&json!({"Id": guid()}));
         owner.delete(&unknown).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
     }
-    assert_eq!(under_way(&service).await, 0);
+    assert_eq!(in_flight(&service).await, 0);
 }
 
-/// Overload: a connection that breaks takes its request along; a caller that only closes its side may still be
-/// reading, and its request ends as any other.
+/// RULE-ALL-045: a broken connection ends its request; a caller that closes one direction may still
+/// read.
 #[tokio::test]
-async fn a_caller_that_hangs_up_gives_its_place_back() {
+async fn broken_connection_frees_its_slot() {
     let service = start("1");
     let (_, owner) = service.user();
     let lock = lock(&service).await;
-    let broken = begin(&owner, Method::GET, "").await;
-    until_under_way(&service, 1).await;
+    let broken = send_head(&owner, Method::GET, "").await;
+    wait_for_in_flight(&service, 1).await;
     broken.set_zero_linger().unwrap();
     drop(broken);
-    until_under_way(&service, 0).await;
+    wait_for_in_flight(&service, 0).await;
 
-    let closed = begin(&owner, Method::GET, "").await;
-    until_under_way(&service, 1).await;
+    let closed = send_head(&owner, Method::GET, "").await;
+    wait_for_in_flight(&service, 1).await;
     drop((closed, lock));
-    until_under_way(&service, 0).await;
+    wait_for_in_flight(&service, 0).await;
 }
 
-/// Overload: a request whose body is waited for keeps nobody out.
+/// RULE-ALL-045: a request whose body has not arrived has no slot.
 #[tokio::test]
-async fn who_sends_slowly_has_no_place() {
+async fn slow_sender_has_no_slot() {
     let service = start("1");
     let (_, owner) = service.user();
-    let mut slow = begin_creation(&owner).await;
+    let mut slow = send_creation_head(&owner).await;
 
-    eventually("others get in", async || (owner.get(SELECTIONS).await.status == 200).then_some(())).await;
+    eventually("another request is admitted", async || (owner.get(SELECTIONS).await.status == 200).then_some(())).await;
 
     slow.write_all(BODY).await.unwrap();
     let mut answer = String::new();
     slow.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
-    assert_eq!(under_way(&service).await, 0);
+    assert_eq!(in_flight(&service).await, 0);
 }
 
-/// Overload: while many wait for a connection to the database, nobody else is let in.
+/// RULE-ALL-044: while too many requests wait for a database connection, further ones are shed.
 #[tokio::test]
-async fn a_long_queue_for_the_database_grows_no_longer() {
+async fn long_database_queue_does_not_grow() {
     let settings = [("DATABASE_POOL_SIZE", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "60000")];
     let service = Running::start::<Service>(&settings);
     let (_, owner) = service.user();
@@ -246,23 +245,24 @@ async fn a_long_queue_for_the_database_grows_no_longer() {
     let lock = lock(&service).await;
     let shed = "http_server_requests_shed_total{listener=\"public\",queue=\"database\"}";
     let watching = async {
-        // One has the connection, sixteen wait; one more gets in if two threads look at the queue at once.
-        eventually("the rest is shed", async || (metric(&service, shed).await >= 32).then_some(())).await;
+        // One request has the connection and sixteen wait. One more is admitted if two threads
+        // check the queue concurrently.
+        eventually("the other requests are shed", async || (metric(&service, shed).await >= 32).then_some(())).await;
         drop(lock);
     };
 
     let (answers, ()) = join(join_all((0..50).map(|_| owner.get(SELECTIONS))), watching).await;
 
-    let (taken, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let (served, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
     assert!(
-        !taken.is_empty() && refused.len() >= 32,
-        "{} were taken, {} refused",
-        taken.len(),
+        !served.is_empty() && refused.len() >= 32,
+        "{} served, {} refused",
+        served.len(),
         refused.len()
     );
     for answer in refused {
         assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{}", answer.text);
     }
     let again = async || (owner.get(SELECTIONS).await.status == 200).then_some(());
-    eventually("the next ones are taken", again).await;
+    eventually("the next requests are served", again).await;
 }

@@ -1,4 +1,4 @@
-//! Lists: pages, orders, totals.
+//! Pages, orders and totals of lists.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -22,17 +22,18 @@ fn titles(page: &Value) -> Vec<&str> {
     page["Items"].as_array().unwrap().iter().map(|item| text(&item["Title"])).collect()
 }
 
+/// RULE-SEL-001: a user without selections and favorites gets an empty first page.
 #[tokio::test]
-async fn a_new_owner_has_an_empty_first_page() {
+async fn new_owner_has_an_empty_first_page() {
     let (_, owner) = service().user();
     let empty = json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0});
     assert_eq!(owner.get(SELECTIONS).await.expect(200), empty);
     assert_eq!(owner.get(FAVORITES).await.expect(200), empty);
 }
 
-/// Conventions, Paging: 20 a page unless asked otherwise, newest first, and a count of the whole.
+/// RULE-SEL-001: a page has 20 items by default, the newest first, and the total count.
 #[tokio::test]
-async fn pages_cut_the_list_without_gaps_or_overlaps() {
+async fn pages_cover_the_list_without_gaps_or_overlaps() {
     let (_, owner) = service().user();
     let all: Vec<String> = (0..23).map(|number| format!("{number:02}")).collect();
     create(&owner, &all.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -59,9 +60,9 @@ async fn pages_cut_the_list_without_gaps_or_overlaps() {
     assert_eq!(titles(&list(&owner, "PageSize=1&Page=23").await), ["00"]);
 }
 
-/// Conventions, Paging: `PageSize` 1..100, `Page` from 1, `Page` × `PageSize` at most 10,000, else 400.
+/// RULE-SEL-027: `PageSize` is 1..100, `Page` starts at 1, and their product is at most 10,000.
 #[tokio::test]
-async fn pages_out_of_range_are_refused() {
+async fn page_parameters_out_of_range_are_refused() {
     let (_, owner) = service().user();
     for route in [SELECTIONS, FAVORITES] {
         for fits in [
@@ -99,9 +100,9 @@ async fn pages_out_of_range_are_refused() {
     }
 }
 
-/// All that is wrong with a query is told at once.
+/// RULE-ALL-021: all faults of a query are in one problem.
 #[tokio::test]
-async fn every_wrong_parameter_is_named() {
+async fn several_wrong_parameters_are_reported_together() {
     let (_, owner) = service().user();
     let refused = owner.get("/api/v1/selections?Page=0&PageSize=0&Sort=x").await;
     let problem = refused.expect_problem(400, "SELECTIONS_VALIDATION_FAILED");
@@ -110,9 +111,9 @@ async fn every_wrong_parameter_is_named() {
     assert_eq!(fields, ["/Page", "/PageSize", "/Sort"]);
 }
 
-/// Conventions, Paging: a list is sorted by what the whitelist names, in either direction.
+/// RULE-SEL-027: each allowed key sorts in both directions.
 #[tokio::test]
-async fn lists_are_sorted_by_whitelisted_keys() {
+async fn lists_are_sorted_by_the_allowed_keys() {
     let (_, owner) = service().user();
     let created = create(&owner, &["b", "c", "a"]).await;
     owner.put(&path(&created[0]), json!({"Title": "d", "Description": null})).await.expect(200);
@@ -129,9 +130,9 @@ async fn lists_are_sorted_by_whitelisted_keys() {
     assert_eq!(list(&owner, "").await, list(&owner, "Sort=-CreatedAt").await);
 }
 
-/// Conventions, Paging: nothing but the whitelist is an order.
+/// RULE-SEL-027: every other key is refused.
 #[tokio::test]
-async fn an_unknown_sort_key_is_refused() {
+async fn unknown_sort_key_is_refused() {
     let (_, owner) = service().user();
     for sort in
         ["", "-", "Id", "title", "--Title", "Title,CreatedAt", "Version", "+Title", "Title%20desc", "1"]
@@ -143,9 +144,10 @@ async fn an_unknown_sort_key_is_refused() {
     refused.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/Sort", "unknown_value");
 }
 
-/// Conventions, Paging: equal keys are ordered by `Id`, so that pages neither repeat nor skip.
+/// RULE-SEL-027, RULE-ALL-021: equal keys are ordered by `Id`, so that pages neither repeat nor
+/// skip an item.
 #[tokio::test]
-async fn ties_are_broken_by_id() {
+async fn ties_are_ordered_by_id() {
     let (_, owner) = service().user();
     join_all((0..9).map(|_| create(&owner, &["same"]))).await;
     for sort in ["Title", "-Title"] {
@@ -160,7 +162,7 @@ async fn ties_are_broken_by_id() {
     }
 }
 
-/// INV-SEL-009: deleted selections are neither listed nor counted.
+/// INV-SEL-009, RULE-SEL-001: deleted selections are neither listed nor counted.
 #[tokio::test]
 async fn deleted_selections_are_not_listed() {
     let (_, owner) = service().user();
@@ -170,9 +172,9 @@ async fn deleted_selections_are_not_listed() {
     assert_eq!((titles(&page), &page["TotalCount"]), (vec!["c", "a"], &json!(2)));
 }
 
-/// Endpoints: my selections are mine alone, and whole.
+/// RULE-SEL-001: the list has the caller's own selections, whole.
 #[tokio::test]
-async fn a_list_holds_the_callers_selections_whole() {
+async fn list_has_the_callers_whole_selections() {
     let (_, owner) = service().user();
     let (_, another) = service().user();
     let own = create_selection(&owner).await;
@@ -180,7 +182,7 @@ async fn a_list_holds_the_callers_selections_whole() {
     assert_eq!(owner.get(SELECTIONS).await.expect(200)["Items"], json!([own]));
 }
 
-/// Conventions: unknown members of a request are ignored; so are those of a query.
+/// RULE-SEL-027, RULE-ALL-017: unknown parameters of a query are ignored.
 #[tokio::test]
 async fn unknown_parameters_are_ignored() {
     let (_, owner) = service().user();
@@ -190,11 +192,11 @@ async fn unknown_parameters_are_ignored() {
     }
 }
 
-/// The reads of one page take no more than that page.
+/// RULE-SEL-013: a page of favorites has the items of that page alone.
 #[tokio::test]
-async fn favorites_are_paged_too() {
+async fn favorites_are_paged() {
     let (_, owner) = service().user();
-    let marked = crate::distinct::<5>();
+    let marked = crate::new_guids::<5>();
     for object in marked {
         crate::mark(&owner, object).await;
     }

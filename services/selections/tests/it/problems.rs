@@ -1,4 +1,4 @@
-//! What is answered to requests that lead nowhere, what a problem looks like, and in which language.
+//! Problems: unknown routes and methods, members, languages.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, SELECTIONS, a_few_at_a_time, create_selection, create_selection_of, favorite,
+    FAVORITES, FROM_FAVORITES, SELECTIONS, join_limited, create_selection, create_selection_of, favorite,
     guid, items, items_path, mark, members, path, service, snapshot_path, snapshots_path, text,
 };
 
 const INVALID: &str = "SELECTIONS_VALIDATION_FAILED";
 
-/// Conventions: `NOT_FOUND` for an unknown route, with the prefix of the area.
+/// RULE-SEL-037, RULE-ALL-014: an unknown route returns the prefixed 404.
 #[tokio::test]
-async fn an_unknown_route_is_not_found() {
+async fn unknown_route_is_not_found() {
     let (_, owner) = service().user();
     for route in [
         "/",
@@ -42,9 +42,10 @@ async fn an_unknown_route_is_not_found() {
     }
 }
 
-/// Conventions, Malformed input: a path Guid that does not parse is 404, before the body is read.
+/// RULE-SEL-016, RULE-ALL-002: a Guid in a path that does not parse returns 404 before the body is
+/// read.
 #[tokio::test]
-async fn a_path_guid_that_does_not_parse_is_not_found() {
+async fn unparsable_path_guid_precedes_the_body() {
     let (_, owner) = service().user();
     for segment in ["x", "00000000-0000-0000-0000-00000000000", "%00", "%FF", "1"] {
         for answer in [
@@ -59,9 +60,9 @@ async fn a_path_guid_that_does_not_parse_is_not_found() {
     }
 }
 
-/// Conventions: `METHOD_NOT_ALLOWED` 405 with `Allow`, which names what would be answered.
+/// RULE-SEL-014, RULE-ALL-015: 405 has `Allow` with the methods of the path.
 #[tokio::test]
-async fn a_wrong_method_is_told_the_right_ones() {
+async fn wrong_method_returns_the_allowed_ones() {
     let (_, user) = service().user();
     let (news, id) = (service().machine("news"), guid());
     for (caller, path, allowed) in [
@@ -87,9 +88,9 @@ async fn a_wrong_method_is_told_the_right_ones() {
     }
 }
 
-/// RFC 9110: `HEAD` answers as `GET` does, without the body.
+/// RULE-ALL-016: `HEAD` returns the status and the headers of `GET`, without the body (RFC 9110).
 #[tokio::test]
-async fn what_can_be_read_can_be_asked_about() {
+async fn head_returns_the_headers_of_get() {
     let (_, owner) = service().user();
     for (path, status) in [
         (SELECTIONS.to_owned(), 200),
@@ -100,18 +101,19 @@ async fn what_can_be_read_can_be_asked_about() {
         (format!("{SELECTIONS}?Page=0"), 400),
         ("/api/v1/nothing".to_owned(), 404),
     ] {
-        let asked = send(owner.request(Method::HEAD, &path)).await;
+        let head = send(owner.request(Method::HEAD, &path)).await;
         let read = owner.get(&path).await;
-        assert_eq!((asked.status, asked.text.as_str()), (status, ""), "{path}");
+        assert_eq!((head.status, head.text.as_str()), (status, ""), "{path}");
         for header in ["content-type", "content-length", "allow"] {
-            assert_eq!(asked.header(header), read.header(header), "{header} of {path}");
+            assert_eq!(head.header(header), read.header(header), "{header} of {path}");
         }
     }
 }
 
-/// RFC 9457: the members of a problem, in lower case as the RFC has them, and where it arose.
+/// RULE-ALL-010, RULE-ALL-039: a problem has the members of RFC 9457, with the instance and the
+/// trace.
 #[tokio::test]
-async fn a_problem_has_the_members_of_the_rfc() {
+async fn problem_has_the_members_of_the_rfc() {
     let (_, owner) = service().user();
     let trace = guid().simple().to_string();
     let path = format!("{SELECTIONS}?Page=0");
@@ -130,9 +132,10 @@ async fn a_problem_has_the_members_of_the_rfc() {
     assert_eq!(problem["errors"][0]["field"], "/Page");
 }
 
-/// Conventions, Errors: titles and messages in the best language that the caller accepts.
+/// RULE-SEL-048, RULE-ALL-010: titles and messages are in the best language that the caller
+/// accepts.
 #[tokio::test]
-async fn problems_speak_the_callers_language() {
+async fn problems_are_in_the_callers_language() {
     let (_, owner) = service().user();
     let (english, russian) = (("en", "The request is not valid"), ("ru", "Запрос заполнен неверно"));
     for (accepted, (language, title)) in [
@@ -165,9 +168,9 @@ async fn problems_speak_the_callers_language() {
     }
 }
 
-/// Conventions, Errors: the default language comes from configuration.
+/// RULE-ALL-010: the default language is a setting.
 #[tokio::test]
-async fn the_default_language_is_configured() {
+async fn default_language_is_configurable() {
     let service = Running::start::<Service>(&[("DEFAULT_LANGUAGE", "ru")]);
     let get = async |accepted: &str| {
         let request = service.guest().request(Method::GET, SELECTIONS).header("accept-language", accepted);
@@ -176,15 +179,17 @@ async fn the_default_language_is_configured() {
     assert_eq!((get("fr").await, get("en").await), (json!("Сначала войдите"), json!("Sign in first")));
 }
 
-/// Returns every code that the service documents.
+/// Returns every documented code.
 fn documented_codes() -> BTreeSet<String> {
     let openapi = service::contracts::<Service>().unwrap().openapi;
     openapi.lines().filter_map(|line| line.trim().strip_prefix("code: ")).map(str::to_owned).collect()
 }
 
-/// A service with a guest's address that has no misses left, an owner of as much as they may keep, and a title that
-/// gets a public code that is taken.
-async fn exhausted() -> (Running, Client, Client) {
+/// Starts a service with exhausted limits.
+///
+/// Returns a guest without misses left and an owner at both limits. The title "Taken" gets a
+/// public code that is already taken.
+async fn start_start_exhausted() -> (Running, Client, Client) {
     let settings = [("GUEST_MISSES_PER_MINUTE", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "2000")];
     let service = Running::start::<Service>(&settings);
     let guest = service.guest();
@@ -202,21 +207,22 @@ async fn exhausted() -> (Running, Client, Client) {
     (service, guest, full)
 }
 
-/// Conventions, Errors: every problem that the service documents is in Russian too, and has the prefix of the area.
+/// RULE-SEL-048, RULE-ALL-010: each documented problem has a Russian text and the prefix of the
+/// service.
 #[tokio::test]
 async fn every_documented_problem_is_in_russian() {
-    let (service, guest, full) = exhausted().await;
+    let (service, guest, full) = start_exhausted().await;
     let (id, owner) = service.user();
     let (news, crm) = (service.machine("news"), service.machine("crm"));
     let selection = create_selection(&owner).await;
     let empty = create_selection_of(&owner, json!([])).await;
     let deleted = create_selection(&owner).await;
     owner.delete(&path(&deleted)).await.expect(204);
-    let ask = |caller: &Client, method: Method, path: &str| {
+    let request = |caller: &Client, method: Method, path: &str| {
         caller.request(method, path).header("accept-language", "ru")
     };
-    let put = |path: &str, body: Value| ask(&owner, Method::PUT, path).json(&body);
-    let post = |caller: &Client, path: &str, body: Value| ask(caller, Method::POST, path).json(&body);
+    let put = |path: &str, body: Value| request(&owner, Method::PUT, path).json(&body);
+    let post = |caller: &Client, path: &str, body: Value| request(caller, Method::POST, path).json(&body);
     let object = guid();
     let twice = json!({"Items": [{"PropertyObjectId": object}, {"PropertyObjectId": object}]});
     let stale = json!({"Items": items(1), "Version": 9});
@@ -224,32 +230,32 @@ async fn every_documented_problem_is_in_russian() {
         |source: &Value| post(&news, &snapshots_path(source), json!({"PostId": guid(), "ActorUserId": id}));
     let stalled = Body::wrap_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
     let requests = [
-        ask(&guest, Method::GET, SELECTIONS),
-        ask(&guest, Method::GET, &format!("{SELECTIONS}/AAAAAAAAAAAA")),
-        ask(&crm, Method::POST, &snapshots_path(&selection)),
+        request(&guest, Method::GET, SELECTIONS),
+        request(&guest, Method::GET, &format!("{SELECTIONS}/AAAAAAAAAAAA")),
+        request(&crm, Method::POST, &snapshots_path(&selection)),
         take(&json!({"Id": guid()})),
         take(&empty),
         take(&deleted),
-        ask(&news, Method::GET, &snapshot_path(&json!({"SnapshotId": guid()}))),
-        ask(&owner, Method::GET, &path(&selection)),
-        ask(&owner, Method::POST, SELECTIONS),
+        request(&news, Method::GET, &snapshot_path(&json!({"SnapshotId": guid()}))),
+        request(&owner, Method::GET, &path(&selection)),
+        request(&owner, Method::POST, SELECTIONS),
         post(&owner, SELECTIONS, json!({"Title": ""})),
         post(&owner, SELECTIONS, json!({"Title": "Taken"})),
         post(&full, SELECTIONS, json!({"Title": "x"})),
-        ask(&full, Method::PUT, &favorite(object)),
-        ask(&owner, Method::POST, SELECTIONS).header("content-type", "application/json").body(stalled),
+        request(&full, Method::PUT, &favorite(object)),
+        request(&owner, Method::POST, SELECTIONS).header("content-type", "application/json").body(stalled),
         put(&path(&selection), json!({"Title": "x".repeat(256 * 1024)})),
         put(&items_path(&selection), twice),
         put(&items_path(&selection), stale),
         put(&items_path(&selection), json!({"Items": items(201)})),
         post(&owner, FROM_FAVORITES, json!({})),
     ];
-    let mut answers = a_few_at_a_time(requests.into_iter().map(send)).await;
+    let mut answers = join_limited(requests.into_iter().map(send)).await;
     let sql = service.sql().await;
     sql.batch_execute("alter table favorite rename to lost").await.unwrap();
-    answers.push(send(ask(&owner, Method::GET, FAVORITES)).await);
+    answers.push(send(request(&owner, Method::GET, FAVORITES)).await);
     sql.batch_execute("begin; lock table selection in access exclusive mode").await.unwrap();
-    answers.push(send(ask(&owner, Method::GET, SELECTIONS)).await);
+    answers.push(send(request(&owner, Method::GET, SELECTIONS)).await);
 
     let codes: BTreeSet<_> = answers.iter().map(|answer| text(&answer.body["code"]).to_owned()).collect();
     assert_eq!(codes, documented_codes());
@@ -265,9 +271,9 @@ async fn every_documented_problem_is_in_russian() {
     }
 }
 
-/// Conventions, Time: RFC 3339 in UTC, with microseconds at most.
+/// RULE-ALL-004: times are RFC 3339 in UTC with at most microseconds.
 #[tokio::test]
-async fn times_are_utc_with_microseconds_at_most() {
+async fn times_are_utc_with_at_most_microseconds() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
     let selection = create_selection(&owner).await;
@@ -285,9 +291,9 @@ async fn times_are_utc_with_microseconds_at_most() {
     }
 }
 
-/// Successes say what they are.
+/// RULE-ALL-001: a successful response has the media type of JSON.
 #[tokio::test]
-async fn answers_are_json() {
+async fn successful_response_is_json() {
     let (_, owner) = service().user();
     let created = owner.post(SELECTIONS, json!({"Title": "x"})).await;
     assert_eq!((created.status, created.header("content-type")), (201, "application/json"));

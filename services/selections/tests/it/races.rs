@@ -1,4 +1,4 @@
-//! What holds when requests race. Locks of the test hold a request inside its transaction where the order matters.
+//! Concurrent requests. Where the order matters, a lock holds a request inside its transaction.
 
 use futures_util::future::{join, join_all};
 use selections::Service;
@@ -8,13 +8,13 @@ use testkit::held::Held;
 use testkit::service::Running;
 
 use crate::{
-    CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, a_few_at_a_time,
+    CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, join_limited,
     create_selection, create_selection_of, detach_snapshot, events_of, favorite, guid, guids, items,
-    items_path, listed, mark, objects, path, read_snapshot, reread, service, snapshot_path, snapshots_path,
+    items_path, items_of, mark, objects, path, read_snapshot, reread, service, snapshot_path, snapshots_path,
     take_snapshot, text, topics,
 };
 
-/// So many callers of one service, each with connections of their own.
+/// Returns `N` callers, each with their own connections.
 fn callers<const N: usize>(caller: impl Fn() -> Client) -> [Client; N] {
     std::array::from_fn(|_| caller())
 }
@@ -28,7 +28,7 @@ fn count(answers: &[Answer], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }
 
-/// Selections: one Active snapshot of a source in a post, of twenty calls one 201.
+/// RULE-SEL-019: exactly one of twenty parallel calls returns 201, the others 200.
 #[tokio::test]
 async fn twenty_parallel_snapshots_are_one() {
     let (id, owner) = service().user();
@@ -45,9 +45,10 @@ async fn twenty_parallel_snapshots_are_one() {
     }
 }
 
-/// INV-SNP-005: two detachments wait for one snapshot. The first sets the reason, and the second leaves it.
+/// INV-SNP-005: two detachments wait for one snapshot; the first sets the reason, and the second
+/// keeps it.
 #[tokio::test]
-async fn of_two_detachments_that_wait_the_first_sets_the_reason() {
+async fn first_of_two_waiting_detachments_sets_the_reason() {
     for (first, second) in [("BlockReplaced", "PostDeleted"), ("PostDeleted", "BlockReplaced")] {
         let (_, owner) = service().user();
         let snapshot = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
@@ -74,27 +75,27 @@ async fn lock_selection(selection: &Value) -> Held {
     Held::by(service(), &lock).await
 }
 
-/// Locks what requests of one owner wait for: their count of selections and favorites.
+/// Locks the counters of an owner, which every creation, deletion and mark updates.
 async fn lock_owner(owner: uuid::Uuid) -> Held {
     Held::by(service(), &format!("select from owner where user_id = '{owner}' for update")).await
 }
 
-/// INV-SNP-002: a snapshot is taken of a selection whose deletion has not committed yet. None is taken afterwards.
+/// INV-SNP-002: a snapshot can be taken until the deletion of its source has committed.
 #[tokio::test]
-async fn a_snapshot_beside_an_uncommitted_deletion_is_taken() {
+async fn snapshot_beside_an_uncommitted_deletion_is_taken() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();
-    // The deletion has written the selection, and waits for the row of its owner.
+    // The deletion has written the selection and waits for the row of its owner.
     let held = lock_owner(id).await;
-    let taking = async {
+    let take = async {
         held.waiting(1, "update \"owner\"%").await;
         let taken = take_snapshot(&selection, post).await;
         held.release().await;
         taken
     };
 
-    let (deleted, taken) = join(owner.delete(&path(&selection)), taking).await;
+    let (deleted, taken) = join(owner.delete(&path(&selection)), take).await;
 
     deleted.expect(204);
     let taken = taken.expect(201);
@@ -103,20 +104,19 @@ async fn a_snapshot_beside_an_uncommitted_deletion_is_taken() {
     take_snapshot(&selection, guid()).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
 }
 
-/// INV-SNP-004: a change or a deletion commits while a snapshot is taken. The snapshot has the selection as it was before,
-/// and nothing of the change.
+/// INV-SNP-004: a change that commits during the call is not in the snapshot.
 #[tokio::test]
-async fn a_snapshot_that_a_change_overtakes_is_of_the_state_before() {
+async fn snapshot_overtaken_by_a_change_has_the_earlier_state() {
     let service = Running::start::<Service>(&[]);
     let (id, owner) = service.user();
     let news = service.machine("news");
     for is_deleted in [false, true] {
         let body = json!({"Title": "Spring", "Description": "Sea", "Items": items(3)});
         let selection = owner.post(SELECTIONS, body).await.expect(201);
-        // It has read its source, and waits for what the objects show.
+        // The request has read its source and waits for the public data of the objects.
         let held = Held::by(&service, "lock table property_object in access exclusive mode").await;
         let body = json!({"PostId": guid(), "ActorUserId": id});
-        let overtaking = async {
+        let change = async {
             held.waiting(1, "select%from \"property_object\"%").await;
             if is_deleted {
                 owner.delete(&path(&selection)).await.expect(204);
@@ -128,7 +128,7 @@ async fn a_snapshot_that_a_change_overtakes_is_of_the_state_before() {
             held.release().await;
         };
 
-        let (taken, ()) = join(news.post(&snapshots_path(&selection), body), overtaking).await;
+        let (taken, ()) = join(news.post(&snapshots_path(&selection), body), change).await;
 
         let frozen = news.get(&snapshot_path(&taken.expect(201))).await.expect(200);
         for same in ["PublicCode", "Title", "Description", "ItemsCount"] {
@@ -138,23 +138,23 @@ async fn a_snapshot_that_a_change_overtakes_is_of_the_state_before() {
     }
 }
 
-/// News takes a snapshot again while the one that it has waits to be detached. It gets that one, and a new one afterwards:
-/// one alone is Active.
+/// INV-SNP-005, RULE-SEL-019: news gets the snapshot that is being detached, and a new one
+/// afterwards; one alone is Active.
 #[tokio::test]
-async fn a_snapshot_that_is_taken_beside_its_detachment_is_the_one_that_goes() {
+async fn snapshot_taken_beside_its_detachment_is_the_detached_one() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();
     let first = take_snapshot(&selection, post).await.expect(201);
     let held = lock_snapshot(&first).await;
-    let taking = async {
+    let take = async {
         held.waiting(1, "update \"snapshot\"%").await;
         let taken = take_snapshot(&selection, post).await;
         held.release().await;
         taken
     };
 
-    let (detached, taken) = join(detach_snapshot(&first, "BlockReplaced"), taking).await;
+    let (detached, taken) = join(detach_snapshot(&first, "BlockReplaced"), take).await;
 
     assert_eq!(detached.expect(200)["Status"], "Detached");
     assert_eq!(taken.expect(200), first);
@@ -166,13 +166,13 @@ async fn a_snapshot_that_is_taken_beside_its_detachment_is_the_one_that_goes() {
     assert_eq!(active.get::<_, i64>(0), 1);
 }
 
-/// INV-SEL-007: with 99 selections one of twenty parallel creations fits, however they are made.
+/// INV-SEL-007: with 99 selections exactly one of twenty parallel creations succeeds.
 #[tokio::test]
-async fn the_hundredth_place_is_taken_once() {
+async fn hundredth_selection_is_created_once() {
     let owners: [Client; 20] = owners(service());
     mark(&owners[0], guid()).await;
     let created =
-        a_few_at_a_time((0..99).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
+        join_limited((0..99).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
     let existing: Vec<Value> = created.into_iter().map(|answer| answer.expect(201)).collect();
     let race = async || {
         let routes = [SELECTIONS, FROM_FAVORITES].into_iter().cycle();
@@ -191,12 +191,12 @@ async fn the_hundredth_place_is_taken_once() {
     }
 }
 
-/// INV-SEL-007: a selection that is deleted twice at once frees one place.
+/// INV-SEL-007, RULE-SEL-007: a selection that is deleted twice concurrently lowers the count once.
 #[tokio::test]
-async fn parallel_deletions_free_one_place() {
+async fn parallel_deletions_are_counted_once() {
     let owners: [Client; 20] = owners(service());
     let created =
-        a_few_at_a_time((0..100).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
+        join_limited((0..100).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
     let first = created.into_iter().map(|answer| answer.expect(201)).next().unwrap();
 
     let answers = join_all(owners.iter().map(async |owner| owner.delete(&path(&first)).await)).await;
@@ -213,9 +213,9 @@ async fn parallel_deletions_free_one_place() {
     assert_eq!(topics(&events), [CREATED, DELETED]);
 }
 
-/// An owner's very first requests race for a row that is not there yet.
+/// INV-SEL-007: the first requests of an owner race for a row that does not exist yet.
 #[tokio::test]
-async fn the_first_selections_of_an_owner_race() {
+async fn first_selections_of_an_owner_can_race() {
     let owners: [Client; 20] = owners(service());
     for answer in join_all(owners.iter().map(|owner| owner.post(SELECTIONS, json!({"Title": "x"})))).await {
         answer.expect(201);
@@ -223,9 +223,9 @@ async fn the_first_selections_of_an_owner_race() {
     assert_eq!(owners[0].get(SELECTIONS).await.expect(200)["TotalCount"], 20);
 }
 
-/// Conventions, Concurrency: of two replacements that have seen the same `Version` one is kept.
+/// RULE-SEL-039: one of two replacements with the same `Version` succeeds.
 #[tokio::test]
-async fn one_of_two_replacements_of_a_version_is_kept() {
+async fn one_of_two_replacements_of_a_version_succeeds() {
     let [one, other]: [Client; 2] = owners(service());
     let selection = create_selection(&one).await;
     for version in 1..=5 {
@@ -240,8 +240,8 @@ async fn one_of_two_replacements_of_a_version_is_kept() {
     assert_eq!(reread(&one, &selection).await["Version"], 6);
 }
 
-/// Conventions, Concurrency: without a `Version` too, each change that was answered 200 has a version and an event. The
-/// events of the topic arrive in the order of the versions.
+/// RULE-SEL-035, RULE-SEL-039, RULE-ALL-031, RULE-EVT-011: each change that returned 200 has its
+/// own version and event, and the events arrive in that order.
 #[tokio::test]
 async fn no_change_without_a_version_is_lost() {
     let owners: [Client; 20] = owners(service());
@@ -262,7 +262,7 @@ async fn no_change_without_a_version_is_lost() {
     }
     let mut versions: Vec<u64> = kept.iter().map(|answer| answer.body["Version"].as_u64().unwrap()).collect();
     versions.sort_unstable();
-    assert_eq!(versions, (2..).take(kept.len()).collect::<Vec<_>>(), "each 200 has a version of its own");
+    assert_eq!(versions, (2..).take(kept.len()).collect::<Vec<_>>(), "each 200 has its own version");
     let last = kept.iter().max_by_key(|answer| answer.body["Version"].as_u64()).unwrap();
     assert_eq!(reread(&owners[0], &selection).await, last.body);
 
@@ -272,9 +272,10 @@ async fn no_change_without_a_version_is_lost() {
     assert_eq!(published, versions);
 }
 
-/// INV-SEL-009: an edit that waits behind a deletion is a conflict. Nothing of it is kept or published.
+/// INV-SEL-009, RULE-SEL-035: an edit that waits behind a deletion is a conflict, and nothing of it
+/// is stored.
 #[tokio::test]
-async fn an_edit_behind_a_deletion_is_a_conflict_and_publishes_nothing() {
+async fn edit_behind_a_deletion_is_a_conflict_and_publishes_nothing() {
     let [one, other]: [Client; 2] = owners(service());
     let selection = create_selection(&one).await;
     let (selection_path, items_path) = (path(&selection), items_path(&selection));
@@ -296,9 +297,10 @@ async fn an_edit_behind_a_deletion_is_a_conflict_and_publishes_nothing() {
     assert_eq!(topics(&events_of(service(), &selection).await), [CREATED, DELETED]);
 }
 
-/// Conventions, Concurrency: a deletion that waits behind an edit is a conflict. Nothing is deleted before it is repeated.
+/// INV-SEL-009, RULE-SEL-035: a deletion that waits behind an edit is a conflict, and a repeat
+/// succeeds.
 #[tokio::test]
-async fn a_deletion_behind_an_edit_is_a_conflict_and_may_be_repeated() {
+async fn deletion_behind_an_edit_is_a_conflict_and_can_be_repeated() {
     let [one, other]: [Client; 2] = owners(service());
     let selection = create_selection(&one).await;
     let (selection_path, items_path) = (path(&selection), items_path(&selection));
@@ -319,13 +321,13 @@ async fn a_deletion_behind_an_edit_is_a_conflict_and_may_be_repeated() {
     assert_eq!(topics(&events_of(service(), &selection).await), [CREATED, UPDATED, ITEM_ADDED, DELETED]);
 }
 
-/// Selections: with 199 favorites one of twenty parallel marks fits.
+/// RULE-SEL-025: with 199 favorites exactly one of twenty parallel marks succeeds.
 #[tokio::test]
-async fn the_two_hundredth_favorite_is_marked_once() {
+async fn two_hundredth_favorite_is_marked_once() {
     let owners: [Client; 20] = owners(service());
     let marked = guids(199);
     let marks = marked.iter().enumerate().map(|(n, object)| mark(&owners[n % 20], *object));
-    a_few_at_a_time(marks).await;
+    join_limited(marks).await;
 
     for object in &marked[..3] {
         let answers =
@@ -336,7 +338,8 @@ async fn the_two_hundredth_favorite_is_marked_once() {
     }
 }
 
-/// One object marked and unmarked from twenty callers is one favorite, and then none.
+/// RULE-SEL-013, RULE-SEL-025: twenty parallel marks make one favorite, and twenty parallel unmarks
+/// remove it.
 #[tokio::test]
 async fn parallel_marks_of_one_object_are_one_favorite() {
     let owners: [Client; 20] = owners(service());
@@ -358,17 +361,17 @@ async fn parallel_marks_of_one_object_are_one_favorite() {
         .expect_problem(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED");
 }
 
-/// A selection of favorites is of one state of them, and its events are of its items alone. A mark that commits between the
-/// read and the write of the copy is in neither.
+/// RULE-SEL-003: a mark that commits between read and write is neither in the copy nor in its
+/// events.
 #[tokio::test]
-async fn a_copy_of_favorites_that_a_mark_overtakes_is_of_the_state_before() {
+async fn copy_of_favorites_overtaken_by_a_mark_has_the_earlier_state() {
     for marks_first in [false, true] {
         let (id, owner) = service().user();
         let (kept, marked) = (guid(), guid());
         mark(&owner, kept).await;
         let copy = async || owner.post(FROM_FAVORITES, json!({})).await;
         let add = async || owner.put(&favorite(marked), Value::Null).await;
-        // Each has read or written favorites, and waits to be counted.
+        // Each request has read or written favorites and waits for the row of the owner.
         let held = lock_owner(id).await;
 
         let (copied, added) = if marks_first {
@@ -389,16 +392,16 @@ async fn a_copy_of_favorites_that_a_mark_overtakes_is_of_the_state_before() {
     }
 }
 
-/// INV-SEL-004: parallel replacements by the longest lists leave one of them, whole.
+/// INV-SEL-004: parallel replacements with the longest lists leave exactly one of them.
 #[tokio::test]
-async fn long_lists_race_without_mixing() {
+async fn parallel_lists_do_not_mix() {
     let owners: [Client; 10] = owners(service());
     let selection = create_selection_of(&owners[0], json!([])).await;
     let lists: Vec<_> = owners.iter().map(|_| guids(200)).collect();
     let replacements = owners
         .iter()
         .zip(&lists)
-        .map(async |(owner, list)| owner.put(&items_path(&selection), json!({"Items": listed(list)})).await);
+        .map(async |(owner, list)| owner.put(&items_path(&selection), json!({"Items": items_of(list)})).await);
     let answers = join_all(replacements).await;
     assert!(count(&answers, 200) > 0);
     assert_eq!(count(&answers, 200) + count(&answers, 409), 10);

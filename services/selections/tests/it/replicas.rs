@@ -1,4 +1,4 @@
-//! Several replicas on one database: what holds in one process holds across them.
+//! Two replicas on one database.
 
 use std::iter::zip;
 
@@ -11,10 +11,10 @@ use testkit::service::Running;
 
 use crate::{
     SELECTIONS, UPDATED, create_selection, create_selection_of, eventually, favorite, guid, guids, items,
-    items_path, listed, mark, path, snapshots_path, text,
+    items_path, items_of, mark, path, snapshots_path, text,
 };
 
-/// Two replicas, and as many callers of each in turn.
+/// Two replicas with callers of each in turn.
 struct Replicas([Running; 2]);
 
 impl Replicas {
@@ -24,7 +24,7 @@ impl Replicas {
         Self([first, second])
     }
 
-    /// One person, at one replica and the other.
+    /// Returns clients of one user at both replicas.
     fn owners(&self) -> [Client; 20] {
         let id = guid();
         std::array::from_fn(|n| self.0[n % 2].caller(&Claims::user(id)))
@@ -35,11 +35,12 @@ impl Replicas {
     }
 }
 
-fn statuses(answers: &[testkit::client::Answer], status: u16) -> usize {
+fn count(answers: &[testkit::client::Answer], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }
 
-/// Selections: the limits and the one Active snapshot hold when requests race, wherever they arrive.
+/// INV-SEL-007, RULE-SEL-019, RULE-ALL-056: the limits and the one Active snapshot hold under
+/// concurrent requests to two replicas.
 #[tokio::test]
 async fn limits_hold_across_replicas() {
     let replicas = Replicas::start();
@@ -49,29 +50,29 @@ async fn limits_hold_across_replicas() {
     let first = create(&owners[0]).await.expect(201);
     join_all((1..99).map(async |n| create(&owners[n % 20]).await.expect(201))).await;
     let created = join_all(owners.iter().map(create)).await;
-    assert_eq!((statuses(&created, 201), statuses(&created, 409)), (1, 19));
+    assert_eq!((count(&created, 201), count(&created, 409)), (1, 19));
 
     join_all(zip(guids(199), owners.iter().cycle()).map(async |(object, owner)| mark(owner, object).await))
         .await;
     let marked =
         join_all(owners.iter().map(async |owner| owner.put(&favorite(guid()), Value::Null).await)).await;
-    assert_eq!((statuses(&marked, 204), statuses(&marked, 409)), (1, 19));
+    assert_eq!((count(&marked, 204), count(&marked, 409)), (1, 19));
 
     let body = json!({"PostId": guid(), "ActorUserId": first["OwnerUserId"]});
     let news = replicas.news();
     let taken =
         join_all(news.iter().map(async |news| news.post(&snapshots_path(&first), body.clone()).await)).await;
-    assert_eq!((statuses(&taken, 201), statuses(&taken, 200)), (1, 19));
+    assert_eq!((count(&taken, 201), count(&taken, 200)), (1, 19));
 }
 
-/// Conventions, Events: replicas publish each change, and those of a topic in the order of the changes. When the one that
-/// relays stops, another takes over.
+/// RULE-SEL-035, RULE-ALL-056: each change is published in order, and another replica takes over
+/// the relay.
 #[tokio::test]
-async fn replicas_publish_each_change_in_order_and_take_over_the_relay() {
+async fn replicas_publish_changes_in_order_and_take_over_the_relay() {
     let first = Running::start::<Service>(&[]);
     let sql = first.sql().await;
-    let relays = async || sql.query_opt("select from outbox_lease", &[]).await.unwrap();
-    eventually("the first replica to relay", relays).await;
+    let has_lease = async || sql.query_opt("select from outbox_lease", &[]).await.unwrap();
+    eventually("the first replica has the lease", has_lease).await;
     let second = Running::start::<Service>(&[("DATABASE_URL", &first.database_url)]);
     let replicas = Replicas([first, second]);
     let owners = replicas.owners();
@@ -79,7 +80,7 @@ async fn replicas_publish_each_change_in_order_and_take_over_the_relay() {
     let mut versions = Vec::new();
     for owner in &owners {
         let changed =
-            owner.put(&items_path(&selection), json!({"Items": listed(&guids(1))})).await.expect(200);
+            owner.put(&items_path(&selection), json!({"Items": items_of(&guids(1))})).await.expect(200);
         versions.push(changed["Version"].clone());
     }
     owners[0].delete(&path(&selection)).await.expect(204);

@@ -1,15 +1,16 @@
-//! What owners do with their selections.
+//! Operations of owners on their selections.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    FROM_FAVORITES, SELECTIONS, a_few_at_a_time, create_selection, guid, items, items_path, mark, members,
+    FROM_FAVORITES, SELECTIONS, join_limited, create_selection, guid, items, items_path, mark, members,
     open_path, path, reread, service, text,
 };
 
+/// RULE-SEL-004: a guest who has the code opens the selection.
 #[tokio::test]
-async fn a_selection_is_created_shared_and_opened_by_a_guest() {
+async fn created_selection_is_opened_by_a_guest() {
     let (_, owner) = service().user();
 
     let selection = create_selection(&owner).await;
@@ -19,9 +20,9 @@ async fn a_selection_is_created_shared_and_opened_by_a_guest() {
     assert_eq!(opened["Items"], selection["Items"]);
 }
 
-/// Selections: the members of a selection. Conventions, JSON: nulls are emitted.
+/// RULE-SEL-002, RULE-ALL-001: the response has every member of a selection, and nulls are written.
 #[tokio::test]
-async fn a_created_selection_is_answered_whole() {
+async fn created_selection_is_returned_whole() {
     let (id, owner) = service().user();
 
     let selection = create_selection(&owner).await;
@@ -55,9 +56,9 @@ async fn a_created_selection_is_answered_whole() {
     assert_eq!(reread(&owner, &selection).await, selection);
 }
 
-/// Conventions: ids are UUIDv7.
+/// RULE-ALL-005: the service makes UUIDv7 ids.
 #[tokio::test]
-async fn the_id_of_a_selection_sorts_by_time() {
+async fn selection_id_sorts_by_time() {
     let (_, owner) = service().user();
     let first: Uuid = text(&create_selection(&owner).await["Id"]).parse().unwrap();
     let second: Uuid = text(&create_selection(&owner).await["Id"]).parse().unwrap();
@@ -65,8 +66,9 @@ async fn the_id_of_a_selection_sorts_by_time() {
     assert!(first < second);
 }
 
+/// RULE-SEL-002: only `Title` is required.
 #[tokio::test]
-async fn a_title_is_all_that_a_selection_needs() {
+async fn title_alone_creates_a_selection() {
     let (_, owner) = service().user();
     for body in [json!({"Title": "x"}), json!({"Title": "x", "Description": null, "Items": null})] {
         let selection = owner.post(SELECTIONS, body).await.expect(201);
@@ -75,9 +77,9 @@ async fn a_title_is_all_that_a_selection_needs() {
     }
 }
 
-/// Endpoints: a repeated creation makes a second selection.
+/// RULE-SEL-002: a repeated creation makes a second selection.
 #[tokio::test]
-async fn creating_twice_makes_two_selections() {
+async fn repeated_creation_makes_a_second_selection() {
     let (_, owner) = service().user();
     let body = json!({"Title": "Spring", "Items": items(1)});
     let first = owner.post(SELECTIONS, body.clone()).await.expect(201);
@@ -86,9 +88,10 @@ async fn creating_twice_makes_two_selections() {
     assert_ne!(first["PublicCode"], second["PublicCode"]);
 }
 
-/// Limits: a title has 1 to 200 characters, however many bytes each takes, wherever it is given.
+/// RULE-SEL-024, RULE-ALL-006: a title has 1..200 Unicode characters in every operation, regardless
+/// of its bytes.
 #[tokio::test]
-async fn a_title_has_1_to_200_characters() {
+async fn title_has_1_to_200_characters() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
     let selection = create_selection(&owner).await;
@@ -117,9 +120,9 @@ async fn a_title_has_1_to_200_characters() {
     }
 }
 
-/// Limits: a description has at most 2000 characters, and may be empty.
+/// RULE-SEL-024: a description has at most 2000 characters and can be empty.
 #[tokio::test]
-async fn a_description_has_at_most_2000_characters() {
+async fn description_has_at_most_2000_characters() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
     let selection = create_selection(&owner).await;
@@ -140,7 +143,7 @@ async fn a_description_has_at_most_2000_characters() {
     }
 }
 
-/// Endpoints: title and description are replaced whole; `null` clears the description.
+/// RULE-SEL-005: title and description are replaced whole, and null clears the description.
 #[tokio::test]
 async fn metadata_is_replaced_whole() {
     let (_, owner) = service().user();
@@ -161,7 +164,7 @@ async fn metadata_is_replaced_whole() {
     assert_eq!(reread(&owner, &selection).await, cleared);
 }
 
-/// A full replacement names everything: leaving `Description` out is not the same as clearing it.
+/// RULE-SEL-005: a replacement names every member; an absent `Description` is not a null one.
 #[tokio::test]
 async fn metadata_without_a_description_is_refused() {
     let (_, owner) = service().user();
@@ -171,7 +174,7 @@ async fn metadata_without_a_description_is_refused() {
     assert_eq!(reread(&owner, &selection).await, selection);
 }
 
-/// Selections: a repeat of an identical replace changes nothing.
+/// RULE-SEL-005: an identical request changes nothing.
 #[tokio::test]
 async fn identical_metadata_changes_nothing() {
     let (_, owner) = service().user();
@@ -182,9 +185,9 @@ async fn identical_metadata_changes_nothing() {
     assert_eq!(second, first);
 }
 
-/// Conventions, Concurrency: the `Version` that the caller has seen must be the current one.
+/// RULE-SEL-005, RULE-SEL-039: `Version` must be the stored version.
 #[tokio::test]
-async fn metadata_of_another_version_is_a_conflict() {
+async fn metadata_with_another_version_is_a_conflict() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let put = async |title: &str, version: i64| {
@@ -198,12 +201,13 @@ async fn metadata_of_another_version_is_a_conflict() {
     }
     assert_eq!(reread(&owner, &selection).await["Title"], "Second");
 
-    assert_eq!(put("Second", 1).await.expect(200)["Version"], 2, "what changes nothing cannot conflict");
+    assert_eq!(put("Second", 1).await.expect(200)["Version"], 2, "an identical request is no conflict");
 }
 
-/// INV-SEL-009: a deleted selection is invisible publicly, not editable and not in its owner's list.
+/// INV-SEL-009, RULE-SEL-007, RULE-SEL-037: a deleted selection does not open, cannot be changed
+/// and is in no list.
 #[tokio::test]
-async fn a_deleted_selection_is_gone() {
+async fn deleted_selection_is_gone() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
 
@@ -222,9 +226,9 @@ async fn a_deleted_selection_is_gone() {
     assert_eq!(owner.get(SELECTIONS).await.expect(200)["TotalCount"], 0);
 }
 
-/// INV-SEL-009: references to a deleted selection stay resolvable.
+/// INV-SEL-009, RULE-SEL-011: references to a deleted selection still resolve.
 #[tokio::test]
-async fn crm_still_resolves_a_deleted_selection() {
+async fn crm_still_reads_a_deleted_selection() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     owner.delete(&path(&selection)).await.expect(204);
@@ -237,7 +241,8 @@ async fn crm_still_resolves_a_deleted_selection() {
     assert_eq!(seen["DeletedAt"], seen["UpdatedAt"]);
 }
 
-/// INV-SEL-002: another user's selection and a missing one answer alike, and nothing changes.
+/// INV-SEL-002, RULE-SEL-037: another user's selection and a missing one return the same 404, and
+/// nothing changes.
 #[tokio::test]
 async fn only_the_owner_changes_a_selection() {
     let (_, owner) = service().user();
@@ -258,12 +263,12 @@ async fn only_the_owner_changes_a_selection() {
     assert_eq!(stranger.get(SELECTIONS).await.expect(200)["TotalCount"], 0);
 }
 
-/// INV-SEL-007: at most 100 selections of an owner; deleted ones do not count.
+/// INV-SEL-007, RULE-SEL-042: an owner has at most 100 selections that are not deleted.
 #[tokio::test]
-async fn the_101st_selection_is_refused_until_one_is_deleted() {
+async fn selection_101_is_refused_until_one_is_deleted() {
     let (_, owner) = service().user();
     mark(&owner, guid()).await;
-    let created = a_few_at_a_time((0..99).map(|_| owner.post(SELECTIONS, json!({"Title": "x"})))).await;
+    let created = join_limited((0..99).map(|_| owner.post(SELECTIONS, json!({"Title": "x"})))).await;
     let first = created.into_iter().map(|answer| answer.expect(201)).next().unwrap();
     owner.post(FROM_FAVORITES, json!({})).await.expect(201);
 

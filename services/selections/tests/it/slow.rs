@@ -1,4 +1,4 @@
-//! Callers that do not read what they have asked for.
+//! Clients that do not read their responses.
 
 use reqwest::Method;
 use testkit::deployed::Deployed;
@@ -10,8 +10,8 @@ use crate::{eventually, guid};
 
 const READERS: usize = 200;
 
-/// Asks for `path`, and reads no more than that there is an answer.
-async fn ask(selections: &Deployed, path: &str) -> TcpStream {
+/// Sends a request for `path` and leaves the response unread.
+async fn request_unread(selections: &Deployed, path: &str) -> TcpStream {
     let caller = selections.caller(&Claims::user(guid()));
     let request = caller.request(Method::GET, path).build().unwrap();
     let socket = TcpSocket::new_v4().unwrap();
@@ -22,7 +22,8 @@ async fn ask(selections: &Deployed, path: &str) -> TcpStream {
     stream
 }
 
-/// API page: it takes one copy of it to answer anybody, in the process and in what the kernel keeps for each reader.
+/// RULE-ALL-069: all readers of the page share one copy, in the process and in the kernel's
+/// buffers.
 #[tokio::test]
 async fn readers_of_the_api_page_cost_little_memory() {
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &[]).await;
@@ -34,7 +35,7 @@ async fn readers_of_the_api_page_cost_little_memory() {
 
     let mut unread = Vec::new();
     for _ in 0..READERS {
-        unread.push(ask(&selections, "/docs/selections/swagger-ui-bundle.js").await);
+        unread.push(request_unread(&selections, "/docs/selections/swagger-ui-bundle.js").await);
     }
 
     let untaken = eventually("the buffers are full", async || {
@@ -44,7 +45,7 @@ async fn readers_of_the_api_page_cost_little_memory() {
     })
     .await;
     let kernel: usize = untaken.iter().sum();
-    assert!(kernel < READERS * length / 8, "the kernel keeps {kernel} bytes");
+    assert!(kernel < READERS * length / 8, "the kernel buffers {kernel} bytes");
     let grown = selections.memory("VmHWM") - before;
     assert!(grown < READERS * length / 8, "the process has grown by {grown} bytes");
 }

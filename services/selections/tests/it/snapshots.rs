@@ -1,4 +1,4 @@
-//! Snapshots: taken and let go by news, never changed.
+//! Snapshots, which news takes and detaches.
 
 use serde_json::{Value, json};
 use testkit::client::Answer;
@@ -13,9 +13,9 @@ async fn take(selection: &Value, body: Value) -> Answer {
     service().machine("news").post(&snapshots_path(selection), body).await
 }
 
-/// Endpoints: 201 for a new snapshot, 200 for the one that the post has already.
+/// RULE-SEL-008: a new snapshot returns 201, the existing one of the post 200.
 #[tokio::test]
-async fn a_post_takes_one_snapshot_of_a_selection() {
+async fn post_takes_one_snapshot_of_a_selection() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();
@@ -32,9 +32,9 @@ async fn a_post_takes_one_snapshot_of_a_selection() {
     assert_ne!(of_another_source["SnapshotId"], taken["SnapshotId"]);
 }
 
-/// Endpoints: the content of a snapshot, for rendering.
+/// RULE-SEL-010: news reads the whole content of a snapshot.
 #[tokio::test]
-async fn a_snapshot_is_read_whole() {
+async fn snapshot_is_read_whole() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     owner.put(&path(&selection), json!({"Title": "Spring", "Description": "Sea"})).await.expect(200);
@@ -73,9 +73,10 @@ async fn a_snapshot_is_read_whole() {
     }
 }
 
-/// INV-SNP-004: what happens to the source later does not reach the snapshot.
+/// INV-SEL-001, INV-SEL-009, INV-SNP-004: later changes and the deletion of the source do not alter
+/// the snapshot.
 #[tokio::test]
-async fn a_snapshot_keeps_what_its_source_was() {
+async fn snapshot_keeps_the_state_of_its_source() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let taken = take_snapshot(&selection, guid()).await.expect(201);
@@ -88,9 +89,9 @@ async fn a_snapshot_keeps_what_its_source_was() {
     assert_eq!(read_snapshot(&taken).await, before);
 }
 
-/// Selections: an Active snapshot is returned whatever has become of its source.
+/// RULE-SEL-020: an Active snapshot is returned even if its source was edited or deleted.
 #[tokio::test]
-async fn an_active_snapshot_outlives_edits_and_deletion_of_its_source() {
+async fn active_snapshot_outlives_edits_and_deletion_of_its_source() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();
@@ -104,9 +105,9 @@ async fn an_active_snapshot_outlives_edits_and_deletion_of_its_source() {
     assert_eq!(take_snapshot(&selection, post).await.expect(200), taken);
 }
 
-/// INV-SNP-002: only an active, non-empty selection is a source.
+/// INV-SNP-002, RULE-SEL-045, RULE-SEL-046: a source is not empty and not deleted.
 #[tokio::test]
-async fn no_snapshot_is_taken_of_an_empty_or_deleted_selection() {
+async fn empty_or_deleted_source_is_refused() {
     let (_, owner) = service().user();
     let empty = create_selection_of(&owner, json!([])).await;
     take_snapshot(&empty, guid()).await.expect_problem(400, "SELECTIONS_SOURCE_EMPTY");
@@ -120,9 +121,9 @@ async fn no_snapshot_is_taken_of_an_empty_or_deleted_selection() {
     take_snapshot(&empty, guid()).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
 }
 
-/// Selections: the owner of the source must be the actor or the author of the post.
+/// RULE-SEL-021: the owner of the source is the actor or the author of the post.
 #[tokio::test]
-async fn the_owner_of_the_source_is_the_actor_or_the_author() {
+async fn source_must_belong_to_actor_or_author() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
     let body = |actor: Uuid, author: Option<Uuid>| json!({"PostId": guid(), "ActorUserId": actor, "AuthorUserId": author});
@@ -136,9 +137,10 @@ async fn the_owner_of_the_source_is_the_actor_or_the_author() {
     take(&missing, body(id, None)).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
 }
 
-/// A stranger learns nothing: neither of a deleted or empty source, nor of a snapshot that exists.
+/// RULE-SEL-021: a stranger cannot find out that a source is deleted or empty, or that a snapshot
+/// exists.
 #[tokio::test]
-async fn a_foreign_source_is_missing_whatever_its_state() {
+async fn foreign_source_is_missing_in_every_state() {
     let (_, owner) = service().user();
     let post = guid();
     let body = json!({"PostId": post, "ActorUserId": guid(), "AuthorUserId": null});
@@ -152,9 +154,9 @@ async fn a_foreign_source_is_missing_whatever_its_state() {
     }
 }
 
-/// INV-SNP-005: detaching happens once; a repeat keeps the first reason and its time.
+/// INV-SNP-005, RULE-SEL-009: a repeat keeps the first reason and time.
 #[tokio::test]
-async fn a_snapshot_is_detached_once() {
+async fn snapshot_is_detached_once() {
     let (_, owner) = service().user();
     for (first, second) in [("BlockReplaced", "PostDeleted"), ("PostDeleted", "BlockReplaced")] {
         let taken = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
@@ -175,9 +177,9 @@ async fn a_snapshot_is_detached_once() {
     }
 }
 
-/// Selections: a Detached snapshot stays readable and cannot be embedded again.
+/// RULE-SEL-010, RULE-SEL-020: a Detached snapshot stays readable, and the post gets a new one.
 #[tokio::test]
-async fn after_detaching_a_new_snapshot_is_taken() {
+async fn detached_snapshot_has_a_successor() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();
@@ -195,9 +197,9 @@ async fn after_detaching_a_new_snapshot_is_taken() {
     assert_eq!(read_snapshot(&second).await["Status"], "Active");
 }
 
-/// A source that is gone gives no new snapshot once the old one is detached.
+/// RULE-SEL-020: a deleted source gives no new snapshot.
 #[tokio::test]
-async fn a_detached_snapshot_of_a_deleted_source_has_no_successor() {
+async fn detached_snapshot_of_a_deleted_source_has_no_successor() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();
@@ -207,17 +209,18 @@ async fn a_detached_snapshot_of_a_deleted_source_has_no_successor() {
     take_snapshot(&selection, post).await.expect_problem(400, "SELECTIONS_SOURCE_DELETED");
 }
 
+/// RULE-SEL-010, RULE-SEL-038: detaching and reading a missing snapshot return 404.
 #[tokio::test]
-async fn a_missing_snapshot_is_not_found() {
+async fn missing_snapshot_is_not_found() {
     let missing = json!({"SnapshotId": guid()});
     detach_snapshot(&missing, "PostDeleted").await.expect_problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
     let read = service().machine("news").get(&snapshot_path(&missing)).await;
     read.expect_problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
 }
 
-/// Detaching needs one of the contract's reasons, spelled as it spells them.
+/// RULE-SEL-009: the reason is one of the two of the contract, in their spelling.
 #[tokio::test]
-async fn a_reason_that_is_none_is_refused() {
+async fn unknown_detach_reason_is_refused() {
     let (_, owner) = service().user();
     let taken = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
     let path = format!("{}/detach", snapshot_path(&taken));
@@ -234,9 +237,9 @@ async fn a_reason_that_is_none_is_refused() {
     assert_eq!(read_snapshot(&taken).await["Status"], "Active");
 }
 
-/// INV-SNP-004, INV-SNP-005, INV-SNP-006: held by the database itself, whoever writes to it.
+/// INV-SNP-004, INV-SNP-006: the database itself refuses them, whatever client writes.
 #[tokio::test]
-async fn the_database_lets_nobody_change_or_delete_a_snapshot() {
+async fn database_refuses_changes_and_deletions_of_snapshots() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let active = take_snapshot(&selection, guid()).await.expect(201);
@@ -266,9 +269,10 @@ async fn the_database_lets_nobody_change_or_delete_a_snapshot() {
     assert_eq!([read_snapshot(&active).await, read_snapshot(&detached).await], before);
 }
 
-/// The database does not look into documents: PostgreSQL keeps some that it cannot read.
+/// INV-SNP-005: the database does not parse the document, since PostgreSQL can store one that it
+/// cannot read.
 #[tokio::test]
-async fn a_snapshot_is_detached_whatever_its_document_holds() {
+async fn snapshot_with_an_unreadable_document_is_detached() {
     let (_, owner) = service().user();
     let taken = take_snapshot(&create_selection(&owner).await, guid()).await.expect(201);
     let id = guid();

@@ -1,4 +1,4 @@
-//! A deployment whose topics are not there yet: a consumer may be deployed before its producer.
+//! Missing topics: a consumer can be deployed before its producer.
 
 use std::time::Duration;
 
@@ -8,20 +8,21 @@ use testkit::bus::Bus;
 use testkit::service::Running;
 
 use crate::consumer::object;
-use crate::{CREATED, OBJECT_UPSERTED, create_selection_of, guid, listed, text};
+use crate::{CREATED, OBJECT_UPSERTED, create_selection_of, guid, items_of, text};
 
-/// A client looks for topics anew every 30 s.
-const SOON: Duration = Duration::from_mins(2);
+/// Timeout for the discovery of new topics. A client refreshes its topics every 30 s.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Messaging: without its topics a service answers, keeps what it has to tell, and goes on once they are made.
+/// RULE-ALL-059: without its topics the service serves requests, stores its events, and continues
+/// once the topics exist.
 #[tokio::test]
-async fn a_service_waits_for_topics_that_are_missing() {
+async fn service_waits_for_missing_topics() {
     let broker = Embedded::start(&[]).unwrap();
     let brokers = broker.bootstrap_servers().unwrap();
     let service = Running::start::<Service>(&[("KAFKA_BROKERS", &brokers)]);
     let (_, owner) = service.user();
     let known = guid();
-    let created = create_selection_of(&owner, listed(&[known])).await;
+    let created = create_selection_of(&owner, items_of(&[known])).await;
 
     let topics = service::topics::<Service>();
     for topic in &topics {
@@ -31,15 +32,15 @@ async fn a_service_waits_for_topics_that_are_missing() {
     let bus = Bus::connect(&brokers, &topics).unwrap();
     bus.publish(OBJECT_UPSERTED, known, 1, &object(known, 1, "12")).await;
     let replica = service.sql().await;
-    let went_on = async {
+    let recovered = async {
         loop {
-            let told = bus.events(text(&created["Id"])).iter().any(|event| event.topic == CREATED);
-            let heard = replica.query("select from property_object", &[]).await.unwrap();
-            if told && !heard.is_empty() {
+            let is_published = bus.events(text(&created["Id"])).iter().any(|event| event.topic == CREATED);
+            let applied = replica.query("select from property_object", &[]).await.unwrap();
+            if is_published && !applied.is_empty() {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };
-    assert!(tokio::time::timeout(SOON, went_on).await.is_ok(), "it still waits for topics that are there");
+    assert!(tokio::time::timeout(DISCOVERY_TIMEOUT, recovered).await.is_ok(), "the service still waits for existing topics");
 }

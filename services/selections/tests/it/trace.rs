@@ -1,4 +1,4 @@
-//! One trace: a request, the message that tells of it, whoever consumes a message of that trace.
+//! Traces over requests, events and consumers, and logs with their trace.
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -11,24 +11,23 @@ use testkit::issuer::Claims;
 use crate::consumer::object;
 use crate::{CREATED, OBJECT_UPSERTED, SELECTIONS, eventually, guid, service, text};
 
-/// Seen by a collector: the request, whose span the relayed message names; and below the span that a
-/// message names, its consumer's. The message goes from one to the other by the test, as it would
-/// between two services.
+/// RULE-NWS-018, RULE-ALL-039: a collector gets the span of the request and, below the span that
+/// the message names, the span of the consumer.
 #[tokio::test]
-async fn a_collector_sees_a_consumer_in_the_trace_of_its_message() {
+async fn consumer_continues_the_trace_of_its_message() {
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &[]).await;
     let owner = selections.caller(&Claims::user(guid()));
     let trace = guid().simple().to_string();
     let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
     let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
     let selection = send(request).await.expect(201);
-    let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+    let event = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
 
     let id = guid();
     let headers = [
         ("ce_id", guid().to_string()),
         ("ce_sequence", "1".to_owned()),
-        ("traceparent", told.headers["traceparent"].clone()),
+        ("traceparent", event.headers["traceparent"].clone()),
     ];
     let (key, payload) = (id.to_string(), object(id, 1, "12").to_string());
     service().bus().publish_raw(OBJECT_UPSERTED, key.as_bytes(), &headers, payload.as_bytes()).await;
@@ -36,14 +35,14 @@ async fn a_collector_sees_a_consumer_in_the_trace_of_its_message() {
     let span = async |name: &str| selections.collector.span(&trace, |span| span.name == name).await;
     let requested = span("POST /api/v1/selections").await;
     assert_eq!(hex(&requested.parent_span_id), "00f067aa0ba902b7");
-    assert_eq!(told.headers["traceparent"], format!("00-{trace}-{}-01", hex(&requested.span_id)));
+    assert_eq!(event.headers["traceparent"], format!("00-{trace}-{}-01", hex(&requested.span_id)));
     let consumed = span(&format!("consume {OBJECT_UPSERTED}")).await;
     assert_eq!(consumed.parent_span_id, requested.span_id);
 }
 
-/// What is not sampled is not sent, and has an id all the same: for the caller, and for whoever the message reaches.
+/// RULE-ALL-042: a trace that is not sampled is not exported, but problems and events have its id.
 #[tokio::test]
-async fn a_trace_that_is_not_sampled_has_its_id_everywhere() {
+async fn unsampled_trace_has_an_id_in_responses_and_events() {
     let sampler = [("OTEL_TRACES_SAMPLER", "always_off")];
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &sampler).await;
     let owner = selections.caller(&Claims::user(guid()));
@@ -55,55 +54,54 @@ async fn a_trace_that_is_not_sampled_has_its_id_everywhere() {
     let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
     let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
     let selection = send(request).await.expect(201);
-    let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
-    let traceparent: Vec<_> = told.headers["traceparent"].split('-').collect();
+    let event = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+    let traceparent: Vec<_> = event.headers["traceparent"].split('-').collect();
     assert_eq!((traceparent[1], traceparent[3]), (&*trace, "00"));
     assert_ne!(traceparent[2], "00f067aa0ba902b7", "the request's own span");
 }
 
-/// Traces: anybody's trace is continued; whether it is sampled is for trusted proxies to say, and for strangers the
-/// sampler decides as where no trace has come.
+/// RULE-ALL-042: every trace is continued, and the sampling flag counts from trusted proxies alone.
 #[tokio::test]
-async fn whether_a_trace_is_sampled_is_for_trusted_callers_to_say() {
-    let (nobody, proxy) = (("TRUSTED_PROXIES", "192.0.2.0/24"), ("TRUSTED_PROXIES", "127.0.0.0/8"));
+async fn only_trusted_callers_decide_about_sampling() {
+    let (untrusted, trusted_proxy) = (("TRUSTED_PROXIES", "192.0.2.0/24"), ("TRUSTED_PROXIES", "127.0.0.0/8"));
     let (on, off) = ("parentbased_always_on", "parentbased_always_off");
-    for (trusted, sampler, said, sampled) in [
-        (nobody, off, "01", "00"),
-        (nobody, on, "00", "01"),
-        (proxy, off, "01", "01"),
-        (proxy, on, "00", "00"),
+    for (proxies, sampler, flag, expected) in [
+        (untrusted, off, "01", "00"),
+        (untrusted, on, "00", "01"),
+        (trusted_proxy, off, "01", "01"),
+        (trusted_proxy, on, "00", "00"),
     ] {
-        let settings = [trusted, ("OTEL_TRACES_SAMPLER", sampler)];
+        let settings = [proxies, ("OTEL_TRACES_SAMPLER", sampler)];
         let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &settings).await;
         let owner = selections.caller(&Claims::user(guid()));
         let trace = guid().simple().to_string();
         let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
-        let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-{said}"));
+        let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-{flag}"));
         let selection = send(request).await.expect(201);
-        let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
-        let traceparent: Vec<_> = told.headers["traceparent"].split('-').collect();
-        assert_eq!((traceparent[1], traceparent[3]), (&*trace, sampled), "{trusted:?} {sampler}");
+        let event = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+        let traceparent: Vec<_> = event.headers["traceparent"].split('-').collect();
+        assert_eq!((traceparent[1], traceparent[3]), (&*trace, expected), "{proxies:?} {sampler}");
     }
 }
 
-/// Requests that are under way at once keep their traces apart.
+/// RULE-ALL-042: concurrent requests keep separate traces.
 #[tokio::test]
-async fn requests_at_once_keep_their_traces_apart() {
+async fn concurrent_requests_keep_separate_traces() {
     let owner = service().caller(&Claims::user(guid()));
-    let ask = async |_| {
+    let send_one = async |_| {
         let trace = guid().simple().to_string();
-        // What waits for the database lets others in between.
+        // A wait for the database lets other requests run in between.
         let request = owner.request(Method::DELETE, &format!("{SELECTIONS}/{}", guid()));
         let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
         let problem = send(request).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
         assert_eq!(problem["traceId"], trace);
     };
-    join_all((0..64).map(ask)).await;
+    join_all((0..64).map(send_one)).await;
 }
 
-/// A `traceparent` that is none, or of a trace of zeros, is ignored: the answer and the message have a trace of their own.
+/// RULE-ALL-043: response and event have a trace of their own if `traceparent` is broken.
 #[tokio::test]
-async fn a_traceparent_that_is_broken_is_ignored() {
+async fn broken_traceparent_is_ignored() {
     let (_, owner) = service().user();
     let trace = guid().simple().to_string();
     for broken in [
@@ -125,38 +123,39 @@ async fn a_traceparent_that_is_broken_is_ignored() {
 
         let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
         let selection = send(request.header("traceparent", &broken)).await.expect(201);
-        let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
-        let told_of = told.headers["traceparent"].split('-').nth(1).unwrap().to_owned();
-        assert!(u128::from_str_radix(&told_of, 16).is_ok_and(|id| id != 0), "{broken}: {told_of}");
-        assert_ne!(told_of, trace, "{broken}");
+        let event = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+        let trace_of_event = event.headers["traceparent"].split('-').nth(1).unwrap().to_owned();
+        assert!(u128::from_str_radix(&trace_of_event, 16).is_ok_and(|id| id != 0), "{broken}: {trace_of_event}");
+        assert_ne!(trace_of_event, trace, "{broken}");
     }
 }
 
-/// A service that traces nothing passes the trace of its caller on as it came.
+/// RULE-ALL-042: a service without tracing passes the caller's trace on unchanged.
 #[tokio::test]
-async fn without_traces_that_of_the_caller_is_passed_on() {
+async fn service_without_tracing_passes_the_callers_trace_on() {
     let disabled = [("OTEL_SDK_DISABLED", "true")];
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &[], &disabled).await;
     let owner = selections.caller(&Claims::user(guid()));
     let traceparent = format!("00-{}-00f067aa0ba902b7-01", guid().simple());
     let request = owner.request(Method::POST, SELECTIONS).json(&json!({"Title": "x"}));
     let selection = send(request.header("traceparent", &traceparent)).await.expect(201);
-    let told = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
-    assert_eq!(told.headers["traceparent"], traceparent);
+    let event = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
+    assert_eq!(event.headers["traceparent"], traceparent);
 }
 
-/// A line of the log names its trace, and what failed where; whose request it was stays out of it, and of the span.
+/// RULE-ALL-037: a log line has the trace id and the cause, and neither line nor span identifies
+/// the user.
 #[tokio::test]
-async fn a_failure_is_found_in_the_log_by_its_trace() {
-    let nobody = [("AUTH_ISSUER", "http://127.0.0.1:1")];
-    let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &nobody).await;
+async fn failure_is_logged_with_its_trace_id() {
+    let no_issuer = [("AUTH_ISSUER", "http://127.0.0.1:1")];
+    let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &no_issuer).await;
     let owner = guid();
     let caller = selections.caller(&Claims::user(owner));
     let problem = caller
         .get(&format!("{SELECTIONS}?Page=7"))
         .await
         .expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
-    let line = eventually("the line", async || {
+    let line = eventually("the log line is written", async || {
         selections.log().into_iter().find(|line| line["message"] == "a request failed")
     })
     .await;
