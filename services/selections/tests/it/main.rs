@@ -21,7 +21,7 @@ mod problems;
 mod races;
 mod replicas;
 mod selection;
-mod slow;
+mod slow_readers;
 mod snapshots;
 mod topics;
 mod trace;
