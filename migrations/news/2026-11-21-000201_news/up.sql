@@ -1,7 +1,9 @@
+-- Posts
+
 create table post (
     id uuid primary key,
     author_user_id uuid not null,
-    -- Also the tenant; null for posts of investors and employees.
+    -- Company of the post and its tenant. Null for posts of investors and employees.
     author_company_id uuid,
     title text not null check (char_length(title) between 1 and 256),
     summary text check (char_length(summary) <= 1000),
@@ -9,12 +11,12 @@ create table post (
     tags json not null check (json_array_length(tags) <= 20),
     status text not null check (status in ('Draft', 'Published', 'Unpublished', 'Archived')),
     blocks json not null,
-    -- Who is going to read the blocks makes room first.
+    -- A reader reserves this size before it reads the blocks.
     blocks_bytes integer not null generated always as (octet_length(blocks::text)) stored,
-    -- The embeds among the blocks once more: who edits, deletes or detaches need not read the words.
+    -- A copy of the embeds, so that edits, deletions and detachments need not read the texts.
     embeds json not null default '[]',
     blocks_count integer not null generated always as (json_array_length(blocks)) stored check (blocks_count <= 200),
-    -- INV-NWS-008: computed from the text blocks with every change of theirs.
+    -- INV-NWS-008: computed from the text blocks with each of their changes.
     search_text text not null,
     published_at timestamptz,
     created_at timestamptz not null,
@@ -25,7 +27,22 @@ create table post (
 );
 create index post_author on post (author_user_id, created_at desc, id) where deleted_at is null;
 
--- The search projection: what the public can find. A row for each published post.
+-- Compression is a large part of an edit in PostgreSQL, and lz4 is faster than the default method.
+-- Not every server is built with lz4.
+do $$
+begin
+    alter table post
+        alter column blocks set compression lz4,
+        alter column embeds set compression lz4,
+        alter column search_text set compression lz4;
+exception when feature_not_supported then
+    raise notice 'this server is built without lz4: texts of posts keep the default compression';
+end
+$$;
+
+-- Feed and search
+
+-- The search projection, with one row for each published post.
 create table post_search (
     post_id uuid primary key references post (id),
     published_at timestamptz not null,
@@ -36,7 +53,8 @@ create index post_search_published on post_search (published_at desc, post_id);
 create index post_search_created on post_search (created_at desc, post_id);
 create index post_search_words on post_search using gin (words);
 
--- How many there are, since each page of the feed tells: counting a million takes longer than all the rest.
+-- The number of published posts. Each page of the feed returns it, and counting a million rows
+-- takes longer than the rest of the page.
 create table post_search_count (
     only_one bool primary key default true check (only_one),
     posts bigint not null
@@ -57,8 +75,8 @@ create trigger count_inserted after insert on post_search referencing new table 
 create trigger count_deleted after delete on post_search referencing old table as changed
     for each statement execute function count_post_search();
 
--- PostgreSQL's Russian configuration stems Latin words as English. A tsvector holds 1 MB: of a text
--- with more distinct words than that, a first part is kept that fits: half of it, a quarter, and so on.
+-- PostgreSQL's Russian configuration stems Latin words as English. A tsvector has at most 1 MB.
+-- A text with more distinct words is halved until it fits.
 create function search_words(title text, body text) returns tsvector language plpgsql immutable as $$
 begin
     loop
@@ -71,28 +89,30 @@ begin
 end
 $$;
 
--- A snapshot that an edit is about to take, written before the call, so that whatever becomes of the
--- edit somebody knows of it. An edit that succeeds removes its own.
+-- Snapshots
+
+-- A claim: an edit is about to take a snapshot. It is written before the call, so that the
+-- snapshot of a failed edit is found. A successful edit deletes its claims.
 create table snapshot_claim (
     edit_id uuid not null,
     source_selection_id uuid not null,
     post_id uuid not null,
     actor_user_id uuid not null,
     author_user_id uuid not null,
-    -- From then on the edit is over, one way or another.
+    -- The edit has ended by then.
     due_at timestamptz not null,
     primary key (edit_id, source_selection_id)
 );
 create index snapshot_claim_due on snapshot_claim (due_at);
 
--- A snapshot that is no longer in its post and is to be detached in selections.
+-- A detachment: a snapshot left its post, and selections is to detach it.
 create table snapshot_detach (
     snapshot_id uuid primary key,
     post_id uuid not null,
     reason text not null check (reason in ('BlockReplaced', 'PostDeleted')),
-    -- Once it has started, no edit can put the snapshot back.
+    -- An edit cannot cancel a started detachment.
     started boolean not null default false,
-    -- The row stays for a while after: an edit may have been told of the snapshot before.
+    -- The row stays for a while after this time, for edits that read the snapshot before.
     detached_at timestamptz
 );
 create index snapshot_detach_done on snapshot_detach (detached_at) where detached_at is not null;

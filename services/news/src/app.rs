@@ -1,54 +1,13 @@
-//! The service, as what it is made of.
+//! The state that handlers and jobs share.
 
 use std::time::Duration;
 
 use ::db::Db;
-use ::jobs::Jobs;
-use ::web::{Listener, RateLimit};
-use actix_web::web::Data;
-use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use http_client::Call;
-use messaging::Published;
-use runtime::Env;
+use ::web::RateLimit;
 
 use crate::clients::Selections;
-use crate::jobs::snapshot_detach_retry;
-use crate::settings::Settings;
-use crate::{clients, events, http};
 
-/// Posts made of blocks, with embedded snapshots of selections.
-pub struct Service;
-
-impl service::Service for Service {
-    const NAME: &'static str = "news";
-    const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/news");
-    const MESSAGES: &'static [(&'static str, &'static str)] =
-        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
-    const LISTENERS: &'static [Listener] = &[http::PUBLIC];
-    const EVENTS: &'static [Published] = events::ALL;
-    const CALLS: &'static [Call] = clients::CALLS;
-    type Settings = Settings;
-    type App = App;
-
-    fn settings(env: &mut Env) -> Option<Settings> {
-        Settings::read(env)
-    }
-
-    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
-        Ok(App {
-            db,
-            selections: Selections::new(&settings.selections)?,
-            guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
-            embeds_wait: settings.embeds_wait,
-        })
-    }
-
-    fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
-        snapshot_detach_retry::add(app.into_inner(), jobs)
-    }
-}
-
-/// What handlers and jobs share.
+/// The database, the client of selections and the limits of readers.
 pub struct App {
     pub db: Db,
     pub selections: Selections,

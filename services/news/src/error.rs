@@ -1,4 +1,4 @@
-//! What news refuses.
+//! The error codes of news.
 
 use std::fmt::Display;
 
@@ -7,26 +7,26 @@ use web::Problem;
 
 use crate::domain::MAX_BLOCKS;
 
-pub use service::Error;
+pub use ::service::Error;
 pub use web::{FORBIDDEN, UNAUTHORIZED};
 
-/// Missing, deleted, or not to be seen by the caller.
+/// Rejects a post that is missing, deleted or not visible to the caller.
 pub const POST_NOT_FOUND: Code = Code::new(404, "NEWS_POST_NOT_FOUND");
 pub const POST_ARCHIVED: Code = Code::new(409, "NEWS_POST_ARCHIVED");
 pub const POST_INVALID_TRANSITION: Code = Code::new(409, "NEWS_POST_INVALID_TRANSITION");
-/// A post needs a block before it is published.
+/// Rejects the publication of a post without a block.
 pub const POST_PUBLISH_INCOMPLETE: Code = Code::new(409, "NEWS_POST_PUBLISH_INCOMPLETE");
 pub const TOO_MANY_BLOCKS: Code =
     Code::new(400, "NEWS_TOO_MANY_BLOCKS").with("max", MAX_BLOCKS as u64).at("/Blocks", "too_many");
-/// Missing, detached, or of another post.
+/// Rejects a snapshot that is missing, detached or of another post.
 pub const SNAPSHOT_INVALID: Code = Code::new(422, "NEWS_SNAPSHOT_INVALID");
 pub const SELECTION_SOURCE_DELETED: Code = Code::new(400, "NEWS_SELECTION_SOURCE_DELETED");
 pub const SELECTION_SOURCE_EMPTY: Code = Code::new(400, "NEWS_SELECTION_SOURCE_EMPTY");
 pub const SELECTIONS_UNAVAILABLE: Code = Code::new(503, "NEWS_SELECTIONS_UNAVAILABLE").retry_after(2);
-/// The losing side of a race, or a version that is no longer the current one.
+/// Rejects the losing side of a race and an outdated version.
 pub const CONFLICT: Code = Code::conflict("CONCURRENCY_CONFLICT");
 
-/// [`SELECTIONS_UNAVAILABLE`], and why, for the log.
+/// Returns [`SELECTIONS_UNAVAILABLE`] with its cause for the log.
 pub fn selections_unavailable(cause: &impl Display) -> Error {
     Problem::from(SELECTIONS_UNAVAILABLE).caused_by(cause).into()
 }

@@ -1,4 +1,4 @@
-//! News: posts made of blocks, with embedded snapshots of selections.
+//! Posts of ordered blocks, with embedded snapshots of selections.
 
 mod app;
 mod clients;
@@ -8,7 +8,9 @@ mod error;
 mod events;
 mod http;
 mod jobs;
+mod messages;
 mod ops;
+mod service;
 mod settings;
 
-pub use app::Service;
+pub use self::service::Service;

@@ -1,4 +1,4 @@
-//! What the environment configures beside what it does for all services.
+//! The settings of this service alone.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use runtime::Env;
 pub struct Settings {
     pub selections: http_client::Config,
     pub guest_reads_per_minute: u32,
-    /// For the embeds of a post, however many they are.
+    /// Maximum wait of a reader for all embeds of a post together.
     pub embeds_wait: Duration,
 }
 
@@ -15,9 +15,12 @@ impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
         let selections = http_client::Config::read(env, "SELECTIONS_URL", "news");
         let guest_reads_per_minute =
-            env.or("GUEST_READS_PER_MINUTE", 120, "reads for each guest address; 0 for no limit");
-        let embeds_wait_ms =
-            env.or("EMBEDS_WAIT_MS", 2_000, "a reader waits no longer for a post's embeds, in milliseconds");
+            env.or("GUEST_READS_PER_MINUTE", 120, "reads a minute for each guest address; 0 for no limit");
+        let embeds_wait_ms = env.or(
+            "EMBEDS_WAIT_MS",
+            2_000,
+            "maximum wait of a reader for all embeds of a post, in milliseconds",
+        );
         Some(Self {
             selections: selections?,
             guest_reads_per_minute: guest_reads_per_minute?,

@@ -1,5 +1,5 @@
-//! Other services, as this one sees them.
+//! Clients of other services.
 
 mod selections;
 
-pub use selections::{CALLS, Selections, SnapshotContent, Taken};
+pub use selections::{CALLS, Selections, SnapshotCard, SnapshotContent};

@@ -1,5 +1,7 @@
-//! The internal API of selections. Every call may be repeated: taking is idempotent by post and
-//! source, detaching happens once.
+//! Client of the internal API of selections.
+//!
+//! Every call can be repeated, since taking is idempotent by post and source, and a snapshot is
+//! detached once.
 
 use std::sync::Arc;
 
@@ -14,43 +16,43 @@ use serde_json::{Value, json};
 use crate::domain::{PostId, SelectionId, SnapshotId};
 use crate::error::{Error, SELECTION_SOURCE_DELETED, SELECTION_SOURCE_EMPTY, selections_unavailable};
 
-const TAKE: Call = Call::post("selections", "/api/v1/internal/selections/{selection_id}/snapshots");
-const READ: Call = Call::get("selections", "/api/v1/internal/snapshots/{snapshot_id}");
-const DETACH: Call = Call::post("selections", "/api/v1/internal/snapshots/{snapshot_id}/detach");
+const TAKE_SNAPSHOT: Call = Call::post("selections", "/api/v1/internal/selections/{selection_id}/snapshots");
+const READ_SNAPSHOT: Call = Call::get("selections", "/api/v1/internal/snapshots/{snapshot_id}");
+const DETACH_SNAPSHOT: Call = Call::post("selections", "/api/v1/internal/snapshots/{snapshot_id}/detach");
 
-/// Every call.
-pub const CALLS: &[Call] = &[TAKE, READ, DETACH];
+/// Declares the calls of this client.
+pub const CALLS: &[Call] = &[TAKE_SNAPSHOT, READ_SNAPSHOT, DETACH_SNAPSHOT];
 
-/// What is remembered of snapshots, over all of them, in bytes.
-const REMEMBERED: u64 = 32 * 1024 * 1024;
+/// Size of the snapshot cache in bytes, over all snapshots.
+const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 pub struct Selections {
     service: Service,
-    /// A snapshot never changes, so what is here is never stale.
-    contents: Cache<SnapshotId, Arc<SnapshotContent>, Bytes>,
+    /// Cache without expiry, since the content of a snapshot never changes.
+    contents: Cache<SnapshotId, Arc<SnapshotContent>, ContentWeighter>,
 }
 
-/// The weight of a snapshot.
+/// Weighs a snapshot by its bytes.
 #[derive(Clone)]
-struct Bytes;
+struct ContentWeighter;
 
-impl Weighter<SnapshotId, Arc<SnapshotContent>> for Bytes {
+impl Weighter<SnapshotId, Arc<SnapshotContent>> for ContentWeighter {
     fn weight(&self, _: &SnapshotId, content: &Arc<SnapshotContent>) -> u64 {
         content.items.get().len() as u64
     }
 }
 
-/// What a post keeps of a snapshot; the fields that are read here.
+/// The data of a snapshot that an embed stores.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Taken {
+pub struct SnapshotCard {
     pub snapshot_id: SnapshotId,
     pub public_code: String,
     pub title: String,
     pub items_count: u32,
 }
 
-/// A snapshot whole; the fields that are read here.
+/// The data of a snapshot that the checks of an embed need.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Snapshot {
@@ -58,39 +60,40 @@ pub struct Snapshot {
     pub source_selection_id: SelectionId,
     pub status: String,
     #[serde(flatten)]
-    pub taken: Taken,
+    pub card: SnapshotCard,
 }
 
-/// What a reader sees of a snapshot.
+/// The content of a snapshot for readers.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotContent {
-    /// A list, passed on as it is.
+    /// List of items, sent to readers as it was received.
     pub items: Box<RawValue>,
 }
 
 impl Selections {
     /// # Errors
-    /// When no HTTP client can be made.
+    /// An invalid configuration of the HTTP client.
     pub fn new(config: &http_client::Config) -> anyhow::Result<Self> {
-        let contents = Cache::with_weighter(1_000, REMEMBERED, Bytes);
+        let contents = Cache::with_weighter(1_000, CACHE_BYTES, ContentWeighter);
         Ok(Self { service: Service::new(config)?, contents })
     }
 
-    /// The post's active snapshot of the source, taken now if there is none.
+    /// Returns the post's active snapshot of the source, and takes one if there is none.
     ///
     /// # Errors
-    /// `SelectionSourceDeleted` (a foreign or missing one is answered alike), `SelectionSourceEmpty`,
-    /// `SelectionsUnavailable`
+    /// - [`SELECTION_SOURCE_DELETED`] if the source is deleted, missing or foreign.
+    /// - [`SELECTION_SOURCE_EMPTY`] if the source is empty.
+    /// - `SELECTIONS_UNAVAILABLE` in every other case.
     pub async fn take_snapshot(
         &self,
         source: SelectionId,
         post: PostId,
         actor: UserId,
         author: UserId,
-    ) -> Result<Taken, Error> {
+    ) -> Result<SnapshotCard, Error> {
         let body = json!({"PostId": post, "ActorUserId": actor, "AuthorUserId": author});
-        self.service.post(&TAKE.at(source), &body).await.map_err(|error| match error {
+        self.service.post(&TAKE_SNAPSHOT.at(source), &body).await.map_err(|error| match error {
             CallError::Refused { code, .. } => match code.as_str() {
                 "SELECTIONS_NOT_FOUND" | "SELECTIONS_SOURCE_DELETED" => SELECTION_SOURCE_DELETED.into(),
                 "SELECTIONS_SOURCE_EMPTY" => SELECTION_SOURCE_EMPTY.into(),
@@ -100,24 +103,19 @@ impl Selections {
         })
     }
 
-    /// A snapshot, detached or not; `None` when there is no such one.
-    ///
-    /// # Errors
-    /// `SelectionsUnavailable`
+    /// Returns a snapshot, detached or not.
     pub async fn find_snapshot(&self, id: SnapshotId) -> Result<Option<Snapshot>, Error> {
-        found(self.service.get(&READ.at(id)).await)
+        none_if_missing(self.service.get(&READ_SNAPSHOT.at(id)).await)
     }
 
-    /// The content of a snapshot, for rendering.
-    ///
-    /// # Errors
-    /// `SelectionsUnavailable`
+    /// Returns the content of a snapshot, from the cache or from selections.
     pub async fn snapshot_content(&self, id: SnapshotId) -> Result<Option<Arc<SnapshotContent>>, Error> {
         let fetch = async {
-            let content = found(self.service.get(&READ.at(id)).await).map_err(Some)?;
+            let content = none_if_missing(self.service.get(&READ_SNAPSHOT.at(id)).await).map_err(Some)?;
             content.map(Arc::new).ok_or(None)
         };
-        // One fetches it for all who wait. What failed is not remembered: the next one sees for themselves.
+        // All concurrent readers share one fetch. A failure is not cached, so the next reader
+        // fetches again.
         match self.contents.get_or_insert_async(&id, fetch).await {
             Ok(content) => Ok(Some(content)),
             Err(None) => Ok(None),
@@ -125,18 +123,16 @@ impl Selections {
         }
     }
 
-    /// Lets a snapshot go; one that is gone or detached already is as good.
-    ///
-    /// # Errors
-    /// `SelectionsUnavailable`
+    /// Detaches a snapshot. A missing and a detached snapshot are success too.
     pub async fn detach_snapshot(&self, id: SnapshotId, reason: &str) -> Result<(), Error> {
-        found::<Value>(self.service.post(&DETACH.at(id), &json!({"Reason": reason})).await).map(drop)
+        none_if_missing::<Value>(self.service.post(&DETACH_SNAPSHOT.at(id), &json!({"Reason": reason})).await).map(drop)
     }
 }
 
-fn found<T>(answer: Result<T, CallError>) -> Result<Option<T>, Error> {
-    match answer {
-        Ok(found) => Ok(Some(found)),
+/// Maps the 404 of a snapshot to `None`.
+fn none_if_missing<T>(result: Result<T, CallError>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(snapshot) => Ok(Some(snapshot)),
         Err(CallError::Refused { code, .. }) if code == "SELECTIONS_SNAPSHOT_NOT_FOUND" => Ok(None),
         Err(error) => Err(selections_unavailable(&error)),
     }

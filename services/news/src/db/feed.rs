@@ -1,4 +1,4 @@
-//! What readers find: the search projection, and an author's own list.
+//! Lists of posts: the search projection of published posts, and an author's own posts.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 use super::schema::{post, post_search, post_search_count};
 use crate::domain::{FileId, Post, PostId, PostStatus, Summary, Tag, Title, search_text};
 
-/// A post in a list: without its blocks.
+/// A post of a list, without its blocks.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = post, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -46,7 +46,7 @@ pub struct PostSummary {
     pub version: i64,
 }
 
-/// What lists may be sorted by. A draft was never published; in one's own list it counts as newest.
+/// Sort keys of the lists. In an author's own list an unpublished draft counts as the newest.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum FeedSort {
     PublishedAt,
@@ -57,39 +57,40 @@ impl SortKey for FeedSort {
     const DEFAULT: &'static str = "-PublishedAt";
 }
 
-/// Finding the words of a longer text may take longer than a statement otherwise may.
-const LONG_TEXT: usize = 1024 * 1024;
-const LONG: Duration = Duration::from_secs(30);
+/// Search texts above this size get [`LONG_TEXT_TIMEOUT`].
+const LONG_TEXT_BYTES: usize = 1024 * 1024;
+/// Timeout for computing the search vector of a long text.
+const LONG_TEXT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Shows a published post to the public, as it is now.
-pub async fn put(tx: &mut Tx, shown: &Post) -> Result<(), ::db::Error> {
-    let text = search_text(&shown.blocks);
-    if text.len() > LONG_TEXT {
-        tx.allow(LONG).await?;
+/// Writes the current state of a published post into the search projection.
+pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
+    let text = search_text(&published.blocks);
+    if text.len() > LONG_TEXT_BYTES {
+        tx.allow(LONG_TEXT_TIMEOUT).await?;
     }
-    let put = diesel::sql_query(
+    let upsert = diesel::sql_query(
         "insert into post_search (post_id, published_at, created_at, words) \
          values ($1, $2, $3, search_words($4, $5)) \
          on conflict (post_id) do update set published_at = excluded.published_at, words = excluded.words",
     )
-    .bind::<SqlUuid, _>(shown.id)
-    .bind::<Timestamptz, _>(shown.published_at.unwrap_or(shown.updated_at))
-    .bind::<Timestamptz, _>(shown.created_at)
-    .bind::<Text, _>(shown.title.as_str())
+    .bind::<SqlUuid, _>(published.id)
+    .bind::<Timestamptz, _>(published.published_at.unwrap_or(published.updated_at))
+    .bind::<Timestamptz, _>(published.created_at)
+    .bind::<Text, _>(published.title.as_str())
     .bind::<Text, _>(text);
-    Cached(put).execute(tx.conn()).await?;
+    Cached(upsert).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Takes a post from the public.
-pub async fn remove(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
+/// Removes a post from the search projection.
+pub async fn delete(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
     diesel::delete(post_search::table.find(id)).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// One page of what is published; with `query`, of what it finds.
+/// Returns one page of the published posts that match `query`, or of all.
 ///
-/// Which posts, and how many, is asked at once; then for these posts alone.
+/// The ids and the total are read concurrently, then the posts of these ids.
 pub async fn list_published(
     conn: Lookup<'_>,
     query: Option<&str>,
@@ -99,13 +100,13 @@ pub async fn list_published(
         FeedSort::PublishedAt => list::by(paging, post_search::published_at),
         FeedSort::CreatedAt => list::by(paging, post_search::created_at),
     };
-    let page = found(query).select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
+    let page = matching(query).select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
     let mut shared = conn;
     let page = page.order((order, post_search::post_id)).load::<PostId>(&mut shared);
     let (ids, total) = try_join(page, count(conn, query)).await?;
     let mut posts = post::table
         .filter(post::id.eq_any(&ids))
-        // Save what has been withdrawn or deleted between the two.
+        // Excludes posts that were unpublished or deleted between the two reads.
         .filter(post::deleted_at.is_null())
         .filter(post::status.eq(PostStatus::Published))
         .select(PostSummary::as_select())
@@ -117,14 +118,16 @@ pub async fn list_published(
 
 async fn count(mut conn: Lookup<'_>, query: Option<&str>) -> QueryResult<i64> {
     match query {
-        Some(_) => Counted(found(query).select(post_search::post_id)).get_result(&mut conn).await,
+        Some(_) => Counted(matching(query).select(post_search::post_id)).get_result(&mut conn).await,
         None => post_search_count::table.select(post_search_count::posts).first(&mut conn).await,
     }
 }
 
-/// All that is published, or what `query` finds of it. A query that no index answers (`-flat`, nothing but stop
-/// words) finds nothing, and nothing is read for it.
-fn found(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
+/// Returns the published posts that match `query`, or all of them.
+///
+/// A query that no index can answer finds nothing and reads nothing. Examples are `-flat` and a
+/// query of stop words.
+fn matching(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
     let all = post_search::table.into_boxed();
     match query {
         Some(query) => all.filter(
@@ -138,7 +141,7 @@ fn found(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
     }
 }
 
-/// One page of an author's posts in whatever state.
+/// Returns one page of an author's posts in every status.
 pub async fn list_of_author(
     conn: Lookup<'_>,
     author: UserId,
@@ -146,7 +149,7 @@ pub async fn list_of_author(
 ) -> Result<Page<PostSummary>, ::db::Error> {
     let own = || post::table.filter(post::author_user_id.eq(author)).filter(post::deleted_at.is_null());
     let order = match paging.sort {
-        // As PostgreSQL sorts what is null: last, or first where the order is turned round.
+        // PostgreSQL sorts nulls last in ascending and first in descending order.
         FeedSort::PublishedAt => list::by(paging, post::published_at),
         FeedSort::CreatedAt => list::by(paging, post::created_at),
     };

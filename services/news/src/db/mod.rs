@@ -1,4 +1,4 @@
-//! Queries, and the shapes that reads answer with.
+//! Queries, and the views that reads return.
 
 pub mod feed;
 pub mod post;

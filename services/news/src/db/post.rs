@@ -1,4 +1,4 @@
-//! Posts as they are stored.
+//! Rows of posts.
 
 use ::db::{Cached, Conn, Db, Json, Lookup, Tx};
 use auth::{CompanyId, UserId};
@@ -14,18 +14,18 @@ use crate::domain::{
 };
 use crate::error::{CONFLICT, Error};
 
-/// What a lookup may read of a post, in bytes: others wait behind it.
-const LOOKED_UP: i32 = 64 * 1024;
+/// Largest size of blocks that a lookup reads, in bytes. Other lookups wait behind it.
+const MAX_LOOKUP_BYTES: i32 = 64 * 1024;
 
-/// What an item of an embed takes when it is shown, in bytes.
-const ITEM: usize = 512;
+/// Estimated size of an embed's item in a response, in bytes.
+const EMBED_ITEM_BYTES: usize = 512;
 
-/// A connection that has carried so many bytes of a post is not kept.
-const LARGE: usize = 1024 * 1024;
+/// Size of a post's texts above which its connection is closed, since it keeps its buffers.
+const LARGE_POST_BYTES: usize = 1024 * 1024;
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = post, check_for_backend(Pg))]
-struct Row {
+struct PostRow {
     id: PostId,
     author_user_id: UserId,
     author_company_id: Option<CompanyId>,
@@ -43,8 +43,8 @@ struct Row {
     version: i64,
 }
 
-impl From<Row> for Post {
-    fn from(row: Row) -> Self {
+impl From<PostRow> for Post {
+    fn from(row: PostRow) -> Self {
         Self {
             id: row.id,
             author_user_id: row.author_user_id,
@@ -65,7 +65,7 @@ impl From<Row> for Post {
     }
 }
 
-/// Stores a new post, without blocks yet.
+/// Inserts a new post without blocks.
 pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
     diesel::insert_into(post::table)
         .values((
@@ -89,61 +89,61 @@ pub async fn insert(tx: &mut Tx, new: &Post) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// The post, unless it is deleted.
+/// Reads the post outside a transaction, unless it is deleted.
 pub async fn read(db: &Db, id: PostId) -> Result<Option<Post>, ::db::Error> {
     let mut conn = db.conn().await?;
-    let post = only(live(id).select(Row::as_select()).load(&mut conn).await?);
+    let post = single(not_deleted(id).select(PostRow::as_select()).load(&mut conn).await?);
     if post.as_ref().is_some_and(is_large) {
         ::db::close(conn);
     }
     Ok(post)
 }
 
-/// The same within a transaction.
+/// Reads the post in a transaction, unless it is deleted.
 pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
-    let post = only(live(id).select(Row::as_select()).load(tx.conn()).await?);
-    Ok(post.inspect(|post| keep_small(tx, post)))
+    let post = single(not_deleted(id).select(PostRow::as_select()).load(tx.conn()).await?);
+    Ok(post.inspect(|post| close_connection_if_large(tx, post)))
 }
 
-/// A post as a lookup finds it.
-pub struct Found {
+/// A post that a lookup found.
+pub struct FoundPost {
     pub post: Post,
-    /// Whether all of its blocks are here; of a long one it is the embeds alone.
+    /// False if `post` has its embeds alone, because it is too long for a lookup.
     pub is_whole: bool,
-    /// What the post takes when it is shown, roughly.
+    /// Estimated size of the post in a response, in bytes.
     pub bytes: usize,
 }
 
-/// The post, unless it is deleted.
-pub async fn look_up(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<Found>> {
-    let blocks = case_when(post::blocks_bytes.le(LOOKED_UP), post::blocks);
-    let rows = live(id).select((with_embeds(), blocks, post::blocks_bytes)).load(&mut conn).await?;
+/// Looks up the post, unless it is deleted.
+pub async fn look_up(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<FoundPost>> {
+    let blocks = case_when(post::blocks_bytes.le(MAX_LOOKUP_BYTES), post::blocks);
+    let rows = not_deleted(id).select((columns_with_embeds(), blocks, post::blocks_bytes)).load(&mut conn).await?;
     let found = rows.into_iter().next();
-    Ok(found.map(|(row, blocks, size): (Row, Option<Json<Vec<Block>>>, i32)| {
+    Ok(found.map(|(row, blocks, size): (PostRow, Option<Json<Vec<Block>>>, i32)| {
         let mut post = Post::from(row);
         let items = post.blocks.iter().filter_map(Block::embed).map(|embed| embed.items_count as usize);
-        let bytes = usize::try_from(size).unwrap_or(0) + items.sum::<usize>() * ITEM;
+        let bytes = usize::try_from(size).unwrap_or(0) + items.sum::<usize>() * EMBED_ITEM_BYTES;
         let is_whole = blocks.is_some();
         if let Some(Json(blocks)) = blocks {
             post.blocks = blocks;
         }
-        Found { post, is_whole, bytes }
+        FoundPost { post, is_whole, bytes }
     }))
 }
 
-/// The post with its embeds alone for blocks: all that matters of blocks that are about to be replaced.
+/// Looks up the post with its embeds alone, which are enough to replace its blocks.
 pub async fn find_embeds(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<Post>> {
-    Ok(only(live(id).select(with_embeds()).load(&mut conn).await?))
+    Ok(single(not_deleted(id).select(columns_with_embeds()).load(&mut conn).await?))
 }
 
-/// The same within a transaction, and nobody changes it before `tx` ends.
+/// Locks the row of the post until `tx` ends, and returns the post with its embeds alone.
 pub async fn lock_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
-    Ok(only(live(id).select(with_embeds()).for_update().load(tx.conn()).await?))
+    Ok(single(not_deleted(id).select(columns_with_embeds()).for_update().load(tx.conn()).await?))
 }
 
-/// The columns of [`Row`], with the embeds for the blocks.
+/// Returns the columns of [`PostRow`], with the embeds in place of the blocks.
 #[diesel::dsl::auto_type(no_type_alias)]
-fn with_embeds() -> _ {
+fn columns_with_embeds() -> _ {
     (
         post::id,
         post::author_user_id,
@@ -164,40 +164,42 @@ fn with_embeds() -> _ {
 }
 
 #[diesel::dsl::auto_type(no_type_alias)]
-fn live(id: PostId) -> _ {
+fn not_deleted(id: PostId) -> _ {
     post::table.find(id).filter(post::deleted_at.is_null())
 }
 
-/// Of an answer that was read to its end: an error may follow a row, such as that a large one took too long.
-fn only(mut rows: Vec<Row>) -> Option<Post> {
+/// Returns the single row of a result.
+///
+/// The caller has read the result to its end, because an error such as a timeout can follow a
+/// large row.
+fn single(mut rows: Vec<PostRow>) -> Option<Post> {
     rows.pop().map(Post::from)
 }
 
-fn keep_small(tx: &mut Tx, post: &Post) {
+fn close_connection_if_large(tx: &mut Tx, post: &Post) {
     if is_large(post) {
         tx.close_after();
     }
 }
 
-/// Whether the post is worth a connection.
+/// Returns true if the texts of the post exceed [`LARGE_POST_BYTES`].
 pub fn is_large(post: &Post) -> bool {
-    let words = |image: &GalleryImage| {
+    let text_bytes = |image: &GalleryImage| {
         let caption = image.caption.as_ref().map_or(0, |caption| caption.as_str().len());
         caption + image.alt.as_ref().map_or(0, |alt| alt.as_str().len())
     };
     let sizes = post.blocks.iter().map(|block| match block {
         Block::Text(text) => text.text.len() + text.plain_text.len(),
-        Block::ImageGallery(gallery) => gallery.images.iter().map(words).sum(),
+        Block::ImageGallery(gallery) => gallery.images.iter().map(text_bytes).sum(),
         Block::SelectionEmbed(_) => 0,
     });
-    sizes.sum::<usize>() > LARGE
+    sizes.sum::<usize>() > LARGE_POST_BYTES
 }
 
-/// Writes everything but the blocks, if the row still has the version that was read; the aggregate
-/// gets the new one.
+/// Writes everything but the blocks, and increments the version of row and aggregate.
 ///
 /// # Errors
-/// [`CONFLICT`] when somebody else was first.
+/// [`CONFLICT`] if the row no longer has the version that was read.
 pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
     let row = post::table.find(changed.id).filter(post::version.eq(changed.version));
     let save = diesel::update(row).set((
@@ -213,24 +215,26 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
         post::version.eq(changed.version + 1),
     ));
     let saved = Cached(save).execute(tx.conn()).await?;
-    swapped(saved, changed)
+    finish_save(saved, changed)
 }
 
-/// Writes the blocks and what the post can be found by (INV-NWS-008), in the same way.
+/// Writes the blocks and the search text (INV-NWS-008), and increments the version.
 ///
 /// # Errors
-/// [`CONFLICT`] when somebody else was first.
+/// [`CONFLICT`] if the row no longer has the version that was read.
 pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
-    keep_small(tx, changed);
+    close_connection_if_large(tx, changed);
     write_blocks(tx.conn(), changed).await
 }
 
-/// The same where nothing is written beside: one statement is a transaction by itself. Not for what is
-/// [large](is_large), whose connection has to go even if nobody waits for the end.
+/// Writes blocks and search text in one statement, for an edit that writes nothing else.
+///
+/// Not for [large](is_large) posts, whose connection must be closed even if the request is
+/// cancelled.
 ///
 /// # Errors
-/// [`CONFLICT`] when somebody else was first.
-pub async fn save_only_blocks(db: &Db, changed: &mut Post) -> Result<(), Error> {
+/// [`CONFLICT`] if the row no longer has the version that was read.
+pub async fn save_blocks_alone(db: &Db, changed: &mut Post) -> Result<(), Error> {
     write_blocks(&mut *db.conn().await?, changed).await
 }
 
@@ -246,10 +250,11 @@ async fn write_blocks(conn: &mut Conn, changed: &mut Post) -> Result<(), Error> 
         post::version.eq(changed.version + 1),
     ));
     let saved = Cached(save).execute(conn).await?;
-    swapped(saved, changed)
+    finish_save(saved, changed)
 }
 
-fn swapped(saved: usize, changed: &mut Post) -> Result<(), Error> {
+/// Increments the version of the aggregate, or returns [`CONFLICT`] if no row was written.
+fn finish_save(saved: usize, changed: &mut Post) -> Result<(), Error> {
     if saved == 0 {
         return Err(CONFLICT.into());
     }

@@ -1,4 +1,4 @@
-//! The tables of `migrations/news`.
+//! Tables of `migrations/news`.
 
 diesel::table! {
     post (id) {

@@ -1,4 +1,7 @@
-//! The books on snapshots: those that an edit is taking, and those that are to be let go.
+//! Records of snapshots: claims of edits, and detachments.
+//!
+//! A claim is written before an edit takes a snapshot. A detachment is written with the change that
+//! removes a snapshot from its post.
 
 use ::db::{Cached, Conn, Db, Tx};
 use auth::UserId;
@@ -10,7 +13,7 @@ use time::OffsetDateTime;
 use super::schema::{snapshot_claim, snapshot_detach};
 use crate::domain::{EditId, Post, PostId, SelectionId, SnapshotId};
 
-/// A snapshot that an edit is about to take.
+/// The record that an edit is about to take a snapshot.
 #[derive(Clone, Debug, Queryable, Selectable)]
 #[diesel(table_name = snapshot_claim, check_for_backend(diesel::pg::Pg))]
 pub struct Claim {
@@ -21,11 +24,11 @@ pub struct Claim {
     pub author_user_id: UserId,
 }
 
-/// The job that detaches a snapshot; its key is the snapshot's id.
-pub const DETACH: &str = "snapshot-detach-retry";
+/// Name of the job that detaches a snapshot. Its key is the snapshot's id.
+pub const DETACH_JOB: &str = "snapshot-detach-retry";
 
-/// Writes down what an edit of `post` is about to take, in one statement, whatever their number.
-pub async fn claim(
+/// Inserts the claims of an edit in one statement.
+pub async fn insert_claims(
     db: &Db,
     edit: EditId,
     sources: &[SelectionId],
@@ -33,7 +36,7 @@ pub async fn claim(
     actor: UserId,
     due_at: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
-    let claim = diesel::sql_query(
+    let insert = diesel::sql_query(
         "insert into snapshot_claim (edit_id, source_selection_id, post_id, actor_user_id, author_user_id, due_at) \
          select $1, unnest($2), $3, $4, $5, $6",
     )
@@ -43,24 +46,25 @@ pub async fn claim(
     .bind::<SqlUuid, _>(actor)
     .bind::<SqlUuid, _>(post.author_user_id)
     .bind::<Timestamptz, _>(due_at);
-    Cached(claim).execute(&mut db.conn().await?).await?;
+    Cached(insert).execute(&mut db.conn().await?).await?;
     Ok(())
 }
 
-/// The edit is saved: what it took is in the post. Answers how many claims it still had.
-pub async fn settle(mut conn: &Conn, edit: EditId) -> QueryResult<usize> {
+/// Deletes the claims of an edit, and returns their number.
+pub async fn delete_claims(mut conn: &Conn, edit: EditId) -> QueryResult<usize> {
     let of_edit = snapshot_claim::table.filter(snapshot_claim::edit_id.eq(edit));
     diesel::delete(of_edit).execute(&mut conn).await
 }
 
-pub async fn settle_claim(tx: &mut Tx, claim: &Claim) -> Result<(), ::db::Error> {
+/// Deletes one claim.
+pub async fn delete_claim(tx: &mut Tx, claim: &Claim) -> Result<(), ::db::Error> {
     diesel::delete(snapshot_claim::table.find((claim.edit_id, claim.source_selection_id)))
         .execute(tx.conn())
         .await?;
     Ok(())
 }
 
-/// Looks at the claim again at `due_at`.
+/// Postpones a claim to `due_at`.
 pub async fn postpone_claim(tx: &mut Tx, claim: &Claim, due_at: OffsetDateTime) -> Result<(), ::db::Error> {
     diesel::update(snapshot_claim::table.find((claim.edit_id, claim.source_selection_id)))
         .set(snapshot_claim::due_at.eq(due_at))
@@ -69,8 +73,8 @@ pub async fn postpone_claim(tx: &mut Tx, claim: &Claim, due_at: OffsetDateTime) 
     Ok(())
 }
 
-/// Claims whose edit is over, but did not settle them.
-pub async fn due_claims(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<Claim>, ::db::Error> {
+/// Returns claims of edits that ended without deleting them, the oldest first.
+pub async fn find_due_claims(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<Claim>, ::db::Error> {
     let mut conn = db.conn().await?;
     let due = snapshot_claim::table
         .filter(snapshot_claim::due_at.le(now))
@@ -82,8 +86,8 @@ pub async fn due_claims(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<
     Ok(due)
 }
 
-/// Has the snapshots detached, from now on.
-pub async fn let_go(
+/// Schedules the detachment of snapshots that left their post.
+pub async fn schedule_detachments(
     tx: &mut Tx,
     post: PostId,
     snapshots: impl IntoIterator<Item = SnapshotId>,
@@ -94,63 +98,66 @@ pub async fn let_go(
     if snapshots.is_empty() {
         return Ok(());
     }
-    let let_go = diesel::sql_query(
+    let insert = diesel::sql_query(
         "insert into snapshot_detach (snapshot_id, post_id, reason) select unnest($1), $2, $3 \
          on conflict do nothing",
     )
     .bind::<Array<SqlUuid>, _>(&snapshots)
     .bind::<SqlUuid, _>(post)
     .bind::<Text, _>(reason);
-    Cached(let_go).execute(tx.conn()).await?;
-    jobs::schedule(tx, DETACH, snapshots, now).await
+    Cached(insert).execute(tx.conn()).await?;
+    jobs::schedule(tx, DETACH_JOB, snapshots, now).await
 }
 
-/// Keeps snapshots that were to be detached. Answers those for which it is too late.
+/// Cancels detachments of snapshots that an edit embeds again. Returns those that have started.
 ///
-/// Under the lock of their post's row, without which no detachment is asked for or starts.
-pub async fn put_back(mut conn: &Conn, snapshots: &[SnapshotId]) -> QueryResult<Vec<SnapshotId>> {
+/// The caller holds the lock of the post's row, so that no detachment is scheduled or starts.
+pub async fn cancel_detachments(mut conn: &Conn, snapshots: &[SnapshotId]) -> QueryResult<Vec<SnapshotId>> {
     if snapshots.is_empty() {
         return Ok(Vec::new());
     }
-    let asked_for: Vec<(SnapshotId, bool)> = snapshot_detach::table
+    let detachments: Vec<(SnapshotId, bool)> = snapshot_detach::table
         .filter(snapshot_detach::snapshot_id.eq_any(snapshots))
         .select((snapshot_detach::snapshot_id, snapshot_detach::started))
         .load(&mut conn)
         .await?;
     let ids = |started| {
-        let rows = asked_for.iter().filter(move |(_, has_started)| *has_started == started);
+        let rows = detachments.iter().filter(move |(_, has_started)| *has_started == started);
         rows.map(|(id, _)| *id).collect::<Vec<SnapshotId>>()
     };
-    let (too_late, in_time) = (ids(true), ids(false));
-    if !in_time.is_empty() {
-        let kept = snapshot_detach::table.filter(snapshot_detach::snapshot_id.eq_any(in_time));
-        diesel::delete(kept).execute(&mut conn).await?;
+    let (started, pending) = (ids(true), ids(false));
+    if !pending.is_empty() {
+        let pending = snapshot_detach::table.filter(snapshot_detach::snapshot_id.eq_any(pending));
+        diesel::delete(pending).execute(&mut conn).await?;
     }
-    Ok(too_late)
+    Ok(started)
 }
 
-/// The post that has let the snapshot go. `None`: it has put it back.
-pub async fn post_of(tx: &mut Tx, id: SnapshotId) -> Result<Option<PostId>, ::db::Error> {
+/// Returns the post of a detachment, or `None` if the detachment was cancelled.
+pub async fn find_post(tx: &mut Tx, id: SnapshotId) -> Result<Option<PostId>, ::db::Error> {
     let post = snapshot_detach::table.find(id).select(snapshot_detach::post_id);
     Ok(post.get_result(tx.conn()).await.optional()?)
 }
 
-/// From here on no edit can put the snapshot back. Answers why it is detached; `None`: it was put back meanwhile, or is
-/// detached already.
-pub async fn start(tx: &mut Tx, id: SnapshotId) -> Result<Option<String>, ::db::Error> {
+/// Marks a detachment as started, so that no edit can cancel it, and returns its reason.
+///
+/// Returns `None` if the detachment was cancelled or is finished.
+pub async fn start_detachment(tx: &mut Tx, id: SnapshotId) -> Result<Option<String>, ::db::Error> {
     let open = snapshot_detach::table.find(id).filter(snapshot_detach::detached_at.is_null());
     let start = diesel::update(open).set(snapshot_detach::started.eq(true));
     Ok(start.returning(snapshot_detach::reason).get_result(tx.conn()).await.optional()?)
 }
 
-/// The snapshot was put back in its post before its detachment started.
-pub async fn forget(tx: &mut Tx, id: SnapshotId) -> Result<(), ::db::Error> {
+/// Cancels a detachment that has not started.
+pub async fn cancel_detachment(tx: &mut Tx, id: SnapshotId) -> Result<(), ::db::Error> {
     diesel::delete(snapshot_detach::table.find(id)).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// The snapshot is detached. The row is kept for the edits that were told of it before.
-pub async fn done(tx: &mut Tx, id: SnapshotId, now: OffsetDateTime) -> Result<(), ::db::Error> {
+/// Marks a detachment as finished.
+///
+/// The row stays for edits that read the snapshot before.
+pub async fn finish_detachment(tx: &mut Tx, id: SnapshotId, now: OffsetDateTime) -> Result<(), ::db::Error> {
     diesel::update(snapshot_detach::table.find(id))
         .set(snapshot_detach::detached_at.eq(now))
         .execute(tx.conn())
@@ -158,10 +165,10 @@ pub async fn done(tx: &mut Tx, id: SnapshotId, now: OffsetDateTime) -> Result<()
     Ok(())
 }
 
-/// Removes the rows of what was detached before `then`.
-pub async fn purge(db: &Db, then: OffsetDateTime) -> Result<(), ::db::Error> {
+/// Deletes detachments that finished before `before`.
+pub async fn purge_detachments(db: &Db, before: OffsetDateTime) -> Result<(), ::db::Error> {
     let mut conn = db.conn().await?;
-    diesel::delete(snapshot_detach::table.filter(snapshot_detach::detached_at.lt(then)))
+    diesel::delete(snapshot_detach::table.filter(snapshot_detach::detached_at.lt(before)))
         .execute(&mut conn)
         .await?;
     Ok(())

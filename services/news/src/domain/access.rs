@@ -1,17 +1,18 @@
-//! INV-NWS-007: who may do what with a post. The one place.
+//! Access to posts (INV-NWS-007).
 
 use auth::{Actor, CompanyId, Permission};
 
 use super::{Post, PostStatus};
 
-/// To edit one's own posts.
+/// Allows the caller to create personal posts.
 const MANAGE_OWN: &str = "news.posts.manage-own";
-/// To act for a company: to write as the token's own, and to change what is written for those that it reaches.
+/// Allows the caller to create posts of the token's company, and to edit posts of the companies
+/// within its scope.
 const CREATE_COMPANY: &str = "news.posts.create-company";
-/// To act on any post; counts in platform scope alone.
+/// Allows the caller to edit every post. Counts in platform scope alone.
 const MANAGE: &str = "news.posts.manage";
 
-/// Whoever may write posts of some kind.
+/// Permission to create posts, personal or for a company.
 pub enum CreatePosts {}
 
 impl Permission for CreatePosts {
@@ -23,7 +24,7 @@ impl Permission for CreatePosts {
     }
 }
 
-/// Whether the actor may write a post, personal or for a company: the token's, and no other.
+/// Returns true if the actor may create a post, personal or for the token's company.
 pub fn may_create(actor: &Actor, company: Option<CompanyId>) -> bool {
     match company {
         None => actor.holds_for_oneself(MANAGE_OWN),
@@ -31,8 +32,9 @@ pub fn may_create(actor: &Actor, company: Option<CompanyId>) -> bool {
     }
 }
 
-/// The author, a manager of the author's company, or a manager of all posts. A post without a
-/// company has no company managers.
+/// Returns true for the author, a company manager and a manager of all posts.
+///
+/// A post without a company has no company manager.
 pub fn may_edit(actor: &Actor, post: &Post) -> bool {
     let manages = |company| actor.reach_of(CREATE_COMPANY).is_some_and(|reach| reach.covers(company));
     actor.user_id == post.author_user_id
@@ -40,7 +42,7 @@ pub fn may_edit(actor: &Actor, post: &Post) -> bool {
         || actor.holds_on_platform(MANAGE)
 }
 
-/// What is published is for all; the rest for those who may edit it.
+/// Returns true if the post is published or the actor may edit it.
 pub fn may_see(actor: Option<&Actor>, post: &Post) -> bool {
     post.status == PostStatus::Published || actor.is_some_and(|actor| may_edit(actor, post))
 }

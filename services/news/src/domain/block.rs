@@ -1,4 +1,4 @@
-//! The content of a post.
+//! Blocks, the content of a post.
 
 use std::collections::HashSet;
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use values::{Invalid, List, Text};
 
-use super::{BlockId, FileId, SelectionId, SnapshotId, read_html, read_markdown, sanitize};
+use super::{BlockId, FileId, SelectionId, SnapshotId, html_to_plain_text, markdown_to_plain_text, sanitize};
 
-/// Blocks of a post.
+/// Limit of the blocks of a post (RULE-NWS-001).
 pub const MAX_BLOCKS: usize = 200;
 
 pub type BlockText = Text<1, 20_000>;
@@ -47,9 +47,9 @@ pub struct TextBlock {
     pub block_id: BlockId,
     pub sort_order: u32,
     pub format: TextFormat,
-    /// Html has been sanitized.
+    /// The text. Html is sanitized.
     pub text: String,
-    /// What a reader would read.
+    /// The text as a reader reads it, without markup.
     pub plain_text: String,
 }
 
@@ -70,7 +70,7 @@ pub struct GalleryImage {
     pub alt: Option<Alt>,
 }
 
-/// An embedded selection. Immutable: editing means replacing the block whole (INV-SEL-001).
+/// An immutable embedded selection. An edit replaces the block whole (INV-SEL-001).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Embed {
@@ -84,9 +84,12 @@ pub struct Embed {
 }
 
 impl TextBlock {
+    /// Sanitizes Html and derives the plain text.
+    ///
     /// # Errors
-    /// `too_complex` of a text with markup, and `too_short` or `too_long` for what sanitizing leaves of a Html
-    /// text: what is stored can be sent again.
+    /// - `too_complex` if the markup is nested too deeply or too expensive to repair.
+    /// - `too_short`, `too_long` if sanitized Html is outside the limits, so that a client can send
+    ///   back what it read.
     pub fn new(
         block_id: BlockId,
         sort_order: u32,
@@ -95,10 +98,10 @@ impl TextBlock {
     ) -> Result<Self, Invalid> {
         let (text, plain_text) = match format {
             TextFormat::Plain => (text.clone(), text.as_str().to_owned()),
-            TextFormat::Markdown => (text.clone(), read_markdown(text.as_str())?),
+            TextFormat::Markdown => (text.clone(), markdown_to_plain_text(text.as_str())?),
             TextFormat::Html => {
                 let safe = BlockText::parse(sanitize(text.as_str())?)?;
-                let plain_text = read_html(safe.as_str());
+                let plain_text = html_to_plain_text(safe.as_str());
                 (safe, plain_text)
             }
         };
@@ -124,7 +127,7 @@ impl Block {
     }
 }
 
-/// The snapshots of the embeds: distinct, in block order.
+/// Returns the distinct snapshots of the embeds in block order.
 pub fn embed_snapshot_ids(blocks: &[Block]) -> Vec<SnapshotId> {
     let mut seen = HashSet::new();
     blocks
@@ -135,7 +138,7 @@ pub fn embed_snapshot_ids(blocks: &[Block]) -> Vec<SnapshotId> {
         .collect()
 }
 
-/// INV-NWS-008: what a post can be found by, besides its title.
+/// Returns the text that the search finds a post by, besides its title (INV-NWS-008).
 pub fn search_text(blocks: &[Block]) -> String {
     let texts: Vec<&str> = blocks
         .iter()

@@ -1,4 +1,4 @@
-//! What a post and its blocks are and may do. No clock, no I/O.
+//! Posts and blocks with their rules, without clock and I/O.
 
 mod access;
 mod block;
@@ -10,19 +10,19 @@ pub use block::{
     Block, BlockText, Embed, Gallery, GalleryImage, GalleryLayout, Images, MAX_BLOCKS, TextBlock, TextFormat,
     embed_snapshot_ids, search_text,
 };
-pub use plain_text::{read_html, read_markdown, sanitize};
-pub use post::{FirstTime, Post, PostStatus, Summary, Tag, Tags, Title};
+pub use plain_text::{html_to_plain_text, markdown_to_plain_text, sanitize};
+pub use post::{FirstPublication, Post, PostStatus, Summary, Tag, Tags, Title};
 
 ids::typed_id!(
     /// A post.
     PostId
 );
 ids::typed_id!(
-    /// A block, stable over versions of its post.
+    /// A block. Its id is stable over the versions of its post.
     BlockId
 );
 ids::typed_id!(
-    /// A selection of selections'.
+    /// A selection of the service `selections`.
     SelectionId
 );
 ids::typed_id!(

@@ -1,4 +1,4 @@
-//! What a reader would read of a text, and HTML that is safe to show.
+//! Plain texts of Markdown and HTML, and the sanitizing of HTML.
 
 use std::cell::{Cell, RefCell};
 use std::sync::LazyLock;
@@ -11,75 +11,77 @@ use html5ever::tokenizer::{
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use values::Invalid;
 
-/// What sanitizing a text may come to, in bytes: a parser opens formatting that was left open anew in
-/// every paragraph, so that a short text can become megabytes.
-const MAX_EFFORT: usize = 256 * 1024;
-/// Elements within each other: a parser looks through those that are open at every tag.
+/// Limit of the size of a repaired text, in bytes.
+///
+/// A parser reopens unclosed formatting in every paragraph, so that a short text can grow to
+/// megabytes.
+const MAX_REPAIRED_BYTES: usize = 256 * 1024;
+/// Limit of nested elements. At every tag a parser searches the open elements.
 const MAX_DEPTH: usize = 256;
 
-/// Where a link may lead.
+/// Allowed schemes of links.
 const SCHEMES: [&str; 4] = ["http", "https", "mailto", "tel"];
 
-/// Without images: a foreign one would tell its owner who reads; those of a post are galleries.
-static SAFE: LazyLock<Builder<'static>> = LazyLock::new(|| {
-    let mut safe = Builder::default();
-    safe.url_schemes(SCHEMES.into()).rm_tags(["img"]);
-    // The sanitizer does not check where a citation leads, and no browser shows it.
+/// Sanitizer without images, since a foreign image reveals readers to its server.
+static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
+    let mut sanitizer = Builder::default();
+    sanitizer.url_schemes(SCHEMES.into()).rm_tags(["img"]);
+    // The sanitizer does not check the address of a citation, and no browser shows it.
     for element in ["blockquote", "del", "ins", "q"] {
-        safe.rm_tag_attributes(element, ["cite"]);
+        sanitizer.rm_tag_attributes(element, ["cite"]);
     }
-    safe
+    sanitizer
 });
 
-/// HTML without scripts, styles, event handlers, images, foreign schemes.
+/// Removes scripts, styles, event handlers, images and links with other schemes.
 ///
 /// # Errors
-/// `too_complex` when so many elements are within each other, or left open, that its repair would not be
-/// worth it.
+/// `too_complex` if elements are nested too deeply, or if the repair would exceed its limit.
 pub fn sanitize(html: &str) -> Result<String, Invalid> {
     let open = tokenize(html, OpenElements::default());
-    if html.len() + open.effort.get() > MAX_EFFORT || open.depth.get() > MAX_DEPTH {
+    if html.len() + open.repair_bytes.get() > MAX_REPAIRED_BYTES || open.depth.get() > MAX_DEPTH {
         return Err(Invalid::new("too_complex"));
     }
-    // A byte order mark that what stood before it leaves at the beginning is no text, and would be dropped next time.
-    Ok(SAFE.clean(html).to_string().trim_start_matches('\u{feff}').to_owned())
+    // Removed tags can leave a byte order mark at the start. The next sanitizing would drop it, so
+    // it is dropped here.
+    Ok(SANITIZER.clean(html).to_string().trim_start_matches('\u{feff}').to_owned())
 }
 
-/// What a reader would read of Markdown.
+/// Returns the text of Markdown as a reader reads it.
 ///
 /// # Errors
-/// As [`sanitize`], of what it is rendered to, where HTML is in it.
-pub fn read_markdown(text: &str) -> Result<String, Invalid> {
-    // An image is read by what is said of it.
+/// Those of [`sanitize`] for the rendered HTML, if the Markdown contains HTML.
+pub fn markdown_to_plain_text(text: &str) -> Result<String, Invalid> {
+    // An image contributes its alternative text.
     let events = Parser::new(text)
         .filter(|event| !matches!(event, Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image)));
     let mut html = String::with_capacity(2 * text.len());
     let mut has_html = false;
     let events = events.inspect(|event| has_html |= matches!(event, Event::Html(_) | Event::InlineHtml(_)));
     pulldown_cmark::html::push_html(&mut html, events);
-    // What Markdown alone is rendered to is whole, and has nothing that a reader would not see.
-    Ok(read_html(&if has_html { sanitize(&html)? } else { html }))
+    // Markdown without HTML renders to well-formed HTML without invisible content.
+    Ok(html_to_plain_text(&if has_html { sanitize(&html)? } else { html }))
 }
 
-/// Elements that a parser opens anew where they were left open.
+/// Elements that a parser reopens where they are unclosed.
 const FORMATTING: [&str; 14] =
     ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
 
-/// Elements that are never within their like: they have no content, or end where the next begins.
-const FLAT: [&str; 27] = [
+/// Elements that do not nest: void elements, and those that the next one closes.
+const NON_NESTING: [&str; 27] = [
     "area", "base", "br", "col", "colgroup", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta",
     "optgroup", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track",
     "wbr",
 ];
 
-/// What is open at once, at most.
+/// Counts open elements and the size of a repair, without repairing.
 #[derive(Default)]
 struct OpenElements {
-    /// Each with its size, should it be opened anew.
+    /// Names of open elements, with the bytes that reopening each one adds.
     open: RefCell<Vec<(String, usize)>>,
     depth: Cell<usize>,
-    /// An upper bound of what a parser would add, without having it added: at each tag what is open there.
-    effort: Cell<usize>,
+    /// Upper bound of the bytes that a repair adds: at each tag the open elements are reopened.
+    repair_bytes: Cell<usize>,
 }
 
 impl TokenSink for OpenElements {
@@ -89,15 +91,15 @@ impl TokenSink for OpenElements {
         let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
         let mut open = self.open.borrow_mut();
         if open.len() > MAX_DEPTH {
-            // Refused already.
+            // The depth limit is already exceeded.
             return TokenSinkResult::Continue;
         }
-        self.effort.set(self.effort.get() + open.iter().map(|(_, size)| size).sum::<usize>());
+        self.repair_bytes.set(self.repair_bytes.get() + open.iter().map(|(_, size)| size).sum::<usize>());
         if tag.kind == TagKind::StartTag {
             if FORMATTING.contains(&&*tag.name) {
                 let attributes = tag.attrs.iter().map(|attr| attr.name.local.len() + attr.value.len() + 4);
                 open.push((tag.name.to_string(), tag.name.len() + 5 + attributes.sum::<usize>()));
-            } else if !FLAT.contains(&&*tag.name) {
+            } else if !NON_NESTING.contains(&&*tag.name) {
                 open.push((tag.name.to_string(), 0));
             }
             self.depth.set(self.depth.get().max(open.len()));
@@ -108,27 +110,27 @@ impl TokenSink for OpenElements {
     }
 }
 
-/// Tags inside a line; all others end one.
+/// Elements within a line. All others end a line.
 const INLINE: [&str; 26] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "cite", "code", "data", "del", "dfn", "em", "i", "ins", "kbd",
     "mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "u", "var",
 ];
 
-/// Collects characters; sanitized HTML needs no tree for that.
+/// Collects the characters of sanitized HTML, which needs no tree.
 #[derive(Default)]
-struct Reader {
+struct PlainTextSink {
     text: RefCell<String>,
-    /// Within `pre`, where lines are as they are written.
-    verbatim: Cell<bool>,
+    /// True within `pre`, which keeps its lines.
+    in_pre: Cell<bool>,
 }
 
-impl TokenSink for Reader {
+impl TokenSink for PlainTextSink {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
         let mut text = self.text.borrow_mut();
         match token {
-            Token::CharacterTokens(characters) if self.verbatim.get() => text.push_str(&characters),
+            Token::CharacterTokens(characters) if self.in_pre.get() => text.push_str(&characters),
             Token::CharacterTokens(characters) => {
                 for character in characters.chars() {
                     if character != '\n' || !text.ends_with('\n') {
@@ -138,7 +140,7 @@ impl TokenSink for Reader {
             }
             Token::TagToken(tag) => {
                 if &*tag.name == "pre" {
-                    self.verbatim.set(tag.kind == TagKind::StartTag);
+                    self.in_pre.set(tag.kind == TagKind::StartTag);
                 }
                 if !INLINE.contains(&&*tag.name) && !text.ends_with('\n') {
                     text.push('\n');
@@ -150,16 +152,16 @@ impl TokenSink for Reader {
     }
 }
 
-/// The text of sanitized HTML without its markup; paragraphs, items and cells stay apart.
-pub fn read_html(html: &str) -> String {
-    tokenize(html, Reader::default()).text.take().trim().to_owned()
+/// Returns the text of sanitized HTML, with line breaks between paragraphs, items and cells.
+pub fn html_to_plain_text(html: &str) -> String {
+    tokenize(html, PlainTextSink::default()).text.take().trim().to_owned()
 }
 
 fn tokenize<S: TokenSink>(html: &str, sink: S) -> S {
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(html));
     let tokenizer = Tokenizer::new(sink, TokenizerOpts::default());
-    // These sinks never ask it to pause for a script.
+    // These sinks never pause the tokenizer for a script.
     let _ = tokenizer.feed(&input);
     tokenizer.end();
     tokenizer.sink
@@ -174,10 +176,12 @@ mod tests {
     use proptest::prelude::*;
     use pulldown_cmark::Parser;
 
-    use super::{MAX_EFFORT, SCHEMES, read_html, read_markdown, sanitize, tokenize};
+    use super::{MAX_REPAIRED_BYTES, SCHEMES, html_to_plain_text, markdown_to_plain_text, sanitize, tokenize};
 
+    /// RULE-NWS-009: the plain text of HTML is its visible text, with a line for each block
+    /// element.
     #[test]
-    fn html_reads_as_a_reader_would_read_it() {
+    fn plain_text_of_html_has_its_visible_words() {
         for (html, plain) in [
             (
                 "<h1>Весна</h1>\n\n<p>Новый <b>дом</b> &amp; сад<script>alert(1)</script></p><ul><li>a<li>b</ul>",
@@ -187,12 +191,13 @@ mod tests {
             ("a<br>\nb", "a\nb"),
             ("<pre>a\n\nb</pre>c", "a\n\nb\nc"),
         ] {
-            assert_eq!(read_html(&sanitize(html).unwrap()), plain, "{html}");
+            assert_eq!(html_to_plain_text(&sanitize(html).unwrap()), plain, "{html}");
         }
     }
 
+    /// RULE-NWS-009: the plain text of Markdown is the visible text of its rendering.
     #[test]
-    fn markdown_reads_as_a_reader_would_read_it() {
+    fn plain_text_of_markdown_has_its_visible_words() {
         for (markdown, plain) in [
             (
                 "# Весна\n\nНовый **дом** и [сад](https://example.com)\n\n- a\n- `b`",
@@ -204,12 +209,13 @@ mod tests {
             ("![sea](https://example.com/x.png) and <img src=x alt=y>", "sea and"),
             ("a <b>b *c* <script>d</script>", "a b c"),
         ] {
-            assert_eq!(read_markdown(markdown).unwrap(), plain, "{markdown}");
+            assert_eq!(markdown_to_plain_text(markdown).unwrap(), plain, "{markdown}");
         }
     }
 
+    /// RULE-NWS-009: links keep known schemes alone, and images and citations are removed.
     #[test]
-    fn links_lead_where_they_may_and_there_are_no_images() {
+    fn sanitized_html_has_allowed_links_and_no_images() {
         let kept =
             ["https://example.com/", "http://example.com/", "mailto:a@example.com", "tel:+7495", "/post"];
         for to in kept {
@@ -239,7 +245,7 @@ mod tests {
     const ADDRESSES: [&str; 8] =
         ["action", "cite", "data", "formaction", "href", "poster", "src", "xlink:href"];
 
-    /// Collects what must not be in safe HTML.
+    /// Collects elements and attributes that safe HTML must not have.
     #[derive(Default)]
     struct Dangers(RefCell<Vec<String>>);
 
@@ -265,7 +271,7 @@ mod tests {
         }
     }
 
-    /// The scheme of an address as a browser reads it, which drops some characters before.
+    /// Returns the scheme of an address. Like a browser, it first drops control characters.
     fn scheme(address: &str) -> Option<String> {
         let address = address.replace(['\t', '\n', '\r'], "");
         let (scheme, _) = address.trim_start_matches(|c: char| c <= ' ').split_once(':')?;
@@ -278,9 +284,9 @@ mod tests {
         tokenize(html, Dangers::default()).0.take()
     }
 
-    /// The property below would hold of anything if these were not recognized.
+    /// RULE-NWS-009: the checker of the next test finds dangerous markup and accepts harmless text.
     #[test]
-    fn dangers_are_recognized() {
+    fn dangers_in_html_are_recognized() {
         for dangerous in [
             "<script>",
             "<IMG src=x>",
@@ -308,14 +314,14 @@ mod tests {
 
     const VALUE: &str = "(javascript:|JaVa\tScRiPt:|vbscript:|data:text/html,|https://)?[a-z(]{0,4}";
 
-    /// An attribute that is kept or not, quoted or not.
+    /// Generates an attribute, allowed or not, quoted or not.
     fn attribute() -> impl Strategy<Value = String> {
         let name =
             "onclick|onerror|onload|on[a-z]{3,8}|style|srcdoc|title|href|src|cite|xlink:href|formaction";
         (name, VALUE, "[\"']?").prop_map(|(name, value, quote)| format!(" {name}={quote}{value}{quote}"))
     }
 
-    /// A tag that is kept or not.
+    /// Generates a tag, allowed or not.
     fn tag() -> impl Strategy<Value = String> {
         let name =
             "p|a|b|q|div|td|table|blockquote|img|svg|math|mtext|script|style|iframe|form|noscript|[a-z]{1,6}";
@@ -323,7 +329,7 @@ mod tests {
             .prop_map(|(name, attributes)| format!("<{name}{}>", attributes.concat()))
     }
 
-    /// Tags in any order, closed or not, with text and parts of markup between them.
+    /// Generates tags in any order, closed or not, with text and fragments of markup between them.
     fn html() -> impl Strategy<Value = String> {
         let link = VALUE.prop_map(|value| format!("<a href=\"{value}\">"));
         let end = "</(p|a|q|table|svg|math|style|script|title|noscript)>";
@@ -332,85 +338,91 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is sent, what is stored runs and loads nothing and leads to known schemes. So it does if it is sent again.
+        /// RULE-NWS-009: sanitized HTML runs and loads nothing and links to known schemes, also
+        /// after a second pass.
         #[test]
         fn sanitized_html_has_nothing_dangerous(text in html()) {
             let Ok(safe) = sanitize(&text) else { return Ok(()) };
             prop_assert_eq!(dangers(&safe), Vec::<String>::new(), "{}", safe);
             let again = sanitize(&safe).unwrap();
             prop_assert_eq!(dangers(&again), Vec::<String>::new(), "{}", again);
-            read_html(&safe);
+            html_to_plain_text(&safe);
         }
 
-        /// What is stored of elements without links and tables within each other stays as it is when it is sent again.
+        /// RULE-NWS-009: sanitized HTML without links and nested tables does not change when it is
+        /// sent again.
         #[test]
-        fn html_that_was_sanitized_is_sanitized_to_itself(
+        fn sanitizing_is_idempotent(
             text in "(<[b-z][a-z]{0,5} on[a-z]{3,5}=.{0,5}>|<script>|javascript:|&|\\PC){0,40}",
         ) {
             let Ok(safe) = sanitize(&text) else { return Ok(()) };
             prop_assert_eq!(sanitize(&safe), Ok(safe));
         }
 
-        /// However a Markdown text is made, it is read or refused, and what it reads as is in proportion to it.
+        /// RULE-NWS-009: a Markdown text is refused, or its plain text is within the limit.
         #[test]
-        fn markdown_is_not_multiplied(
+        fn plain_text_of_markdown_is_bounded(
             piece in "([\\[\\]()*_`#>+\"'\n&<-]|<b>|</b>|<p>|<!--|\\[a\\]: b\n|\\[a\\]|https?://|🏠|[a-z ]){1,20}",
             times in 1_usize..400,
         ) {
             let text = piece.repeat(times);
-            if let Ok(plain) = read_markdown(&text) {
-                prop_assert!(plain.len() <= MAX_EFFORT);
+            if let Ok(plain) = markdown_to_plain_text(&text) {
+                prop_assert!(plain.len() <= MAX_REPAIRED_BYTES);
             }
         }
 
-        /// What has no HTML in it reads as it would if it were sanitized.
+        /// RULE-NWS-009: Markdown without HTML has the same plain text with and without sanitizing.
         #[test]
-        fn markdown_alone_needs_no_sanitizing(text in "([\\[\\]()*_`#>!+\"'\n&-]|&lt;b>|https?://|🏠|[a-z ]){1,200}") {
+        fn markdown_without_html_needs_no_sanitizing(text in "([\\[\\]()*_`#>!+\"'\n&-]|&lt;b>|https?://|🏠|[a-z ]){1,200}") {
             let mut html = String::new();
             pulldown_cmark::html::push_html(&mut html, Parser::new(&text.replace("![", "[")));
-            let sanitized = sanitize(&html).map(|safe| read_html(&safe));
-            prop_assert_eq!(Ok(read_markdown(&text.replace("![", "[")).unwrap()), sanitized);
+            let sanitized = sanitize(&html).map(|safe| html_to_plain_text(&safe));
+            prop_assert_eq!(Ok(markdown_to_plain_text(&text.replace("![", "[")).unwrap()), sanitized);
         }
     }
 
+    /// RULE-NWS-009: closed elements do not count for later paragraphs.
     #[test]
-    fn formatting_that_is_closed_may_be_followed_by_as_much_as_fits() {
+    fn closed_formatting_adds_no_repair() {
         let link = format!("<a href=\"https://example.org/{}\">x</a>", "y".repeat(1_000));
         assert!(sanitize(&format!("{link}{}", "<p>x".repeat(900))).is_ok());
     }
 
+    /// RULE-NWS-009: unclosed formatting that many paragraphs would repeat is refused.
     #[test]
-    fn formatting_that_is_left_open_is_not_multiplied() {
+    fn unclosed_formatting_is_too_complex() {
         let open = (0..400).map(|n| format!("<b id={n}>")).collect::<Vec<_>>().concat();
         let bomb = format!("<p>{open}{}", "<p>x".repeat(2_000));
         assert_eq!(sanitize(&bomb).unwrap_err().code, "too_complex");
         assert_eq!(
-            read_markdown(&format!("{open}\n\n{}", "x\n\n".repeat(2_000))).unwrap_err().code,
+            markdown_to_plain_text(&format!("{open}\n\n{}", "x\n\n".repeat(2_000))).unwrap_err().code,
             "too_complex"
         );
         let closed = "<p><b><i>x</i></b></p>".repeat(900);
         assert!(sanitize(&closed).is_ok());
     }
 
+    /// RULE-NWS-009: 256 nested elements are accepted, and 257 are refused.
     #[test]
-    fn elements_within_each_other_have_an_end() {
+    fn more_than_256_nested_elements_are_too_complex() {
         let nested = |depth: usize| sanitize(&"<div>".repeat(depth));
         assert!(nested(256).is_ok());
         assert_eq!(nested(257).unwrap_err().code, "too_complex");
-        assert_eq!(read_markdown(&format!("{}<b>", ">".repeat(257))).unwrap_err().code, "too_complex");
-        assert_eq!(read_markdown(&format!("{}x", ">".repeat(19_999))).unwrap(), "x");
+        assert_eq!(markdown_to_plain_text(&format!("{}<b>", ">".repeat(257))).unwrap_err().code, "too_complex");
+        assert_eq!(markdown_to_plain_text(&format!("{}x", ">".repeat(19_999))).unwrap(), "x");
         let items = format!("<ul>{}</ul>{}", "<li>x".repeat(900), "<p>x<br>".repeat(900));
         assert!(sanitize(&items).is_ok());
     }
 
-    /// What is legal and as large as can be is read: four-byte characters, and what HTML has longer names for.
+    /// RULE-NWS-009: the longest legal texts are accepted, also with four-byte characters and
+    /// characters that HTML escapes.
     #[test]
-    fn the_longest_texts_are_read() {
+    fn longest_texts_are_accepted() {
         for (markdown, plain) in [("🏠", "🏠"), ("\"", "\""), ("&", "&"), ("**a** ", "a "), ("- x\n", "x\n")]
         {
             let times = 20_000 / markdown.chars().count();
-            let read = read_markdown(&markdown.repeat(times)).unwrap();
-            assert_eq!(read, plain.repeat(times).trim(), "{markdown}");
+            let text = markdown_to_plain_text(&markdown.repeat(times)).unwrap();
+            assert_eq!(text, plain.repeat(times).trim(), "{markdown}");
         }
     }
 }

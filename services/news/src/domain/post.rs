@@ -1,4 +1,4 @@
-//! A post: its life and its text.
+//! The aggregate of posts.
 
 use auth::{CompanyId, UserId};
 use time::OffsetDateTime;
@@ -14,7 +14,7 @@ pub type Tag = Text<1, 64>;
 pub type Tags = List<Tag, 0, 20>;
 
 values::text_enum! {
-    /// Where a post is in its life. Archived is final.
+    /// Status of a post. Archived is final.
     pub enum PostStatus {
         Draft,
         Published,
@@ -23,12 +23,12 @@ values::text_enum! {
     }
 }
 
-/// The aggregate.
+/// A post with its metadata, its status and its blocks.
 #[derive(Clone, Debug)]
 pub struct Post {
     pub id: PostId,
     pub author_user_id: UserId,
-    /// Also the tenant. Posts of investors and employees have none.
+    /// Company of the post and its tenant. Posts of investors and employees have none.
     pub author_company_id: Option<CompanyId>,
     pub title: Title,
     pub summary: Option<Summary>,
@@ -36,7 +36,7 @@ pub struct Post {
     pub tags: Vec<Tag>,
     pub status: PostStatus,
     pub blocks: Vec<Block>,
-    /// The first time, kept ever after.
+    /// Time of the first publication, which later ones keep.
     pub published_at: Option<OffsetDateTime>,
     pub created_at: OffsetDateTime,
     pub updated_at: OffsetDateTime,
@@ -45,54 +45,59 @@ pub struct Post {
     pub version: i64,
 }
 
-/// Whether a publication is the post's first.
+/// True if a publication is the first of its post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirstTime(pub bool);
+pub struct FirstPublication(pub bool);
 
 impl Post {
-    /// Puts the post before the public; says whether for the first time.
+    /// Publishes the post.
     ///
     /// # Errors
-    /// [`POST_ARCHIVED`]; [`POST_INVALID_TRANSITION`] unless it is a draft or was unpublished;
-    /// [`POST_PUBLISH_INCOMPLETE`] without a block.
-    pub fn publish(&mut self, now: OffsetDateTime) -> Result<FirstTime, Code> {
-        self.leave(&[PostStatus::Draft, PostStatus::Unpublished])?;
+    /// - [`POST_ARCHIVED`] if the post is archived.
+    /// - [`POST_INVALID_TRANSITION`] if it is already published.
+    /// - [`POST_PUBLISH_INCOMPLETE`] if it has no block.
+    pub fn publish(&mut self, now: OffsetDateTime) -> Result<FirstPublication, Code> {
+        self.check_transition(&[PostStatus::Draft, PostStatus::Unpublished])?;
         if self.blocks.is_empty() {
             return Err(POST_PUBLISH_INCOMPLETE);
         }
         self.status = PostStatus::Published;
-        let first_time = self.published_at.is_none();
+        let is_first = self.published_at.is_none();
         self.published_at.get_or_insert(now);
-        Ok(FirstTime(first_time))
+        Ok(FirstPublication(is_first))
     }
 
-    /// Takes the post back from the public.
+    /// Unpublishes the post.
     ///
     /// # Errors
-    /// [`POST_ARCHIVED`]; [`POST_INVALID_TRANSITION`] unless it is published.
+    /// - [`POST_ARCHIVED`] if the post is archived.
+    /// - [`POST_INVALID_TRANSITION`] if it is not published.
     pub fn unpublish(&mut self) -> Result<(), Code> {
-        self.leave(&[PostStatus::Published])?;
+        self.check_transition(&[PostStatus::Published])?;
         self.status = PostStatus::Unpublished;
         Ok(())
     }
 
-    /// Puts the post away for good.
+    /// Archives the post, which is final.
     ///
     /// # Errors
-    /// [`POST_ARCHIVED`]; [`POST_INVALID_TRANSITION`] unless it is a draft or was unpublished.
+    /// - [`POST_ARCHIVED`] if the post is already archived.
+    /// - [`POST_INVALID_TRANSITION`] if it is published.
     pub fn archive(&mut self) -> Result<(), Code> {
-        self.leave(&[PostStatus::Draft, PostStatus::Unpublished])?;
+        self.check_transition(&[PostStatus::Draft, PostStatus::Unpublished])?;
         self.status = PostStatus::Archived;
         Ok(())
     }
 
+    /// Checks that the post can be edited.
+    ///
     /// # Errors
-    /// [`POST_ARCHIVED`]: everything else may be edited.
+    /// [`POST_ARCHIVED`] if the post is archived.
     pub fn check_editable(&self) -> Result<(), Code> {
         if self.status == PostStatus::Archived { Err(POST_ARCHIVED) } else { Ok(()) }
     }
 
-    fn leave(&self, from: &[PostStatus]) -> Result<(), Code> {
+    fn check_transition(&self, from: &[PostStatus]) -> Result<(), Code> {
         self.check_editable()?;
         if from.contains(&self.status) { Ok(()) } else { Err(POST_INVALID_TRANSITION) }
     }

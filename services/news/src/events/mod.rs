@@ -1,4 +1,4 @@
-//! What this service publishes. The key is the post's id.
+//! Published events. Their key is the post's id.
 
 mod post;
 

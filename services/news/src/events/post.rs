@@ -1,4 +1,4 @@
-//! Events of a post's life. Editing publishes nothing; publishing does.
+//! Events of posts. Only a publication has one.
 
 use auth::{CompanyId, UserId};
 use messaging::{Aggregate, Event};
@@ -7,9 +7,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::domain::{FileId, FirstTime, Post, PostId, SnapshotId, embed_snapshot_ids};
+use crate::domain::{FileId, FirstPublication, Post, PostId, SnapshotId, embed_snapshot_ids};
 
-/// A post is before the public, for the first time or again.
+/// A post was published, for the first time or again.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PostPublished {
@@ -30,7 +30,7 @@ pub struct PostPublished {
 }
 
 impl PostPublished {
-    pub fn of(post: &Post, first_time: FirstTime) -> Self {
+    pub fn of(post: &Post, first_publication: FirstPublication) -> Self {
         Self {
             post_id: post.id,
             tenant_id: post.author_company_id,
@@ -42,7 +42,7 @@ impl PostPublished {
             blocks_count: post.blocks.len(),
             embed_snapshot_ids: embed_snapshot_ids(&post.blocks),
             published_at: post.published_at.unwrap_or(post.updated_at),
-            is_first_publication: first_time.0,
+            is_first_publication: first_publication.0,
             version: post.version,
         }
     }

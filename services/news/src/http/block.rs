@@ -1,4 +1,4 @@
-//! The content of a post, replaced whole.
+//! The blocks edit.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,25 +21,27 @@ use crate::domain::{
 };
 use crate::error::{Error, TOO_MANY_BLOCKS};
 use crate::ops;
-use crate::ops::block::{EmbedOf, NewBlock};
+use crate::ops::block::{EmbedTarget, NewBlock};
 
-/// The largest legal body (200 texts of 20,000 four-byte characters) and room for the rest.
-const MAX_BODY: usize = 24 * 1024 * 1024;
+/// Limit of the body in bytes. The largest legal one has 200 texts of 20,000 four-byte characters.
+const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 
-/// Sanitizing more bytes takes long enough to keep others waiting on a thread that serves them.
-const SMALL: usize = 16 * 1024;
+/// Blocks up to this size are parsed on the thread of the listener.
+///
+/// Sanitizing more bytes would delay the other requests of the thread.
+const MAX_INLINE_BYTES: usize = 16 * 1024;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SetPostBlocks {
-    /// Kept as they came until they are counted.
-    #[serde(deserialize_with = "at_most_one_too_many")]
+    /// The blocks in any order. They are sorted by `SortOrder`.
+    #[serde(deserialize_with = "read_up_to_limit")]
     #[schema(value_type = Vec<BlockInput>, max_items = 200)]
     blocks: Vec<Box<RawValue>>,
 }
 
-/// Reads a list no further than is needed to know that it is too long.
-fn at_most_one_too_many<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Box<RawValue>>, D::Error> {
+/// Keeps the blocks up to the first one above the limit, and skips the others.
+fn read_up_to_limit<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Box<RawValue>>, D::Error> {
     struct List;
 
     impl<'de> Visitor<'de> for List {
@@ -63,12 +65,12 @@ fn at_most_one_too_many<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Box<Ra
     list.deserialize_seq(List)
 }
 
-/// A block as it is sent. `BlockId`: `null` for a new one; kept over versions when set.
+/// A block of a request. A null `BlockId` makes a new id, a given one stays the same over versions.
 #[derive(Deserialize, ToSchema)]
 #[serde(tag = "Kind")]
 #[expect(
     dead_code,
-    reason = "the document's words; each kind is decoded by itself, so that refusals point into it"
+    reason = "the type of the OpenAPI document; each kind is decoded alone, so that refusals point into it"
 )]
 pub enum BlockInput {
     Text(TextBlockInput),
@@ -85,7 +87,7 @@ enum Kind {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Head {
+struct BlockHead {
     kind: Kind,
 }
 
@@ -93,7 +95,7 @@ struct Head {
 #[serde(rename_all = "PascalCase")]
 pub struct TextBlockInput {
     block_id: Option<BlockId>,
-    #[serde(deserialize_with = "natural")]
+    #[serde(deserialize_with = "read_sort_order")]
     sort_order: u32,
     format: TextFormat,
     text: BlockText,
@@ -103,29 +105,29 @@ pub struct TextBlockInput {
 #[serde(rename_all = "PascalCase")]
 pub struct ImageGalleryBlockInput {
     block_id: Option<BlockId>,
-    #[serde(deserialize_with = "natural")]
+    #[serde(deserialize_with = "read_sort_order")]
     sort_order: u32,
     layout: GalleryLayout,
     images: Images,
 }
 
-/// Exactly one of the two ids.
+/// An embedded selection. Exactly one of the two ids is set.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SelectionEmbedBlockInput {
     block_id: Option<BlockId>,
-    #[serde(deserialize_with = "natural")]
+    #[serde(deserialize_with = "read_sort_order")]
     sort_order: u32,
     source_selection_id: Option<SelectionId>,
     snapshot_id: Option<SnapshotId>,
 }
 
-/// The contract's `int` of 0 and more.
-fn natural<'de, D: Deserializer<'de>>(number: D) -> Result<u32, D::Error> {
+/// Reads an `int` of 0 or more.
+fn read_sort_order<'de, D: Deserializer<'de>>(number: D) -> Result<u32, D::Error> {
     u32::try_from(i32::deserialize(number)?).map_err(D::Error::custom)
 }
 
-/// Rules 1 and 2 of the contract.
+/// Checks rules 1 and 2 of the blocks edit.
 fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
     if raw.len() > MAX_BLOCKS {
         return Err(TOO_MANY_BLOCKS.into());
@@ -134,7 +136,7 @@ fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
     let mut seen = HashSet::new();
     let blocks: Vec<Option<NewBlock>> = (0..)
         .zip(raw)
-        .map(|(at, raw): (usize, _)| parse_block(&mut fields, &mut seen, &format!("/Blocks/{at}"), raw))
+        .map(|(index, raw): (usize, _)| parse_block(&mut fields, &mut seen, &format!("/Blocks/{index}"), raw))
         .collect();
     Ok(fields.finish(blocks.into_iter().collect())?)
 }
@@ -142,51 +144,52 @@ fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
 fn parse_block(
     fields: &mut Fields,
     seen: &mut HashSet<BlockId>,
-    at: &str,
+    pointer: &str,
     raw: &RawValue,
 ) -> Option<NewBlock> {
-    match part::<Head>(fields, at, raw)?.kind {
+    match decode::<BlockHead>(fields, pointer, raw)?.kind {
         Kind::Text => {
-            let input: TextBlockInput = part(fields, at, raw)?;
-            let block_id = parse_id(fields, seen, at, input.block_id);
+            let input: TextBlockInput = decode(fields, pointer, raw)?;
+            let block_id = check_block_id(fields, seen, pointer, input.block_id);
             let block = TextBlock::new(block_id?, input.sort_order, input.format, &input.text);
-            let block = fields.check(&format!("{at}/Text"), block);
+            let block = fields.check(&format!("{pointer}/Text"), block);
             Some(NewBlock::Ready(Block::Text(block?)))
         }
         Kind::ImageGallery => {
-            let input: ImageGalleryBlockInput = part(fields, at, raw)?;
-            let block_id = parse_id(fields, seen, at, input.block_id);
+            let input: ImageGalleryBlockInput = decode(fields, pointer, raw)?;
+            let block_id = check_block_id(fields, seen, pointer, input.block_id);
             let (sort_order, layout, images) = (input.sort_order, input.layout, input.images.into_inner());
             let gallery = Gallery { block_id: block_id?, sort_order, layout, images };
             Some(NewBlock::Ready(Block::ImageGallery(gallery)))
         }
         Kind::SelectionEmbed => {
-            let input: SelectionEmbedBlockInput = part(fields, at, raw)?;
-            let block_id = parse_id(fields, seen, at, input.block_id);
-            let of = match (input.source_selection_id, input.snapshot_id) {
-                (Some(source), None) => Ok(EmbedOf::Source(source)),
-                (None, Some(snapshot)) => Ok(EmbedOf::Snapshot(snapshot)),
+            let input: SelectionEmbedBlockInput = decode(fields, pointer, raw)?;
+            let block_id = check_block_id(fields, seen, pointer, input.block_id);
+            let target = match (input.source_selection_id, input.snapshot_id) {
+                (Some(source), None) => Ok(EmbedTarget::Source(source)),
+                (None, Some(snapshot)) => Ok(EmbedTarget::Snapshot(snapshot)),
                 (Some(_), Some(_)) | (None, None) => Err(Invalid::new("exactly_one")),
             };
-            let of = fields.check(at, of);
-            Some(NewBlock::Embed { block_id: block_id?, sort_order: input.sort_order, of: of? })
+            let target = fields.check(pointer, target);
+            Some(NewBlock::Embed { block_id: block_id?, sort_order: input.sort_order, target: target? })
         }
     }
 }
 
-fn part<T: serde::de::DeserializeOwned>(fields: &mut Fields, at: &str, raw: &RawValue) -> Option<T> {
-    decode_part(at, raw).map_err(|errors| fields.refuse(errors)).ok()
+fn decode<T: serde::de::DeserializeOwned>(fields: &mut Fields, pointer: &str, raw: &RawValue) -> Option<T> {
+    decode_part(pointer, raw).map_err(|errors| fields.refuse(errors)).ok()
 }
 
-fn parse_id(
+/// Assigns a missing id, and refuses an id that occurs twice.
+fn check_block_id(
     fields: &mut Fields,
     seen: &mut HashSet<BlockId>,
-    at: &str,
+    pointer: &str,
     id: Option<BlockId>,
 ) -> Option<BlockId> {
     let id = id.unwrap_or_else(BlockId::generate);
     let unique = if seen.insert(id) { Ok(id) } else { Err(Invalid::new("duplicate")) };
-    fields.check(&format!("{at}/BlockId"), unique)
+    fields.check(&format!("{pointer}/BlockId"), unique)
 }
 
 #[derive(Serialize, ToSchema)]
@@ -194,17 +197,18 @@ fn parse_id(
 pub struct SetPostBlocksResult {
     post_id: PostId,
     blocks_count: usize,
-    /// Distinct, in block order.
+    /// The distinct snapshots of the embeds, in block order.
     embed_snapshot_ids: Vec<SnapshotId>,
 }
 
 /// Replace the content of a post.
 ///
-/// Whole, or not at all: embeds given as sources are frozen now, those that left the content are detached later.
+/// Replaces the whole content or nothing. Sources of embeds become snapshots.
+/// Snapshots that left the content are detached afterwards.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
-    request_body(content = SetPostBlocks, description = "At most 24 MiB."),
-    responses((status = 200, description = "Saved", body = SetPostBlocksResult))
+    request_body(content = SetPostBlocks, description = "At most 24 MiB"),
+    responses((status = 200, description = "The saved content", body = SetPostBlocksResult))
 )]
 #[put("/api/v1/posts/{post_id}/blocks")]
 pub async fn set_post_blocks(
@@ -212,10 +216,10 @@ pub async fn set_post_blocks(
     lookups: Data<Lookups>,
     actor: Actor,
     id: Path<PostId>,
-    body: Json<SetPostBlocks, MAX_BODY>,
+    body: Json<SetPostBlocks, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
     let Json(SetPostBlocks { blocks }) = body;
-    let blocks = if blocks.iter().map(|block| block.get().len()).sum::<usize>() <= SMALL {
+    let blocks = if blocks.iter().map(|block| block.get().len()).sum::<usize>() <= MAX_INLINE_BYTES {
         parse_blocks(&blocks)?
     } else {
         web::block(move || parse_blocks(&blocks)).await.map_err(|error| Problem::internal(&error))??

@@ -1,4 +1,4 @@
-//! Lists of posts: the public feed and search, and one's own.
+//! The public feed, the search and the caller's own posts.
 
 use ::web::{ClientAddress, Page, Paging, Problem, Query};
 use actix_web::middleware::from_fn;
@@ -18,22 +18,23 @@ use crate::error::{Error, UNAUTHORIZED};
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListPosts {
-    /// Words in Russian or English, `"a phrase"`, `or`, `-without`; finds published posts.
+    /// Searches published posts: words in Russian or English, `"a phrase"`, `or`, `-without`.
     #[param(inline)]
     query: Option<Text<0, 256>>,
-    /// One's own posts in whatever state, instead of the published ones.
+    /// Lists the caller's own posts in every status, instead of the published posts.
     #[serde(default)]
     mine: bool,
 }
 
-/// List published posts, or one's own.
+/// List published posts or my posts.
 ///
-/// The public feed, a search in it, or with `Mine` the caller's posts in whatever state.
+/// Lists the published posts, or those of them that match `Query`.
+/// With `Mine` it lists the caller's own posts in every status.
 #[utoipa::path(
     tag = "Posts", security(()), params(ListPosts, Paging<FeedSort>),
     responses(
         (status = 200, description = "One page", body = Page<PostSummary>),
-        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+        (status = 304, description = "The guest has the current version (`If-None-Match`)")
     )
 )]
 #[get("/api/v1/posts", wrap = "from_fn(::web::cacheable)")]

@@ -1,4 +1,4 @@
-//! The HTTP edge: the routes of the public port.
+//! Routes of the public port.
 
 mod block;
 mod feed;
@@ -15,16 +15,16 @@ use crate::error::{
     TOO_MANY_BLOCKS, UNAUTHORIZED,
 };
 
-/// What people and guests may do.
+/// The port of users and guests.
 pub const PUBLIC: Listener = Listener {
     name: "public",
     callers: Callers::People,
-    tags: &[("Posts", "Posts of ordered blocks, for their authors and their readers.")],
+    tags: &[("Posts", "Posts of ordered blocks. Authors write them, and everyone reads published ones.")],
     routes: public,
 };
 
-/// What whoever changes a post may meet, beside what the change itself asks for.
-const CHANGING: [Code; 4] = [POST_NOT_FOUND, FORBIDDEN, POST_ARCHIVED, CONFLICT];
+/// Refusals of every operation that changes a post.
+const CHANGE_REFUSALS: [Code; 4] = [POST_NOT_FOUND, FORBIDDEN, POST_ARCHIVED, CONFLICT];
 
 fn public(routes: &mut Routes<'_>) {
     routes.service(
@@ -33,16 +33,16 @@ fn public(routes: &mut Routes<'_>) {
             .service(feed::list_posts.refuses([UNAUTHORIZED]))
             .service(post::create_post.refuses([FORBIDDEN]))
             .service(post::get_post.refuses([POST_NOT_FOUND]))
-            .service(post::update_post.refuses(CHANGING))
+            .service(post::update_post.refuses(CHANGE_REFUSALS))
             .service(post::delete_post.refuses([POST_NOT_FOUND, FORBIDDEN]))
             .service(
                 post::publish_post
-                    .refuses(CHANGING)
+                    .refuses(CHANGE_REFUSALS)
                     .refuses([POST_INVALID_TRANSITION, POST_PUBLISH_INCOMPLETE]),
             )
-            .service(post::unpublish_post.refuses(CHANGING).refuses([POST_INVALID_TRANSITION]))
-            .service(post::archive_post.refuses(CHANGING).refuses([POST_INVALID_TRANSITION]))
-            .service(block::set_post_blocks.refuses(CHANGING).refuses([
+            .service(post::unpublish_post.refuses(CHANGE_REFUSALS).refuses([POST_INVALID_TRANSITION]))
+            .service(post::archive_post.refuses(CHANGE_REFUSALS).refuses([POST_INVALID_TRANSITION]))
+            .service(block::set_post_blocks.refuses(CHANGE_REFUSALS).refuses([
                 TOO_MANY_BLOCKS,
                 SNAPSHOT_INVALID,
                 SELECTION_SOURCE_DELETED,

@@ -1,4 +1,4 @@
-//! Posts: their life and their metadata.
+//! Operations on posts, except the blocks edit.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::error::{Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::ops;
 use crate::ops::post::Metadata;
 
-/// Embeds of one post that are fetched at once.
-const CALLS: usize = 8;
+/// Limit of concurrent calls for the embeds of one post.
+const MAX_CONCURRENT_CALLS: usize = 8;
 
-/// A post whole.
+/// A whole post.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PostView {
@@ -56,7 +56,7 @@ pub struct PostView {
     version: i64,
 }
 
-/// A block as it is read.
+/// A block of a response.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "Kind")]
 pub enum BlockView {
@@ -65,26 +65,28 @@ pub enum BlockView {
     SelectionEmbed(EmbedView),
 }
 
-/// An embedded selection with what it showed when it was embedded.
+/// An embedded selection with the items of its snapshot.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct EmbedView {
     #[serde(flatten)]
     embed: Embed,
-    /// `null` while selections is away or slow.
-    #[serde(serialize_with = "items")]
+    /// Items of the snapshot, or `null` while they are unavailable.
+    #[serde(serialize_with = "serialize_items")]
     #[schema(value_type = Option<Vec<serde_json::Value>>)]
     items: Option<Arc<SnapshotContent>>,
 }
 
-/// Shared with the other readers.
-#[expect(clippy::ref_option, reason = "as serde calls it")]
-fn items<S: Serializer>(content: &Option<Arc<SnapshotContent>>, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes content that all readers share.
+#[expect(clippy::ref_option, reason = "the signature that serde requires")]
+fn serialize_items<S: Serializer>(content: &Option<Arc<SnapshotContent>>, serializer: S) -> Result<S::Ok, S::Error> {
     content.as_ref().map(|content| &content.items).serialize(serializer)
 }
 
-/// Changes a post, and shows it whole. Who may not change it hears so before anything of it is read but its embeds.
-async fn change(
+/// Runs a change of a post and responds with the whole post.
+///
+/// The access is checked with the embeds alone, before the post is read whole.
+async fn run_change(
     app: &App,
     lookups: &Lookups,
     request: &HttpRequest,
@@ -99,11 +101,11 @@ async fn change(
     }
     reserve(request, found.bytes).await?;
     let post = app.db.tx(change).await?;
-    Ok(HttpResponse::Ok().json(view(app, post).await))
+    Ok(HttpResponse::Ok().json(to_view(app, post).await))
 }
 
-/// The post with the content of its embeds; those that cannot be had now are shown without.
-async fn view(app: &App, post: Post) -> PostView {
+/// Adds the content of the embeds to the post, as far as it is available in time.
+async fn to_view(app: &App, post: Post) -> PostView {
     let deadline = Instant::now() + app.embeds_wait;
     let blocks = post.blocks.into_iter().map(async |block| match block {
         Block::Text(text) => BlockView::Text(text),
@@ -123,7 +125,7 @@ async fn view(app: &App, post: Post) -> PostView {
         cover_file_id: post.cover_file_id,
         tags: post.tags,
         status: post.status,
-        blocks: stream::iter(blocks).buffered(CALLS).collect().await,
+        blocks: stream::iter(blocks).buffered(MAX_CONCURRENT_CALLS).collect().await,
         published_at: post.published_at,
         created_at: post.created_at,
         created_by_user_id: post.author_user_id,
@@ -141,7 +143,7 @@ pub struct CreatePost {
     summary: Option<Summary>,
     cover_file_id: Option<FileId>,
     tags: Option<Tags>,
-    /// The company that the post is written for: the token's, or none.
+    /// The company of the post, which must be the token's company. Null for a personal post.
     author_company_id: Option<CompanyId>,
 }
 
@@ -152,17 +154,17 @@ pub struct UpdatePost {
     summary: Option<Summary>,
     cover_file_id: Option<FileId>,
     tags: Option<Tags>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller read. Another stored version returns 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
-/// Write a post.
+/// Create a post.
 ///
-/// A draft, for oneself or for the company that the token names.
+/// The new post is a draft, personal or for the token's company.
 #[utoipa::path(
     tag = "Posts",
-    responses((status = 201, description = "A draft", body = PostView))
+    responses((status = 201, description = "The new draft", body = PostView))
 )]
 #[post("/api/v1/posts")]
 pub async fn create_post(
@@ -179,17 +181,18 @@ pub async fn create_post(
         .db
         .tx(async |tx| ops::post::create_post(tx, &actor, now, author_company_id, metadata).await)
         .await?;
-    Ok(HttpResponse::Created().json(view(&app, post).await))
+    Ok(HttpResponse::Created().json(to_view(&app, post).await))
 }
 
 /// Read a post.
 ///
-/// Published ones are for everybody, others for those who may change them. Embeds show what was frozen for them.
+/// Everyone may read a published post. Only users who may edit another post may read it.
+/// Embeds have the frozen items of their snapshots.
 #[utoipa::path(
     tag = "Posts", security(()), params(("post_id" = PostId, Path)),
     responses(
         (status = 200, description = "The post with its embeds", body = PostView),
-        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+        (status = 304, description = "The guest has the current version (`If-None-Match`)")
     )
 )]
 #[get("/api/v1/posts/{post_id}", wrap = "from_fn(::web::cacheable)")]
@@ -213,15 +216,16 @@ pub async fn get_post(
     } else {
         db::post::read(&app.db, *id).await?.filter(may_see).ok_or(POST_NOT_FOUND)?
     };
-    Ok(HttpResponse::Ok().json(view(&app, post).await))
+    Ok(HttpResponse::Ok().json(to_view(&app, post).await))
 }
 
 /// Replace the metadata of a post.
 ///
-/// Leaves the content alone.
+/// An absent member is cleared. The content stays.
+/// Idempotent: identical metadata changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "As it is now", body = PostView))
+    responses((status = 200, description = "The post after the change", body = PostView))
 )]
 #[put("/api/v1/posts/{post_id}")]
 pub async fn update_post(
@@ -236,7 +240,7 @@ pub async fn update_post(
     let tags = tags.unwrap_or_default().into_inner();
     let metadata = Metadata { title, summary, cover_file_id, tags };
     let now = runtime::clock::now();
-    change(&app, &lookups, &request, &actor, *id, async |tx| {
+    run_change(&app, &lookups, &request, &actor, *id, async |tx| {
         ops::post::update_post(tx, &actor, now, *id, version, metadata).await
     })
     .await
@@ -244,7 +248,7 @@ pub async fn update_post(
 
 /// Delete a post.
 ///
-/// Nobody finds it any more; its embeds are detached.
+/// The post no longer exists for any operation. Its snapshots are detached afterwards.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
     responses((status = 204, description = "Deleted"))
@@ -258,10 +262,10 @@ pub async fn delete_post(app: Data<App>, actor: Actor, id: Path<PostId>) -> Resu
 
 /// Publish a post.
 ///
-/// It needs a title and at least one block.
+/// The post needs at least one block. A later publication keeps the time of the first one.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "As it is now", body = PostView))
+    responses((status = 200, description = "The post after the change", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/publish")]
 pub async fn publish_post(
@@ -272,18 +276,18 @@ pub async fn publish_post(
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
-    change(&app, &lookups, &request, &actor, *id, async |tx| {
+    run_change(&app, &lookups, &request, &actor, *id, async |tx| {
         ops::post::publish_post(tx, &actor, now, *id).await
     })
     .await
 }
 
-/// Take a post from the public.
+/// Unpublish a post.
 ///
-/// It may be published again.
+/// The post can be published again.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "As it is now", body = PostView))
+    responses((status = 200, description = "The post after the change", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/unpublish")]
 pub async fn unpublish_post(
@@ -294,18 +298,18 @@ pub async fn unpublish_post(
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
-    change(&app, &lookups, &request, &actor, *id, async |tx| {
+    run_change(&app, &lookups, &request, &actor, *id, async |tx| {
         ops::post::unpublish_post(tx, &actor, now, *id).await
     })
     .await
 }
 
-/// Put a post away for good.
+/// Archive a post.
 ///
-/// It can be read, but no longer changed.
+/// Archived is final: the post can be read and deleted, but no longer changed.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
-    responses((status = 200, description = "As it is now", body = PostView))
+    responses((status = 200, description = "The post after the change", body = PostView))
 )]
 #[post("/api/v1/posts/{post_id}/archive")]
 pub async fn archive_post(
@@ -316,7 +320,7 @@ pub async fn archive_post(
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
-    change(&app, &lookups, &request, &actor, *id, async |tx| {
+    run_change(&app, &lookups, &request, &actor, *id, async |tx| {
         ops::post::archive_post(tx, &actor, now, *id).await
     })
     .await

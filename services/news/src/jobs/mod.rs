@@ -1,3 +1,3 @@
-//! Work after commit.
+//! Background jobs.
 
 pub mod snapshot_detach_retry;

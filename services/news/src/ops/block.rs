@@ -1,4 +1,4 @@
-//! Replacing the content of a post: the contract's rules, in their order.
+//! The blocks edit. The numbers of its rules are those of the specification.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use futures_util::future::try_join;
 use futures_util::{StreamExt, stream};
 use time::{Duration, OffsetDateTime};
 
-use crate::clients::{Selections, Taken};
+use crate::clients::{Selections, SnapshotCard};
 use crate::db;
 use crate::domain::{
     Block, BlockId, EditId, Embed, Post, PostId, PostStatus, SelectionId, SnapshotId, embed_snapshot_ids,
@@ -17,50 +17,54 @@ use crate::domain::{
 };
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND, SNAPSHOT_INVALID, selections_unavailable};
 
-/// Calls to selections that one edit has under way at once.
-const CALLS: usize = 8;
-/// All calls of an edit together, however many there are.
-const CALLS_DEADLINE: std::time::Duration = std::time::Duration::from_secs(30);
-/// An edit is over before, one way or another.
-const CLAIM: Duration = Duration::seconds(40);
-/// How often an edit starts over because a snapshot was being detached under it.
-const ROUNDS: usize = 3;
+/// Limit of concurrent calls to selections of one edit.
+const MAX_CONCURRENT_CALLS: usize = 8;
+/// Timeout of all calls of one edit together.
+const CALLS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+/// Time after which a claim is due. The round of the edit that wrote it has ended by then.
+const CLAIM_DURATION: Duration = Duration::seconds(40);
+/// Limit of the rounds of an edit. A detachment during the edit starts another round.
+const MAX_ROUNDS: usize = 3;
 
-/// A block as it was asked for.
+/// A block of a request.
 pub enum NewBlock {
-    /// Text or gallery: it is what it will be.
+    /// A text or a gallery, which needs no call.
     Ready(Block),
-    /// An embed, to be resolved.
-    Embed { block_id: BlockId, sort_order: u32, of: EmbedOf },
+    /// An embed without the data of its snapshot.
+    Embed { block_id: BlockId, sort_order: u32, target: EmbedTarget },
 }
 
-/// What an embed shows.
+/// The source or the snapshot that an embed names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EmbedOf {
+pub enum EmbedTarget {
     Source(SelectionId),
     Snapshot(SnapshotId),
 }
 
-/// What an embed stores of what it shows.
+/// The snapshot of an embed with its source.
 #[derive(Clone)]
-struct Resolved {
+struct ResolvedEmbed {
     source: SelectionId,
-    taken: Taken,
+    card: SnapshotCard,
 }
 
-/// An edit that has been let in.
+/// An edit with the post as it was read.
 struct Edit {
     id: EditId,
     post: Post,
 }
 
-/// Replaces the whole content of a post. Between what is read and what is written come the calls to
-/// selections, if any; the version that was read holds both together.
+/// Replaces the whole content of a post.
+///
+/// No transaction is open during the calls to selections. The save checks the version that was
+/// read before them.
 ///
 /// # Errors
-/// In this order: [`POST_NOT_FOUND`], `POST_ARCHIVED`, [`FORBIDDEN`]; [`SNAPSHOT_INVALID`];
-/// `SELECTION_SOURCE_DELETED`, `SELECTION_SOURCE_EMPTY`, `SELECTIONS_UNAVAILABLE`;
-/// [`CONFLICT`].
+/// In this order:
+/// - [`POST_NOT_FOUND`], `POST_ARCHIVED`, [`FORBIDDEN`] (rules 3 and 4);
+/// - [`SNAPSHOT_INVALID`] (rule 6);
+/// - `SELECTION_SOURCE_DELETED`, `SELECTION_SOURCE_EMPTY`, `SELECTIONS_UNAVAILABLE` (rule 7);
+/// - [`CONFLICT`] (rule 8).
 pub async fn set_post_blocks(
     lookups: &Lookups,
     db: &Db,
@@ -72,150 +76,155 @@ pub async fn set_post_blocks(
 ) -> Result<Post, Error> {
     blocks.sort_by_key(NewBlock::sort_order);
     let started = tokio::time::Instant::now();
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let now = now + started.elapsed();
-        let post = admit(lookups, actor, id).await?;
+        let post = find_for_edit(lookups, actor, id).await?;
         let edit = Edit { id: EditId::generate(), post };
-        let calls = resolve(db, selections, actor, now, &edit, &blocks);
-        let resolved = tokio::time::timeout(CALLS_DEADLINE, calls)
+        let calls = resolve_embeds(db, selections, actor, now, &edit, &blocks);
+        let resolved = tokio::time::timeout(CALLS_TIMEOUT, calls)
             .await
-            .map_err(|_| selections_unavailable(&"too slow"))??;
+            .map_err(|_| selections_unavailable(&"calls of one edit timed out"))??;
         match save(db, actor, now, edit, &blocks, &resolved).await {
-            Err(Stale::Detaching(snapshots)) => release(db, selections, now, &blocks, &snapshots).await?,
-            Err(Stale::Failed(error)) => return Err(error),
+            Err(SaveError::Detaching(snapshots)) => finish_detachments(db, selections, now, &blocks, &snapshots).await?,
+            Err(SaveError::Failed(error)) => return Err(error),
             Ok(post) => return Ok(post),
         }
     }
     Err(CONFLICT.into())
 }
 
-/// Rules 3 and 4.
-async fn admit(lookups: &Lookups, actor: &Actor, id: PostId) -> Result<Post, Error> {
+/// Checks rules 3 and 4.
+async fn find_for_edit(lookups: &Lookups, actor: &Actor, id: PostId) -> Result<Post, Error> {
     let post = lookups.run(async |conn| db::post::find_embeds(conn, id).await).await?;
     let post = post.ok_or(POST_NOT_FOUND)?;
     post.check_editable()?;
     if may_edit(actor, &post) { Ok(post) } else { Err(FORBIDDEN.into()) }
 }
 
-/// What is in the post is active and its own: only this service detaches, and only what is in no post.
-fn embedded(post: &Post) -> HashMap<EmbedOf, Resolved> {
+/// Returns the embeds of the stored content.
+///
+/// Their snapshots are Active and belong to the post, because only this service detaches, and only
+/// snapshots that are in no post.
+fn current_embeds(post: &Post) -> HashMap<EmbedTarget, ResolvedEmbed> {
     let embeds = post.blocks.iter().filter_map(Block::embed);
-    embeds.map(|embed| (EmbedOf::Snapshot(embed.snapshot_id), Resolved::of(embed))).collect()
+    embeds.map(|embed| (EmbedTarget::Snapshot(embed.snapshot_id), ResolvedEmbed::from_embed(embed))).collect()
 }
 
-/// Rule 6 for every embed, before any call of rule 7.
-async fn resolve(
+/// Resolves the embeds by rules 6 and 7. All checks of rule 6 precede the calls of rule 7.
+async fn resolve_embeds(
     db: &Db,
     selections: &Selections,
     actor: &Actor,
     now: OffsetDateTime,
     Edit { id: edit, post }: &Edit,
     blocks: &[NewBlock],
-) -> Result<HashMap<EmbedOf, Resolved>, Error> {
-    let mut resolved = embedded(post);
-    let unknown = distinct(snapshots(blocks).filter(|id| !resolved.contains_key(&EmbedOf::Snapshot(*id))));
+) -> Result<HashMap<EmbedTarget, ResolvedEmbed>, Error> {
+    let mut resolved = current_embeds(post);
+    let unknown = distinct(snapshot_ids(blocks).filter(|id| !resolved.contains_key(&EmbedTarget::Snapshot(*id))));
     let checks = unknown.into_iter().map(async |id| (id, check_snapshot(selections, post.id, id).await));
-    // In block order, so that of several faults the first block's is told.
-    let checked: Vec<_> = stream::iter(checks).buffered(CALLS).collect().await;
+    // The results are in block order, so that the fault of the first block is returned.
+    let checked: Vec<_> = stream::iter(checks).buffered(MAX_CONCURRENT_CALLS).collect().await;
     for (id, snapshot) in checked {
-        resolved.insert(EmbedOf::Snapshot(id), snapshot?);
+        resolved.insert(EmbedTarget::Snapshot(id), snapshot?);
     }
-    let sources = sources(blocks);
+    let sources = source_ids(blocks);
     if !sources.is_empty() {
-        // What is going to be taken is written down first, so that it is not forgotten.
-        db::snapshot::claim(db, *edit, &sources, post, actor.user_id, now + CLAIM).await?;
+        // Claims are written before the calls, so that no snapshot of a failed edit is lost.
+        db::snapshot::insert_claims(db, *edit, &sources, post, actor.user_id, now + CLAIM_DURATION).await?;
     }
     let calls = sources.iter().map(async |&source| {
-        let taken = selections.take_snapshot(source, post.id, actor.user_id, post.author_user_id).await;
-        (source, taken)
+        let card = selections.take_snapshot(source, post.id, actor.user_id, post.author_user_id).await;
+        (source, card)
     });
-    let results: Vec<_> = stream::iter(calls).buffered(CALLS).collect().await;
-    for (source, taken) in results {
-        resolved.insert(EmbedOf::Source(source), Resolved { source, taken: taken? });
+    let results: Vec<_> = stream::iter(calls).buffered(MAX_CONCURRENT_CALLS).collect().await;
+    for (source, card) in results {
+        resolved.insert(EmbedTarget::Source(source), ResolvedEmbed { source, card: card? });
     }
     Ok(resolved)
 }
 
-async fn check_snapshot(selections: &Selections, post: PostId, id: SnapshotId) -> Result<Resolved, Error> {
+async fn check_snapshot(selections: &Selections, post: PostId, id: SnapshotId) -> Result<ResolvedEmbed, Error> {
     let snapshot = selections.find_snapshot(id).await?;
     snapshot
         .filter(|snapshot| snapshot.post_id == post && snapshot.status == "Active")
-        .map(|snapshot| Resolved { source: snapshot.source_selection_id, taken: snapshot.taken })
+        .map(|snapshot| ResolvedEmbed { source: snapshot.source_selection_id, card: snapshot.card })
         .ok_or_else(|| SNAPSHOT_INVALID.into())
 }
 
-/// Why an edit was not saved.
-enum Stale {
-    /// These snapshots are being detached.
+/// Reason why an edit was not saved.
+enum SaveError {
+    /// Snapshots of the edit whose detachment has started.
     Detaching(Vec<SnapshotId>),
     Failed(Error),
 }
 
-impl<E: Into<Error>> From<E> for Stale {
+impl<E: Into<Error>> From<E> for SaveError {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-/// Rules 8 and 9: content, search text and projection together, and what is no longer in the post let go.
+/// Saves content, search text and projection together, and schedules detachments (rules 8 and 9).
 async fn save(
     db: &Db,
     actor: &Actor,
     now: OffsetDateTime,
     edit: Edit,
     blocks: &[NewBlock],
-    resolved: &HashMap<EmbedOf, Resolved>,
-) -> Result<Post, Stale> {
+    resolved: &HashMap<EmbedTarget, ResolvedEmbed>,
+) -> Result<Post, SaveError> {
     let mut post = edit.post;
     let before = embed_snapshot_ids(&post.blocks);
-    post.blocks = blocks.iter().map(|block| block.settle(resolved)).collect::<Result<_, _>>()?;
+    post.blocks = blocks.iter().map(|block| block.to_block(resolved)).collect::<Result<_, _>>()?;
     post.updated_at = now;
     post.updated_by_user_id = actor.user_id;
     let after = embed_snapshot_ids(&post.blocks);
-    let is_alone = before.is_empty() && after.is_empty() && post.status != PostStatus::Published;
-    if is_alone && !db::post::is_large(&post) {
-        db::post::save_only_blocks(db, &mut post).await?;
+    let is_single_write = before.is_empty() && after.is_empty() && post.status != PostStatus::Published;
+    if is_single_write && !db::post::is_large(&post) {
+        db::post::save_blocks_alone(db, &mut post).await?;
         return Ok(post);
     }
-    let claims = sources(blocks).len();
+    let claims = source_ids(blocks).len();
     db.tx(async |tx| {
-        // From here on the post's row is ours until the commit; detaching waits for it.
+        // The write locks the row of the post until the commit, and detaching needs this lock.
         db::post::save_blocks(tx, &mut post).await?;
         let conn = &*tx.conn();
-        let settle = async { if claims == 0 { Ok(0) } else { db::snapshot::settle(conn, edit.id).await } };
-        let (too_late, settled) = try_join(db::snapshot::put_back(conn, &after), settle).await?;
-        if !too_late.is_empty() {
-            return Err(Stale::Detaching(too_late));
+        let delete_claims =
+            async { if claims == 0 { Ok(0) } else { db::snapshot::delete_claims(conn, edit.id).await } };
+        let (detaching, deleted) =
+            try_join(db::snapshot::cancel_detachments(conn, &after), delete_claims).await?;
+        if !detaching.is_empty() {
+            return Err(SaveError::Detaching(detaching));
         }
-        // Claims that are gone were looked after meanwhile: what was taken for them may be detached.
-        if settled < claims {
+        // The job has settled missing claims, so that their snapshots may be detached.
+        if deleted < claims {
             return Err(CONFLICT.into());
         }
-        let gone = before.into_iter().filter(|id| !after.contains(id));
-        db::snapshot::let_go(tx, post.id, gone, "BlockReplaced", now).await?;
+        let removed = before.into_iter().filter(|id| !after.contains(id));
+        db::snapshot::schedule_detachments(tx, post.id, removed, "BlockReplaced", now).await?;
         if post.status == PostStatus::Published {
-            db::feed::put(tx, &post).await?;
+            db::feed::upsert(tx, &post).await?;
         }
         Ok(post)
     })
     .await
 }
 
-/// Helps a detachment that is under way to its end, so that the source can be taken anew.
-async fn release(
+/// Finishes started detachments, so that their sources can be taken again.
+async fn finish_detachments(
     db: &Db,
     selections: &Selections,
     now: OffsetDateTime,
     blocks: &[NewBlock],
     detaching: &[SnapshotId],
 ) -> Result<(), Error> {
-    let asked: HashSet<SnapshotId> = snapshots(blocks).collect();
+    let requested: HashSet<SnapshotId> = snapshot_ids(blocks).collect();
     for id in detaching {
-        if asked.contains(id) {
+        if requested.contains(id) {
             return Err(SNAPSHOT_INVALID.into());
         }
         selections.detach_snapshot(*id, "BlockReplaced").await?;
-        db.tx(async |tx| db::snapshot::done(tx, *id, now).await).await?;
+        db.tx(async |tx| db::snapshot::finish_detachment(tx, *id, now).await).await?;
     }
     Ok(())
 }
@@ -228,43 +237,44 @@ impl NewBlock {
         }
     }
 
-    fn settle(&self, resolved: &HashMap<EmbedOf, Resolved>) -> Result<Block, Error> {
+    fn to_block(&self, resolved: &HashMap<EmbedTarget, ResolvedEmbed>) -> Result<Block, Error> {
         match self {
             Self::Ready(block) => Ok(block.clone()),
-            Self::Embed { block_id, sort_order, of } => {
-                // What was not resolved has stopped the edit before; rather a conflict than a lost block.
-                let Resolved { source, taken } = resolved.get(of).ok_or(CONFLICT)?;
+            Self::Embed { block_id, sort_order, target } => {
+                // An unresolved embed has already failed the edit, so this cannot happen. A conflict
+                // is safer than a lost block.
+                let ResolvedEmbed { source, card } = resolved.get(target).ok_or(CONFLICT)?;
                 Ok(Block::SelectionEmbed(Embed {
                     block_id: *block_id,
                     sort_order: *sort_order,
                     source_selection_id: *source,
-                    snapshot_id: taken.snapshot_id,
-                    public_code: taken.public_code.clone(),
-                    title: taken.title.clone(),
-                    items_count: taken.items_count,
+                    snapshot_id: card.snapshot_id,
+                    public_code: card.public_code.clone(),
+                    title: card.title.clone(),
+                    items_count: card.items_count,
                 }))
             }
         }
     }
 }
 
-impl Resolved {
-    fn of(embed: &Embed) -> Self {
-        let taken = Taken {
+impl ResolvedEmbed {
+    fn from_embed(embed: &Embed) -> Self {
+        let card = SnapshotCard {
             snapshot_id: embed.snapshot_id,
             public_code: embed.public_code.clone(),
             title: embed.title.clone(),
             items_count: embed.items_count,
         };
-        Self { source: embed.source_selection_id, taken }
+        Self { source: embed.source_selection_id, card }
     }
 }
 
-/// The sources that are asked for: distinct, in block order.
-fn sources(blocks: &[NewBlock]) -> Vec<SelectionId> {
+/// Returns the distinct sources of the request in block order.
+fn source_ids(blocks: &[NewBlock]) -> Vec<SelectionId> {
     distinct(blocks.iter().filter_map(|block| match block {
-        NewBlock::Embed { of: EmbedOf::Source(source), .. } => Some(*source),
-        NewBlock::Embed { of: EmbedOf::Snapshot(_), .. } | NewBlock::Ready(_) => None,
+        NewBlock::Embed { target: EmbedTarget::Source(source), .. } => Some(*source),
+        NewBlock::Embed { target: EmbedTarget::Snapshot(_), .. } | NewBlock::Ready(_) => None,
     }))
 }
 
@@ -273,9 +283,10 @@ fn distinct<T: Copy + Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.filter(|item| seen.insert(*item)).collect()
 }
 
-fn snapshots(blocks: &[NewBlock]) -> impl Iterator<Item = SnapshotId> {
+/// Returns the snapshots of the request in block order.
+fn snapshot_ids(blocks: &[NewBlock]) -> impl Iterator<Item = SnapshotId> {
     blocks.iter().filter_map(|block| match block {
-        NewBlock::Embed { of: EmbedOf::Snapshot(id), .. } => Some(*id),
-        NewBlock::Embed { of: EmbedOf::Source(_), .. } | NewBlock::Ready(_) => None,
+        NewBlock::Embed { target: EmbedTarget::Snapshot(id), .. } => Some(*id),
+        NewBlock::Embed { target: EmbedTarget::Source(_), .. } | NewBlock::Ready(_) => None,
     })
 }

@@ -1,4 +1,4 @@
-//! Use cases: read, decide, write, tell.
+//! Use cases: read, decide, write and publish.
 
 pub mod block;
 pub mod post;

@@ -1,4 +1,4 @@
-//! The life of a post, but for its blocks.
+//! Use cases of posts, except the blocks edit.
 
 use ::db::Tx;
 use auth::{Actor, CompanyId};
@@ -12,7 +12,7 @@ use crate::domain::{
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::events::PostPublished;
 
-/// What a post says of itself.
+/// Metadata of a post.
 pub struct Metadata {
     pub title: Title,
     pub summary: Option<Summary>,
@@ -20,8 +20,10 @@ pub struct Metadata {
     pub tags: Vec<Tag>,
 }
 
+/// Creates a draft.
+///
 /// # Errors
-/// [`FORBIDDEN`]
+/// [`FORBIDDEN`] if the actor may not create such a post.
 pub async fn create_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -53,41 +55,46 @@ pub async fn create_post(
     Ok(post)
 }
 
+/// Replaces the metadata.
+///
 /// # Errors
-/// [`POST_NOT_FOUND`], [`FORBIDDEN`], `Archived`, [`CONFLICT`]
+/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], `POST_ARCHIVED`, and [`CONFLICT`] if `version`
+/// is outdated or another change was faster.
 pub async fn update_post(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
     id: PostId,
     version: Option<i64>,
-    new: Metadata,
+    metadata: Metadata,
 ) -> Result<Post, Error> {
     let mut post = find_for_edit(tx, actor, id).await?;
     post.check_editable()?;
-    let same = post.title == new.title
-        && post.summary == new.summary
-        && post.cover_file_id == new.cover_file_id
-        && post.tags == new.tags;
-    if same {
+    let is_unchanged = post.title == metadata.title
+        && post.summary == metadata.summary
+        && post.cover_file_id == metadata.cover_file_id
+        && post.tags == metadata.tags;
+    if is_unchanged {
         return Ok(post);
     }
-    if version.is_some_and(|seen| seen != post.version) {
+    if version.is_some_and(|version| version != post.version) {
         return Err(CONFLICT.into());
     }
-    post.title = new.title;
-    post.summary = new.summary;
-    post.cover_file_id = new.cover_file_id;
-    post.tags = new.tags;
+    post.title = metadata.title;
+    post.summary = metadata.summary;
+    post.cover_file_id = metadata.cover_file_id;
+    post.tags = metadata.tags;
     save(tx, actor, now, &mut post).await?;
     if post.status == PostStatus::Published {
-        db::feed::put(tx, &post).await?;
+        db::feed::upsert(tx, &post).await?;
     }
     Ok(post)
 }
 
+/// Publishes a post.
+///
 /// # Errors
-/// [`POST_NOT_FOUND`], [`FORBIDDEN`], `POST_ARCHIVED`, `POST_INVALID_TRANSITION`, [`CONFLICT`]
+/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], those of [`Post::publish`], [`CONFLICT`].
 pub async fn publish_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -95,15 +102,17 @@ pub async fn publish_post(
     id: PostId,
 ) -> Result<Post, Error> {
     let mut post = find_for_edit(tx, actor, id).await?;
-    let first_time = post.publish(now)?;
+    let first_publication = post.publish(now)?;
     save(tx, actor, now, &mut post).await?;
-    db::feed::put(tx, &post).await?;
-    outbox::append(tx, &PostPublished::of(&post, first_time)).await?;
+    db::feed::upsert(tx, &post).await?;
+    outbox::append(tx, &PostPublished::of(&post, first_publication)).await?;
     Ok(post)
 }
 
+/// Unpublishes a post.
+///
 /// # Errors
-/// [`POST_NOT_FOUND`], [`FORBIDDEN`], `POST_ARCHIVED`, `POST_INVALID_TRANSITION`, [`CONFLICT`]
+/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], those of [`Post::unpublish`], [`CONFLICT`].
 pub async fn unpublish_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -113,12 +122,14 @@ pub async fn unpublish_post(
     let mut post = find_for_edit(tx, actor, id).await?;
     post.unpublish()?;
     save(tx, actor, now, &mut post).await?;
-    db::feed::remove(tx, id).await?;
+    db::feed::delete(tx, id).await?;
     Ok(post)
 }
 
+/// Archives a post.
+///
 /// # Errors
-/// [`POST_NOT_FOUND`], [`FORBIDDEN`], `POST_ARCHIVED`, `POST_INVALID_TRANSITION`, [`CONFLICT`]
+/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], those of [`Post::archive`], [`CONFLICT`].
 pub async fn archive_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -131,26 +142,26 @@ pub async fn archive_post(
     Ok(post)
 }
 
-/// Soft; the snapshots of its embeds are detached (`PostDeleted`).
+/// Deletes a post softly, and schedules the detachment of its snapshots.
 ///
 /// # Errors
-/// [`POST_NOT_FOUND`], [`FORBIDDEN`]
+/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`].
 pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: PostId) -> Result<(), Error> {
-    // Under its lock: of deletions that race, the second finds nothing any more.
-    let mut post = admit(actor, db::post::lock_embeds(tx, id).await?)?;
+    // The lock makes the loser of a concurrent delete return 404.
+    let mut post = check_may_edit(actor, db::post::lock_embeds(tx, id).await?)?;
     post.deleted_at = Some(now);
     save(tx, actor, now, &mut post).await?;
-    db::feed::remove(tx, id).await?;
-    db::snapshot::let_go(tx, id, embed_snapshot_ids(&post.blocks), "PostDeleted", now).await?;
+    db::feed::delete(tx, id).await?;
+    db::snapshot::schedule_detachments(tx, id, embed_snapshot_ids(&post.blocks), "PostDeleted", now).await?;
     Ok(())
 }
 
-/// The post, if the actor may change it.
+/// Returns the post if the actor may edit it.
 async fn find_for_edit(tx: &mut Tx, actor: &Actor, id: PostId) -> Result<Post, Error> {
-    admit(actor, db::post::find(tx, id).await?)
+    check_may_edit(actor, db::post::find(tx, id).await?)
 }
 
-fn admit(actor: &Actor, post: Option<Post>) -> Result<Post, Error> {
+fn check_may_edit(actor: &Actor, post: Option<Post>) -> Result<Post, Error> {
     let post = post.ok_or(POST_NOT_FOUND)?;
     if may_edit(actor, &post) { Ok(post) } else { Err(FORBIDDEN.into()) }
 }

@@ -1,0 +1,47 @@
+//! The parts that make up the service.
+
+use ::db::Db;
+use ::jobs::Jobs;
+use ::web::{Listener, RateLimit};
+use actix_web::web::Data;
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use http_client::Call;
+use messaging::Published;
+use runtime::Env;
+
+use crate::app::App;
+use crate::clients::Selections;
+use crate::jobs::snapshot_detach_retry;
+use crate::settings::Settings;
+use crate::{clients, events, http, messages};
+
+/// Posts of ordered blocks, with embedded snapshots of selections.
+pub struct Service;
+
+impl ::service::Service for Service {
+    const NAME: &'static str = "news";
+    const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/news");
+    const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
+    const LISTENERS: &'static [Listener] = &[http::PUBLIC];
+    const EVENTS: &'static [Published] = events::ALL;
+    const CALLS: &'static [Call] = clients::CALLS;
+    type Settings = Settings;
+    type App = App;
+
+    fn settings(env: &mut Env) -> Option<Settings> {
+        Settings::read(env)
+    }
+
+    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
+        Ok(App {
+            db,
+            selections: Selections::new(&settings.selections)?,
+            guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
+            embeds_wait: settings.embeds_wait,
+        })
+    }
+
+    fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
+        snapshot_detach_retry::add(app.into_inner(), jobs)
+    }
+}
