@@ -1,19 +1,19 @@
 NEWS_POST_NOT_FOUND = Такого поста нет
 NEWS_POST_ARCHIVED = Пост в архиве
     .detail = Пост из архива изменить нельзя.
-NEWS_POST_INVALID_TRANSITION = Из нынешнего состояния такой переход невозможен
+NEWS_POST_INVALID_TRANSITION = Так изменить статус нельзя
 NEWS_POST_PUBLISH_INCOMPLETE = Пост не готов к публикации
     .detail = Нужны заголовок и хотя бы один блок.
 NEWS_TOO_MANY_BLOCKS = В посте слишком много блоков
-    .detail = В посте помещается не более { $max } блоков.
+    .detail = В посте может быть не более { $max } блоков.
 NEWS_SNAPSHOT_INVALID = Вставленный снимок подборки использовать нельзя
-    .detail = Его нет, он отсоединён или принадлежит другому посту. Вставьте подборку заново.
+    .detail = Снимка нет, он отсоединён или принадлежит другому посту. Вставьте подборку ещё раз.
 NEWS_SELECTION_SOURCE_DELETED = Вставленная подборка удалена
 NEWS_SELECTION_SOURCE_EMPTY = Вставленная подборка пуста
-NEWS_SELECTIONS_UNAVAILABLE = Вставить подборку сейчас нельзя
-    .detail = Ничего не сохранено. Подождите, сколько указано в Retry-After, и повторите.
-CONCURRENCY_CONFLICT = Пост тем временем изменился
-    .detail = Перечитайте его и повторите изменение.
+NEWS_SELECTIONS_UNAVAILABLE = Подборки временно недоступны
+    .detail = Ничего не сохранено. Повторите запрос через время, указанное в Retry-After.
+CONCURRENCY_CONFLICT = Пост изменил другой запрос
+    .detail = Перечитайте пост и повторите изменение.
 
 exactly_one = Нужно указать ровно одно из SourceSelectionId и SnapshotId
 too_complex = В тексте слишком много вложенных или незакрытых элементов
