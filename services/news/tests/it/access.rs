@@ -1,4 +1,4 @@
-//! Who may come in, and INV-NWS-007: who may do what with a post.
+//! Callers of every operation, and the access to posts (INV-NWS-007).
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,11 +12,10 @@ use crate::{
     text_block,
 };
 
-/// In platform scope: for every company that the route reaches, and creating reaches the token's alone.
+/// Edits posts of every company, and creates posts for the token's company alone.
 const EVERY_COMPANY: &str = "news.posts.create-company@platform";
 
-/// INV-NWS-007: each operation on a company's draft, and what it answers to whom. Whoever may not see the
-/// draft does not find it; whoever may not change it is told so.
+/// Status of each operation on a company's draft for each caller (INV-NWS-007).
 const TABLE: &str = "
     operation       | author | company manager | all companies | manager | colleague | other manager | stranger | guest | forged | news | crm | other machines
     list_posts      |  200   |       200       |      200      |   200   |    200    |      200      |   200    |  200  |  200   | 200  | 200 |  200
@@ -30,7 +29,9 @@ const TABLE: &str = "
     delete_post     |  204   |       204       |      204      |   204   |    403    |      403      |   403    |  401  |  401   | 401  | 401 |  401
 ";
 
-/// A company's draft with a block, published where it is to be taken back, and a request that concerns it.
+/// Prepares a company's draft with a block, and a request for the operation.
+///
+/// The post is published if the operation unpublishes it.
 async fn prepare(operation: &str) -> Case {
     let (id, company) = (guid(), guid());
     let claims = |company: Option<Uuid>, permissions: &[&str]| {
@@ -74,15 +75,15 @@ async fn prepare(operation: &str) -> Case {
     }
 }
 
-/// What changes a post, each with a request that could succeed on a draft with a block.
+/// Returns a valid request for each operation that changes a post.
 fn changes(post: &str) -> Vec<(Method, String, Option<Value>)> {
-    let moved = |to: &str| (Method::POST, format!("{POSTS}/{post}/{to}"), None);
+    let status_change = |to: &str| (Method::POST, format!("{POSTS}/{post}/{to}"), None);
     vec![
         (Method::PUT, path(post), Some(json!({"Title": "Changed"}))),
         (Method::PUT, blocks_path(post), Some(content([text_block("changed")]))),
-        moved("publish"),
-        moved("unpublish"),
-        moved("archive"),
+        status_change("publish"),
+        status_change("unpublish"),
+        status_change("archive"),
         (Method::DELETE, path(post), None),
     ]
 }
@@ -96,12 +97,12 @@ async fn call(caller: &Client, (method, path, body): &(Method, String, Option<Va
     .await
 }
 
-fn person(company: Option<Uuid>, permissions: &[&str]) -> Client {
+fn user_of(company: Option<Uuid>, permissions: &[&str]) -> Client {
     let claims = Claims { company_id: company, ..Claims::user(guid()) };
     service().caller(&permissions.iter().fold(claims, |claims, permission| claims.permission(*permission)))
 }
 
-/// A draft with a block, for `company` or personal.
+/// Creates a draft with a block, for `company` or personal.
 async fn post_of(author: &Client, company: Option<Uuid>) -> String {
     let post = author.post(POSTS, json!({"Title": "x", "AuthorCompanyId": company})).await.expect(201);
     let post = text(&post["Id"]).to_owned();
@@ -109,51 +110,52 @@ async fn post_of(author: &Client, company: Option<Uuid>) -> String {
     post
 }
 
-/// Authentication, Check order, Token, INV-NWS-007: the table above, which leaves out no operation and no flaw
-/// of a token.
+/// INV-NWS-007, RULE-NWS-016, RULE-NWS-029, RULE-NWS-030, RULE-NWS-031, RULE-ALL-012, RULE-ALL-013,
+/// RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each caller gets the status of the table, with every
+/// flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_the_table_says() {
+async fn every_operation_answers_each_caller_as_listed() {
     access::check(service(), TABLE, prepare).await;
 }
 
-/// News: a null `AuthorCompanyId` never makes anybody a company manager.
+/// INV-NWS-007, RULE-NWS-031: a null `AuthorCompanyId` makes no user a company manager.
 #[tokio::test]
-async fn a_personal_post_has_no_company_manager() {
-    let post = post_of(&person(None, &[MANAGE_OWN]), None).await;
+async fn personal_post_has_no_company_manager() {
+    let post = post_of(&user_of(None, &[MANAGE_OWN]), None).await;
     for company in [None, Some(guid()), Some(Uuid::nil())] {
-        let manager = person(company, &[CREATE_COMPANY, EVERY_COMPANY]);
+        let manager = user_of(company, &[CREATE_COMPANY, EVERY_COMPANY]);
         for change in changes(&post) {
             call(&manager, &change).await.expect_problem(403, "FORBIDDEN");
         }
         manager.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     }
-    call(&person(None, &[MANAGE]), &changes(&post)[0]).await.expect(200);
+    call(&user_of(None, &[MANAGE]), &changes(&post)[0]).await.expect(200);
 }
 
-/// Rule 4: the author changes a personal post with a token that has no permission, whatever company it names.
+/// INV-NWS-007: the author needs no permission and no company to edit a personal post.
 #[tokio::test]
-async fn an_author_changes_a_personal_post_without_any_permission() {
+async fn author_changes_a_personal_post_without_permissions() {
     for company in [None, Some(guid())] {
         let id = guid();
         let author = author_of(service(), id, &|claims| claims.permission(MANAGE_OWN));
         let post = author.create_post_of([text_block("x")]).await;
-        let now = author_of(service(), id, &|claims| Claims { company_id: company, ..claims });
-        now.read(&post).await;
+        let author = author_of(service(), id, &|claims| Claims { company_id: company, ..claims });
+        author.read(&post).await;
         for change in changes(&post) {
             let success = if change.0 == Method::DELETE { 204 } else { 200 };
-            assert_eq!(call(&now.news, &change).await.status, success, "{change:?}");
+            assert_eq!(call(&author.news, &change).await.status, success, "{change:?}");
         }
     }
 }
 
-/// News: what is published is for everybody; before and after, only for those who may change it.
+/// RULE-NWS-034, RULE-NWS-046: a post that is not published is visible to those who may edit it.
 #[tokio::test]
-async fn a_post_is_seen_by_everybody_while_it_is_published() {
+async fn post_is_visible_to_everyone_while_published() {
     let company = guid();
-    let author = person(Some(company), &[CREATE_COMPANY]);
+    let author = user_of(Some(company), &[CREATE_COMPANY]);
     let post = post_of(&author, Some(company)).await;
-    let insiders = [author, person(Some(company), &[CREATE_COMPANY]), person(None, &[MANAGE])];
-    let outsiders = [service().guest(), person(Some(company), &[MANAGE_OWN]), person(None, &[])];
+    let insiders = [author, user_of(Some(company), &[CREATE_COMPANY]), user_of(None, &[MANAGE])];
+    let outsiders = [service().guest(), user_of(Some(company), &[MANAGE_OWN]), user_of(None, &[])];
     for (to, public) in [("", false), ("publish", true), ("unpublish", false), ("archive", false)] {
         if !to.is_empty() {
             insiders[0].post(&format!("{POSTS}/{post}/{to}"), Value::Null).await.expect(200);
@@ -172,10 +174,10 @@ async fn a_post_is_seen_by_everybody_while_it_is_published() {
     }
 }
 
-/// Conventions: `METHOD_NOT_ALLOWED` with `Allow`, and unknown routes.
+/// RULE-NWS-044: unknown routes return 404, and unknown methods return 405 with `Allow`.
 #[tokio::test]
-async fn what_does_not_exist_is_told() {
-    let (user, id) = (person(None, &[MANAGE]), guid());
+async fn unknown_route_and_method_are_refused() {
+    let (user, id) = (user_of(None, &[MANAGE]), guid());
     for (path, allowed) in [
         (POSTS.to_owned(), "GET, HEAD, POST"),
         (format!("{POSTS}/{id}"), "GET, HEAD, PUT, DELETE"),

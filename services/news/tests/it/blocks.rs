@@ -1,4 +1,4 @@
-//! Rules 1, 2, 5 and 10: what a request may hold, and what becomes of it.
+//! Rules 1, 2, 5 and 10 of the blocks edit: the request and its result.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use crate::{
 
 const INVALID: &str = "VALIDATION_FAILED";
 
-/// Rule 1: 0..200 blocks.
+/// RULE-NWS-001, RULE-NWS-045: 200 blocks are accepted, and more are refused.
 #[tokio::test]
-async fn a_post_has_at_most_two_hundred_blocks() {
+async fn post_has_at_most_200_blocks() {
     let author = author();
     let post = author.create_post().await;
     for count in [0, 1, 200] {
@@ -26,12 +26,12 @@ async fn a_post_has_at_most_two_hundred_blocks() {
         let problem = refused.expect_problem(400, "NEWS_TOO_MANY_BLOCKS");
         assert!(text(&problem["detail"]).contains("200"), "{problem}");
     }
-    assert_eq!(list(&author.read(&post).await["Blocks"]).len(), 200, "nothing of a refused edit is kept");
+    assert_eq!(list(&author.read(&post).await["Blocks"]).len(), 200, "nothing of a refused edit is stored");
 }
 
-/// Rule 2: a text has 1..20000 characters, whatever they take in bytes.
+/// RULE-NWS-003: a text has 1..20000 characters, regardless of its bytes.
 #[tokio::test]
-async fn a_text_has_one_to_twenty_thousand_characters() {
+async fn text_has_1_to_20000_characters() {
     let author = author();
     let post = author.create_post().await;
     for character in ["x", "ы", "🏠"] {
@@ -48,9 +48,9 @@ async fn a_text_has_one_to_twenty_thousand_characters() {
     author.set_blocks(&post, [text_block(" ")]).await.expect(200);
 }
 
-/// PostgreSQL cannot hold a NUL; the caller is told so rather than shown an error of ours.
+/// RULE-NWS-006: PostgreSQL cannot store a NUL, so the caller gets 400 and not 500.
 #[tokio::test]
-async fn a_nul_is_refused_wherever_it_is() {
+async fn nul_in_any_text_is_refused() {
     let author = author();
     let post = author.create_post().await;
     let refused = author.set_blocks(&post, [text_block("a\0b")]).await;
@@ -63,9 +63,9 @@ async fn a_nul_is_refused_wherever_it_is() {
     }
 }
 
-/// Rule 2: a gallery has 1..50 images.
+/// RULE-NWS-004: a gallery has 1..50 images.
 #[tokio::test]
-async fn a_gallery_has_one_to_fifty_images() {
+async fn gallery_has_1_to_50_images() {
     let author = author();
     let post = author.create_post().await;
     for count in [1, 50] {
@@ -77,9 +77,10 @@ async fn a_gallery_has_one_to_fifty_images() {
     }
 }
 
-/// News: `GalleryImageInput {FileId, Caption? 512, Alt? 256}`.
+/// RULE-NWS-004: an image has `FileId`, `Caption` of at most 512 and `Alt` of at most 256
+/// characters.
 #[tokio::test]
-async fn an_image_has_a_file_and_may_have_words() {
+async fn image_has_a_file_and_optional_texts() {
     let author = author();
     let post = author.create_post().await;
     let image = |caption: usize, alt: usize| {
@@ -103,9 +104,9 @@ async fn an_image_has_a_file_and_may_have_words() {
     }
 }
 
-/// Rule 2: exactly one of `SourceSelectionId` and `SnapshotId`.
+/// RULE-NWS-005: exactly one of `SourceSelectionId` and `SnapshotId` is set.
 #[tokio::test]
-async fn an_embed_names_a_source_or_a_snapshot() {
+async fn embed_names_exactly_one_of_source_and_snapshot() {
     let author = author();
     let post = author.create_post().await;
     let nothing = json!({"Kind": "SelectionEmbed"});
@@ -127,9 +128,9 @@ async fn an_embed_names_a_source_or_a_snapshot() {
     author.set_blocks(&post, [null_beside]).await.expect(200);
 }
 
-/// Rule 2: `BlockId` is unique within the request, over all kinds and however it is spelled.
+/// RULE-NWS-002: `BlockId` is unique in the request over all kinds and spellings.
 #[tokio::test]
-async fn a_block_id_is_not_repeated() {
+async fn duplicate_block_id_is_refused() {
     let author = author();
     let post = author.create_post().await;
     let id = guid();
@@ -141,9 +142,9 @@ async fn a_block_id_is_not_repeated() {
     author.set_blocks(&post, [text_block("x"), text_block("x")]).await.expect(200);
 }
 
-/// News: an edit replaces the whole content, and nothing else of the post.
+/// INV-NWS-008: an edit replaces the whole content, and nothing else of the post.
 #[tokio::test]
-async fn an_edit_replaces_the_whole_content() {
+async fn edit_replaces_the_whole_content() {
     let author = author();
     let post = author.create_post().await;
     let before = author.read(&post).await;
@@ -158,9 +159,9 @@ async fn an_edit_replaces_the_whole_content() {
     }
 }
 
-/// Rule 5: `BlockId` is taken from input or newly assigned, and stable across versions.
+/// RULE-NWS-002: `BlockId` is taken from the request or assigned, and stays the same over versions.
 #[tokio::test]
-async fn a_block_keeps_its_id_over_versions() {
+async fn block_keeps_its_id_over_versions() {
     let author = author();
     let post = author.create_post().await;
     let own = guid();
@@ -181,9 +182,9 @@ async fn a_block_keeps_its_id_over_versions() {
     assert!(fresh != assigned && fresh != own.to_string());
 }
 
-/// `SortOrder`: an int of 0 and more.
+/// RULE-NWS-007: `SortOrder` is an int of 0 or more.
 #[tokio::test]
-async fn a_sort_order_is_a_natural_number() {
+async fn sort_order_is_an_int_of_0_or_more() {
     let author = author();
     let post = author.create_post().await;
     for order in [json!(0), json!(1), json!(i32::MAX)] {
@@ -202,7 +203,7 @@ async fn a_sort_order_is_a_natural_number() {
     without.expect_refusal(INVALID, "/Blocks/0/SortOrder", "required");
 }
 
-/// `SortOrder` defines the order; ties keep that of the request, gaps are fine.
+/// RULE-NWS-007: ties keep the order of the request, and gaps are accepted.
 #[tokio::test]
 async fn blocks_are_ordered_by_sort_order() {
     let author = author();
@@ -215,9 +216,10 @@ async fn blocks_are_ordered_by_sort_order() {
     assert_eq!(each(&read["Blocks"], "SortOrder"), [0, 3, 7, 7, 7]);
 }
 
-/// Conventions: enum values are case-sensitive, and an unknown one is 400.
+/// RULE-NWS-003, RULE-NWS-004, RULE-NWS-006: values of enums are case-sensitive, and an unknown or
+/// missing one is refused.
 #[tokio::test]
-async fn an_unknown_value_is_refused() {
+async fn unknown_enum_value_is_refused() {
     let author = author();
     let post = author.create_post().await;
     for (member, good, values) in [
@@ -239,9 +241,9 @@ async fn an_unknown_value_is_refused() {
     }
 }
 
-/// Conventions, Malformed input: what the body is, before what is in it.
+/// RULE-NWS-006: the form of the body is checked before its content.
 #[tokio::test]
-async fn a_malformed_body_is_refused() {
+async fn malformed_body_is_refused() {
     let author = author();
     let post = author.create_post_of([text_block("kept")]).await;
     for body in [
@@ -277,9 +279,9 @@ async fn a_malformed_body_is_refused() {
     assert_eq!(author.read(&post).await["Blocks"][0]["Text"], "kept");
 }
 
-/// Everything that is wrong with the blocks is told at once.
+/// RULE-NWS-006: all faults of all blocks are in one problem.
 #[tokio::test]
-async fn every_refused_member_is_named() {
+async fn several_faults_are_reported_together() {
     let author = author();
     let post = author.create_post().await;
     let blocks = [text_block(""), gallery(0), json!({"Kind": "SelectionEmbed"}), json!({"Kind": "Film"})];
@@ -290,9 +292,9 @@ async fn every_refused_member_is_named() {
     );
 }
 
-/// Conventions: unknown members are ignored, those of the server among them.
+/// INV-SEL-001: a client's values of the fields that the server writes are ignored.
 #[tokio::test]
-async fn what_the_server_writes_is_not_taken_from_a_client() {
+async fn server_fields_in_a_request_are_ignored() {
     let author = author();
     let post = author.create_post().await;
     let selection = author.create_selection().await;
@@ -315,9 +317,9 @@ async fn what_the_server_writes_is_not_taken_from_a_client() {
     assert_eq!((&blocks[0]["Extra"], &blocks[1]["PlainText"]), (&Value::Null, &json!("x")));
 }
 
-/// Rule 8: `UpdatedByUserId` is whoever changed the post last, in whatever way; its author stays.
+/// INV-NWS-008: `UpdatedByUserId` is the user of the last change, and the author stays.
 #[tokio::test]
-async fn whoever_changes_a_post_is_named() {
+async fn last_editor_is_recorded() {
     let author = author();
     let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
     let post = author.create_post().await;
@@ -337,14 +339,14 @@ async fn whoever_changes_a_post_is_named() {
         changed_by(who).await;
     }
     for (who, to) in [(&editor, "publish"), (&author, "unpublish"), (&editor, "archive")] {
-        who.move_post(&post, to).await.expect(200);
+        who.change_status(&post, to).await.expect(200);
         changed_by(who).await;
     }
 }
 
-/// Rule 8: who edited and when; rule 10: the answer has its three members and nothing else.
+/// INV-NWS-008, RULE-NWS-013: an edit records actor and time, and its response has three members.
 #[tokio::test]
-async fn an_edit_is_dated_and_answered() {
+async fn edit_is_dated_and_returns_three_members() {
     let author = author();
     let post = author.create_post().await;
     let before = author.read(&post).await;

@@ -1,5 +1,4 @@
-//! What large bodies cost a process: its memory, its places, its patience. Each test has a process of
-//! its own.
+//! Memory and byte budgets of large bodies and responses. Each test has its own process.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use testkit::issuer::{CLIENTS, Claims};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::big::{answer, head};
+use crate::large_bodies::{head, read_problem};
 use crate::{
     MANAGE_OWN, POSTS, between, blocks_path, content, embed, eventually, guid, list, path, selections, text,
     text_block,
@@ -21,7 +20,7 @@ use crate::{
 const MIB: usize = 1024 * 1024;
 
 async fn deploy() -> Deployed {
-    // An unoptimized build on a busy machine takes its time over what is as large as it gets.
+    // An unoptimized build needs a long time for the largest posts.
     let settings = [
         ("SELECTIONS_URL", &*between().url()),
         ("CLIENT_SECRET", CLIENTS[0].1),
@@ -31,14 +30,14 @@ async fn deploy() -> Deployed {
     Deployed::start(env!("CARGO_BIN_EXE_news"), &["serve"], &settings).await
 }
 
-/// Somebody with a post of their own.
+/// An author with a post.
 struct Author {
     news: Client,
     post: String,
 }
 
 impl Author {
-    async fn of(news: &Deployed) -> Self {
+    async fn new(news: &Deployed) -> Self {
         let news = news.caller(&Claims::user(guid()).permission(MANAGE_OWN));
         let post = news.post(POSTS, json!({"Title": "Spring"})).await.expect(201);
         Self { post: text(&post["Id"]).to_owned(), news }
@@ -50,15 +49,15 @@ impl Author {
     }
 }
 
-/// The largest legal edit, again and again, by one after the other. A single one was measured to take 16
-/// times its body at its peak, and those before it must add little: twice that is the limit.
+/// RULE-NWS-038: several of the largest edits need at most twice the peak of one, which is 16 times
+/// its body.
 #[tokio::test]
-async fn large_posts_one_after_the_other_keep_no_memory() {
+async fn large_edits_do_not_accumulate_memory() {
     let news = deploy().await;
     let body = content(vec![text_block(&"𐍈".repeat(20_000)); 200]).to_string();
     let idle = news.memory("VmRSS");
     for _ in 0..2 {
-        let author = Author::of(&news).await;
+        let author = Author::new(&news).await;
         author.put(body.clone()).await.expect(200);
         author.news.post(&format!("{POSTS}/{}/publish", author.post), Value::Null).await.expect(200);
         author.put(body.clone()).await.expect(200);
@@ -68,7 +67,7 @@ async fn large_posts_one_after_the_other_keep_no_memory() {
 }
 
 impl Author {
-    /// Sends more than 1 MiB of an edit, and no more.
+    /// Sends the first 1 MiB and some more of an edit, and then nothing.
     async fn stall(&self) -> TcpStream {
         let (address, head) = head(&self.news, &self.post, "transfer-encoding: chunked");
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -78,22 +77,22 @@ impl Author {
         stream
     }
 
-    /// An edit above 1 MiB.
+    /// Sends an edit above 1 MiB.
     async fn put_large(&self) -> Answer {
         self.put(format!("{}{}", content([text_block("x")]), " ".repeat(MIB))).await
     }
 }
 
-/// Conventions: of large bodies eight are held at once; who finds no place is told when to come again, and those
-/// who send too slowly lose theirs.
+/// RULE-NWS-038: eight large bodies are held at once; further ones get 503, and slow senders get
+/// 408.
 #[tokio::test]
-async fn who_sends_slowly_keeps_no_place() {
+async fn slow_sender_loses_its_reservation() {
     let news = deploy().await;
-    let other = Author::of(&news).await;
+    let other = Author::new(&news).await;
 
-    // A place that the other found before all eight were taken is none of theirs: they come anew then.
-    let (stalled, refused) = eventually("no place is left", async || {
-        let authors = join_all((0..8).map(|_| Author::of(&news))).await;
+    // The other author may get a reservation before all eight are taken, so this is repeated.
+    let (stalled, refused) = eventually("all reservations are taken", async || {
+        let authors = join_all((0..8).map(|_| Author::new(&news))).await;
         let stalled = join_all(authors.iter().map(Author::stall)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let answer = other.put_large().await;
@@ -105,20 +104,20 @@ async fn who_sends_slowly_keeps_no_place() {
     other.put(content([text_block("small")]).to_string()).await.expect(200);
 
     for stream in stalled {
-        let answer = answer(stream).await;
+        let answer = read_problem(stream).await;
         assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("REQUEST_TIMEOUT"), "{answer}");
     }
     other.put_large().await.expect(200);
 }
 
-/// Conventions: a caller has one place, whatever else is free.
+/// RULE-NWS-038: a caller has one large body in flight, whatever else is free.
 #[tokio::test]
-async fn a_caller_sends_one_large_body_at_a_time() {
+async fn caller_sends_one_large_body_at_a_time() {
     let news = deploy().await;
-    let author = Author::of(&news).await;
+    let author = Author::new(&news).await;
 
-    // Of the two, whoever comes second is refused; the one that stalls has to be first.
-    let (stalled, refused) = eventually("the place is taken", async || {
+    // The second of the two is refused, so this is repeated until the stalled one is first.
+    let (stalled, refused) = eventually("the reservation is taken", async || {
         let stalled = author.stall().await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         let answer = author.put_large().await;
@@ -127,57 +126,58 @@ async fn a_caller_sends_one_large_body_at_a_time() {
     .await;
     assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
     refused.expect_problem(429, "RATE_LIMITED");
-    Author::of(&news).await.put_large().await.expect(200);
+    Author::new(&news).await.put_large().await.expect(200);
 
     drop(stalled);
     let answered = async || (author.put_large().await.status == 200).then_some(());
-    eventually("who hangs up leaves", answered).await;
+    eventually("a closed connection frees its reservation", answered).await;
 }
 
-/// Conventions: a body of any size comes at some pace or not at all.
+/// RULE-ALL-024: a body of any size that arrives too slowly returns 408.
 #[tokio::test]
-async fn a_body_that_comes_too_slowly_is_not_waited_for() {
+async fn slow_body_returns_408() {
     let author = crate::author();
     let post = author.create_post().await;
     let (address, head) = head(&author.news, &post, "content-length: 100000");
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let (reader, mut writer) = stream.into_split();
-    let dripping = async {
+    let drip = async {
         while writer.write_all(b" ").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         std::future::pending::<()>().await;
     };
     let answer = tokio::select! {
-        answer = answer(reader) => answer,
-        () = dripping => unreachable!("it does not end"),
+        answer = read_problem(reader) => answer,
+        () = drip => unreachable!("the body has no end"),
     };
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("REQUEST_TIMEOUT"), "{answer}");
 }
 
-/// The post that takes most when it is shown, for all to read: its author, its path, and how large it was on its way
-/// in. Its characters are six bytes of JSON each, one in memory.
+/// Publishes the post with the largest response. Returns author, path and length of the request.
+///
+/// Each character is six bytes of JSON and one byte in memory.
 async fn publish_large(news: &Deployed) -> (Author, String, usize) {
     let body = content(vec![text_block(&"\u{1}".repeat(20_000)); 200]).to_string();
-    let (author, length) = (Author::of(news).await, body.len());
+    let (author, length) = (Author::new(news).await, body.len());
     author.put(body).await.expect(200);
     author.news.post(&format!("{POSTS}/{}/publish", author.post), Value::Null).await.expect(200);
     let path = path(&author.post);
     (author, path, length)
 }
 
-fn come_again(answer: Answer, status: u16, code: &str) {
+fn expect_retry(answer: Answer, status: u16, code: &str) {
     assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
     answer.expect_problem(status, code);
 }
 
-/// Of many who read the largest post a few are served and the rest come again.
+/// RULE-NWS-040: a few of many readers of the largest post are served, and the others get 503.
 #[tokio::test]
-async fn readers_of_large_posts_share_a_room() {
+async fn readers_of_large_posts_share_a_byte_budget() {
     let news = deploy().await;
     let (_, path, length) = publish_large(&news).await;
-    // That of the edit was higher.
+    // The edit had a higher peak.
     news.forget_peak();
     let before = news.memory("VmHWM");
 
@@ -186,33 +186,33 @@ async fn readers_of_large_posts_share_a_room() {
     let (read, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
     assert!(!read.is_empty());
     for answer in refused {
-        come_again(answer, 503, "SERVICE_UNAVAILABLE");
+        expect_retry(answer, 503, "SERVICE_UNAVAILABLE");
     }
     let grown = news.memory("VmHWM") - before;
     assert!(grown < 8 * length, "{} MiB", grown / MIB);
 }
 
-/// Conventions: a reader has one large post under way, until it is read or its reader has left.
+/// RULE-NWS-040: a reader has one large post in flight, until it is read or the connection ends.
 #[tokio::test]
-async fn a_reader_reads_one_large_post_at_a_time() {
+async fn reader_has_one_large_post_in_flight() {
     let news = deploy().await;
     let (_, path, _) = publish_large(&news).await;
     let reader = news.caller(&Claims::user(guid()));
 
     let unread = reader.request(Method::GET, &path).send().await.unwrap();
     assert_eq!(unread.status(), 200);
-    come_again(reader.get(&path).await, 429, "RATE_LIMITED");
+    expect_retry(reader.get(&path).await, 429, "RATE_LIMITED");
     news.caller(&Claims::user(guid())).get(&path).await.expect(200);
 
     drop(unread);
-    let asked = async || (send(reader.request(Method::HEAD, &path)).await.status == 200).then_some(());
-    eventually("who hangs up leaves", asked).await;
+    let freed = async || (send(reader.request(Method::HEAD, &path)).await.status == 200).then_some(());
+    eventually("a closed connection frees its reservation", freed).await;
     reader.get(&path).await.expect(200);
 }
 
-/// What embeds show is part of the answer, and counts: a short post may be a large one to its readers.
+/// RULE-NWS-040: the items of embeds are part of the response, so a short post can be a large one.
 #[tokio::test]
-async fn what_embeds_show_takes_room() {
+async fn items_of_embeds_count_in_the_byte_budget() {
     let news = deploy().await;
     let claims = Claims::user(guid()).permission(MANAGE_OWN);
     let items: Value = (0..200).map(|_| json!({"PropertyObjectId": guid()})).collect();
@@ -230,13 +230,13 @@ async fn what_embeds_show_takes_room() {
     let (read, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
     assert!(!read.is_empty() && !refused.is_empty());
     for answer in refused {
-        come_again(answer, 429, "RATE_LIMITED");
+        expect_retry(answer, 429, "RATE_LIMITED");
     }
 }
 
-/// Whoever reads a post cannot keep it public by not reading on, and not for long keep others from reading.
+/// RULE-NWS-040: such readers block neither the author's changes nor, for long, other readers.
 #[tokio::test]
-async fn readers_that_do_not_read_keep_nobody_out() {
+async fn readers_that_do_not_read_do_not_block_others() {
     let news = deploy().await;
     let (author, path, _) = publish_large(&news).await;
     let (mut unread, mut refused) = (Vec::new(), None);
@@ -250,12 +250,13 @@ async fn readers_that_do_not_read_keep_nobody_out() {
         author.news.post(&format!("{POSTS}/{}/{change}", author.post), Value::Null).await.expect(200);
     }
     let read = async || (news.caller(&Claims::user(guid())).get(&path).await.status == 200).then_some(());
-    eventually("who does not read on is given up", read).await;
+    eventually("connections of readers that do not read are closed", read).await;
 }
 
-/// News: who may not change a post hears that, however long it is, and however often they try.
+/// RULE-NWS-040: a caller who may not change a post gets 403, whatever its length and however
+/// often.
 #[tokio::test]
-async fn who_may_not_change_a_large_post_takes_no_room() {
+async fn forbidden_change_of_a_large_post_reserves_nothing() {
     let news = deploy().await;
     let (author, ..) = publish_large(&news).await;
     let stranger = news.caller(&Claims::user(guid()).permission(MANAGE_OWN));
@@ -266,16 +267,16 @@ async fn who_may_not_change_a_large_post_takes_no_room() {
     }
 }
 
-/// What a replica is granted (helm/lib/values.yaml).
-const GRANTED: usize = 256 * MIB;
+/// Memory limit of a replica (helm/lib/values.yaml).
+const MEMORY_LIMIT: usize = 256 * MIB;
 
-/// Conventions: whatever is read by however many, and however slowly, the process keeps within its memory, and what
-/// the kernel keeps for it counts. The others are answered meanwhile: small answers, and those who change something.
+/// RULE-NWS-040: the process and the kernel's buffers stay within the memory limit, and other
+/// requests are served.
 #[tokio::test]
-async fn slow_readers_of_lists_leave_a_process_within_its_memory() {
+async fn slow_readers_of_lists_do_not_exceed_the_memory_limit() {
     let news = deploy().await;
-    let author = Author::of(&news).await;
-    // As long as a post can be in a list: each character is six bytes of JSON.
+    let author = Author::new(&news).await;
+    // The longest metadata of a post. Each character is six bytes of JSON.
     let longest = |length: usize| "\u{1}".repeat(length);
     let tags: Value = (0..20).map(|tag| format!("{}{tag:02}", longest(62))).collect();
     let post = json!({"Title": longest(256), "Summary": longest(1000), "Tags": tags});
@@ -289,9 +290,9 @@ async fn slow_readers_of_lists_leave_a_process_within_its_memory() {
     let length = news.guest().get(&feed).await.text.len();
     assert!(length > MIB, "{length}");
 
-    // Each a guest of their own.
+    // Each request is from another guest.
     let (mut unread, mut refused) = (Vec::new(), 0);
-    while unread.len() * length < 2 * GRANTED && refused < 24 {
+    while unread.len() * length < 2 * MEMORY_LIMIT && refused < 24 {
         let answer = news.guest().request(Method::GET, &feed).send().await.unwrap();
         match answer.status().as_u16() {
             200 => unread.push(answer),
@@ -302,12 +303,12 @@ async fn slow_readers_of_lists_leave_a_process_within_its_memory() {
         }
     }
 
-    assert!(unread.len() >= 24 && refused == 24, "{} are read, {refused} refused", unread.len());
+    assert!(unread.len() >= 24 && refused == 24, "{} served, {refused} refused", unread.len());
     author.news.post(POSTS, post).await.expect(201);
     news.guest().get(&format!("{POSTS}?PageSize=1")).await.expect(200);
     let taken = news.memory("VmHWM") + news.untaken().iter().sum::<usize>();
-    assert!(taken < GRANTED, "{} MiB", taken / MIB);
+    assert!(taken < MEMORY_LIMIT, "{} MiB", taken / MIB);
     drop(unread);
     let read = async || (news.guest().get(&feed).await.status == 200).then_some(());
-    eventually("those who leave make room", read).await;
+    eventually("closed connections free their reservations", read).await;
 }

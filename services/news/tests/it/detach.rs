@@ -1,21 +1,21 @@
-//! Rule 9: what an edit takes out of a post is detached after it, and what an edit puts back is not.
+//! Rule 9: snapshots that leave a post are detached, unless an edit embeds them again.
 
 use serde_json::json;
 use testkit::faults::{Fault, Faults, Gate};
 use testkit::service::Running;
 
 use crate::{
-    Author, author, author_at, between, detached, embed, embed_snapshot, eventually, guid, path,
-    read_snapshot, selections, service, snapshot_path, start, taking, text, text_block,
+    Author, author, author_at, between, wait_until_detached, embed, embed_snapshot, eventually, guid, path,
+    read_snapshot, selections, service, snapshot_path, start, take_path, text, text_block,
 };
 
-/// The path at which news detaches a snapshot.
-pub fn detaching(snapshot: &str) -> String {
+/// Returns the path of detaching a snapshot.
+pub fn detach_path(snapshot: &str) -> String {
     format!("{}/detach", snapshot_path(snapshot))
 }
 
 /// Waits until no detachment and no claim of the post is open.
-pub async fn settled(news: &Running, post: &str) {
+pub async fn wait_until_settled(news: &Running, post: &str) {
     let sql = news.sql().await;
     let open = "select (select count(*) from snapshot_detach where post_id = $1::text::uuid and detached_at is null) \
                 + (select count(*) from snapshot_claim where post_id = $1::text::uuid)";
@@ -25,8 +25,8 @@ pub async fn settled(news: &Running, post: &str) {
     .await;
 }
 
-/// What waits for its time is due now.
-pub async fn hurry(news: &Running, post: &str) {
+/// Makes the detachments and claims of the post due now.
+pub async fn make_due(news: &Running, post: &str) {
     let sql = news.sql().await;
     for now in [
         "update job set due_at = now() where kind = 'snapshot-detach-retry' and run is null \
@@ -37,8 +37,10 @@ pub async fn hurry(news: &Running, post: &str) {
     }
 }
 
-/// Has the job be busy with as many other snapshots as it works on at once. Answers those, and what holds them.
-async fn busy(author: &Author, between: &Faults) -> (Vec<String>, Vec<Gate>) {
+/// Fills the job's concurrency with held detachments of other snapshots.
+///
+/// Returns these snapshots and the gates that hold them.
+async fn occupy_job(author: &Author, between: &Faults) -> (Vec<String>, Vec<Gate>) {
     let mut embeds = Vec::new();
     for _ in 0..8 {
         embeds.push(embed(&author.create_selection().await));
@@ -47,7 +49,7 @@ async fn busy(author: &Author, between: &Faults) -> (Vec<String>, Vec<Gate>) {
     let saved = author.set_blocks(&post, embeds).await.expect(200);
     let others = saved["EmbedSnapshotIds"].as_array().unwrap().iter().map(|id| text(id).to_owned());
     let others: Vec<String> = others.collect();
-    let gates: Vec<Gate> = others.iter().map(|other| between.hold(detaching(other))).collect();
+    let gates: Vec<Gate> = others.iter().map(|other| between.hold(detach_path(other))).collect();
     author.set_blocks(&post, []).await.expect(200);
     for gate in &gates {
         gate.arrived().await;
@@ -55,60 +57,60 @@ async fn busy(author: &Author, between: &Faults) -> (Vec<String>, Vec<Gate>) {
     (others, gates)
 }
 
-/// Rule 9: a replaced embed.
+/// RULE-NWS-012: the snapshot of a replaced embed is detached.
 #[tokio::test]
-async fn a_replaced_embed_is_detached() {
+async fn replaced_embed_is_detached() {
     let author = author();
     let (post, old) = author.embed(&author.create_selection().await).await;
     let saved = author.set_blocks(&post, [embed(&author.create_selection().await)]).await.expect(200);
-    assert_eq!(detached(&old).await, "BlockReplaced");
+    assert_eq!(wait_until_detached(&old).await, "BlockReplaced");
     assert_eq!(read_snapshot(text(&saved["EmbedSnapshotIds"][0])).await["Status"], "Active");
 }
 
-/// Rule 9: a removed embed; those that stay, stay.
+/// RULE-NWS-012: the snapshot of a removed embed is detached, and the others stay.
 #[tokio::test]
-async fn a_removed_embed_is_detached() {
+async fn removed_embed_is_detached() {
     let author = author();
     let (one, other) = (author.create_selection().await, author.create_selection().await);
     let post = author.create_post().await;
     let saved = author.set_blocks(&post, [embed(&one), embed(&other), embed(&one)]).await.expect(200);
     let (gone, kept) = (text(&saved["EmbedSnapshotIds"][0]), text(&saved["EmbedSnapshotIds"][1]));
     author.set_blocks(&post, [embed_snapshot(kept)]).await.expect(200);
-    assert_eq!(detached(gone).await, "BlockReplaced");
-    settled(service(), &post).await;
+    assert_eq!(wait_until_detached(gone).await, "BlockReplaced");
+    wait_until_settled(service(), &post).await;
     assert_eq!(read_snapshot(kept).await["Status"], "Active");
 }
 
-/// Rule 9: one of two blocks of a snapshot goes; the snapshot stays.
+/// RULE-NWS-012: a snapshot stays while one block embeds it.
 #[tokio::test]
-async fn a_snapshot_that_another_block_shows_is_kept() {
+async fn snapshot_of_another_block_is_kept() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, snapshot) = author.embed(&selection).await;
     author.set_blocks(&post, [embed(&selection), embed_snapshot(&snapshot)]).await.expect(200);
     author.set_blocks(&post, [text_block("x"), embed(&selection)]).await.expect(200);
-    settled(service(), &post).await;
+    wait_until_settled(service(), &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
-    assert!(between().calls(detaching(&snapshot)).is_empty());
+    assert!(between().calls(detach_path(&snapshot)).is_empty());
 }
 
-/// Rule 9: snapshots of a published post too; publishing, unpublishing and archiving detach nothing.
+/// RULE-NWS-012, RULE-NWS-033: publish, unpublish and archive detach no snapshot; a deletion does.
 #[tokio::test]
-async fn moves_detach_nothing() {
+async fn status_changes_detach_nothing() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     for to in ["publish", "unpublish", "archive"] {
-        author.move_post(&post, to).await.expect(200);
+        author.change_status(&post, to).await.expect(200);
     }
-    settled(service(), &post).await;
+    wait_until_settled(service(), &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
     author.news.delete(&path(&post)).await.expect(204);
-    assert_eq!(detached(&snapshot).await, "PostDeleted");
+    assert_eq!(wait_until_detached(&snapshot).await, "PostDeleted");
 }
 
-/// Rule 9: what is detached is detached after the save; an edit that is refused has none.
+/// RULE-NWS-012: a refused edit detaches no snapshot.
 #[tokio::test]
-async fn a_refused_edit_detaches_nothing() {
+async fn refused_edit_detaches_nothing() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     let missing = guid().to_string();
@@ -119,20 +121,20 @@ async fn a_refused_edit_detaches_nothing() {
     ] {
         author.set_blocks(&post, [block]).await.expect_problem(status, code);
     }
-    hurry(service(), &post).await;
-    settled(service(), &post).await;
-    assert!(between().calls(detaching(&snapshot)).is_empty());
+    make_due(service(), &post).await;
+    wait_until_settled(service(), &post).await;
+    assert!(between().calls(detach_path(&snapshot)).is_empty());
     assert_eq!(author.read(&post).await["Blocks"][0]["SnapshotId"], snapshot);
 }
 
-/// `DELETE` does not wait for its detachments, which are tried again as those of an edit are.
+/// RULE-NWS-033: `DELETE` returns before the detachments, which the job retries.
 #[tokio::test]
-async fn a_deletion_does_not_wait_for_its_detachments() {
+async fn deletion_does_not_wait_for_its_detachments() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     // The third attempt is held.
-    let gate = between().hold(detaching(&snapshot));
-    between().next(2, detaching(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    let gate = between().hold(detach_path(&snapshot));
+    between().next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
 
     author.news.delete(&path(&post)).await.expect(204);
 
@@ -140,107 +142,107 @@ async fn a_deletion_does_not_wait_for_its_detachments() {
     author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
     gate.open();
-    assert_eq!(detached(&snapshot).await, "PostDeleted");
+    assert_eq!(wait_until_detached(&snapshot).await, "PostDeleted");
 }
 
-/// Rule 9: a detachment that fails does not fail the request, and is tried again until it succeeds.
+/// RULE-NWS-012: a failed detachment does not fail the request, and is retried until it succeeds.
 #[tokio::test]
-async fn a_detachment_that_fails_is_tried_again() {
+async fn failed_detachment_is_retried() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    // Refused: told at once, so each attempt is one call.
-    between().next(2, detaching(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    // A refusal is not retried by the client, so each attempt of the job is one call.
+    between().next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
     author.set_blocks(&post, []).await.expect(200);
-    assert_eq!(detached(&snapshot).await, "BlockReplaced");
-    assert_eq!(between().calls(detaching(&snapshot)).len(), 3);
-    settled(service(), &post).await;
+    assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
+    assert_eq!(between().calls(detach_path(&snapshot)).len(), 3);
+    wait_until_settled(service(), &post).await;
 }
 
-/// At least once: an answer that is lost is a detachment that is repeated, and keeps its first reason.
+/// RULE-NWS-012: a lost response repeats the detachment, which keeps its first reason.
 #[tokio::test]
-async fn a_detachment_whose_answer_is_lost_is_repeated() {
+async fn detachment_with_a_lost_response_is_repeated() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    between().next(1, detaching(&snapshot), Fault::LoseAnswer);
+    between().next(1, detach_path(&snapshot), Fault::LoseAnswer);
     author.set_blocks(&post, []).await.expect(200);
-    assert_eq!(detached(&snapshot).await, "BlockReplaced");
-    settled(service(), &post).await;
-    assert_eq!(between().calls(detaching(&snapshot)).len(), 2);
+    assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
+    wait_until_settled(service(), &post).await;
+    assert_eq!(between().calls(detach_path(&snapshot)).len(), 2);
 }
 
-/// A snapshot that selections does not know any more is as good as detached.
+/// RULE-NWS-012: a snapshot that selections does not have counts as detached.
 #[tokio::test]
-async fn a_snapshot_that_is_gone_is_let_go() {
+async fn missing_snapshot_counts_as_detached() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    between().next(1, detaching(&snapshot), Fault::problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND"));
+    between().next(1, detach_path(&snapshot), Fault::problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND"));
     author.set_blocks(&post, []).await.expect(200);
-    settled(service(), &post).await;
-    assert_eq!(between().calls(detaching(&snapshot)).len(), 1);
+    wait_until_settled(service(), &post).await;
+    assert_eq!(between().calls(detach_path(&snapshot)).len(), 1);
 }
 
-/// One snapshot that cannot be detached does not keep others from it.
+/// RULE-NWS-012: a detachment that keeps failing does not block others.
 #[tokio::test]
-async fn a_detachment_that_keeps_failing_keeps_no_other() {
+async fn failing_detachment_does_not_block_others() {
     let author = author();
     let (stuck, good) = (author.create_selection().await, author.create_selection().await);
     let post = author.create_post().await;
     let saved = author.set_blocks(&post, [embed(&stuck), embed(&good)]).await.expect(200);
     let (stuck, good) = (text(&saved["EmbedSnapshotIds"][0]), text(&saved["EmbedSnapshotIds"][1]));
-    between().on(detaching(stuck), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    between().on(detach_path(stuck), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
     author.set_blocks(&post, []).await.expect(200);
-    assert_eq!(detached(good).await, "BlockReplaced");
+    assert_eq!(wait_until_detached(good).await, "BlockReplaced");
     assert_eq!(read_snapshot(stuck).await["Status"], "Active");
 }
 
-/// News: a snapshot that an edit has put back is never detached. It was let go, but the
-/// detachment has not started.
+/// RULE-NWS-025: an edit embeds a snapshot again before its detachment has started, and it is never
+/// detached.
 #[tokio::test]
-async fn a_snapshot_that_is_put_back_in_time_stays() {
+async fn snapshot_embedded_again_in_time_stays() {
     let between = Faults::before(selections().internal_url());
     let news = start(&between.url());
     let author = author_at(&news);
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    // The job is busy with others while this one waits.
-    let (others, gates) = busy(&author, &between).await;
+    // The job works on others while this detachment waits.
+    let (others, gates) = occupy_job(&author, &between).await;
 
     author.set_blocks(&post, []).await.expect(200);
     let saved = author.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect(200);
     gates.iter().for_each(Gate::open);
 
     assert_eq!(saved["EmbedSnapshotIds"], json!([snapshot]));
-    assert_eq!(detached(&others[0]).await, "BlockReplaced");
-    settled(&news, &post).await;
+    assert_eq!(wait_until_detached(&others[0]).await, "BlockReplaced");
+    wait_until_settled(&news, &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
-    assert!(between.calls(detaching(&snapshot)).is_empty());
+    assert!(between.calls(detach_path(&snapshot)).is_empty());
 }
 
-/// The same by source: the existing snapshot is taken back.
+/// RULE-NWS-025: an edit that names the source gets the existing snapshot.
 #[tokio::test]
-async fn a_source_that_is_embedded_again_in_time_keeps_its_snapshot() {
+async fn source_embedded_again_in_time_keeps_its_snapshot() {
     let between = Faults::before(selections().internal_url());
     let news = start(&between.url());
     let author = author_at(&news);
     let selection = author.create_selection().await;
     let (post, snapshot) = author.embed(&selection).await;
-    let (others, gates) = busy(&author, &between).await;
+    let (others, gates) = occupy_job(&author, &between).await;
 
     author.set_blocks(&post, []).await.expect(200);
     let saved = author.set_blocks(&post, [embed(&selection)]).await.expect(200);
     gates.iter().for_each(Gate::open);
 
     assert_eq!(saved["EmbedSnapshotIds"], json!([snapshot]));
-    detached(&others[0]).await;
-    settled(&news, &post).await;
+    wait_until_detached(&others[0]).await;
+    wait_until_settled(&news, &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
 }
 
-/// A detachment that has started cannot be undone: the snapshot is invalid, although it still is Active.
+/// RULE-NWS-025: a started detachment cannot be cancelled, although the snapshot is still Active.
 #[tokio::test]
-async fn a_snapshot_whose_detachment_has_started_is_invalid() {
+async fn snapshot_of_a_started_detachment_is_invalid() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    let gate = between().hold(detaching(&snapshot));
+    let gate = between().hold(detach_path(&snapshot));
     author.set_blocks(&post, [text_block("kept")]).await.expect(200);
     gate.arrived().await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
@@ -248,17 +250,17 @@ async fn a_snapshot_whose_detachment_has_started_is_invalid() {
     author.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
 
     gate.open();
-    assert_eq!(detached(&snapshot).await, "BlockReplaced");
+    assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
     assert_eq!(author.read(&post).await["Blocks"][0]["Text"], "kept");
 }
 
-/// And its source gets a fresh snapshot, not the one that is going.
+/// RULE-NWS-025: an edit that names the source gets a new snapshot.
 #[tokio::test]
-async fn a_source_whose_snapshot_is_being_detached_is_taken_anew() {
+async fn source_of_a_started_detachment_gets_a_new_snapshot() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, old) = author.embed(&selection).await;
-    let gate = between().hold(detaching(&old));
+    let gate = between().hold(detach_path(&old));
     author.set_blocks(&post, []).await.expect(200);
     gate.arrived().await;
 
@@ -267,34 +269,34 @@ async fn a_source_whose_snapshot_is_being_detached_is_taken_anew() {
     gate.open();
     let fresh = text(&saved["EmbedSnapshotIds"][0]);
     assert_ne!(fresh, old);
-    assert_eq!(detached(&old).await, "BlockReplaced");
-    hurry(service(), &post).await;
-    settled(service(), &post).await;
+    assert_eq!(wait_until_detached(&old).await, "BlockReplaced");
+    make_due(service(), &post).await;
+    wait_until_settled(service(), &post).await;
     assert_eq!(read_snapshot(fresh).await["Status"], "Active");
     assert_eq!(author.read(&post).await["Blocks"][0]["SnapshotId"], fresh);
 }
 
-/// Interleaved: an edit is told of the old snapshot of its source; before it saves, that one is
-/// detached from beginning to end. What is saved is Active all the same.
+/// RULE-NWS-025: an edit gets the old snapshot of its source, which is detached before the save;
+/// the saved one is Active.
 #[tokio::test]
-async fn a_snapshot_that_is_detached_under_an_edit_is_not_embedded() {
+async fn snapshot_detached_during_an_edit_is_not_embedded() {
     let author = author();
     let (first, second) = (author.create_selection().await, author.create_selection().await);
     let (post, old) = author.embed(&first).await;
-    let detachment = between().hold(detaching(&old));
+    let detachment = between().hold(detach_path(&old));
     author.set_blocks(&post, []).await.expect(200);
     detachment.arrived().await;
 
-    let waiting = between().hold_answer(taking(&second));
+    let waiting = between().hold_answer(take_path(&second));
     let edit = author.set_blocks(&post, [embed(&first), embed(&second)]);
     let (saved, ()) = futures_util::future::join(edit, async {
         waiting.arrived().await;
-        eventually("selections has told of the old snapshot", async || {
-            (!between().calls(taking(&first)).is_empty()).then_some(())
+        eventually("selections has returned the old snapshot", async || {
+            (!between().calls(take_path(&first)).is_empty()).then_some(())
         })
         .await;
         detachment.open();
-        detached(&old).await;
+        wait_until_detached(&old).await;
         let sql = service().sql().await;
         eventually("the detachment is over", async || {
             let open = "select count(*) from snapshot_detach where snapshot_id = $1::text::uuid and detached_at is null";
@@ -312,22 +314,22 @@ async fn a_snapshot_that_is_detached_under_an_edit_is_not_embedded() {
     assert_ne!(saved["EmbedSnapshotIds"][0], old);
 }
 
-/// The same for a kept snapshot: the edit has seen it Active, and it no longer is when the edit saves.
+/// RULE-NWS-025: an edit has checked a snapshot as Active, which is detached before the save.
 #[tokio::test]
-async fn a_snapshot_that_is_detached_under_an_edit_is_invalid() {
+async fn kept_snapshot_detached_during_an_edit_is_invalid() {
     let author = author();
     let second = author.create_selection().await;
     let (post, old) = author.embed(&author.create_selection().await).await;
-    let detachment = between().hold(detaching(&old));
+    let detachment = between().hold(detach_path(&old));
     author.set_blocks(&post, []).await.expect(200);
     detachment.arrived().await;
 
-    let waiting = between().hold_answer(taking(&second));
+    let waiting = between().hold_answer(take_path(&second));
     let edit = author.set_blocks(&post, [embed_snapshot(&old), embed(&second)]);
     let (refused, ()) = futures_util::future::join(edit, async {
         waiting.arrived().await;
         detachment.open();
-        detached(&old).await;
+        wait_until_detached(&old).await;
         let sql = service().sql().await;
         eventually("the detachment is over", async || {
             let open = "select count(*) from snapshot_detach where snapshot_id = $1::text::uuid and detached_at is null";

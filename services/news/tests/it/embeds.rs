@@ -1,17 +1,17 @@
-//! Rules 6 and 7: snapshots that are kept, and snapshots that are taken.
+//! Rules 6 and 7: snapshots that are kept and snapshots that are taken.
 
 use serde_json::{Value, json};
 use testkit::faults::Fault;
 use uuid::Uuid;
 
 use crate::{
-    MANAGE, author, author_of, between, detached, each, embed, embed_snapshot, guid, read_snapshot,
-    selections, service, snapshot_path, taking, text, text_block, with,
+    MANAGE, author, author_of, between, wait_until_detached, each, embed, embed_snapshot, guid, read_snapshot,
+    selections, service, snapshot_path, take_path, text, text_block, with,
 };
 
-/// Rule 7: `SnapshotId`, `PublicCode`, `Title`, `ItemsCount` are written into the block.
+/// RULE-NWS-011: `SnapshotId`, `PublicCode`, `Title` and `ItemsCount` are written into the block.
 #[tokio::test]
-async fn a_source_becomes_a_snapshot() {
+async fn source_becomes_a_snapshot() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
 
@@ -26,21 +26,21 @@ async fn a_source_becomes_a_snapshot() {
     assert_eq!(block["SourceSelectionId"], selection);
 }
 
-/// Rule 7: in whose name the call is made. Both are told: the owner must be one of the two.
+/// RULE-NWS-011: the call names actor and author, since the owner must be one of them.
 #[tokio::test]
-async fn selections_is_told_of_actor_and_author() {
+async fn snapshot_request_names_actor_and_author() {
     let author = author();
     let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
     let (post, selection) = (author.create_post().await, editor.create_selection().await);
     editor.set_blocks(&post, [embed(&selection)]).await.expect(200);
-    let calls = between().calls(taking(&selection));
+    let calls = between().calls(take_path(&selection));
     assert_eq!(calls.len(), 1);
     assert_eq!(calls[0].body, json!({"PostId": post, "ActorUserId": editor.id, "AuthorUserId": author.id}));
 }
 
-/// Rule 7: a repeat returns the existing active snapshot.
+/// RULE-NWS-011, RULE-NWS-015: a repeated edit gets the existing Active snapshot.
 #[tokio::test]
-async fn a_repeated_edit_keeps_its_snapshot() {
+async fn repeated_edit_keeps_its_snapshot() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, snapshot) = author.embed(&selection).await;
@@ -51,9 +51,9 @@ async fn a_repeated_edit_keeps_its_snapshot() {
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
 }
 
-/// INV-SEL-001: the source may change; what is embedded does not.
+/// INV-SEL-001: a change of the source does not change the embed.
 #[tokio::test]
-async fn an_embed_is_immutable() {
+async fn embed_is_immutable() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, _) = author.embed(&selection).await;
@@ -71,7 +71,7 @@ async fn an_embed_is_immutable() {
     assert_eq!(author.read(&post).await["Blocks"][0]["Title"], "Three flats");
 }
 
-/// Another post has a snapshot of its own.
+/// RULE-NWS-011: another post has its own snapshot.
 #[tokio::test]
 async fn two_posts_share_no_snapshot() {
     let author = author();
@@ -80,7 +80,8 @@ async fn two_posts_share_no_snapshot() {
     assert_ne!(one, other);
 }
 
-/// News: two blocks of the same source share one snapshot; the answer names it once.
+/// RULE-NWS-013: two blocks of one source share one snapshot and one call, and the response has it
+/// once.
 #[tokio::test]
 async fn two_blocks_of_one_source_share_a_snapshot() {
     let author = author();
@@ -95,12 +96,12 @@ async fn two_blocks_of_one_source_share_a_snapshot() {
     assert_eq!(saved["EmbedSnapshotIds"], json!([blocks[0]["SnapshotId"], blocks[2]["SnapshotId"]]));
     assert_eq!(blocks[0]["SnapshotId"], blocks[3]["SnapshotId"]);
     assert_ne!(blocks[0]["BlockId"], blocks[3]["BlockId"]);
-    assert_eq!(between().calls(taking(&b)).len(), 1);
+    assert_eq!(between().calls(take_path(&b)).len(), 1);
 }
 
-/// A snapshot and its own source, side by side, are the same snapshot.
+/// RULE-NWS-011: a snapshot and its source in one request are the same snapshot.
 #[tokio::test]
-async fn a_snapshot_beside_its_source_is_one_snapshot() {
+async fn snapshot_beside_its_source_is_one_snapshot() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, snapshot) = author.embed(&selection).await;
@@ -108,9 +109,9 @@ async fn a_snapshot_beside_its_source_is_one_snapshot() {
     assert_eq!(saved["EmbedSnapshotIds"], json!([snapshot]));
 }
 
-/// Rule 10: `EmbedSnapshotIds` are in block order, which `SortOrder` makes.
+/// RULE-NWS-013: `EmbedSnapshotIds` are in block order, which `SortOrder` defines.
 #[tokio::test]
-async fn snapshots_are_told_in_block_order() {
+async fn snapshot_ids_are_returned_in_block_order() {
     let author = author();
     let post = author.create_post().await;
     let mut blocks = Vec::new();
@@ -127,31 +128,31 @@ async fn snapshots_are_told_in_block_order() {
     );
 }
 
-/// Rule 6: a kept snapshot stays as it is, whatever has become of its source, and nobody is asked.
+/// RULE-NWS-010: a kept snapshot stays as it is, whatever happened to its source, without a call.
 #[tokio::test]
-async fn a_kept_snapshot_needs_no_call() {
+async fn kept_snapshot_needs_no_call() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, snapshot) = author.embed(&selection).await;
     let before = author.read(&post).await["Blocks"].take();
     author.delete_selection(&selection).await;
-    let (takes, reads) = (between().calls(taking(&selection)).len(), between().calls(&snapshot).len());
+    let (takes, reads) = (between().calls(take_path(&selection)).len(), between().calls(&snapshot).len());
 
     let block = with(embed_snapshot(&snapshot), "BlockId", before[0]["BlockId"].clone());
     let saved = author.set_blocks(&post, [block]).await.expect(200);
 
     assert_eq!(saved["EmbedSnapshotIds"], json!([snapshot]));
     assert_eq!(author.read(&post).await["Blocks"], before);
-    assert_eq!((between().calls(taking(&selection)).len(), between().calls(&snapshot).len()), (takes, reads));
+    assert_eq!((between().calls(take_path(&selection)).len(), between().calls(&snapshot).len()), (takes, reads));
 }
 
-/// Rule 6: a snapshot that is this post's, though not in it, is taken up as it is, whatever its source is now.
+/// RULE-NWS-010: a snapshot of the post that is not in its content is embedded as it is.
 #[tokio::test]
-async fn a_snapshot_of_this_post_is_kept_as_it_is() {
+async fn snapshot_of_this_post_is_embedded_as_it_is() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let body = json!({"PostId": post, "ActorUserId": author.id});
-    let take = format!("/api/v1{}", taking(&selection));
+    let take = format!("/api/v1{}", take_path(&selection));
     let taken = selections().machine("news").post(&take, body).await.expect(201);
     author.delete_selection(&selection).await;
 
@@ -163,12 +164,12 @@ async fn a_snapshot_of_this_post_is_kept_as_it_is() {
         assert_eq!(block[member], taken[member], "{member}");
     }
     assert_eq!(block["SourceSelectionId"], selection);
-    assert!(between().calls(taking(&selection)).is_empty());
+    assert!(between().calls(take_path(&selection)).is_empty());
 }
 
-/// Rule 6: a snapshot that does not exist.
+/// RULE-NWS-010, RULE-NWS-050: a snapshot must exist.
 #[tokio::test]
-async fn a_missing_snapshot_is_invalid() {
+async fn missing_snapshot_is_invalid() {
     let author = author();
     let post = author.create_post_of([text_block("kept")]).await;
     for missing in [guid(), Uuid::nil()] {
@@ -178,19 +179,19 @@ async fn a_missing_snapshot_is_invalid() {
     assert_eq!(author.read(&post).await["Blocks"][0]["Text"], "kept");
 }
 
-/// Rule 6: a snapshot that is not Active.
+/// RULE-NWS-010, RULE-NWS-050: a snapshot must be Active.
 #[tokio::test]
-async fn a_detached_snapshot_is_invalid() {
+async fn detached_snapshot_is_invalid() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     author.set_blocks(&post, []).await.expect(200);
-    detached(&snapshot).await;
+    wait_until_detached(&snapshot).await;
     author.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
 }
 
-/// News: a snapshot must be bound to this post.
+/// RULE-NWS-010: a snapshot must belong to this post.
 #[tokio::test]
-async fn a_snapshot_of_another_post_is_invalid() {
+async fn snapshot_of_another_post_is_invalid() {
     let author = author();
     let (_, foreign) = author.embed(&author.create_selection().await).await;
     let post = author.create_post().await;
@@ -198,9 +199,9 @@ async fn a_snapshot_of_another_post_is_invalid() {
     assert_eq!(read_snapshot(&foreign).await["Status"], "Active");
 }
 
-/// Rule 7: a deleted source.
+/// RULE-NWS-011, RULE-NWS-051: a deleted source is refused.
 #[tokio::test]
-async fn a_deleted_source_is_told() {
+async fn deleted_source_is_refused() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     author.delete_selection(&selection).await;
@@ -208,9 +209,9 @@ async fn a_deleted_source_is_told() {
     refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
 }
 
-/// Rule 7: an empty source.
+/// RULE-NWS-011, RULE-NWS-052: an empty source is refused.
 #[tokio::test]
-async fn an_empty_source_is_told() {
+async fn empty_source_is_refused() {
     let author = author();
     let post = author.create_post().await;
     let selection = author.selections.post("/api/v1/selections", json!({"Title": "Empty"})).await.expect(201);
@@ -218,9 +219,10 @@ async fn an_empty_source_is_told() {
     refused.expect_problem(400, "NEWS_SELECTION_SOURCE_EMPTY");
 }
 
-/// News: a foreign or missing source is answered like a deleted one.
+/// RULE-NWS-011, RULE-NWS-051: the response is the same for a foreign, a missing and a deleted
+/// source.
 #[tokio::test]
-async fn a_foreign_or_missing_source_is_told_like_a_deleted_one() {
+async fn foreign_or_missing_source_is_refused_like_a_deleted_one() {
     let author = author();
     let post = author.create_post().await;
     let foreign = crate::author().create_selection().await;
@@ -231,13 +233,12 @@ async fn a_foreign_or_missing_source_is_told_like_a_deleted_one() {
         problem["traceId"].take();
         answers.push(problem);
     }
-    assert!(answers.iter().all(|told| *told == answers[0]), "nothing tells the one from the other");
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "the responses are the same");
 }
 
-/// News: the owner must be the actor or the post's author. A manager of posts may use
-/// either's selections, and nobody else's.
+/// RULE-NWS-011: an editor may embed the selections of the author and their own.
 #[tokio::test]
-async fn an_editor_embeds_the_authors_selection_or_their_own() {
+async fn editor_embeds_own_and_authors_selections() {
     let author = author();
     let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
     let post = author.create_post().await;
@@ -248,9 +249,10 @@ async fn an_editor_embeds_the_authors_selection_or_their_own() {
     refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
 }
 
-/// Of several sources that fail, the first block's failure is told; what was taken for the others is let go.
+/// RULE-NWS-011: of several failed sources the one of the first block is returned, and nothing is
+/// saved.
 #[tokio::test]
-async fn of_several_faults_the_first_blocks_is_told() {
+async fn first_of_several_faults_in_block_order_is_returned() {
     let author = author();
     let post = author.create_post().await;
     let (good, deleted) = (author.create_selection().await, author.create_selection().await);
@@ -264,23 +266,23 @@ async fn of_several_faults_the_first_blocks_is_told() {
     assert_eq!(author.read(&post).await["Blocks"], json!([]));
 }
 
-/// A source that is embedded twice at the limit of blocks is still one call; others run side by side.
+/// RULE-NWS-023: eight calls of one edit run concurrently, and the others wait.
 #[tokio::test]
-async fn calls_run_side_by_side_and_bounded() {
+async fn calls_run_concurrently_up_to_a_bound() {
     let author = author();
     let post = author.create_post().await;
     let mut sources = Vec::new();
     for _ in 0..10 {
         sources.push(author.create_selection().await);
     }
-    let gates: Vec<_> = sources.iter().map(|source| between().hold(taking(source))).collect();
+    let gates: Vec<_> = sources.iter().map(|source| between().hold(take_path(source))).collect();
     let edit = author.set_blocks(&post, sources.iter().map(|source| embed(source)));
     let watch = async {
         for gate in &gates[..8] {
             gate.arrived().await;
         }
         let arrived =
-            |sources: &[String]| sources.iter().map(|s| between().calls(taking(s)).len()).sum::<usize>();
+            |sources: &[String]| sources.iter().map(|s| between().calls(take_path(s)).len()).sum::<usize>();
         assert_eq!((arrived(&sources[..8]), arrived(&sources[8..])), (8, 0));
         gates.iter().for_each(testkit::faults::Gate::open);
     };
@@ -288,9 +290,9 @@ async fn calls_run_side_by_side_and_bounded() {
     assert_eq!(saved.expect(200)["EmbedSnapshotIds"].as_array().unwrap().len(), 10);
 }
 
-/// A snapshot's read that selections refuses for a reason of its own is no 422.
+/// RULE-NWS-010: a refusal of another kind makes selections unavailable, not the snapshot invalid.
 #[tokio::test]
-async fn a_snapshot_that_cannot_be_looked_up_is_not_called_invalid() {
+async fn refused_snapshot_read_is_not_an_invalid_snapshot() {
     let author = author();
     let post = author.create_post().await;
     let snapshot = guid().to_string();

@@ -1,4 +1,4 @@
-//! What is told on the bus, in which envelope, and what is not told at all.
+//! Published events and their envelope.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -11,16 +11,16 @@ use crate::{
     CREATE_COMPANY, POSTS, PUBLISHED, author, author_of, embed, guid, path, service, text, text_block,
 };
 
-/// Events: `post-published`, member by member, for a personal post.
+/// RULE-NWS-041, RULE-EVT-010: `post-published` of a personal post has every member.
 #[tokio::test]
-async fn a_publication_is_told() {
+async fn publication_has_every_member() {
     let author = author();
     let body = json!({"Title": "Весна", "Summary": "Коротко", "CoverFileId": guid(), "Tags": ["дом"]});
     let post = author.news.post(POSTS, body.clone()).await.expect(201);
     let id = text(&post["Id"]);
     let (a, b) = (author.create_selection().await, author.create_selection().await);
     let saved = author.set_blocks(id, [embed(&b), text_block("x"), embed(&a), embed(&b)]).await.expect(200);
-    let published = author.move_post(id, "publish").await.expect(200);
+    let published = author.change_status(id, "publish").await.expect(200);
 
     let events = service().published(id).await;
 
@@ -37,15 +37,15 @@ async fn a_publication_is_told() {
     assert_eq!(saved["EmbedSnapshotIds"].as_array().unwrap().len(), 2);
 }
 
-/// Events: of a company's post, the company is the tenant; what is not there is `null`.
+/// RULE-NWS-041: the company is the tenant, and absent values are null.
 #[tokio::test]
-async fn a_companys_publication_names_its_tenant() {
+async fn publication_of_a_company_names_its_tenant() {
     let company = guid();
     let author = author_of(service(), guid(), &|claims| claims.company(company).permission(CREATE_COMPANY));
     let post = author.news.post(POSTS, json!({"Title": "x", "AuthorCompanyId": company})).await.expect(201);
     let id = text(&post["Id"]);
     author.set_blocks(id, [text_block("x")]).await.expect(200);
-    author.move_post(id, "publish").await.expect(200);
+    author.change_status(id, "publish").await.expect(200);
     let payload = service().published(id).await.remove(0).payload;
     assert_eq!((&payload["TenantId"], &payload["AuthorCompanyId"]), (&json!(company), &json!(company)));
     for absent in ["Summary", "CoverFileId"] {
@@ -54,9 +54,9 @@ async fn a_companys_publication_names_its_tenant() {
     assert_eq!(payload["EmbedSnapshotIds"], json!([]));
 }
 
-/// Conventions, Events: CloudEvents 1.0 in Kafka's binary mode.
+/// RULE-NWS-041, RULE-EVT-010: the event is a CloudEvent 1.0 in Kafka's binary content mode.
 #[tokio::test]
-async fn an_event_has_the_whole_envelope() {
+async fn event_has_the_whole_envelope() {
     let before = runtime::clock::now();
     let author = author();
     let post = author.publish_post().await;
@@ -79,14 +79,14 @@ async fn an_event_has_the_whole_envelope() {
     assert_eq!(header("traceparent").unwrap().split('-').count(), 4);
 }
 
-/// Publishing again has an event of its own: no longer the first, and with the time of the first. It arrives after that.
+/// RULE-NWS-041, RULE-EVT-010: a later publication has its own event, with the time of the first.
 #[tokio::test]
-async fn a_second_publication_is_published_as_such() {
+async fn second_publication_is_marked_as_such() {
     let author = author();
     let post = author.publish_post().await;
     let first = author.read(&post).await;
     for to in ["unpublish", "publish"] {
-        author.move_post(&post, to).await.expect(200);
+        author.change_status(&post, to).await.expect(200);
     }
     let events = service().published(&post).await;
     let members = |name: &str| events.iter().map(|event| event.payload[name].clone()).collect::<Vec<_>>();
@@ -96,29 +96,30 @@ async fn a_second_publication_is_published_as_such() {
     assert_ne!(events[0].headers["ce_id"], events[1].headers["ce_id"]);
 }
 
-/// The blocks edit publishes nothing, nor does anything else but publishing; a refused publication neither.
+/// RULE-NWS-014, RULE-NWS-041, RULE-EVT-010: edits, other status changes and refused publications
+/// publish nothing.
 #[tokio::test]
-async fn nothing_but_a_publication_publishes_an_event() {
+async fn only_a_publication_publishes_an_event() {
     let author = author();
     let post = author.create_post().await;
-    author.move_post(&post, "publish").await.expect_problem(409, "NEWS_POST_PUBLISH_INCOMPLETE");
+    author.change_status(&post, "publish").await.expect_problem(409, "NEWS_POST_PUBLISH_INCOMPLETE");
     author.set_blocks(&post, [text_block("x"), embed(&author.create_selection().await)]).await.expect(200);
     author.news.put(&path(&post), json!({"Title": "y"})).await.expect(200);
-    author.move_post(&post, "publish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
     author.set_blocks(&post, [text_block("z")]).await.expect(200);
     author.news.put(&path(&post), json!({"Title": "z"})).await.expect(200);
-    author.move_post(&post, "publish").await.expect_problem(409, "NEWS_POST_INVALID_TRANSITION");
-    author.move_post(&post, "unpublish").await.expect(200);
-    author.move_post(&post, "archive").await.expect(200);
+    author.change_status(&post, "publish").await.expect_problem(409, "NEWS_POST_INVALID_TRANSITION");
+    author.change_status(&post, "unpublish").await.expect(200);
+    author.change_status(&post, "archive").await.expect(200);
     author.news.delete(&path(&post)).await.expect(204);
     let events = service().published(&post).await;
     assert_eq!(events.len(), 1);
     assert_eq!((&events[0].payload["Title"], &events[0].payload["BlocksCount"]), (&json!("y"), &json!(2)));
 }
 
-/// Conventions, Events: an event belongs to the trace of the request that caused it.
+/// RULE-NWS-041, RULE-ALL-039: an event belongs to the trace of its request.
 #[tokio::test]
-async fn an_event_carries_the_trace_of_its_request() {
+async fn event_carries_the_trace_of_its_request() {
     let author = author();
     let post = author.create_post_of([text_block("x")]).await;
     let trace = guid().simple().to_string();

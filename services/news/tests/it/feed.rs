@@ -1,4 +1,4 @@
-//! What the public finds, and an author's own list.
+//! The feed, the search and an author's own list.
 
 use std::fmt::Write;
 
@@ -13,8 +13,8 @@ use crate::{
     text_block,
 };
 
-/// A word of its own: no other test's post has it, and no stemmer changes it.
-fn word() -> String {
+/// Returns a unique word that no stemmer changes.
+fn unique_unique_word() -> String {
     let letters: Vec<char> = ('g'..='v').collect();
     guid()
         .as_bytes()
@@ -32,19 +32,19 @@ async fn find(query: &str) -> Vec<String> {
     list(&page["Items"]).iter().map(|post| text(&post["Id"]).to_owned()).collect()
 }
 
-/// A published post with this title and text.
+/// Creates and publishes a post with this title and text.
 async fn publish(author: &Author, title: &str, words: &str) -> String {
     let post = author.news.post(POSTS, json!({"Title": title})).await.expect(201);
     let post = text(&post["Id"]).to_owned();
     author.set_blocks(&post, [text_block(words)]).await.expect(200);
-    author.move_post(&post, "publish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
     post
 }
 
-/// News: PostgreSQL full-text search in Russian and English.
+/// RULE-NWS-035: the search finds the forms of Russian and English words.
 #[tokio::test]
 async fn words_are_found_in_all_their_forms() {
-    let (author, mark) = (author(), word());
+    let (author, mark) = (author(), unique_word());
     let post = publish(
         &author,
         "Новая квартира",
@@ -61,10 +61,10 @@ async fn words_are_found_in_all_their_forms() {
     }
 }
 
-/// News: phrases, `or`, and words that must not be there.
+/// RULE-NWS-035: a query can have phrases, `or` and excluded words.
 #[tokio::test]
-async fn a_query_may_have_phrases_and_exclusions() {
-    let (author, mark) = (author(), word());
+async fn query_can_have_phrases_and_exclusions() {
+    let (author, mark) = (author(), unique_word());
     let sea = publish(&author, "Sea", &format!("{mark} дом у синего моря")).await;
     let hill = publish(&author, "Hill", &format!("{mark} синий дом на холме")).await;
     for (query, found) in [
@@ -82,7 +82,7 @@ async fn a_query_may_have_phrases_and_exclusions() {
     }
 }
 
-/// A query is data: whatever is in it, it is searched for and breaks nothing.
+/// RULE-NWS-035: every text of at most 256 characters is a valid query.
 #[tokio::test]
 async fn no_query_breaks_the_search() {
     for query in [
@@ -119,12 +119,12 @@ async fn no_query_breaks_the_search() {
     guest.get(&format!("{POSTS}?Mine=perhaps")).await.expect_problem(400, "VALIDATION_FAILED");
 }
 
-/// News: what no index answers is not looked for: a query that only excludes, or has none but stop words.
+/// RULE-NWS-035: a query of exclusions or stop words alone finds nothing.
 #[tokio::test]
-async fn a_query_that_names_nothing_finds_nothing() {
-    let (author, mark) = (author(), word());
+async fn query_without_words_finds_nothing() {
+    let (author, mark) = (author(), unique_word());
     let post = publish(&author, "Spring", &format!("{mark} и")).await;
-    let (none, other): (Vec<String>, _) = (Vec::new(), word());
+    let (none, other): (Vec<String>, _) = (Vec::new(), unique_word());
     for query in
         [format!("-{other}"), format!("-{other} -{mark}x"), format!("{mark} or -{other}"), "и".to_owned()]
     {
@@ -133,17 +133,18 @@ async fn a_query_that_names_nothing_finds_nothing() {
     assert_eq!(find(&format!("{mark} -{other}")).await, [post]);
 }
 
-/// Rule 8: an edit of a published post updates the projection; of a draft it does not make one.
+/// INV-NWS-008: each change of a published post changes the search projection, and a draft has
+/// none.
 #[tokio::test]
-async fn the_projection_follows_every_change() {
-    let (author, old, new) = (author(), word(), word());
+async fn projection_follows_every_change() {
+    let (author, old, new) = (author(), unique_word(), unique_word());
     let none = Vec::<String>::new();
     let post = author.news.post(POSTS, json!({"Title": old})).await.expect(201);
     let post = text(&post["Id"]).to_owned();
     author.set_blocks(&post, [formatted("Html", &format!("<p>{old}</p>"))]).await.expect(200);
     assert_eq!(find(&old).await, none, "a draft");
 
-    author.move_post(&post, "publish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
     assert_eq!(find(&old).await, [post.as_str()]);
     author.set_blocks(&post, [formatted("Markdown", &format!("**{new}**"))]).await.expect(200);
     assert_eq!(
@@ -157,21 +158,21 @@ async fn the_projection_follows_every_change() {
     assert_eq!(find(&new).await, none);
 
     author.news.put(&path(&post), json!({"Title": new})).await.expect(200);
-    author.move_post(&post, "unpublish").await.expect(200);
+    author.change_status(&post, "unpublish").await.expect(200);
     assert_eq!(find(&new).await, none, "unpublished");
     author.set_blocks(&post, [text_block(&old)]).await.expect(200);
     author.news.put(&path(&post), json!({"Title": old})).await.expect(200);
     assert_eq!(find(&old).await, none, "changed while unpublished");
-    author.move_post(&post, "publish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
     assert_eq!((find(&old).await, find(&new).await), (vec![post.clone()], none.clone()));
     author.news.delete(&path(&post)).await.expect(204);
     assert_eq!(find(&old).await, none, "deleted");
 }
 
-/// News: the feed is what is published, for everybody alike, the latest first.
+/// RULE-NWS-035: the feed has the published posts for every caller, the latest first.
 #[tokio::test]
-async fn the_feed_shows_what_is_published() {
-    let (author, mark) = (author(), word());
+async fn feed_shows_published_posts() {
+    let (author, mark) = (author(), unique_word());
     let first = publish(&author, "First", &mark).await;
     let second = publish(&author, "Second", &mark).await;
     let draft = author.create_post_of([text_block(&mark)]).await;
@@ -203,10 +204,10 @@ async fn the_feed_shows_what_is_published() {
     assert_eq!(shown["BlocksCount"], 1);
 }
 
-/// Conventions, Paging: pages of a size, sorted from a whitelist, without gaps or repetitions.
+/// RULE-NWS-035, RULE-ALL-017: pages follow an allowed order without gaps and repetitions.
 #[tokio::test]
-async fn the_feed_is_paged_and_sorted() {
-    let (author, mark) = (author(), word());
+async fn feed_is_paged_and_sorted() {
+    let (author, mark) = (author(), unique_word());
     let mut posts = Vec::new();
     for _ in 0..5 {
         posts.push(publish(&author, "x", &mark).await);
@@ -250,10 +251,10 @@ async fn the_feed_is_paged_and_sorted() {
     guest.get(&format!("{POSTS}?PageSize=100")).await.expect(200);
 }
 
-/// Conventions, Paging: posts of one instant are in the order of their ids, in the feed and in one's own list.
+/// RULE-NWS-035: posts of one instant are ordered by id, in the feed and in the caller's own list.
 #[tokio::test]
-async fn ties_are_broken_by_id() {
-    let (author, mark) = (author(), word());
+async fn ties_are_ordered_by_id() {
+    let (author, mark) = (author(), unique_word());
     let mut posts = Vec::new();
     for _ in 0..5 {
         posts.push(publish(&author, "x", &mark).await);
@@ -280,12 +281,12 @@ async fn ties_are_broken_by_id() {
     }
 }
 
-/// Rule 8: whatever edits of a published post race, the words of the one that was kept are found, and no others.
+/// INV-NWS-008: after concurrent edits the search finds the words of the stored content alone.
 #[tokio::test]
-async fn the_projection_is_the_content_whatever_races() {
+async fn projection_equals_the_content_after_concurrent_edits() {
     let author = author();
     let post = author.publish_post().await;
-    let words: Vec<String> = (0..10).map(|_| word()).collect();
+    let words: Vec<String> = (0..10).map(|_| unique_word()).collect();
     for answer in join_all(words.iter().map(|word| author.set_blocks(&post, [text_block(word)]))).await {
         if answer.status != 200 {
             answer.expect_problem(409, "CONCURRENCY_CONFLICT");
@@ -298,16 +299,16 @@ async fn the_projection_is_the_content_whatever_races() {
     }
 }
 
-/// News: `Mine=true` lists one's own posts in whatever state, and nobody else's.
+/// RULE-NWS-035: `Mine=true` lists the caller's own posts in every status.
 #[tokio::test]
-async fn an_author_lists_their_own() {
+async fn author_lists_own_posts() {
     let author = author();
     publish(&crate::author(), "Foreign", "x").await;
     let mut ids = Vec::new();
     for way in [&[][..], &["publish"], &["publish", "unpublish"], &["archive"]] {
         let post = author.create_post_of([text_block("x")]).await;
         for step in way {
-            author.move_post(&post, step).await.expect(200);
+            author.change_status(&post, step).await.expect(200);
         }
         ids.push(post);
     }
@@ -322,17 +323,17 @@ async fn an_author_lists_their_own() {
     let last =
         author.news.get(&format!("{POSTS}?Mine=true&Sort=CreatedAt&PageSize=3&Page=2")).await.expect(200);
     assert_eq!(each(&last["Items"], "Id"), [ids[3].as_str()]);
-    // What was never published counts as the newest.
+    // An unpublished draft counts as the newest.
     let newest = author.news.get(&format!("{POSTS}?Mine=true")).await.expect(200);
     assert_eq!(each(&newest["Items"], "Status")[2..], ["Unpublished", "Published"]);
-    let nobody = service().caller(&Claims::user(guid())).get(&format!("{POSTS}?Mine=true")).await.expect(200);
-    assert_eq!(nobody, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
+    let stranger = service().caller(&Claims::user(guid())).get(&format!("{POSTS}?Mine=true")).await.expect(200);
+    assert_eq!(stranger, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
 }
 
-/// Conventions, Check order: guests have no posts of their own, whatever page they ask for; nor does whoever shows a token
-/// that does not hold.
+/// RULE-NWS-035: `Mine=true` returns 401 to guests and callers with an invalid token, before the
+/// page is checked.
 #[tokio::test]
-async fn nobody_has_no_posts_of_their_own() {
+async fn guest_has_no_own_posts() {
     let callers: [Client; 2] = [service().guest(), service().bearer("nonsense")];
     for caller in callers {
         for page in ["", "&Page=0", "&Sort=Title"] {
@@ -343,11 +344,11 @@ async fn nobody_has_no_posts_of_their_own() {
     }
 }
 
-/// News: a post with more distinct words than a `tsvector` holds is saved all the same, and
-/// found by its title and the first of its words.
+/// RULE-NWS-036: a post with more words than a `tsvector` holds is found by its title and first
+/// words.
 #[tokio::test]
-async fn a_post_of_too_many_words_is_found_by_the_first() {
-    let (author, title, first) = (author(), word(), word());
+async fn post_of_too_many_words_is_found_by_its_first_words() {
+    let (author, title, first) = (author(), unique_word(), unique_word());
     let post = author.news.post(POSTS, json!({"Title": title})).await.expect(201);
     let post = text(&post["Id"]).to_owned();
     let mut words = 0;
@@ -362,84 +363,85 @@ async fn a_post_of_too_many_words_is_found_by_the_first() {
         })
         .collect();
     author.set_blocks(&post, blocks).await.expect(200);
-    author.move_post(&post, "publish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
 
     for query in [title.as_str(), first.as_str(), "слово1ы", "слово7ы"] {
         assert!(find(query).await.contains(&post), "{query}");
     }
-    let renamed = word();
+    let renamed = unique_word();
     author.news.put(&path(&post), json!({"Title": renamed})).await.expect(200);
     assert_eq!((find(&renamed).await, find(&title).await), (vec![post.clone()], Vec::new()));
     author.set_blocks(&post, [text_block("short")]).await.expect(200);
     assert_eq!(find(&first).await, Vec::<String>::new());
 }
 
-/// Conventions, Rate limits: 120 reads a minute for each guest address, of the feed and of posts together;
-/// who is signed in is not limited.
+/// RULE-NWS-042, RULE-ALL-026, RULE-ALL-027: a guest address has 120 reads a minute, of the feed
+/// and of posts together.
 #[tokio::test]
-async fn a_guest_who_reads_too_much_is_stopped() {
+async fn guest_with_too_many_reads_is_rate_limited() {
     let (guest, another, author) = (service().guest(), service().guest(), author());
     let missing = format!("/api/v1/posts/{}", guid());
 
-    let mut stopped = None;
+    let mut refused = None;
     for turn in 0..200 {
         let answer = guest.get(if turn % 2 == 0 { "/api/v1/posts?PageSize=1" } else { &missing }).await;
         if answer.status == 429 {
-            stopped = Some((turn, answer));
+            refused = Some((turn, answer));
             break;
         }
         author.news.get(&missing).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     }
 
-    let (turn, answer) = stopped.expect("a limit");
+    let (turn, answer) = refused.expect("a limit");
     assert!(turn >= 120, "after {turn} reads");
     assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
     answer.expect_problem(429, "RATE_LIMITED");
     another.get("/api/v1/posts?PageSize=1").await.expect(200);
 }
 
-/// The count that each page tells is kept, not counted.
+/// RULE-NWS-035: the stored count is exact after concurrent changes, and the total is at most
+/// 10,000.
 #[tokio::test]
-async fn the_total_is_right_whatever_races() {
+async fn total_is_exact_after_concurrent_changes() {
     let news = start("http://127.0.0.1:1");
     let author = author_at(&news);
     let total =
         async || news.guest().get(&format!("{POSTS}?PageSize=1")).await.expect(200)["TotalCount"].clone();
     let posts = join_all((0..12).map(async |_| author.publish_post().await)).await;
     assert_eq!(total().await, 12);
-    let (withdrawn, rest) = posts.split_at(4);
+    let (unpublished, rest) = posts.split_at(4);
     let (deleted, edited) = rest.split_at(4);
-    let withdraw = withdrawn.iter().map(async |post| {
-        // Of withdrawals that race, one counts.
-        join_all((0..3).map(async |_| author.move_post(post, "unpublish").await)).await;
+    let unpublish = unpublished.iter().map(async |post| {
+        // One of three concurrent unpublications counts.
+        join_all((0..3).map(async |_| author.change_status(post, "unpublish").await)).await;
     });
     let delete = deleted.iter().map(async |post| {
         join_all((0..3).map(async |_| author.news.delete(&path(post)).await)).await;
     });
     let edit =
-        edited.iter().map(async |post| author.set_blocks(post, [text_block("Anew")]).await.expect(200));
-    join3(join_all(withdraw), join_all(delete), join_all(edit)).await;
+        edited.iter().map(async |post| author.set_blocks(post, [text_block("Changed")]).await.expect(200));
+    join3(join_all(unpublish), join_all(delete), join_all(edit)).await;
     assert_eq!(total().await, 4);
     assert_eq!(list(&news.guest().get(POSTS).await.expect(200)["Items"]).len(), 4);
-    author.move_post(&withdrawn[0], "publish").await.expect(200);
+    author.change_status(&unpublished[0], "publish").await.expect(200);
     assert_eq!(total().await, 5);
     let sql = news.sql().await;
-    for (count, told) in [(9_999, 9_999), (10_000, 10_000), (10_001, 10_000)] {
+    for (count, expected) in [(9_999, 9_999), (10_000, 10_000), (10_001, 10_000)] {
         sql.batch_execute(&format!("update post_search_count set posts = {count}")).await.unwrap();
-        assert_eq!(total().await, told, "10,000 stands for or more");
+        assert_eq!(total().await, expected, "10,000 means at least 10,000");
     }
 }
 
-/// Conventions: while the issuer is away nobody knows whose a token is; what it would show is not answered as to
-/// a guest, neither with 401 nor with what guests see.
+/// RULE-ALL-055: while the issuer is down the bearer of a token gets 503, and not the feed of
+/// guests.
 #[tokio::test]
-async fn who_cannot_be_judged_is_not_shown_a_guests_feed() {
-    let nobody = "http://127.0.0.1:1";
-    let settings = [("AUTH_ISSUER", nobody), ("SELECTIONS_URL", nobody), ("CLIENT_SECRET", CLIENTS[0].1)];
+async fn unverifiable_token_does_not_get_the_guest_feed() {
+    let unused = "http://127.0.0.1:1";
+    let settings = [("AUTH_ISSUER", unused), ("SELECTIONS_URL", unused), ("CLIENT_SECRET", CLIENTS[0].1)];
     let news = Running::start::<news::Service>(&settings);
-    let person = news.bearer(&Issuer::new(nobody).unwrap().token(&Claims::user(guid())).unwrap());
+    let user = news.bearer(&Issuer::new(unused).unwrap().token(&Claims::user(guid())).unwrap());
     for path in [format!("{POSTS}?Mine=true"), POSTS.to_owned(), path(&guid().to_string())] {
-        person.get(&path).await.expect_problem(503, "SERVICE_UNAVAILABLE");
+        user.get(&path).await.expect_problem(503, "SERVICE_UNAVAILABLE");
     }
     news.guest().get(&format!("{POSTS}?Mine=true")).await.expect_problem(401, "UNAUTHORIZED");
     news.guest().get(POSTS).await.expect(200);

@@ -1,4 +1,4 @@
-//! The largest legal post, and bodies that are larger than any.
+//! The largest legal post, and bodies above the limit.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 
 use crate::{author, blocks_path, content, embed, formatted, list, path, service, text, text_block, with};
 
-/// On the wire.
-const LIMIT: usize = 24 * 1024 * 1024;
+/// Limit of the body in bytes.
+const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 
-/// News: 200 blocks of 20,000 four-byte characters, as raw UTF-8, in and out.
+/// RULE-NWS-037, RULE-NWS-039: 200 blocks of 20,000 four-byte characters can be written and read.
 #[tokio::test]
-async fn the_largest_legal_post_is_written_published_and_read() {
+async fn largest_legal_post_is_saved_published_and_read() {
     let author = author();
     let post = author.create_post().await;
     let words = "𐍈".repeat(20_000);
@@ -26,7 +26,7 @@ async fn the_largest_legal_post_is_written_published_and_read() {
     let saved = send(request.body(body)).await.expect(200);
 
     assert_eq!(saved["BlocksCount"], 200);
-    author.move_post(&post, "publish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
     let read = service().guest().get(&path(&post)).await.expect(200);
     let blocks = list(&read["Blocks"]);
     assert!(
@@ -37,13 +37,13 @@ async fn the_largest_legal_post_is_written_published_and_read() {
     );
 }
 
-/// News: a post is read whole, on both sides of each size from which on it is read in another way.
+/// RULE-NWS-039: a post is read whole on both sides of each size that changes how it is read.
 #[tokio::test]
-async fn a_post_is_read_whole_however_long() {
+async fn post_of_any_length_is_read_whole() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let sql = service().sql().await;
-    // So many whole texts, and a last one: its length, and what is stored, in bytes.
+    // Writes `whole` texts of 20,000 characters and one of `last`. Returns the stored bytes.
     let write = async |whole: usize, last: usize| {
         let words = [vec!["w".repeat(20_000); whole], vec!["w".repeat(last)]].concat();
         let texts = words.iter().map(|words| text_block(words));
@@ -56,16 +56,16 @@ async fn a_post_is_read_whole_however_long() {
         usize::try_from(sql.query_one(stored, &[&post]).await.unwrap().get::<_, i32>(0)).unwrap()
     };
     for (limit, whole) in [(64 * 1024, 1), (1024 * 1024, 26)] {
-        // Each character is stored as it came and as plain text.
+        // Each character is stored in `Text` and in `PlainText`.
         let last = 100 + (limit - write(whole, 100).await) / 2;
         assert!((limit - 1..=limit).contains(&write(whole, last).await));
         assert!((limit + 1..=limit + 2).contains(&write(whole, last + 1).await));
     }
 }
 
-/// Conventions: 413 above 24 MiB, not below; white space counts as well.
+/// RULE-NWS-037: 24 MiB are accepted, and white space counts.
 #[tokio::test]
-async fn a_body_is_accepted_up_to_the_limit() {
+async fn body_up_to_the_limit_is_accepted() {
     let author = author();
     let post = author.create_post().await;
     let padded = |length: usize| {
@@ -77,11 +77,11 @@ async fn a_body_is_accepted_up_to_the_limit() {
             author.news.request(Method::PUT, &blocks_path(&post)).header("content-type", "application/json");
         send(request.body(padded(length))).await
     };
-    put(LIMIT).await.expect(200);
+    put(MAX_BODY_BYTES).await.expect(200);
     put(1024 * 1024 + 1).await.expect(200);
 }
 
-/// The head of an edit that `caller` sends by hand.
+/// Returns the address and the head of an edit by `caller`.
 pub fn head(caller: &Client, post: &str, rest: &str) -> (String, String) {
     let request = caller.request(Method::PUT, &blocks_path(post)).build().unwrap();
     let address = format!("{}:{}", request.url().host_str().unwrap(), request.url().port().unwrap());
@@ -93,8 +93,8 @@ pub fn head(caller: &Client, post: &str, rest: &str) -> (String, String) {
     (address, head)
 }
 
-/// Reads as far as the problem.
-pub async fn answer(mut stream: impl AsyncReadExt + Unpin) -> String {
+/// Reads a response up to the members of its problem.
+pub async fn read_problem(mut stream: impl AsyncReadExt + Unpin) -> String {
     let mut answer = Vec::new();
     let read = async {
         let mut chunk = [0; 4096];
@@ -109,22 +109,23 @@ pub async fn answer(mut stream: impl AsyncReadExt + Unpin) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Conventions: by its `Content-Length` a body is refused before any of it is sent.
+/// RULE-NWS-037: a `Content-Length` above the limit is refused before any of the body is sent.
 #[tokio::test]
-async fn an_announced_body_is_refused_unread() {
+async fn announced_body_above_the_limit_is_refused_unread() {
     let author = author();
     let post = author.create_post().await;
-    for length in [LIMIT + 1, usize::MAX] {
+    for length in [MAX_BODY_BYTES + 1, usize::MAX] {
         let (address, head) = head(&author.news, &post, &format!("content-length: {length}"));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        let answer = answer(stream).await;
+        let answer = read_problem(stream).await;
         assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("PAYLOAD_TOO_LARGE"), "{answer}");
     }
 }
 
-/// Sends a chunked body without an end, as long as the other side takes it: how much that was, and what
-/// was answered meanwhile.
+/// Sends a chunked body without an end until the connection closes.
+///
+/// Returns the sent bytes and the response.
 async fn send_endlessly(caller: &Client, post: &str) -> (usize, String) {
     let (address, head) = head(caller, post, "transfer-encoding: chunked");
     let (reader, mut writer) = TcpStream::connect(address).await.unwrap().into_split();
@@ -134,46 +135,47 @@ async fn send_endlessly(caller: &Client, post: &str) -> (usize, String) {
         writer.write_all(head.as_bytes()).await.unwrap();
         while writer.write_all(&chunk).await.is_ok() {
             sent += 64 * 1024;
-            // Slow enough that what is sent until the connection closes does not depend on the machine.
-            if sent > 2 * LIMIT {
+            // The pause keeps the bytes in flight small until the connection closes.
+            if sent > 2 * MAX_BODY_BYTES {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
         sent
     };
-    let sent_and_answered = async { tokio::join!(endless, answer(reader)) };
+    let sent_and_answered = async { tokio::join!(endless, read_problem(reader)) };
     tokio::time::timeout(Duration::from_mins(1), sent_and_answered).await.expect("the connection is closed")
 }
 
-/// Conventions: without a `Content-Length` too, as soon as the limit is passed; the rest is not read.
+/// RULE-NWS-037: without `Content-Length` a body is refused at the limit, and the rest is not read.
 #[tokio::test]
-async fn an_endless_body_is_refused_at_the_limit() {
+async fn endless_body_is_refused_at_the_limit() {
     let author = author();
     let post = author.create_post().await;
     let (sent, answer) = send_endlessly(&author.news, &post).await;
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("PAYLOAD_TOO_LARGE"), "{answer}");
     assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
-    // What was under way counts as sent.
-    assert!((LIMIT..3 * LIMIT).contains(&sent), "closed after {sent} bytes");
+    // Bytes in flight count as sent.
+    assert!((MAX_BODY_BYTES..3 * MAX_BODY_BYTES).contains(&sent), "closed after {sent} bytes");
 }
 
-/// 401 needs none of the body either.
+/// RULE-NWS-037: 401 needs none of the body.
 #[tokio::test]
-async fn nobody_has_a_body_read() {
+async fn body_without_a_token_is_not_read() {
     let (address, head) =
         head(&service().guest(), "00000000-0000-0000-0000-000000000000", "content-length: 20000000");
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
-    let answer = answer(stream).await;
+    let answer = read_problem(stream).await;
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     let (sent, answer) = send_endlessly(&service().guest(), "00000000-0000-0000-0000-000000000000").await;
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
-    assert!(sent < 3 * LIMIT, "closed after {sent} bytes");
+    assert!(sent < 3 * MAX_BODY_BYTES, "closed after {sent} bytes");
 }
 
-/// Elements that are deeply nested are refused. What has none is stored, and read as no more than was written.
+/// RULE-NWS-009: deeply nested elements are refused, and no text is longer as plain text than it
+/// was sent.
 #[tokio::test]
-async fn deep_nesting_is_refused_and_what_looks_like_it_is_read_in_proportion() {
+async fn deep_nesting_is_refused_and_similar_text_is_accepted() {
     let author = author();
     let post = author.create_post().await;
     let nested = |part: &str| part.repeat(20_000 / part.len());
@@ -208,9 +210,9 @@ async fn deep_nesting_is_refused_and_what_looks_like_it_is_read_in_proportion() 
     }
 }
 
-/// Rules 1 and 2 hold to the end of a large body.
+/// RULE-NWS-001: rules 1 and 2 hold for the last block of a large body.
 #[tokio::test]
-async fn a_large_body_is_checked_to_its_end() {
+async fn large_body_is_checked_to_its_end() {
     let author = author();
     let post = author.create_post().await;
     let put = async |blocks: &[String]| {

@@ -1,9 +1,9 @@
-//! News at its edges: HTTP and Kafka, against a real database, a real broker and a real selections.
+//! Tests of news over HTTP and Kafka, with a real database, broker and service selections.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper panics to fail its test")]
 
 mod access;
-mod big;
+mod large_bodies;
 mod blocks;
 mod cache;
 mod contracts;
@@ -16,8 +16,8 @@ mod order;
 mod orphans;
 mod post;
 mod races;
-mod remembered;
-mod room;
+mod snapshot_cache;
+mod byte_budget;
 mod selections_down;
 mod texts;
 mod trace;
@@ -41,31 +41,32 @@ const MANAGE_OWN: &str = "news.posts.manage-own";
 const CREATE_COMPANY: &str = "news.posts.create-company";
 const MANAGE: &str = "news.posts.manage@platform";
 
-/// The selections that news calls.
+/// Returns the service selections that news calls.
 fn selections() -> &'static Running {
     static SELECTIONS: OnceLock<Running> = OnceLock::new();
     SELECTIONS.get_or_init(|| Running::start::<selections::Service>(&[]))
 }
 
-/// What stands between the shared news and selections. Tests that use it break nothing: they count
-/// calls, hold them, and answer in place of selections for ids of their own.
+/// Returns the proxy between the shared news and selections.
+///
+/// Tests count and hold calls with it, and inject faults for their own ids alone.
 fn between() -> &'static Faults {
     static BETWEEN: OnceLock<Faults> = OnceLock::new();
     BETWEEN.get_or_init(|| Faults::before(selections().internal_url()))
 }
 
-/// The service that most tests share: each has authors and posts of its own.
+/// Returns the service that most tests share. Each test has its own authors and posts.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&between().url()))
 }
 
-/// A news that calls selections at `selections_url`.
+/// Starts a news that calls selections at `selections_url`.
 fn start(selections_url: &str) -> Running {
     start_with(selections_url, "20000")
 }
 
-/// One whose readers wait so many milliseconds for embeds.
+/// Starts a news with another `EMBEDS_WAIT_MS`.
 fn start_with(selections_url: &str, embeds_wait_ms: &str) -> Running {
     Running::start::<Service>(&[
         ("SELECTIONS_URL", selections_url),
@@ -74,14 +75,14 @@ fn start_with(selections_url: &str, embeds_wait_ms: &str) -> Running {
     ])
 }
 
-/// Somebody who writes posts, here and as an owner of selections.
+/// An author of posts, who also owns selections.
 struct Author {
     id: Uuid,
     news: Client,
     selections: Client,
 }
 
-/// An author of personal posts at the shared news.
+/// Returns an author of personal posts at the shared news.
 fn author() -> Author {
     author_at(service())
 }
@@ -90,7 +91,7 @@ fn author_at(news: &Running) -> Author {
     author_of(news, guid(), &|claims| claims.permission(MANAGE_OWN))
 }
 
-/// An author whose token says what `claims` makes of it.
+/// Returns an author with the token that `claims` makes.
 fn author_of(news: &Running, id: Uuid, claims: &dyn Fn(Claims) -> Claims) -> Author {
     let claims = claims(Claims::user(id));
     Author { id, news: news.caller(&claims), selections: selections().caller(&claims) }
@@ -102,26 +103,26 @@ impl Author {
         text(&post["Id"]).to_owned()
     }
 
-    /// A post with these blocks.
+    /// Creates a post with these blocks.
     async fn create_post_of(&self, blocks: impl IntoIterator<Item = Value>) -> String {
         let post = self.create_post().await;
         self.set_blocks(&post, blocks).await.expect(200);
         post
     }
 
-    /// A published post of one text.
+    /// Creates and publishes a post of one text.
     async fn publish_post(&self) -> String {
         let post = self.create_post_of([text_block("Весна")]).await;
-        self.move_post(&post, "publish").await.expect(200);
+        self.change_status(&post, "publish").await.expect(200);
         post
     }
 
-    /// Blocks without a `SortOrder` get that of their place.
+    /// Replaces the blocks. A block without `SortOrder` gets its position.
     async fn set_blocks(&self, post: &str, blocks: impl IntoIterator<Item = Value>) -> Answer {
         self.news.put(&blocks_path(post), content(blocks)).await
     }
 
-    async fn move_post(&self, post: &str, to: &str) -> Answer {
+    async fn change_status(&self, post: &str, to: &str) -> Answer {
         self.news.post(&format!("{POSTS}/{post}/{to}"), Value::Null).await
     }
 
@@ -129,7 +130,7 @@ impl Author {
         self.news.get(&path(post)).await.expect(200)
     }
 
-    /// A selection of three objects; its id.
+    /// Creates a selection of three objects, and returns its id.
     async fn create_selection(&self) -> String {
         let items: Value = (0..3).map(|_| json!({"PropertyObjectId": guid()})).collect();
         let selection = json!({"Title": "Three flats", "Items": items});
@@ -140,7 +141,7 @@ impl Author {
         self.selections.delete(&format!("/api/v1/selections/{selection}")).await.expect(204);
     }
 
-    /// A post that embeds a selection, and the snapshot.
+    /// Creates a post that embeds a selection, and returns post and snapshot.
     async fn embed(&self, selection: &str) -> (String, String) {
         let post = self.create_post().await;
         let saved = self.set_blocks(&post, [embed(selection)]).await.expect(200);
@@ -156,7 +157,7 @@ fn blocks_path(post: &str) -> String {
     format!("{POSTS}/{post}/blocks")
 }
 
-/// The body of an edit.
+/// Returns the body of an edit.
 fn content(blocks: impl IntoIterator<Item = Value>) -> Value {
     let blocks = blocks.into_iter().enumerate().map(|(at, mut block)| {
         let members = block.as_object_mut().expect("a block");
@@ -192,23 +193,23 @@ fn with(mut block: Value, member: &str, value: impl Into<Value>) -> Value {
     block
 }
 
-/// The path at which news takes snapshots of a selection.
-fn taking(selection: &str) -> String {
+/// Returns the path of taking a snapshot of a selection.
+fn take_path(selection: &str) -> String {
     format!("/internal/selections/{selection}/snapshots")
 }
 
-/// The path at which news reads a snapshot, and detaches it below.
+/// Returns the path of reading a snapshot.
 fn snapshot_path(snapshot: &str) -> String {
     format!("/api/v1/internal/snapshots/{snapshot}")
 }
 
-/// A snapshot as selections has it.
+/// Reads a snapshot from selections.
 async fn read_snapshot(snapshot: &str) -> Value {
     selections().machine("news").get(&snapshot_path(snapshot)).await.expect(200)
 }
 
-/// Waits until selections has detached the snapshot; the reason.
-async fn detached(snapshot: &str) -> String {
+/// Waits until selections has detached the snapshot, and returns the reason.
+async fn wait_until_detached(snapshot: &str) -> String {
     let snapshot = eventually("the snapshot is detached", async || {
         let snapshot = read_snapshot(snapshot).await;
         (snapshot["Status"] == "Detached").then_some(snapshot)
@@ -220,7 +221,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// This member of every object of a list.
+/// Returns this member of every object of a list.
 fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
     list(objects).iter().map(|object| &object[member]).collect()
 }

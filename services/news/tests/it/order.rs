@@ -1,19 +1,19 @@
-//! The rules of the blocks edit in their order: two faults in one request answer the earlier rule.
+//! Order of the rules of the blocks edit: of two faults the earlier rule is reported.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::send;
 use testkit::faults::Fault;
 
-use crate::detach::{hurry, settled};
+use crate::detach::{make_due, wait_until_settled};
 use crate::{
-    author, between, blocks_path, content, embed, embed_snapshot, formatted, gallery, guid, service, taking,
+    author, between, blocks_path, content, embed, embed_snapshot, formatted, gallery, guid, service, take_path,
     text_block, with,
 };
 
-/// 401 comes first, whatever else is wrong.
+/// RULE-NWS-016: 401 precedes all other checks.
 #[tokio::test]
-async fn nobody_learns_anything() {
+async fn missing_token_precedes_every_other_check() {
     let author = author();
     let post = author.create_post().await;
     let missing = guid().to_string();
@@ -26,9 +26,9 @@ async fn nobody_learns_anything() {
     }
 }
 
-/// Rule 1 before rule 2: a list that is too long is told before what is in it.
+/// RULE-NWS-001: rule 1 precedes rule 2.
 #[tokio::test]
-async fn too_many_blocks_are_told_before_broken_ones() {
+async fn too_many_blocks_precede_invalid_ones() {
     let author = author();
     let post = author.create_post().await;
     let id = guid().to_string();
@@ -51,9 +51,9 @@ async fn too_many_blocks_are_told_before_broken_ones() {
     refused.expect_problem(400, "VALIDATION_FAILED");
 }
 
-/// Rules 1 and 2 before rule 3: a missing post.
+/// RULE-NWS-008: rules 1 and 2 precede rule 3 for a missing post.
 #[tokio::test]
-async fn the_body_is_told_before_a_missing_post() {
+async fn invalid_body_precedes_a_missing_post() {
     let author = author();
     let missing = guid().to_string();
     let too_many = author.set_blocks(&missing, vec![text_block("x"); 201]).await;
@@ -64,12 +64,12 @@ async fn the_body_is_told_before_a_missing_post() {
     author.set_blocks(&missing, [text_block("x")]).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
 }
 
-/// Rules 1 and 2 before rules 3 and 4: a foreign post, an archived one, and one that is both.
+/// RULE-NWS-008, RULE-ALL-030: rules 1 and 2 precede rules 3 and 4.
 #[tokio::test]
-async fn the_body_is_refused_before_an_archived_or_foreign_post() {
+async fn invalid_body_precedes_an_archived_or_foreign_post() {
     let (author, stranger) = (author(), author());
     let (draft, archived) = (author.create_post().await, author.create_post().await);
-    author.move_post(&archived, "archive").await.expect(200);
+    author.change_status(&archived, "archive").await.expect(200);
     for (caller, post, status, code) in [
         (&stranger, &draft, 403, "FORBIDDEN"),
         (&author, &archived, 409, "NEWS_POST_ARCHIVED"),
@@ -82,9 +82,9 @@ async fn the_body_is_refused_before_an_archived_or_foreign_post() {
     }
 }
 
-/// Rule 3: missing and deleted are the same 404.
+/// RULE-NWS-008, RULE-NWS-046: a deleted post returns the same 404 as a missing one.
 #[tokio::test]
-async fn a_deleted_post_is_a_missing_one() {
+async fn deleted_post_is_a_missing_one() {
     let (author, stranger) = (author(), author());
     let post = author.create_post().await;
     author.news.delete(&crate::path(&post)).await.expect(204);
@@ -93,50 +93,50 @@ async fn a_deleted_post_is_a_missing_one() {
     }
 }
 
-/// Rule 3 before rule 4: archived is told before foreign.
+/// INV-NWS-007, RULE-NWS-047: rule 3 precedes rule 4.
 #[tokio::test]
-async fn archived_is_told_before_foreign() {
+async fn archived_precedes_foreign() {
     let (author, stranger) = (author(), author());
     let post = author.create_post_of([text_block("x")]).await;
     stranger.set_blocks(&post, []).await.expect_problem(403, "FORBIDDEN");
-    author.move_post(&post, "archive").await.expect(200);
+    author.change_status(&post, "archive").await.expect(200);
     for caller in [&author, &stranger] {
         caller.set_blocks(&post, []).await.expect_problem(409, "NEWS_POST_ARCHIVED");
     }
 }
 
-/// Rule 3: Draft, Published and Unpublished may be edited.
+/// RULE-NWS-008: Draft, Published and Unpublished posts can be edited.
 #[tokio::test]
-async fn every_state_but_archived_may_be_edited() {
+async fn post_of_every_status_but_archived_can_be_edited() {
     let author = author();
     let post = author.create_post().await;
     for to in ["publish", "unpublish", "archive"] {
         author.set_blocks(&post, [text_block(to)]).await.expect(200);
-        author.move_post(&post, to).await.expect(200);
+        author.change_status(&post, to).await.expect(200);
     }
     author.set_blocks(&post, [text_block("x")]).await.expect_problem(409, "NEWS_POST_ARCHIVED");
     assert_eq!(author.read(&post).await["Blocks"][0]["Text"], "archive");
 }
 
-/// Rules 3 and 4 before rules 6 and 7: who may not edit causes no call.
+/// INV-NWS-007: rules 3 and 4 precede the calls of rules 6 and 7.
 #[tokio::test]
-async fn a_refused_edit_calls_nobody() {
+async fn refused_edit_makes_no_call() {
     let (author, stranger) = (author(), author());
     let post = author.create_post().await;
     let (selection, snapshot) = (stranger.create_selection().await, guid().to_string());
     let blocks = || [embed(&selection), embed_snapshot(&snapshot)];
     stranger.set_blocks(&guid().to_string(), blocks()).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     stranger.set_blocks(&post, blocks()).await.expect_problem(403, "FORBIDDEN");
-    author.move_post(&post, "archive").await.expect(200);
+    author.change_status(&post, "archive").await.expect(200);
     stranger.set_blocks(&post, blocks()).await.expect_problem(409, "NEWS_POST_ARCHIVED");
     author.set_blocks(&post, blocks()).await.expect_problem(409, "NEWS_POST_ARCHIVED");
     let calls = between().calls(&selection).len() + between().calls(&snapshot).len();
     assert_eq!(calls, 0);
 }
 
-/// Rule 6 for all blocks before any call of rule 7.
+/// RULE-NWS-010: all checks of rule 6 precede the calls of rule 7.
 #[tokio::test]
-async fn an_invalid_snapshot_is_told_before_any_source_is_taken() {
+async fn invalid_snapshot_precedes_the_taking_of_sources() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let missing = guid().to_string();
@@ -148,15 +148,15 @@ async fn an_invalid_snapshot_is_told_before_any_source_is_taken() {
     ] {
         author.set_blocks(&post, blocks).await.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
     }
-    // Nor by whoever looks after what a failed edit may have taken.
-    hurry(service(), &post).await;
-    settled(service(), &post).await;
+    // The job that settles claims takes no source either.
+    make_due(service(), &post).await;
+    wait_until_settled(service(), &post).await;
     assert_eq!(between().calls(&selection).len() + between().calls(&deleted).len(), 0);
 }
 
-/// Rules 1 to 4 hold for kept embeds and texts alone too: no edit slips by because it calls nobody.
+/// INV-NWS-007: rule 4 holds for an edit that needs no call.
 #[tokio::test]
-async fn an_edit_without_calls_is_checked_alike() {
+async fn edit_without_calls_is_checked_too() {
     let (author, stranger) = (author(), author());
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     stranger.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect_problem(403, "FORBIDDEN");
@@ -165,15 +165,15 @@ async fn an_edit_without_calls_is_checked_alike() {
     assert_eq!(author.read(&post).await["Blocks"][0]["SnapshotId"], snapshot);
 }
 
-/// Rule 7's failures are told in block order, although the calls run side by side.
+/// RULE-NWS-011: failures are returned in block order, although the calls run concurrently.
 #[tokio::test]
-async fn a_source_that_fails_at_once_does_not_overtake_an_earlier_one() {
+async fn faster_failure_does_not_overtake_an_earlier_block() {
     let author = author();
     let (post, slow) = (author.create_post().await, author.create_selection().await);
     author.delete_selection(&slow).await;
     let unavailable = guid().to_string();
-    between().on(taking(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
-    let gate = between().hold_answer(taking(&slow));
+    between().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    let gate = between().hold_answer(take_path(&slow));
     let edit = author.set_blocks(&post, [embed(&slow), embed(&unavailable)]);
     let (refused, ()) = futures_util::future::join(edit, async {
         gate.arrived().await;
@@ -183,9 +183,9 @@ async fn a_source_that_fails_at_once_does_not_overtake_an_earlier_one() {
     refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
 }
 
-/// Conventions, Malformed input: a path Guid that does not parse is 404.
+/// RULE-NWS-008: an id in a path that does not parse returns 404.
 #[tokio::test]
-async fn a_path_without_a_guid_leads_nowhere() {
+async fn path_without_a_guid_is_not_found() {
     let author = author();
     for segment in ["x", "1", "00000000-0000-0000-0000-00000000000", "%00"] {
         author.set_blocks(segment, []).await.expect_problem(404, "NOT_FOUND");

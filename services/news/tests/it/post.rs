@@ -1,4 +1,4 @@
-//! The life of a post: written, renamed, shown, taken back, put away, deleted.
+//! Operations on posts: creation, metadata, status changes, deletion.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use testkit::service::Running;
 
 use crate::{
     Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_at, author_of, between, blocks_path,
-    content, detached, embed, embed_snapshot, formatted, guid, path, read_snapshot, service, taking, text,
+    content, wait_until_detached, embed, embed_snapshot, formatted, guid, path, read_snapshot, service, take_path, text,
     text_block,
 };
 
@@ -28,14 +28,15 @@ fn caller(permissions: &[&str], company: Option<uuid::Uuid>) -> Client {
     .news
 }
 
+/// RULE-NWS-034: a guest reads a post with its embed after the publication, and not before.
 #[tokio::test]
-async fn a_post_with_an_embed_is_written_published_and_read_by_a_guest() {
+async fn published_post_with_an_embed_is_read_by_a_guest() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let saved = author.set_blocks(&post, [text_block("Весна пришла"), embed(&selection)]).await.expect(200);
     service().guest().get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
 
-    author.move_post(&post, "publish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
 
     let read = service().guest().get(&path(&post)).await.expect(200);
     assert_eq!(read["Blocks"][1]["SnapshotId"], saved["EmbedSnapshotIds"][0]);
@@ -43,9 +44,9 @@ async fn a_post_with_an_embed_is_written_published_and_read_by_a_guest() {
     assert_eq!(read, author.read(&post).await);
 }
 
-/// News: the members of a post.
+/// RULE-NWS-027: a new post has every member of a draft without blocks.
 #[tokio::test]
-async fn a_new_post_is_an_empty_draft() {
+async fn new_post_is_an_empty_draft() {
     let author = author();
     let body =
         json!({"Title": "Весна", "Summary": "Коротко", "CoverFileId": guid(), "Tags": ["дом", "сад", "дом"]});
@@ -72,9 +73,9 @@ async fn a_new_post_is_an_empty_draft() {
     );
 }
 
-/// Tenancy: a post's `TenantId` is its `AuthorCompanyId`, which must be the token's company.
+/// RULE-NWS-027: `AuthorCompanyId` must be the token's company, and it becomes `TenantId`.
 #[tokio::test]
-async fn a_company_post_is_written_for_ones_own_company() {
+async fn company_post_needs_the_tokens_own_company() {
     let company = guid();
     let body = json!({"Title": "x", "AuthorCompanyId": company});
     let manager = caller(&[CREATE_COMPANY], Some(company));
@@ -90,9 +91,9 @@ async fn a_company_post_is_written_for_ones_own_company() {
     }
 }
 
-/// News: a personal post takes `news.posts.manage-own`.
+/// RULE-NWS-027: a personal post needs `news.posts.manage-own`.
 #[tokio::test]
-async fn a_personal_post_takes_its_permission() {
+async fn personal_post_needs_its_permission() {
     let body = json!({"Title": "x", "AuthorCompanyId": null});
     caller(&[MANAGE_OWN], None).post(POSTS, body.clone()).await.expect(201);
     caller(&[&format!("{MANAGE_OWN}@organization")], None).post(POSTS, body.clone()).await.expect(201);
@@ -107,9 +108,9 @@ async fn a_personal_post_takes_its_permission() {
     }
 }
 
-/// Conventions, Check order: 401, then 403, then the body.
+/// RULE-NWS-027, RULE-NWS-030: 401 and 403 precede the body.
 #[tokio::test]
-async fn who_may_not_write_learns_nothing_of_the_body() {
+async fn forbidden_creation_precedes_the_body() {
     for (caller, status, code) in
         [(service().guest(), 401, "UNAUTHORIZED"), (caller(&[], None), 403, "FORBIDDEN")]
     {
@@ -122,9 +123,9 @@ async fn who_may_not_write_learns_nothing_of_the_body() {
     }
 }
 
-/// News: `Title 1..256, Summary? 1000, Tags ≤20`, in creation and change alike.
+/// RULE-NWS-028: title, summary and tags have the same limits in creation and change.
 #[tokio::test]
-async fn metadata_keeps_its_limits() {
+async fn metadata_has_its_limits() {
     let author = author();
     let existing = author.create_post().await;
     let long = |count: usize| "🏠".repeat(count);
@@ -161,7 +162,7 @@ async fn metadata_keeps_its_limits() {
     company.expect_refusal(INVALID, "/AuthorCompanyId", "invalid_type");
 }
 
-/// `PUT /posts/{id}`: metadata is replaced whole, the content stays.
+/// RULE-NWS-028: the metadata is replaced whole, and the content stays.
 #[tokio::test]
 async fn metadata_is_replaced_whole() {
     let author = author();
@@ -183,9 +184,9 @@ async fn metadata_is_replaced_whole() {
     assert_eq!(changed["Version"], 3);
 }
 
-/// Conventions, Concurrency: a `Version` that is no longer the current one loses, and nothing is kept.
+/// RULE-NWS-028: an outdated `Version` is a conflict, and nothing is stored.
 #[tokio::test]
-async fn metadata_of_a_stale_version_is_a_conflict() {
+async fn metadata_with_an_outdated_version_is_a_conflict() {
     let author = author();
     let post = author.create_post().await;
     author.news.put(&path(&post), json!({"Title": "a", "Version": 1})).await.expect(200);
@@ -201,9 +202,9 @@ async fn metadata_of_a_stale_version_is_a_conflict() {
     }
 }
 
-/// The same metadata again changes nothing, so that whoever repeats it with the version of then has no opponent.
+/// RULE-NWS-028: identical metadata changes nothing, also with an outdated `Version`.
 #[tokio::test]
-async fn the_same_metadata_changes_nothing() {
+async fn identical_metadata_changes_nothing() {
     let author = author();
     let full = json!({"Title": "a", "Summary": "b", "CoverFileId": guid(), "Tags": ["c"], "Version": 1});
     let post = author.create_post().await;
@@ -213,12 +214,13 @@ async fn the_same_metadata_changes_nothing() {
     assert_eq!(author.read(&post).await, changed);
 }
 
-/// Conventions, Check order: the body, then the post, then who asks, then its state; the blocks edit alone has another.
+/// RULE-NWS-030: body, post, access and status are checked in this order, except in the blocks
+/// edit.
 #[tokio::test]
-async fn a_refusal_comes_in_its_order() {
+async fn refusals_follow_their_order() {
     let (author, stranger) = (author(), author());
     let (post, missing) = (author.create_post().await, guid().to_string());
-    author.move_post(&post, "archive").await.expect(200);
+    author.change_status(&post, "archive").await.expect(200);
     let renamed = async |who: &Author, post: &str, body: Value| who.news.put(&path(post), body).await;
     let good = || json!({"Title": "y", "Version": 9});
     for (who, post) in [(&stranger, &missing), (&stranger, &post), (&author, &post)] {
@@ -228,20 +230,21 @@ async fn a_refusal_comes_in_its_order() {
     renamed(&stranger, &post, good()).await.expect_problem(403, "FORBIDDEN");
     renamed(&author, &post, good()).await.expect_problem(409, "NEWS_POST_ARCHIVED");
     for to in ["publish", "unpublish", "archive"] {
-        stranger.move_post(&missing, to).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
-        stranger.move_post(&post, to).await.expect_problem(403, "FORBIDDEN");
-        author.move_post(&post, to).await.expect_problem(409, "NEWS_POST_ARCHIVED");
+        stranger.change_status(&missing, to).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
+        stranger.change_status(&post, to).await.expect_problem(403, "FORBIDDEN");
+        author.change_status(&post, to).await.expect_problem(409, "NEWS_POST_ARCHIVED");
     }
 }
 
-/// Returns every code that the service documents.
+/// Returns every documented code.
 fn documented_codes() -> BTreeSet<String> {
     let openapi = ::service::contracts::<Service>().unwrap().openapi;
     openapi.lines().filter_map(|line| line.trim().strip_prefix("code: ")).map(str::to_owned).collect()
 }
 
-/// Sends a request in each language and returns the code, which is the same in all. A language that the service lacks gets
-/// English.
+/// Sends a request in each language and returns the code.
+///
+/// A language that the service does not have gets English.
 async fn code_in_each_language(request: impl Fn() -> RequestBuilder) -> String {
     let languages = ["en", "ru", "fr"];
     let answers = languages.map(|language| send(request().header("accept-language", language)));
@@ -261,7 +264,7 @@ async fn code_in_each_language(request: impl Fn() -> RequestBuilder) -> String {
     text(&answers[0].body["code"]).to_owned()
 }
 
-/// Conventions, Errors: every problem that the service documents is in the caller's language.
+/// RULE-NWS-044: each documented problem is in the caller's language.
 #[tokio::test]
 async fn every_documented_problem_is_in_the_callers_language() {
     let news = Running::start::<Service>(&[
@@ -272,24 +275,24 @@ async fn every_documented_problem_is_in_the_callers_language() {
     ]);
     let (author, guest) = (author_at(&news), news.guest());
     let (draft, archived) = (author.create_post().await, author.create_post().await);
-    author.move_post(&archived, "archive").await.expect(200);
+    author.change_status(&archived, "archive").await.expect(200);
     let (missing, unavailable) = (guid().to_string(), guid().to_string());
     guest.get(&path(&missing)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     let empty = author.selections.post("/api/v1/selections", json!({"Title": "Empty"})).await.expect(201);
-    between().on(taking(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    between().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
 
-    let ask = |method: Method, path: &str| author.news.request(method, path);
-    let edit = |block: Value| ask(Method::PUT, &blocks_path(&draft)).json(&content([block]));
-    let rename = |post: &str, body: Value| ask(Method::PUT, &path(post)).json(&body);
+    let request = |method: Method, path: &str| author.news.request(method, path);
+    let edit = |block: Value| request(Method::PUT, &blocks_path(&draft)).json(&content([block]));
+    let rename = |post: &str, body: Value| request(Method::PUT, &path(post)).json(&body);
     let stalled = || Body::wrap_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
     let nested = "<div>".repeat(300);
     let requests: [&dyn Fn() -> RequestBuilder; 20] = [
         &|| guest.request(Method::POST, POSTS),
         &|| guest.request(Method::GET, &path(&missing)),
         &|| news.user().1.request(Method::PUT, &path(&draft)).json(&json!({"Title": "x"})),
-        &|| ask(Method::PUT, &path("x")),
-        &|| ask(Method::POST, POSTS),
-        &|| ask(Method::POST, POSTS).header("content-type", "application/json").body(stalled()),
+        &|| request(Method::PUT, &path("x")),
+        &|| request(Method::POST, POSTS),
+        &|| request(Method::POST, POSTS).header("content-type", "application/json").body(stalled()),
         &|| rename(&draft, json!({"Title": "x".repeat(256 * 1024)})),
         &|| rename(&missing, json!({"Title": "x"})),
         &|| rename(&archived, json!({"Title": "x"})),
@@ -301,96 +304,96 @@ async fn every_documented_problem_is_in_the_callers_language() {
         &|| edit(embed(text(&empty["Id"]))),
         &|| edit(embed(&unavailable)),
         &|| edit(embed_snapshot(&missing)),
-        &|| ask(Method::PUT, &blocks_path(&draft)).json(&content(vec![text_block("x"); 201])),
-        &|| ask(Method::POST, &format!("{POSTS}/{draft}/publish")),
-        &|| ask(Method::POST, &format!("{POSTS}/{draft}/unpublish")),
+        &|| request(Method::PUT, &blocks_path(&draft)).json(&content(vec![text_block("x"); 201])),
+        &|| request(Method::POST, &format!("{POSTS}/{draft}/publish")),
+        &|| request(Method::POST, &format!("{POSTS}/{draft}/unpublish")),
     ];
     let mut codes: BTreeSet<_> = join_all(requests.map(code_in_each_language)).await.into_iter().collect();
     let sql = news.sql().await;
     sql.batch_execute("alter table post_search rename to lost").await.unwrap();
-    codes.insert(code_in_each_language(|| ask(Method::GET, POSTS)).await);
+    codes.insert(code_in_each_language(|| request(Method::GET, POSTS)).await);
     sql.batch_execute("begin; lock table post in access exclusive mode").await.unwrap();
-    codes.insert(code_in_each_language(|| ask(Method::GET, &format!("{POSTS}?Mine=true"))).await);
+    codes.insert(code_in_each_language(|| request(Method::GET, &format!("{POSTS}?Mine=true"))).await);
     assert_eq!(codes, documented_codes());
 }
 
-/// News: every move from every state.
+/// RULE-NWS-029, RULE-NWS-048: each status change from each status has the result of the table.
 #[tokio::test]
-async fn a_post_moves_only_where_the_table_lets_it() {
+async fn status_changes_follow_the_table() {
     let author = author();
-    let ways: [(&str, &[&str]); 4] = [
+    let steps: [(&str, &[&str]); 4] = [
         ("Draft", &[]),
         ("Published", &["publish"]),
         ("Unpublished", &["publish", "unpublish"]),
         ("Archived", &["archive"]),
     ];
-    for (from, way) in ways {
+    for (from, steps) in steps {
         for (to, reached) in [("publish", "Published"), ("unpublish", "Unpublished"), ("archive", "Archived")]
         {
             let post = author.create_post_of([text_block("x")]).await;
-            for step in way {
-                author.move_post(&post, step).await.expect(200);
+            for step in steps {
+                author.change_status(&post, step).await.expect(200);
             }
             let before = author.read(&post).await;
             assert_eq!(before["Status"], from);
-            let moved = author.move_post(&post, to).await;
+            let changed = author.change_status(&post, to).await;
             match (from, to) {
                 ("Draft" | "Unpublished", "publish" | "archive") | ("Published", "unpublish") => {
-                    assert_eq!(moved.expect(200)["Status"], reached, "{from} {to}");
+                    assert_eq!(changed.expect(200)["Status"], reached, "{from} {to}");
                     assert_eq!(author.read(&post).await["Version"], before["Version"].as_i64().unwrap() + 1);
                     continue;
                 }
-                ("Archived", _) => drop(moved.expect_problem(409, "NEWS_POST_ARCHIVED")),
-                _ => drop(moved.expect_problem(409, "NEWS_POST_INVALID_TRANSITION")),
+                ("Archived", _) => drop(changed.expect_problem(409, "NEWS_POST_ARCHIVED")),
+                _ => drop(changed.expect_problem(409, "NEWS_POST_INVALID_TRANSITION")),
             }
-            assert_eq!(author.read(&post).await, before, "{from} {to}: a refused move changes nothing");
+            assert_eq!(author.read(&post).await, before, "{from} {to}: a refused change stores nothing");
         }
     }
 }
 
-/// News: publishing needs at least one block, at the first time and again.
+/// RULE-NWS-032, RULE-NWS-049: each publication needs at least one block.
 #[tokio::test]
-async fn an_empty_post_is_not_published() {
+async fn empty_post_is_not_published() {
     let author = author();
     let post = author.create_post().await;
-    author.move_post(&post, "publish").await.expect_problem(409, "NEWS_POST_PUBLISH_INCOMPLETE");
+    author.change_status(&post, "publish").await.expect_problem(409, "NEWS_POST_PUBLISH_INCOMPLETE");
     author.set_blocks(&post, [text_block("x")]).await.expect(200);
-    author.move_post(&post, "publish").await.expect(200);
-    author.move_post(&post, "unpublish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
+    author.change_status(&post, "unpublish").await.expect(200);
     author.set_blocks(&post, []).await.expect(200);
-    author.move_post(&post, "publish").await.expect_problem(409, "NEWS_POST_PUBLISH_INCOMPLETE");
-    author.move_post(&post, "archive").await.expect(200);
-    author.move_post(&post, "publish").await.expect_problem(409, "NEWS_POST_ARCHIVED");
+    author.change_status(&post, "publish").await.expect_problem(409, "NEWS_POST_PUBLISH_INCOMPLETE");
+    author.change_status(&post, "archive").await.expect(200);
+    author.change_status(&post, "publish").await.expect_problem(409, "NEWS_POST_ARCHIVED");
 }
 
-/// Publishing again keeps the time of the first time.
+/// RULE-NWS-032: a later publication keeps the time of the first.
 #[tokio::test]
-async fn a_post_keeps_when_it_was_first_published() {
+async fn post_keeps_the_time_of_its_first_publication() {
     let author = author();
     let post = author.publish_post().await;
     let first = author.read(&post).await["PublishedAt"].take();
     assert!(first.is_string());
-    author.move_post(&post, "unpublish").await.expect(200);
+    author.change_status(&post, "unpublish").await.expect(200);
     assert_eq!(author.read(&post).await["PublishedAt"], first);
-    author.move_post(&post, "publish").await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
     assert_eq!(author.read(&post).await["PublishedAt"], first);
 }
 
-/// Archived is terminal: metadata too.
+/// RULE-NWS-029, RULE-NWS-047: Archived is final for the metadata too, and the post can be deleted.
 #[tokio::test]
-async fn an_archived_post_is_changed_no_more() {
+async fn archived_post_cannot_be_changed() {
     let author = author();
     let post = author.create_post_of([text_block("x")]).await;
-    author.move_post(&post, "archive").await.expect(200);
+    author.change_status(&post, "archive").await.expect(200);
     let before = author.read(&post).await;
     author.news.put(&path(&post), json!({"Title": "b"})).await.expect_problem(409, "NEWS_POST_ARCHIVED");
     assert_eq!(author.read(&post).await, before);
     author.news.delete(&path(&post)).await.expect(204);
 }
 
-/// `DELETE`: 204, and from then on there is no such post for anybody, in any operation.
+/// RULE-NWS-033: after 204 the post does not exist for any operation or caller.
 #[tokio::test]
-async fn a_deleted_post_is_gone() {
+async fn deleted_post_is_gone() {
     let author = author();
     let post = author.publish_post().await;
     author.news.delete(&path(&post)).await.expect(204);
@@ -400,16 +403,16 @@ async fn a_deleted_post_is_gone() {
         caller.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
         caller.put(&path(&post), json!({"Title": "x"})).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
         for to in ["publish", "unpublish", "archive"] {
-            let moved = caller.post(&format!("{POSTS}/{post}/{to}"), Value::Null).await;
-            moved.expect_problem(404, "NEWS_POST_NOT_FOUND");
+            let changed = caller.post(&format!("{POSTS}/{post}/{to}"), Value::Null).await;
+            changed.expect_problem(404, "NEWS_POST_NOT_FOUND");
         }
     }
     service().guest().get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
 }
 
-/// `DELETE` detaches the snapshots with reason `PostDeleted`; they are not deleted.
+/// RULE-NWS-033: the snapshots are detached with reason `PostDeleted` and stay readable.
 #[tokio::test]
-async fn a_deleted_post_lets_its_snapshots_go() {
+async fn deletion_detaches_the_snapshots() {
     let author = author();
     let (one, other) = (author.create_selection().await, author.create_selection().await);
     let (post, snapshot) = author.embed(&one).await;
@@ -419,7 +422,7 @@ async fn a_deleted_post_lets_its_snapshots_go() {
     author.news.delete(&path(&post)).await.expect(204);
 
     for snapshot in [&snapshot, text(&saved["EmbedSnapshotIds"][1])] {
-        assert_eq!(detached(snapshot).await, "PostDeleted");
+        assert_eq!(wait_until_detached(snapshot).await, "PostDeleted");
         assert_eq!(read_snapshot(snapshot).await["ItemsCount"], 3);
     }
     assert_eq!(read_snapshot(&elsewhere).await["Status"], "Active");

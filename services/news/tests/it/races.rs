@@ -1,43 +1,44 @@
-//! What holds when changes of one post race. An edit is held at its call to selections, so that the
-//! other change comes between what it reads and what it writes.
+//! Concurrent changes of one post. A held call to selections puts the other change between the read
+//! and the write of an edit.
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use testkit::client::Answer;
 
-use crate::{Author, author, between, detached, embed, path, selections, service, taking, text, text_block};
+use crate::{Author, author, between, wait_until_detached, embed, path, selections, service, take_path, text, text_block};
 
-/// Runs an edit that embeds `selection`, and `meanwhile` before it can save.
+/// Runs an edit that embeds `selection`, and `change` before the edit can save.
 async fn interrupted(
     author: &Author,
     post: &str,
     selection: &str,
-    meanwhile: impl Future<Output = ()>,
+    change: impl Future<Output = ()>,
 ) -> Answer {
-    let gate = between().hold_answer(taking(selection));
+    let gate = between().hold_answer(take_path(selection));
     let edit = author.set_blocks(post, [text_block("loser"), embed(selection)]);
     let (answer, ()) = join(edit, async {
         gate.arrived().await;
-        meanwhile.await;
+        change.await;
         gate.open();
     })
     .await;
     answer
 }
 
-/// The snapshot that an interrupted edit took is in no post: it is let go.
-async fn is_orphaned(post: &str, selection: &str) {
-    let body = between().calls(taking(selection))[0].body.clone();
-    let take = format!("/api/v1{}", taking(selection));
+/// Checks that the snapshot of an interrupted edit is detached.
+async fn assert_orphan_is_detached(post: &str, selection: &str) {
+    let body = between().calls(take_path(selection))[0].body.clone();
+    let take = format!("/api/v1{}", take_path(selection));
     let orphan = selections().machine("news").post(&take, body).await.expect(200);
     let due = "update snapshot_claim set due_at = now() where post_id = $1::text::uuid";
     service().sql().await.execute(due, &[&post]).await.unwrap();
-    assert_eq!(detached(text(&orphan["SnapshotId"])).await, "BlockReplaced");
+    assert_eq!(wait_until_detached(text(&orphan["SnapshotId"])).await, "BlockReplaced");
 }
 
-/// Rule 8: of two edits one is kept; nothing of the other, its snapshot neither.
+/// INV-NWS-008, RULE-NWS-054, RULE-ALL-031: one of two edits succeeds, and nothing of the other is
+/// stored, its snapshot included.
 #[tokio::test]
-async fn one_of_two_edits_is_kept() {
+async fn one_of_two_edits_succeeds() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
 
@@ -49,12 +50,12 @@ async fn one_of_two_edits_is_kept() {
     let read = author.read(&post).await;
     assert_eq!(read["Blocks"].as_array().unwrap().len(), 1);
     assert_eq!((&read["Blocks"][0]["Text"], &read["Version"]), (&json!("winner"), &json!(2)));
-    is_orphaned(&post, &selection).await;
+    assert_orphan_is_detached(&post, &selection).await;
 }
 
-/// Rule 8: the snapshot that both edits took stays, since the one that was kept shows it.
+/// RULE-NWS-043: the snapshot that both edits took stays, because the stored content embeds it.
 #[tokio::test]
-async fn a_conflict_costs_the_winner_nothing() {
+async fn conflict_keeps_the_snapshot_of_the_winner() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let lost = interrupted(&author, &post, &selection, async {
@@ -74,39 +75,40 @@ async fn a_conflict_costs_the_winner_nothing() {
     assert!(between().calls(format!("{}/detach", text(&snapshot))).is_empty());
 }
 
-/// An edit that a publication overtakes is lost: the public never sees it half.
+/// RULE-NWS-043: an edit that a publication overtakes is a conflict, and readers see the published
+/// content.
 #[tokio::test]
-async fn an_edit_loses_to_a_publication() {
+async fn edit_loses_to_a_publication() {
     let author = author();
     let selection = author.create_selection().await;
     let post = author.create_post_of([text_block("winner")]).await;
     let lost = interrupted(&author, &post, &selection, async {
-        author.move_post(&post, "publish").await.expect(200);
+        author.change_status(&post, "publish").await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
     let read = service().guest().get(&path(&post)).await.expect(200);
     assert_eq!(read["Blocks"][0]["Text"], "winner");
     let events = service().published(&post).await;
     assert_eq!((events.len(), &events[0].payload["BlocksCount"]), (1, &json!(1)));
-    is_orphaned(&post, &selection).await;
+    assert_orphan_is_detached(&post, &selection).await;
 }
 
-/// An edit that an archiving overtakes is lost.
+/// RULE-NWS-043: an edit that an archiving overtakes is a conflict.
 #[tokio::test]
-async fn an_edit_loses_to_an_archiving() {
+async fn edit_loses_to_an_archiving() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let lost = interrupted(&author, &post, &selection, async {
-        author.move_post(&post, "archive").await.expect(200);
+        author.change_status(&post, "archive").await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
     assert_eq!(author.read(&post).await["Blocks"], json!([]));
-    is_orphaned(&post, &selection).await;
+    assert_orphan_is_detached(&post, &selection).await;
 }
 
-/// Rule 8: an edit that a deletion overtakes is a conflict. What it took is detached although there is no post.
+/// RULE-NWS-043: an edit that a deletion overtakes is a conflict, and its snapshot is detached.
 #[tokio::test]
-async fn an_edit_that_a_deletion_overtakes_is_a_conflict() {
+async fn edit_loses_to_a_deletion() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let lost = interrupted(&author, &post, &selection, async {
@@ -114,12 +116,12 @@ async fn an_edit_that_a_deletion_overtakes_is_a_conflict() {
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
     author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
-    is_orphaned(&post, &selection).await;
+    assert_orphan_is_detached(&post, &selection).await;
 }
 
-/// News: a post is deleted once; whoever comes later, or at the same time, finds nothing.
+/// RULE-NWS-033: one of eight concurrent deletions succeeds, and the others return 404.
 #[tokio::test]
-async fn of_deletions_that_race_one_finds_the_post() {
+async fn one_of_eight_deletions_succeeds() {
     let author = author();
     let post = author.create_post().await;
     let path = path(&post);
@@ -131,9 +133,10 @@ async fn of_deletions_that_race_one_finds_the_post() {
     }
 }
 
-/// An edit that a renaming overtakes is lost: both change one aggregate.
+/// RULE-NWS-043: an edit that a renaming overtakes is a conflict, because both change one
+/// aggregate.
 #[tokio::test]
-async fn an_edit_loses_to_a_renaming() {
+async fn edit_loses_to_a_renaming() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let lost = interrupted(&author, &post, &selection, async {
@@ -143,18 +146,18 @@ async fn an_edit_loses_to_a_renaming() {
     assert_eq!(author.read(&post).await["Title"], "winner");
 }
 
-/// Errors: whoever lost may come again: the same edit is kept then, of the post as it is now and with the snapshot that
-/// it took before.
+/// RULE-NWS-015, RULE-NWS-054: the same edit succeeds afterwards, with the snapshot that it took
+/// before.
 #[tokio::test]
-async fn whoever_lost_may_come_again() {
+async fn lost_edit_can_be_repeated() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let lost = interrupted(&author, &post, &selection, async {
         author.news.put(&path(&post), json!({"Title": "winner"})).await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
-    let body = between().calls(taking(&selection))[0].body.clone();
-    let take = format!("/api/v1{}", taking(&selection));
+    let body = between().calls(take_path(&selection))[0].body.clone();
+    let take = format!("/api/v1{}", take_path(&selection));
     let taken = selections().machine("news").post(&take, body).await.expect(200);
 
     author.set_blocks(&post, [text_block("again"), embed(&selection)]).await.expect(200);
@@ -164,15 +167,15 @@ async fn whoever_lost_may_come_again() {
     assert_eq!(read["Blocks"][1]["SnapshotId"], taken["SnapshotId"]);
 }
 
-/// News: no transaction is open while selections is called: others write the same row meanwhile.
+/// RULE-NWS-023: no transaction is open during a call, so that others can write the row.
 #[tokio::test]
-async fn a_waiting_edit_locks_nothing() {
+async fn waiting_edit_holds_no_lock() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     interrupted(&author, &post, &selection, async {
         let idle = "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in tr%'";
         let sql = service().sql().await;
-        // Other tests' transactions come and go; one that is held stays.
+        // Transactions of other tests end by themselves, a held one does not.
         crate::eventually("no transaction is open", async || {
             (sql.query_one(idle, &[]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
         })
@@ -184,9 +187,9 @@ async fn a_waiting_edit_locks_nothing() {
     .expect(200);
 }
 
-/// Of twenty edits at once each that was answered 200 has been the content for a while, in full.
+/// INV-NWS-008, RULE-NWS-043: each edit that returned 200 was the whole content for a while.
 #[tokio::test]
-async fn twenty_edits_at_once_do_not_mix() {
+async fn twenty_concurrent_edits_do_not_mix() {
     let author = author();
     let post = author.create_post().await;
     let edits = (0..20).map(|n| author.set_blocks(&post, vec![text_block(&n.to_string()); n + 1]));
@@ -202,12 +205,12 @@ async fn twenty_edits_at_once_do_not_mix() {
     assert_eq!(read["Version"], Value::from(1 + kept.len()));
 }
 
-/// A post is published once, however many publish it at once: one event, one 200.
+/// RULE-NWS-029: one of twenty concurrent publications returns 200 and publishes its event.
 #[tokio::test]
-async fn twenty_publications_are_one() {
+async fn twenty_concurrent_publications_are_one() {
     let author = author();
     let post = author.create_post_of([text_block("x")]).await;
-    let answers = futures_util::future::join_all((0..20).map(|_| author.move_post(&post, "publish"))).await;
+    let answers = futures_util::future::join_all((0..20).map(|_| author.change_status(&post, "publish"))).await;
     assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
     for lost in answers.into_iter().filter(|answer| answer.status != 200) {
         let code = text(&lost.body["code"]).to_owned();

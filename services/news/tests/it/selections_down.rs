@@ -1,5 +1,6 @@
-//! Rule 7 when selections is down, slow, or answers what it should not: what news answers, how often it
-//! tried, and that nothing is half saved. Each test has a news of its own: it keeps a breaker.
+//! Rule 7 while selections is down, slow or returns unexpected responses.
+//!
+//! Each test has its own news, because the circuit breaker has a state.
 
 use std::time::Duration;
 
@@ -10,21 +11,21 @@ use testkit::faults::{Fault, Faults};
 use testkit::service::Running;
 
 use crate::{
-    Author, author_at, detached, embed, embed_snapshot, eventually, guid, read_snapshot, selections,
-    snapshot_path, start, taking, text, text_block,
+    Author, author_at, wait_until_detached, embed, embed_snapshot, eventually, guid, read_snapshot, selections,
+    snapshot_path, start, take_path, text, text_block,
 };
 
-/// A news, its author, and what stands before its selections.
-pub struct Scene {
+/// A news with an author, behind a proxy to selections.
+pub struct Fixture {
     pub between: Faults,
     pub news: Running,
     pub author: Author,
-    /// Has a text, "kept".
+    /// A post with the text "kept".
     pub post: String,
     pub selection: String,
 }
 
-impl Scene {
+impl Fixture {
     pub async fn new() -> Self {
         let between = Faults::before(selections().internal_url());
         let news = start(&between.url());
@@ -34,13 +35,13 @@ impl Scene {
         Self { between, news, author, post, selection }
     }
 
-    /// An edit that embeds the selection.
+    /// Sends an edit that embeds the selection.
     pub async fn edit(&self) -> Answer {
         self.author.set_blocks(&self.post, [text_block("new"), embed(&self.selection)]).await
     }
 
-    pub fn tries(&self) -> usize {
-        self.between.calls(taking(&self.selection)).len()
+    pub fn attempts(&self) -> usize {
+        self.between.calls(take_path(&self.selection)).len()
     }
 
     async fn assert_nothing_is_saved(&self) {
@@ -52,10 +53,10 @@ impl Scene {
         assert_eq!(read["Version"], 2);
     }
 
-    /// What the edit may have taken is detached, once news looks for it.
-    async fn assert_orphans_go(&self) {
+    /// Checks that a snapshot of the failed edit is detached once its claim is due.
+    async fn assert_orphan_is_detached(&self) {
         let body = json!({"PostId": self.post, "ActorUserId": self.author.id});
-        let take = format!("/api/v1{}", taking(&self.selection));
+        let take = format!("/api/v1{}", take_path(&self.selection));
         let orphan = selections().machine("news").post(&take, body).await.body["SnapshotId"].take();
         let sql = self.news.sql().await;
         eventually("the claim is settled", async || {
@@ -64,11 +65,11 @@ impl Scene {
             (sql.query_one(open, &[]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
         })
         .await;
-        assert_eq!(detached(text(&orphan)).await, "BlockReplaced");
+        assert_eq!(wait_until_detached(text(&orphan)).await, "BlockReplaced");
     }
 }
 
-/// `503 NEWS_SELECTIONS_UNAVAILABLE` with `Retry-After`, and nothing of the cause.
+/// Expects 503 `NEWS_SELECTIONS_UNAVAILABLE` with `Retry-After` and without the cause.
 #[track_caller]
 pub fn assert_unavailable(answer: Answer) {
     let wait: Option<u64> = answer.header("retry-after").parse().ok();
@@ -77,128 +78,134 @@ pub fn assert_unavailable(answer: Answer) {
     assert!(!problem.contains("127.0.0.1") && !problem.contains("SELECTIONS_NEWER"), "{problem}");
 }
 
-/// Rule 7, and Repeating of the conventions: what may be tried again is tried three times; then it is 503, nothing
-/// is saved, and an edit after that succeeds.
-async fn fails_after_three_tries(fault: Fault) {
-    fails_after(3, fault).await;
+/// Checks that an edit fails after three attempts and saves nothing, and that a later one succeeds.
+async fn assert_fails_after_three_attempts(fault: Fault) {
+    assert_fails_after(3, fault).await;
 }
 
-async fn fails_after(tries: usize, fault: Fault) {
-    let scene = Scene::new().await;
-    scene.between.on(taking(&scene.selection), fault.clone());
+async fn assert_fails_after(attempts: usize, fault: Fault) {
+    let fixture = Fixture::new().await;
+    fixture.between.on(take_path(&fixture.selection), fault.clone());
 
-    assert_unavailable(scene.edit().await);
+    assert_unavailable(fixture.edit().await);
 
-    assert_eq!(scene.tries(), tries, "{fault:?}");
-    scene.assert_nothing_is_saved().await;
-    scene.between.heal();
-    scene.assert_orphans_go().await;
-    scene.edit().await.expect(200);
+    assert_eq!(fixture.attempts(), attempts, "{fault:?}");
+    fixture.assert_nothing_is_saved().await;
+    fixture.between.heal();
+    fixture.assert_orphan_is_detached().await;
+    fixture.edit().await.expect(200);
 }
 
-/// It does not say that it may be tried again.
+/// RULE-NWS-019, RULE-NWS-053: 500 does not say that a retry is allowed, so the edit fails after
+/// one attempt.
 #[tokio::test]
-async fn selections_answering_500() {
-    fails_after(1, Fault::problem(500, "SELECTIONS_INTERNAL_ERROR")).await;
+async fn internal_error_is_not_retried() {
+    assert_fails_after(1, Fault::problem(500, "SELECTIONS_INTERNAL_ERROR")).await;
 }
 
+/// RULE-NWS-015, RULE-NWS-017: 503 is retried twice, and a later edit succeeds.
 #[tokio::test]
-async fn selections_answering_503_without_a_body() {
-    fails_after_three_tries(Fault::Answer(503, String::new())).await;
+async fn service_unavailable_without_a_body_is_retried_twice() {
+    assert_fails_after_three_attempts(Fault::Answer(503, String::new())).await;
 }
 
+/// RULE-NWS-017: 429 is retried twice.
 #[tokio::test]
-async fn selections_limiting_the_rate() {
-    fails_after_three_tries(Fault::problem(429, "SELECTIONS_RATE_LIMITED")).await;
+async fn rate_limited_call_is_retried_twice() {
+    assert_fails_after_three_attempts(Fault::problem(429, "SELECTIONS_RATE_LIMITED")).await;
 }
 
+/// RULE-NWS-019: a closed connection is retried twice, then the edit returns 503.
 #[tokio::test]
-async fn selections_closing_the_connection() {
-    fails_after_three_tries(Fault::Drop).await;
+async fn closed_connection_is_retried_twice() {
+    assert_fails_after_three_attempts(Fault::Drop).await;
 }
 
+/// RULE-NWS-019: a truncated response is retried twice, then the edit returns 503.
 #[tokio::test]
-async fn selections_breaking_off() {
-    fails_after_three_tries(Fault::BreakOff).await;
+async fn truncated_response_is_retried_twice() {
+    assert_fails_after_three_attempts(Fault::BreakOff).await;
 }
 
+/// RULE-NWS-019: a response that is not HTTP is retried twice, then the edit returns 503.
 #[tokio::test]
-async fn selections_not_speaking_http() {
-    fails_after_three_tries(Fault::Garbage).await;
+async fn response_without_http_is_retried_twice() {
+    assert_fails_after_three_attempts(Fault::Garbage).await;
 }
 
+/// RULE-NWS-019: a response above the limit is retried twice, then the edit returns 503.
 #[tokio::test]
-async fn selections_answering_more_than_it_could() {
-    fails_after_three_tries(Fault::Huge(64 * 1024 * 1024)).await;
+async fn oversized_response_is_retried_twice() {
+    assert_fails_after_three_attempts(Fault::Huge(64 * 1024 * 1024)).await;
 }
 
-/// Taking is idempotent: what selections did although its answer was lost is not done twice.
+/// RULE-NWS-019: taking is idempotent, so that a lost response does not make a second snapshot.
 #[tokio::test]
-async fn an_answer_that_is_lost_leaves_one_snapshot() {
-    fails_after_three_tries(Fault::LoseAnswer).await;
+async fn lost_response_leaves_one_snapshot() {
+    assert_fails_after_three_attempts(Fault::LoseAnswer).await;
 }
 
-/// Limits: a try has 5 seconds. None that takes longer is an answer, and after 2 retries the edit fails.
-async fn times_out(fault: Fault) {
-    let scene = Scene::new().await;
-    scene.between.on(taking(&scene.selection), fault);
+/// Checks that an attempt times out after 5 seconds, and that the edit fails after 2 retries.
+async fn assert_times_out(fault: Fault) {
+    let fixture = Fixture::new().await;
+    fixture.between.on(take_path(&fixture.selection), fault);
 
-    assert_unavailable(scene.edit().await);
+    assert_unavailable(fixture.edit().await);
 
-    assert_eq!(scene.tries(), 3);
-    scene.assert_nothing_is_saved().await;
-    scene.between.heal();
-    scene.assert_orphans_go().await;
+    assert_eq!(fixture.attempts(), 3);
+    fixture.assert_nothing_is_saved().await;
+    fixture.between.heal();
+    fixture.assert_orphan_is_detached().await;
 }
 
-/// Slow, or silent after the headers: both are cut off.
+/// RULE-NWS-017: three attempts that are slow, or silent after the headers, return 503.
 #[tokio::test]
-async fn selections_that_answers_no_try_in_time_is_unavailable() {
-    let slow = times_out(Fault::Slow(Duration::from_secs(20)));
-    futures_util::future::join(slow, times_out(Fault::HangAfterHeaders)).await;
+async fn attempts_that_time_out_make_selections_unavailable() {
+    let slow = assert_times_out(Fault::Slow(Duration::from_secs(20)));
+    futures_util::future::join(slow, assert_times_out(Fault::HangAfterHeaders)).await;
 }
 
-/// Limits: an answer after 4 seconds is in time.
+/// RULE-NWS-017: a response after 4 seconds is in time.
 #[tokio::test]
-async fn selections_that_answers_after_four_seconds_is_waited_for() {
-    let scene = Scene::new().await;
-    scene.between.on(taking(&scene.selection), Fault::Slow(Duration::from_secs(4)));
-    scene.edit().await.expect(200);
-    assert_eq!(scene.tries(), 1);
+async fn response_after_four_seconds_is_in_time() {
+    let fixture = Fixture::new().await;
+    fixture.between.on(take_path(&fixture.selection), Fault::Slow(Duration::from_secs(4)));
+    fixture.edit().await.expect(200);
+    assert_eq!(fixture.attempts(), 1);
 }
 
-/// Limits: an answer after 6 seconds is too late. The try is given up, and the next one succeeds.
+/// RULE-NWS-017: a response after 6 seconds is too late, and the retry succeeds.
 #[tokio::test]
-async fn selections_that_answers_after_six_seconds_is_called_again() {
-    let scene = Scene::new().await;
-    scene.between.next(1, taking(&scene.selection), Fault::Slow(Duration::from_secs(6)));
-    scene.edit().await.expect(200);
-    assert_eq!(scene.tries(), 2);
+async fn response_after_six_seconds_is_retried() {
+    let fixture = Fixture::new().await;
+    fixture.between.next(1, take_path(&fixture.selection), Fault::Slow(Duration::from_secs(6)));
+    fixture.edit().await.expect(200);
+    assert_eq!(fixture.attempts(), 2);
 }
 
-/// A failure that passes is not seen by anybody.
+/// RULE-NWS-017: a failure that a retry overcomes has no effect.
 #[tokio::test]
-async fn a_retry_that_succeeds_is_a_success() {
+async fn successful_retry_hides_the_failure() {
     for faults in [
         vec![Fault::Drop, Fault::problem(503, "X")],
         vec![Fault::LoseAnswer],
         vec![Fault::Answer(429, String::new())],
     ] {
-        let scene = Scene::new().await;
+        let fixture = Fixture::new().await;
         for fault in faults.iter().rev() {
-            scene.between.next(1, taking(&scene.selection), fault.clone());
+            fixture.between.next(1, take_path(&fixture.selection), fault.clone());
         }
-        let saved = scene.edit().await.expect(200);
-        assert_eq!(scene.tries(), faults.len() + 1);
+        let saved = fixture.edit().await.expect(200);
+        assert_eq!(fixture.attempts(), faults.len() + 1);
         assert_eq!(saved["EmbedSnapshotIds"].as_array().unwrap().len(), 1);
-        assert_eq!(scene.author.read(&scene.post).await["Blocks"][1]["ItemsCount"], 3);
+        assert_eq!(fixture.author.read(&fixture.post).await["Blocks"][1]["ItemsCount"], 3);
     }
 }
 
-/// What selections refuses is not asked again, whatever it means here.
+/// RULE-NWS-017: a refusal of selections is not retried, whatever it means for the edit.
 #[tokio::test]
-async fn a_refusal_is_asked_once() {
-    let scene = Scene::new().await;
+async fn refusal_is_not_retried() {
+    let fixture = Fixture::new().await;
     for (fault, status, code) in [
         (Fault::problem(404, "SELECTIONS_NOT_FOUND"), 400, "NEWS_SELECTION_SOURCE_DELETED"),
         (Fault::problem(400, "SELECTIONS_SOURCE_DELETED"), 400, "NEWS_SELECTION_SOURCE_DELETED"),
@@ -209,139 +216,140 @@ async fn a_refusal_is_asked_once() {
         (Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
         (Fault::problem(413, "SELECTIONS_PAYLOAD_TOO_LARGE"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
     ] {
-        scene.between.heal();
-        scene.between.on(taking(&scene.selection), fault.clone());
-        let before = scene.tries();
-        let refused = scene.edit().await;
+        fixture.between.heal();
+        fixture.between.on(take_path(&fixture.selection), fault.clone());
+        let before = fixture.attempts();
+        let refused = fixture.edit().await;
         assert_eq!(
             (refused.status, &refused.body["code"]),
             (status, &json!(code)),
             "{fault:?}: {}",
             refused.text
         );
-        assert_eq!(scene.tries() - before, 1, "{fault:?}");
-        scene.assert_nothing_is_saved().await;
+        assert_eq!(fixture.attempts() - before, 1, "{fault:?}");
+        fixture.assert_nothing_is_saved().await;
     }
 }
 
-/// An answer that is HTTP but not selections': 503, whatever its status says.
+/// RULE-NWS-019: a response that is HTTP but not of selections returns 503, whatever its status.
 #[tokio::test]
-async fn an_answer_that_makes_no_sense_is_no_answer() {
+async fn unexpected_response_makes_selections_unavailable() {
     let foreign = r#"{"SnapshotId":"x","PublicCode":1}"#;
     for (status, body) in
         [(200, "<html>"), (200, "{}"), (200, foreign), (201, ""), (404, "<html>"), (400, "{}"), (302, "")]
     {
-        let scene = Scene::new().await;
-        scene.between.on(taking(&scene.selection), Fault::Answer(status, body.to_owned()));
-        assert_unavailable(scene.edit().await);
-        assert_eq!(scene.tries(), 1, "{status} {body}");
-        scene.assert_nothing_is_saved().await;
+        let fixture = Fixture::new().await;
+        fixture.between.on(take_path(&fixture.selection), Fault::Answer(status, body.to_owned()));
+        assert_unavailable(fixture.edit().await);
+        assert_eq!(fixture.attempts(), 1, "{status} {body}");
+        fixture.assert_nothing_is_saved().await;
     }
 }
 
-/// Rule 6 asks selections too: a snapshot that cannot be looked up is 503, not 422.
+/// RULE-NWS-010: a snapshot that cannot be looked up returns 503 and not 422.
 #[tokio::test]
-async fn a_snapshot_that_cannot_be_looked_up_is_unavailable() {
-    let scene = Scene::new().await;
+async fn failed_snapshot_lookup_makes_selections_unavailable() {
+    let fixture = Fixture::new().await;
     let snapshot = guid().to_string();
-    scene.between.on(snapshot_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
+    fixture.between.on(snapshot_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
     let refused =
-        scene.author.set_blocks(&scene.post, [embed_snapshot(&snapshot), embed(&scene.selection)]).await;
+        fixture.author.set_blocks(&fixture.post, [embed_snapshot(&snapshot), embed(&fixture.selection)]).await;
     assert_unavailable(refused);
-    assert_eq!((scene.between.calls(snapshot_path(&snapshot)).len(), scene.tries()), (3, 0));
-    scene.assert_nothing_is_saved().await;
+    assert_eq!((fixture.between.calls(snapshot_path(&snapshot)).len(), fixture.attempts()), (3, 0));
+    fixture.assert_nothing_is_saved().await;
 }
 
-/// 503 on a later block: what was taken for the earlier ones is let go.
+/// RULE-NWS-011, RULE-NWS-024: if a later block fails, the snapshots of earlier blocks are
+/// detached.
 #[tokio::test]
-async fn a_later_block_that_fails_leaves_nothing_of_the_earlier() {
-    let scene = Scene::new().await;
-    let later = scene.author.create_selection().await;
-    scene.between.on(taking(&later), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
-    assert_unavailable(scene.author.set_blocks(&scene.post, [embed(&scene.selection), embed(&later)]).await);
-    assert_eq!(scene.tries(), 1);
-    scene.assert_nothing_is_saved().await;
-    scene.between.heal();
-    scene.assert_orphans_go().await;
+async fn failure_of_a_later_block_keeps_nothing_of_the_earlier() {
+    let fixture = Fixture::new().await;
+    let later = fixture.author.create_selection().await;
+    fixture.between.on(take_path(&later), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+    assert_unavailable(fixture.author.set_blocks(&fixture.post, [embed(&fixture.selection), embed(&later)]).await);
+    assert_eq!(fixture.attempts(), 1);
+    fixture.assert_nothing_is_saved().await;
+    fixture.between.heal();
+    fixture.assert_orphan_is_detached().await;
 }
 
-/// An edit that needs nothing of selections does not notice; and detachments wait for its return.
+/// RULE-NWS-012, RULE-NWS-019: an edit without calls succeeds, and its detachments wait until
+/// selections returns.
 #[tokio::test]
-async fn an_edit_without_calls_works_while_selections_is_down() {
-    let scene = Scene::new().await;
-    let snapshot = text(&scene.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
-    scene.between.refuse();
-    scene.author.set_blocks(&scene.post, [embed_snapshot(&snapshot), text_block("x")]).await.expect(200);
-    scene.author.set_blocks(&scene.post, [text_block("y")]).await.expect(200);
-    scene.author.move_post(&scene.post, "publish").await.expect(200);
+async fn edit_without_calls_succeeds_while_selections_is_down() {
+    let fixture = Fixture::new().await;
+    let snapshot = text(&fixture.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
+    fixture.between.refuse();
+    fixture.author.set_blocks(&fixture.post, [embed_snapshot(&snapshot), text_block("x")]).await.expect(200);
+    fixture.author.set_blocks(&fixture.post, [text_block("y")]).await.expect(200);
+    fixture.author.change_status(&fixture.post, "publish").await.expect(200);
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
-    scene.between.listen();
-    assert_eq!(detached(&snapshot).await, "BlockReplaced");
+    fixture.between.listen();
+    assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
 }
 
-/// Plainly down; up again: it recovers by itself.
+/// RULE-NWS-020: the circuit breaker opens while selections is down, and closes without help.
 #[tokio::test]
-async fn the_breaker_opens_and_closes_by_itself() {
-    let scene = Scene::new().await;
-    scene.between.refuse();
+async fn breaker_opens_and_closes_without_help() {
+    let fixture = Fixture::new().await;
+    fixture.between.refuse();
     for _ in 0..12 {
-        assert_unavailable(scene.edit().await);
+        assert_unavailable(fixture.edit().await);
     }
-    scene.assert_nothing_is_saved().await;
+    fixture.assert_nothing_is_saved().await;
 
-    scene.between.listen();
+    fixture.between.listen();
 
-    eventually("news calls selections again", async || (scene.edit().await.status == 200).then_some(()))
+    eventually("the breaker is closed", async || (fixture.edit().await.status == 200).then_some(()))
         .await;
     for _ in 0..5 {
-        scene.edit().await.expect(200);
+        fixture.edit().await.expect(200);
     }
 }
 
-/// While the breaker is open selections is left alone.
+/// RULE-NWS-020: an open circuit breaker lets few calls through.
 #[tokio::test]
-async fn an_open_breaker_calls_nobody() {
-    let scene = Scene::new().await;
-    scene.between.on(taking(&scene.selection), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+async fn open_breaker_makes_few_calls() {
+    let fixture = Fixture::new().await;
+    fixture.between.on(take_path(&fixture.selection), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     for _ in 0..30 {
-        assert_unavailable(scene.edit().await);
+        assert_unavailable(fixture.edit().await);
     }
-    // Ten calls open it; then few are let through to see.
-    assert!(scene.tries() < 20, "{} tries for 30 edits", scene.tries());
+    // Ten calls open the breaker, and few calls probe it afterwards.
+    assert!(fixture.attempts() < 20, "{} attempts for 30 edits", fixture.attempts());
 }
 
-/// Readers who come together for a snapshot that nobody has read yet have it fetched once, and what failed is
-/// not remembered.
+/// RULE-NWS-021: concurrent readers share one fetch, and a failure is not cached.
 #[tokio::test]
-async fn a_snapshot_is_fetched_once_for_all_who_wait() {
-    let scene = Scene::new().await;
-    let snapshot = text(&scene.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
-    let items = async || scene.author.read(&scene.post).await["Blocks"][1]["Items"].take();
-    scene.between.on(snapshot_path(&snapshot), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+async fn concurrent_readers_share_one_fetch() {
+    let fixture = Fixture::new().await;
+    let snapshot = text(&fixture.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
+    let items = async || fixture.author.read(&fixture.post).await["Blocks"][1]["Items"].take();
+    fixture.between.on(snapshot_path(&snapshot), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     assert_eq!(items().await, json!(null));
-    let failed = scene.between.calls(snapshot_path(&snapshot)).len();
-    scene.between.on(snapshot_path(&snapshot), Fault::Slow(Duration::from_secs(1)));
+    let failed = fixture.between.calls(snapshot_path(&snapshot)).len();
+    fixture.between.on(snapshot_path(&snapshot), Fault::Slow(Duration::from_secs(1)));
 
     let read = join_all((0..20).map(async |_| items().await)).await;
 
     assert!(read.iter().all(|items| items.as_array().is_some_and(|items| items.len() == 3)), "{read:?}");
-    assert_eq!(scene.between.calls(snapshot_path(&snapshot)).len() - failed, 1);
+    assert_eq!(fixture.between.calls(snapshot_path(&snapshot)).len() - failed, 1);
 }
 
-/// Refusals are answers: they open no breaker.
+/// RULE-NWS-020: refusals are responses, so they do not open the circuit breaker.
 #[tokio::test]
-async fn refusals_open_no_breaker() {
-    let scene = Scene::new().await;
+async fn refusals_do_not_open_the_breaker() {
+    let fixture = Fixture::new().await;
     for _ in 0..30 {
-        let refused = scene.author.set_blocks(&scene.post, [embed(&guid().to_string())]).await;
+        let refused = fixture.author.set_blocks(&fixture.post, [embed(&guid().to_string())]).await;
         refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
     }
-    scene.edit().await.expect(200);
+    fixture.edit().await.expect(200);
 }
 
-/// A selections that was never there.
+/// RULE-NWS-019: an edit returns 503 if nothing listens at the address of selections.
 #[tokio::test]
-async fn nobody_listens() {
+async fn missing_selections_is_unavailable() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let news = start(&format!("http://{address}"));
     let author = author_at(&news);

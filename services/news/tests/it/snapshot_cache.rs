@@ -1,38 +1,38 @@
-//! What news remembers of selections: the items of snapshots, and its own machine token.
+//! Caches of news: the items of snapshots and the machine token.
 
 use serde_json::{Value, json};
 use testkit::faults::{Fault, Faults};
 
-use crate::selections_down::{Scene, assert_unavailable};
-use crate::{author_at, embed, eventually, path, selections, snapshot_path, start_with, taking, text};
+use crate::selections_down::{Fixture, assert_unavailable};
+use crate::{author_at, embed, eventually, path, selections, snapshot_path, start_with, take_path, text};
 
-/// Rendering: a post reads while selections is down, with the items that are remembered and `null` for the rest.
+/// RULE-NWS-026: cached items are shown, and other embeds have null items.
 #[tokio::test]
-async fn a_post_reads_while_selections_is_down() {
-    let scene = Scene::new().await;
-    scene.edit().await.expect(200);
-    scene.between.refuse();
-    let unseen = scene.author.read(&scene.post).await;
+async fn post_is_readable_while_selections_is_down() {
+    let fixture = Fixture::new().await;
+    fixture.edit().await.expect(200);
+    fixture.between.refuse();
+    let unseen = fixture.author.read(&fixture.post).await;
     assert_eq!(
         (&unseen["Blocks"][1]["Items"], &unseen["Blocks"][1]["Title"]),
         (&Value::Null, &json!("Three flats"))
     );
 
-    scene.between.listen();
-    let seen = eventually("the items are there", async || {
-        let read = scene.author.read(&scene.post).await;
+    fixture.between.listen();
+    let seen = eventually("the items are shown", async || {
+        let read = fixture.author.read(&fixture.post).await;
         read["Blocks"][1]["Items"].is_array().then_some(read)
     })
     .await;
     assert_eq!(seen["Blocks"][1]["Items"].as_array().unwrap().len(), 3);
 
-    scene.between.refuse();
-    assert_eq!(scene.author.read(&scene.post).await, seen, "remembered");
+    fixture.between.refuse();
+    assert_eq!(fixture.author.read(&fixture.post).await, seen, "the items are cached");
 }
 
-/// Rendering: a reader does not wait for a selections that does not answer; the call's own tries go on for longer.
+/// RULE-NWS-026: a reader does not wait for a call that hangs, and the call continues.
 #[tokio::test]
-async fn a_post_reads_while_selections_does_not_answer() {
+async fn post_is_readable_while_selections_hangs() {
     let between = Faults::before(selections().internal_url());
     let news = start_with(&between.url(), "100");
     let author = author_at(&news);
@@ -43,42 +43,42 @@ async fn a_post_reads_while_selections_does_not_answer() {
     let block = author.read(&post).await["Blocks"][0].take();
 
     assert_eq!((&block["Items"], &block["Title"]), (&Value::Null, &json!("Three flats")));
-    assert!(between.calls("/internal/snapshots/").len() <= 1, "it was not asked again");
+    assert!(between.calls("/internal/snapshots/").len() <= 1, "the snapshot was read once");
 }
 
-/// Rendering: a snapshot never changes, so it is asked for once, however often it is read.
+/// RULE-NWS-026: a snapshot never changes, so it is fetched once for all reads.
 #[tokio::test]
-async fn a_snapshot_is_fetched_once() {
-    let scene = Scene::new().await;
-    let snapshot = text(&scene.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
-    scene.author.move_post(&scene.post, "publish").await.expect(200);
+async fn snapshot_is_fetched_once() {
+    let fixture = Fixture::new().await;
+    let snapshot = text(&fixture.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
+    fixture.author.change_status(&fixture.post, "publish").await.expect(200);
     for _ in 0..5 {
-        let read = scene.news.guest().get(&path(&scene.post)).await.expect(200);
+        let read = fixture.news.guest().get(&path(&fixture.post)).await.expect(200);
         assert_eq!(read["Blocks"][1]["Items"].as_array().unwrap().len(), 3);
     }
-    assert_eq!(scene.between.calls(snapshot_path(&snapshot)).len(), 1);
+    assert_eq!(fixture.between.calls(snapshot_path(&snapshot)).len(), 1);
 }
 
-/// Conventions, Token: the machine token is cached; and asked for anew when selections no longer takes it.
+/// RULE-NWS-022: the machine token is cached, and renewed when selections refuses it.
 #[tokio::test]
-async fn a_machine_token_is_kept_until_it_is_refused() {
-    let scene = Scene::new().await;
+async fn machine_token_is_cached_until_it_is_refused() {
+    let fixture = Fixture::new().await;
     let token = |call: &testkit::faults::Call| call.headers["authorization"].clone();
-    scene.edit().await.expect(200);
-    scene.edit().await.expect(200);
-    let calls = scene.between.calls(taking(&scene.selection));
+    fixture.edit().await.expect(200);
+    fixture.edit().await.expect(200);
+    let calls = fixture.between.calls(take_path(&fixture.selection));
     assert!(token(&calls[0]).starts_with("Bearer ") && token(&calls[0]) == token(&calls[1]));
 
-    // Tokens of one second are the same: the issuer signs by the second, and its signatures differ.
-    scene.between.next(1, taking(&scene.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
-    scene.edit().await.expect(200);
+    // The issuer's tokens differ by the second of their signature, so a new one differs.
+    fixture.between.next(1, take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
+    fixture.edit().await.expect(200);
 
-    let calls = scene.between.calls(taking(&scene.selection));
+    let calls = fixture.between.calls(take_path(&fixture.selection));
     assert_eq!(calls.len(), 4);
-    assert_eq!(token(&calls[2]), token(&calls[0]), "the token that was refused");
-    assert_ne!(token(&calls[3]), token(&calls[0]), "the one that was asked for then");
-    scene.between.on(taking(&scene.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
-    let before = scene.tries();
-    assert_unavailable(scene.edit().await);
-    assert_eq!(scene.tries() - before, 2);
+    assert_eq!(token(&calls[2]), token(&calls[0]), "the refused token");
+    assert_ne!(token(&calls[3]), token(&calls[0]), "the renewed token");
+    fixture.between.on(take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
+    let before = fixture.attempts();
+    assert_unavailable(fixture.edit().await);
+    assert_eq!(fixture.attempts() - before, 2);
 }

@@ -1,28 +1,28 @@
-//! Rules 5 and 8: `PlainText` and `SearchText` are the server's, and Html is made safe.
+//! Rules 5 and 8: `PlainText`, `SearchText` and sanitizing.
 
 use serde_json::{Value, json};
 
 use crate::{author, author_at, each, embed, formatted, gallery, service, text, text_block, with};
 
-/// The block as it is read after it was written.
-async fn written(block: Value) -> Value {
+/// Writes a block and returns it as it is read.
+async fn write_and_read(block: Value) -> Value {
     let author = author();
     let post = author.create_post_of([block]).await;
     author.read(&post).await["Blocks"][0].take()
 }
 
-/// Rule 5: plain text is itself.
+/// RULE-NWS-009: a text with format `Plain` is its own plain text.
 #[tokio::test]
-async fn plain_text_is_kept_as_it_is() {
+async fn plain_text_is_stored_as_sent() {
     for words in ["Весна", " two\n\nlines ", "<b>not bold</b> &amp; **so**", "🏠\u{200b}"] {
-        let block = written(text_block(words)).await;
+        let block = write_and_read(text_block(words)).await;
         assert_eq!((text(&block["Text"]), text(&block["PlainText"])), (words, words));
     }
 }
 
-/// Rule 5: Markdown is kept as it is written; `PlainText` is what a reader would read.
+/// RULE-NWS-009: Markdown is stored as sent, and `PlainText` is its visible text.
 #[tokio::test]
-async fn markdown_is_read_without_its_marks() {
+async fn markdown_is_stored_as_sent_and_read_without_markup() {
     for (markdown, plain) in [
         ("# Весна\n\nНовый **дом** и [сад](https://example.com)", "Весна\nНовый дом и сад"),
         ("- a\n- `b`", "a\nb"),
@@ -34,7 +34,7 @@ async fn markdown_is_read_without_its_marks() {
         ("before\n\n<!-- to\nourselves -->\n\nafter", "before\nafter"),
         ("<div>\n<p>inside</p>\n</div>", "inside"),
     ] {
-        let block = written(formatted("Markdown", markdown)).await;
+        let block = write_and_read(formatted("Markdown", markdown)).await;
         assert_eq!(block["Text"], markdown);
         let lines: Vec<_> =
             text(&block["PlainText"]).lines().filter(|line| !line.trim().is_empty()).collect();
@@ -42,9 +42,10 @@ async fn markdown_is_read_without_its_marks() {
     }
 }
 
-/// News: Html is sanitized on the way in. Scripts, handlers, styles, frames, forms, images and foreign schemes are gone.
+/// RULE-NWS-009: scripts, handlers, styles, frames, forms, images and links with other schemes are
+/// removed.
 #[tokio::test]
-async fn html_is_stored_without_anything_dangerous() {
+async fn html_is_sanitized_before_it_is_stored() {
     let link = "<a rel=\"noopener noreferrer\">x</a>";
     for (html, safe) in [
         ("<script>alert(1)</script>", ""),
@@ -65,16 +66,16 @@ async fn html_is_stored_without_anything_dangerous() {
         ("<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">", "&lt;p title=\"\"&gt;"),
         ("<meta http-equiv=refresh content=0>", ""),
     ] {
-        let block = written(formatted("Html", &format!("ok {html}"))).await;
+        let block = write_and_read(formatted("Html", &format!("ok {html}"))).await;
         assert_eq!(block["Text"], format!("ok {safe}"), "{html}");
     }
 }
 
-/// News: what is harmless stays, and `PlainText` is what a reader would read.
+/// RULE-NWS-009: harmless HTML is kept, and `PlainText` is its visible text.
 #[tokio::test]
-async fn html_keeps_its_shape_and_is_read_without_tags() {
+async fn harmless_html_is_kept() {
     let html = "<h1>Весна</h1><p>Новый <b>дом</b> &amp; <a href=\"https://example.com/\">сад</a></p><ul><li>a</li><li>b</li></ul>";
-    let block = written(formatted("Html", html)).await;
+    let block = write_and_read(formatted("Html", html)).await;
     for kept in ["<h1>Весна</h1>", "<b>дом</b>", "href=\"https://example.com/\"", "<li>a</li>"] {
         assert!(text(&block["Text"]).contains(kept), "{}", block["Text"]);
     }
@@ -82,9 +83,9 @@ async fn html_keeps_its_shape_and_is_read_without_tags() {
     assert_eq!(block["Format"], "Html");
 }
 
-/// Blocks that were read can be written again, if each embed names its snapshot alone: rule 2 refuses the source beside it.
+/// RULE-NWS-009: blocks can be sent back as they were read, if each embed names its snapshot alone.
 #[tokio::test]
-async fn blocks_that_were_read_can_be_written_again_without_the_sources_of_embeds() {
+async fn blocks_can_be_sent_back_without_the_sources_of_embeds() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
     let blocks = [
@@ -106,7 +107,7 @@ async fn blocks_that_were_read_can_be_written_again_without_the_sources_of_embed
     assert_eq!(author.read(&post).await["Blocks"], first);
 }
 
-/// INV-NWS-008: `SearchText` is the plain text of the text blocks, in block order, and follows them.
+/// INV-NWS-008: `SearchText` is the plain text of the text blocks in block order.
 #[tokio::test]
 async fn search_text_follows_the_text_blocks() {
     let author = author_at(service());
@@ -130,10 +131,10 @@ async fn search_text_follows_the_text_blocks() {
     assert_eq!(each(&author.read(&post).await["Blocks"], "Kind"), ["ImageGallery"]);
 }
 
-/// Rule 2 holds for what is stored: a Html text that sanitizing empties, makes longer than the limit, or
-/// would multiply is refused, so that what is read can be written again.
+/// RULE-NWS-003: Html that sanitizing empties, lengthens above the limit or would multiply is
+/// refused.
 #[tokio::test]
-async fn html_is_within_its_limits_after_sanitizing_too() {
+async fn sanitized_html_is_within_the_limits() {
     let author = author();
     let post = author.create_post().await;
     let open = (0..400).map(|n| format!("<b id={n}>")).collect::<Vec<_>>().concat();

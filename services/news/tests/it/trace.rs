@@ -1,4 +1,4 @@
-//! One trace: the request in news, its call of selections, the message on Kafka.
+//! One trace over the request, its calls to selections and its events.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,40 +10,40 @@ use testkit::issuer::{CLIENTS, Claims};
 
 use crate::{
     MANAGE_OWN, POSTS, PUBLISHED, author, between, blocks_path, content, embed, guid, selections, service,
-    taking, text,
+    take_path, text,
 };
 
-/// A `traceparent` of a trace of its own, and the trace's id.
+/// Returns a new `traceparent` and the id of its trace.
 fn traceparent() -> (String, String) {
     let trace = guid().simple().to_string();
     (format!("00-{trace}-00f067aa0ba902b7-01"), trace)
 }
 
-/// The trace and the span that a `traceparent` names.
+/// Returns the trace and the span of a `traceparent`.
 fn parts(traceparent: &str) -> (String, String) {
     let parts: Vec<_> = traceparent.split('-').collect();
     (parts[1].to_owned(), parts[2].to_owned())
 }
 
-/// The blocks edit: trace propagation through the traceparent header, to every try of its call.
+/// RULE-NWS-018, RULE-ALL-039: each attempt of a call has its own span in the trace of the request.
 #[tokio::test]
-async fn a_call_of_selections_carries_the_trace_of_its_request() {
+async fn calls_to_selections_carry_the_trace_of_the_request() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    between().next(1, taking(&selection), Fault::Drop);
+    between().next(1, take_path(&selection), Fault::Drop);
     let (parent, trace) = traceparent();
     let request = author.news.request(Method::PUT, &blocks_path(&post)).json(&content([embed(&selection)]));
     send(request.header("traceparent", &parent)).await.expect(200);
-    let calls = between().calls(taking(&selection));
+    let calls = between().calls(take_path(&selection));
     let seen: Vec<_> = calls.iter().map(|call| parts(&call.headers["traceparent"])).collect();
     assert_eq!(seen.len(), 2);
-    assert!(seen.iter().all(|(of, span)| *of == trace && *span != "00f067aa0ba902b7"), "{seen:?}");
-    assert_ne!(seen[0].1, seen[1].1, "each try has a span of its own");
+    assert!(seen.iter().all(|(id, span)| *id == trace && *span != "00f067aa0ba902b7"), "{seen:?}");
+    assert_ne!(seen[0].1, seen[1].1, "each attempt has its own span");
 }
 
-/// A problem tells the trace that it can be found by.
+/// RULE-NWS-044, RULE-ALL-039: `traceId` is the id of the request's trace.
 #[tokio::test]
-async fn a_problem_names_its_trace() {
+async fn problem_has_its_trace_id() {
     let (parent, trace) = traceparent();
     let request = service().guest().request(Method::GET, &format!("{POSTS}/{}", guid()));
     let problem =
@@ -51,10 +51,10 @@ async fn a_problem_names_its_trace() {
     assert_eq!(problem["traceId"], trace);
 }
 
-/// Seen by a collector: the request, below it the call, whose id selections gets; the publication, whose
-/// id the message has.
+/// RULE-NWS-018, RULE-ALL-039: a collector gets one trace of the edit, its call and the
+/// publication.
 #[tokio::test]
-async fn a_collector_sees_one_trace() {
+async fn one_trace_spans_request_call_and_event() {
     let settings = [("SELECTIONS_URL", &*between().url()), ("CLIENT_SECRET", CLIENTS[0].1)];
     let news = Deployed::start(env!("CARGO_BIN_EXE_news"), &[], &settings).await;
     let claims = Claims::user(guid()).permission(MANAGE_OWN);
@@ -74,10 +74,10 @@ async fn a_collector_sees_one_trace() {
     let named = async |name: &str| news.collector.span(&trace, |span| span.name == name).await;
     let edit = named("PUT /api/v1/posts/{post_id}/blocks").await;
     assert_eq!(hex(&edit.parent_span_id), "00f067aa0ba902b7");
-    let take = between().calls(taking(selection)).remove(0);
-    let (of, called_from) = parts(&take.headers["traceparent"]);
-    assert_eq!(of, trace);
-    let called = news.collector.span(&trace, |span| hex(&span.span_id) == called_from).await;
+    let take = between().calls(take_path(selection)).remove(0);
+    let (id, caller_span) = parts(&take.headers["traceparent"]);
+    assert_eq!(id, trace);
+    let called = news.collector.span(&trace, |span| hex(&span.span_id) == caller_span).await;
     assert_eq!(called.parent_span_id, edit.span_id);
 
     let published = named("POST /api/v1/posts/{post_id}/publish").await;
