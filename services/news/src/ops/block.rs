@@ -241,8 +241,8 @@ impl NewBlock {
         match self {
             Self::Ready(block) => Ok(block.clone()),
             Self::Embed { block_id, sort_order, target } => {
-                // An unresolved embed has already failed the edit, so this cannot happen. A conflict
-                // is safer than a lost block.
+                // An unresolved embed has already failed the edit, so this cannot happen.
+                // A conflict is safer than a lost block.
                 let ResolvedEmbed { source, card } = resolved.get(target).ok_or(CONFLICT)?;
                 Ok(Block::SelectionEmbed(Embed {
                     block_id: *block_id,

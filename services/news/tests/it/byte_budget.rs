@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::large_bodies::{head, read_problem};
 use crate::{
-    MANAGE_OWN, POSTS, between, blocks_path, content, embed, eventually, guid, list, path, selections, text,
+    MANAGE_OWN, POSTS, proxy, blocks_path, content, embed, eventually, guid, list, path, selections, text,
     text_block,
 };
 
@@ -22,7 +22,7 @@ const MIB: usize = 1024 * 1024;
 async fn deploy() -> Deployed {
     // An unoptimized build needs a long time for the largest posts.
     let settings = [
-        ("SELECTIONS_URL", &*between().url()),
+        ("SELECTIONS_URL", &*proxy().url()),
         ("CLIENT_SECRET", CLIENTS[0].1),
         ("EMBEDS_WAIT_MS", "30000"),
         ("TRUSTED_PROXIES", "127.0.0.0/8"),

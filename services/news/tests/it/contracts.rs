@@ -7,7 +7,7 @@ use testkit::faults::Fault;
 
 use crate::detach::{detach_path, wait_until_settled};
 use crate::selections_down::Fixture;
-use crate::{author, between, wait_until_detached, embed, embed_snapshot, guid, snapshot_path, take_path, text};
+use crate::{author, proxy, wait_until_detached, embed, embed_snapshot, guid, snapshot_path, take_path, text};
 
 const TAKE: &str = "/api/v1/internal/selections/{selection_id}/snapshots";
 const DETACH: &str = "/api/v1/internal/snapshots/{snapshot_id}/detach";
@@ -27,7 +27,7 @@ async fn requests_to_selections_match_its_document() {
     author.read(&post).await;
     author.set_blocks(&post, []).await.expect(200);
     wait_until_detached(&snapshot).await;
-    let calls = [between().calls(take_path(&selection)), between().calls(snapshot_path(&snapshot))].concat();
+    let calls = [proxy().calls(take_path(&selection)), proxy().calls(snapshot_path(&snapshot))].concat();
     let mut kinds: Vec<_> =
         calls.iter().map(|call| (&call.method[..], call.path.ends_with("/detach"))).collect();
     kinds.dedup();
@@ -69,8 +69,8 @@ async fn documented_responses_to_taking_a_snapshot_are_understood() {
     assert_documented(&known, &answers);
     let fixture = Fixture::new().await;
     for (status, example) in answers.into_iter().chain(provider().successes("POST", TAKE)) {
-        fixture.between.heal();
-        fixture.between.on(take_path(&fixture.selection), Fault::Answer(status, example.to_string()));
+        fixture.proxy.heal();
+        fixture.proxy.on(take_path(&fixture.selection), Fault::Answer(status, example.to_string()));
         let post = fixture.author.create_post().await;
         let answer = fixture.author.set_blocks(&post, [embed(&fixture.selection)]).await;
         match example["code"].as_str() {
@@ -93,8 +93,8 @@ async fn documented_responses_to_reading_a_snapshot_are_understood() {
         if example.get("PostId").is_some() {
             example["PostId"] = json!(post);
         }
-        fixture.between.heal();
-        fixture.between.on(snapshot_path(text(&snapshot)), Fault::Answer(status, example.to_string()));
+        fixture.proxy.heal();
+        fixture.proxy.on(snapshot_path(text(&snapshot)), Fault::Answer(status, example.to_string()));
         let answer = fixture.author.set_blocks(&post, [embed_snapshot(text(&snapshot))]).await;
         if let Some(code) = example["code"].as_str() {
             expect_refusal(answer, code, &known);
@@ -115,7 +115,7 @@ async fn snapshot_with_any_documented_value_is_understood() {
     for (status, mut example) in answers {
         let (post, snapshot) = (fixture.author.create_post().await, guid().to_string());
         (example["SnapshotId"], example["PostId"]) = (json!(snapshot), json!(post));
-        fixture.between.on(snapshot_path(&snapshot), Fault::Answer(status, example.to_string()));
+        fixture.proxy.on(snapshot_path(&snapshot), Fault::Answer(status, example.to_string()));
         let answer = fixture.author.set_blocks(&post, [embed_snapshot(&snapshot)]).await;
         if example["Status"] == "Detached" {
             answer.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
@@ -137,14 +137,14 @@ async fn documented_responses_to_detaching_a_snapshot_are_understood() {
     let mut detachments = Vec::new();
     for (status, example) in answers.into_iter().chain(provider().successes("POST", DETACH)) {
         let (post, snapshot) = fixture.author.embed(&fixture.author.create_selection().await).await;
-        fixture.between.next(1, detach_path(&snapshot), Fault::Answer(status, example.to_string()));
+        fixture.proxy.next(1, detach_path(&snapshot), Fault::Answer(status, example.to_string()));
         fixture.author.set_blocks(&post, []).await.expect(200);
         detachments.push((post, snapshot, status, example));
     }
     for (post, snapshot, status, example) in detachments {
         wait_until_settled(&fixture.news, &post).await;
         let is_done = status == 200 || example["code"] == gone;
-        let calls = fixture.between.calls(detach_path(&snapshot)).len();
+        let calls = fixture.proxy.calls(detach_path(&snapshot)).len();
         assert_eq!(calls == 1, is_done, "{status} {example}: {calls} calls");
         if !is_done {
             assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");

@@ -5,7 +5,7 @@ use testkit::faults::{Fault, Faults, Gate};
 use testkit::service::Running;
 
 use crate::{
-    Author, author, author_at, between, wait_until_detached, embed, embed_snapshot, eventually, guid, path,
+    Author, author, author_at, proxy, wait_until_detached, embed, embed_snapshot, eventually, guid, path,
     read_snapshot, selections, service, snapshot_path, start, take_path, text, text_block,
 };
 
@@ -40,7 +40,7 @@ pub async fn make_due(news: &Running, post: &str) {
 /// Fills the job's concurrency with held detachments of other snapshots.
 ///
 /// Returns these snapshots and the gates that hold them.
-async fn occupy_job(author: &Author, between: &Faults) -> (Vec<String>, Vec<Gate>) {
+async fn occupy_job(author: &Author, proxy: &Faults) -> (Vec<String>, Vec<Gate>) {
     let mut embeds = Vec::new();
     for _ in 0..8 {
         embeds.push(embed(&author.create_selection().await));
@@ -49,7 +49,7 @@ async fn occupy_job(author: &Author, between: &Faults) -> (Vec<String>, Vec<Gate
     let saved = author.set_blocks(&post, embeds).await.expect(200);
     let others = saved["EmbedSnapshotIds"].as_array().unwrap().iter().map(|id| text(id).to_owned());
     let others: Vec<String> = others.collect();
-    let gates: Vec<Gate> = others.iter().map(|other| between.hold(detach_path(other))).collect();
+    let gates: Vec<Gate> = others.iter().map(|other| proxy.hold(detach_path(other))).collect();
     author.set_blocks(&post, []).await.expect(200);
     for gate in &gates {
         gate.arrived().await;
@@ -91,7 +91,7 @@ async fn snapshot_of_another_block_is_kept() {
     author.set_blocks(&post, [text_block("x"), embed(&selection)]).await.expect(200);
     wait_until_settled(service(), &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
-    assert!(between().calls(detach_path(&snapshot)).is_empty());
+    assert!(proxy().calls(detach_path(&snapshot)).is_empty());
 }
 
 /// RULE-NWS-012, RULE-NWS-033: publish, unpublish and archive detach no snapshot; a deletion does.
@@ -123,7 +123,7 @@ async fn refused_edit_detaches_nothing() {
     }
     make_due(service(), &post).await;
     wait_until_settled(service(), &post).await;
-    assert!(between().calls(detach_path(&snapshot)).is_empty());
+    assert!(proxy().calls(detach_path(&snapshot)).is_empty());
     assert_eq!(author.read(&post).await["Blocks"][0]["SnapshotId"], snapshot);
 }
 
@@ -133,8 +133,8 @@ async fn deletion_does_not_wait_for_its_detachments() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     // The third attempt is held.
-    let gate = between().hold(detach_path(&snapshot));
-    between().next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    let gate = proxy().hold(detach_path(&snapshot));
+    proxy().next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
 
     author.news.delete(&path(&post)).await.expect(204);
 
@@ -151,10 +151,10 @@ async fn failed_detachment_is_retried() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     // A refusal is not retried by the client, so each attempt of the job is one call.
-    between().next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    proxy().next(2, detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
     author.set_blocks(&post, []).await.expect(200);
     assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
-    assert_eq!(between().calls(detach_path(&snapshot)).len(), 3);
+    assert_eq!(proxy().calls(detach_path(&snapshot)).len(), 3);
     wait_until_settled(service(), &post).await;
 }
 
@@ -163,11 +163,11 @@ async fn failed_detachment_is_retried() {
 async fn detachment_with_a_lost_response_is_repeated() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    between().next(1, detach_path(&snapshot), Fault::LoseAnswer);
+    proxy().next(1, detach_path(&snapshot), Fault::LoseAnswer);
     author.set_blocks(&post, []).await.expect(200);
     assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
     wait_until_settled(service(), &post).await;
-    assert_eq!(between().calls(detach_path(&snapshot)).len(), 2);
+    assert_eq!(proxy().calls(detach_path(&snapshot)).len(), 2);
 }
 
 /// RULE-NWS-012: a snapshot that selections does not have counts as detached.
@@ -175,10 +175,10 @@ async fn detachment_with_a_lost_response_is_repeated() {
 async fn missing_snapshot_counts_as_detached() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    between().next(1, detach_path(&snapshot), Fault::problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND"));
+    proxy().next(1, detach_path(&snapshot), Fault::problem(404, "SELECTIONS_SNAPSHOT_NOT_FOUND"));
     author.set_blocks(&post, []).await.expect(200);
     wait_until_settled(service(), &post).await;
-    assert_eq!(between().calls(detach_path(&snapshot)).len(), 1);
+    assert_eq!(proxy().calls(detach_path(&snapshot)).len(), 1);
 }
 
 /// RULE-NWS-012: a detachment that keeps failing does not block others.
@@ -189,7 +189,7 @@ async fn failing_detachment_does_not_block_others() {
     let post = author.create_post().await;
     let saved = author.set_blocks(&post, [embed(&stuck), embed(&good)]).await.expect(200);
     let (stuck, good) = (text(&saved["EmbedSnapshotIds"][0]), text(&saved["EmbedSnapshotIds"][1]));
-    between().on(detach_path(stuck), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    proxy().on(detach_path(stuck), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
     author.set_blocks(&post, []).await.expect(200);
     assert_eq!(wait_until_detached(good).await, "BlockReplaced");
     assert_eq!(read_snapshot(stuck).await["Status"], "Active");
@@ -199,12 +199,12 @@ async fn failing_detachment_does_not_block_others() {
 /// detached.
 #[tokio::test]
 async fn snapshot_embedded_again_in_time_stays() {
-    let between = Faults::before(selections().internal_url());
-    let news = start(&between.url());
+    let proxy = Faults::before(selections().internal_url());
+    let news = start(&proxy.url());
     let author = author_at(&news);
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     // The job works on others while this detachment waits.
-    let (others, gates) = occupy_job(&author, &between).await;
+    let (others, gates) = occupy_job(&author, &proxy).await;
 
     author.set_blocks(&post, []).await.expect(200);
     let saved = author.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect(200);
@@ -214,18 +214,18 @@ async fn snapshot_embedded_again_in_time_stays() {
     assert_eq!(wait_until_detached(&others[0]).await, "BlockReplaced");
     wait_until_settled(&news, &post).await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
-    assert!(between.calls(detach_path(&snapshot)).is_empty());
+    assert!(proxy.calls(detach_path(&snapshot)).is_empty());
 }
 
 /// RULE-NWS-025: an edit that names the source gets the existing snapshot.
 #[tokio::test]
 async fn source_embedded_again_in_time_keeps_its_snapshot() {
-    let between = Faults::before(selections().internal_url());
-    let news = start(&between.url());
+    let proxy = Faults::before(selections().internal_url());
+    let news = start(&proxy.url());
     let author = author_at(&news);
     let selection = author.create_selection().await;
     let (post, snapshot) = author.embed(&selection).await;
-    let (others, gates) = occupy_job(&author, &between).await;
+    let (others, gates) = occupy_job(&author, &proxy).await;
 
     author.set_blocks(&post, []).await.expect(200);
     let saved = author.set_blocks(&post, [embed(&selection)]).await.expect(200);
@@ -242,7 +242,7 @@ async fn source_embedded_again_in_time_keeps_its_snapshot() {
 async fn snapshot_of_a_started_detachment_is_invalid() {
     let author = author();
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    let gate = between().hold(detach_path(&snapshot));
+    let gate = proxy().hold(detach_path(&snapshot));
     author.set_blocks(&post, [text_block("kept")]).await.expect(200);
     gate.arrived().await;
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
@@ -260,7 +260,7 @@ async fn source_of_a_started_detachment_gets_a_new_snapshot() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, old) = author.embed(&selection).await;
-    let gate = between().hold(detach_path(&old));
+    let gate = proxy().hold(detach_path(&old));
     author.set_blocks(&post, []).await.expect(200);
     gate.arrived().await;
 
@@ -283,16 +283,16 @@ async fn snapshot_detached_during_an_edit_is_not_embedded() {
     let author = author();
     let (first, second) = (author.create_selection().await, author.create_selection().await);
     let (post, old) = author.embed(&first).await;
-    let detachment = between().hold(detach_path(&old));
+    let detachment = proxy().hold(detach_path(&old));
     author.set_blocks(&post, []).await.expect(200);
     detachment.arrived().await;
 
-    let waiting = between().hold_answer(take_path(&second));
+    let waiting = proxy().hold_answer(take_path(&second));
     let edit = author.set_blocks(&post, [embed(&first), embed(&second)]);
     let (saved, ()) = futures_util::future::join(edit, async {
         waiting.arrived().await;
         eventually("selections has returned the old snapshot", async || {
-            (!between().calls(take_path(&first)).is_empty()).then_some(())
+            (!proxy().calls(take_path(&first)).is_empty()).then_some(())
         })
         .await;
         detachment.open();
@@ -320,11 +320,11 @@ async fn kept_snapshot_detached_during_an_edit_is_invalid() {
     let author = author();
     let second = author.create_selection().await;
     let (post, old) = author.embed(&author.create_selection().await).await;
-    let detachment = between().hold(detach_path(&old));
+    let detachment = proxy().hold(detach_path(&old));
     author.set_blocks(&post, []).await.expect(200);
     detachment.arrived().await;
 
-    let waiting = between().hold_answer(take_path(&second));
+    let waiting = proxy().hold_answer(take_path(&second));
     let edit = author.set_blocks(&post, [embed_snapshot(&old), embed(&second)]);
     let (refused, ()) = futures_util::future::join(edit, async {
         waiting.arrived().await;

@@ -5,7 +5,7 @@ use testkit::faults::Fault;
 use uuid::Uuid;
 
 use crate::{
-    MANAGE, author, author_of, between, wait_until_detached, each, embed, embed_snapshot, guid, read_snapshot,
+    MANAGE, author, author_of, proxy, wait_until_detached, each, embed, embed_snapshot, guid, read_snapshot,
     selections, service, snapshot_path, take_path, text, text_block, with,
 };
 
@@ -33,7 +33,7 @@ async fn snapshot_request_names_actor_and_author() {
     let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
     let (post, selection) = (author.create_post().await, editor.create_selection().await);
     editor.set_blocks(&post, [embed(&selection)]).await.expect(200);
-    let calls = between().calls(take_path(&selection));
+    let calls = proxy().calls(take_path(&selection));
     assert_eq!(calls.len(), 1);
     assert_eq!(calls[0].body, json!({"PostId": post, "ActorUserId": editor.id, "AuthorUserId": author.id}));
 }
@@ -96,7 +96,7 @@ async fn two_blocks_of_one_source_share_a_snapshot() {
     assert_eq!(saved["EmbedSnapshotIds"], json!([blocks[0]["SnapshotId"], blocks[2]["SnapshotId"]]));
     assert_eq!(blocks[0]["SnapshotId"], blocks[3]["SnapshotId"]);
     assert_ne!(blocks[0]["BlockId"], blocks[3]["BlockId"]);
-    assert_eq!(between().calls(take_path(&b)).len(), 1);
+    assert_eq!(proxy().calls(take_path(&b)).len(), 1);
 }
 
 /// RULE-NWS-011: a snapshot and its source in one request are the same snapshot.
@@ -136,14 +136,14 @@ async fn kept_snapshot_needs_no_call() {
     let (post, snapshot) = author.embed(&selection).await;
     let before = author.read(&post).await["Blocks"].take();
     author.delete_selection(&selection).await;
-    let (takes, reads) = (between().calls(take_path(&selection)).len(), between().calls(&snapshot).len());
+    let (takes, reads) = (proxy().calls(take_path(&selection)).len(), proxy().calls(&snapshot).len());
 
     let block = with(embed_snapshot(&snapshot), "BlockId", before[0]["BlockId"].clone());
     let saved = author.set_blocks(&post, [block]).await.expect(200);
 
     assert_eq!(saved["EmbedSnapshotIds"], json!([snapshot]));
     assert_eq!(author.read(&post).await["Blocks"], before);
-    assert_eq!((between().calls(take_path(&selection)).len(), between().calls(&snapshot).len()), (takes, reads));
+    assert_eq!((proxy().calls(take_path(&selection)).len(), proxy().calls(&snapshot).len()), (takes, reads));
 }
 
 /// RULE-NWS-010: a snapshot of the post that is not in its content is embedded as it is.
@@ -164,7 +164,7 @@ async fn snapshot_of_this_post_is_embedded_as_it_is() {
         assert_eq!(block[member], taken[member], "{member}");
     }
     assert_eq!(block["SourceSelectionId"], selection);
-    assert!(between().calls(take_path(&selection)).is_empty());
+    assert!(proxy().calls(take_path(&selection)).is_empty());
 }
 
 /// RULE-NWS-010, RULE-NWS-050: a snapshot must exist.
@@ -275,14 +275,14 @@ async fn calls_run_concurrently_up_to_a_bound() {
     for _ in 0..10 {
         sources.push(author.create_selection().await);
     }
-    let gates: Vec<_> = sources.iter().map(|source| between().hold(take_path(source))).collect();
+    let gates: Vec<_> = sources.iter().map(|source| proxy().hold(take_path(source))).collect();
     let edit = author.set_blocks(&post, sources.iter().map(|source| embed(source)));
     let watch = async {
         for gate in &gates[..8] {
             gate.arrived().await;
         }
         let arrived =
-            |sources: &[String]| sources.iter().map(|s| between().calls(take_path(s)).len()).sum::<usize>();
+            |sources: &[String]| sources.iter().map(|s| proxy().calls(take_path(s)).len()).sum::<usize>();
         assert_eq!((arrived(&sources[..8]), arrived(&sources[8..])), (8, 0));
         gates.iter().for_each(testkit::faults::Gate::open);
     };
@@ -296,7 +296,7 @@ async fn refused_snapshot_read_is_not_an_invalid_snapshot() {
     let author = author();
     let post = author.create_post().await;
     let snapshot = guid().to_string();
-    between().on(snapshot_path(&snapshot), Fault::problem(403, "SELECTIONS_FORBIDDEN"));
+    proxy().on(snapshot_path(&snapshot), Fault::problem(403, "SELECTIONS_FORBIDDEN"));
     let refused = author.set_blocks(&post, [embed_snapshot(&snapshot)]).await;
     refused.expect_problem(503, "NEWS_SELECTIONS_UNAVAILABLE");
 }

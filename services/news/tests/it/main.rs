@@ -50,15 +50,15 @@ fn selections() -> &'static Running {
 /// Returns the proxy between the shared news and selections.
 ///
 /// Tests count and hold calls with it, and inject faults for their own ids alone.
-fn between() -> &'static Faults {
-    static BETWEEN: OnceLock<Faults> = OnceLock::new();
-    BETWEEN.get_or_init(|| Faults::before(selections().internal_url()))
+fn proxy() -> &'static Faults {
+    static PROXY: OnceLock<Faults> = OnceLock::new();
+    PROXY.get_or_init(|| Faults::before(selections().internal_url()))
 }
 
 /// Returns the service that most tests share. Each test has its own authors and posts.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
-    SERVICE.get_or_init(|| start(&between().url()))
+    SERVICE.get_or_init(|| start(&proxy().url()))
 }
 
 /// Starts a news that calls selections at `selections_url`.

@@ -7,7 +7,7 @@ use testkit::faults::Fault;
 
 use crate::detach::{make_due, wait_until_settled};
 use crate::{
-    author, between, blocks_path, content, embed, embed_snapshot, formatted, gallery, guid, service, take_path,
+    author, proxy, blocks_path, content, embed, embed_snapshot, formatted, gallery, guid, service, take_path,
     text_block, with,
 };
 
@@ -130,7 +130,7 @@ async fn refused_edit_makes_no_call() {
     author.change_status(&post, "archive").await.expect(200);
     stranger.set_blocks(&post, blocks()).await.expect_problem(409, "NEWS_POST_ARCHIVED");
     author.set_blocks(&post, blocks()).await.expect_problem(409, "NEWS_POST_ARCHIVED");
-    let calls = between().calls(&selection).len() + between().calls(&snapshot).len();
+    let calls = proxy().calls(&selection).len() + proxy().calls(&snapshot).len();
     assert_eq!(calls, 0);
 }
 
@@ -151,7 +151,7 @@ async fn invalid_snapshot_precedes_the_taking_of_sources() {
     // The job that settles claims takes no source either.
     make_due(service(), &post).await;
     wait_until_settled(service(), &post).await;
-    assert_eq!(between().calls(&selection).len() + between().calls(&deleted).len(), 0);
+    assert_eq!(proxy().calls(&selection).len() + proxy().calls(&deleted).len(), 0);
 }
 
 /// INV-NWS-007: rule 4 holds for an edit that needs no call.
@@ -172,8 +172,8 @@ async fn faster_failure_does_not_overtake_an_earlier_block() {
     let (post, slow) = (author.create_post().await, author.create_selection().await);
     author.delete_selection(&slow).await;
     let unavailable = guid().to_string();
-    between().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
-    let gate = between().hold_answer(take_path(&slow));
+    proxy().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    let gate = proxy().hold_answer(take_path(&slow));
     let edit = author.set_blocks(&post, [embed(&slow), embed(&unavailable)]);
     let (refused, ()) = futures_util::future::join(edit, async {
         gate.arrived().await;

@@ -9,7 +9,7 @@ use testkit::service::Running;
 
 use crate::detach::{detach_path, make_due, wait_until_settled};
 use crate::{
-    author, author_at, between, wait_until_detached, embed, guid, path, read_snapshot, selections, service, start,
+    author, author_at, proxy, wait_until_detached, embed, guid, path, read_snapshot, selections, service, start,
     take_path, text,
 };
 
@@ -24,7 +24,7 @@ async fn snapshot_is_claimed_for_forty_seconds_before_it_is_taken() {
                       and source_selection_id = $2::text::uuid and due_at <= clock_timestamp() + interval '40 seconds'";
         sql.query_one(claims, &[&post, &selection]).await.unwrap().get::<_, i64>(0)
     };
-    let gate = between().hold(take_path(&selection));
+    let gate = proxy().hold(take_path(&selection));
     let (saved, claims) = join(author.set_blocks(&post, [embed(&selection)]), async {
         gate.arrived().await;
         let claims = claimed().await;
@@ -51,7 +51,7 @@ async fn orphan_of_a_failed_edit_is_detached_without_help() {
 
 /// Returns the snapshot that news has taken of a selection, by taking it again.
 async fn snapshot_taken_by_news(selection: &str) -> String {
-    let calls = between().calls(take_path(selection));
+    let calls = proxy().calls(take_path(selection));
     assert_eq!(calls.len(), 1);
     let take = format!("/api/v1{}", take_path(selection));
     let taken = selections().machine("news").post(&take, calls[0].body.clone()).await.expect(200);
@@ -99,31 +99,31 @@ async fn snapshot_of_a_later_edit_is_kept() {
 /// RULE-NWS-024: another process continues claims and detachments.
 #[tokio::test]
 async fn claims_and_detachments_survive_a_restart() {
-    let between = Faults::before(selections().internal_url());
-    let first = start(&between.url());
+    let proxy = Faults::before(selections().internal_url());
+    let first = start(&proxy.url());
     let author = author_at(&first);
     let (good, deleted) = (author.create_selection().await, author.create_selection().await);
     author.delete_selection(&deleted).await;
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
-    between.on(detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
+    proxy.on(detach_path(&snapshot), Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"));
     author.set_blocks(&post, []).await.expect(200);
     author
         .set_blocks(&post, [embed(&good), embed(&deleted)])
         .await
         .expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
     let take = format!("/api/v1{}", take_path(&good));
-    let body = between.calls(take_path(&good))[0].body.clone();
+    let body = proxy.calls(take_path(&good))[0].body.clone();
     let orphan = selections().machine("news").post(&take, body).await.expect(200);
     first.process.stop();
     let stopped =
         tokio::time::timeout(Duration::from_secs(30), first.process.stopped().cancelled_owned()).await;
     stopped.expect("the process stops");
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
-    between.heal();
+    proxy.heal();
 
     let second = Running::start::<news::Service>(&[
         ("DATABASE_URL", &first.database_url),
-        ("SELECTIONS_URL", &between.url()),
+        ("SELECTIONS_URL", &proxy.url()),
         ("CLIENT_SECRET", CLIENTS[0].1),
     ]);
     make_due(&second, &post).await;

@@ -13,7 +13,7 @@ use testkit::issuer::CLIENTS;
 use testkit::service::Running;
 
 use crate::{
-    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_at, author_of, between, blocks_path,
+    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_at, author_of, proxy, blocks_path,
     content, wait_until_detached, embed, embed_snapshot, formatted, guid, path, read_snapshot, service, take_path, text,
     text_block,
 };
@@ -268,7 +268,7 @@ async fn code_in_each_language(request: impl Fn() -> RequestBuilder) -> String {
 #[tokio::test]
 async fn every_documented_problem_is_in_the_callers_language() {
     let news = Running::start::<Service>(&[
-        ("SELECTIONS_URL", &between().url()),
+        ("SELECTIONS_URL", &proxy().url()),
         ("CLIENT_SECRET", CLIENTS[0].1),
         ("GUEST_READS_PER_MINUTE", "1"),
         ("DATABASE_STATEMENT_TIMEOUT_MS", "2000"),
@@ -279,7 +279,7 @@ async fn every_documented_problem_is_in_the_callers_language() {
     let (missing, unavailable) = (guid().to_string(), guid().to_string());
     guest.get(&path(&missing)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     let empty = author.selections.post("/api/v1/selections", json!({"Title": "Empty"})).await.expect(201);
-    between().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
+    proxy().on(take_path(&unavailable), Fault::problem(400, "SELECTIONS_NEWER_THAN_US"));
 
     let request = |method: Method, path: &str| author.news.request(method, path);
     let edit = |block: Value| request(Method::PUT, &blocks_path(&draft)).json(&content([block]));

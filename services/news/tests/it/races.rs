@@ -5,7 +5,7 @@ use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use testkit::client::Answer;
 
-use crate::{Author, author, between, wait_until_detached, embed, path, selections, service, take_path, text, text_block};
+use crate::{Author, author, proxy, wait_until_detached, embed, path, selections, service, take_path, text, text_block};
 
 /// Runs an edit that embeds `selection`, and `change` before the edit can save.
 async fn interrupted(
@@ -14,7 +14,7 @@ async fn interrupted(
     selection: &str,
     change: impl Future<Output = ()>,
 ) -> Answer {
-    let gate = between().hold_answer(take_path(selection));
+    let gate = proxy().hold_answer(take_path(selection));
     let edit = author.set_blocks(post, [text_block("loser"), embed(selection)]);
     let (answer, ()) = join(edit, async {
         gate.arrived().await;
@@ -27,7 +27,7 @@ async fn interrupted(
 
 /// Checks that the snapshot of an interrupted edit is detached.
 async fn assert_orphan_is_detached(post: &str, selection: &str) {
-    let body = between().calls(take_path(selection))[0].body.clone();
+    let body = proxy().calls(take_path(selection))[0].body.clone();
     let take = format!("/api/v1{}", take_path(selection));
     let orphan = selections().machine("news").post(&take, body).await.expect(200);
     let due = "update snapshot_claim set due_at = now() where post_id = $1::text::uuid";
@@ -72,7 +72,7 @@ async fn conflict_keeps_the_snapshot_of_the_winner() {
     .await;
     let snapshot = author.read(&post).await["Blocks"][0]["SnapshotId"].take();
     assert_eq!(crate::read_snapshot(text(&snapshot)).await["Status"], "Active");
-    assert!(between().calls(format!("{}/detach", text(&snapshot))).is_empty());
+    assert!(proxy().calls(format!("{}/detach", text(&snapshot))).is_empty());
 }
 
 /// RULE-NWS-043: an edit that a publication overtakes is a conflict, and readers see the published
@@ -156,7 +156,7 @@ async fn lost_edit_can_be_repeated() {
         author.news.put(&path(&post), json!({"Title": "winner"})).await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
-    let body = between().calls(take_path(&selection))[0].body.clone();
+    let body = proxy().calls(take_path(&selection))[0].body.clone();
     let take = format!("/api/v1{}", take_path(&selection));
     let taken = selections().machine("news").post(&take, body).await.expect(200);
 

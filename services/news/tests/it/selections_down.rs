@@ -17,7 +17,7 @@ use crate::{
 
 /// A news with an author, behind a proxy to selections.
 pub struct Fixture {
-    pub between: Faults,
+    pub proxy: Faults,
     pub news: Running,
     pub author: Author,
     /// A post with the text "kept".
@@ -27,12 +27,12 @@ pub struct Fixture {
 
 impl Fixture {
     pub async fn new() -> Self {
-        let between = Faults::before(selections().internal_url());
-        let news = start(&between.url());
+        let proxy = Faults::before(selections().internal_url());
+        let news = start(&proxy.url());
         let author = author_at(&news);
         let post = author.create_post_of([text_block("kept")]).await;
         let selection = author.create_selection().await;
-        Self { between, news, author, post, selection }
+        Self { proxy, news, author, post, selection }
     }
 
     /// Sends an edit that embeds the selection.
@@ -41,7 +41,7 @@ impl Fixture {
     }
 
     pub fn attempts(&self) -> usize {
-        self.between.calls(take_path(&self.selection)).len()
+        self.proxy.calls(take_path(&self.selection)).len()
     }
 
     async fn assert_nothing_is_saved(&self) {
@@ -85,13 +85,13 @@ async fn assert_fails_after_three_attempts(fault: Fault) {
 
 async fn assert_fails_after(attempts: usize, fault: Fault) {
     let fixture = Fixture::new().await;
-    fixture.between.on(take_path(&fixture.selection), fault.clone());
+    fixture.proxy.on(take_path(&fixture.selection), fault.clone());
 
     assert_unavailable(fixture.edit().await);
 
     assert_eq!(fixture.attempts(), attempts, "{fault:?}");
     fixture.assert_nothing_is_saved().await;
-    fixture.between.heal();
+    fixture.proxy.heal();
     fixture.assert_orphan_is_detached().await;
     fixture.edit().await.expect(200);
 }
@@ -148,13 +148,13 @@ async fn lost_response_leaves_one_snapshot() {
 /// Checks that an attempt times out after 5 seconds, and that the edit fails after 2 retries.
 async fn assert_times_out(fault: Fault) {
     let fixture = Fixture::new().await;
-    fixture.between.on(take_path(&fixture.selection), fault);
+    fixture.proxy.on(take_path(&fixture.selection), fault);
 
     assert_unavailable(fixture.edit().await);
 
     assert_eq!(fixture.attempts(), 3);
     fixture.assert_nothing_is_saved().await;
-    fixture.between.heal();
+    fixture.proxy.heal();
     fixture.assert_orphan_is_detached().await;
 }
 
@@ -169,7 +169,7 @@ async fn attempts_that_time_out_make_selections_unavailable() {
 #[tokio::test]
 async fn response_after_four_seconds_is_in_time() {
     let fixture = Fixture::new().await;
-    fixture.between.on(take_path(&fixture.selection), Fault::Slow(Duration::from_secs(4)));
+    fixture.proxy.on(take_path(&fixture.selection), Fault::Slow(Duration::from_secs(4)));
     fixture.edit().await.expect(200);
     assert_eq!(fixture.attempts(), 1);
 }
@@ -178,7 +178,7 @@ async fn response_after_four_seconds_is_in_time() {
 #[tokio::test]
 async fn response_after_six_seconds_is_retried() {
     let fixture = Fixture::new().await;
-    fixture.between.next(1, take_path(&fixture.selection), Fault::Slow(Duration::from_secs(6)));
+    fixture.proxy.next(1, take_path(&fixture.selection), Fault::Slow(Duration::from_secs(6)));
     fixture.edit().await.expect(200);
     assert_eq!(fixture.attempts(), 2);
 }
@@ -193,7 +193,7 @@ async fn successful_retry_hides_the_failure() {
     ] {
         let fixture = Fixture::new().await;
         for fault in faults.iter().rev() {
-            fixture.between.next(1, take_path(&fixture.selection), fault.clone());
+            fixture.proxy.next(1, take_path(&fixture.selection), fault.clone());
         }
         let saved = fixture.edit().await.expect(200);
         assert_eq!(fixture.attempts(), faults.len() + 1);
@@ -216,8 +216,8 @@ async fn refusal_is_not_retried() {
         (Fault::problem(409, "SELECTIONS_CONCURRENCY_CONFLICT"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
         (Fault::problem(413, "SELECTIONS_PAYLOAD_TOO_LARGE"), 503, "NEWS_SELECTIONS_UNAVAILABLE"),
     ] {
-        fixture.between.heal();
-        fixture.between.on(take_path(&fixture.selection), fault.clone());
+        fixture.proxy.heal();
+        fixture.proxy.on(take_path(&fixture.selection), fault.clone());
         let before = fixture.attempts();
         let refused = fixture.edit().await;
         assert_eq!(
@@ -239,7 +239,7 @@ async fn unexpected_response_makes_selections_unavailable() {
         [(200, "<html>"), (200, "{}"), (200, foreign), (201, ""), (404, "<html>"), (400, "{}"), (302, "")]
     {
         let fixture = Fixture::new().await;
-        fixture.between.on(take_path(&fixture.selection), Fault::Answer(status, body.to_owned()));
+        fixture.proxy.on(take_path(&fixture.selection), Fault::Answer(status, body.to_owned()));
         assert_unavailable(fixture.edit().await);
         assert_eq!(fixture.attempts(), 1, "{status} {body}");
         fixture.assert_nothing_is_saved().await;
@@ -251,11 +251,11 @@ async fn unexpected_response_makes_selections_unavailable() {
 async fn failed_snapshot_lookup_makes_selections_unavailable() {
     let fixture = Fixture::new().await;
     let snapshot = guid().to_string();
-    fixture.between.on(snapshot_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
+    fixture.proxy.on(snapshot_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
     let refused =
         fixture.author.set_blocks(&fixture.post, [embed_snapshot(&snapshot), embed(&fixture.selection)]).await;
     assert_unavailable(refused);
-    assert_eq!((fixture.between.calls(snapshot_path(&snapshot)).len(), fixture.attempts()), (3, 0));
+    assert_eq!((fixture.proxy.calls(snapshot_path(&snapshot)).len(), fixture.attempts()), (3, 0));
     fixture.assert_nothing_is_saved().await;
 }
 
@@ -265,11 +265,11 @@ async fn failed_snapshot_lookup_makes_selections_unavailable() {
 async fn failure_of_a_later_block_keeps_nothing_of_the_earlier() {
     let fixture = Fixture::new().await;
     let later = fixture.author.create_selection().await;
-    fixture.between.on(take_path(&later), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+    fixture.proxy.on(take_path(&later), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     assert_unavailable(fixture.author.set_blocks(&fixture.post, [embed(&fixture.selection), embed(&later)]).await);
     assert_eq!(fixture.attempts(), 1);
     fixture.assert_nothing_is_saved().await;
-    fixture.between.heal();
+    fixture.proxy.heal();
     fixture.assert_orphan_is_detached().await;
 }
 
@@ -279,12 +279,12 @@ async fn failure_of_a_later_block_keeps_nothing_of_the_earlier() {
 async fn edit_without_calls_succeeds_while_selections_is_down() {
     let fixture = Fixture::new().await;
     let snapshot = text(&fixture.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
-    fixture.between.refuse();
+    fixture.proxy.refuse();
     fixture.author.set_blocks(&fixture.post, [embed_snapshot(&snapshot), text_block("x")]).await.expect(200);
     fixture.author.set_blocks(&fixture.post, [text_block("y")]).await.expect(200);
     fixture.author.change_status(&fixture.post, "publish").await.expect(200);
     assert_eq!(read_snapshot(&snapshot).await["Status"], "Active");
-    fixture.between.listen();
+    fixture.proxy.listen();
     assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
 }
 
@@ -292,13 +292,13 @@ async fn edit_without_calls_succeeds_while_selections_is_down() {
 #[tokio::test]
 async fn breaker_opens_and_closes_without_help() {
     let fixture = Fixture::new().await;
-    fixture.between.refuse();
+    fixture.proxy.refuse();
     for _ in 0..12 {
         assert_unavailable(fixture.edit().await);
     }
     fixture.assert_nothing_is_saved().await;
 
-    fixture.between.listen();
+    fixture.proxy.listen();
 
     eventually("the breaker is closed", async || (fixture.edit().await.status == 200).then_some(()))
         .await;
@@ -311,7 +311,7 @@ async fn breaker_opens_and_closes_without_help() {
 #[tokio::test]
 async fn open_breaker_makes_few_calls() {
     let fixture = Fixture::new().await;
-    fixture.between.on(take_path(&fixture.selection), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+    fixture.proxy.on(take_path(&fixture.selection), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     for _ in 0..30 {
         assert_unavailable(fixture.edit().await);
     }
@@ -325,15 +325,15 @@ async fn concurrent_readers_share_one_fetch() {
     let fixture = Fixture::new().await;
     let snapshot = text(&fixture.edit().await.expect(200)["EmbedSnapshotIds"][0]).to_owned();
     let items = async || fixture.author.read(&fixture.post).await["Blocks"][1]["Items"].take();
-    fixture.between.on(snapshot_path(&snapshot), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
+    fixture.proxy.on(snapshot_path(&snapshot), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
     assert_eq!(items().await, json!(null));
-    let failed = fixture.between.calls(snapshot_path(&snapshot)).len();
-    fixture.between.on(snapshot_path(&snapshot), Fault::Slow(Duration::from_secs(1)));
+    let failed = fixture.proxy.calls(snapshot_path(&snapshot)).len();
+    fixture.proxy.on(snapshot_path(&snapshot), Fault::Slow(Duration::from_secs(1)));
 
     let read = join_all((0..20).map(async |_| items().await)).await;
 
     assert!(read.iter().all(|items| items.as_array().is_some_and(|items| items.len() == 3)), "{read:?}");
-    assert_eq!(fixture.between.calls(snapshot_path(&snapshot)).len() - failed, 1);
+    assert_eq!(fixture.proxy.calls(snapshot_path(&snapshot)).len() - failed, 1);
 }
 
 /// RULE-NWS-020: refusals are responses, so they do not open the circuit breaker.

@@ -11,14 +11,14 @@ use crate::{author_at, embed, eventually, path, selections, snapshot_path, start
 async fn post_is_readable_while_selections_is_down() {
     let fixture = Fixture::new().await;
     fixture.edit().await.expect(200);
-    fixture.between.refuse();
+    fixture.proxy.refuse();
     let unseen = fixture.author.read(&fixture.post).await;
     assert_eq!(
         (&unseen["Blocks"][1]["Items"], &unseen["Blocks"][1]["Title"]),
         (&Value::Null, &json!("Three flats"))
     );
 
-    fixture.between.listen();
+    fixture.proxy.listen();
     let seen = eventually("the items are shown", async || {
         let read = fixture.author.read(&fixture.post).await;
         read["Blocks"][1]["Items"].is_array().then_some(read)
@@ -26,24 +26,24 @@ async fn post_is_readable_while_selections_is_down() {
     .await;
     assert_eq!(seen["Blocks"][1]["Items"].as_array().unwrap().len(), 3);
 
-    fixture.between.refuse();
+    fixture.proxy.refuse();
     assert_eq!(fixture.author.read(&fixture.post).await, seen, "the items are cached");
 }
 
 /// RULE-NWS-026: a reader does not wait for a call that hangs, and the call continues.
 #[tokio::test]
 async fn post_is_readable_while_selections_hangs() {
-    let between = Faults::before(selections().internal_url());
-    let news = start_with(&between.url(), "100");
+    let proxy = Faults::before(selections().internal_url());
+    let news = start_with(&proxy.url(), "100");
     let author = author_at(&news);
     let post = author.create_post().await;
     author.set_blocks(&post, [embed(&author.create_selection().await)]).await.expect(200);
-    between.on("/internal/snapshots/", Fault::HangAfterHeaders);
+    proxy.on("/internal/snapshots/", Fault::HangAfterHeaders);
 
     let block = author.read(&post).await["Blocks"][0].take();
 
     assert_eq!((&block["Items"], &block["Title"]), (&Value::Null, &json!("Three flats")));
-    assert!(between.calls("/internal/snapshots/").len() <= 1, "the snapshot was read once");
+    assert!(proxy.calls("/internal/snapshots/").len() <= 1, "the snapshot was read once");
 }
 
 /// RULE-NWS-026: a snapshot never changes, so it is fetched once for all reads.
@@ -56,7 +56,7 @@ async fn snapshot_is_fetched_once() {
         let read = fixture.news.guest().get(&path(&fixture.post)).await.expect(200);
         assert_eq!(read["Blocks"][1]["Items"].as_array().unwrap().len(), 3);
     }
-    assert_eq!(fixture.between.calls(snapshot_path(&snapshot)).len(), 1);
+    assert_eq!(fixture.proxy.calls(snapshot_path(&snapshot)).len(), 1);
 }
 
 /// RULE-NWS-022: the machine token is cached, and renewed when selections refuses it.
@@ -66,18 +66,18 @@ async fn machine_token_is_cached_until_it_is_refused() {
     let token = |call: &testkit::faults::Call| call.headers["authorization"].clone();
     fixture.edit().await.expect(200);
     fixture.edit().await.expect(200);
-    let calls = fixture.between.calls(take_path(&fixture.selection));
+    let calls = fixture.proxy.calls(take_path(&fixture.selection));
     assert!(token(&calls[0]).starts_with("Bearer ") && token(&calls[0]) == token(&calls[1]));
 
     // The issuer's tokens differ by the second of their signature, so a new one differs.
-    fixture.between.next(1, take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
+    fixture.proxy.next(1, take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
     fixture.edit().await.expect(200);
 
-    let calls = fixture.between.calls(take_path(&fixture.selection));
+    let calls = fixture.proxy.calls(take_path(&fixture.selection));
     assert_eq!(calls.len(), 4);
     assert_eq!(token(&calls[2]), token(&calls[0]), "the refused token");
     assert_ne!(token(&calls[3]), token(&calls[0]), "the renewed token");
-    fixture.between.on(take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
+    fixture.proxy.on(take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
     let before = fixture.attempts();
     assert_unavailable(fixture.edit().await);
     assert_eq!(fixture.attempts() - before, 2);

@@ -9,7 +9,7 @@ use testkit::faults::Fault;
 use testkit::issuer::{CLIENTS, Claims};
 
 use crate::{
-    MANAGE_OWN, POSTS, PUBLISHED, author, between, blocks_path, content, embed, guid, selections, service,
+    MANAGE_OWN, POSTS, PUBLISHED, author, proxy, blocks_path, content, embed, guid, selections, service,
     take_path, text,
 };
 
@@ -30,11 +30,11 @@ fn parts(traceparent: &str) -> (String, String) {
 async fn calls_to_selections_carry_the_trace_of_the_request() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    between().next(1, take_path(&selection), Fault::Drop);
+    proxy().next(1, take_path(&selection), Fault::Drop);
     let (parent, trace) = traceparent();
     let request = author.news.request(Method::PUT, &blocks_path(&post)).json(&content([embed(&selection)]));
     send(request.header("traceparent", &parent)).await.expect(200);
-    let calls = between().calls(take_path(&selection));
+    let calls = proxy().calls(take_path(&selection));
     let seen: Vec<_> = calls.iter().map(|call| parts(&call.headers["traceparent"])).collect();
     assert_eq!(seen.len(), 2);
     assert!(seen.iter().all(|(id, span)| *id == trace && *span != "00f067aa0ba902b7"), "{seen:?}");
@@ -55,7 +55,7 @@ async fn problem_has_its_trace_id() {
 /// publication.
 #[tokio::test]
 async fn one_trace_spans_request_call_and_event() {
-    let settings = [("SELECTIONS_URL", &*between().url()), ("CLIENT_SECRET", CLIENTS[0].1)];
+    let settings = [("SELECTIONS_URL", &*proxy().url()), ("CLIENT_SECRET", CLIENTS[0].1)];
     let news = Deployed::start(env!("CARGO_BIN_EXE_news"), &[], &settings).await;
     let claims = Claims::user(guid()).permission(MANAGE_OWN);
     let (author, owner) = (news.caller(&claims), selections().caller(&claims));
@@ -74,7 +74,7 @@ async fn one_trace_spans_request_call_and_event() {
     let named = async |name: &str| news.collector.span(&trace, |span| span.name == name).await;
     let edit = named("PUT /api/v1/posts/{post_id}/blocks").await;
     assert_eq!(hex(&edit.parent_span_id), "00f067aa0ba902b7");
-    let take = between().calls(take_path(selection)).remove(0);
+    let take = proxy().calls(take_path(selection)).remove(0);
     let (id, caller_span) = parts(&take.headers["traceparent"]);
     assert_eq!(id, trace);
     let called = news.collector.span(&trace, |span| hex(&span.span_id) == caller_span).await;
