@@ -125,7 +125,8 @@ impl Selections {
 
     /// Detaches a snapshot. A missing and a detached snapshot are success too.
     pub async fn detach_snapshot(&self, id: SnapshotId, reason: &str) -> Result<(), Error> {
-        none_if_missing::<Value>(self.service.post(&DETACH_SNAPSHOT.at(id), &json!({"Reason": reason})).await).map(drop)
+        none_if_missing::<Value>(self.service.post(&DETACH_SNAPSHOT.at(id), &json!({"Reason": reason})).await)
+            .map(drop)
     }
 }
 

@@ -117,7 +117,8 @@ pub struct FoundPost {
 /// Looks up the post, unless it is deleted.
 pub async fn look_up(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<FoundPost>> {
     let blocks = case_when(post::blocks_bytes.le(MAX_LOOKUP_BYTES), post::blocks);
-    let rows = not_deleted(id).select((columns_with_embeds(), blocks, post::blocks_bytes)).load(&mut conn).await?;
+    let rows =
+        not_deleted(id).select((columns_with_embeds(), blocks, post::blocks_bytes)).load(&mut conn).await?;
     let found = rows.into_iter().next();
     Ok(found.map(|(row, blocks, size): (PostRow, Option<Json<Vec<Block>>>, i32)| {
         let mut post = Post::from(row);

@@ -176,7 +176,9 @@ mod tests {
     use proptest::prelude::*;
     use pulldown_cmark::Parser;
 
-    use super::{MAX_REPAIRED_BYTES, SCHEMES, html_to_plain_text, markdown_to_plain_text, sanitize, tokenize};
+    use super::{
+        MAX_REPAIRED_BYTES, SCHEMES, html_to_plain_text, markdown_to_plain_text, sanitize, tokenize,
+    };
 
     /// RULE-NWS-009: the plain text of HTML is its visible text, with a line for each block
     /// element.
@@ -408,7 +410,10 @@ mod tests {
         let nested = |depth: usize| sanitize(&"<div>".repeat(depth));
         assert!(nested(256).is_ok());
         assert_eq!(nested(257).unwrap_err().code, "too_complex");
-        assert_eq!(markdown_to_plain_text(&format!("{}<b>", ">".repeat(257))).unwrap_err().code, "too_complex");
+        assert_eq!(
+            markdown_to_plain_text(&format!("{}<b>", ">".repeat(257))).unwrap_err().code,
+            "too_complex"
+        );
         assert_eq!(markdown_to_plain_text(&format!("{}x", ">".repeat(19_999))).unwrap(), "x");
         let items = format!("<ul>{}</ul>{}", "<li>x".repeat(900), "<p>x<br>".repeat(900));
         assert!(sanitize(&items).is_ok());

@@ -79,7 +79,10 @@ pub struct EmbedView {
 
 /// Serializes content that all readers share.
 #[expect(clippy::ref_option, reason = "the signature that serde requires")]
-fn serialize_items<S: Serializer>(content: &Option<Arc<SnapshotContent>>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_items<S: Serializer>(
+    content: &Option<Arc<SnapshotContent>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     content.as_ref().map(|content| &content.items).serialize(serializer)
 }
 

@@ -85,7 +85,9 @@ pub async fn set_post_blocks(
             .await
             .map_err(|_| selections_unavailable(&"calls of one edit timed out"))??;
         match save(db, actor, now, edit, &blocks, &resolved).await {
-            Err(SaveError::Detaching(snapshots)) => finish_detachments(db, selections, now, &blocks, &snapshots).await?,
+            Err(SaveError::Detaching(snapshots)) => {
+                finish_detachments(db, selections, now, &blocks, &snapshots).await?
+            }
             Err(SaveError::Failed(error)) => return Err(error),
             Ok(post) => return Ok(post),
         }
@@ -120,7 +122,8 @@ async fn resolve_embeds(
     blocks: &[NewBlock],
 ) -> Result<HashMap<EmbedTarget, ResolvedEmbed>, Error> {
     let mut resolved = current_embeds(post);
-    let unknown = distinct(snapshot_ids(blocks).filter(|id| !resolved.contains_key(&EmbedTarget::Snapshot(*id))));
+    let unknown =
+        distinct(snapshot_ids(blocks).filter(|id| !resolved.contains_key(&EmbedTarget::Snapshot(*id))));
     let checks = unknown.into_iter().map(async |id| (id, check_snapshot(selections, post.id, id).await));
     // The results are in block order, so that the fault of the first block is returned.
     let checked: Vec<_> = stream::iter(checks).buffered(MAX_CONCURRENT_CALLS).collect().await;
@@ -143,7 +146,11 @@ async fn resolve_embeds(
     Ok(resolved)
 }
 
-async fn check_snapshot(selections: &Selections, post: PostId, id: SnapshotId) -> Result<ResolvedEmbed, Error> {
+async fn check_snapshot(
+    selections: &Selections,
+    post: PostId,
+    id: SnapshotId,
+) -> Result<ResolvedEmbed, Error> {
     let snapshot = selections.find_snapshot(id).await?;
     snapshot
         .filter(|snapshot| snapshot.post_id == post && snapshot.status == "Active")

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::large_bodies::{head, read_problem};
 use crate::{
-    MANAGE_OWN, POSTS, proxy, blocks_path, content, embed, eventually, guid, list, path, selections, text,
+    MANAGE_OWN, POSTS, blocks_path, content, embed, eventually, guid, list, path, proxy, selections, text,
     text_block,
 };
 

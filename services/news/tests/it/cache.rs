@@ -47,9 +47,13 @@ async fn response_to_a_user_is_not_cached() {
         let (status, headers, _) = get_with(&author.news, path, "accept-encoding", "zstd, gzip").await;
         assert_eq!((status, &headers["cache-control"]), (200, &"no-store".parse().unwrap()), "{path}");
         assert!(!headers.contains_key("etag") && !headers.contains_key("content-encoding"), "{path}");
-        assert!(headers.get_all("vary").iter().any(|value| value == "Authorization, Accept-Encoding"), "{path}");
+        assert!(
+            headers.get_all("vary").iter().any(|value| value == "Authorization, Accept-Encoding"),
+            "{path}"
+        );
     }
-    let (status, headers, _) = get_with(&service().guest(), &format!("{POSTS}/x"), "if-none-match", "*").await;
+    let (status, headers, _) =
+        get_with(&service().guest(), &format!("{POSTS}/x"), "if-none-match", "*").await;
     assert_eq!((status, &headers["cache-control"]), (404, &"no-store".parse().unwrap()));
 }
 

@@ -7,7 +7,9 @@ use testkit::faults::Fault;
 
 use crate::detach::{detach_path, wait_until_settled};
 use crate::selections_down::Fixture;
-use crate::{author, proxy, wait_until_detached, embed, embed_snapshot, guid, snapshot_path, take_path, text};
+use crate::{
+    author, embed, embed_snapshot, guid, proxy, snapshot_path, take_path, text, wait_until_detached,
+};
 
 const TAKE: &str = "/api/v1/internal/selections/{selection_id}/snapshots";
 const DETACH: &str = "/api/v1/internal/snapshots/{snapshot_id}/detach";

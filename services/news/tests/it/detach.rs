@@ -5,8 +5,8 @@ use testkit::faults::{Fault, Faults, Gate};
 use testkit::service::Running;
 
 use crate::{
-    Author, author, author_at, proxy, wait_until_detached, embed, embed_snapshot, eventually, guid, path,
-    read_snapshot, selections, service, snapshot_path, start, take_path, text, text_block,
+    Author, author, author_at, embed, embed_snapshot, eventually, guid, path, proxy, read_snapshot,
+    selections, service, snapshot_path, start, take_path, text, text_block, wait_until_detached,
 };
 
 /// Returns the path of detaching a snapshot.

@@ -5,8 +5,8 @@ use testkit::faults::Fault;
 use uuid::Uuid;
 
 use crate::{
-    MANAGE, author, author_of, proxy, wait_until_detached, each, embed, embed_snapshot, guid, read_snapshot,
-    selections, service, snapshot_path, take_path, text, text_block, with,
+    MANAGE, author, author_of, each, embed, embed_snapshot, guid, proxy, read_snapshot, selections, service,
+    snapshot_path, take_path, text, text_block, wait_until_detached, with,
 };
 
 /// RULE-NWS-011: `SnapshotId`, `PublicCode`, `Title` and `ItemsCount` are written into the block.

@@ -326,7 +326,8 @@ async fn author_lists_own_posts() {
     // An unpublished draft counts as the newest.
     let newest = author.news.get(&format!("{POSTS}?Mine=true")).await.expect(200);
     assert_eq!(each(&newest["Items"], "Status")[2..], ["Unpublished", "Published"]);
-    let stranger = service().caller(&Claims::user(guid())).get(&format!("{POSTS}?Mine=true")).await.expect(200);
+    let stranger =
+        service().caller(&Claims::user(guid())).get(&format!("{POSTS}?Mine=true")).await.expect(200);
     assert_eq!(stranger, json!({"Items": [], "Page": 1, "PageSize": 20, "TotalCount": 0}));
 }
 

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper panics to fail its test")]
 
 mod access;
-mod large_bodies;
 mod blocks;
+mod byte_budget;
 mod cache;
 mod contracts;
 mod detach;
@@ -12,13 +12,13 @@ mod documents;
 mod embeds;
 mod events;
 mod feed;
+mod large_bodies;
 mod order;
 mod orphans;
 mod post;
 mod races;
-mod snapshot_cache;
-mod byte_budget;
 mod selections_down;
+mod snapshot_cache;
 mod texts;
 mod trace;
 

@@ -7,7 +7,7 @@ use testkit::faults::Fault;
 
 use crate::detach::{make_due, wait_until_settled};
 use crate::{
-    author, proxy, blocks_path, content, embed, embed_snapshot, formatted, gallery, guid, service, take_path,
+    author, blocks_path, content, embed, embed_snapshot, formatted, gallery, guid, proxy, service, take_path,
     text_block, with,
 };
 

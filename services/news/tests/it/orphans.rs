@@ -9,8 +9,8 @@ use testkit::service::Running;
 
 use crate::detach::{detach_path, make_due, wait_until_settled};
 use crate::{
-    author, author_at, proxy, wait_until_detached, embed, guid, path, read_snapshot, selections, service, start,
-    take_path, text,
+    author, author_at, embed, guid, path, proxy, read_snapshot, selections, service, start, take_path, text,
+    wait_until_detached,
 };
 
 /// RULE-NWS-024: a claim precedes the call, is due after 40 seconds and ends with the save.

@@ -13,9 +13,9 @@ use testkit::issuer::CLIENTS;
 use testkit::service::Running;
 
 use crate::{
-    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_at, author_of, proxy, blocks_path,
-    content, wait_until_detached, embed, embed_snapshot, formatted, guid, path, read_snapshot, service, take_path, text,
-    text_block,
+    Author, CREATE_COMPANY, MANAGE, MANAGE_OWN, POSTS, author, author_at, author_of, blocks_path, content,
+    embed, embed_snapshot, formatted, guid, path, proxy, read_snapshot, service, take_path, text, text_block,
+    wait_until_detached,
 };
 
 const INVALID: &str = "VALIDATION_FAILED";

@@ -5,7 +5,9 @@ use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use testkit::client::Answer;
 
-use crate::{Author, author, proxy, wait_until_detached, embed, path, selections, service, take_path, text, text_block};
+use crate::{
+    Author, author, embed, path, proxy, selections, service, take_path, text, text_block, wait_until_detached,
+};
 
 /// Runs an edit that embeds `selection`, and `change` before the edit can save.
 async fn interrupted(
@@ -210,7 +212,8 @@ async fn twenty_concurrent_edits_do_not_mix() {
 async fn twenty_concurrent_publications_are_one() {
     let author = author();
     let post = author.create_post_of([text_block("x")]).await;
-    let answers = futures_util::future::join_all((0..20).map(|_| author.change_status(&post, "publish"))).await;
+    let answers =
+        futures_util::future::join_all((0..20).map(|_| author.change_status(&post, "publish"))).await;
     assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
     for lost in answers.into_iter().filter(|answer| answer.status != 200) {
         let code = text(&lost.body["code"]).to_owned();

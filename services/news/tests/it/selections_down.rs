@@ -11,8 +11,8 @@ use testkit::faults::{Fault, Faults};
 use testkit::service::Running;
 
 use crate::{
-    Author, author_at, wait_until_detached, embed, embed_snapshot, eventually, guid, read_snapshot, selections,
-    snapshot_path, start, take_path, text, text_block,
+    Author, author_at, embed, embed_snapshot, eventually, guid, read_snapshot, selections, snapshot_path,
+    start, take_path, text, text_block, wait_until_detached,
 };
 
 /// A news with an author, behind a proxy to selections.
@@ -252,8 +252,10 @@ async fn failed_snapshot_lookup_makes_selections_unavailable() {
     let fixture = Fixture::new().await;
     let snapshot = guid().to_string();
     fixture.proxy.on(snapshot_path(&snapshot), Fault::problem(503, "SELECTIONS_SERVICE_UNAVAILABLE"));
-    let refused =
-        fixture.author.set_blocks(&fixture.post, [embed_snapshot(&snapshot), embed(&fixture.selection)]).await;
+    let refused = fixture
+        .author
+        .set_blocks(&fixture.post, [embed_snapshot(&snapshot), embed(&fixture.selection)])
+        .await;
     assert_unavailable(refused);
     assert_eq!((fixture.proxy.calls(snapshot_path(&snapshot)).len(), fixture.attempts()), (3, 0));
     fixture.assert_nothing_is_saved().await;
@@ -266,7 +268,9 @@ async fn failure_of_a_later_block_keeps_nothing_of_the_earlier() {
     let fixture = Fixture::new().await;
     let later = fixture.author.create_selection().await;
     fixture.proxy.on(take_path(&later), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
-    assert_unavailable(fixture.author.set_blocks(&fixture.post, [embed(&fixture.selection), embed(&later)]).await);
+    assert_unavailable(
+        fixture.author.set_blocks(&fixture.post, [embed(&fixture.selection), embed(&later)]).await,
+    );
     assert_eq!(fixture.attempts(), 1);
     fixture.assert_nothing_is_saved().await;
     fixture.proxy.heal();
@@ -300,8 +304,7 @@ async fn breaker_opens_and_closes_without_help() {
 
     fixture.proxy.listen();
 
-    eventually("the breaker is closed", async || (fixture.edit().await.status == 200).then_some(()))
-        .await;
+    eventually("the breaker is closed", async || (fixture.edit().await.status == 200).then_some(())).await;
     for _ in 0..5 {
         fixture.edit().await.expect(200);
     }

@@ -9,7 +9,7 @@ use testkit::faults::Fault;
 use testkit::issuer::{CLIENTS, Claims};
 
 use crate::{
-    MANAGE_OWN, POSTS, PUBLISHED, author, proxy, blocks_path, content, embed, guid, selections, service,
+    MANAGE_OWN, POSTS, PUBLISHED, author, blocks_path, content, embed, guid, proxy, selections, service,
     take_path, text,
 };
 

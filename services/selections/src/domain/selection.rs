@@ -154,6 +154,9 @@ mod tests {
         let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
         assert_eq!(selection.replace_metadata(before.title.clone(), None, later), []);
         assert_eq!(selection, before);
-        assert_eq!(selection.replace_metadata(Title::parse("Summer").unwrap(), None, later), [ChangedField::Title]);
+        assert_eq!(
+            selection.replace_metadata(Title::parse("Summer").unwrap(), None, later),
+            [ChangedField::Title]
+        );
     }
 }

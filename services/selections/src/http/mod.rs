@@ -43,7 +43,10 @@ fn public(routes: &mut Routes<'_>) {
                 LIMIT_EXCEEDED,
                 CODE_UNAVAILABLE,
             ]))
-            .route("/api/v1/selections/from-favorites", web::route().to(selection::refuse_method_of_favorites))
+            .route(
+                "/api/v1/selections/from-favorites",
+                web::route().to(selection::refuse_method_of_favorites),
+            )
             .service(selection::create_selection.refuses([
                 ITEMS_LIMIT_EXCEEDED,
                 DUPLICATE_ITEM,

@@ -79,7 +79,9 @@ pub async fn create_selection(
     let now = runtime::clock::now();
     let selection = app
         .db
-        .tx(async |tx| ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), metadata, &order).await)
+        .tx(async |tx| {
+            ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), metadata, &order).await
+        })
         .await?;
     Ok(HttpResponse::Created().json(SelectionView::from(selection)))
 }

@@ -56,9 +56,15 @@ async fn pages_of_allowed_origins_read_every_response() {
             assert!(exposed.contains(header), "{header}: {exposed}");
         }
         assert_eq!(answer.header("access-control-allow-credentials"), "");
-        assert!(answer.header("vary").to_lowercase().contains("origin"), "caches store each origin separately");
+        assert!(
+            answer.header("vary").to_lowercase().contains("origin"),
+            "caches store each origin separately"
+        );
     }
-    assert_eq!(get_from(&service.guest(), "https://example.com").await.header("access-control-allow-origin"), "");
+    assert_eq!(
+        get_from(&service.guest(), "https://example.com").await.header("access-control-allow-origin"),
+        ""
+    );
     let internal = service.at_internal(None).request(Method::GET, "/").header("origin", ORIGIN).send().await;
     assert_eq!(
         header(internal.unwrap().headers(), "access-control-allow-origin"),

@@ -87,10 +87,7 @@ async fn taken_code_is_regenerated_three_times() {
     guest.get(&format!("{SELECTIONS}/{CODE}")).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
     let events = events_of(&service, &selection).await;
     assert_eq!(topics(&events), [CREATED]);
-    assert_eq!(
-        events[0].payload["PublicCode"], selection["PublicCode"],
-        "the event has the stored code"
-    );
+    assert_eq!(events[0].payload["PublicCode"], selection["PublicCode"], "the event has the stored code");
 }
 
 /// INV-SEL-005, RULE-SEL-047: after the fourth collision the caller gets 503, and nothing is

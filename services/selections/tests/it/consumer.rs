@@ -5,7 +5,7 @@ use testkit::contract::Contract;
 use uuid::Uuid;
 
 use crate::{
-    OBJECT_UPSERTED, create_selection_of, new_guids, eventually, guid, items_of, members, read_snapshot,
+    OBJECT_UPSERTED, create_selection_of, eventually, guid, items_of, members, new_guids, read_snapshot,
     service, take_snapshot, text,
 };
 

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::{
     CREATED, DELETED, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, create_selection, create_selection_of,
-    detach_snapshot, new_guids, events_of, favorite, guid, items_path, items_of, mark, members, objects, path,
-    read_snapshot, service, take_snapshot, text, topics,
+    detach_snapshot, events_of, favorite, guid, items_of, items_path, mark, members, new_guids, objects,
+    path, read_snapshot, service, take_snapshot, text, topics,
 };
 
 /// Deletes the selection and returns all of its events.

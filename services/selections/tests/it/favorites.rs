@@ -7,7 +7,7 @@ use testkit::client::{Client, send};
 use uuid::Uuid;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, new_guids, favorite, guid, guids, mark, members, objects, path, service, text,
+    FAVORITES, FROM_FAVORITES, favorite, guid, guids, mark, members, new_guids, objects, path, service, text,
 };
 
 /// Returns the owner's favorites, newest first.

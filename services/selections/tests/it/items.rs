@@ -5,8 +5,8 @@ use testkit::client::Client;
 use uuid::Uuid;
 
 use crate::{
-    SELECTIONS, create_selection, create_selection_of, new_guids, guids, items, items_path, items_of, objects,
-    reread, service, text,
+    SELECTIONS, create_selection, create_selection_of, guids, items, items_of, items_path, new_guids,
+    objects, reread, service, text,
 };
 
 async fn replace(owner: &Client, selection: &Value, items: Value) -> Value {

@@ -36,8 +36,10 @@ async fn in_flight(service: &Running) -> u64 {
 }
 
 async fn wait_for_in_flight(service: &Running, count: u64) {
-    eventually(&format!("{count} requests are in flight"), async || (in_flight(service).await == count).then_some(()))
-        .await;
+    eventually(&format!("{count} requests are in flight"), async || {
+        (in_flight(service).await == count).then_some(())
+    })
+    .await;
 }
 
 #[track_caller]
@@ -125,7 +127,11 @@ async fn full_listener_sheds_before_any_work() {
             assert_eq!(service.operator().get(probe).await.status, 204, "{probe}");
         }
         let unknown = format!("/api/v1/internal/snapshots/{}", guid());
-        assert_eq!(service.machine("news").get(&unknown).await.status, 404, "the internal listener has its own slots");
+        assert_eq!(
+            service.machine("news").get(&unknown).await.status,
+            404,
+            "the internal listener has its own slots"
+        );
         drop(lock);
     };
 
@@ -159,7 +165,10 @@ async fn refused_request_keeps_its_connection() {
     connection.write_all(request.as_bytes()).await.unwrap();
     assert!(read_response(&mut connection).await.starts_with("HTTP/1.1 401 "), "no token");
     connection.write_all(request.as_bytes()).await.unwrap();
-    assert!(read_response(&mut connection).await.starts_with("HTTP/1.1 401 "), "no token, on the same connection");
+    assert!(
+        read_response(&mut connection).await.starts_with("HTTP/1.1 401 "),
+        "no token, on the same connection"
+    );
 }
 
 /// RULE-ALL-072: the response to a shed request has the CORS headers too.
@@ -226,7 +235,10 @@ async fn slow_sender_has_no_slot() {
     let (_, owner) = service.user();
     let mut slow = send_creation_head(&owner).await;
 
-    eventually("another request is admitted", async || (owner.get(SELECTIONS).await.status == 200).then_some(())).await;
+    eventually("another request is admitted", async || {
+        (owner.get(SELECTIONS).await.status == 200).then_some(())
+    })
+    .await;
 
     slow.write_all(BODY).await.unwrap();
     let mut answer = String::new();
@@ -247,19 +259,17 @@ async fn long_database_queue_does_not_grow() {
     let watching = async {
         // One request has the connection and sixteen wait. One more is admitted if two threads
         // check the queue concurrently.
-        eventually("the other requests are shed", async || (metric(&service, shed).await >= 32).then_some(())).await;
+        eventually("the other requests are shed", async || {
+            (metric(&service, shed).await >= 32).then_some(())
+        })
+        .await;
         drop(lock);
     };
 
     let (answers, ()) = join(join_all((0..50).map(|_| owner.get(SELECTIONS))), watching).await;
 
     let (served, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
-    assert!(
-        !served.is_empty() && refused.len() >= 32,
-        "{} served, {} refused",
-        served.len(),
-        refused.len()
-    );
+    assert!(!served.is_empty() && refused.len() >= 32, "{} served, {} refused", served.len(), refused.len());
     for answer in refused {
         assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{}", answer.text);
     }

@@ -12,8 +12,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::{
-    FAVORITES, FROM_FAVORITES, SELECTIONS, join_limited, create_selection, create_selection_of, favorite,
-    guid, items, items_path, mark, members, path, service, snapshot_path, snapshots_path, text,
+    FAVORITES, FROM_FAVORITES, SELECTIONS, create_selection, create_selection_of, favorite, guid, items,
+    items_path, join_limited, mark, members, path, service, snapshot_path, snapshots_path, text,
 };
 
 const INVALID: &str = "SELECTIONS_VALIDATION_FAILED";

@@ -8,9 +8,9 @@ use testkit::held::Held;
 use testkit::service::Running;
 
 use crate::{
-    CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, join_limited,
-    create_selection, create_selection_of, detach_snapshot, events_of, favorite, guid, guids, items,
-    items_path, items_of, mark, objects, path, read_snapshot, reread, service, snapshot_path, snapshots_path,
+    CREATED, DELETED, FAVORITES, FROM_FAVORITES, ITEM_ADDED, SELECTIONS, UPDATED, create_selection,
+    create_selection_of, detach_snapshot, events_of, favorite, guid, guids, items, items_of, items_path,
+    join_limited, mark, objects, path, read_snapshot, reread, service, snapshot_path, snapshots_path,
     take_snapshot, text, topics,
 };
 
@@ -171,8 +171,7 @@ async fn snapshot_taken_beside_its_detachment_is_the_detached_one() {
 async fn hundredth_selection_is_created_once() {
     let owners: [Client; 20] = owners(service());
     mark(&owners[0], guid()).await;
-    let created =
-        join_limited((0..99).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
+    let created = join_limited((0..99).map(|n| owners[n % 20].post(SELECTIONS, json!({"Title": "x"})))).await;
     let existing: Vec<Value> = created.into_iter().map(|answer| answer.expect(201)).collect();
     let race = async || {
         let routes = [SELECTIONS, FROM_FAVORITES].into_iter().cycle();
@@ -398,10 +397,9 @@ async fn parallel_lists_do_not_mix() {
     let owners: [Client; 10] = owners(service());
     let selection = create_selection_of(&owners[0], json!([])).await;
     let lists: Vec<_> = owners.iter().map(|_| guids(200)).collect();
-    let replacements = owners
-        .iter()
-        .zip(&lists)
-        .map(async |(owner, list)| owner.put(&items_path(&selection), json!({"Items": items_of(list)})).await);
+    let replacements = owners.iter().zip(&lists).map(async |(owner, list)| {
+        owner.put(&items_path(&selection), json!({"Items": items_of(list)})).await
+    });
     let answers = join_all(replacements).await;
     assert!(count(&answers, 200) > 0);
     assert_eq!(count(&answers, 200) + count(&answers, 409), 10);

@@ -11,7 +11,7 @@ use testkit::service::Running;
 
 use crate::{
     SELECTIONS, UPDATED, create_selection, create_selection_of, eventually, favorite, guid, guids, items,
-    items_path, items_of, mark, path, snapshots_path, text,
+    items_of, items_path, mark, path, snapshots_path, text,
 };
 
 /// Two replicas with callers of each in turn.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    FROM_FAVORITES, SELECTIONS, join_limited, create_selection, guid, items, items_path, mark, members,
+    FROM_FAVORITES, SELECTIONS, create_selection, guid, items, items_path, join_limited, mark, members,
     open_path, path, reread, service, text,
 };
 

@@ -42,5 +42,8 @@ async fn service_waits_for_missing_topics() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };
-    assert!(tokio::time::timeout(DISCOVERY_TIMEOUT, recovered).await.is_ok(), "the service still waits for existing topics");
+    assert!(
+        tokio::time::timeout(DISCOVERY_TIMEOUT, recovered).await.is_ok(),
+        "the service still waits for existing topics"
+    );
 }

@@ -63,7 +63,8 @@ async fn unsampled_trace_has_an_id_in_responses_and_events() {
 /// RULE-ALL-042: every trace is continued, and the sampling flag counts from trusted proxies alone.
 #[tokio::test]
 async fn only_trusted_callers_decide_about_sampling() {
-    let (untrusted, trusted_proxy) = (("TRUSTED_PROXIES", "192.0.2.0/24"), ("TRUSTED_PROXIES", "127.0.0.0/8"));
+    let (untrusted, trusted_proxy) =
+        (("TRUSTED_PROXIES", "192.0.2.0/24"), ("TRUSTED_PROXIES", "127.0.0.0/8"));
     let (on, off) = ("parentbased_always_on", "parentbased_always_off");
     for (proxies, sampler, flag, expected) in [
         (untrusted, off, "01", "00"),
@@ -125,7 +126,10 @@ async fn broken_traceparent_is_ignored() {
         let selection = send(request.header("traceparent", &broken)).await.expect(201);
         let event = service().bus().events_until(text(&selection["Id"]), CREATED).await.remove(0);
         let trace_of_event = event.headers["traceparent"].split('-').nth(1).unwrap().to_owned();
-        assert!(u128::from_str_radix(&trace_of_event, 16).is_ok_and(|id| id != 0), "{broken}: {trace_of_event}");
+        assert!(
+            u128::from_str_radix(&trace_of_event, 16).is_ok_and(|id| id != 0),
+            "{broken}: {trace_of_event}"
+        );
         assert_ne!(trace_of_event, trace, "{broken}");
     }
 }
