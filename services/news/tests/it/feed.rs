@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Returns a unique word that no stemmer changes.
-fn unique_unique_word() -> String {
+fn unique_word() -> String {
     let letters: Vec<char> = ('g'..='v').collect();
     guid()
         .as_bytes()
