@@ -58,7 +58,7 @@ fn guids(count: usize) -> Vec<Uuid> {
 }
 
 /// Returns one id for each name of the pattern.
-fn distinct<const N: usize>() -> [Uuid; N] {
+fn new_guids<const N: usize>() -> [Uuid; N] {
     std::array::from_fn(|_| guid())
 }
 

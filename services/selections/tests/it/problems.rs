@@ -189,7 +189,7 @@ fn documented_codes() -> BTreeSet<String> {
 ///
 /// Returns a guest without misses left and an owner at both limits. The title "Taken" gets a
 /// public code that is already taken.
-async fn start_start_exhausted() -> (Running, Client, Client) {
+async fn start_exhausted() -> (Running, Client, Client) {
     let settings = [("GUEST_MISSES_PER_MINUTE", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "2000")];
     let service = Running::start::<Service>(&settings);
     let guest = service.guest();
