@@ -1,11 +1,15 @@
--- Developers as chessboard tells of them.
+-- Replicas of other services.
+
+-- Names of chessboard's developers.
 create table developer (
     id uuid primary key,
     name text not null,
     version bigint not null
 );
 
--- Agents whose agency the platform has entered. Nobody need be.
+-- Rates and agencies.
+
+-- Agents whose agency the platform has entered. An agent needs no entry.
 create table agent (
     user_id uuid primary key,
     agency_company_id uuid,
@@ -14,6 +18,7 @@ create table agent (
     updated_by_user_id uuid not null
 );
 
+-- A card covers sales that match each id that it names.
 create table rate_card (
     id uuid primary key,
     developer_company_id uuid,
@@ -25,14 +30,14 @@ create table rate_card (
     version bigint not null check (version >= 1),
     check (num_nonnulls(developer_company_id, agency_company_id, agent_user_id) >= 1),
     check (agency_company_id is null or agent_user_id is null),
-    constraint rate_card_of_these unique nulls not distinct (agent_user_id, agency_company_id, developer_company_id)
+    constraint rate_card_key unique nulls not distinct (agent_user_id, agency_company_id, developer_company_id)
 );
 create index rate_card_updated on rate_card (updated_at, id);
 create index rate_card_developer on rate_card (developer_company_id, updated_at, id);
 create index rate_card_agency on rate_card (agency_company_id, updated_at, id);
 create index rate_card_agent on rate_card (agent_user_id, updated_at, id);
 
--- What a card pays, from a moment until before another; none overlap.
+-- The rates of a card. valid_to is exclusive, and the rates of a card do not overlap.
 create table rate (
     card_id uuid not null references rate_card (id),
     valid_from timestamptz not null,
@@ -41,14 +46,15 @@ create table rate (
     primary key (card_id, valid_from)
 );
 
--- Deals as crm tells of them. Of each fact the highest version that carries it stands; money follows the ledger's own columns.
+-- Deals of CRM. For each fact the highest version that carries it decides.
+-- The ledger has columns of its own, so that an unknown status changes no money.
 create table deal (
     id uuid primary key,
     developer_company_id uuid not null,
     property_object_id uuid not null,
-    -- Null until `deal-created` has come.
+    -- Null until `deal-created` was applied.
     created_at timestamptz,
-    -- What is shown: as all four topics tell. A status that is not known here is Other.
+    -- For statistics, from all four topics. An unknown status is Other.
     status text collate "C" not null,
     status_row_version bigint not null,
     agent_user_id uuid,
@@ -57,23 +63,23 @@ create table deal (
     currency text collate "C",
     amount_row_version bigint not null,
     cancelled_at timestamptz check (cancelled_at is null or status = 'Cancelled'),
-    -- The highest version that any topic has told, and when the ledger fell behind it.
+    -- The highest version of any topic, and the time when the ledger fell behind it.
     known_row_version bigint not null,
     held_since timestamptz,
-    -- What the ledger has applied: stage changes alone.
+    -- The version that the ledger has applied, from stage changes alone.
     applied_row_version bigint not null,
-    -- The sale that stands: the version, moment, agent and amount of its beginning.
+    -- The active sale: version, time, agent and amount of its beginning.
     sale_row_version bigint,
     sold_at timestamptz,
-    -- In microseconds: from its creation to its sale.
+    -- Time from creation to sale, in microseconds.
     cycle bigint generated always as ((extract(epoch from sold_at - created_at) * 1000000)::bigint) stored,
     sale_agent_user_id uuid,
     sale_amount bigint,
     sale_currency text collate "C",
-    -- Once it is completed.
+    -- The completion of the active sale.
     completed_at timestamptz,
     completed_amount bigint,
-    -- It stands, has an agent, and no rate was found for it.
+    -- The active sale has an agent, and no rate was found for it.
     is_unrated boolean not null default false,
     check ((sale_row_version is null) = (sold_at is null)),
     check ((sale_row_version is null) = (sale_amount is null)),
@@ -82,7 +88,7 @@ create table deal (
     check ((completed_at is null) = (completed_amount is null)),
     check (not is_unrated or sale_agent_user_id is not null and sale_row_version is not null),
     -- INV-AGT-8
-    constraint deal_is_held check (held_since is null or known_row_version > applied_row_version)
+    constraint deal_held_is_behind check (held_since is null or known_row_version > applied_row_version)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
 create index deal_created on deal (agent_user_id, created_at) include (status);
 create index deal_sold on deal (agent_user_id, sold_at)
@@ -94,37 +100,42 @@ create index deal_unrated_developer on deal (developer_company_id, sold_at, id) 
 create index deal_held on deal (held_since, id) where held_since is not null;
 create index deal_held_agent on deal (agent_user_id, held_since, id) where held_since is not null;
 
--- What an agent's accruals come to in a currency, in minor units. Whoever changes an agent's money has its row locked.
+-- The ledger.
+
+-- The sums of an agent's accruals in a currency, in minor units.
+-- A transaction that changes an agent's money locks the row first.
 create table account (
     agent_user_id uuid not null,
     currency text collate "C" not null check (currency ~ '^[A-Z]{3}$'),
-    entries bigint not null default 0, -- how many accruals there are, whatever became of them
+    entries bigint not null default 0, -- number of accruals in any status
     pending bigint not null default 0,
-    approved bigint not null default 0, -- in no payout
+    approved bigint not null default 0, -- without a payout
     in_payout bigint not null default 0,
     paid bigint not null default 0,
     primary key (agent_user_id, currency)
 ) with (fillfactor = 70);
 
+-- Payout runs. The job pays account by account and stores the last one.
 create table payout_run (
     id uuid primary key,
     run_key text collate "C" not null unique check (run_key ~ '^[A-Za-z0-9._-]{1,64}$'),
     period_from timestamptz not null,
     period_to timestamptz not null check (period_to > period_from),
-    agent_user_ids uuid[], -- null: everybody
+    agent_user_ids uuid[], -- null: all agents
     withholding_bps integer not null check (withholding_bps between 0 and 10000),
     status text collate "C" not null check (status in ('Running', 'Completed')),
-    -- The account that was worked off last.
-    done_agent_user_id uuid,
-    done_currency text collate "C",
+    -- The account that was processed last.
+    last_agent_user_id uuid,
+    last_currency text collate "C",
     created_at timestamptz not null,
     created_by_user_id uuid not null,
     completed_at timestamptz,
     check ((status = 'Completed') = (completed_at is not null)),
-    check ((done_agent_user_id is null) = (done_currency is null))
+    check ((last_agent_user_id is null) = (last_currency is null))
 );
 create index payout_run_running on payout_run (created_at, id) where status = 'Running';
 
+-- Payouts. An account has at most one in a run.
 create table payout (
     id uuid primary key,
     run_id uuid not null references payout_run (id),
@@ -161,12 +172,12 @@ create index payout_period on payout (period_to, id);
 create index payout_net on payout (net, id);
 create index payout_run_created on payout (run_id, created_at, id);
 
--- INV-AGT-2, INV-AGT-3, INV-AGT-7
+-- Accruals are append-only (INV-AGT-2, INV-AGT-7). Unique indexes keep INV-AGT-3.
 create table accrual (
     id uuid primary key,
     agent_user_id uuid not null,
     deal_id uuid not null references deal (id),
-    -- Which sale of the deal: the version of its beginning.
+    -- The sale of the deal, by the version of its beginning.
     sale_row_version bigint not null,
     property_object_id uuid not null,
     developer_company_id uuid not null,
@@ -185,7 +196,7 @@ create table accrual (
     paid_at timestamptz,
     created_at timestamptz not null,
     updated_at timestamptz not null,
-    -- Who rejected or reversed it, and why; shown to nobody.
+    -- Author and comment of a rejection or reversal. No answer contains them.
     decided_by_user_id uuid,
     decision_comment text check (char_length(decision_comment) between 1 and 2000),
     version bigint not null check (version >= 1),
@@ -200,10 +211,10 @@ create unique index accrual_reversal on accrual (reverses_accrual_id) where reve
 create index accrual_adjusting on accrual (adjusts_accrual_id) where adjusts_accrual_id is not null;
 create index accrual_deal on accrual (deal_id, created_at, id);
 create index accrual_payout on accrual (payout_id, id) where payout_id is not null;
--- In the order in which runs take them: what is owed back first.
+-- The order in which runs take accruals: debts first.
 create index accrual_payable on accrual (agent_user_id, currency, (amount >= 0), approved_at, id)
     where status = 'Approved' and payout_id is null;
--- What is counted under a filter is counted without the rows.
+-- Covers the filters, so that a count does not read the rows.
 create index accrual_agent_created on accrual (agent_user_id, created_at, id)
     include (status, kind, currency, developer_company_id);
 create index accrual_agent_earned on accrual (agent_user_id, earned_at, id);
@@ -214,11 +225,11 @@ create index accrual_developer on accrual (developer_company_id, created_at, id)
 create index accrual_earned on accrual (earned_at, id);
 create index accrual_amount on accrual (amount, id);
 
-create function accrual_is_for_good() returns trigger language plpgsql as $$
+create function accrual_is_immutable() returns trigger language plpgsql as $$
 begin
     if tg_op = 'UPDATE' then
         if old.status in ('Paid', 'Rejected', 'Reversed') then
-            raise exception 'an accrual that is % does not change', old.status using errcode = 'restrict_violation';
+            raise exception 'an accrual in status % does not change', old.status using errcode = 'restrict_violation';
         end if;
         if (old.id, old.agent_user_id, old.deal_id, old.sale_row_version, old.property_object_id,
             old.developer_company_id, old.kind, old.base_amount, old.rate_bps, old.amount, old.currency,
@@ -233,16 +244,16 @@ begin
             return new;
         end if;
     end if;
-    raise exception 'accruals are only added' using errcode = 'restrict_violation';
+    raise exception 'accruals are append-only' using errcode = 'restrict_violation';
 end
 $$;
-create trigger accrual_is_for_good before update or delete on accrual
-    for each row execute function accrual_is_for_good();
-create trigger accrual_is_not_emptied before truncate on accrual
-    for each statement execute function accrual_is_for_good();
+create trigger accrual_is_immutable before update or delete on accrual
+    for each row execute function accrual_is_immutable();
+create trigger accrual_is_not_truncated before truncate on accrual
+    for each statement execute function accrual_is_immutable();
 
--- INV-AGT-6: of a payout, only how far it has come changes.
-create function payout_is_for_good() returns trigger language plpgsql as $$
+-- INV-AGT-6: status, reference, failure reason and times of a payout change, and nothing else.
+create function payout_is_immutable() returns trigger language plpgsql as $$
 begin
     if tg_op = 'UPDATE' then
         if (old.id, old.run_id, old.agent_user_id, old.period_from, old.period_to, old.currency, old.gross,
@@ -254,28 +265,30 @@ begin
             return new;
         end if;
     end if;
-    raise exception 'what a payout comes to does not change' using errcode = 'restrict_violation';
+    raise exception 'the amounts of a payout do not change' using errcode = 'restrict_violation';
 end
 $$;
-create trigger payout_is_for_good before update or delete on payout
-    for each row execute function payout_is_for_good();
-create trigger payout_is_not_emptied before truncate on payout
-    for each statement execute function payout_is_for_good();
+create trigger payout_is_immutable before update or delete on payout
+    for each row execute function payout_is_immutable();
+create trigger payout_is_not_truncated before truncate on payout
+    for each statement execute function payout_is_immutable();
 
--- What a payout was made of: its statement, whatever becomes of it.
+-- The statement of a payout. Its lines never change.
 create table payout_line (
     payout_id uuid not null references payout (id),
     accrual_id uuid not null references accrual (id),
-    developer_name text, -- as it was known then
+    developer_name text, -- at the time of the payout
     primary key (payout_id, accrual_id)
 );
-create function payout_line_is_for_good() returns trigger language plpgsql as $$
+create function payout_line_is_immutable() returns trigger language plpgsql as $$
 begin
     raise exception 'a statement does not change' using errcode = 'restrict_violation';
 end
 $$;
-create trigger payout_line_is_for_good before update or delete or truncate on payout_line
-    for each statement execute function payout_line_is_for_good();
+create trigger payout_line_is_immutable before update or delete or truncate on payout_line
+    for each statement execute function payout_line_is_immutable();
+
+-- Adjustment requests.
 
 create table adjustment_request (
     id uuid primary key,
@@ -297,7 +310,7 @@ create table adjustment_request (
     check ((status = 'Approved') = (granted_amount is not null)),
     check ((status = 'Approved') = (result_accrual_id is not null))
 );
--- INV-AGT-3
+-- One open request for each accrual (INV-AGT-3).
 create unique index adjustment_request_open on adjustment_request (accrual_id) where status = 'Open';
 create index adjustment_request_accrual on adjustment_request (accrual_id, created_at, id);
 create index adjustment_request_created on adjustment_request (created_at, id);

@@ -1,4 +1,4 @@
-//! What the agent area refuses.
+//! The error codes of the service.
 
 use values::Code;
 
@@ -9,16 +9,16 @@ pub const ACCRUAL_NOT_FOUND: Code = Code::new(404, "AGENT_ACCRUAL_NOT_FOUND");
 pub const ACCRUAL_NOT_ADJUSTABLE: Code = Code::new(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
 pub const ACCRUAL_NOT_REJECTABLE: Code = Code::new(409, "AGENT_ACCRUAL_NOT_REJECTABLE");
 pub const ACCRUAL_NOT_REVERSIBLE: Code = Code::new(409, "AGENT_ACCRUAL_NOT_REVERSIBLE");
-/// INV-AGT-3
+/// An accrual has at most one open request (INV-AGT-3).
 pub const ADJUSTMENT_ALREADY_OPEN: Code = Code::new(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
 pub const ADJUSTMENT_AMOUNT_INVALID: Code = Code::new(422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
 pub const ADJUSTMENT_NOT_FOUND: Code = Code::new(404, "AGENT_ADJUSTMENT_NOT_FOUND");
-/// Nobody decides what they ask for themselves.
+/// A caller must not decide the caller's own request.
 pub const ADJUSTMENT_OWN: Code = Code::new(403, "AGENT_ADJUSTMENT_OWN");
 pub const ADJUSTMENT_ALREADY_DECIDED: Code = Code::new(409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
 pub const PAYOUT_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_NOT_FOUND");
 pub const PAYOUT_INVALID_TRANSITION: Code = Code::new(409, "AGENT_PAYOUT_INVALID_TRANSITION");
 pub const PAYOUT_RUN_NOT_FOUND: Code = Code::new(404, "AGENT_PAYOUT_RUN_NOT_FOUND");
 pub const PAYOUT_RUN_KEY_REUSED: Code = Code::new(409, "AGENT_PAYOUT_RUN_KEY_REUSED");
-/// The losing side of a race, or a version that is no longer the current one.
+/// The request lost a race, or its version is not the current one.
 pub const CONCURRENCY_CONFLICT: Code = Code::conflict("AGENT_CONCURRENCY_CONFLICT");

@@ -1,4 +1,4 @@
-//! Agent: what agents do and earn. Statistics of their deals, the ledger of their commissions, and payouts.
+//! The service agent: statistics, commissions and payouts of agents.
 
 mod app;
 mod consumers;
@@ -8,7 +8,9 @@ mod error;
 mod events;
 mod http;
 mod jobs;
+mod messages;
 mod ops;
+mod service;
 mod settings;
 
-pub use app::Service;
+pub use self::service::Service;

@@ -1,4 +1,4 @@
-//! What the environment configures beside what it does for all services.
+//! The settings of this service alone.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -6,41 +6,39 @@ use std::time::Duration;
 use runtime::Env;
 
 pub struct Settings {
-    /// How often runs are looked for that are not worked off.
-    pub payout_run_poll: Duration,
-    /// How often deals without a rate are looked at again.
-    pub unrated_poll: Duration,
-    pub ledger_audit: Duration,
-    /// How many accruals a payout has at most.
+    pub payout_run_poll_interval: Duration,
+    pub unrated_poll_interval: Duration,
+    pub ledger_audit_interval: Duration,
+    /// The greatest number of accruals in one payout.
     pub payout_max_lines: NonZeroU32,
 }
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let payout_run_poll = env.or(
+        let payout_run_poll_interval = env.or(
             "AGENT_PAYOUT_RUN_POLL_MS",
             const { NonZeroU32::new(1_000).unwrap() },
-            "how often payout runs are looked for, in milliseconds",
+            "interval between checks for payout runs, in milliseconds",
         );
-        let unrated_poll = env.or(
+        let unrated_poll_interval = env.or(
             "AGENT_UNRATED_POLL_SECONDS",
             const { NonZeroU32::new(5).unwrap() },
-            "how often deals without a rate are looked at again, in seconds",
+            "interval between checks of unrated deals, in seconds",
         );
-        let ledger_audit = env.or(
+        let ledger_audit_interval = env.or(
             "AGENT_LEDGER_AUDIT_SECONDS",
             const { NonZeroU32::new(3_600).unwrap() },
-            "how often the ledger is held against its sums, in seconds",
+            "interval of the ledger audit, in seconds",
         );
         let payout_max_lines = env.or(
             "AGENT_PAYOUT_MAX_LINES",
             const { NonZeroU32::new(5_000).unwrap() },
-            "how many accruals a payout has at most",
+            "greatest number of accruals in one payout",
         );
         Some(Self {
-            payout_run_poll: Duration::from_millis(payout_run_poll?.get().into()),
-            unrated_poll: Duration::from_secs(unrated_poll?.get().into()),
-            ledger_audit: Duration::from_secs(ledger_audit?.get().into()),
+            payout_run_poll_interval: Duration::from_millis(payout_run_poll_interval?.get().into()),
+            unrated_poll_interval: Duration::from_secs(unrated_poll_interval?.get().into()),
+            ledger_audit_interval: Duration::from_secs(ledger_audit_interval?.get().into()),
             payout_max_lines: payout_max_lines?,
         })
     }

@@ -1,4 +1,4 @@
-//! Developers, as chessboard tells of them.
+//! Consumer of chessboard's developers.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use values::Whole;
 
 use crate::db;
-use crate::db::developer::ToldName;
+use crate::db::developer::DeveloperName;
 
 pub struct Developers;
 
-/// The fields that are read here.
+/// The payload of `developer-upserted`, as far as this service reads it.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct DeveloperTold {
+struct DeveloperUpserted {
     id: CompanyId,
-    name: ToldName,
+    name: DeveloperName,
     version: Whole<0, { i64::MAX }>,
 }
 
@@ -25,7 +25,7 @@ impl Handler for Developers {
     const TOPICS: &'static [&'static str] = &["platform.chessboard.developer-upserted.v1"];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        let DeveloperTold { id, name, version } = message.decode()?;
+        let DeveloperUpserted { id, name, version } = message.decode()?;
         Ok(db::developer::upsert(tx, id, &name, version.get()).await?)
     }
 }

@@ -1,4 +1,4 @@
-//! CRM's deals, which earn something.
+//! Consumer of CRM's deals.
 
 use ::db::Tx;
 use ::web::Moment;
@@ -8,7 +8,7 @@ use runtime::clock;
 use serde::{Deserialize, Deserializer};
 use values::{Currency, Money, Whole};
 
-use crate::domain::{DealId, DealStatus, DealTold, DealTopic, PropertyObjectId};
+use crate::domain::{DealEvent, DealId, DealStatus, DealTopic, PropertyObjectId};
 use crate::ops;
 
 const CREATED: &str = "platform.crm.deal-created.v1";
@@ -18,90 +18,94 @@ const COMPLETED: &str = "platform.crm.deal-completed.v1";
 
 pub struct Deals;
 
-/// The fields that all of them have.
+/// The members that every topic has.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct AnyTold {
+struct CommonPayload {
     deal_id: DealId,
     tenant_id: CompanyId,
     property_object_id: PropertyObjectId,
     row_version: Whole<0, { u32::MAX as i64 }>,
 }
 
-/// What a deal comes to is never negative.
+/// The amount of a deal. It is never negative.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct AmountTold {
+struct AmountPayload {
     amount_minor: Whole<0, { i64::MAX }>,
     currency: Currency,
 }
 
-impl From<AmountTold> for Money {
-    fn from(told: AmountTold) -> Self {
-        Self { amount_minor: told.amount_minor.get(), currency: told.currency }
+impl From<AmountPayload> for Money {
+    fn from(amount: AmountPayload) -> Self {
+        Self { amount_minor: amount.amount_minor.get(), currency: amount.currency }
     }
 }
 
-/// The fields that all of them have but `deal-cancelled`.
+/// The members that every topic but `deal-cancelled` has.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct TermsTold {
-    #[serde(default, deserialize_with = "said")]
-    #[expect(clippy::option_option, reason = "that there is no agent any more is said by null")]
+struct TermsPayload {
+    #[serde(default, deserialize_with = "present")]
+    #[expect(clippy::option_option, reason = "an absent member and null differ")]
     agent_user_id: Option<Option<UserId>>,
-    amount: AmountTold,
+    amount: AmountPayload,
 }
 
-/// What is there, be it null.
-#[expect(clippy::option_option, reason = "the outer one is whether it is there")]
-fn said<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D::Error> {
+/// Deserializes a member that is present, null included.
+#[expect(clippy::option_option, reason = "an absent member and null differ")]
+fn present<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D::Error> {
     Option::deserialize(agent).map(Some)
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct CreatedTold {
+struct CreatedPayload {
     created_at: Moment,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct StageChangedTold {
+struct StageChangedPayload {
     to_status: String,
     changed_at: Moment,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct CancelledTold {
+struct CancelledPayload {
     cancelled_at: Moment,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct CompletedTold {
+struct CompletedPayload {
     completed_at: Moment,
 }
 
-fn told(message: &Message) -> Result<DealTold, Failure> {
-    let AnyTold { deal_id, tenant_id, property_object_id, row_version } = message.decode()?;
+fn decode(message: &Message) -> Result<DealEvent, Failure> {
+    let CommonPayload { deal_id, tenant_id, property_object_id, row_version } = message.decode()?;
     let (topic, status, Moment(at)) = match &*message.topic {
-        CREATED => (DealTopic::Created, DealStatus::Application, message.decode::<CreatedTold>()?.created_at),
+        CREATED => {
+            (DealTopic::Created, DealStatus::Application, message.decode::<CreatedPayload>()?.created_at)
+        }
         STAGE_CHANGED => {
-            let StageChangedTold { to_status, changed_at } = message.decode()?;
-            // There may be more of them one day.
+            let StageChangedPayload { to_status, changed_at } = message.decode()?;
+            // CRM may add a status later.
             (DealTopic::StageChanged, to_status.parse().unwrap_or(DealStatus::Other), changed_at)
         }
         CANCELLED => {
-            (DealTopic::Cancelled, DealStatus::Cancelled, message.decode::<CancelledTold>()?.cancelled_at)
+            (DealTopic::Cancelled, DealStatus::Cancelled, message.decode::<CancelledPayload>()?.cancelled_at)
         }
-        _ => (DealTopic::Completed, DealStatus::Completed, message.decode::<CompletedTold>()?.completed_at),
+        _ => {
+            (DealTopic::Completed, DealStatus::Completed, message.decode::<CompletedPayload>()?.completed_at)
+        }
     };
     let terms = match topic {
         DealTopic::Cancelled => None,
-        _ => Some(message.decode::<TermsTold>()?),
+        _ => Some(message.decode::<TermsPayload>()?),
     };
-    Ok(DealTold {
+    Ok(DealEvent {
         topic,
         deal_id,
         developer_company_id: tenant_id,
@@ -119,6 +123,6 @@ impl Handler for Deals {
     const TOPICS: &'static [&'static str] = &[CREATED, STAGE_CHANGED, CANCELLED, COMPLETED];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        ops::deal::hear(tx, &told(message)?, clock::now()).await
+        ops::deal::handle(tx, &decode(message)?, clock::now()).await
     }
 }

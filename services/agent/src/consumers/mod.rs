@@ -1,4 +1,4 @@
-//! What this service takes from the bus.
+//! The consumers of Kafka topics.
 
 mod chessboard;
 mod deal;

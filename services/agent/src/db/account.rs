@@ -1,24 +1,25 @@
-//! Accounts, by agent and currency.
+//! Accounts by agent and currency.
 
 use ::db::{Cached, Lookup, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
-use values::Currency;
 
 use super::schema::account;
-use crate::domain::Account;
+use crate::domain::{Account, AccountKey};
 
-/// Locks these accounts in the order in which they are given, which is the same for all; makes the missing ones.
-pub async fn lock(tx: &Tx, holders: &[(UserId, Currency)]) -> Result<Vec<Account>, ::db::Error> {
-    if holders.is_empty() {
+/// Locks accounts in the given order, and creates missing ones.
+///
+/// Every caller sorts the keys, so that concurrent transactions do not deadlock.
+pub async fn lock(tx: &Tx, keys: &[AccountKey]) -> Result<Vec<Account>, ::db::Error> {
+    if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let (agents, currencies): (Vec<_>, Vec<_>) = holders.iter().copied().unzip();
+    let (agents, currencies): (Vec<_>, Vec<_>) = keys.iter().copied().unzip();
     let lock = diesel::sql_query(
         "insert into account (agent_user_id, currency) \
-         select agent, code from unnest($1, $2) with ordinality as asked (agent, code, place) order by place \
+         select agent, code from unnest($1, $2) with ordinality as key (agent, code, ordinal) order by ordinal \
          on conflict (agent_user_id, currency) do update set pending = account.pending \
          returning agent_user_id, currency, entries, pending, approved, in_payout, paid",
     );
@@ -26,7 +27,7 @@ pub async fn lock(tx: &Tx, holders: &[(UserId, Currency)]) -> Result<Vec<Account
     Ok(Cached(lock).load(&mut tx.pipeline()).await?)
 }
 
-/// Writes accounts that this transaction has locked.
+/// Updates accounts that the transaction has locked.
 pub async fn save(tx: &Tx, accounts: impl Iterator<Item = &Account>) -> Result<(), ::db::Error> {
     let (mut agents, mut currencies, mut sums) = (Vec::new(), Vec::new(), [const { Vec::new() }; 5]);
     for account in accounts {
@@ -57,7 +58,7 @@ pub async fn save(tx: &Tx, accounts: impl Iterator<Item = &Account>) -> Result<(
     Ok(())
 }
 
-/// Of an agent, by currency. One that has been locked for nothing is none.
+/// Returns an agent's accounts with accruals, by currency.
 pub async fn look_up(mut conn: Lookup<'_>, agent: UserId) -> QueryResult<Vec<Account>> {
     let accounts = account::table.filter(account::agent_user_id.eq(agent)).filter(account::entries.gt(0));
     accounts.select(Account::as_select()).order(account::currency).load(&mut conn).await

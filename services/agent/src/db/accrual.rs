@@ -1,4 +1,4 @@
-//! Accruals as they are written. [`crate::ops::Books`] alone does that.
+//! Writing of accruals. Only [`crate::ops::Books`] uses it.
 
 use ::db::{Cached, Tx};
 use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -7,20 +7,22 @@ use diesel_async::RunQueryDsl;
 use super::schema::accrual;
 use crate::domain::Accrual;
 
+/// Rows of one insertion. PostgreSQL accepts at most 65,535 parameters of a statement.
+const INSERT_BATCH_SIZE: usize = 2_000;
+
 pub async fn insert(tx: &Tx, accruals: &[Accrual]) -> Result<(), ::db::Error> {
     let mut conn = tx.pipeline();
     if let [accrual] = accruals {
         Cached(diesel::insert_into(accrual::table).values(accrual)).execute(&mut conn).await?;
         return Ok(());
     }
-    // PostgreSQL takes 65,535 values with a statement.
-    for some in accruals.chunks(2_000) {
-        diesel::insert_into(accrual::table).values(some).execute(&mut conn).await?;
+    for batch in accruals.chunks(INSERT_BATCH_SIZE) {
+        diesel::insert_into(accrual::table).values(batch).execute(&mut conn).await?;
     }
     Ok(())
 }
 
-/// Writes what may change of each, by compare and swap. `false`: one of them is not as it was.
+/// Updates the mutable columns by compare and swap. Returns false if one accrual has changed.
 pub async fn update(tx: &mut Tx, accruals: &[&Accrual]) -> Result<bool, ::db::Error> {
     if accruals.is_empty() {
         return Ok(true);

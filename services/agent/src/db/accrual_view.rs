@@ -1,4 +1,4 @@
-//! Accruals as they are read: with the developer's name and the latest request about them.
+//! Reading of accruals with the developer's name and the latest request.
 
 use std::collections::HashMap;
 
@@ -18,15 +18,15 @@ use values::{Currency, Money};
 
 use super::schema::{accrual, adjustment_request, developer};
 use crate::domain::{
-    Accrual, AccrualId, AccrualKind, AccrualStatus, AdjustmentRequest, AdjustmentRequestShown, DealId,
+    Accrual, AccrualId, AccrualKind, AccrualStatus, AdjustmentRequest, AdjustmentRequestView, DealId,
     PayoutId, PropertyObjectId,
 };
 
-/// An accrual as it is shown.
+/// An amount that a sale earns for an agent, or that the agent owes back.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[schema(as = Accrual)]
-pub struct AccrualShown {
+pub struct AccrualView {
     id: AccrualId,
     agent_user_id: UserId,
     deal_id: DealId,
@@ -35,18 +35,18 @@ pub struct AccrualShown {
     /// Null until it is known.
     developer_name: Option<String>,
     kind: AccrualKind,
-    /// What the deal came to when the sale began.
+    /// Amount of the deal when the sale began.
     base_amount: Money,
     #[schema(minimum = 0, maximum = 10000)]
     rate_bps: i32,
-    /// Negative where something is owed back.
+    /// Negative for a debt.
     amount: Money,
     status: AccrualStatus,
-    /// The payout that it is in.
+    /// The payout that contains the accrual.
     payout_id: Option<PayoutId>,
-    /// Which one a Reversal undoes.
+    /// For a Reversal, the accrual that it undoes.
     reverses_accrual_id: Option<AccrualId>,
-    /// Which one a Bonus or a Correction adds to.
+    /// For a Bonus or Correction, the Base that it adjusts.
     adjusts_accrual_id: Option<AccrualId>,
     #[serde(with = "time::serde::rfc3339")]
     earned_at: OffsetDateTime,
@@ -59,17 +59,17 @@ pub struct AccrualShown {
     #[serde(with = "time::serde::rfc3339")]
     updated_at: OffsetDateTime,
     version: i64,
-    /// The latest about it.
-    adjustment_request: Option<AdjustmentRequestShown>,
+    /// The latest request about the accrual.
+    adjustment_request: Option<AdjustmentRequestView>,
 }
 
-/// What is shown beside accruals: two statements, however many they are.
-struct Beside {
+/// Data of other tables for a list of accruals, read by two statements.
+struct RelatedData {
     names: HashMap<CompanyId, String>,
     requests: HashMap<AccrualId, AdjustmentRequest>,
 }
 
-impl Beside {
+impl RelatedData {
     async fn read(conn: Lookup<'_>, accruals: &[Accrual]) -> QueryResult<Self> {
         let (mut first, mut second) = (conn, conn);
         let developers: Vec<_> = accruals.iter().map(|accrual| accrual.developer_company_id).collect();
@@ -93,9 +93,9 @@ impl Beside {
         Ok(Self { names: names.into_iter().collect(), requests: requests.collect() })
     }
 
-    fn show(&mut self, accrual: &Accrual) -> AccrualShown {
+    fn view(&mut self, accrual: &Accrual) -> AccrualView {
         let request = self.requests.remove(&accrual.id);
-        AccrualShown {
+        AccrualView {
             id: accrual.id,
             agent_user_id: accrual.agent_user_id,
             deal_id: accrual.deal_id,
@@ -116,18 +116,18 @@ impl Beside {
             created_at: accrual.created_at,
             updated_at: accrual.updated_at,
             version: accrual.version,
-            adjustment_request: request.map(|request| AdjustmentRequestShown::of(request, accrual.currency)),
+            adjustment_request: request.map(|request| AdjustmentRequestView::of(request, accrual.currency)),
         }
     }
 }
 
-/// An accrual that was read or written, with what is beside it.
-pub async fn show(conn: Lookup<'_>, accrual: Accrual) -> QueryResult<AccrualShown> {
-    let mut beside = Beside::read(conn, std::slice::from_ref(&accrual)).await?;
-    Ok(beside.show(&accrual))
+/// Returns the view of an accrual that was read or written before.
+pub async fn view(conn: Lookup<'_>, accrual: Accrual) -> QueryResult<AccrualView> {
+    let mut related = RelatedData::read(conn, std::slice::from_ref(&accrual)).await?;
+    Ok(related.view(&accrual))
 }
 
-/// What a list may be sorted by.
+/// The sort keys of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum AccrualSort {
     CreatedAt,
@@ -139,7 +139,7 @@ impl SortKey for AccrualSort {
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
-/// Which accruals are listed.
+/// The filter of a list.
 #[derive(Debug, Default)]
 pub struct AccrualFilter {
     pub agent_user_id: Option<UserId>,
@@ -154,54 +154,54 @@ pub struct AccrualFilter {
     pub created_to: Option<OffsetDateTime>,
 }
 
-/// One page.
+/// Returns one page.
 pub async fn list(
     conn: Lookup<'_>,
     filter: &AccrualFilter,
     paging: &Paging<AccrualSort>,
-) -> QueryResult<Page<AccrualShown>> {
+) -> QueryResult<Page<AccrualView>> {
     let order: Order<accrual::table> = match paging.sort {
         AccrualSort::CreatedAt => list::by(paging, accrual::created_at),
         AccrualSort::EarnedAt => list::by(paging, accrual::earned_at),
         AccrualSort::Amount => list::by(paging, accrual::amount),
     };
-    let sorted = found(filter).select(Accrual::as_select()).order((order, list::by(paging, accrual::id)));
-    let counted = found(filter).select(accrual::id);
+    let sorted = filtered(filter).select(Accrual::as_select()).order((order, list::by(paging, accrual::id)));
+    let counted = filtered(filter).select(accrual::id);
     let Page { items, page, page_size, total_count } =
         list::page::<_, Accrual, _, _>(conn, paging, sorted, counted).await?;
-    let mut beside = Beside::read(conn, &items).await?;
-    let items = items.iter().map(|accrual| beside.show(accrual)).collect();
+    let mut related = RelatedData::read(conn, &items).await?;
+    let items = items.iter().map(|accrual| related.view(accrual)).collect();
     Ok(Page { items, page, page_size, total_count })
 }
 
-fn found(filter: &AccrualFilter) -> accrual::BoxedQuery<'static, Pg> {
-    let mut found = accrual::table.filter(list::planned_anew()).into_boxed();
+fn filtered(filter: &AccrualFilter) -> accrual::BoxedQuery<'static, Pg> {
+    let mut query = accrual::table.filter(list::planned_anew()).into_boxed();
     if let Some(agent) = filter.agent_user_id {
-        found = found.filter(accrual::agent_user_id.eq(agent));
+        query = query.filter(accrual::agent_user_id.eq(agent));
     }
     if let Some(statuses) = &filter.statuses {
-        found = found.filter(accrual::status.eq_any(statuses.clone()));
+        query = query.filter(accrual::status.eq_any(statuses.clone()));
     }
     if let Some(kinds) = &filter.kinds {
-        found = found.filter(accrual::kind.eq_any(kinds.clone()));
+        query = query.filter(accrual::kind.eq_any(kinds.clone()));
     }
     if let Some(deal) = filter.deal_id {
-        found = found.filter(accrual::deal_id.eq(deal));
+        query = query.filter(accrual::deal_id.eq(deal));
     }
     if let Some(developer) = filter.developer_company_id {
-        found = found.filter(accrual::developer_company_id.eq(developer));
+        query = query.filter(accrual::developer_company_id.eq(developer));
     }
     if let Some(payout) = filter.payout_id {
-        found = found.filter(accrual::payout_id.eq(payout));
+        query = query.filter(accrual::payout_id.eq(payout));
     }
     if let Some(currency) = filter.currency {
-        found = found.filter(accrual::currency.eq(currency));
+        query = query.filter(accrual::currency.eq(currency));
     }
     if let Some(from) = filter.created_from {
-        found = found.filter(accrual::created_at.ge(from));
+        query = query.filter(accrual::created_at.ge(from));
     }
     if let Some(to) = filter.created_to {
-        found = found.filter(accrual::created_at.lt(to));
+        query = query.filter(accrual::created_at.lt(to));
     }
-    found
+    query
 }

@@ -1,4 +1,4 @@
-//! Requests to adjust accruals.
+//! Adjustment requests.
 
 use ::db::{Cached, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -13,10 +13,10 @@ use values::{Currency, Private};
 
 use super::schema::{accrual, adjustment_request};
 use crate::domain::{
-    AccrualId, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus,
+    AccrualId, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestView, AdjustmentStatus,
 };
 
-/// INV-AGT-3: stores a request, unless there is an open one about its accrual.
+/// Stores a request. Returns false if its accrual has an open one (INV-AGT-3).
 pub async fn insert(tx: &mut Tx, new: &AdjustmentRequest) -> Result<bool, ::db::Error> {
     let insert = diesel::insert_into(adjustment_request::table)
         .values((
@@ -39,8 +39,8 @@ pub async fn find(tx: &mut Tx, id: AdjustmentRequestId) -> Result<Option<Adjustm
     Ok(find.first(tx.conn()).await.optional()?)
 }
 
-/// Writes a decision. `false`: there was one already.
-pub async fn decide(tx: &mut Tx, decided: &AdjustmentRequest) -> Result<bool, ::db::Error> {
+/// Stores a decision. Returns false if the request is not open.
+pub async fn save_decision(tx: &mut Tx, decided: &AdjustmentRequest) -> Result<bool, ::db::Error> {
     let open = adjustment_request::table
         .filter(adjustment_request::id.eq(decided.id))
         .filter(adjustment_request::status.eq(AdjustmentStatus::Open));
@@ -56,7 +56,7 @@ pub async fn decide(tx: &mut Tx, decided: &AdjustmentRequest) -> Result<bool, ::
     Ok(Cached(update).execute(tx.conn()).await? == 1)
 }
 
-/// Closes the open requests about these accruals, as the end of their sale does. Their account is locked.
+/// Closes the open requests about accruals as Rejected. The transaction has locked their account.
 pub async fn close(
     tx: &mut Tx,
     accruals: &[AccrualId],
@@ -76,7 +76,7 @@ pub async fn close(
     Ok(())
 }
 
-/// How many of an agent's requests wait for a decision.
+/// Returns the number of an agent's open requests.
 pub async fn count_open(mut conn: Lookup<'_>, agent: UserId) -> QueryResult<i64> {
     let open = adjustment_request::table
         .filter(adjustment_request::agent_user_id.eq(agent))
@@ -84,7 +84,7 @@ pub async fn count_open(mut conn: Lookup<'_>, agent: UserId) -> QueryResult<i64>
     open.count().get_result(&mut conn).await
 }
 
-/// What a list may be sorted by.
+/// The sort keys of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum AdjustmentSort {
     CreatedAt,
@@ -94,7 +94,7 @@ impl SortKey for AdjustmentSort {
     const DEFAULT: &'static str = "CreatedAt";
 }
 
-/// Which requests are listed.
+/// The filter of a list.
 #[derive(Debug, Default)]
 pub struct AdjustmentFilter {
     pub statuses: Option<Vec<AdjustmentStatus>>,
@@ -102,35 +102,35 @@ pub struct AdjustmentFilter {
     pub accrual_id: Option<AccrualId>,
 }
 
-/// One page.
+/// Returns one page.
 pub async fn list(
     conn: Lookup<'_>,
     filter: &AdjustmentFilter,
     paging: &Paging<AdjustmentSort>,
-) -> QueryResult<Page<AdjustmentRequestShown>> {
+) -> QueryResult<Page<AdjustmentRequestView>> {
     let AdjustmentSort::CreatedAt = paging.sort;
     let order = (list::by(paging, adjustment_request::created_at), list::by(paging, adjustment_request::id));
-    let sorted = found(filter).select((AdjustmentRequest::as_select(), accrual::currency)).order(order);
-    let counted = found(filter).select(adjustment_request::id);
+    let sorted = filtered(filter).select((AdjustmentRequest::as_select(), accrual::currency)).order(order);
+    let counted = filtered(filter).select(adjustment_request::id);
     let page: Page<(AdjustmentRequest, Currency)> = list::page(conn, paging, sorted, counted).await?;
     let Page { items, page, page_size, total_count } = page;
-    let items = items.into_iter().map(|(request, currency)| AdjustmentRequestShown::of(request, currency));
+    let items = items.into_iter().map(|(request, currency)| AdjustmentRequestView::of(request, currency));
     Ok(Page { items: items.collect(), page, page_size, total_count })
 }
 
-type Found =
+type Filtered =
     diesel::dsl::IntoBoxed<'static, diesel::dsl::InnerJoin<adjustment_request::table, accrual::table>, Pg>;
 
-fn found(filter: &AdjustmentFilter) -> Found {
-    let mut found = adjustment_request::table.inner_join(accrual::table).into_boxed();
+fn filtered(filter: &AdjustmentFilter) -> Filtered {
+    let mut query = adjustment_request::table.inner_join(accrual::table).into_boxed();
     if let Some(statuses) = &filter.statuses {
-        found = found.filter(adjustment_request::status.eq_any(statuses.clone()));
+        query = query.filter(adjustment_request::status.eq_any(statuses.clone()));
     }
     if let Some(agent) = filter.agent_user_id {
-        found = found.filter(adjustment_request::agent_user_id.eq(agent));
+        query = query.filter(adjustment_request::agent_user_id.eq(agent));
     }
     if let Some(id) = filter.accrual_id {
-        found = found.filter(adjustment_request::accrual_id.eq(id));
+        query = query.filter(adjustment_request::accrual_id.eq(id));
     }
-    found
+    query
 }

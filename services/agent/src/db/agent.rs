@@ -1,4 +1,4 @@
-//! By whose terms agents are paid.
+//! Agents and their agencies.
 
 use ::db::{Cached, Conn, Tx};
 use auth::UserId;
@@ -12,7 +12,7 @@ pub async fn find(conn: &mut Conn, id: UserId) -> QueryResult<Option<Agent>> {
     Cached(agent::table.find(id).select(Agent::as_select())).get_result(conn).await.optional()
 }
 
-/// Writes what the version before was read of. `false`: somebody else was first.
+/// Stores an agent over the version before. Returns false if a concurrent change was first.
 pub async fn save(tx: &mut Tx, new: &Agent) -> Result<bool, ::db::Error> {
     if new.version == 1 {
         let insert = diesel::insert_into(agent::table).values(new).on_conflict_do_nothing();

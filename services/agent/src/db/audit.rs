@@ -1,4 +1,4 @@
-//! The ledger, held against itself.
+//! The ledger audit.
 
 use std::time::Duration;
 
@@ -6,19 +6,21 @@ use ::db::Tx;
 use diesel::sql_types::BigInt;
 use diesel_async::RunQueryDsl;
 
-/// It reads each accrual there is.
-const LONGEST: Duration = Duration::from_mins(10);
+/// The statement timeout of the audit, which reads every accrual.
+const AUDIT_TIMEOUT: Duration = Duration::from_mins(10);
 
 #[derive(diesel::QueryableByName)]
-struct Found {
+struct Count {
     #[diesel(sql_type = BigInt)]
     count: i64,
 }
 
-/// INV-AGT-1, INV-AGT-5, INV-AGT-6: how many accounts are not the sums of their accruals, and how many payouts not those of their
-/// lines, or without the accruals that they should have.
-pub async fn mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
-    tx.allow(LONGEST).await?;
+/// Counts the accounts and payouts that violate INV-AGT-1, INV-AGT-5 or INV-AGT-6.
+///
+/// An account has to equal the sums of its accruals.
+/// A payout has to equal the sum of its lines, and to have the accruals that its status requires.
+pub async fn count_mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
+    tx.allow(AUDIT_TIMEOUT).await?;
     let accounts = diesel::sql_query(
         "select count(*) as count from account full join ( \
             select agent_user_id, currency, count(*) as entries, \
@@ -55,8 +57,8 @@ pub async fn mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
                 case when payout.status in ('Scheduled', 'InTransit') then payout.accruals_count else 0 end \
             or lines.paid <> case when payout.status = 'Paid' then payout.accruals_count else 0 end",
     );
-    // Each is of one moment; between the two anything may happen.
-    let accounts: Found = accounts.get_result(tx.conn()).await?;
-    let payouts: Found = payouts.get_result(tx.conn()).await?;
+    // Each statement has a snapshot of its own, so a commit may lie between the two.
+    let accounts: Count = accounts.get_result(tx.conn()).await?;
+    let payouts: Count = payouts.get_result(tx.conn()).await?;
     Ok(accounts.count + payouts.count)
 }

@@ -1,4 +1,4 @@
-//! Deals that wait: for a rate, or for the ledger.
+//! Lists of unrated deals and of held deals.
 
 use ::db::Lookup;
 use ::web::{Page, Paging, SortKey};
@@ -15,7 +15,7 @@ use values::{Currency, Money};
 use super::schema::{deal, developer};
 use crate::domain::DealId;
 
-/// A deal that is sold, and for which no card has a rate.
+/// A sold deal for which no card has a rate.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UnratedDeal {
@@ -24,13 +24,13 @@ pub struct UnratedDeal {
     developer_company_id: CompanyId,
     /// Null until it is known.
     developer_name: Option<String>,
-    /// What the deal came to when the sale began.
+    /// Amount of the deal when the sale began.
     amount: Money,
     #[serde(with = "time::serde::rfc3339")]
     sold_at: OffsetDateTime,
 }
 
-/// What a list of unrated deals may be sorted by.
+/// The sort key of unrated deals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum UnratedSort {
     SoldAt,
@@ -40,7 +40,7 @@ impl SortKey for UnratedSort {
     const DEFAULT: &'static str = "SoldAt";
 }
 
-/// Which are listed.
+/// The filter of unrated deals.
 #[derive(Debug, Default)]
 pub struct UnratedFilter {
     pub agent_user_id: Option<UserId>,
@@ -49,14 +49,14 @@ pub struct UnratedFilter {
 
 type UnratedRow = (DealId, UserId, CompanyId, Option<String>, i64, Currency, OffsetDateTime);
 
-/// One page.
-pub async fn unrated(
+/// Returns one page of unrated deals.
+pub async fn list_unrated(
     conn: Lookup<'_>,
     filter: &UnratedFilter,
     paging: &Paging<UnratedSort>,
 ) -> QueryResult<Page<UnratedDeal>> {
     let UnratedSort::SoldAt = paging.sort;
-    let sorted = found_unrated(filter)
+    let sorted = filtered_unrated(filter)
         .select((
             deal::id,
             deal::sale_agent_user_id.assume_not_null(),
@@ -67,15 +67,15 @@ pub async fn unrated(
             deal::sold_at.assume_not_null(),
         ))
         .order((list::by(paging, deal::sold_at), list::by(paging, deal::id)));
-    let counted = found_unrated(filter).select(deal::id);
+    let counted = filtered_unrated(filter).select(deal::id);
     let Page { items, page, page_size, total_count } =
         list::page::<_, UnratedRow, _, _>(conn, paging, sorted, counted).await?;
-    let show = |(deal_id, agent, developer, developer_name, amount_minor, currency, sold_at): UnratedRow| {
+    let view = |(deal_id, agent, developer, developer_name, amount_minor, currency, sold_at): UnratedRow| {
         let (agent_user_id, developer_company_id) = (agent, developer);
         let amount = Money { amount_minor, currency };
         UnratedDeal { deal_id, agent_user_id, developer_company_id, developer_name, amount, sold_at }
     };
-    Ok(Page { items: items.into_iter().map(show).collect(), page, page_size, total_count })
+    Ok(Page { items: items.into_iter().map(view).collect(), page, page_size, total_count })
 }
 
 type WithName = diesel::dsl::IntoBoxed<
@@ -88,33 +88,34 @@ type WithName = diesel::dsl::IntoBoxed<
     Pg,
 >;
 
-fn found_unrated(filter: &UnratedFilter) -> WithName {
+fn filtered_unrated(filter: &UnratedFilter) -> WithName {
     let named = deal::table.left_join(developer::table.on(developer::id.eq(deal::developer_company_id)));
-    let mut found = named.into_boxed().filter(deal::is_unrated).filter(list::planned_anew());
+    let mut query = named.into_boxed().filter(deal::is_unrated).filter(list::planned_anew());
     if let Some(agent) = filter.agent_user_id {
-        found = found.filter(deal::sale_agent_user_id.eq(agent));
+        query = query.filter(deal::sale_agent_user_id.eq(agent));
     }
     if let Some(developer) = filter.developer_company_id {
-        found = found.filter(deal::developer_company_id.eq(developer));
+        query = query.filter(deal::developer_company_id.eq(developer));
     }
-    found
+    query
 }
 
-/// INV-AGT-8: a deal of which nothing is paid, since more is known of it than the ledger has applied.
+/// A deal with a newer version than the ledger has applied. No accrual of it enters a payout.
 #[derive(Debug, Serialize, Queryable, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct HeldDeal {
     deal_id: DealId,
     agent_user_id: Option<UserId>,
-    /// What the ledger has applied; 0 for nothing.
+    /// Version that the ledger has applied; 0 for none.
     applied_row_version: i64,
-    /// What another topic has told.
+    /// Highest version that any topic has sent.
     known_row_version: i64,
+    /// Time when the ledger fell behind.
     #[serde(with = "time::serde::rfc3339")]
     since: OffsetDateTime,
 }
 
-/// What a list of held deals may be sorted by.
+/// The sort key of held deals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum HeldSort {
     Since,
@@ -124,14 +125,14 @@ impl SortKey for HeldSort {
     const DEFAULT: &'static str = "Since";
 }
 
-/// One page, of one agent's or of all.
-pub async fn held(
+/// Returns one page of the held deals of all agents, or of one.
+pub async fn list_held(
     conn: Lookup<'_>,
     agent: Option<UserId>,
     paging: &Paging<HeldSort>,
 ) -> QueryResult<Page<HeldDeal>> {
     let HeldSort::Since = paging.sort;
-    let sorted = found_held(agent)
+    let sorted = filtered_held(agent)
         .select((
             deal::id,
             deal::agent_user_id,
@@ -140,13 +141,13 @@ pub async fn held(
             deal::held_since.assume_not_null(),
         ))
         .order((list::by(paging, deal::held_since), list::by(paging, deal::id)));
-    list::page(conn, paging, sorted, found_held(agent).select(deal::id)).await
+    list::page(conn, paging, sorted, filtered_held(agent).select(deal::id)).await
 }
 
-fn found_held(agent: Option<UserId>) -> deal::BoxedQuery<'static, Pg> {
-    let found = deal::table.filter(deal::held_since.is_not_null()).filter(list::planned_anew());
+fn filtered_held(agent: Option<UserId>) -> deal::BoxedQuery<'static, Pg> {
+    let held = deal::table.filter(deal::held_since.is_not_null()).filter(list::planned_anew());
     match agent {
-        Some(agent) => found.filter(deal::agent_user_id.eq(agent)).into_boxed(),
-        None => found.into_boxed(),
+        Some(agent) => held.filter(deal::agent_user_id.eq(agent)).into_boxed(),
+        None => held.into_boxed(),
     }
 }

@@ -1,4 +1,4 @@
-//! What is stored, and how it is found.
+//! The SQL statements of the service.
 
 pub mod account;
 pub mod accrual;

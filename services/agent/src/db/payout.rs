@@ -1,7 +1,7 @@
-//! Payouts as they are made and moved, and their statements.
+//! Payouts, their statements, and the accruals that a run can pay.
 
 use ::db::{Cached, Conn, Lookup, Tx};
-use auth::{CompanyId, UserId};
+use auth::CompanyId;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
@@ -9,7 +9,9 @@ use time::OffsetDateTime;
 use values::{Currency, Private};
 
 use super::schema::{accrual, payout};
-use crate::domain::{Accrual, AccrualId, AccrualKind, DealId, Payout, PayoutId, PropertyObjectId};
+use crate::domain::{
+    AccountKey, Accrual, AccrualId, AccrualKind, DealId, Payout, PayoutId, PropertyObjectId,
+};
 
 pub async fn insert(tx: &mut Tx, new: &Payout) -> Result<(), ::db::Error> {
     let insert = diesel::insert_into(payout::table).values((
@@ -32,8 +34,8 @@ pub async fn insert(tx: &mut Tx, new: &Payout) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// Freezes the statement of a payout that has its accruals.
-pub async fn freeze(tx: &mut Tx, id: PayoutId) -> Result<(), ::db::Error> {
+/// Stores the statement of a payout whose accruals are written.
+pub async fn freeze_statement(tx: &mut Tx, id: PayoutId) -> Result<(), ::db::Error> {
     let insert = diesel::sql_query(
         "insert into payout_line (payout_id, accrual_id, developer_name) \
          select accrual.payout_id, accrual.id, developer.name from accrual \
@@ -51,13 +53,13 @@ pub async fn look_up(mut conn: Lookup<'_>, id: PayoutId) -> QueryResult<Option<P
     payout::table.find(id).select(Payout::as_select()).first(&mut conn).await.optional()
 }
 
-/// What is in a payout now.
-pub async fn accruals(tx: &mut Tx, id: PayoutId) -> Result<Vec<Accrual>, ::db::Error> {
+/// Returns the accruals that are in a payout now.
+pub async fn list_accruals(tx: &mut Tx, id: PayoutId) -> Result<Vec<Accrual>, ::db::Error> {
     let within = accrual::table.filter(accrual::payout_id.eq(id)).select(Accrual::as_select());
     Ok(within.order(accrual::id).load(tx.conn()).await?)
 }
 
-/// Writes what may change of a payout, by compare and swap. `false`: it is not as it was.
+/// Updates the mutable columns by compare and swap. Returns false if the payout has changed.
 pub async fn update(tx: &mut Tx, after: &Payout) -> Result<bool, ::db::Error> {
     let row = payout::table.find(after.id).filter(payout::version.eq(after.version - 1));
     let update = diesel::update(row).set((
@@ -72,9 +74,9 @@ pub async fn update(tx: &mut Tx, after: &Payout) -> Result<bool, ::db::Error> {
     Ok(Cached(update).execute(tx.conn()).await? == 1)
 }
 
-/// A line of a statement, as it was when the payout was made. None of it ever changes.
+/// A line of a statement. It never changes.
 #[derive(Debug, QueryableByName)]
-pub struct Line {
+pub struct PayoutLine {
     #[diesel(sql_type = SqlUuid)]
     pub accrual_id: AccrualId,
     #[diesel(sql_type = SqlUuid)]
@@ -99,8 +101,8 @@ pub struct Line {
     pub earned_at: OffsetDateTime,
 }
 
-/// The statement of a payout.
-pub async fn lines(conn: &mut Conn, id: PayoutId) -> Result<Vec<Line>, ::db::Error> {
+/// Returns the lines of a payout's statement in order.
+pub async fn list_lines(conn: &mut Conn, id: PayoutId) -> Result<Vec<PayoutLine>, ::db::Error> {
     let lines = diesel::sql_query(
         "select line.accrual_id, accrual.deal_id, accrual.property_object_id, accrual.developer_company_id, \
             line.developer_name, accrual.kind, accrual.base_amount, accrual.rate_bps, accrual.amount, \
@@ -111,15 +113,17 @@ pub async fn lines(conn: &mut Conn, id: PayoutId) -> Result<Vec<Line>, ::db::Err
     Ok(Cached(lines.bind::<SqlUuid, _>(id)).load(conn).await?)
 }
 
-/// Waits for whoever is changing a deal of which a run can pay something, and keeps them from it until the transaction ends.
-/// They need the account, so this comes before it is locked.
-pub async fn await_deals(
+/// Locks the deals whose accruals a run can pay, against changes until the end of the transaction.
+///
+/// The call waits for transactions that change such a deal.
+/// These need the account next, so the caller must not have locked it.
+pub async fn lock_payable_deals(
     tx: &mut Tx,
-    (agent, currency): (UserId, Currency),
+    (agent, currency): AccountKey,
     before: OffsetDateTime,
-    most: i64,
+    limit: i64,
 ) -> Result<(), ::db::Error> {
-    // `offset 0`: however many there may be, no more deals are looked at than accruals are taken.
+    // `offset 0` keeps the planner from joining all deals first: it reads `limit` of them.
     let deals = diesel::sql_query(
         "select from deal where held_since is null and id in ( \
             select deal_id from accrual cross join lateral ( \
@@ -131,21 +135,22 @@ pub async fn await_deals(
          ) order by id for share",
     );
     let deals = deals.bind::<SqlUuid, _>(agent).bind::<Text, _>(currency);
-    let deals = deals.bind::<Timestamptz, _>(before).bind::<BigInt, _>(most);
+    let deals = deals.bind::<Timestamptz, _>(before).bind::<BigInt, _>(limit);
     Cached(deals).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// What a run can pay of an account that it has locked: clear of INV-AGT-8 for as long as the transaction lasts. What is owed
-/// back comes first.
-pub async fn payable(
+/// Returns the accruals that a run can pay of a locked account, debts first.
+///
+/// Their deals stay locked, so that none of them becomes held before the commit (INV-AGT-8).
+pub async fn list_payable(
     tx: &mut Tx,
-    (agent, currency): (UserId, Currency),
+    (agent, currency): AccountKey,
     before: OffsetDateTime,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<Accrual>, ::db::Error> {
-    // Whoever changes a deal holds its row and then waits for the account, so from here on nobody may wait for a deal: what has
-    // become payable since this transaction waited, and is being changed already, waits for the next run.
+    // A transaction that changes a deal may wait for this account, so waiting for its deal here
+    // would be a deadlock. An accrual of a locked deal waits for the next run.
     let payable = diesel::sql_query(
         "select accrual.* from accrual cross join lateral ( \
             select from deal where deal.id = accrual.deal_id and held_since is null for share skip locked \
@@ -155,6 +160,6 @@ pub async fn payable(
          order by (amount >= 0), approved_at, accrual.id limit $4",
     );
     let payable = payable.bind::<SqlUuid, _>(agent).bind::<Text, _>(currency);
-    let payable = payable.bind::<Timestamptz, _>(before).bind::<BigInt, _>(most);
+    let payable = payable.bind::<Timestamptz, _>(before).bind::<BigInt, _>(limit);
     Ok(Cached(payable).load(tx.conn()).await?)
 }

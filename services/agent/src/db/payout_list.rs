@@ -1,4 +1,4 @@
-//! Payouts as they are listed.
+//! Lists of payouts.
 
 use ::db::Lookup;
 use ::web::{Page, Paging, SortKey};
@@ -11,9 +11,9 @@ use time::OffsetDateTime;
 use values::Currency;
 
 use super::schema::payout;
-use crate::domain::{Payout, PayoutRunId, PayoutShown, PayoutStatus};
+use crate::domain::{Payout, PayoutRunId, PayoutStatus, PayoutView};
 
-/// What a list may be sorted by.
+/// The sort keys of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum PayoutSort {
     CreatedAt,
@@ -25,7 +25,7 @@ impl SortKey for PayoutSort {
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
-/// Which payouts are listed.
+/// The filter of a list.
 #[derive(Debug, Default)]
 pub struct PayoutFilter {
     pub agent_user_id: Option<UserId>,
@@ -37,44 +37,44 @@ pub struct PayoutFilter {
     pub created_to: Option<OffsetDateTime>,
 }
 
-/// One page.
+/// Returns one page.
 pub async fn list(
     conn: Lookup<'_>,
     filter: &PayoutFilter,
     paging: &Paging<PayoutSort>,
-) -> QueryResult<Page<PayoutShown>> {
+) -> QueryResult<Page<PayoutView>> {
     let order: Order<payout::table> = match paging.sort {
         PayoutSort::CreatedAt => list::by(paging, payout::created_at),
         PayoutSort::PeriodTo => list::by(paging, payout::period_to),
         PayoutSort::Net => list::by(paging, payout::net),
     };
-    let sorted = found(filter).select(Payout::as_select()).order((order, list::by(paging, payout::id)));
-    let counted = found(filter).select(payout::id);
+    let sorted = filtered(filter).select(Payout::as_select()).order((order, list::by(paging, payout::id)));
+    let counted = filtered(filter).select(payout::id);
     let Page { items, page, page_size, total_count } =
         list::page::<_, Payout, _, _>(conn, paging, sorted, counted).await?;
-    let items = items.into_iter().map(PayoutShown::from).collect();
+    let items = items.into_iter().map(PayoutView::from).collect();
     Ok(Page { items, page, page_size, total_count })
 }
 
-fn found(filter: &PayoutFilter) -> payout::BoxedQuery<'static, Pg> {
-    let mut found = payout::table.filter(list::planned_anew()).into_boxed();
+fn filtered(filter: &PayoutFilter) -> payout::BoxedQuery<'static, Pg> {
+    let mut query = payout::table.filter(list::planned_anew()).into_boxed();
     if let Some(agent) = filter.agent_user_id {
-        found = found.filter(payout::agent_user_id.eq(agent));
+        query = query.filter(payout::agent_user_id.eq(agent));
     }
     if let Some(run) = filter.run_id {
-        found = found.filter(payout::run_id.eq(run));
+        query = query.filter(payout::run_id.eq(run));
     }
     if let Some(statuses) = &filter.statuses {
-        found = found.filter(payout::status.eq_any(statuses.clone()));
+        query = query.filter(payout::status.eq_any(statuses.clone()));
     }
     if let Some(currency) = filter.currency {
-        found = found.filter(payout::currency.eq(currency));
+        query = query.filter(payout::currency.eq(currency));
     }
     if let Some(from) = filter.created_from {
-        found = found.filter(payout::created_at.ge(from));
+        query = query.filter(payout::created_at.ge(from));
     }
     if let Some(to) = filter.created_to {
-        found = found.filter(payout::created_at.lt(to));
+        query = query.filter(payout::created_at.lt(to));
     }
-    found
+    query
 }

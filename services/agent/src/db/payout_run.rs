@@ -1,4 +1,4 @@
-//! Runs, and how far they have come.
+//! Payout runs and their progress.
 
 use ::db::{Cached, Lookup, Tx};
 use auth::UserId;
@@ -8,27 +8,27 @@ use diesel_async::RunQueryDsl;
 use values::Currency;
 
 use super::schema::payout_run;
-use crate::domain::{PayoutRun, PayoutRunId, PayoutRunShown, RunKey, RunTotal, Sum};
+use crate::domain::{AccountKey, PayoutRun, PayoutRunId, PayoutRunView, RunKey, RunTotal, Sum};
 
-/// Stores a run, unless there is one of its key.
+/// Stores a run. Returns false if its key has one.
 pub async fn insert(tx: &mut Tx, new: &PayoutRun) -> Result<bool, ::db::Error> {
     let insert = diesel::insert_into(payout_run::table).values(new).on_conflict_do_nothing();
     Ok(Cached(insert).execute(tx.conn()).await? == 1)
 }
 
-pub async fn of_key(tx: &mut Tx, key: &RunKey) -> Result<PayoutRun, ::db::Error> {
+pub async fn find_by_key(tx: &mut Tx, key: &RunKey) -> Result<PayoutRun, ::db::Error> {
     let of_key = payout_run::table.filter(payout_run::run_key.eq(key)).select(PayoutRun::as_select());
     Ok(of_key.first(tx.conn()).await?)
 }
 
-/// Has it to itself until the end of the transaction: whoever works on a run takes turns.
+/// Locks a run, so that two workers do not pay it at the same time.
 pub async fn lock(tx: &mut Tx, id: PayoutRunId) -> Result<PayoutRun, ::db::Error> {
     let lock = payout_run::table.find(id).select(PayoutRun::as_select()).for_no_key_update();
     Ok(lock.get_result(tx.conn()).await?)
 }
 
-/// The next account that the run may pay something of.
-pub async fn next_account(tx: &mut Tx, run: &PayoutRun) -> Result<Option<(UserId, Currency)>, ::db::Error> {
+/// Returns the next account with a payable accrual that is not negative.
+pub async fn next_account(tx: &mut Tx, run: &PayoutRun) -> Result<Option<AccountKey>, ::db::Error> {
     #[derive(QueryableByName)]
     struct Next {
         #[diesel(sql_type = SqlUuid)]
@@ -45,31 +45,31 @@ pub async fn next_account(tx: &mut Tx, run: &PayoutRun) -> Result<Option<(UserId
                 and accrual.payout_id is null and accrual.amount >= 0 and accrual.approved_at < $4) \
          order by agent_user_id, currency limit 1",
     );
-    // Planned for its values: some ask for everybody, some for a few.
+    // Not cached: the plan depends on the values, because a run pays all agents or a few.
     let next = next
-        .bind::<Nullable<SqlUuid>, _>(run.done_agent_user_id)
-        .bind::<Nullable<Text>, _>(run.done_currency)
+        .bind::<Nullable<SqlUuid>, _>(run.last_agent_user_id)
+        .bind::<Nullable<Text>, _>(run.last_currency)
         .bind::<Nullable<Array<SqlUuid>>, _>(run.agent_user_ids.as_ref())
         .bind::<Timestamptz, _>(run.period_to);
     let next = next.get_result::<Next>(tx.conn()).await.optional()?;
     Ok(next.map(|next| (next.agent_user_id, next.currency)))
 }
 
-/// Remembers how far it has come, or that it is done.
-pub async fn advance(tx: &mut Tx, run: &PayoutRun) -> Result<(), ::db::Error> {
+/// Stores the progress of a run.
+pub async fn save_progress(tx: &mut Tx, run: &PayoutRun) -> Result<(), ::db::Error> {
     let update = diesel::update(payout_run::table.find(run.id)).set((
         payout_run::status.eq(run.status),
-        payout_run::done_agent_user_id.eq(run.done_agent_user_id),
-        payout_run::done_currency.eq(run.done_currency),
+        payout_run::last_agent_user_id.eq(run.last_agent_user_id),
+        payout_run::last_currency.eq(run.last_currency),
         payout_run::completed_at.eq(run.completed_at),
     ));
     Cached(update).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// A run, beside what its payouts come to in one currency, if there are any.
+/// A run with the sums of its payouts in one currency, if it has any.
 #[derive(QueryableByName)]
-struct Row {
+struct RunRow {
     #[diesel(embed)]
     run: PayoutRun,
     #[diesel(sql_type = Nullable<Text>)]
@@ -80,7 +80,7 @@ struct Row {
     sums: Option<Vec<String>>,
 }
 
-impl Row {
+impl RunRow {
     fn total(&self) -> Option<RunTotal> {
         let (currency, sums) = self.currency.zip(self.sums.as_ref())?;
         let sum = |at: usize| Some(Sum { amount_minor: sums.get(at)?.parse().ok()?, currency });
@@ -88,18 +88,18 @@ impl Row {
     }
 }
 
-/// A run with what it has made so far.
-pub async fn show(mut conn: Lookup<'_>, id: PayoutRunId) -> QueryResult<Option<PayoutRunShown>> {
-    let show = diesel::sql_query(
-        "select run.*, made.* from payout_run as run left join lateral ( \
+/// Returns a run with the sums of its payouts so far.
+pub async fn find_view(mut conn: Lookup<'_>, id: PayoutRunId) -> QueryResult<Option<PayoutRunView>> {
+    let find = diesel::sql_query(
+        "select run.*, total.* from payout_run as run left join lateral ( \
             select currency, count(*) as count, \
                 array[sum(gross)::text, sum(withheld)::text, sum(net)::text] as sums \
             from payout where run_id = run.id group by currency \
-        ) as made on true where run.id = $1 order by made.currency",
+        ) as total on true where run.id = $1 order by total.currency",
     );
-    let rows: Vec<Row> = Cached(show.bind::<SqlUuid, _>(id)).load(&mut conn).await?;
+    let rows: Vec<RunRow> = Cached(find.bind::<SqlUuid, _>(id)).load(&mut conn).await?;
     let count = rows.iter().filter_map(|row| row.count).sum();
-    let totals = rows.iter().filter_map(Row::total).collect();
+    let totals = rows.iter().filter_map(RunRow::total).collect();
     let run = rows.into_iter().next().map(|row| row.run);
-    Ok(run.map(|run| PayoutRunShown::of(run, count, totals)))
+    Ok(run.map(|run| PayoutRunView::of(run, count, totals)))
 }

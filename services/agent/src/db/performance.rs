@@ -1,4 +1,4 @@
-//! What an agent has done in a period: three statements, each through its index.
+//! An agent's performance in a period, by three statements that each use an index.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,9 +16,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Currency;
 
-use crate::domain::{CycleDays, Period, Sum, conversion, mean_days};
+use crate::domain::{CycleDays, Period, Sum, conversion_bps, mean_cycle_days};
 
-/// Of the deals that were created in the period, by what they are in now.
+/// Deals that were created in the period, by their present status.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DealsByStatus {
@@ -29,7 +29,7 @@ pub struct DealsByStatus {
     cancelled: i64,
 }
 
-/// A month, as far as the period covers it.
+/// The figures of a month, cut to the period.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Month {
@@ -37,25 +37,26 @@ pub struct Month {
     month: String,
     deals_created: i64,
     sales_count: i64,
-    /// By currency.
+    /// Sums by currency.
     sales_volume: Vec<Sum>,
-    /// In Cancelled now, and cancelled then.
+    /// Deals that are Cancelled now and were cancelled in this month.
     deals_cancelled: i64,
 }
 
 /// The sales of one developer's objects.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
-pub struct SoldOfDeveloper {
+#[schema(as = SoldOfDeveloper)]
+pub struct DeveloperSales {
     developer_company_id: CompanyId,
     /// Null until it is known.
     name: Option<String>,
     sales_count: i64,
-    /// By currency.
+    /// Sums by currency.
     sales_volume: Vec<Sum>,
 }
 
-/// What an agent has done in a period.
+/// The statistics of an agent in a period.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Performance {
@@ -67,25 +68,25 @@ pub struct Performance {
     /// Deals that were created in the period.
     deals_total: i64,
     deals_by_status: DealsByStatus,
-    /// The share of them that is in Sale or Completed now.
+    /// Share of these deals that are in Sale or Completed now, in basis points; null without deals.
     #[schema(minimum = 0, maximum = 10000)]
     conversion_bps: Option<i64>,
     /// Deals in Sale or Completed now whose sale began in the period.
     sales_count: i64,
-    /// By currency.
+    /// Sums by currency.
     sales_volume: Vec<Sum>,
-    /// From creation to sale, in days of 86,400 s.
+    /// Mean time from creation to sale of these sales, in days of 86,400 s; null if it is unknown.
     #[schema(value_type = Option<f64>)]
     mean_cycle_days: Option<CycleDays>,
-    /// Oldest first.
+    /// Months that the period touches, oldest first.
     monthly: Vec<Month>,
-    /// Most sales first; fifty of them at most.
+    /// Developers with the most sales first, at most 50.
     #[schema(max_items = 50)]
-    developers: Vec<SoldOfDeveloper>,
+    developers: Vec<DeveloperSales>,
 }
 
 #[derive(QueryableByName)]
-struct Created {
+struct CreatedRow {
     #[diesel(sql_type = Integer)]
     month: i32,
     #[diesel(sql_type = Text)]
@@ -95,7 +96,7 @@ struct Created {
 }
 
 #[derive(QueryableByName)]
-struct Cancelled {
+struct CancelledRow {
     #[diesel(sql_type = Integer)]
     month: i32,
     #[diesel(sql_type = BigInt)]
@@ -104,7 +105,7 @@ struct Cancelled {
 
 /// Sales of a month, or of a developer, in one currency.
 #[derive(QueryableByName)]
-struct Sold {
+struct SalesRow {
     #[diesel(sql_type = Nullable<Integer>)]
     month: Option<i32>,
     #[diesel(sql_type = Nullable<SqlUuid>)]
@@ -123,8 +124,10 @@ struct Sold {
     cycle: Option<String>,
 }
 
-/// Month by month, each a range of an index: which costs half of what finding the month of each deal does.
-const CREATED: &str = "\
+/// Counts created deals by month and status.
+///
+/// Each month is a range of an index, which costs half of computing the month of each deal.
+const CREATED_SQL: &str = "\
     select number::integer as month, status, deals \
     from unnest($2::timestamptz[], $3::timestamptz[]) with ordinality as month (since, until, number), \
     lateral ( \
@@ -132,7 +135,7 @@ const CREATED: &str = "\
         where agent_user_id = $1 and created_at >= since and created_at < until group by status \
     ) as created";
 
-const CANCELLED: &str = "\
+const CANCELLED_SQL: &str = "\
     select number::integer as month, deals \
     from unnest($2::timestamptz[], $3::timestamptz[]) with ordinality as month (since, until, number), \
     lateral ( \
@@ -140,8 +143,10 @@ const CANCELLED: &str = "\
         where agent_user_id = $1 and cancelled_at >= since and cancelled_at < until \
     ) as cancelled";
 
-/// Sales are read once, and summed up twice.
-const SOLD: &str = "\
+/// Sums sales by month and by developer.
+///
+/// Both sums use one scan, so that they never disagree.
+const SALES_SQL: &str = "\
     with in_month as materialized ( \
         select number::integer as month, sale.* \
         from unnest($2::timestamptz[], $3::timestamptz[]) with ordinality as month (since, until, number), \
@@ -166,31 +171,33 @@ const SOLD: &str = "\
     from first join sold on sold.developer_company_id = first.developer_company_id and not is_of_month \
     left join developer on developer.id = first.developer_company_id";
 
-/// What is asked for is planned for the agent and the period that it is asked for.
+/// Reads the performance of an agent.
+///
+/// The statements are not cached, because their plans depend on the agent and the period.
 pub async fn read(conn: Lookup<'_>, agent: UserId, period: Period) -> QueryResult<Performance> {
     let months = period.months();
-    let ask = |sql: &str| ask(sql, agent, period, &months);
+    let query = |sql: &str| query(sql, agent, period, &months);
     let (mut first, mut second, mut third) = (conn, conn, conn);
-    let (created, sold, cancelled) = try_join3(
-        ask(CREATED).load::<Created>(&mut first),
-        ask(SOLD).load::<Sold>(&mut second),
-        ask(CANCELLED).load::<Cancelled>(&mut third),
+    let (created, sales, cancelled) = try_join3(
+        query(CREATED_SQL).load::<CreatedRow>(&mut first),
+        query(SALES_SQL).load::<SalesRow>(&mut second),
+        query(CANCELLED_SQL).load::<CancelledRow>(&mut third),
     )
     .await?;
-    let mut told = Told::new(&months);
-    for created in &created {
-        told.created(created);
+    let mut builder = PerformanceBuilder::new(&months);
+    for row in &created {
+        builder.add_created(row);
     }
-    for sold in &sold {
-        told.sold(sold)?;
+    for row in &sales {
+        builder.add_sales(row)?;
     }
-    for cancelled in &cancelled {
-        told.cancelled(cancelled);
+    for row in &cancelled {
+        builder.add_cancelled(row);
     }
-    Ok(told.finish(period))
+    Ok(builder.build(period))
 }
 
-fn ask(
+fn query(
     sql: &str,
     agent: UserId,
     period: Period,
@@ -205,7 +212,7 @@ fn ask(
         .bind::<Array<Timestamptz>, _>(until)
 }
 
-/// Sales and what they come to.
+/// The number of sales, and their sums by currency.
 #[derive(Default)]
 struct Sales {
     deals: i64,
@@ -213,9 +220,9 @@ struct Sales {
 }
 
 impl Sales {
-    fn count(&mut self, sold: &Sold, volume: i128) {
-        self.deals += sold.deals;
-        *self.volume.entry(sold.currency).or_default() += volume;
+    fn add(&mut self, row: &SalesRow, volume: i128) {
+        self.deals += row.deals;
+        *self.volume.entry(row.currency).or_default() += volume;
     }
 
     fn into_volume(self) -> Vec<Sum> {
@@ -225,28 +232,28 @@ impl Sales {
 }
 
 #[derive(Default)]
-struct InMonth {
+struct MonthBuilder {
     name: String,
     created: i64,
     sales: Sales,
     cancelled: i64,
 }
 
-struct Told {
+struct PerformanceBuilder {
     by_status: DealsByStatus,
     deals: i64,
-    months: Vec<InMonth>,
+    months: Vec<MonthBuilder>,
     sales: Sales,
     cycles: i64,
     cycle: i128,
     developers: BTreeMap<CompanyId, (Option<String>, Sales)>,
 }
 
-impl Told {
+impl PerformanceBuilder {
     fn new(months: &[OffsetDateTime]) -> Self {
-        let named = |month: &OffsetDateTime| InMonth {
+        let named = |month: &OffsetDateTime| MonthBuilder {
             name: format!("{:04}-{:02}", month.year(), u8::from(month.month())),
-            ..InMonth::default()
+            ..MonthBuilder::default()
         };
         Self {
             by_status: DealsByStatus::default(),
@@ -259,50 +266,50 @@ impl Told {
         }
     }
 
-    /// Months are counted from one.
-    fn month(&mut self, month: i32) -> Option<&mut InMonth> {
+    /// Returns a month by its number, which starts at 1.
+    fn month(&mut self, month: i32) -> Option<&mut MonthBuilder> {
         usize::try_from(month - 1).ok().and_then(|at| self.months.get_mut(at))
     }
 
-    fn created(&mut self, created: &Created) {
-        self.deals += created.deals;
-        match created.status.as_str() {
-            "Application" => self.by_status.application += created.deals,
-            "Booking" => self.by_status.booking += created.deals,
-            "Sale" => self.by_status.sale += created.deals,
-            "Completed" => self.by_status.completed += created.deals,
-            "Cancelled" => self.by_status.cancelled += created.deals,
-            // One that is not known here.
+    fn add_created(&mut self, row: &CreatedRow) {
+        self.deals += row.deals;
+        match row.status.as_str() {
+            "Application" => self.by_status.application += row.deals,
+            "Booking" => self.by_status.booking += row.deals,
+            "Sale" => self.by_status.sale += row.deals,
+            "Completed" => self.by_status.completed += row.deals,
+            "Cancelled" => self.by_status.cancelled += row.deals,
+            // An unknown status counts in the total alone.
             _ => {}
         }
-        if let Some(month) = self.month(created.month) {
-            month.created += created.deals;
+        if let Some(month) = self.month(row.month) {
+            month.created += row.deals;
         }
     }
 
-    fn sold(&mut self, sold: &Sold) -> QueryResult<()> {
-        let volume = number(&sold.volume)?;
-        if let Some(month) = sold.month.and_then(|month| self.month(month)) {
-            month.sales.count(sold, volume);
-            self.sales.count(sold, volume);
-            self.cycles += sold.cycles;
-            self.cycle += sold.cycle.as_deref().map_or(Ok(0), number)?;
-        } else if let Some(id) = sold.developer_company_id {
+    fn add_sales(&mut self, row: &SalesRow) -> QueryResult<()> {
+        let volume = parse_sum(&row.volume)?;
+        if let Some(month) = row.month.and_then(|month| self.month(month)) {
+            month.sales.add(row, volume);
+            self.sales.add(row, volume);
+            self.cycles += row.cycles;
+            self.cycle += row.cycle.as_deref().map_or(Ok(0), parse_sum)?;
+        } else if let Some(id) = row.developer_company_id {
             let (name, sales) = self.developers.entry(id).or_default();
-            name.clone_from(&sold.name);
-            sales.count(sold, volume);
+            name.clone_from(&row.name);
+            sales.add(row, volume);
         }
         Ok(())
     }
 
-    fn cancelled(&mut self, cancelled: &Cancelled) {
-        if let Some(month) = self.month(cancelled.month) {
-            month.cancelled += cancelled.deals;
+    fn add_cancelled(&mut self, row: &CancelledRow) {
+        if let Some(month) = self.month(row.month) {
+            month.cancelled += row.deals;
         }
     }
 
-    fn finish(self, period: Period) -> Performance {
-        let month = |month: InMonth| Month {
+    fn build(self, period: Period) -> Performance {
+        let month = |month: MonthBuilder| Month {
             month: month.name,
             deals_created: month.created,
             sales_count: month.sales.deals,
@@ -311,27 +318,27 @@ impl Told {
         };
         let developer = |(developer_company_id, (name, sales)): (CompanyId, (Option<String>, Sales))| {
             let sales_count = sales.deals;
-            SoldOfDeveloper { developer_company_id, name, sales_count, sales_volume: sales.into_volume() }
+            DeveloperSales { developer_company_id, name, sales_count, sales_volume: sales.into_volume() }
         };
         let mut developers: Vec<_> = self.developers.into_iter().map(developer).collect();
-        // They are in order of their ids, and stay so where they have sold as much.
+        // The sort is stable, so developers with equal sales stay in the order of their ids.
         developers.sort_by_key(|developer| Reverse(developer.sales_count));
         Performance {
             from: period.from,
             to: period.to,
             deals_total: self.deals,
-            conversion_bps: conversion(self.by_status.sale + self.by_status.completed, self.deals),
+            conversion_bps: conversion_bps(self.by_status.sale + self.by_status.completed, self.deals),
             deals_by_status: self.by_status,
             sales_count: self.sales.deals,
             sales_volume: self.sales.into_volume(),
-            mean_cycle_days: mean_days(self.cycle, self.cycles),
+            mean_cycle_days: mean_cycle_days(self.cycle, self.cycles),
             monthly: self.months.into_iter().map(month).collect(),
             developers,
         }
     }
 }
 
-/// A sum that may be more than 64 bits hold.
-fn number(text: &str) -> QueryResult<i128> {
+/// Parses a sum that may exceed 64 bits.
+fn parse_sum(text: &str) -> QueryResult<i128> {
     text.parse().map_err(|error| diesel::result::Error::DeserializationError(Box::new(error)))
 }

@@ -1,4 +1,4 @@
-//! Which rate a sale has.
+//! The rates of sales.
 
 use ::db::{Cached, Tx};
 use auth::{CompanyId, UserId};
@@ -12,28 +12,30 @@ use values::BasisPoints;
 
 use crate::domain::DealId;
 
-/// The first card that has a rate then, for what is `asked`: `agent` and `developer` by name, `agency` by whose terms
-/// that agent is paid, and when.
-const BEST: &str = "\
+/// Selects the rate of the first card in the order of precedence (RULE-AGT-008).
+///
+/// The statement around it provides `sale` (agent, developer, at) and `terms`, the row of the
+/// agent.
+const BEST_RATE_SQL: &str = "\
     select rate.rate_bps from rate_card as card join rate on rate.card_id = card.id \
-    where rate.valid_from <= asked.at and (rate.valid_to > asked.at or rate.valid_to is null) \
-        and (card.developer_company_id = asked.developer or card.developer_company_id is null) \
-        and (card.agent_user_id = asked.agent or card.agency_company_id = terms.agency_company_id \
-            or card.developer_company_id = asked.developer \
+    where rate.valid_from <= sale.at and (rate.valid_to > sale.at or rate.valid_to is null) \
+        and (card.developer_company_id = sale.developer or card.developer_company_id is null) \
+        and (card.agent_user_id = sale.agent or card.agency_company_id = terms.agency_company_id \
+            or card.developer_company_id = sale.developer \
                 and card.agent_user_id is null and card.agency_company_id is null) \
     order by card.agent_user_id is null, card.agency_company_id is null, card.developer_company_id is null \
     limit 1";
 
-/// Before any sale.
-const BEFORE_ALL: OffsetDateTime = datetime!(-1000-01-01 00:00 UTC);
+/// A time before any sale.
+const BEFORE_ANY_SALE: OffsetDateTime = datetime!(-1000-01-01 00:00 UTC);
 
 #[derive(QueryableByName)]
-struct Best {
+struct BestRate {
     #[diesel(sql_type = Integer)]
     rate_bps: i32,
 }
 
-/// That of a sale which began `at`.
+/// Returns the rate of a sale that began at `at`.
 pub async fn find(
     tx: &Tx,
     agent: UserId,
@@ -41,17 +43,17 @@ pub async fn find(
     at: OffsetDateTime,
 ) -> Result<Option<BasisPoints>, ::db::Error> {
     let find = diesel::sql_query(format!(
-        "select best.rate_bps from (select $1 as agent, $2 as developer, $3 as at) as asked \
-         left join agent as terms on terms.user_id = asked.agent cross join lateral ({BEST}) as best"
+        "select best.rate_bps from (select $1 as agent, $2 as developer, $3 as at) as sale \
+         left join agent as terms on terms.user_id = sale.agent cross join lateral ({BEST_RATE_SQL}) as best"
     ));
     let find = find.bind::<SqlUuid, _>(agent).bind::<SqlUuid, _>(developer).bind::<Timestamptz, _>(at);
-    let best: Option<Best> = Cached(find).get_result(&mut tx.pipeline()).await.optional()?;
+    let best: Option<BestRate> = Cached(find).get_result(&mut tx.pipeline()).await.optional()?;
     Ok(best.map(|best| BasisPoints(best.rate_bps.unsigned_abs())))
 }
 
-/// A sale without a rate, and that which it has now.
+/// An unrated sale, and the rate that a card has for it now.
 #[derive(Clone, Copy, Debug, QueryableByName)]
-pub struct Unrated {
+pub struct UnratedSale {
     #[diesel(sql_type = SqlUuid)]
     pub deal_id: DealId,
     #[diesel(sql_type = BigInt)]
@@ -62,25 +64,30 @@ pub struct Unrated {
     rate_bps: Option<i32>,
 }
 
-impl Unrated {
+impl UnratedSale {
     pub fn rate(&self) -> Option<BasisPoints> {
         self.rate_bps.map(|rate| BasisPoints(rate.unsigned_abs()))
     }
 }
 
-/// Those behind this one, by when they began; from the first.
-pub async fn unrated(tx: &mut Tx, behind: Option<&Unrated>, most: i64) -> Result<Vec<Unrated>, ::db::Error> {
-    let (sold_at, id) = behind.map_or((BEFORE_ALL, Uuid::nil()), |last| (last.sold_at, last.deal_id.into()));
+/// Returns up to `limit` unrated sales after another one, or the first ones, oldest first.
+pub async fn list_unrated(
+    tx: &mut Tx,
+    after: Option<&UnratedSale>,
+    limit: i64,
+) -> Result<Vec<UnratedSale>, ::db::Error> {
+    let (sold_at, id) =
+        after.map_or((BEFORE_ANY_SALE, Uuid::nil()), |last| (last.sold_at, last.deal_id.into()));
     let unrated = diesel::sql_query(format!(
-        "with asked as materialized ( \
+        "with sale as materialized ( \
             select id, sale_row_version, sold_at as at, sale_agent_user_id as agent, \
                 developer_company_id as developer \
             from deal where is_unrated and (sold_at, id) > ($1, $2) order by sold_at, id limit $3 \
          ) \
-         select asked.id as deal_id, asked.sale_row_version, asked.at as sold_at, best.rate_bps from asked \
-         left join agent as terms on terms.user_id = asked.agent left join lateral ({BEST}) as best on true \
-         order by asked.at, asked.id"
+         select sale.id as deal_id, sale.sale_row_version, sale.at as sold_at, best.rate_bps from sale \
+         left join agent as terms on terms.user_id = sale.agent \
+         left join lateral ({BEST_RATE_SQL}) as best on true order by sale.at, sale.id"
     ));
-    let unrated = unrated.bind::<Timestamptz, _>(sold_at).bind::<SqlUuid, _>(id).bind::<BigInt, _>(most);
+    let unrated = unrated.bind::<Timestamptz, _>(sold_at).bind::<SqlUuid, _>(id).bind::<BigInt, _>(limit);
     Ok(Cached(unrated).load(tx.conn()).await?)
 }

@@ -1,4 +1,4 @@
-//! Cards of rates.
+//! Rate cards.
 
 use ::db::{Cached, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -10,22 +10,25 @@ use service::list;
 use strum::{EnumString, VariantNames};
 
 use super::schema::{rate, rate_card};
-use crate::domain::{CardKey, Rate, RateCard, RateCardId, RateCardShown};
+use crate::domain::{CardKey, Rate, RateCard, RateCardId, RateCardView};
 
-/// The card of exactly these three, with its rates by `ValidFrom`: in one statement, so that both are of one version.
+/// Returns the card of exactly this key, with its rates sorted by `ValidFrom`.
+///
+/// One statement reads both, so that they have one version.
 pub async fn find(tx: &mut Tx, key: CardKey) -> Result<Option<(RateCard, Vec<Rate>)>, ::db::Error> {
-    let of_these = rate_card::table
+    let card = rate_card::table
         .left_join(rate::table)
         .filter(rate_card::developer_company_id.is_not_distinct_from(key.developer_company_id))
         .filter(rate_card::agency_company_id.is_not_distinct_from(key.agency_company_id))
         .filter(rate_card::agent_user_id.is_not_distinct_from(key.agent_user_id));
-    let lines = of_these.select((RateCard::as_select(), Option::<Rate>::as_select())).order(rate::valid_from);
-    let lines: Vec<(RateCard, Option<Rate>)> = Cached(lines).load(tx.conn()).await?;
-    let (mut cards, rates): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
+    let rows = card.select((RateCard::as_select(), Option::<Rate>::as_select())).order(rate::valid_from);
+    let rows: Vec<(RateCard, Option<Rate>)> = Cached(rows).load(tx.conn()).await?;
+    let (mut cards, rates): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
     Ok(cards.pop().map(|card| (card, rates.into_iter().flatten().collect())))
 }
 
-/// Writes a card, of which the version before was read, and its rates. `false`: somebody else was first.
+/// Stores a card and its rates over the version before.
+/// Returns false if a concurrent change was first.
 pub async fn save(tx: &mut Tx, new: &RateCard, rates: &[Rate]) -> Result<bool, ::db::Error> {
     let written = if new.version == 1 {
         let insert = diesel::insert_into(rate_card::table).values(new).on_conflict_do_nothing();
@@ -45,16 +48,17 @@ pub async fn save(tx: &mut Tx, new: &RateCard, rates: &[Rate]) -> Result<bool, :
     Cached(diesel::delete(rate::table.filter(rate::card_id.eq(new.id)))).execute(tx.conn()).await?;
     let rates: Vec<_> = rates
         .iter()
-        .map(|of| {
-            let (from, to) = (rate::valid_from.eq(of.valid_from), rate::valid_to.eq(of.valid_to));
-            (rate::card_id.eq(new.id), from, to, rate::rate_bps.eq(of.rate_bps))
+        .map(|new_rate| {
+            let from = rate::valid_from.eq(new_rate.valid_from);
+            let to = rate::valid_to.eq(new_rate.valid_to);
+            (rate::card_id.eq(new.id), from, to, rate::rate_bps.eq(new_rate.rate_bps))
         })
         .collect();
     diesel::insert_into(rate::table).values(rates).execute(tx.conn()).await?;
     Ok(true)
 }
 
-/// What a list may be sorted by.
+/// The sort keys of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum RateCardSort {
     UpdatedAt,
@@ -64,7 +68,7 @@ impl SortKey for RateCardSort {
     const DEFAULT: &'static str = "-UpdatedAt";
 }
 
-/// Which cards are listed: those that name these.
+/// The filter of a list. A card has to name all given ids.
 #[derive(Debug, Default)]
 pub struct RateCardFilter {
     pub developer_company_id: Option<CompanyId>,
@@ -72,43 +76,45 @@ pub struct RateCardFilter {
     pub agent_user_id: Option<UserId>,
 }
 
-/// One page. Of cards that are shown each is read with its rates in one statement, so that both are of one version.
+/// Returns one page.
+///
+/// One statement reads each card with its rates, so that they have one version.
 pub async fn list(
     mut conn: Lookup<'_>,
     filter: &RateCardFilter,
     paging: &Paging<RateCardSort>,
-) -> QueryResult<Page<RateCardShown>> {
+) -> QueryResult<Page<RateCardView>> {
     let RateCardSort::UpdatedAt = paging.sort;
     let order = (list::by(paging, rate_card::updated_at), list::by(paging, rate_card::id));
-    let sorted = found(filter).select(rate_card::id).order(order);
-    let counted = found(filter).select(rate_card::id);
+    let sorted = filtered(filter).select(rate_card::id).order(order);
+    let counted = filtered(filter).select(rate_card::id);
     let Page { items, page, page_size, total_count } =
         list::page::<_, RateCardId, _, _>(conn, paging, sorted, counted).await?;
-    let shown = rate_card::table.left_join(rate::table).filter(rate_card::id.eq_any(items));
-    let shown = shown.select((RateCard::as_select(), Option::<Rate>::as_select())).order((
+    let rows = rate_card::table.left_join(rate::table).filter(rate_card::id.eq_any(items));
+    let rows = rows.select((RateCard::as_select(), Option::<Rate>::as_select())).order((
         list::by(paging, rate_card::updated_at),
         list::by(paging, rate_card::id),
         rate::valid_from,
     ));
-    let lines: Vec<(RateCard, Option<Rate>)> = shown.load(&mut conn).await?;
-    let cards = lines.chunk_by(|(one, _), (next, _)| one.id == next.id);
-    let items = cards.filter_map(|lines| {
-        let rates = lines.iter().filter_map(|(_, rate)| rate.clone()).collect();
-        lines.first().map(|(card, _)| RateCardShown::of(card, rates))
+    let rows: Vec<(RateCard, Option<Rate>)> = rows.load(&mut conn).await?;
+    let cards = rows.chunk_by(|(one, _), (next, _)| one.id == next.id);
+    let items = cards.filter_map(|rows| {
+        let rates = rows.iter().filter_map(|(_, rate)| rate.clone()).collect();
+        rows.first().map(|(card, _)| RateCardView::of(card, rates))
     });
     Ok(Page { items: items.collect(), page, page_size, total_count })
 }
 
-fn found(filter: &RateCardFilter) -> rate_card::BoxedQuery<'static, Pg> {
-    let mut found = rate_card::table.filter(list::planned_anew()).into_boxed();
+fn filtered(filter: &RateCardFilter) -> rate_card::BoxedQuery<'static, Pg> {
+    let mut query = rate_card::table.filter(list::planned_anew()).into_boxed();
     if let Some(developer) = filter.developer_company_id {
-        found = found.filter(rate_card::developer_company_id.eq(developer));
+        query = query.filter(rate_card::developer_company_id.eq(developer));
     }
     if let Some(agency) = filter.agency_company_id {
-        found = found.filter(rate_card::agency_company_id.eq(agency));
+        query = query.filter(rate_card::agency_company_id.eq(agency));
     }
     if let Some(agent) = filter.agent_user_id {
-        found = found.filter(rate_card::agent_user_id.eq(agent));
+        query = query.filter(rate_card::agent_user_id.eq(agent));
     }
-    found
+    query
 }

@@ -1,4 +1,4 @@
-//! Sales as they are locked and read, to change what stands of them.
+//! The accruals of a sale, and the lock of its deal.
 
 use ::db::Tx;
 use auth::UserId;
@@ -10,7 +10,7 @@ use values::Currency;
 use super::schema::{accrual, deal};
 use crate::domain::{Accrual, AccrualId, DealId, Sale};
 
-/// Which sale an accrual is of; this never changes.
+/// The sale and the account of an accrual. They never change.
 #[derive(Clone, Copy, Debug, Queryable, Selectable)]
 #[diesel(table_name = accrual, check_for_backend(Pg))]
 pub struct SaleKey {
@@ -20,28 +20,29 @@ pub struct SaleKey {
     pub currency: Currency,
 }
 
-pub async fn key_of(tx: &mut Tx, id: AccrualId) -> Result<Option<SaleKey>, ::db::Error> {
+pub async fn find_key(tx: &mut Tx, id: AccrualId) -> Result<Option<SaleKey>, ::db::Error> {
     let key = accrual::table.find(id).select(SaleKey::as_select());
     Ok(key.first(tx.conn()).await.optional()?)
 }
 
-/// An accrual as it is now.
-pub async fn accrual(tx: &mut Tx, id: AccrualId) -> Result<Accrual, ::db::Error> {
+pub async fn load_accrual(tx: &mut Tx, id: AccrualId) -> Result<Accrual, ::db::Error> {
     Ok(accrual::table.find(id).select(Accrual::as_select()).first(tx.conn()).await?)
 }
 
-/// Has the deal to itself: before any account. Answers what it came to when it was completed, if it is.
-pub async fn lock(tx: &mut Tx, deal: DealId) -> Result<Option<i64>, ::db::Error> {
+/// Locks the deal of a sale. A transaction locks deals before accounts.
+///
+/// Returns the amount of a completed deal.
+pub async fn lock_deal(tx: &mut Tx, deal: DealId) -> Result<Option<i64>, ::db::Error> {
     let lock = deal::table.find(deal).select(deal::completed_amount).for_no_key_update();
     Ok(lock.get_result(tx.conn()).await?)
 }
 
-/// Its accruals, in the order in which they came.
+/// Returns the accruals of a sale in the order of their creation.
 pub async fn read(tx: &mut Tx, deal: DealId, sale_row_version: i64) -> Result<Sale, ::db::Error> {
     let accruals = accrual::table
         .filter(accrual::deal_id.eq(deal))
         .filter(accrual::sale_row_version.eq(sale_row_version))
         .select(Accrual::as_select())
         .order((accrual::created_at, accrual::id));
-    Ok(Sale::of(accruals.load(tx.conn()).await?))
+    Ok(Sale::new(accruals.load(tx.conn()).await?))
 }

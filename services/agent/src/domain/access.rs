@@ -1,4 +1,4 @@
-//! Who may do what.
+//! The permissions of the service.
 
 use auth::{Actor, Permission};
 
@@ -6,7 +6,7 @@ const USE_CABINET: &str = "agent.cabinet.use";
 const MANAGE_COMMISSIONS: &str = "agent.commissions.manage";
 const MANAGE_PAYOUTS: &str = "agent.payouts.manage";
 
-/// Agents, who see what is their own, whatever their company and the scope of their permission.
+/// Permits agents to use their own data, in any scope and with or without a company.
 pub enum UseCabinet {}
 
 impl Permission for UseCabinet {
@@ -17,7 +17,7 @@ impl Permission for UseCabinet {
     }
 }
 
-/// The platform's people who decide what is owed.
+/// Permits employees of the platform to decide about rates, accruals and adjustment requests.
 pub enum ManageCommissions {}
 
 impl Permission for ManageCommissions {
@@ -28,7 +28,7 @@ impl Permission for ManageCommissions {
     }
 }
 
-/// The platform's people who pay it.
+/// Permits employees of the platform to run and confirm payouts.
 pub enum ManagePayouts {}
 
 impl Permission for ManagePayouts {

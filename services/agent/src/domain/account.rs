@@ -1,4 +1,4 @@
-//! What an agent's accruals come to in one currency.
+//! The account of an agent in one currency: the kept sums of the accruals.
 
 use auth::UserId;
 use diesel::pg::Pg;
@@ -8,88 +8,91 @@ use values::Currency;
 use super::{Accrual, AccrualStatus, Entry};
 use crate::db::schema::account;
 
-/// A sum beyond what can be told.
+/// The key of an account: the agent and the currency.
+pub type AccountKey = (UserId, Currency);
+
+/// An amount or a sum does not fit into 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overflow;
 
-/// INV-AGT-1: the sums of the accruals of an agent in a currency, in minor units.
+/// The sums of an agent's accruals in one currency, in minor units (INV-AGT-1).
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = account, check_for_backend(Pg))]
 pub struct Account {
     pub agent_user_id: UserId,
     pub currency: Currency,
-    /// How many accruals there are, whatever became of them.
+    /// Number of accruals in any status.
     pub entries: i64,
     pub pending: i64,
-    /// In no payout. It may be a debt.
+    /// Sum of the Approved accruals without a payout. It is negative if the agent has a debt.
     pub approved: i64,
     pub in_payout: i64,
     pub paid: i64,
 }
 
 impl Account {
-    /// Of nobody's accruals yet.
-    pub fn empty(agent_user_id: UserId, currency: Currency) -> Self {
+    pub fn empty((agent_user_id, currency): AccountKey) -> Self {
         Self { agent_user_id, currency, entries: 0, pending: 0, approved: 0, in_payout: 0, paid: 0 }
     }
 
-    /// Counts lines of its books: accruals as they are now instead of as they were before; one that is new was nothing. What counts
-    /// is what they come to together: on the way there a sum may be beyond what can be told.
+    /// Applies entries: subtracts each accrual as it was before, and adds it as it is now.
+    ///
+    /// Only the result has to fit into 64 bits. Intermediate sums may exceed them.
     ///
     /// # Errors
-    /// [`Overflow`] where a sum is more than can be told; nothing is counted then.
-    pub fn count<'e>(&mut self, entries: impl IntoIterator<Item = &'e Entry>) -> Result<(), Overflow> {
+    /// [`Overflow`] if a sum does not fit into 64 bits. The account is unchanged then.
+    pub fn apply<'e>(&mut self, entries: impl IntoIterator<Item = &'e Entry>) -> Result<(), Overflow> {
         let mut sums = [self.pending, self.approved, self.in_payout, self.paid].map(i128::from);
         let mut new = 0;
         for Entry { before, after } in entries {
             for (accrual, sign) in before.iter().map(|before| (before, -1)).chain([(after, 1)]) {
-                if let Some(sum) = sum_of(accrual) {
-                    sums[sum as usize] += sign * i128::from(accrual.amount);
+                if let Some(bucket) = bucket_of(accrual) {
+                    sums[bucket as usize] += sign * i128::from(accrual.amount);
                 }
             }
             new += i64::from(before.is_none());
         }
-        let told = |sum: Sum| i64::try_from(sums[sum as usize]).map_err(|_| Overflow);
-        let counted = Self {
+        let narrow = |bucket: Bucket| i64::try_from(sums[bucket as usize]).map_err(|_| Overflow);
+        let updated = Self {
             entries: self.entries + new,
-            pending: told(Sum::Pending)?,
-            approved: told(Sum::Approved)?,
-            in_payout: told(Sum::InPayout)?,
-            paid: told(Sum::Paid)?,
+            pending: narrow(Bucket::Pending)?,
+            approved: narrow(Bucket::Approved)?,
+            in_payout: narrow(Bucket::InPayout)?,
+            paid: narrow(Bucket::Paid)?,
             ..self.clone()
         };
-        counted.total().and(counted.outstanding()).ok_or(Overflow)?;
-        *self = counted;
+        updated.total().and(updated.outstanding()).ok_or(Overflow)?;
+        *self = updated;
         Ok(())
     }
 
-    /// What was ever earned and stands.
+    /// Returns the sum of all accruals that count, or `None` beyond 64 bits.
     pub fn total(&self) -> Option<i64> {
         sum([self.pending, self.approved, self.in_payout, self.paid])
     }
 
-    /// What is not paid of it.
+    /// Returns the unpaid part of [`total`](Self::total), or `None` beyond 64 bits.
     pub fn outstanding(&self) -> Option<i64> {
         sum([self.pending, self.approved, self.in_payout])
     }
 }
 
-/// Where an account has what it sums up.
+/// The index of each sum.
 #[derive(Clone, Copy)]
-enum Sum {
+enum Bucket {
     Pending,
     Approved,
     InPayout,
     Paid,
 }
 
-/// Which of the sums an accrual is in, if any.
-fn sum_of(accrual: &Accrual) -> Option<Sum> {
+/// Returns the sum that includes an accrual. Rejected and Reversed accruals are in none.
+fn bucket_of(accrual: &Accrual) -> Option<Bucket> {
     match (accrual.status, accrual.payout_id) {
-        (AccrualStatus::Pending, _) => Some(Sum::Pending),
-        (AccrualStatus::Approved, None) => Some(Sum::Approved),
-        (AccrualStatus::Approved, Some(_)) => Some(Sum::InPayout),
-        (AccrualStatus::Paid, _) => Some(Sum::Paid),
+        (AccrualStatus::Pending, _) => Some(Bucket::Pending),
+        (AccrualStatus::Approved, None) => Some(Bucket::Approved),
+        (AccrualStatus::Approved, Some(_)) => Some(Bucket::InPayout),
+        (AccrualStatus::Paid, _) => Some(Bucket::Paid),
         (AccrualStatus::Rejected | AccrualStatus::Reversed, _) => None,
     }
 }

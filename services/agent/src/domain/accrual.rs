@@ -1,4 +1,4 @@
-//! An accrual: what an agent earns, or owes back, for one sale.
+//! Accruals: amounts that a sale earns for an agent, or that the agent owes back.
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -10,21 +10,21 @@ use super::{AccrualId, DealId, PayoutId, PropertyObjectId};
 use crate::db::schema::accrual;
 
 values::text_enum! {
-    /// What an accrual is for.
+    /// The reason for an accrual.
     pub enum AccrualKind {
-        /// A sale that began.
+        /// A sale began.
         Base,
-        /// What was granted because it was missing.
+        /// A missing bonus was granted.
         Bonus,
-        /// What makes another accrual right.
+        /// Another accrual was corrected.
         Correction,
-        /// What undoes another accrual.
+        /// Another accrual was undone.
         Reversal,
     }
 }
 
 values::text_enum! {
-    /// How far an accrual has come. Paid, Rejected and Reversed are final.
+    /// The status of an accrual. Paid, Rejected and Reversed are final.
     pub enum AccrualStatus {
         Pending,
         Approved,
@@ -34,21 +34,24 @@ values::text_enum! {
     }
 }
 
-/// The aggregate, as it is stored. INV-AGT-2: only `status`, `payout_id`, and what tells of their changes, change.
+/// The stored aggregate.
+///
+/// INV-AGT-2: only `status`, `payout_id`, and the times, decision and version of their changes
+/// change.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Insertable)]
 #[diesel(table_name = accrual, check_for_backend(Pg))]
 pub struct Accrual {
     pub id: AccrualId,
     pub agent_user_id: UserId,
     pub deal_id: DealId,
-    /// The sale of the deal, by the version of its beginning.
+    /// The sale of the deal, identified by the `RowVersion` of its beginning.
     pub sale_row_version: i64,
     pub property_object_id: PropertyObjectId,
     pub developer_company_id: CompanyId,
     pub kind: AccrualKind,
     pub base_amount: i64,
     pub rate_bps: i32,
-    /// In minor units of `currency`, as `base_amount`.
+    /// In minor units of `currency`, like `base_amount`.
     pub amount: i64,
     pub currency: Currency,
     pub status: AccrualStatus,
@@ -70,8 +73,8 @@ impl Accrual {
         Money { amount_minor: self.amount, currency: self.currency }
     }
 
-    /// It counts in what the agent is owed or was paid (INV-AGT-1).
-    pub fn stands(&self) -> bool {
+    /// Returns true if the accrual counts in the agent's total (INV-AGT-1).
+    pub fn is_counted(&self) -> bool {
         !matches!(self.status, AccrualStatus::Rejected | AccrualStatus::Reversed)
     }
 

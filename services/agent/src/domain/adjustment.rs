@@ -1,4 +1,4 @@
-//! What an agent asks for about an accrual, and what was decided.
+//! Requests of agents to adjust accruals, and the decisions about them.
 
 use auth::UserId;
 use diesel::pg::Pg;
@@ -12,7 +12,7 @@ use super::{AccrualId, AccrualKind, AdjustmentRequestId};
 use crate::db::schema::adjustment_request;
 
 values::text_enum! {
-    /// What is wrong with an accrual.
+    /// The reason for an adjustment request.
     pub enum AdjustmentReason {
         WrongAmount,
         WrongRate,
@@ -23,7 +23,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Whether a request was decided. Approved and Rejected are final.
+    /// The status of an adjustment request. Approved and Rejected are final.
     pub enum AdjustmentStatus {
         Open,
         Approved,
@@ -31,10 +31,15 @@ values::text_enum! {
     }
 }
 
-/// Why somebody asks, or decides as they do.
-pub type Words = Private<Prose<1, 2000>>;
+/// The greatest length of a comment, in characters.
+pub const MAX_COMMENT_LENGTH: usize = 2000;
 
-/// The aggregate, as it is stored. Its amounts are in the currency of its accrual.
+/// A comment of a request or a decision.
+pub type Comment = Private<Prose<1, MAX_COMMENT_LENGTH>>;
+/// The comment of an approval. An empty one counts as absent.
+pub type OptionalComment = Private<Prose<0, MAX_COMMENT_LENGTH>>;
+
+/// The stored aggregate. Its amounts are in the currency of its accrual.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = adjustment_request, check_for_backend(Pg))]
 pub struct AdjustmentRequest {
@@ -42,12 +47,12 @@ pub struct AdjustmentRequest {
     pub accrual_id: AccrualId,
     pub agent_user_id: UserId,
     pub reason: AdjustmentReason,
-    /// What the accrual should be in whole.
+    /// The whole amount that the accrual should have.
     pub requested_amount: Option<i64>,
-    pub comment: Words,
+    pub comment: Comment,
     pub status: AdjustmentStatus,
     pub granted_amount: Option<i64>,
-    pub decision_comment: Option<Words>,
+    pub decision_comment: Option<Comment>,
     pub result_accrual_id: Option<AccrualId>,
     pub created_at: OffsetDateTime,
     pub decided_at: Option<OffsetDateTime>,
@@ -56,7 +61,7 @@ pub struct AdjustmentRequest {
 }
 
 impl AdjustmentRequest {
-    /// What is granted for it.
+    /// Returns the kind of the accrual that an approval creates.
     pub fn kind(&self) -> AccrualKind {
         match self.reason {
             AdjustmentReason::MissingBonus => AccrualKind::Bonus,
@@ -64,9 +69,9 @@ impl AdjustmentRequest {
         }
     }
 
-    /// Rejected, unless what was granted is added to it.
+    /// Returns the request as Rejected. An approval overwrites the status and adds the grant.
     #[must_use]
-    pub fn decided(self, by: UserId, comment: Option<Words>, now: OffsetDateTime) -> Self {
+    pub fn rejected(self, by: UserId, comment: Option<Comment>, now: OffsetDateTime) -> Self {
         Self {
             status: AdjustmentStatus::Rejected,
             decision_comment: comment,
@@ -78,23 +83,23 @@ impl AdjustmentRequest {
     }
 }
 
-/// A request as it is shown.
+/// A request of an agent to adjust an accrual.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[schema(as = AdjustmentRequest)]
-pub struct AdjustmentRequestShown {
+pub struct AdjustmentRequestView {
     id: AdjustmentRequestId,
     accrual_id: AccrualId,
     agent_user_id: UserId,
     reason: AdjustmentReason,
-    /// What the accrual should be in whole.
+    /// The whole amount that the accrual should have.
     requested_amount: Option<Money>,
-    comment: Words,
+    comment: Comment,
     status: AdjustmentStatus,
-    /// What it is in whole.
+    /// The whole amount that was granted.
     granted_amount: Option<Money>,
-    decision_comment: Option<Words>,
-    /// What was granted for it.
+    decision_comment: Option<Comment>,
+    /// The accrual that the decision created.
     result_accrual_id: Option<AccrualId>,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
@@ -103,8 +108,8 @@ pub struct AdjustmentRequestShown {
     version: i64,
 }
 
-impl AdjustmentRequestShown {
-    /// `currency` is that of its accrual.
+impl AdjustmentRequestView {
+    /// Shows a request in the `currency` of its accrual.
     pub fn of(request: AdjustmentRequest, currency: Currency) -> Self {
         let money = |amount: Option<i64>| amount.map(|amount_minor| Money { amount_minor, currency });
         Self {

@@ -1,4 +1,4 @@
-//! A deal, as crm's four topics tell of it in whatever order they come.
+//! Deals, as four topics of CRM report them in any order.
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -10,19 +10,21 @@ use super::{DealId, PropertyObjectId};
 use crate::db::schema::deal;
 
 values::text_enum! {
-    /// Where a deal stands, as crm has it: what ends more comes later.
+    /// The status of a deal in CRM.
+    ///
+    /// At one `RowVersion` the later status of this order decides.
     pub enum DealStatus {
         Application,
         Booking,
         Sale,
-        /// One that crm has got since.
+        /// A status that this service does not know.
         Other,
         Cancelled,
         Completed,
     }
 }
 
-/// Which of crm's topics tells of a deal.
+/// The topic of CRM that an event is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DealTopic {
     Created,
@@ -31,24 +33,24 @@ pub enum DealTopic {
     Completed,
 }
 
-/// What one event tells of a deal.
+/// One event about a deal.
 #[derive(Clone, Debug)]
-pub struct DealTold {
+pub struct DealEvent {
     pub topic: DealTopic,
     pub deal_id: DealId,
     pub developer_company_id: CompanyId,
     pub property_object_id: PropertyObjectId,
     pub row_version: i64,
     pub status: DealStatus,
-    /// When the deal was made, changed, cancelled or completed.
+    /// Time of the creation, change, cancellation or completion.
     pub at: OffsetDateTime,
-    /// `None`: nothing is said of the agent.
-    #[expect(clippy::option_option, reason = "that there is no agent any more is said by null")]
+    /// The outer `None` leaves the agent as it is. The inner one removes the agent.
+    #[expect(clippy::option_option, reason = "an absent member and null differ")]
     pub agent_user_id: Option<Option<UserId>>,
     pub amount: Option<Money>,
 }
 
-/// A change of a deal's stage, which moves money.
+/// A change of a deal's stage. The ledger follows these changes alone.
 #[derive(Clone, Copy, Debug)]
 pub struct StageChange {
     pub row_version: i64,
@@ -58,8 +60,8 @@ pub struct StageChange {
     pub amount: Money,
 }
 
-impl DealTold {
-    /// What it does to the ledger; the other topics move no money.
+impl DealEvent {
+    /// Returns the change for the ledger, or `None` for the other topics.
     pub fn stage_change(&self) -> Option<StageChange> {
         let amount = self.amount.filter(|_| self.topic == DealTopic::StageChanged)?;
         Some(StageChange {
@@ -72,7 +74,10 @@ impl DealTold {
     }
 }
 
-/// What is known of a deal, as it is stored. What the ledger goes by stands apart from what is shown.
+/// The stored aggregate.
+///
+/// Statistics show status, agent and amount, each with the version that decided it.
+/// The ledger has columns of its own, so that an unknown status changes no money.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = deal, treat_none_as_null = true, check_for_backend(Pg))]
 pub struct Deal {
@@ -89,10 +94,10 @@ pub struct Deal {
     pub amount_row_version: i64,
     pub cancelled_at: Option<OffsetDateTime>,
     pub known_row_version: i64,
-    /// INV-AGT-8: nothing of it is paid meanwhile.
+    /// Start of the hold. No accrual of a held deal enters a payout (INV-AGT-8).
     pub held_since: Option<OffsetDateTime>,
     pub applied_row_version: i64,
-    /// The sale that stands, by the version of its beginning.
+    /// The active sale, identified by the `RowVersion` of its beginning.
     pub sale_row_version: Option<i64>,
     pub sold_at: Option<OffsetDateTime>,
     pub sale_agent_user_id: Option<UserId>,
@@ -104,12 +109,12 @@ pub struct Deal {
 }
 
 impl Deal {
-    /// One of which nothing was heard but whose it is.
-    pub fn unheard(told: &DealTold) -> Self {
+    /// Creates the deal of an event without any data but its ids.
+    pub fn empty(event: &DealEvent) -> Self {
         Self {
-            id: told.deal_id,
-            developer_company_id: told.developer_company_id,
-            property_object_id: told.property_object_id,
+            id: event.deal_id,
+            developer_company_id: event.developer_company_id,
+            property_object_id: event.property_object_id,
             created_at: None,
             status: DealStatus::Other,
             status_row_version: -1,
@@ -133,29 +138,32 @@ impl Deal {
         }
     }
 
-    /// Takes what is shown of it: of each fact what the highest version tells that carries it.
-    pub fn hear(&mut self, told: &DealTold) {
-        let version = told.row_version;
-        if told.topic == DealTopic::Created {
-            self.created_at.get_or_insert(told.at);
+    /// Updates the data of the statistics: for each fact the highest version that carries it
+    /// decides.
+    pub fn update(&mut self, event: &DealEvent) {
+        let version = event.row_version;
+        if event.topic == DealTopic::Created {
+            self.created_at.get_or_insert(event.at);
         }
-        // Events of one change carry one version: what ends more decides, and a cancellation knows best when it was.
-        let is_newer = (version, told.status) > (self.status_row_version, self.status);
-        let is_cancellation = told.topic == DealTopic::Cancelled
-            && (version, told.status) == (self.status_row_version, self.status);
+        // The events of one change have the same version. The later status of the order decides,
+        // and `deal-cancelled` decides the time of the cancellation.
+        let is_newer = (version, event.status) > (self.status_row_version, self.status);
+        let is_cancellation = event.topic == DealTopic::Cancelled
+            && (version, event.status) == (self.status_row_version, self.status);
         if is_newer || is_cancellation {
-            let stays = told.topic == DealTopic::StageChanged && self.cancelled_at.is_some();
-            (self.status, self.status_row_version) = (told.status, version);
-            let cancelled_at = if stays { self.cancelled_at } else { Some(told.at) };
-            self.cancelled_at = cancelled_at.filter(|_| told.status == DealStatus::Cancelled);
+            let keeps_time = event.topic == DealTopic::StageChanged && self.cancelled_at.is_some();
+            (self.status, self.status_row_version) = (event.status, version);
+            let cancelled_at = if keeps_time { self.cancelled_at } else { Some(event.at) };
+            self.cancelled_at = cancelled_at.filter(|_| event.status == DealStatus::Cancelled);
         }
-        let outranks = |known: i64| version > known || told.topic == DealTopic::Completed && version == known;
-        if let Some(agent) = told.agent_user_id
+        let outranks =
+            |known: i64| version > known || event.topic == DealTopic::Completed && version == known;
+        if let Some(agent) = event.agent_user_id
             && outranks(self.agent_row_version)
         {
             (self.agent_user_id, self.agent_row_version) = (agent, version);
         }
-        if let Some(Money { amount_minor, currency }) = told.amount
+        if let Some(Money { amount_minor, currency }) = event.amount
             && outranks(self.amount_row_version)
         {
             (self.amount, self.currency) = (Some(amount_minor), Some(currency));
@@ -164,12 +172,13 @@ impl Deal {
         self.known_row_version = self.known_row_version.max(version);
     }
 
-    /// INV-AGT-8: holds it while the ledger is behind what is known of it. Of a deal that has only been made
-    /// the ledger lacks nothing.
-    pub fn hold(&mut self, told: &DealTold, now: OffsetDateTime) {
+    /// Holds the deal while the ledger is behind the highest known version (INV-AGT-8).
+    ///
+    /// `deal-created` alone holds no deal, because the ledger lacks no change of a new deal.
+    pub fn update_hold(&mut self, event: &DealEvent, now: OffsetDateTime) {
         let is_behind = self.known_row_version > self.applied_row_version;
-        let may_lack =
-            told.topic != DealTopic::Created || self.applied_row_version > 0 || self.held_since.is_some();
-        self.held_since = (is_behind && may_lack).then(|| self.held_since.unwrap_or(now));
+        let may_lack_a_change =
+            event.topic != DealTopic::Created || self.applied_row_version > 0 || self.held_since.is_some();
+        self.held_since = (is_behind && may_lack_a_change).then(|| self.held_since.unwrap_or(now));
     }
 }

@@ -1,17 +1,17 @@
-//! What a change of a deal's stage does to its sale, and to what agents earn.
+//! The effect of a stage change on the sale of a deal and on its accruals.
 
-use auth::UserId;
 use time::OffsetDateTime;
-use values::{BasisPoints, Currency, Money};
+use values::{BasisPoints, Money};
 
 use super::{
-    Accrual, AccrualId, AccrualKind, AccrualStatus, Deal, DealStatus, Overflow, Sale, StageChange, Undone,
+    AccountKey, Accrual, AccrualId, AccrualKind, AccrualStatus, Deal, DealStatus, Overflow, Sale,
+    StageChange, Undo,
 };
 
 #[cfg(test)]
 mod tests;
 
-/// What becomes of a sale.
+/// A step in the life of a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Begin,
@@ -19,7 +19,7 @@ pub enum Step {
     End,
 }
 
-/// A line in the books: an accrual that is new, or another than before.
+/// An entry of the ledger: a new accrual, or a changed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub before: Option<Accrual>,
@@ -36,53 +36,53 @@ impl Entry {
     }
 }
 
-/// What a change does to the ledger.
+/// The effect of a stage change on the ledger.
 #[derive(Debug, Default)]
 pub struct Posting {
     pub entries: Vec<Entry>,
-    /// What stood of a sale that has ended: requests about it are closed.
+    /// The accruals that were effective in a sale that ended. Requests about them are closed.
     pub ended: Vec<AccrualId>,
 }
 
 impl Deal {
-    /// The table: what a change does, by where the ledger has the deal. Whether a sale stands is not
-    /// a matter of the status, which may be one that is not known here.
+    /// Returns the steps of a stage change (RULE-AGT-001).
+    ///
+    /// The status does not show whether a sale is active, because it may be an unknown one.
     pub fn steps(&self, change: &StageChange) -> &'static [Step] {
-        let stands = self.sale_row_version.is_some();
+        let has_sale = self.sale_row_version.is_some();
         match change.to {
-            DealStatus::Sale if !stands => &[Step::Begin],
-            DealStatus::Completed if !stands => &[Step::Begin, Step::Complete],
+            DealStatus::Sale if !has_sale => &[Step::Begin],
+            DealStatus::Completed if !has_sale => &[Step::Begin, Step::Complete],
             DealStatus::Completed if self.completed_at.is_some() => &[],
             DealStatus::Completed if self.sale_currency != Some(change.amount.currency) => {
                 &[Step::End, Step::Begin, Step::Complete]
             }
             DealStatus::Completed => &[Step::Complete],
-            DealStatus::Application | DealStatus::Booking | DealStatus::Cancelled if stands => &[Step::End],
+            DealStatus::Application | DealStatus::Booking | DealStatus::Cancelled if has_sale => &[Step::End],
             _ => &[],
         }
     }
 
-    /// Whose accounts these steps change.
-    pub fn holders(
+    /// Returns the accounts that the steps may change.
+    pub fn affected_accounts(
         &self,
         steps: &[Step],
         change: &StageChange,
-    ) -> impl Iterator<Item = (UserId, Currency)> + use<> {
+    ) -> impl Iterator<Item = AccountKey> + use<> {
         let begins = steps.contains(&Step::Begin);
-        let beginning = change.agent_user_id.filter(|_| begins);
-        self.holder().into_iter().chain(beginning.map(|agent| (agent, change.amount.currency)))
+        let new_agent = change.agent_user_id.filter(|_| begins);
+        self.sale_account().into_iter().chain(new_agent.map(|agent| (agent, change.amount.currency)))
     }
 
-    /// Whose account the sale that stands is in.
-    pub fn holder(&self) -> Option<(UserId, Currency)> {
+    /// Returns the account of the active sale.
+    pub fn sale_account(&self) -> Option<AccountKey> {
         self.sale_agent_user_id.zip(self.sale_currency)
     }
 
-    /// Applies these steps. `sale` has the accruals of the sale that stands; `rate` is that of the
-    /// change's moment, for its agent.
+    /// Applies the steps of a change.
     ///
-    /// # Errors
-    /// [`Overflow`]
+    /// `sale` has the accruals of the active sale.
+    /// `rate` is the rate of the change's agent at the time of the change.
     pub fn apply(
         &mut self,
         steps: &[Step],
@@ -99,7 +99,7 @@ impl Deal {
                     let base = rate.and_then(|rate| self.base(rate, now)).transpose()?;
                     self.is_unrated = base.is_none() && self.sale_agent_user_id.is_some();
                     posting.entries.extend(base.clone().map(Entry::added));
-                    sale = Sale::of(base.into_iter().collect());
+                    sale = Sale::new(base.into_iter().collect());
                 }
                 Step::Complete => {
                     self.completed_at = Some(change.at);
@@ -108,7 +108,7 @@ impl Deal {
                 }
                 Step::End => {
                     self.end();
-                    posting.ended.extend(sale.standing().map(|accrual| accrual.id));
+                    posting.ended.extend(sale.effective().map(|accrual| accrual.id));
                     posting.entries.extend(sale.end(change.at, now)?);
                 }
             }
@@ -117,15 +117,12 @@ impl Deal {
         Ok(posting)
     }
 
-    /// What a sale earns that had no rate, now that there is one.
-    ///
-    /// # Errors
-    /// [`Overflow`]
+    /// Returns the entries of an unrated sale for which a rate was found.
     pub fn accrue(&self, rate: BasisPoints, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
         let Some(base) = self.base(rate, now).transpose()? else { return Ok(Vec::new()) };
         let mut entries = vec![Entry::added(base.clone())];
         if let Some((at, amount)) = self.completed_at.zip(self.completed_amount) {
-            entries.extend(Sale::of(vec![base]).complete(amount, at, now)?);
+            entries.extend(Sale::new(vec![base]).complete(amount, at, now)?);
         }
         Ok(entries)
     }
@@ -149,9 +146,9 @@ impl Deal {
         self.is_unrated = false;
     }
 
-    /// The Base of the sale that stands, if it has an agent.
+    /// Creates the Base of the active sale, or returns `None` without an agent.
     fn base(&self, rate: BasisPoints, now: OffsetDateTime) -> Option<Result<Accrual, Overflow>> {
-        let (agent, currency) = self.holder()?;
+        let (agent, currency) = self.sale_account()?;
         let (sale_row_version, sold_at) = self.sale_row_version.zip(self.sold_at)?;
         let amount = Money { amount_minor: self.sale_amount?, currency };
         let earned = amount.share(rate).ok_or(Overflow);
@@ -184,10 +181,12 @@ impl Deal {
 }
 
 impl Sale {
-    /// What its completion does: what is Pending becomes Approved, and another amount makes a Correction, unless
-    /// somebody has decided about the amount already.
+    /// Approves the Pending accruals, and corrects the Base if the amount has changed.
+    ///
+    /// A Base with an effective adjustment is not corrected, because the platform has decided its
+    /// amount.
     fn complete(&self, amount: i64, at: OffsetDateTime, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
-        let pending = || self.standing().filter(|accrual| accrual.status == AccrualStatus::Pending);
+        let pending = || self.effective().filter(|accrual| accrual.status == AccrualStatus::Pending);
         let approved = pending().map(|before| {
             let after = Accrual {
                 status: AccrualStatus::Approved,
@@ -199,7 +198,7 @@ impl Sale {
         });
         let mut entries: Vec<_> = approved.collect();
         if let Some(base) = pending().find(|accrual| accrual.kind == AccrualKind::Base)
-            && self.standing_with(base.id).count() == 1
+            && self.effective_with_adjustments(base.id).count() == 1
         {
             let whole = Money { amount_minor: amount, currency: base.currency }.share(base.rate());
             let difference = whole.ok_or(Overflow)?.amount_minor.checked_sub(base.amount).ok_or(Overflow)?;
@@ -208,19 +207,19 @@ impl Sale {
                     status: AccrualStatus::Approved,
                     earned_at: at,
                     approved_at: Some(at),
-                    ..base.adjusted(AccrualKind::Correction, difference, now)
+                    ..base.new_adjustment(AccrualKind::Correction, difference, now)
                 }));
             }
         }
         Ok(entries)
     }
 
-    /// What its end does: what stands of it is undone.
+    /// Undoes every effective accrual.
     fn end(&self, at: OffsetDateTime, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
-        let undone = self.standing().map(|before| {
+        let undone = self.effective().map(|before| {
             Ok(match before.undo(at, now)? {
-                Undone::Reversed(after) => Entry::changed(before, after),
-                Undone::By(reversal) => Entry::added(reversal),
+                Undo::MarkReversed(after) => Entry::changed(before, after),
+                Undo::AddReversal(reversal) => Entry::added(reversal),
             })
         });
         undone.collect()

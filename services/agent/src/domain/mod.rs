@@ -1,4 +1,4 @@
-//! What deals earn, and how that is paid. No clock, no I/O.
+//! The rules of commissions and payouts. Domain types have no clock and no I/O.
 
 mod access;
 mod account;
@@ -13,16 +13,20 @@ mod rate;
 mod sale;
 
 pub use access::{ManageCommissions, ManagePayouts, UseCabinet};
-pub use account::{Account, Overflow};
+pub use account::{Account, AccountKey, Overflow};
 pub use accrual::{Accrual, AccrualKind, AccrualStatus};
-pub use adjustment::{AdjustmentReason, AdjustmentRequest, AdjustmentRequestShown, AdjustmentStatus, Words};
-pub use deal::{Deal, DealStatus, DealTold, DealTopic, StageChange};
+pub use adjustment::{
+    AdjustmentReason, AdjustmentRequest, AdjustmentRequestView, AdjustmentStatus, Comment, OptionalComment,
+};
+pub use deal::{Deal, DealEvent, DealStatus, DealTopic, StageChange};
 pub use ledger::{Entry, Step};
-pub use payout::{FailureReason, Move, PaymentReference, Payout, PayoutShown, PayoutStatus};
-pub use payout_run::{PayoutRun, PayoutRunShown, PayoutRunStatus, RunKey, RunTotal, Sum};
-pub use performance::{CycleDays, Period, conversion, mean_days};
-pub use rate::{Agent, AgentShown, CardKey, Rate, RateCard, RateCardShown};
-pub use sale::{Sale, Undone};
+pub use payout::{FailureReason, PaymentReference, Payout, PayoutStatus, PayoutTransition, PayoutView};
+pub use payout_run::{
+    MAX_RUN_AGENTS, MAX_RUN_PERIOD, PayoutRun, PayoutRunStatus, PayoutRunView, RunKey, RunTotal, Sum,
+};
+pub use performance::{CycleDays, Period, conversion_bps, mean_cycle_days};
+pub use rate::{Agent, AgentView, CardKey, MAX_BPS, MAX_CARD_RATES, Rate, RateCard, RateCardView};
+pub use sale::{Sale, Undo};
 
 ids::typed_id!(
     /// An accrual.
@@ -33,22 +37,22 @@ ids::typed_id!(
     AdjustmentRequestId
 );
 ids::typed_id!(
-    /// A payout to an agent, in one currency.
+    /// A payout to an agent in one currency.
     PayoutId
 );
 ids::typed_id!(
-    /// A run that makes payouts.
+    /// A payout run.
     PayoutRunId
 );
 ids::typed_id!(
-    /// A card of rates.
+    /// A rate card.
     RateCardId
 );
 ids::typed_id!(
-    /// A deal, of crm.
+    /// A deal of CRM.
     DealId
 );
 ids::typed_id!(
-    /// A property object, of chessboard.
+    /// A property object of chessboard.
     PropertyObjectId
 );

@@ -1,4 +1,4 @@
-//! A payout: what an agent is paid in one currency for a period.
+//! Payouts: transfers of approved accruals to an agent in one currency.
 
 use auth::UserId;
 use diesel::pg::Pg;
@@ -13,7 +13,7 @@ use crate::db::schema::payout;
 use crate::error::PAYOUT_INVALID_TRANSITION;
 
 values::text_enum! {
-    /// How far a payout has come. Paid, Failed and Cancelled are final.
+    /// The status of a payout. Paid, Failed and Cancelled are final.
     pub enum PayoutStatus {
         Scheduled,
         InTransit,
@@ -23,12 +23,12 @@ values::text_enum! {
     }
 }
 
-/// What a bank calls it.
+/// The bank's reference of a payout.
 pub type PaymentReference = Private<Text<1, 128>>;
-/// Why a payout failed.
+/// The reason why a payout failed.
 pub type FailureReason = Private<Prose<1, 500>>;
 
-/// The aggregate, as it is stored. INV-AGT-6: what it comes to never changes.
+/// The stored aggregate. Its amounts never change (INV-AGT-6).
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = payout, check_for_backend(Pg))]
 pub struct Payout {
@@ -38,7 +38,7 @@ pub struct Payout {
     pub period_from: OffsetDateTime,
     pub period_to: OffsetDateTime,
     pub currency: Currency,
-    /// In minor units of `currency`, as the others.
+    /// In minor units of `currency`, like the other amounts.
     pub gross: i64,
     pub withholding_bps: i32,
     pub withheld: i64,
@@ -54,17 +54,17 @@ pub struct Payout {
     pub version: i64,
 }
 
-/// What somebody does about a payout.
+/// A transition of a payout with its data.
 #[derive(Clone, Debug)]
-pub enum Move {
+pub enum PayoutTransition {
     Send { reference: Option<PaymentReference> },
     Confirm { paid_at: Option<OffsetDateTime>, reference: Option<PaymentReference> },
     Fail { reason: FailureReason },
     Cancel,
 }
 
-impl Move {
-    fn to(&self) -> PayoutStatus {
+impl PayoutTransition {
+    fn target(&self) -> PayoutStatus {
         match self {
             Self::Send { .. } => PayoutStatus::InTransit,
             Self::Confirm { .. } => PayoutStatus::Paid,
@@ -75,9 +75,12 @@ impl Move {
 }
 
 impl Payout {
-    /// What a run pays an agent of what is payable, which comes in the order in which it is paid; and the accruals that are
-    /// in it then. As many are as have a sum that can be told, since a rest can wait. `None`: what is left is a debt, or nothing.
-    pub fn of(run: &PayoutRun, payable: &[Accrual], now: OffsetDateTime) -> Option<(Self, Vec<Accrual>)> {
+    /// Creates the payout of a run for payable accruals, which are in payment order.
+    ///
+    /// Returns the payout with the accruals that it contains.
+    /// It takes accruals while their sum fits into 64 bits, and leaves the rest for the next run.
+    /// Returns `None` if the sum is 0 or a debt.
+    pub fn create(run: &PayoutRun, payable: &[Accrual], now: OffsetDateTime) -> Option<(Self, Vec<Accrual>)> {
         let first = payable.first()?;
         let (mut gross, mut taken) = (0_i64, Vec::with_capacity(payable.len()));
         let id = PayoutId::generate();
@@ -92,7 +95,7 @@ impl Payout {
         }
         let whole = Money { amount_minor: gross, currency: first.currency };
         let withheld = whole.share(run.withholding())?.amount_minor;
-        let made = Self {
+        let payout = Self {
             id,
             run_id: run.id,
             agent_user_id: first.agent_user_id,
@@ -113,16 +116,16 @@ impl Payout {
             updated_at: now,
             version: 1,
         };
-        (gross > 0).then_some((made, taken))
+        (gross > 0).then_some((payout, taken))
     }
 
-    /// What a move makes of it; `None`: it was made before, and changes nothing.
+    /// Returns the payout after a transition, or `None` if it has the target status already.
     ///
     /// # Errors
-    /// [`PAYOUT_INVALID_TRANSITION`]
-    pub fn moved(&self, by: Move, now: OffsetDateTime) -> Result<Option<Self>, Code> {
+    /// [`PAYOUT_INVALID_TRANSITION`] if the table has no such transition.
+    pub fn apply(&self, transition: PayoutTransition, now: OffsetDateTime) -> Result<Option<Self>, Code> {
         use PayoutStatus::{Cancelled, Failed, InTransit, Paid, Scheduled};
-        let to = by.to();
+        let to = transition.target();
         if self.status == to {
             return Ok(None);
         }
@@ -132,25 +135,25 @@ impl Payout {
         ) {
             return Err(PAYOUT_INVALID_TRANSITION);
         }
-        // Clocks of replicas differ: no change is dated before the one before it.
+        // Clocks of replicas differ, so clamp to the time of the previous change.
         let now = now.max(self.updated_at);
         let mut after = Self { status: to, updated_at: now, version: self.version + 1, ..self.clone() };
-        match by {
-            Move::Send { reference } => {
+        match transition {
+            PayoutTransition::Send { reference } => {
                 after.sent_at = Some(now);
                 after.reference = reference;
             }
-            Move::Confirm { paid_at, reference } => {
+            PayoutTransition::Confirm { paid_at, reference } => {
                 after.paid_at = Some(paid_at.unwrap_or(now));
                 after.reference = reference.or(after.reference);
             }
-            Move::Fail { reason } => after.failure_reason = Some(reason),
-            Move::Cancel => {}
+            PayoutTransition::Fail { reason } => after.failure_reason = Some(reason),
+            PayoutTransition::Cancel => {}
         }
         Ok(Some(after))
     }
 
-    /// What becomes of an accrual that is in it, now that it is as it is.
+    /// Returns an accrual of the payout as the payout's status requires it.
     pub fn settle(&self, accrual: &Accrual) -> Accrual {
         let mut settled = Accrual { updated_at: self.updated_at.max(accrual.updated_at), ..accrual.clone() };
         match self.status {
@@ -164,7 +167,7 @@ impl Payout {
         settled
     }
 
-    /// Its accruals go on, or back.
+    /// Returns true if the payout has paid or released its accruals.
     pub fn is_settled(&self) -> bool {
         !matches!(self.status, PayoutStatus::Scheduled | PayoutStatus::InTransit)
     }
@@ -174,11 +177,11 @@ impl Payout {
     }
 }
 
-/// A payout as it is shown.
+/// A payout to an agent in one currency.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[schema(as = Payout)]
-pub struct PayoutShown {
+pub struct PayoutView {
     id: PayoutId,
     run_id: PayoutRunId,
     agent_user_id: UserId,
@@ -207,7 +210,7 @@ pub struct PayoutShown {
     version: i64,
 }
 
-impl From<Payout> for PayoutShown {
+impl From<Payout> for PayoutView {
     fn from(payout: Payout) -> Self {
         let [gross, withheld, net] =
             [payout.gross, payout.withheld, payout.net].map(|amount| payout.money(amount));
@@ -256,15 +259,15 @@ mod tests {
             agent_user_ids: None,
             withholding_bps,
             status: PayoutRunStatus::Running,
-            done_agent_user_id: None,
-            done_currency: None,
+            last_agent_user_id: None,
+            last_currency: None,
             created_at: NOW,
             created_by_user_id: uuid::Uuid::nil().into(),
             completed_at: None,
         }
     }
 
-    fn owed(amount: i64) -> Accrual {
+    fn approved(amount: i64) -> Accrual {
         Accrual {
             id: AccrualId::generate(),
             agent_user_id: uuid::Uuid::nil().into(),
@@ -293,28 +296,29 @@ mod tests {
     }
 
     proptest! {
-        /// INV-AGT-6: a payout is the sum of its lines, above 0, and what is withheld of it and the rest; what it does not take
-        /// could not be added, and what would come to nothing is not paid.
+        /// INV-AGT-6: `Gross` is the sum of the lines, above 0, and equals `Withheld` + `Net`.
+        ///
+        /// A payout leaves out only accruals whose sum would exceed 64 bits.
         #[test]
-        fn a_payout_is_the_sum_of_its_lines(
+        fn payout_equals_the_sum_of_its_lines(
             amounts in prop::collection::vec(prop_oneof![any::<i64>(), -1_000_i64..1_000], 0..12),
             bps in 0_i32..=10_000,
         ) {
-            let payable: Vec<_> = amounts.iter().copied().map(owed).collect();
+            let payable: Vec<_> = amounts.iter().copied().map(approved).collect();
             let sum = |count: usize| amounts[..count].iter().copied().map(i128::from).sum::<i128>();
             let is_beyond = |count: &usize| i64::try_from(sum(*count)).is_err();
-            let most = (0..=amounts.len()).find(is_beyond).map_or(amounts.len(), |first| first - 1);
-            match Payout::of(&run(bps), &payable, NOW) {
+            let count = (0..=amounts.len()).find(is_beyond).map_or(amounts.len(), |first| first - 1);
+            match Payout::create(&run(bps), &payable, NOW) {
                 Some((payout, taken)) => {
-                    prop_assert!(payout.gross > 0 && i128::from(payout.gross) == sum(most));
+                    prop_assert!(payout.gross > 0 && i128::from(payout.gross) == sum(count));
                     prop_assert_eq!(payout.gross, payout.withheld + payout.net);
                     prop_assert!(payout.withheld >= 0 && payout.net >= 0);
                     prop_assert_eq!(usize::try_from(payout.accruals_count), Ok(taken.len()));
-                    prop_assert_eq!(taken.len(), most);
+                    prop_assert_eq!(taken.len(), count);
                     prop_assert!(taken.iter().all(|accrual| accrual.payout_id == Some(payout.id)));
                     prop_assert_eq!(payout.status, PayoutStatus::Scheduled);
                 }
-                None => prop_assert!(sum(most) <= 0, "{} was not paid", sum(most)),
+                None => prop_assert!(sum(count) <= 0, "{} was not paid", sum(count)),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A run: the payouts of everybody, or of some, for a period.
+//! Payout runs: the payouts of all or some agents for a period.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use serde::Serialize;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::ObjectBuilder;
 use values::{BasisPoints, Checked, Currency, Invalid, Rule, Text};
@@ -14,8 +14,13 @@ use values::{BasisPoints, Checked, Currency, Invalid, Rule, Text};
 use super::PayoutRunId;
 use crate::db::schema::payout_run;
 
+/// The longest period of a run.
+pub const MAX_RUN_PERIOD: Duration = Duration::days(366);
+/// The greatest number of agents that a run may name.
+pub const MAX_RUN_AGENTS: usize = 1000;
+
 values::text_enum! {
-    /// Whether a run has been worked off.
+    /// The status of a payout run.
     pub enum PayoutRunStatus {
         Running,
         Completed,
@@ -26,7 +31,7 @@ values::text_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {}
 
-/// What whoever asks for a run calls it, so that it can be repeated.
+/// The caller's key of a run. A repeated request with the same key does not start another run.
 pub type RunKey = Checked<Key>;
 
 impl Rule for Key {
@@ -49,7 +54,7 @@ impl Rule for Key {
     }
 }
 
-/// The aggregate, as it is stored.
+/// The stored aggregate.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Insertable)]
 #[diesel(table_name = payout_run, check_for_backend(Pg))]
 pub struct PayoutRun {
@@ -57,21 +62,21 @@ pub struct PayoutRun {
     pub run_key: RunKey,
     pub period_from: OffsetDateTime,
     pub period_to: OffsetDateTime,
-    /// In the order in which they were named. `None`: everybody.
+    /// The agents in the order of the request, or `None` for all agents.
     pub agent_user_ids: Option<Vec<UserId>>,
     pub withholding_bps: i32,
     pub status: PayoutRunStatus,
-    /// The account that was worked off last.
-    pub done_agent_user_id: Option<UserId>,
-    pub done_currency: Option<Currency>,
+    /// The account that the run has processed last.
+    pub last_agent_user_id: Option<UserId>,
+    pub last_currency: Option<Currency>,
     pub created_at: OffsetDateTime,
     pub created_by_user_id: UserId,
     pub completed_at: Option<OffsetDateTime>,
 }
 
 impl PayoutRun {
-    /// Whether it asks for what another one of this key does; in which order it names whom is all the same.
-    pub fn asks_as(&self, other: &Self) -> bool {
+    /// Returns true if both runs have the same content. The order of the agents does not matter.
+    pub fn has_same_content(&self, other: &Self) -> bool {
         let agents = |run: &Self| run.agent_user_ids.clone().map(BTreeSet::from_iter);
         (self.period_from, self.period_to, self.withholding_bps, agents(self))
             == (other.period_from, other.period_to, other.withholding_bps, agents(other))
@@ -82,7 +87,7 @@ impl PayoutRun {
     }
 }
 
-/// An amount in minor units; of many payouts it may be more than 64 bits hold.
+/// A sum of amounts in minor units. It may exceed 64 bits.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Sum {
@@ -92,7 +97,7 @@ pub struct Sum {
     pub currency: Currency,
 }
 
-/// What the payouts of a run come to in one currency.
+/// The sums of a run's payouts in one currency.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[schema(as = PayoutRunTotal)]
@@ -104,25 +109,25 @@ pub struct RunTotal {
     pub net: Sum,
 }
 
-/// A run as it is shown.
+/// A payout run with its payouts so far.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[schema(as = PayoutRun)]
-pub struct PayoutRunShown {
+pub struct PayoutRunView {
     id: PayoutRunId,
     run_key: RunKey,
     #[serde(with = "time::serde::rfc3339")]
     period_from: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     period_to: OffsetDateTime,
-    /// As they were named; null: everybody.
+    /// Agents in the order of the request; null for all agents.
     agent_user_ids: Option<Vec<UserId>>,
     #[schema(minimum = 0, maximum = 10000)]
     withholding_bps: i32,
     status: PayoutRunStatus,
-    /// So far.
+    /// Number of payouts so far.
     payouts_count: i64,
-    /// Of all that it has made so far, whatever became of them; by currency.
+    /// Sums of all payouts so far, in any status, by currency.
     totals: Vec<RunTotal>,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
@@ -130,7 +135,7 @@ pub struct PayoutRunShown {
     completed_at: Option<OffsetDateTime>,
 }
 
-impl PayoutRunShown {
+impl PayoutRunView {
     pub fn of(run: PayoutRun, payouts_count: i64, totals: Vec<RunTotal>) -> Self {
         Self {
             id: run.id,

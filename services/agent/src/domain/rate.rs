@@ -1,4 +1,4 @@
-//! What is paid for sales: cards of rates, and by whose terms an agent is paid.
+//! Rate cards, and the agencies whose terms apply to agents.
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -10,7 +10,12 @@ use utoipa::ToSchema;
 use super::RateCardId;
 use crate::db::schema::{agent, rate, rate_card};
 
-/// Whose sales a card is for: of these three each that it names.
+/// The greatest rate in basis points: 100 %.
+pub const MAX_BPS: i64 = 10_000;
+/// The greatest number of rates of a card.
+pub const MAX_CARD_RATES: usize = 100;
+
+/// The key of a card. It covers sales that match each id that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardKey {
     pub developer_company_id: Option<CompanyId>,
@@ -18,7 +23,7 @@ pub struct CardKey {
     pub agent_user_id: Option<UserId>,
 }
 
-/// What a card pays for a while.
+/// A commission rate and its validity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Queryable, Selectable, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[diesel(table_name = rate, check_for_backend(Pg))]
@@ -27,12 +32,12 @@ pub struct Rate {
     pub rate_bps: i32,
     #[serde(with = "time::serde::rfc3339")]
     pub valid_from: OffsetDateTime,
-    /// Exclusive; null for ever.
+    /// Exclusive; null if the rate has no end.
     #[serde(with = "time::serde::rfc3339::option")]
     pub valid_to: Option<OffsetDateTime>,
 }
 
-/// The aggregate, as it is stored; its rates stand apart.
+/// The stored aggregate without its rates.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = rate_card, check_for_backend(Pg))]
 pub struct RateCard {
@@ -46,16 +51,16 @@ pub struct RateCard {
     pub version: i64,
 }
 
-/// A card as it is shown.
+/// A rate card with its rates.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[schema(as = RateCard)]
-pub struct RateCardShown {
+pub struct RateCardView {
     id: RateCardId,
     developer_company_id: Option<CompanyId>,
     agency_company_id: Option<CompanyId>,
     agent_user_id: Option<UserId>,
-    /// By `ValidFrom`.
+    /// Rates sorted by `ValidFrom`.
     rates: Vec<Rate>,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
@@ -64,7 +69,7 @@ pub struct RateCardShown {
     version: i64,
 }
 
-impl RateCardShown {
+impl RateCardView {
     pub fn of(card: &RateCard, rates: Vec<Rate>) -> Self {
         Self {
             id: card.id,
@@ -79,7 +84,7 @@ impl RateCardShown {
     }
 }
 
-/// By whose terms an agent is paid, as the platform has entered it.
+/// The stored agency of an agent.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = agent, check_for_backend(Pg))]
 pub struct Agent {
@@ -90,24 +95,24 @@ pub struct Agent {
     pub updated_by_user_id: UserId,
 }
 
-/// The same as it is shown.
+/// An agent and the agency whose terms apply.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 #[schema(as = Agent)]
-pub struct AgentShown {
+pub struct AgentView {
     agent_user_id: UserId,
     agency_company_id: Option<CompanyId>,
-    /// 0: never entered.
+    /// 0 for an agent without an entry.
     version: i64,
 }
 
-impl AgentShown {
-    /// Of an agent who may never have been entered.
-    pub fn of(agent_user_id: UserId, entered: Option<&Agent>) -> Self {
+impl AgentView {
+    /// Shows an agent, who needs no entry.
+    pub fn of(agent_user_id: UserId, entry: Option<&Agent>) -> Self {
         Self {
             agent_user_id,
-            agency_company_id: entered.and_then(|agent| agent.agency_company_id),
-            version: entered.map_or(0, |agent| agent.version),
+            agency_company_id: entry.and_then(|agent| agent.agency_company_id),
+            version: entry.map_or(0, |agent| agent.version),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! All accruals of one sale, and how what stands of it is undone.
+//! The accruals of one sale, and the rules by which they are undone.
 
 use time::OffsetDateTime;
 use values::{Code, Money};
@@ -9,21 +9,21 @@ use crate::error::{
     ADJUSTMENT_AMOUNT_INVALID,
 };
 
-/// The accruals of one sale: its Base, what adjusts that, and what reverses any of them.
+/// The accruals of one sale: its Base, the adjustments, and the Reversals of any of them.
 #[derive(Clone, Debug)]
 pub struct Sale(Vec<Accrual>);
 
-/// What undoes an accrual.
+/// The way in which an accrual is undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Undone {
-    /// It is in no payout: it does not stand any more.
-    Reversed(Accrual),
-    /// It stays as it is, and this is beside it.
-    By(Accrual),
+pub enum Undo {
+    /// An accrual in no payout becomes Reversed.
+    MarkReversed(Accrual),
+    /// An accrual in a payout stays, and gets this Reversal.
+    AddReversal(Accrual),
 }
 
 impl Sale {
-    pub fn of(accruals: Vec<Accrual>) -> Self {
+    pub fn new(accruals: Vec<Accrual>) -> Self {
         Self(accruals)
     }
 
@@ -35,64 +35,76 @@ impl Sale {
         self.0.iter().find(|accrual| accrual.reverses_accrual_id == Some(id))
     }
 
-    /// What counts: neither a Reversal nor undone by one.
-    pub fn standing(&self) -> impl Iterator<Item = &Accrual> {
-        let counts = |accrual: &&Accrual| {
-            accrual.stands()
+    /// Returns the effective accruals: counted, not a Reversal, and not undone by one.
+    pub fn effective(&self) -> impl Iterator<Item = &Accrual> {
+        let is_effective = |accrual: &&Accrual| {
+            accrual.is_counted()
                 && accrual.kind != AccrualKind::Reversal
                 && self.reversal_of(accrual.id).is_none()
         };
-        self.0.iter().filter(counts)
+        self.0.iter().filter(is_effective)
     }
 
-    /// An accrual and what adjusts it, as far as they stand.
-    pub fn standing_with(&self, id: AccrualId) -> impl Iterator<Item = &Accrual> {
-        self.standing().filter(move |accrual| accrual.id == id || accrual.adjusts_accrual_id == Some(id))
+    /// Returns an accrual and its adjustments, as far as they are effective.
+    pub fn effective_with_adjustments(&self, id: AccrualId) -> impl Iterator<Item = &Accrual> {
+        self.effective().filter(move |accrual| accrual.id == id || accrual.adjusts_accrual_id == Some(id))
     }
 
-    /// What an accrual comes to with what adjusts it.
-    pub fn sum_with(&self, id: AccrualId) -> i128 {
-        self.standing_with(id).map(|accrual| i128::from(accrual.amount)).sum()
+    /// Returns the effective sum of an accrual and its adjustments.
+    pub fn effective_sum(&self, id: AccrualId) -> i128 {
+        self.effective_with_adjustments(id).map(|accrual| i128::from(accrual.amount)).sum()
     }
 
-    /// INV-AGT-4: what is left without one that adjusts another is no more than the sale came to when it began, or was
-    /// `completed` at.
-    fn can_lose(&self, accrual: &Accrual, completed: Option<i64>) -> bool {
+    /// Returns true if the sale keeps INV-AGT-4 without this adjustment.
+    ///
+    /// The rest must not exceed the Base's `BaseAmount` or the `completed` amount of the deal.
+    fn can_remove(&self, accrual: &Accrual, completed: Option<i64>) -> bool {
         let Some(base) = accrual.adjusts_accrual_id.and_then(|id| self.find(id)) else { return true };
-        let most = base.base_amount.max(completed.unwrap_or_default());
-        self.sum_with(base.id) - i128::from(accrual.amount) <= i128::from(most)
+        let limit = base.base_amount.max(completed.unwrap_or_default());
+        self.effective_sum(base.id) - i128::from(accrual.amount) <= i128::from(limit)
     }
 
-    /// What is rejected with an accrual of a sale that was `completed` at so much: itself, and what adjusts it.
+    /// Returns the accruals to reject with this one: itself and its adjustments.
+    ///
+    /// `completed` is the amount of the deal at its completion.
     ///
     /// # Errors
-    /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REJECTABLE`]
-    pub fn rejectable(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
+    /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
+    /// - [`ACCRUAL_NOT_REJECTABLE`] if it is not effective, is in a payout, or lowers the sale.
+    pub fn find_rejectable(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
-        let all: Vec<_> = self.standing_with(id).collect();
-        let is_open = all.iter().all(|one| one.payout_id.is_none());
-        let is_rejectable = is_open && all.contains(&accrual) && self.can_lose(accrual, completed);
+        let all: Vec<_> = self.effective_with_adjustments(id).collect();
+        let is_unpaid = all.iter().all(|one| one.payout_id.is_none());
+        let is_rejectable = is_unpaid && all.contains(&accrual) && self.can_remove(accrual, completed);
         if is_rejectable { Ok(all) } else { Err(ACCRUAL_NOT_REJECTABLE) }
     }
 
-    /// What is undone with an accrual that has no Reversal yet, of a sale that was `completed` at so much: itself, and what
-    /// adjusts it.
+    /// Returns the accruals to undo with this one, which has no Reversal: itself and its
+    /// adjustments.
+    ///
+    /// `completed` is the amount of the deal at its completion.
     ///
     /// # Errors
-    /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REVERSIBLE`]
-    pub fn reversible(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
+    /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
+    /// - [`ACCRUAL_NOT_REVERSIBLE`] if it is a Reversal, is in no payout, or lowers the sale.
+    pub fn find_reversible(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let is_reversible = accrual.kind != AccrualKind::Reversal
             && accrual.payout_id.is_some()
-            && self.can_lose(accrual, completed);
-        if is_reversible { Ok(self.standing_with(id).collect()) } else { Err(ACCRUAL_NOT_REVERSIBLE) }
+            && self.can_remove(accrual, completed);
+        if is_reversible {
+            Ok(self.effective_with_adjustments(id).collect())
+        } else {
+            Err(ACCRUAL_NOT_REVERSIBLE)
+        }
     }
 
-    /// An accrual of which its agent may ask for more, or less.
+    /// Returns an accrual about which its agent may file a request.
     ///
     /// # Errors
-    /// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_ADJUSTABLE`]
-    pub fn adjustable(&self, id: AccrualId) -> Result<&Accrual, Code> {
+    /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
+    /// - [`ACCRUAL_NOT_ADJUSTABLE`] if it is not a Base, is final, or is undone.
+    pub fn find_adjustable(&self, id: AccrualId) -> Result<&Accrual, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let is_adjustable = accrual.kind == AccrualKind::Base
             && matches!(accrual.status, AccrualStatus::Pending | AccrualStatus::Approved)
@@ -102,20 +114,20 @@ impl Sale {
 }
 
 impl Accrual {
-    /// How it is undone by what happened at `at`: what is in a payout gets a Reversal.
+    /// Undoes the accrual because of an event at `at`.
     ///
     /// # Errors
-    /// [`Overflow`] where its amount has no opposite.
-    pub fn undo(&self, at: OffsetDateTime, now: OffsetDateTime) -> Result<Undone, Overflow> {
+    /// [`Overflow`] if the amount cannot be negated.
+    pub fn undo(&self, at: OffsetDateTime, now: OffsetDateTime) -> Result<Undo, Overflow> {
         if self.payout_id.is_none() {
             let updated_at = now.max(self.updated_at);
-            return Ok(Undone::Reversed(Self {
+            return Ok(Undo::MarkReversed(Self {
                 status: AccrualStatus::Reversed,
                 updated_at,
                 ..self.clone()
             }));
         }
-        Ok(Undone::By(Self {
+        Ok(Undo::AddReversal(Self {
             id: AccrualId::generate(),
             kind: AccrualKind::Reversal,
             amount: self.amount.checked_neg().ok_or(Overflow)?,
@@ -135,18 +147,19 @@ impl Accrual {
         }))
     }
 
-    /// Whether it may come to so much in whole, in minor units.
+    /// Checks a whole amount for the accrual, and returns it in minor units.
     ///
     /// # Errors
-    /// [`ADJUSTMENT_AMOUNT_INVALID`]
-    pub fn grant(&self, whole: Money) -> Result<i64, Code> {
+    /// [`ADJUSTMENT_AMOUNT_INVALID`] if the currency differs, or the amount is not in
+    /// 0..=`BaseAmount`.
+    pub fn check_whole_amount(&self, whole: Money) -> Result<i64, Code> {
         let is_within =
             whole.currency == self.currency && (0..=self.base_amount).contains(&whole.amount_minor);
         if is_within { Ok(whole.amount_minor) } else { Err(ADJUSTMENT_AMOUNT_INVALID) }
     }
 
-    /// What is granted for it: what makes it and what adjusts it so much in whole.
-    pub fn adjusted(&self, kind: AccrualKind, amount: i64, now: OffsetDateTime) -> Self {
+    /// Creates an adjustment of this accrual: Pending beside a Pending one, else Approved.
+    pub fn new_adjustment(&self, kind: AccrualKind, amount: i64, now: OffsetDateTime) -> Self {
         let is_pending = self.status == AccrualStatus::Pending;
         Self {
             id: AccrualId::generate(),

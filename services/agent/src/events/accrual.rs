@@ -1,4 +1,4 @@
-//! Events of accruals.
+//! Events about accruals.
 
 use auth::UserId;
 use messaging::{Aggregate, Event};
@@ -11,7 +11,7 @@ use values::Money;
 use super::ACCRUAL;
 use crate::domain::{Accrual, AccrualId, AccrualKind, AccrualStatus, DealId};
 
-/// The status of an accrual is another, or it is new.
+/// An accrual was created, or its status has changed.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct AccrualChanged {
@@ -19,7 +19,7 @@ pub struct AccrualChanged {
     agent_user_id: UserId,
     deal_id: DealId,
     kind: AccrualKind,
-    /// Null: it is new.
+    /// Null for a new accrual.
     from: Option<AccrualStatus>,
     to: AccrualStatus,
     amount: Money,
@@ -30,7 +30,7 @@ pub struct AccrualChanged {
 }
 
 impl AccrualChanged {
-    /// Of one as it is now.
+    /// Creates the event for the present state of an accrual.
     pub fn of(accrual: &Accrual, from: Option<AccrualStatus>) -> Self {
         Self {
             accrual_id: accrual.id,

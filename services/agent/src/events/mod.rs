@@ -1,4 +1,4 @@
-//! What this service tells.
+//! The published event types.
 
 mod accrual;
 mod payout;

@@ -1,4 +1,4 @@
-//! Events of payouts. Reference and reason are in none of them.
+//! Events about payouts. They contain no reference and no reason.
 
 use auth::UserId;
 use messaging::{Aggregate, Event};
@@ -11,13 +11,13 @@ use values::Money;
 use super::PAYOUT;
 use crate::domain::{Payout, PayoutId, PayoutStatus};
 
-/// A payout was made, or has moved.
+/// A payout was created, or its status has changed.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PayoutStatusChanged {
     payout_id: PayoutId,
     agent_user_id: UserId,
-    /// Null: it is new.
+    /// Null for a new payout.
     from: Option<PayoutStatus>,
     to: PayoutStatus,
     net: Money,
@@ -29,7 +29,7 @@ pub struct PayoutStatusChanged {
 }
 
 impl PayoutStatusChanged {
-    /// Of one as it is now.
+    /// Creates the event for the present state of a payout.
     pub fn of(payout: &Payout, from: Option<PayoutStatus>) -> Self {
         Self {
             payout_id: payout.id,

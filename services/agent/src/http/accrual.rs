@@ -1,4 +1,4 @@
-//! Accruals as they are listed: an agent's own, and everybody's for the platform.
+//! Lists of accruals: the caller's own, and those of all agents for the platform.
 
 use ::web::{Both, Check, Fields, Filter, Page, Paging, Query, Several};
 use actix_web::web::Data;
@@ -12,29 +12,29 @@ use values::Currency;
 
 use crate::app::App;
 use crate::db;
-use crate::db::accrual_view::{AccrualFilter, AccrualShown, AccrualSort};
+use crate::db::accrual_view::{AccrualFilter, AccrualSort, AccrualView};
 use crate::domain::{AccrualKind, AccrualStatus, DealId, ManageCommissions, PayoutId, UseCabinet};
 use crate::error::Error;
 
-/// Whose things are listed.
+/// The agent of a list.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct OfAgent {
-    /// Whose; everybody's where nobody is named.
+pub struct AgentParam {
+    /// Agent; all agents if absent.
     #[param(value_type = Option<UserId>)]
     pub agent_user_id: Option<Reference<UserId>>,
 }
 
-/// Which accruals are listed. What is asked for is joined by "and".
+/// The filter of a list of accruals. An accrual has to match every parameter.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct AskedAccruals {
-    /// Separated by commas.
+pub struct AccrualQuery {
+    /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<AccrualStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<Several<AccrualStatus>>,
-    /// Separated by commas.
+    /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<AccrualKind>>, inline, min_items = 1, style = Form, explode = false)]
     kind: Option<Several<AccrualKind>>,
     #[param(value_type = Option<DealId>)]
@@ -45,72 +45,72 @@ pub struct AskedAccruals {
     payout_id: Option<Reference<PayoutId>>,
     #[param(value_type = Option<String>, pattern = "^[A-Z]{3}$")]
     currency: Option<Currency>,
-    /// Of `CreatedAt`.
+    /// Earliest `CreatedAt`, inclusive.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
-    /// Exclusive.
+    /// Latest `CreatedAt`, exclusive.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
 }
 
-impl Check for AskedAccruals {
+impl Check for AccrualQuery {
     fn check(&self, fields: &mut Fields) {
         fields.range("/To", self.from.as_ref(), self.to.as_ref());
     }
 }
 
-type Listed = Both<Filter<AskedAccruals>, Paging<AccrualSort>>;
+type ListQuery = Both<Filter<AccrualQuery>, Paging<AccrualSort>>;
 
 async fn list(
     app: &App,
     agent_user_id: Option<UserId>,
-    Both(Filter(asked), paging): Listed,
-) -> Result<web::Json<Page<AccrualShown>>, Error> {
+    Both(Filter(query), paging): ListQuery,
+) -> Result<web::Json<Page<AccrualView>>, Error> {
     let filter = AccrualFilter {
         agent_user_id,
-        statuses: asked.status.map(|statuses| statuses.0),
-        kinds: asked.kind.map(|kinds| kinds.0),
-        deal_id: asked.deal_id.map(|id| id.0),
-        developer_company_id: asked.developer_company_id.map(|id| id.0),
-        payout_id: asked.payout_id.map(|id| id.0),
-        currency: asked.currency,
-        created_from: asked.from,
-        created_to: asked.to,
+        statuses: query.status.map(|statuses| statuses.0),
+        kinds: query.kind.map(|kinds| kinds.0),
+        deal_id: query.deal_id.map(|id| id.0),
+        developer_company_id: query.developer_company_id.map(|id| id.0),
+        payout_id: query.payout_id.map(|id| id.0),
+        currency: query.currency,
+        created_from: query.from,
+        created_to: query.to,
     };
     let conn = app.db.conn().await?;
     Ok(web::Json(db::accrual_view::list(&conn, &filter, &paging).await?))
 }
 
-/// List one's own accruals.
+/// List my accruals.
 ///
-/// What sales have earned, with what corrects or undoes it.
+/// Returns a page of the caller's accruals, corrections and reversals included.
 #[utoipa::path(
-    tag = "Cabinet", params(AskedAccruals, Paging<AccrualSort>),
-    responses((status = 200, description = "One page", body = Page<AccrualShown>))
+    tag = "Cabinet", params(AccrualQuery, Paging<AccrualSort>),
+    responses((status = 200, description = "One page", body = Page<AccrualView>))
 )]
 #[get("/api/v1/my/commission-accruals")]
 pub async fn list_own_accruals(
     app: Data<App>,
     permitted: Permitted<UseCabinet>,
-    listed: Listed,
+    query: ListQuery,
 ) -> Result<impl Responder, Error> {
-    list(&app, Some(permitted.actor.user_id), listed).await
+    list(&app, Some(permitted.actor.user_id), query).await
 }
 
 /// List accruals.
 ///
-/// Of all agents, or of one.
+/// Returns a page of the accruals of all agents, or of one agent.
 #[utoipa::path(
-    tag = "Commissions", params(OfAgent, AskedAccruals, Paging<AccrualSort>),
-    responses((status = 200, description = "One page", body = Page<AccrualShown>))
+    tag = "Commissions", params(AgentParam, AccrualQuery, Paging<AccrualSort>),
+    responses((status = 200, description = "One page", body = Page<AccrualView>))
 )]
 #[get("/api/platform-manager/agent/commission-accruals")]
 pub async fn list_accruals(
     app: Data<App>,
     _: Permitted<ManageCommissions>,
-    Both(Query(of), listed): Both<Query<OfAgent>, Listed>,
+    Both(Query(agent), query): Both<Query<AgentParam>, ListQuery>,
 ) -> Result<impl Responder, Error> {
-    list(&app, of.agent_user_id.map(|id| id.0), listed).await
+    list(&app, agent.agent_user_id.map(|id| id.0), query).await
 }

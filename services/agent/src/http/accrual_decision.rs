@@ -1,4 +1,4 @@
-//! What the platform decides about an accrual.
+//! Decisions of the platform about accruals.
 
 use ::web::Json;
 use actix_web::web::{Data, Path};
@@ -10,26 +10,28 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::db;
-use crate::db::accrual_view::AccrualShown;
-use crate::domain::{AccrualId, ManageCommissions, Words};
+use crate::db::accrual_view::AccrualView;
+use crate::domain::{AccrualId, Comment, ManageCommissions};
 use crate::error::Error;
 use crate::ops;
 use crate::ops::accrual::Decision;
 
-/// Why.
+/// A decision about an accrual.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DecideAccrual {
-    comment: Words,
+    /// Reason of the decision.
+    comment: Comment,
 }
 
 /// Reject an accrual.
 ///
-/// With what adjusts it, as long as none of it is in a payout; again, nothing changes.
+/// Rejects the accrual with its adjustments and closes open requests about it.
+/// None of them may be in a payout. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Commissions", params(("accrual_id" = AccrualId, Path)),
     request_body(content = DecideAccrual, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = AccrualShown))
+    responses((status = 200, description = "The rejected accrual", body = AccrualView))
 )]
 #[post("/api/platform-manager/agent/commission-accruals/{accrual_id}/reject")]
 pub async fn reject_accrual(
@@ -41,18 +43,19 @@ pub async fn reject_accrual(
     let (by, comment, now) = (permitted.actor.user_id, &body.0.comment, clock::now());
     let rejected = app.db.tx(async |tx| {
         let accrual = ops::accrual::reject(tx, *id, Decision { by, comment, now }).await?;
-        Ok::<AccrualShown, Error>(db::accrual_view::show(tx.conn(), accrual).await?)
+        Ok::<AccrualView, Error>(db::accrual_view::view(tx.conn(), accrual).await?)
     });
     Ok(web::Json(rejected.await?))
 }
 
-/// Reverse an accrual that is in a payout, or was paid.
+/// Reverse an accrual.
 ///
-/// What adjusts it is undone with it. The Reversal lowers the next payout; again, it is the same one.
+/// Undoes an accrual that is in a payout, paid or not, with its adjustments.
+/// The Reversal lowers the next payout. A repeated request returns the same Reversal.
 #[utoipa::path(
     tag = "Commissions", params(("accrual_id" = AccrualId, Path)),
     request_body(content = DecideAccrual, description = "At most 256 KiB."),
-    responses((status = 200, description = "The Reversal", body = AccrualShown))
+    responses((status = 200, description = "The Reversal", body = AccrualView))
 )]
 #[post("/api/platform-manager/agent/commission-accruals/{accrual_id}/reverse")]
 pub async fn reverse_accrual(
@@ -64,7 +67,7 @@ pub async fn reverse_accrual(
     let (by, comment, now) = (permitted.actor.user_id, &body.0.comment, clock::now());
     let reversal = app.db.tx(async |tx| {
         let accrual = ops::accrual::reverse(tx, *id, Decision { by, comment, now }).await?;
-        Ok::<AccrualShown, Error>(db::accrual_view::show(tx.conn(), accrual).await?)
+        Ok::<AccrualView, Error>(db::accrual_view::view(tx.conn(), accrual).await?)
     });
     Ok(web::Json(reversal.await?))
 }

@@ -1,4 +1,4 @@
-//! Requests to adjust accruals.
+//! Adjustment requests.
 
 use ::web::{Both, Json, OptionalJson, Page, Paging, Query, Several};
 use actix_web::web::{Data, Path};
@@ -13,13 +13,13 @@ use values::{Currency, Money, Private, Prose, Whole};
 use crate::app::App;
 use crate::db::adjustment::{AdjustmentFilter, AdjustmentSort};
 use crate::domain::{
-    AccrualId, AdjustmentReason, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown,
-    AdjustmentStatus, ManageCommissions, UseCabinet, Words,
+    AccrualId, AdjustmentReason, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestView,
+    AdjustmentStatus, Comment, ManageCommissions, OptionalComment, UseCabinet,
 };
 use crate::error::Error;
 use crate::{db, ops};
 
-/// What an accrual should be in whole.
+/// The whole amount of an accrual.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct WholeAmount {
@@ -38,18 +38,19 @@ impl From<WholeAmount> for Money {
 #[serde(rename_all = "PascalCase")]
 pub struct AskForAdjustment {
     reason: AdjustmentReason,
-    /// In the accrual's currency, at most its `BaseAmount`.
+    /// Whole amount in the accrual's currency, at most its `BaseAmount`.
     requested_amount: Option<WholeAmount>,
-    comment: Words,
+    comment: Comment,
 }
 
-/// Ask for another amount.
+/// File an adjustment request.
 ///
-/// Of what a sale has earned, until it is paid. One request of an accrual is open at a time.
+/// Requests another amount for a Base accrual that is not paid.
+/// An accrual has at most one open request.
 #[utoipa::path(
     tag = "Cabinet", params(("accrual_id" = AccrualId, Path)),
     request_body(content = AskForAdjustment, description = "At most 256 KiB."),
-    responses((status = 201, description = "The request", body = AdjustmentRequestShown))
+    responses((status = 201, description = "The request", body = AdjustmentRequestView))
 )]
 #[post("/api/v1/my/commission-accruals/{accrual_id}/adjustment-requests")]
 pub async fn ask_for_adjustment(
@@ -76,16 +77,16 @@ pub async fn ask_for_adjustment(
         decided_by_user_id: None,
         version: 1,
     };
-    let asked = app.db.tx(async |tx| ops::adjustment::ask(tx, request, requested).await).await?;
-    Ok(HttpResponse::Created().json(asked))
+    let filed = app.db.tx(async |tx| ops::adjustment::file(tx, request, requested).await).await?;
+    Ok(HttpResponse::Created().json(filed))
 }
 
-/// Which requests are listed. What is asked for is joined by "and".
+/// The filter of a list of requests. A request has to match every parameter.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct AskedAdjustments {
-    /// Separated by commas.
+pub struct AdjustmentQuery {
+    /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<AdjustmentStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<Several<AdjustmentStatus>>,
     #[param(value_type = Option<UserId>)]
@@ -94,46 +95,45 @@ pub struct AskedAdjustments {
     accrual_id: Option<Reference<AccrualId>>,
 }
 
-/// List requests to adjust accruals.
+/// List adjustment requests.
 ///
-/// Oldest first, unless another order is asked for.
+/// Returns a page of requests, by default the oldest first.
 #[utoipa::path(
-    tag = "Commissions", params(AskedAdjustments, Paging<AdjustmentSort>),
-    responses((status = 200, description = "One page", body = Page<AdjustmentRequestShown>))
+    tag = "Commissions", params(AdjustmentQuery, Paging<AdjustmentSort>),
+    responses((status = 200, description = "One page", body = Page<AdjustmentRequestView>))
 )]
 #[get("/api/platform-manager/agent/adjustment-requests")]
 pub async fn list_adjustment_requests(
     app: Data<App>,
     _: Permitted<ManageCommissions>,
-    Both(Query(asked), paging): Both<Query<AskedAdjustments>, Paging<AdjustmentSort>>,
+    Both(Query(query), paging): Both<Query<AdjustmentQuery>, Paging<AdjustmentSort>>,
 ) -> Result<impl Responder, Error> {
     let filter = AdjustmentFilter {
-        statuses: asked.status.map(|statuses| statuses.0),
-        agent_user_id: asked.agent_user_id.map(|id| id.0),
-        accrual_id: asked.accrual_id.map(|id| id.0),
+        statuses: query.status.map(|statuses| statuses.0),
+        agent_user_id: query.agent_user_id.map(|id| id.0),
+        accrual_id: query.accrual_id.map(|id| id.0),
     };
     let conn = app.db.conn().await?;
     Ok(web::Json(db::adjustment::list(&conn, &filter, &paging).await?))
 }
 
-/// It may be empty, which is none.
-type Remark = Private<Prose<0, 2000>>;
-
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ApproveAdjustment {
-    /// What the accrual is to be in whole; what was asked for, where it is left out.
+    /// Whole amount that the accrual gets; the requested amount if absent.
     amount: Option<WholeAmount>,
-    comment: Option<Remark>,
+    /// An empty comment counts as absent.
+    comment: Option<OptionalComment>,
 }
 
-/// Grant what an agent asks for.
+/// Approve an adjustment request.
 ///
-/// An accrual is added that makes theirs so much in whole; it may have been paid meanwhile.
+/// Creates an accrual for the difference to the whole amount.
+/// The adjusted accrual may be paid already.
 #[utoipa::path(
     tag = "Commissions", params(("request_id" = AdjustmentRequestId, Path)),
     request_body(content = Option<ApproveAdjustment>, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = AdjustmentRequestShown))
+    responses((status = 200, description = "The approved request", body = AdjustmentRequestView))
 )]
 #[post("/api/platform-manager/agent/adjustment-requests/{request_id}/approve")]
 pub async fn approve_adjustment(
@@ -153,16 +153,16 @@ pub async fn approve_adjustment(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct RejectAdjustment {
-    comment: Words,
+    comment: Comment,
 }
 
-/// Refuse what an agent asks for.
+/// Reject an adjustment request.
 ///
-/// They may ask again.
+/// The agent may file another request.
 #[utoipa::path(
     tag = "Commissions", params(("request_id" = AdjustmentRequestId, Path)),
     request_body(content = RejectAdjustment, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = AdjustmentRequestShown))
+    responses((status = 200, description = "The rejected request", body = AdjustmentRequestView))
 )]
 #[post("/api/platform-manager/agent/adjustment-requests/{request_id}/reject")]
 pub async fn reject_adjustment(

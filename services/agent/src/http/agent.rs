@@ -1,4 +1,4 @@
-//! By whose terms agents are paid.
+//! Agents and their agencies.
 
 use ::web::{Json, Problem};
 use actix_web::web::{Data, Path};
@@ -12,22 +12,25 @@ use uuid::Uuid;
 use values::Whole;
 
 use crate::app::App;
-use crate::domain::{AgentShown, ManageCommissions};
+use crate::domain::{AgentView, ManageCommissions};
 use crate::error::Error;
 use crate::ops::rate::Change;
 use crate::{db, ops};
 
-/// Whoever has an id may be an agent; the empty one is nobody's.
-fn somebody(id: UserId) -> Result<UserId, Problem> {
+/// Returns the id of an agent. Every id but the nil UUID is one.
+///
+/// # Errors
+/// `404 NOT_FOUND` for the nil UUID.
+fn require_agent_id(id: UserId) -> Result<UserId, Problem> {
     if Uuid::from(id).is_nil() { Err(Problem::not_found()) } else { Ok(id) }
 }
 
-/// Read by whose terms an agent is paid.
+/// Read an agent.
 ///
-/// Nobody need be entered: who never was has no agency, and `Version` 0.
+/// Returns the agency whose terms apply. An agent without an entry has no agency, and `Version` 0.
 #[utoipa::path(
     tag = "Commissions", params(("agent_user_id" = UserId, Path)),
-    responses((status = 200, description = "As it is entered", body = AgentShown))
+    responses((status = 200, description = "The agent", body = AgentView))
 )]
 #[get("/api/platform-manager/agent/agents/{agent_user_id}")]
 pub async fn get_agent(
@@ -35,10 +38,10 @@ pub async fn get_agent(
     _: Permitted<ManageCommissions>,
     id: Path<UserId>,
 ) -> Result<impl Responder, Error> {
-    let id = somebody(*id)?;
+    let id = require_agent_id(*id)?;
     let mut conn = app.db.conn().await?;
-    let entered = db::agent::find(&mut conn, id).await?;
-    Ok(web::Json(AgentShown::of(id, entered.as_ref())))
+    let entry = db::agent::find(&mut conn, id).await?;
+    Ok(web::Json(AgentView::of(id, entry.as_ref())))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -46,17 +49,18 @@ pub async fn get_agent(
 pub struct ReplaceAgent {
     #[schema(value_type = Option<CompanyId>)]
     agency_company_id: Option<Reference<CompanyId>>,
-    /// The one that it is entered over, 0 for none yet; any, where it is left out.
+    /// Expected version, 0 for no entry yet; any version if absent.
     version: Option<Whole<0, { i64::MAX }>>,
 }
 
-/// Enter by whose terms an agent is paid.
+/// Replace an agent.
 ///
-/// It counts for what is accrued from now on. The same again changes nothing.
+/// Sets the agency whose terms apply to later accruals.
+/// An equal agency leaves the version unchanged.
 #[utoipa::path(
     tag = "Commissions", params(("agent_user_id" = UserId, Path)),
     request_body(content = ReplaceAgent, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is entered", body = AgentShown))
+    responses((status = 200, description = "The agent", body = AgentView))
 )]
 #[put("/api/platform-manager/agent/agents/{agent_user_id}")]
 pub async fn replace_agent(
@@ -65,10 +69,11 @@ pub async fn replace_agent(
     id: Path<UserId>,
     body: Json<ReplaceAgent>,
 ) -> Result<impl Responder, Error> {
-    let id = somebody(*id)?;
+    let id = require_agent_id(*id)?;
     let ReplaceAgent { agency_company_id, version } = body.0;
     let agency = agency_company_id.map(|id| id.0);
-    let change = Change { by: permitted.actor.user_id, now: clock::now(), version: version.map(Whole::get) };
+    let expected_version = version.map(Whole::get);
+    let change = Change { by: permitted.actor.user_id, now: clock::now(), expected_version };
     let replace = async |tx: &mut _| ops::rate::replace_agent(tx, id, agency, &change).await;
     Ok(web::Json(app.db.tx(replace).await?))
 }

@@ -1,4 +1,4 @@
-//! Deals that wait: for a rate, or for the ledger.
+//! Lists of unrated deals and of held deals.
 
 use ::web::{Both, Page, Paging, Query};
 use actix_web::web::Data;
@@ -8,27 +8,29 @@ use ids::Reference;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::accrual::OfAgent;
+use super::accrual::AgentParam;
 use crate::app::App;
 use crate::db;
 use crate::db::deal_list::{HeldDeal, HeldSort, UnratedDeal, UnratedFilter, UnratedSort};
 use crate::domain::ManageCommissions;
 use crate::error::Error;
 
-/// Whose sales are listed.
+/// The developer of a list.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct OfDeveloper {
+pub struct DeveloperParam {
+    /// Developer; all developers if absent.
     #[param(value_type = Option<CompanyId>)]
     developer_company_id: Option<Reference<CompanyId>>,
 }
 
-/// List deals without a rate.
+/// List unrated deals.
 ///
-/// They are sold, and no card had a rate for it; one that covers when they were sold accrues them within seconds.
+/// Returns a page of sold deals for which no card has a rate.
+/// A card that covers `SoldAt` creates their accruals within seconds.
 #[utoipa::path(
-    tag = "Commissions", params(OfAgent, OfDeveloper, Paging<UnratedSort>),
+    tag = "Commissions", params(AgentParam, DeveloperParam, Paging<UnratedSort>),
     responses((status = 200, description = "One page", body = Page<UnratedDeal>))
 )]
 #[get("/api/platform-manager/agent/unrated-deals")]
@@ -36,8 +38,8 @@ pub async fn list_unrated_deals(
     app: Data<App>,
     _: Permitted<ManageCommissions>,
     Both(Query(agent), Both(Query(developer), paging)): Both<
-        Query<OfAgent>,
-        Both<Query<OfDeveloper>, Paging<UnratedSort>>,
+        Query<AgentParam>,
+        Both<Query<DeveloperParam>, Paging<UnratedSort>>,
     >,
 ) -> Result<impl Responder, Error> {
     let filter = UnratedFilter {
@@ -45,23 +47,24 @@ pub async fn list_unrated_deals(
         developer_company_id: developer.developer_company_id.map(|id| id.0),
     };
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::deal_list::unrated(&conn, &filter, &paging).await?))
+    Ok(web::Json(db::deal_list::list_unrated(&conn, &filter, &paging).await?))
 }
 
-/// List deals that are held.
+/// List held deals.
 ///
-/// More is known of them than the ledger has applied, so nothing of them is paid until it has.
+/// Returns a page of deals with a newer version than the ledger has applied.
+/// None of their accruals enters a payout until the ledger has caught up.
 #[utoipa::path(
-    tag = "Commissions", params(OfAgent, Paging<HeldSort>),
+    tag = "Commissions", params(AgentParam, Paging<HeldSort>),
     responses((status = 200, description = "One page", body = Page<HeldDeal>))
 )]
 #[get("/api/platform-manager/agent/held-deals")]
 pub async fn list_held_deals(
     app: Data<App>,
     _: Permitted<ManageCommissions>,
-    Both(Query(agent), paging): Both<Query<OfAgent>, Paging<HeldSort>>,
+    Both(Query(agent), paging): Both<Query<AgentParam>, Paging<HeldSort>>,
 ) -> Result<impl Responder, Error> {
     let conn = app.db.conn().await?;
     let agent = agent.agent_user_id.map(|id| id.0);
-    Ok(web::Json(db::deal_list::held(&conn, agent, &paging).await?))
+    Ok(web::Json(db::deal_list::list_held(&conn, agent, &paging).await?))
 }

@@ -6,8 +6,8 @@ mod adjustment;
 mod agent;
 mod deal_list;
 mod payout_list;
-mod payout_move;
 mod payout_run;
+mod payout_transition;
 mod performance;
 mod rate_card;
 mod statement;
@@ -25,29 +25,30 @@ use crate::error::{
     PAYOUT_RUN_KEY_REUSED, PAYOUT_RUN_NOT_FOUND,
 };
 
-/// What agents see of their own, and what the platform's people do about it.
+/// The public API for agents and for employees of the platform.
 pub const PUBLIC: Listener = Listener {
     name: "public",
     callers: Callers::People,
     tags: &[
-        ("Cabinet", "What an agent has done and earned."),
-        ("Commissions", "What agents are owed: rates, accruals, requests to adjust them."),
-        ("Payouts", "What agents are paid."),
+        ("Cabinet", "Statistics, accruals and payouts of the calling agent."),
+        ("Commissions", "Rates, agencies, accruals and adjustment requests of all agents."),
+        ("Payouts", "Payout runs, payouts and statements of all agents."),
     ],
     routes: public,
 };
 
-/// What whoever decides about a request may meet.
-const DECIDING: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
+/// The errors of every decision about a request.
+const DECISION_CODES: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
 
-/// What whoever moves a payout may meet.
-const MOVING: [Code; 4] = [FORBIDDEN, PAYOUT_NOT_FOUND, PAYOUT_INVALID_TRANSITION, CONCURRENCY_CONFLICT];
+/// The errors of every transition of a payout.
+const TRANSITION_CODES: [Code; 4] =
+    [FORBIDDEN, PAYOUT_NOT_FOUND, PAYOUT_INVALID_TRANSITION, CONCURRENCY_CONFLICT];
 
 fn public(routes: &mut Routes<'_>) {
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
-            .configure(reading)
+            .configure(statistics_and_lists)
             .configure(cabinet)
             .configure(rates)
             .configure(commissions)
@@ -55,8 +56,7 @@ fn public(routes: &mut Routes<'_>) {
     );
 }
 
-/// What is read of agents' deals and of their money.
-fn reading(routes: &mut Routes<'_>) {
+fn statistics_and_lists(routes: &mut Routes<'_>) {
     routes
         .service(performance::get_performance.refuses([FORBIDDEN]))
         .service(summary::get_summary.refuses([FORBIDDEN]))
@@ -66,7 +66,6 @@ fn reading(routes: &mut Routes<'_>) {
         .service(payout_list::list_payouts.refuses([FORBIDDEN]));
 }
 
-/// What agents call.
 fn cabinet(routes: &mut Routes<'_>) {
     routes.service(statement::get_own_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND])).service(
         adjustment::ask_for_adjustment.refuses([
@@ -79,7 +78,7 @@ fn cabinet(routes: &mut Routes<'_>) {
     );
 }
 
-/// By what the platform pays for sales, and which deals wait.
+/// Rates, agencies, and deals that wait for a rate or for the ledger.
 fn rates(routes: &mut Routes<'_>) {
     routes
         .service(rate_card::list_rate_cards.refuses([FORBIDDEN]))
@@ -90,7 +89,7 @@ fn rates(routes: &mut Routes<'_>) {
         .service(deal_list::list_held_deals.refuses([FORBIDDEN]));
 }
 
-/// What the platform calls to decide what is owed.
+/// Decisions of the platform about accruals.
 fn commissions(routes: &mut Routes<'_>) {
     routes
         .service(accrual_decision::reject_accrual.refuses([
@@ -106,22 +105,21 @@ fn commissions(routes: &mut Routes<'_>) {
             CONCURRENCY_CONFLICT,
         ]))
         .service(adjustment::list_adjustment_requests.refuses([FORBIDDEN]))
-        .service(adjustment::approve_adjustment.refuses(DECIDING).refuses([
+        .service(adjustment::approve_adjustment.refuses(DECISION_CODES).refuses([
             ADJUSTMENT_OWN,
             ADJUSTMENT_AMOUNT_INVALID,
             CONCURRENCY_CONFLICT,
         ]))
-        .service(adjustment::reject_adjustment.refuses(DECIDING).refuses([ADJUSTMENT_OWN]));
+        .service(adjustment::reject_adjustment.refuses(DECISION_CODES).refuses([ADJUSTMENT_OWN]));
 }
 
-/// What the platform calls to pay it.
 fn payouts(routes: &mut Routes<'_>) {
     routes
         .service(payout_run::begin_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_KEY_REUSED]))
         .service(payout_run::get_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_NOT_FOUND]))
-        .service(payout_move::send_payout.refuses(MOVING))
-        .service(payout_move::confirm_payout.refuses(MOVING))
-        .service(payout_move::fail_payout.refuses(MOVING))
-        .service(payout_move::cancel_payout.refuses(MOVING))
+        .service(payout_transition::send_payout.refuses(TRANSITION_CODES))
+        .service(payout_transition::confirm_payout.refuses(TRANSITION_CODES))
+        .service(payout_transition::fail_payout.refuses(TRANSITION_CODES))
+        .service(payout_transition::cancel_payout.refuses(TRANSITION_CODES))
         .service(statement::get_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND]));
 }

@@ -1,4 +1,4 @@
-//! Payouts as they are listed: an agent's own, and everybody's for the platform.
+//! Lists of payouts: the caller's own, and those of all agents for the platform.
 
 use ::web::{Both, Check, Fields, Filter, Page, Paging, Query, Several};
 use actix_web::web::Data;
@@ -10,96 +10,97 @@ use time::OffsetDateTime;
 use utoipa::IntoParams;
 use values::Currency;
 
-use super::accrual::OfAgent;
+use super::accrual::AgentParam;
 use crate::app::App;
 use crate::db;
 use crate::db::payout_list::{PayoutFilter, PayoutSort};
-use crate::domain::{ManagePayouts, PayoutRunId, PayoutShown, PayoutStatus, UseCabinet};
+use crate::domain::{ManagePayouts, PayoutRunId, PayoutStatus, PayoutView, UseCabinet};
 use crate::error::Error;
 
-/// Which payouts are listed. What is asked for is joined by "and".
+/// The filter of a list of payouts. A payout has to match every parameter.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct AskedPayouts {
-    /// Separated by commas.
+pub struct PayoutQuery {
+    /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<PayoutStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<Several<PayoutStatus>>,
     #[param(value_type = Option<String>, pattern = "^[A-Z]{3}$")]
     currency: Option<Currency>,
-    /// Of `CreatedAt`.
+    /// Earliest `CreatedAt`, inclusive.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
-    /// Exclusive.
+    /// Latest `CreatedAt`, exclusive.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
 }
 
-impl Check for AskedPayouts {
+impl Check for PayoutQuery {
     fn check(&self, fields: &mut Fields) {
         fields.range("/To", self.from.as_ref(), self.to.as_ref());
     }
 }
 
-/// Which run's payouts are listed.
+/// The run of a list.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct OfRun {
+pub struct RunParam {
+    /// Payout run; all runs if absent.
     #[param(value_type = Option<PayoutRunId>)]
     run_id: Option<Reference<PayoutRunId>>,
 }
 
-type Listed = Both<Filter<AskedPayouts>, Paging<PayoutSort>>;
+type ListQuery = Both<Filter<PayoutQuery>, Paging<PayoutSort>>;
 
 async fn list(
     app: &App,
     agent_user_id: Option<UserId>,
     run_id: Option<PayoutRunId>,
-    Both(Filter(asked), paging): Listed,
-) -> Result<web::Json<Page<PayoutShown>>, Error> {
+    Both(Filter(query), paging): ListQuery,
+) -> Result<web::Json<Page<PayoutView>>, Error> {
     let filter = PayoutFilter {
         agent_user_id,
         run_id,
-        statuses: asked.status.map(|statuses| statuses.0),
-        currency: asked.currency,
-        created_from: asked.from,
-        created_to: asked.to,
+        statuses: query.status.map(|statuses| statuses.0),
+        currency: query.currency,
+        created_from: query.from,
+        created_to: query.to,
     };
     let conn = app.db.conn().await?;
     Ok(web::Json(db::payout_list::list(&conn, &filter, &paging).await?))
 }
 
-/// List one's own payouts.
+/// List my payouts.
 ///
-/// One is of one currency.
+/// Returns a page of the caller's payouts. A payout has one currency.
 #[utoipa::path(
-    tag = "Cabinet", params(AskedPayouts, Paging<PayoutSort>),
-    responses((status = 200, description = "One page", body = Page<PayoutShown>))
+    tag = "Cabinet", params(PayoutQuery, Paging<PayoutSort>),
+    responses((status = 200, description = "One page", body = Page<PayoutView>))
 )]
 #[get("/api/v1/my/payouts")]
 pub async fn list_own_payouts(
     app: Data<App>,
     permitted: Permitted<UseCabinet>,
-    listed: Listed,
+    query: ListQuery,
 ) -> Result<impl Responder, Error> {
-    list(&app, Some(permitted.actor.user_id), None, listed).await
+    list(&app, Some(permitted.actor.user_id), None, query).await
 }
 
 /// List payouts.
 ///
-/// Of all agents and runs, or of one.
+/// Returns a page of the payouts of all agents and runs, or of one agent or run.
 #[utoipa::path(
-    tag = "Payouts", params(OfAgent, OfRun, AskedPayouts, Paging<PayoutSort>),
-    responses((status = 200, description = "One page", body = Page<PayoutShown>))
+    tag = "Payouts", params(AgentParam, RunParam, PayoutQuery, Paging<PayoutSort>),
+    responses((status = 200, description = "One page", body = Page<PayoutView>))
 )]
 #[get("/api/platform-manager/agent/payouts")]
 pub async fn list_payouts(
     app: Data<App>,
     _: Permitted<ManagePayouts>,
-    Both(Both(Query(of), Query(made_by)), listed): Both<Both<Query<OfAgent>, Query<OfRun>>, Listed>,
+    Both(Both(Query(agent), Query(run)), query): Both<Both<Query<AgentParam>, Query<RunParam>>, ListQuery>,
 ) -> Result<impl Responder, Error> {
-    list(&app, of.agent_user_id.map(|id| id.0), made_by.run_id.map(|id| id.0), listed).await
+    list(&app, agent.agent_user_id.map(|id| id.0), run.run_id.map(|id| id.0), query).await
 }

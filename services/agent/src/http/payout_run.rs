@@ -1,4 +1,4 @@
-//! Runs that make payouts.
+//! Payout runs.
 
 use std::collections::HashSet;
 
@@ -10,52 +10,57 @@ use auth::{Permitted, UserId};
 use ids::Reference;
 use runtime::clock;
 use serde::Deserialize;
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Invalid, List, Whole};
 
 use crate::app::App;
-use crate::domain::{ManagePayouts, PayoutRun, PayoutRunId, PayoutRunShown, PayoutRunStatus, RunKey};
+use crate::domain::{
+    MAX_BPS, MAX_RUN_AGENTS, MAX_RUN_PERIOD, ManagePayouts, PayoutRun, PayoutRunId, PayoutRunStatus,
+    PayoutRunView, RunKey,
+};
 use crate::error::{Error, PAYOUT_RUN_NOT_FOUND};
 use crate::{db, ops};
 
-const LONGEST_PERIOD: Duration = Duration::days(366);
-
 type UserReference = Reference<UserId>;
-type Agents = List<UserReference, 1, 1000>;
+type Agents = List<UserReference, 1, MAX_RUN_AGENTS>;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct BeginPayoutRun {
-    /// What the caller calls this run, so that it can be repeated.
+    /// The caller's key of the run.
+    /// A repeated request with the same key does not start another run.
     run_key: RunKey,
-    /// It only names the period: what was left from before is paid along.
+    /// Start of the period in statements. Accruals that were approved before it are paid, too.
     #[schema(value_type = String, format = DateTime)]
     period_from: Moment,
-    /// What was approved before is paid. At most now, and 366 days after `PeriodFrom`.
+    /// Accruals that were approved before it are paid.
+    /// Not after now, at most 366 days after `PeriodFrom`.
     #[schema(value_type = String, format = DateTime)]
     period_to: Moment,
-    /// Whom it pays, each once; everybody where it is left out.
+    /// Agents to pay, without duplicates; all agents if absent.
     agent_user_ids: Option<Agents>,
-    /// The share that is withheld; nothing where it is left out.
-    withholding_bps: Option<Whole<0, 10_000>>,
+    /// Share to withhold, in basis points; 0 if absent.
+    withholding_bps: Option<Whole<0, MAX_BPS>>,
 }
 
 impl BeginPayoutRun {
+    /// Creates the run of the request.
+    ///
     /// # Errors
-    /// `400 VALIDATION_FAILED`
+    /// `400 VALIDATION_FAILED` with every invalid member.
     fn into_run(self, by: UserId, now: OffsetDateTime) -> Result<PayoutRun, Problem> {
         let mut fields = Fields::default();
         let (Moment(period_from), Moment(period_to)) = (self.period_from, self.period_to);
         fields.range("/PeriodTo", Some(&period_from), Some(&period_to));
-        let is_within = period_to <= now && period_to - period_from <= LONGEST_PERIOD;
+        let is_within = period_to <= now && period_to - period_from <= MAX_RUN_PERIOD;
         fields.check("/PeriodTo", if is_within { Ok(()) } else { Err(Invalid::new("out_of_bounds")) });
         let agents = self.agent_user_ids.map(|ids| ids.into_inner().into_iter().map(|id| id.0));
         let agents: Option<Vec<UserId>> = agents.map(Iterator::collect);
         let mut seen = HashSet::new();
-        for (at, agent) in agents.iter().flatten().enumerate() {
-            let first = if seen.insert(*agent) { Ok(()) } else { Err(Invalid::new("duplicate")) };
-            fields.check(&format!("/AgentUserIds/{at}"), first);
+        for (index, agent) in agents.iter().flatten().enumerate() {
+            let is_unique = if seen.insert(*agent) { Ok(()) } else { Err(Invalid::new("duplicate")) };
+            fields.check(&format!("/AgentUserIds/{index}"), is_unique);
         }
         let withholding = self.withholding_bps.map_or(0, Whole::get);
         fields.finish(Some(PayoutRun {
@@ -66,8 +71,8 @@ impl BeginPayoutRun {
             agent_user_ids: agents,
             withholding_bps: i32::try_from(withholding).unwrap_or_default(),
             status: PayoutRunStatus::Running,
-            done_agent_user_id: None,
-            done_currency: None,
+            last_agent_user_id: None,
+            last_currency: None,
             created_at: now,
             created_by_user_id: by,
             completed_at: None,
@@ -75,16 +80,17 @@ impl BeginPayoutRun {
     }
 }
 
-/// Pay agents.
+/// Start a payout run.
 ///
-/// Begins a run, which makes a payout for each agent and currency that something is to be paid of. It may be repeated: 200 with
-/// the run as it stands.
+/// The run creates a payout for each agent and currency with a payable sum above 0, in the
+/// background.
+/// A repeated request returns 200 with the run as it is now.
 #[utoipa::path(
     tag = "Payouts", request_body(content = BeginPayoutRun, description = "At most 256 KiB."),
     responses(
-        (status = 201, description = "It has begun", body = PayoutRunShown,
+        (status = 201, description = "The new run", body = PayoutRunView,
             headers(("Location" = String, description = "The run"))),
-        (status = 200, description = "It was begun before", body = PayoutRunShown)
+        (status = 200, description = "The existing run of the key", body = PayoutRunView)
     )
 )]
 #[post("/api/platform-manager/agent/payouts")]
@@ -94,27 +100,27 @@ pub async fn begin_payout_run(
     body: Json<BeginPayoutRun>,
 ) -> Result<HttpResponse, Error> {
     let run = body.0.into_run(permitted.actor.user_id, clock::now())?;
-    let (is_new, shown) = app
+    let (is_new, view) = app
         .db
         .tx(async |tx| {
-            let (id, is_new) = ops::payout_run::begin(tx, &run).await?;
-            let shown = db::payout_run::show(tx.conn(), id).await?.ok_or(PAYOUT_RUN_NOT_FOUND)?;
-            Ok::<_, Error>((is_new, shown))
+            let (id, is_new) = ops::payout_run::start(tx, &run).await?;
+            let view = db::payout_run::find_view(tx.conn(), id).await?.ok_or(PAYOUT_RUN_NOT_FOUND)?;
+            Ok::<_, Error>((is_new, view))
         })
         .await?;
     if !is_new {
-        return Ok(HttpResponse::Ok().json(shown));
+        return Ok(HttpResponse::Ok().json(view));
     }
     let location = format!("/api/platform-manager/agent/payout-runs/{}", run.id);
-    Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(shown))
+    Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(view))
 }
 
-/// Read a run.
+/// Read a payout run.
 ///
-/// With what it has made so far.
+/// Returns the run with the number and the sums of its payouts so far.
 #[utoipa::path(
     tag = "Payouts", params(("run_id" = PayoutRunId, Path)),
-    responses((status = 200, description = "The run", body = PayoutRunShown))
+    responses((status = 200, description = "The run", body = PayoutRunView))
 )]
 #[get("/api/platform-manager/agent/payout-runs/{run_id}")]
 pub async fn get_payout_run(
@@ -123,5 +129,5 @@ pub async fn get_payout_run(
     id: Path<PayoutRunId>,
 ) -> Result<impl Responder, Error> {
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::payout_run::show(&conn, *id).await?.ok_or(PAYOUT_RUN_NOT_FOUND)?))
+    Ok(web::Json(db::payout_run::find_view(&conn, *id).await?.ok_or(PAYOUT_RUN_NOT_FOUND)?))
 }

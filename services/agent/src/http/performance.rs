@@ -1,4 +1,4 @@
-//! What an agent has done.
+//! The performance of an agent.
 
 use ::web::{Fields, Query};
 use actix_web::web::Data;
@@ -15,36 +15,37 @@ use crate::db::performance::Performance;
 use crate::domain::{Period, UseCabinet};
 use crate::error::Error;
 
-/// Of at most 366 days.
+/// The period of the statistics, at most 366 days.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct AskedPeriod {
-    /// By default the first of the month eleven months before that of `To`, in UTC.
+pub struct PeriodQuery {
+    /// Start, inclusive.
+    /// The default is the first of the month in UTC, eleven months before the month of `To`.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
-    /// Exclusive; by default now.
+    /// End, exclusive. The default is now.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
 }
 
-/// Read what one has done.
+/// Read my performance.
 ///
-/// Deals and sales of a period, as they are now, with the months that it touches.
+/// Returns the caller's deals and sales of a period by their present state, in all and by month.
 #[utoipa::path(
-    tag = "Cabinet", params(AskedPeriod),
+    tag = "Cabinet", params(PeriodQuery),
     responses((status = 200, description = "The statistics", body = Performance))
 )]
 #[get("/api/v1/my/agent-performance")]
 pub async fn get_performance(
     app: Data<App>,
     permitted: Permitted<UseCabinet>,
-    Query(asked): Query<AskedPeriod>,
+    Query(query): Query<PeriodQuery>,
 ) -> Result<impl Responder, Error> {
     let mut fields = Fields::default();
-    let period = fields.check("/To", Period::parse(asked.from, asked.to, clock::now()));
+    let period = fields.check("/To", Period::parse(query.from, query.to, clock::now()));
     let period = fields.finish(period)?;
     let conn = app.db.conn().await?;
     Ok(web::Json(db::performance::read(&conn, permitted.actor.user_id, period).await?))

@@ -1,4 +1,4 @@
-//! What payouts were made of.
+//! Statements of payouts.
 
 use ::db::Lookups;
 use ::web::{Problem, Query, reserve};
@@ -14,18 +14,17 @@ use values::{Currency, Money};
 
 use crate::app::App;
 use crate::db;
-use crate::db::payout::Line;
+use crate::db::payout::PayoutLine;
 use crate::domain::{
-    AccrualId, AccrualKind, DealId, ManagePayouts, Payout, PayoutId, PayoutShown, PropertyObjectId,
-    UseCabinet,
+    AccrualId, AccrualKind, DealId, ManagePayouts, Payout, PayoutId, PayoutView, PropertyObjectId, UseCabinet,
 };
 use crate::error::{Error, PAYOUT_NOT_FOUND};
 
-/// A line with a name of usual length; one that is longer takes the room that is left.
-const BYTES_OF_LINE: usize = 512;
+/// The estimated size of a line with a name of usual length, for the byte budget.
+const ESTIMATED_LINE_BYTES: usize = 512;
 
 values::text_enum! {
-    /// How a statement is written.
+    /// The format of a statement.
     pub enum StatementFormat {
         Json,
         Csv,
@@ -35,13 +34,13 @@ values::text_enum! {
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
-pub struct AskedStatement {
-    /// `Json` where it is left out.
+pub struct StatementQuery {
+    /// Format; `Json` if absent.
     #[param(inline)]
     format: Option<StatementFormat>,
 }
 
-/// An accrual as it was when the payout was made.
+/// A line of a statement, as the accrual was when the payout was created.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct StatementLine {
@@ -49,7 +48,7 @@ pub struct StatementLine {
     deal_id: DealId,
     property_object_id: PropertyObjectId,
     developer_company_id: CompanyId,
-    /// As it was known then.
+    /// Name at that time; null if it was unknown.
     developer_name: Option<String>,
     kind: AccrualKind,
     base_amount: Money,
@@ -60,8 +59,8 @@ pub struct StatementLine {
     earned_at: OffsetDateTime,
 }
 
-impl From<Line> for StatementLine {
-    fn from(line: Line) -> Self {
+impl From<PayoutLine> for StatementLine {
+    fn from(line: PayoutLine) -> Self {
         let money = |amount_minor| Money { amount_minor, currency: line.currency };
         Self {
             accrual_id: line.accrual_id,
@@ -78,19 +77,19 @@ impl From<Line> for StatementLine {
     }
 }
 
-/// A payout, and what it was made of.
+/// A payout and its lines.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Statement {
-    payout: PayoutShown,
-    /// By `EarnedAt`, then by id. They never change, whatever becomes of the payout.
+    payout: PayoutView,
+    /// Lines sorted by `EarnedAt`, then by id. They never change.
     lines: Vec<StatementLine>,
 }
 
-/// The same for a spreadsheet.
+/// A line in CSV. The members are the header.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Row {
+struct CsvLine {
     accrual_id: AccrualId,
     deal_id: DealId,
     property_object_id: PropertyObjectId,
@@ -105,14 +104,14 @@ struct Row {
     earned_at: OffsetDateTime,
 }
 
-impl From<Line> for Row {
-    fn from(line: Line) -> Self {
+impl From<PayoutLine> for CsvLine {
+    fn from(line: PayoutLine) -> Self {
         Self {
             accrual_id: line.accrual_id,
             deal_id: line.deal_id,
             property_object_id: line.property_object_id,
             developer_company_id: line.developer_company_id,
-            developer_name: line.developer_name.map(inert),
+            developer_name: line.developer_name.map(escape_formula),
             kind: line.kind,
             base_amount_minor: line.base_amount,
             rate_bps: line.rate_bps,
@@ -123,37 +122,35 @@ impl From<Line> for Row {
     }
 }
 
-/// A text that no spreadsheet takes for a formula.
-fn inert(text: String) -> String {
+/// Prefixes a text that a spreadsheet would execute as a formula.
+fn escape_formula(text: String) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text }
 }
 
-/// RFC 4180, with a header.
-///
-/// # Errors
-/// None of what a statement holds; the signature is that of the writer.
-fn csv(lines: Vec<Line>) -> Result<Vec<u8>, csv::Error> {
+/// Formats lines as CSV (RFC 4180) with a header.
+fn to_csv(lines: Vec<PayoutLine>) -> Result<Vec<u8>, csv::Error> {
     let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     for line in lines {
-        writer.serialize(Row::from(line))?;
+        writer.serialize(CsvLine::from(line))?;
     }
     writer.into_inner().map_err(|error| error.into_error().into())
 }
 
-async fn answer(
+async fn respond(
     app: &App,
     lookups: &Lookups,
     request: &HttpRequest,
     id: PayoutId,
     agent: Option<UserId>,
-    asked: &AskedStatement,
+    query: &StatementQuery,
 ) -> Result<HttpResponse, Error> {
     let found = lookups.run(async |conn| db::payout::look_up(conn, id).await).await?;
-    let is_theirs = |payout: &Payout| agent.is_none_or(|agent| payout.agent_user_id == agent);
-    let payout = found.filter(is_theirs).ok_or(PAYOUT_NOT_FOUND)?;
-    reserve(request, usize::try_from(payout.accruals_count).unwrap_or_default() * BYTES_OF_LINE).await?;
-    let lines = db::payout::lines(&mut *app.db.conn().await?, id).await?;
-    match asked.format.unwrap_or(StatementFormat::Json) {
+    let is_visible = |payout: &Payout| agent.is_none_or(|agent| payout.agent_user_id == agent);
+    let payout = found.filter(is_visible).ok_or(PAYOUT_NOT_FOUND)?;
+    reserve(request, usize::try_from(payout.accruals_count).unwrap_or_default() * ESTIMATED_LINE_BYTES)
+        .await?;
+    let lines = db::payout::list_lines(&mut *app.db.conn().await?, id).await?;
+    match query.format.unwrap_or(StatementFormat::Json) {
         StatementFormat::Json => {
             let lines = lines.into_iter().map(StatementLine::from).collect();
             Ok(HttpResponse::Ok().json(Statement { payout: payout.into(), lines }))
@@ -163,16 +160,16 @@ async fn answer(
             Ok(HttpResponse::Ok()
                 .insert_header((CONTENT_TYPE, "text/csv; charset=utf-8"))
                 .insert_header((CONTENT_DISPOSITION, name))
-                .body(csv(lines).map_err(|error| Problem::internal(&error))?))
+                .body(to_csv(lines).map_err(|error| Problem::internal(&error))?))
         }
     }
 }
 
-/// Read what one's own payout was made of.
+/// Read the statement of my payout.
 ///
-/// As JSON, or as CSV to be kept.
+/// Returns the payout and its lines as JSON, or the lines as a CSV file.
 #[utoipa::path(
-    tag = "Cabinet", params(("payout_id" = PayoutId, Path), AskedStatement),
+    tag = "Cabinet", params(("payout_id" = PayoutId, Path), StatementQuery),
     responses((status = 200, description = "The statement", content(
         (Statement = "application/json"), (String = "text/csv")
     )))
@@ -182,18 +179,18 @@ pub async fn get_own_statement(
     app: Data<App>,
     permitted: Permitted<UseCabinet>,
     id: Path<PayoutId>,
-    Query(asked): Query<AskedStatement>,
+    Query(query): Query<StatementQuery>,
     lookups: Data<Lookups>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    answer(&app, &lookups, &request, *id, Some(permitted.actor.user_id), &asked).await
+    respond(&app, &lookups, &request, *id, Some(permitted.actor.user_id), &query).await
 }
 
-/// Read what a payout was made of.
+/// Read a statement.
 ///
-/// As JSON, or as CSV to be kept.
+/// Returns a payout and its lines as JSON, or the lines as a CSV file.
 #[utoipa::path(
-    tag = "Payouts", params(("payout_id" = PayoutId, Path), AskedStatement),
+    tag = "Payouts", params(("payout_id" = PayoutId, Path), StatementQuery),
     responses((status = 200, description = "The statement", content(
         (Statement = "application/json"), (String = "text/csv")
     )))
@@ -203,9 +200,9 @@ pub async fn get_statement(
     app: Data<App>,
     _: Permitted<ManagePayouts>,
     id: Path<PayoutId>,
-    Query(asked): Query<AskedStatement>,
+    Query(query): Query<StatementQuery>,
     lookups: Data<Lookups>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
-    answer(&app, &lookups, &request, *id, None, &asked).await
+    respond(&app, &lookups, &request, *id, None, &query).await
 }

@@ -1,4 +1,4 @@
-//! What an agent has earned, in all.
+//! The commission summary of an agent.
 
 use ::db::Lookups;
 use actix_web::web::Data;
@@ -13,27 +13,28 @@ use crate::db;
 use crate::domain::{Account, UseCabinet};
 use crate::error::Error;
 
-/// What an agent's accruals come to in one currency.
+/// The sums of an agent's accruals in one currency.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Balance {
     #[schema(value_type = String, pattern = "^[A-Z]{3}$", examples("RUB"))]
     currency: Currency,
     pending: Money,
-    /// In no payout yet. Negative where something is owed back.
+    /// Approved accruals without a payout; negative for a debt.
     approved: Money,
+    /// Approved accruals in a payout.
     in_payout: Money,
     paid: Money,
     total: Money,
-    /// What is not paid of the total.
+    /// Unpaid part of the total.
     outstanding: Money,
 }
 
-/// What an agent has earned, in all.
+/// The balances of an agent.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Summary {
-    /// By currency.
+    /// Balances sorted by currency.
     balances: Vec<Balance>,
     open_adjustment_requests_count: i64,
 }
@@ -48,16 +49,16 @@ impl Balance {
             approved: money(approved),
             in_payout: money(in_payout),
             paid: money(paid),
-            // An account without these sums is not written.
+            // An account is stored only if these sums fit into 64 bits.
             total: money(account.total().unwrap_or_default()),
             outstanding: money(account.outstanding().unwrap_or_default()),
         }
     }
 }
 
-/// Read what one has earned.
+/// Read my commission summary.
 ///
-/// By currency, as it is kept with each change.
+/// Returns the caller's balances by currency, and the number of open adjustment requests.
 #[utoipa::path(
     tag = "Cabinet", responses((status = 200, description = "The balances", body = Summary))
 )]

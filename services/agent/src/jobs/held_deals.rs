@@ -1,4 +1,4 @@
-//! How many deals are held, as a metric that every replica reports.
+//! The number of held deals, as a metric that every replica reports.
 
 use std::time::Duration;
 
@@ -10,34 +10,34 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::db;
 
-const INTERVAL: Duration = Duration::from_secs(10);
+const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
-pub fn watch(app: Data<App>, process: &Process) {
+/// Registers the gauge and starts the task that updates it.
+pub fn spawn_held_deals_gauge(app: Data<App>, process: &Process) {
     let held = Gauge::default();
     process.metrics().register(|registry| {
-        let about = "Deals of which nothing is paid, since more is known of them than the ledger has applied";
-        registry.register("agent_held_deals", about, held.clone());
+        let help = "Deals with a newer version than the ledger has applied; payouts leave them out";
+        registry.register("agent_held_deals", help, held.clone());
     });
-    process.spawn(Phase::Work, "held-deals", |ending| look(app, held, ending));
+    process.spawn(Phase::Work, "held-deals", |stop| update_gauge(app, held, stop));
 }
 
-/// Looks every ten seconds until `ending`.
-async fn look(app: Data<App>, held: Gauge, ending: CancellationToken) -> anyhow::Result<()> {
+async fn update_gauge(app: Data<App>, held: Gauge, stop: CancellationToken) -> anyhow::Result<()> {
     loop {
         match count(&app).await {
             Ok(count) => {
                 held.set(count);
             }
-            Err(error) => tracing::warn!(%error, "held deals cannot be counted"),
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "failed to count held deals"),
         }
         tokio::select! {
-            () = tokio::time::sleep(INTERVAL) => {}
-            () = ending.cancelled() => return Ok(()),
+            () = tokio::time::sleep(COUNT_INTERVAL) => {}
+            () = stop.cancelled() => return Ok(()),
         }
     }
 }
 
-async fn count(app: &App) -> Result<i64, ::db::Error> {
+async fn count(app: &App) -> anyhow::Result<i64> {
     let mut conn = app.db.conn().await?;
-    Ok(db::deal::count_held(&mut conn).await?)
+    Ok(db::deal::count_held(&mut conn).await.map_err(::db::Error::from)?)
 }

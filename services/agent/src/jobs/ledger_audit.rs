@@ -1,4 +1,5 @@
-//! `ledger-audit`: holds accounts against accruals, and payouts against their lines. It repairs nothing.
+//! The job `ledger-audit`: compares accounts with accruals and payouts with lines.
+//! It repairs nothing.
 
 use std::sync::Arc;
 
@@ -10,24 +11,22 @@ use crate::app::App;
 use crate::db;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.periodic("ledger-audit", app.settings.ledger_audit, move |_| {
+    jobs.periodic("ledger-audit", app.settings.ledger_audit_interval, move |_| {
         let app = app.clone();
         async move {
-            let found = app.db.tx(async |tx| db::audit::mismatches(tx).await).await?;
+            let found = app.db.tx(async |tx| db::audit::count_mismatches(tx).await).await?;
             if found > 0 {
-                tracing::error!(found, "accounts or payouts are not what their accruals come to");
+                tracing::error!(found, "accounts or payouts differ from their accruals");
             }
-            app.mismatches.set(found);
+            app.ledger_mismatches.set(found);
             Ok(())
         }
     })
 }
 
-/// What the last audit of this replica has found.
-pub fn register(mismatches: &Gauge, process: &Process) {
+pub fn register_mismatches_gauge(mismatches: &Gauge, process: &Process) {
     process.metrics().register(|registry| {
-        let about =
-            "Accounts and payouts that are not what their accruals come to, when this replica last looked";
-        registry.register("agent_ledger_mismatches", about, mismatches.clone());
+        let help = "Accounts and payouts that differed from their accruals at this replica's last audit";
+        registry.register("agent_ledger_mismatches", help, mismatches.clone());
     });
 }

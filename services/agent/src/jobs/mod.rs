@@ -1,4 +1,4 @@
-//! What this service does by itself.
+//! Background jobs, and metrics that a worker measures.
 
 mod held_deals;
 mod ledger_audit;
@@ -11,8 +11,8 @@ use ::jobs::Jobs;
 
 use crate::app::App;
 
-pub use held_deals::watch;
-pub use ledger_audit::register;
+pub use held_deals::spawn_held_deals_gauge;
+pub use ledger_audit::register_mismatches_gauge;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     let jobs = ledger_audit::add(app.clone(), payout_run::add(app.clone(), jobs));

@@ -1,5 +1,6 @@
-//! `payout-run`: works a run off, account by account, each in its own transaction. Whoever takes it up after a crash goes on
-//! where it stands.
+//! The job `payout-run`: pays a run account by account, each in a transaction of its own.
+//!
+//! The run stores the last account, so that another replica can continue after a crash.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::ops;
 use crate::ops::payout_run::PAYOUT_RUN;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.due_within(PAYOUT_RUN, app.settings.payout_run_poll, move |job| {
+    jobs.due_within(PAYOUT_RUN, app.settings.payout_run_poll_interval, move |job| {
         let app = app.clone();
         async move {
             while pay_next(&app, &job).await? {}
@@ -21,15 +22,15 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     })
 }
 
-/// `false`: the run is completed.
+/// Pays the next account. Returns false if the run is completed.
 async fn pay_next(app: &App, job: &Job) -> anyhow::Result<bool> {
-    let (id, most_lines, now) = (job.key.parse()?, app.settings.payout_max_lines.get().into(), clock::now());
+    let (id, max_lines, now) = (job.key.parse()?, app.settings.payout_max_lines.get().into(), clock::now());
     let step = app.db.tx(async |tx| {
-        let goes_on = ops::payout_run::pay_next(tx, id, most_lines, now).await?;
-        if !goes_on {
+        let has_more = ops::payout_run::pay_next(tx, id, max_lines, now).await?;
+        if !has_more {
             job.done(tx).await?;
         }
-        Ok::<_, Error>(goes_on)
+        Ok::<_, Error>(has_more)
     });
     Ok(step.await?)
 }

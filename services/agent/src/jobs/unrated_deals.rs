@@ -1,4 +1,4 @@
-//! `unrated-deals`: accrues what was sold without a rate, once a card has one.
+//! The job `unrated-deals`: creates the accruals of unrated deals for which a card has a rate now.
 
 use std::sync::Arc;
 
@@ -10,15 +10,14 @@ use crate::ops;
 use crate::ops::deal::UNRATED_DEALS;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.periodic(UNRATED_DEALS, app.settings.unrated_poll, move |_| {
+    jobs.periodic(UNRATED_DEALS, app.settings.unrated_poll_interval, move |_| {
         let app = app.clone();
         async move {
-            let (mut behind, mut is_done) = (None, false);
+            let (mut last, mut is_done) = (None, false);
             while !is_done {
                 let now = clock::now();
-                behind =
-                    app.db.tx(async |tx| ops::deal::accrue_unrated(tx, behind.as_ref(), now).await).await?;
-                is_done = behind.is_none();
+                last = app.db.tx(async |tx| ops::deal::accrue_unrated(tx, last.as_ref(), now).await).await?;
+                is_done = last.is_none();
             }
             Ok(())
         }

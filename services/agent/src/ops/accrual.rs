@@ -1,4 +1,4 @@
-//! What the platform does about an accrual: rejects what is not paid, reverses what is.
+//! Decisions of the platform about accruals: rejection and reversal.
 
 use ::db::Tx;
 use auth::UserId;
@@ -7,75 +7,80 @@ use time::OffsetDateTime;
 use super::Books;
 use crate::db;
 use crate::db::sale::SaleKey;
-use crate::domain::{Accrual, AccrualId, AccrualStatus, Entry, Overflow, Sale, Undone, Words};
+use crate::domain::{Accrual, AccrualId, AccrualStatus, Comment, Entry, Overflow, Sale, Undo};
 use crate::error::{ACCRUAL_NOT_FOUND, ACCRUAL_NOT_REJECTABLE, ACCRUAL_NOT_REVERSIBLE, Error};
 
-/// The sale of an accrual, which nobody else changes until the transaction ends, the books for it, and what its deal came to
-/// when it was completed, if it is.
+/// Locks a sale until the end of the transaction.
+///
+/// Returns the books of its account, the sale, and the amount of the deal at its completion.
 pub(super) async fn open_sale(tx: &mut Tx, key: SaleKey) -> Result<(Books, Sale, Option<i64>), ::db::Error> {
-    let completed = db::sale::lock(tx, key.deal_id).await?;
+    let completed = db::sale::lock_deal(tx, key.deal_id).await?;
     let books = Books::open(tx, [(key.agent_user_id, key.currency)]).await?;
     Ok((books, db::sale::read(tx, key.deal_id, key.sale_row_version).await?, completed))
 }
 
-/// Who decided something, why and when.
+/// A decision with its author, comment and time.
 pub struct Decision<'d> {
     pub by: UserId,
-    pub comment: &'d Words,
+    pub comment: &'d Comment,
     pub now: OffsetDateTime,
 }
 
 impl Decision<'_> {
-    fn signed(&self, mut accrual: Accrual) -> Accrual {
+    fn sign(&self, mut accrual: Accrual) -> Accrual {
         accrual.decided_by_user_id = Some(self.by);
         accrual.decision_comment = Some(self.comment.expose().as_str().to_owned());
         accrual
     }
 }
 
-/// Rejects an accrual and what adjusts it; one that is Rejected stays as it is.
+/// Rejects an accrual and its adjustments. A Rejected accrual stays unchanged.
 ///
 /// # Errors
-/// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REJECTABLE`]
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist.
+/// - [`ACCRUAL_NOT_REJECTABLE`] as in [`Sale::find_rejectable`], or if a sum would exceed 64 bits.
 pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Result<Accrual, Error> {
-    let key = db::sale::key_of(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
+    let key = db::sale::find_key(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
     let (mut books, sale, completed) = open_sale(tx, key).await?;
     let accrual = sale.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
     if accrual.status == AccrualStatus::Rejected {
         return Ok(accrual.clone());
     }
     let (mut ids, mut entries) = (Vec::new(), Vec::new());
-    for before in sale.rejectable(id, completed)? {
+    for before in sale.find_rejectable(id, completed)? {
         ids.push(before.id);
         let updated_at = decision.now.max(before.updated_at);
         let after = Accrual { status: AccrualStatus::Rejected, updated_at, ..before.clone() };
-        entries.push(Entry::changed(before, decision.signed(after)));
+        entries.push(Entry::changed(before, decision.sign(after)));
     }
     books.post(entries).map_err(|Overflow| ACCRUAL_NOT_REJECTABLE)?;
     books.close(tx).await?;
     db::adjustment::close(tx, &ids, Some(decision.by), decision.now).await?;
-    Ok(db::sale::accrual(tx, id).await?)
+    Ok(db::sale::load_accrual(tx, id).await?)
 }
 
-/// Reverses an accrual that is in a payout, or was, and undoes what adjusts it: the Reversal, also where there is one already.
+/// Reverses an accrual that is in a payout, and undoes its adjustments.
+///
+/// Returns the new Reversal, or the one that exists already.
 ///
 /// # Errors
-/// [`ACCRUAL_NOT_FOUND`], [`ACCRUAL_NOT_REVERSIBLE`]
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist.
+/// - [`ACCRUAL_NOT_REVERSIBLE`] as in [`Sale::find_reversible`], or if a sum would exceed 64 bits.
 pub async fn reverse(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Result<Accrual, Error> {
-    let key = db::sale::key_of(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
+    let key = db::sale::find_key(tx, id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
     let (mut books, sale, completed) = open_sale(tx, key).await?;
     if let Some(reversal) = sale.reversal_of(id) {
         return Ok(reversal.clone());
     }
-    let (mut ids, mut entries, mut made) = (Vec::new(), Vec::new(), None);
-    for undone in sale.reversible(id, completed)? {
-        ids.push(undone.id);
-        match undone.undo(decision.now, decision.now).map_err(|Overflow| ACCRUAL_NOT_REVERSIBLE)? {
-            Undone::Reversed(after) => entries.push(Entry::changed(undone, decision.signed(after))),
-            Undone::By(reversal) => {
-                let reversal = decision.signed(reversal);
-                if undone.id == id {
-                    made = Some(reversal.clone());
+    let (mut ids, mut entries, mut result) = (Vec::new(), Vec::new(), None);
+    for accrual in sale.find_reversible(id, completed)? {
+        ids.push(accrual.id);
+        match accrual.undo(decision.now, decision.now).map_err(|Overflow| ACCRUAL_NOT_REVERSIBLE)? {
+            Undo::MarkReversed(after) => entries.push(Entry::changed(accrual, decision.sign(after))),
+            Undo::AddReversal(reversal) => {
+                let reversal = decision.sign(reversal);
+                if accrual.id == id {
+                    result = Some(reversal.clone());
                 }
                 entries.push(Entry::added(reversal));
             }
@@ -84,5 +89,5 @@ pub async fn reverse(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resu
     books.post(entries).map_err(|Overflow| ACCRUAL_NOT_REVERSIBLE)?;
     books.close(tx).await?;
     db::adjustment::close(tx, &ids, Some(decision.by), decision.now).await?;
-    Ok(made.ok_or(ACCRUAL_NOT_REVERSIBLE)?)
+    Ok(result.ok_or(ACCRUAL_NOT_REVERSIBLE)?)
 }

@@ -1,4 +1,4 @@
-//! Requests to adjust accruals: made by agents, decided by the platform.
+//! Adjustment requests: agents file them, and the platform decides them.
 
 use ::db::Tx;
 use auth::UserId;
@@ -8,90 +8,102 @@ use values::{Currency, Money};
 use super::accrual::open_sale;
 use crate::db;
 use crate::domain::{
-    AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestShown, AdjustmentStatus, Entry, Overflow, Words,
+    AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestView, AdjustmentStatus, Comment, Entry, Overflow,
 };
 use crate::error::{
     ACCRUAL_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED, ADJUSTMENT_ALREADY_OPEN, ADJUSTMENT_AMOUNT_INVALID,
     ADJUSTMENT_NOT_FOUND, ADJUSTMENT_OWN, Error,
 };
 
-/// Keeps what an agent asks for; `requested` is what the accrual should be in whole, where they say so.
+/// Files a request. `requested` is the whole amount that the accrual should have.
 ///
 /// # Errors
-/// [`ACCRUAL_NOT_FOUND`], [`crate::error::ACCRUAL_NOT_ADJUSTABLE`], [`ADJUSTMENT_ALREADY_OPEN`], [`ADJUSTMENT_AMOUNT_INVALID`]
-pub async fn ask(
+/// - [`ACCRUAL_NOT_FOUND`] if the accrual does not exist or belongs to another agent.
+/// - [`crate::error::ACCRUAL_NOT_ADJUSTABLE`] as in [`crate::domain::Sale::find_adjustable`].
+/// - [`ADJUSTMENT_ALREADY_OPEN`] if the accrual has an open request.
+/// - [`ADJUSTMENT_AMOUNT_INVALID`] as in [`crate::domain::Accrual::check_whole_amount`].
+pub async fn file(
     tx: &mut Tx,
     request: AdjustmentRequest,
     requested: Option<Money>,
-) -> Result<AdjustmentRequestShown, Error> {
-    let key = db::sale::key_of(tx, request.accrual_id).await?;
+) -> Result<AdjustmentRequestView, Error> {
+    let key = db::sale::find_key(tx, request.accrual_id).await?;
     let key = key.filter(|key| key.agent_user_id == request.agent_user_id).ok_or(ACCRUAL_NOT_FOUND)?;
-    // Whoever ends the sale or pays the accrual has the account, too, and closes what is open then.
+    // The end of a sale locks the account, too, and then closes the open requests.
     db::account::lock(tx, &[(key.agent_user_id, key.currency)]).await?;
     let sale = db::sale::read(tx, key.deal_id, key.sale_row_version).await?;
-    let accrual = sale.adjustable(request.accrual_id)?;
+    let accrual = sale.find_adjustable(request.accrual_id)?;
     if !db::adjustment::insert(tx, &request).await? {
         return Err(ADJUSTMENT_ALREADY_OPEN.into());
     }
-    // What is refused now takes the request back.
+    // The amount is the last check of the order. Its error rolls the insertion back.
     if let Some(requested) = requested {
-        accrual.grant(requested)?;
+        accrual.check_whole_amount(requested)?;
     }
-    Ok(AdjustmentRequestShown::of(request, key.currency))
+    Ok(AdjustmentRequestView::of(request, key.currency))
 }
 
-/// Grants what a request asks for, or another amount.
+/// Approves a request with the requested amount, or with `amount`.
 ///
 /// # Errors
-/// [`ADJUSTMENT_NOT_FOUND`], [`ADJUSTMENT_OWN`], [`ADJUSTMENT_ALREADY_DECIDED`], [`ADJUSTMENT_AMOUNT_INVALID`]
+/// - [`ADJUSTMENT_NOT_FOUND`], [`ADJUSTMENT_OWN`] and [`ADJUSTMENT_ALREADY_DECIDED`] as for
+///   [`reject`].
+/// - [`ADJUSTMENT_AMOUNT_INVALID`] without an amount, without a difference, or beyond a limit.
 pub async fn approve(
     tx: &mut Tx,
     id: AdjustmentRequestId,
     by: UserId,
     amount: Option<Money>,
-    comment: Option<Words>,
+    comment: Option<Comment>,
     now: OffsetDateTime,
-) -> Result<AdjustmentRequestShown, Error> {
-    let request = to_decide(tx, id, by).await?;
-    let key = db::sale::key_of(tx, request.accrual_id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
+) -> Result<AdjustmentRequestView, Error> {
+    let request = find_decidable(tx, id, by).await?;
+    let key = db::sale::find_key(tx, request.accrual_id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
     let (mut books, sale, _) = open_sale(tx, key).await?;
-    // Whatever was decided meanwhile, by the end of the sale, too, is seen under the locks.
-    let request = to_decide(tx, id, by).await?;
+    // Another decision or the end of the sale may have closed the request before the locks were
+    // taken.
+    let request = find_decidable(tx, id, by).await?;
     let accrual = sale.find(request.accrual_id).ok_or(ACCRUAL_NOT_FOUND)?;
     let requested = request.requested_amount.map(|amount_minor| Money { amount_minor, ..accrual.money() });
-    let granted = accrual.grant(amount.or(requested).ok_or(ADJUSTMENT_AMOUNT_INVALID)?)?;
-    let difference = i64::try_from(i128::from(granted) - sale.sum_with(accrual.id)).ok();
+    let granted = accrual.check_whole_amount(amount.or(requested).ok_or(ADJUSTMENT_AMOUNT_INVALID)?)?;
+    let difference = i64::try_from(i128::from(granted) - sale.effective_sum(accrual.id)).ok();
     let difference = difference.filter(|difference| *difference != 0).ok_or(ADJUSTMENT_AMOUNT_INVALID)?;
-    let result = accrual.adjusted(request.kind(), difference, now);
-    let decided = AdjustmentRequest {
+    let result = accrual.new_adjustment(request.kind(), difference, now);
+    let approved = AdjustmentRequest {
         status: AdjustmentStatus::Approved,
         granted_amount: Some(granted),
         result_accrual_id: Some(result.id),
-        ..request.decided(by, comment, now)
+        ..request.rejected(by, comment, now)
     };
     books.post(vec![Entry::added(result)]).map_err(|Overflow| ADJUSTMENT_AMOUNT_INVALID)?;
     books.close(tx).await?;
-    decide(tx, decided, key.currency).await
+    save_decision(tx, approved, key.currency).await
 }
 
-/// Refuses a request.
+/// Rejects a request.
 ///
 /// # Errors
-/// [`ADJUSTMENT_NOT_FOUND`], [`ADJUSTMENT_OWN`], [`ADJUSTMENT_ALREADY_DECIDED`]
+/// - [`ADJUSTMENT_NOT_FOUND`] if the request does not exist.
+/// - [`ADJUSTMENT_OWN`] if the caller filed it.
+/// - [`ADJUSTMENT_ALREADY_DECIDED`] if it is not open.
 pub async fn reject(
     tx: &mut Tx,
     id: AdjustmentRequestId,
     by: UserId,
-    comment: Words,
+    comment: Comment,
     now: OffsetDateTime,
-) -> Result<AdjustmentRequestShown, Error> {
-    let request = to_decide(tx, id, by).await?;
-    let key = db::sale::key_of(tx, request.accrual_id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    decide(tx, request.decided(by, Some(comment), now), key.currency).await
+) -> Result<AdjustmentRequestView, Error> {
+    let request = find_decidable(tx, id, by).await?;
+    let key = db::sale::find_key(tx, request.accrual_id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
+    save_decision(tx, request.rejected(by, Some(comment), now), key.currency).await
 }
 
-/// A request that this person may decide.
-async fn to_decide(tx: &mut Tx, id: AdjustmentRequestId, by: UserId) -> Result<AdjustmentRequest, Error> {
+/// Returns an open request that the caller may decide.
+async fn find_decidable(
+    tx: &mut Tx,
+    id: AdjustmentRequestId,
+    by: UserId,
+) -> Result<AdjustmentRequest, Error> {
     let request = db::adjustment::find(tx, id).await?.ok_or(ADJUSTMENT_NOT_FOUND)?;
     if request.agent_user_id == by {
         return Err(ADJUSTMENT_OWN.into());
@@ -102,13 +114,13 @@ async fn to_decide(tx: &mut Tx, id: AdjustmentRequestId, by: UserId) -> Result<A
     Ok(request)
 }
 
-async fn decide(
+async fn save_decision(
     tx: &mut Tx,
     decided: AdjustmentRequest,
     currency: Currency,
-) -> Result<AdjustmentRequestShown, Error> {
-    if !db::adjustment::decide(tx, &decided).await? {
+) -> Result<AdjustmentRequestView, Error> {
+    if !db::adjustment::save_decision(tx, &decided).await? {
         return Err(ADJUSTMENT_ALREADY_DECIDED.into());
     }
-    Ok(AdjustmentRequestShown::of(decided, currency))
+    Ok(AdjustmentRequestView::of(decided, currency))
 }

@@ -1,4 +1,4 @@
-//! The use cases. Each is given the transaction in which it happens.
+//! The use cases. Each runs in the transaction of its caller.
 
 pub mod accrual;
 pub mod adjustment;

@@ -1,4 +1,4 @@
-//! What becomes of payouts.
+//! Transitions of payouts.
 
 use ::db::Tx;
 use messaging::outbox;
@@ -6,22 +6,29 @@ use time::OffsetDateTime;
 
 use super::Books;
 use crate::db;
-use crate::domain::{Entry, Move, Overflow, Payout, PayoutId};
+use crate::domain::{Entry, Overflow, Payout, PayoutId, PayoutTransition};
 use crate::error::{CONCURRENCY_CONFLICT, Error, PAYOUT_INVALID_TRANSITION, PAYOUT_NOT_FOUND};
 use crate::events::PayoutStatusChanged;
 
-/// Moves a payout, and its accruals with it. The move that was made last, again, changes nothing.
+/// Makes a transition of a payout and settles its accruals. A repeated transition changes nothing.
 ///
 /// # Errors
-/// [`PAYOUT_NOT_FOUND`], [`PAYOUT_INVALID_TRANSITION`], [`CONCURRENCY_CONFLICT`]
-pub async fn move_payout(tx: &mut Tx, id: PayoutId, by: Move, now: OffsetDateTime) -> Result<Payout, Error> {
+/// - [`PAYOUT_NOT_FOUND`] if the payout does not exist.
+/// - [`PAYOUT_INVALID_TRANSITION`] outside the table, or if a sum would exceed 64 bits.
+/// - [`CONCURRENCY_CONFLICT`] if a concurrent change was first.
+pub async fn apply_transition(
+    tx: &mut Tx,
+    id: PayoutId,
+    transition: PayoutTransition,
+    now: OffsetDateTime,
+) -> Result<Payout, Error> {
     let found = db::payout::find(tx, id).await?.ok_or(PAYOUT_NOT_FOUND)?;
     let mut books = Books::open(tx, [(found.agent_user_id, found.currency)]).await?;
-    // Whoever moves a payout has its account, so from here on it stays as it is.
+    // Read again under the account's lock, because every transition takes this lock first.
     let before = db::payout::find(tx, id).await?.ok_or(PAYOUT_NOT_FOUND)?;
-    let Some(after) = before.moved(by, now)? else { return Ok(before) };
+    let Some(after) = before.apply(transition, now)? else { return Ok(before) };
     if after.is_settled() {
-        let accruals = db::payout::accruals(tx, id).await?;
+        let accruals = db::payout::list_accruals(tx, id).await?;
         let settled = accruals.iter().map(|accrual| Entry::changed(accrual, after.settle(accrual)));
         books.post(settled.collect()).map_err(|Overflow| PAYOUT_INVALID_TRANSITION)?;
         books.close(tx).await?;

@@ -1,4 +1,4 @@
-//! What the platform says of rates and terms.
+//! Changes of rate cards and of the agencies of agents.
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
@@ -6,41 +6,47 @@ use time::OffsetDateTime;
 
 use super::deal::UNRATED_DEALS;
 use crate::db;
-use crate::domain::{Agent, AgentShown, CardKey, Rate, RateCard, RateCardId, RateCardShown};
+use crate::domain::{Agent, AgentView, CardKey, Rate, RateCard, RateCardId, RateCardView};
 use crate::error::{CONCURRENCY_CONFLICT, Error};
 
-/// Who enters something, when, and on top of which version: any, where none is named.
+/// The author, time and expected version of a change. `None` matches any version.
 pub struct Change {
     pub by: UserId,
     pub now: OffsetDateTime,
-    pub version: Option<i64>,
+    pub expected_version: Option<i64>,
 }
 
 impl Change {
-    /// The version of what is written, over the present one.
-    fn next(&self, present: i64) -> Result<i64, Error> {
-        if self.version.is_some_and(|version| version != present) {
+    /// Returns the next version after the present one.
+    ///
+    /// # Errors
+    /// [`CONCURRENCY_CONFLICT`] if another version was expected.
+    fn next_version(&self, present: i64) -> Result<i64, Error> {
+        if self.expected_version.is_some_and(|version| version != present) {
             return Err(CONCURRENCY_CONFLICT.into());
         }
         Ok(present + 1)
     }
 }
 
-/// Replaces the rates of a card, or makes it. `rates` are by `ValidFrom`. The same ones again change nothing.
+/// Replaces the rates of a card, or creates the card. Equal rates change nothing.
+///
+/// `rates` are sorted by `ValidFrom`.
 ///
 /// # Errors
-/// [`CONCURRENCY_CONFLICT`]
+/// [`CONCURRENCY_CONFLICT`] if another version was expected, or a concurrent change has other
+/// rates.
 pub async fn replace_card(
     tx: &mut Tx,
     key: CardKey,
     rates: Vec<Rate>,
     change: &Change,
-) -> Result<RateCardShown, Error> {
+) -> Result<RateCardView, Error> {
     let present = match db::rate_card::find(tx, key).await? {
-        Some((card, present)) if present == rates => return Ok(RateCardShown::of(&card, rates)),
+        Some((card, present)) if present == rates => return Ok(RateCardView::of(&card, rates)),
         present => present.map(|(card, _)| card),
     };
-    let version = change.next(present.as_ref().map_or(0, |card| card.version))?;
+    let version = change.next_version(present.as_ref().map_or(0, |card| card.version))?;
     let card = RateCard {
         id: present.as_ref().map_or_else(RateCardId::generate, |card| card.id),
         developer_company_id: key.developer_company_id,
@@ -52,31 +58,32 @@ pub async fn replace_card(
         version,
     };
     if !db::rate_card::save(tx, &card, &rates).await? {
-        // Whoever was first may have said the same.
+        // The concurrent change may have the same rates. Then both callers succeed.
         return match db::rate_card::find(tx, key).await? {
-            Some((card, present)) if present == rates => Ok(RateCardShown::of(&card, rates)),
+            Some((card, present)) if present == rates => Ok(RateCardView::of(&card, rates)),
             _ => Err(CONCURRENCY_CONFLICT.into()),
         };
     }
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
-    Ok(RateCardShown::of(&card, rates))
+    Ok(RateCardView::of(&card, rates))
 }
 
-/// Enters by whose terms an agent is paid. The same again changes nothing.
+/// Replaces the agency of an agent. An equal agency changes nothing.
 ///
 /// # Errors
-/// [`CONCURRENCY_CONFLICT`]
+/// [`CONCURRENCY_CONFLICT`] if another version was expected, or a concurrent change has another
+/// agency.
 pub async fn replace_agent(
     tx: &mut Tx,
     id: UserId,
     agency: Option<CompanyId>,
     change: &Change,
-) -> Result<AgentShown, Error> {
+) -> Result<AgentView, Error> {
     let present = db::agent::find(tx.conn(), id).await?;
     if present.as_ref().and_then(|agent| agent.agency_company_id) == agency {
-        return Ok(AgentShown::of(id, present.as_ref()));
+        return Ok(AgentView::of(id, present.as_ref()));
     }
-    let version = change.next(present.as_ref().map_or(0, |agent| agent.version))?;
+    let version = change.next_version(present.as_ref().map_or(0, |agent| agent.version))?;
     let agent = Agent {
         user_id: id,
         agency_company_id: agency,
@@ -85,12 +92,12 @@ pub async fn replace_agent(
         updated_by_user_id: change.by,
     };
     if !db::agent::save(tx, &agent).await? {
-        // As with cards.
+        // The concurrent change may have the same agency. Then both callers succeed.
         return match db::agent::find(tx.conn(), id).await? {
-            Some(present) if present.agency_company_id == agency => Ok(AgentShown::of(id, Some(&present))),
+            Some(present) if present.agency_company_id == agency => Ok(AgentView::of(id, Some(&present))),
             _ => Err(CONCURRENCY_CONFLICT.into()),
         };
     }
     jobs::schedule(tx, UNRATED_DEALS, [""], change.now).await?;
-    Ok(AgentShown::of(id, Some(&agent)))
+    Ok(AgentView::of(id, Some(&agent)))
 }

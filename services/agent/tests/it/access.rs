@@ -1,4 +1,4 @@
-//! Who may come in: every operation, as everybody.
+//! Access: every operation with every kind of caller.
 
 use serde_json::{Value, json};
 use testkit::access::{self, Case, EmptyId};
@@ -6,13 +6,16 @@ use testkit::issuer::Claims;
 use testkit::service::issuer;
 use uuid::Uuid;
 
-use crate::fill::{put, put_accruals, put_payout, request};
-use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, guid, holder, id_of, in_days, service, text};
+use crate::rows::{insert, insert_accruals, insert_payout, request};
+use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, service, text};
 
-/// Each operation, and what it answers to whom. The cabinet counts in any scope, with or without a company, and is of one's own;
-/// what the platform does counts in platform scope alone, and who decides what is owed does not pay it.
+/// The status of each operation for each caller.
+///
+/// The cabinet counts in any scope, with or without a company, for the caller's own data.
+/// The platform's permissions count in platform scope alone, and commissions and payouts are
+/// separate.
 const TABLE: &str = "
-    operation                | agent | stranger | commissions | payer | organization | nobody | guest | forged | news | crm | issuer | other machines
+    operation                | agent | stranger | commissions | payer | organization |  user  | guest | forged | news | crm | issuer | other machines
     get_performance          |  200  |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     get_summary              |  200  |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
     list_own_accruals        |  200  |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -56,27 +59,27 @@ fn body(operation: &str) -> Value {
     }
 }
 
-/// An agent's thing that the operation can be done to.
+/// Creates the entities of an agent that an operation needs, and returns its path parameters.
 async fn parameters(operation: &str, agent: Uuid) -> Vec<(&'static str, String)> {
     let id = |row: &Value| text(&row["id"]).to_owned();
     match operation {
         "get_agent" | "replace_agent" => vec![("agent_user_id", agent.to_string())],
         "ask_for_adjustment" | "reject_accrual" => {
-            vec![("accrual_id", id(&put_accruals(agent, |_, row| row, 1).await[0]))]
+            vec![("accrual_id", id(&insert_accruals(agent, |_, row| row, 1).await[0]))]
         }
-        "reverse_accrual" => vec![("accrual_id", id(&put_payout(agent, |row| row).await.1))],
+        "reverse_accrual" => vec![("accrual_id", id(&insert_payout(agent, |row| row).await.1))],
         "approve_adjustment" | "reject_adjustment" => {
-            let accrual = put_accruals(agent, |_, row| row, 1).await.remove(0);
-            let asked = request(agent, id_of(&accrual["id"]));
-            put("adjustment_request", std::slice::from_ref(&asked)).await;
-            vec![("request_id", id(&asked))]
+            let accrual = insert_accruals(agent, |_, row| row, 1).await.remove(0);
+            let request = request(agent, id_of(&accrual["id"]));
+            insert("adjustment_request", std::slice::from_ref(&request)).await;
+            vec![("request_id", id(&request))]
         }
         "get_payout_run" => {
-            let (payout, _) = put_payout(agent, |row| row).await;
+            let (payout, _) = insert_payout(agent, |row| row).await;
             vec![("run_id", text(&payout["run_id"]).to_owned())]
         }
         "get_own_statement" | "get_statement" | "send_payout" | "confirm_payout" | "fail_payout"
-        | "cancel_payout" => vec![("payout_id", id(&put_payout(agent, |row| row).await.0))],
+        | "cancel_payout" => vec![("payout_id", id(&insert_payout(agent, |row| row).await.0))],
         _ => Vec::new(),
     }
 }
@@ -87,47 +90,54 @@ async fn prepare(operation: &str) -> Case {
     let in_any_scope = |user: Uuid| {
         let everywhere = format!("{CABINET}@platform");
         let explicitly = format!("{CABINET}@organization");
-        vec![holder(user, &[CABINET]), holder(user, &[&everywhere]), within(holder(user, &[&explicitly]))]
+        vec![
+            claims_of(user, &[CABINET]),
+            claims_of(user, &[&everywhere]),
+            within(claims_of(user, &[&explicitly])),
+        ]
     };
     let people = vec![
         ("agent", in_any_scope(agent)),
         ("stranger", in_any_scope(guid())),
-        ("commissions", vec![holder(guid(), &[COMMISSIONS]), within(holder(guid(), &[COMMISSIONS]))]),
-        ("payer", vec![holder(guid(), &[PAYOUTS]), within(holder(guid(), &[PAYOUTS]))]),
+        ("commissions", vec![claims_of(guid(), &[COMMISSIONS]), within(claims_of(guid(), &[COMMISSIONS]))]),
+        ("payer", vec![claims_of(guid(), &[PAYOUTS]), within(claims_of(guid(), &[PAYOUTS]))]),
         (
             "organization",
             vec![
-                within(holder(agent, &["agent.commissions.manage", "agent.payouts.manage"])),
-                within(holder(
+                within(claims_of(agent, &["agent.commissions.manage", "agent.payouts.manage"])),
+                within(claims_of(
                     agent,
                     &["agent.commissions.manage@organization", "agent.payouts.manage@organization"],
                 )),
-                holder(agent, &["agent.commissions.manage", "agent.payouts.manage"]),
+                claims_of(agent, &["agent.commissions.manage", "agent.payouts.manage"]),
             ],
         ),
         (
-            "nobody",
+            "user",
             vec![
                 Claims::user(agent),
-                holder(agent, &["agent.cabinet", "agent.cabinet.use.more", "agent.cabinet.use@elsewhere"]),
+                claims_of(agent, &["agent.cabinet", "agent.cabinet.use.more", "agent.cabinet.use@elsewhere"]),
             ],
         ),
     ];
     Case { parameters: parameters(operation, agent).await, body: body(operation), people }
 }
 
-/// Section 2, Check order, Token: the table above, which leaves out no operation and no flaw of a token.
+/// RULE-AGT-054, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each
+/// operation answers each caller as the table says.
+///
+/// The check covers every operation and every flaw of a token.
 #[tokio::test]
 async fn every_operation_answers_each_caller_as_the_table_says() {
     let empty_id = EmptyId::NobodysIn(&["get_agent", "replace_agent"]);
     access::check_with(service(), TABLE, empty_id, prepare).await;
 }
 
-/// Conventions, Token: clocks may differ by 30 seconds and no more, in both directions.
+/// RULE-ALL-047: a token is accepted with a clock skew of up to 30 seconds in both directions.
 #[tokio::test]
-async fn clocks_may_differ_by_30_seconds_and_no_more() {
+async fn clock_skew_is_accepted_up_to_30_seconds() {
     let service = service();
-    let ask = async |begins: i64, ends: i64| {
+    let request = async |begins: i64, ends: i64| {
         let now = runtime::clock::now().unix_timestamp();
         let claims = json!({
             "iss": issuer().url(), "aud": "platform", "sub": guid(), "permissions": [CABINET], "iat": now + begins,
@@ -136,9 +146,9 @@ async fn clocks_may_differ_by_30_seconds_and_no_more() {
         let token = issuer().sign(&claims).unwrap();
         service.bearer(&token).get(&format!("{MY}/commission-summary")).await
     };
-    // Time goes on meanwhile: what has ended does not begin again, and what begins comes nearer.
-    ask(-3_000, -31).await.expect_problem(401, "UNAUTHORIZED");
-    ask(-3_000, -20).await.expect(200);
-    ask(30, 3_600).await.expect(200);
-    ask(60, 3_600).await.expect_problem(401, "UNAUTHORIZED");
+    // Time passes during the test, so each value has a margin on the safe side.
+    request(-3_000, -31).await.expect_problem(401, "UNAUTHORIZED");
+    request(-3_000, -20).await.expect(200);
+    request(30, 3_600).await.expect(200);
+    request(60, 3_600).await.expect_problem(401, "UNAUTHORIZED");
 }

@@ -1,53 +1,55 @@
-//! Requests to adjust accruals: sections 3 and 5.
+//! Adjustment requests.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::guid;
 use uuid::Uuid;
 
-use crate::owed::{Owed, Written, accrual, balances, cabinet, decider, pay_one, payer, to};
+use crate::fixtures::{
+    AccrualFixture, StoredAccrual, accrual, balances, cabinet, decider, pay_one, payer, payout_path,
+};
 use crate::{ACCRUAL_CHANGED, PLATFORM, each, id_of, list, money, service, with, without};
 
-fn ask_at(id: Uuid) -> String {
+fn requests_path(id: Uuid) -> String {
     format!("/api/v1/my/commission-accruals/{id}/adjustment-requests")
 }
 
-fn decide_at(request: &Value, what: &str) -> String {
-    format!("{PLATFORM}/adjustment-requests/{}/{what}", id_of(&request["Id"]))
+fn decision_path(request: &Value, decision: &str) -> String {
+    format!("{PLATFORM}/adjustment-requests/{}/{decision}", id_of(&request["Id"]))
 }
 
 fn request() -> Value {
     json!({"Reason": "WrongAmount", "RequestedAmount": money(150, "RUB"), "Comment": "  мало \n"})
 }
 
-/// A Base of 100 of a deal of 1,000, and a request about it.
-async fn asked(body: Value) -> (Uuid, Written, Value) {
+/// Stores a Base of 100 for a deal of 1,000, and files a request about it.
+async fn file(body: Value) -> (Uuid, StoredAccrual, Value) {
     let agent = guid();
-    let base = Owed::to(agent, 100).write(service()).await;
-    let asked = cabinet(service(), agent).post(&ask_at(base.id), body).await.expect(201);
-    (agent, base, asked)
+    let base = AccrualFixture::approved(agent, 100).write(service()).await;
+    let filed = cabinet(service(), agent).post(&requests_path(base.id), body).await.expect(201);
+    (agent, base, filed)
 }
 
-/// What an agent asks for is kept as it was asked, trimmed.
+/// RULE-AGT-025: a filed request is stored with its comment trimmed.
 #[tokio::test]
-async fn an_agent_asks_for_another_amount() {
-    let (agent, base, asked) = asked(request()).await;
+async fn filed_request_is_stored_trimmed() {
+    let (agent, base, filed) = file(request()).await;
     assert_eq!(
-        without(without(asked.clone(), "Id"), "CreatedAt"),
+        without(without(filed.clone(), "Id"), "CreatedAt"),
         json!({
             "AccrualId": base.id, "AgentUserId": agent, "Reason": "WrongAmount", "RequestedAmount": money(150, "RUB"),
             "Comment": "мало", "Status": "Open", "GrantedAmount": null, "DecisionComment": null, "ResultAccrualId": null,
             "DecidedAt": null, "Version": 1,
         })
     );
-    assert_eq!(accrual(service(), agent, base.id).await["AdjustmentRequest"], asked);
-    let (_, _, open) = self::asked(json!({"Reason": "Other", "Comment": "x".repeat(2000)})).await;
+    assert_eq!(accrual(service(), agent, base.id).await["AdjustmentRequest"], filed);
+    let (_, _, open) = file(json!({"Reason": "Other", "Comment": "x".repeat(2000)})).await;
     assert_eq!(open["RequestedAmount"], Value::Null);
 }
 
-/// Bounds of what is asked for, before anything is looked for.
+/// RULE-AGT-025, RULE-AGT-031: an invalid request is refused before its accrual is looked up.
 #[tokio::test]
-async fn what_is_asked_for_is_checked() {
+async fn invalid_adjustment_request_is_refused() {
     let caller = cabinet(service(), guid());
     for (member, value, field, code) in [
         ("Reason", json!("wrongAmount"), "/Reason", "unknown_value"),
@@ -65,107 +67,119 @@ async fn what_is_asked_for_is_checked() {
         ),
         ("RequestedAmount", json!(1), "/RequestedAmount", "invalid_type"),
     ] {
-        let answer = caller.post(&ask_at(guid()), with(request(), member, value)).await;
+        let answer = caller.post(&requests_path(guid()), with(request(), member, value)).await;
         answer.expect_refusal("VALIDATION_FAILED", field, code);
     }
     for member in ["Reason", "Comment"] {
-        let answer = caller.post(&ask_at(guid()), without(request(), member)).await;
+        let answer = caller.post(&requests_path(guid()), without(request(), member)).await;
         answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "required");
     }
-    caller.post(&ask_at(guid()), request()).await.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
-    caller.post(&ask_at(Uuid::nil()), request()).await.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
+    caller.post(&requests_path(guid()), request()).await.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
+    caller.post(&requests_path(Uuid::nil()), request()).await.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
     let path = "/api/v1/my/commission-accruals/x/adjustment-requests";
     caller.post(path, request()).await.expect_problem(404, "NOT_FOUND");
 }
 
-/// Refusals in their order: foreign, not adjustable, open already, an amount that does not fit.
+/// RULE-AGT-025, RULE-AGT-035, RULE-AGT-036: refusals follow the order of the specification.
+///
+/// The order is another agent's accrual, not adjustable, an open request, the amount.
 #[tokio::test]
-async fn what_cannot_be_asked_for_is_refused_in_order() {
+async fn inadmissible_adjustment_request_is_refused_in_order() {
     let service = service();
-    let (agent, base, _) = asked(request()).await;
+    let (agent, base, _) = file(request()).await;
     let (own, other) = (cabinet(service, agent), cabinet(service, guid()));
     let foreign_amount = with(request(), "RequestedAmount", money(1, "USD"));
-    other.post(&ask_at(base.id), foreign_amount.clone()).await.expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
-    own.post(&ask_at(base.id), foreign_amount.clone())
+    other
+        .post(&requests_path(base.id), foreign_amount.clone())
+        .await
+        .expect_problem(404, "AGENT_ACCRUAL_NOT_FOUND");
+    own.post(&requests_path(base.id), foreign_amount.clone())
         .await
         .expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
-    let correction = Owed::to(agent, 5).adjusting(base).write(service).await;
-    own.post(&ask_at(correction.id), foreign_amount.clone())
+    let correction = AccrualFixture::approved(agent, 5).adjusting(base).write(service).await;
+    own.post(&requests_path(correction.id), foreign_amount.clone())
         .await
         .expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
-    let fresh = Owed::to(agent, 100).write(service).await;
+    let fresh = AccrualFixture::approved(agent, 100).write(service).await;
     for amount in [money(1, "USD"), money(1_001, "RUB"), money(i64::MAX, "RUB")] {
-        let answer = own.post(&ask_at(fresh.id), with(request(), "RequestedAmount", amount)).await;
+        let answer = own.post(&requests_path(fresh.id), with(request(), "RequestedAmount", amount)).await;
         answer.expect_problem(422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
     }
     let whole = with(request(), "RequestedAmount", money(1_000, "RUB"));
-    own.post(&ask_at(fresh.id), whole).await.expect(201);
-    let nothing = Owed::to(agent, 100).pending().write(service).await;
-    own.post(&ask_at(nothing.id), with(request(), "RequestedAmount", money(0, "RUB"))).await.expect(201);
+    own.post(&requests_path(fresh.id), whole).await.expect(201);
+    let pending = AccrualFixture::approved(agent, 100).pending().write(service).await;
+    own.post(&requests_path(pending.id), with(request(), "RequestedAmount", money(0, "RUB")))
+        .await
+        .expect(201);
 }
 
-/// Asks for an adjustment of an accrual, which is refused and leaves no request.
-async fn not_adjustable(agent: Uuid, id: Uuid) {
-    let answer = cabinet(service(), agent).post(&ask_at(id), request()).await;
+/// Checks that an accrual is not adjustable, and that no request is stored.
+async fn expect_not_adjustable(agent: Uuid, id: Uuid) {
+    let answer = cabinet(service(), agent).post(&requests_path(id), request()).await;
     answer.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
     let path = format!("{PLATFORM}/adjustment-requests?AccrualId={id}");
     assert_eq!(decider(service()).get(&path).await.expect(200)["TotalCount"], 0);
 }
 
-/// Section 4: an accrual that is in a payout takes a request until the payout is paid. One that is Paid takes none, whoever
-/// finds a mistake later. One that was asked about before it was paid takes no other.
+/// RULE-AGT-025, RULE-AGT-032: an accrual in a payout accepts a request until it is Paid.
+///
+/// A Paid accrual accepts no request, also beside an open one.
 #[tokio::test]
-async fn a_paid_accrual_takes_no_request() {
+async fn paid_accrual_accepts_no_request() {
     let (service, agent) = (service(), guid());
     let own = cabinet(service, agent);
-    let (paid, asked) = (Owed::to(agent, 100), Owed::to(agent, 100));
-    let (paid, asked) = (paid.write(service).await, asked.write(service).await);
-    let made = pay_one(service, agent).await;
-    assert_eq!(accrual(service, agent, asked.id).await["PayoutId"], made["Id"]);
-    own.post(&ask_at(asked.id), request()).await.expect(201);
-    own.post(&ask_at(asked.id), request()).await.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
-    payer(service).post(&to(&made, "confirm"), json!({})).await.expect(200);
+    let (paid, disputed) = (AccrualFixture::approved(agent, 100), AccrualFixture::approved(agent, 100));
+    let (paid, disputed) = (paid.write(service).await, disputed.write(service).await);
+    let created = pay_one(service, agent).await;
+    assert_eq!(accrual(service, agent, disputed.id).await["PayoutId"], created["Id"]);
+    own.post(&requests_path(disputed.id), request()).await.expect(201);
+    own.post(&requests_path(disputed.id), request())
+        .await
+        .expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
+    payer(service).post(&payout_path(&created, "confirm"), json!({})).await.expect(200);
     assert_eq!(accrual(service, agent, paid.id).await["Status"], "Paid");
-    not_adjustable(agent, paid.id).await;
-    own.post(&ask_at(asked.id), request()).await.expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+    expect_not_adjustable(agent, paid.id).await;
+    own.post(&requests_path(disputed.id), request())
+        .await
+        .expect_problem(409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
 }
 
-/// Section 4: an accrual that was rejected, one that ended with its sale, one that a Reversal undoes, and that Reversal take no
+/// RULE-AGT-025, RULE-AGT-032: a rejected, ended or undone accrual and a Reversal accept no
 /// request.
 #[tokio::test]
-async fn an_accrual_that_does_not_stand_takes_no_request() {
+async fn ineffective_accrual_accepts_no_request() {
     let (service, agent) = (service(), guid());
-    let rejected = Owed::to(agent, 100).write(service).await;
+    let rejected = AccrualFixture::approved(agent, 100).write(service).await;
     let path = format!("{PLATFORM}/commission-accruals/{}/reject", rejected.id);
     decider(service).post(&path, json!({"Comment": "x"})).await.expect(200);
     assert_eq!(accrual(service, agent, rejected.id).await["Status"], "Rejected");
-    not_adjustable(agent, rejected.id).await;
+    expect_not_adjustable(agent, rejected.id).await;
 
     let mut deal = crate::deals::deal().await;
-    deal.bring_to("Sale", crate::deals::SOLD).await;
-    deal.bring_to("Cancelled", crate::deals::SOLD).await;
+    deal.move_to("Sale", crate::deals::SOLD).await;
+    deal.move_to("Cancelled", crate::deals::SOLD).await;
     let ended = crate::accruals_of(deal.id).await.remove(0);
     assert_eq!(ended["Status"], "Reversed");
-    not_adjustable(deal.agent.unwrap(), id_of(&ended["Id"])).await;
+    expect_not_adjustable(deal.agent.unwrap(), id_of(&ended["Id"])).await;
 
-    let undone = Owed::to(agent, 100).write(service).await;
+    let undone = AccrualFixture::approved(agent, 100).write(service).await;
     pay_one(service, agent).await;
     let path = format!("{PLATFORM}/commission-accruals/{}/reverse", undone.id);
     let reversal = decider(service).post(&path, json!({"Comment": "x"})).await.expect(200);
     assert_eq!(accrual(service, agent, undone.id).await["Status"], "Approved");
     assert_eq!((&reversal["Kind"], &reversal["Status"]), (&json!("Reversal"), &json!("Approved")));
     for id in [undone.id, id_of(&reversal["Id"])] {
-        not_adjustable(agent, id).await;
+        expect_not_adjustable(agent, id).await;
     }
 }
 
-/// INV-AGT-3: of requests that race one is kept.
+/// INV-AGT-3: one of concurrent requests about an accrual is stored.
 #[tokio::test]
-async fn of_requests_that_race_one_is_open() {
+async fn only_one_concurrent_request_is_open() {
     let (service, agent) = (service(), guid());
-    let base = Owed::to(agent, 100).write(service).await;
+    let base = AccrualFixture::approved(agent, 100).write(service).await;
     let callers: Vec<_> = std::iter::repeat_with(|| cabinet(service, agent)).take(12).collect();
-    let path = ask_at(base.id);
+    let path = requests_path(base.id);
     let answers = join_all(callers.iter().map(|caller| caller.post(&path, request()))).await;
     assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 1);
     for answer in answers {
@@ -175,16 +189,16 @@ async fn of_requests_that_race_one_is_open() {
     }
 }
 
-/// Granting writes one accrual that makes the whole what was granted: a Bonus for what is missing, else a Correction.
+/// RULE-AGT-026: an approval creates one accrual for the difference, a Bonus or a Correction.
 #[tokio::test]
-async fn what_is_granted_makes_the_whole() {
+async fn approval_creates_accrual_for_the_difference() {
     let service = service();
     for (reason, kind) in
         [("MissingBonus", "Bonus"), ("WrongRate", "Correction"), ("WrongDeal", "Correction")]
     {
-        let (agent, base, asked) = asked(with(request(), "Reason", reason)).await;
+        let (agent, base, filed) = file(with(request(), "Reason", reason)).await;
         let body = json!({"Comment": " да "});
-        let decided = decider(service).post(&decide_at(&asked, "approve"), body).await.expect(200);
+        let decided = decider(service).post(&decision_path(&filed, "approve"), body).await.expect(200);
         for (member, value) in [
             ("Status", json!("Approved")),
             ("GrantedAmount", money(150, "RUB")),
@@ -221,72 +235,75 @@ async fn what_is_granted_makes_the_whole() {
     }
 }
 
-/// A further grant counts what was granted before; less than before is a negative Correction.
+/// RULE-AGT-026: a further approval counts the earlier ones.
+/// A lower amount is a negative Correction.
 #[tokio::test]
-async fn what_was_granted_before_counts() {
+async fn further_approval_counts_earlier_ones() {
     let service = service();
-    let (agent, base, asked) = asked(request()).await;
-    decider(service).post(&decide_at(&asked, "approve"), json!({})).await.expect(200);
+    let (agent, base, filed) = file(request()).await;
+    decider(service).post(&decision_path(&filed, "approve"), json!({})).await.expect(200);
     let again = with(request(), "RequestedAmount", money(20, "RUB"));
-    let again = cabinet(service, agent).post(&ask_at(base.id), again).await.expect(201);
+    let again = cabinet(service, agent).post(&requests_path(base.id), again).await.expect(201);
     let decided =
-        decider(service).post(&decide_at(&again, "approve"), json!({"Comment": ""})).await.expect(200);
+        decider(service).post(&decision_path(&again, "approve"), json!({"Comment": ""})).await.expect(200);
     assert_eq!(decided["DecisionComment"], Value::Null);
     let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
     assert_eq!(result["Amount"], money(-130, "RUB"));
     assert_eq!(balances(service, agent, "RUB").await["Total"], 20);
 }
 
-/// A whole of 0 is granted as any other, and after a decision one may ask again.
+/// RULE-AGT-026: a whole amount of 0 can be approved. The agent may file another request then.
 #[tokio::test]
-async fn a_whole_of_0_is_granted_as_any_other() {
+async fn whole_amount_of_zero_is_approved() {
     let service = service();
-    let (agent, base, open) = asked(with(request(), "RequestedAmount", money(0, "RUB"))).await;
+    let (agent, base, open) = file(with(request(), "RequestedAmount", money(0, "RUB"))).await;
     let comment = "я".repeat(2000);
     let body = json!({"Comment": format!(" {comment}\n")});
-    let decided = decider(service).post(&decide_at(&open, "approve"), body).await.expect(200);
+    let decided = decider(service).post(&decision_path(&open, "approve"), body).await.expect(200);
     assert_eq!((&decided["GrantedAmount"], &decided["DecisionComment"]), (&money(0, "RUB"), &json!(comment)));
     let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
     assert_eq!((&result["Kind"], &result["Amount"]), (&json!("Correction"), &money(-100, "RUB")));
     assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
-    cabinet(service, agent).post(&ask_at(base.id), request()).await.expect(201);
+    cabinet(service, agent).post(&requests_path(base.id), request()).await.expect(201);
 }
 
-/// Beside what is Pending it is Pending; beside what was paid meanwhile it is Approved, and paid by the next run.
+/// RULE-AGT-026: the new accrual is Pending beside a Pending one, and Approved beside a paid one.
 #[tokio::test]
-async fn what_is_granted_stands_as_its_accrual_does() {
+async fn approved_adjustment_has_the_status_of_its_accrual() {
     let (service, agent) = (service(), guid());
     let own = cabinet(service, agent);
-    let pending = Owed::to(agent, 100).pending().write(service).await;
-    let open = own.post(&ask_at(pending.id), request()).await.expect(201);
-    let decided = decider(service).post(&decide_at(&open, "approve"), json!({})).await.expect(200);
+    let pending = AccrualFixture::approved(agent, 100).pending().write(service).await;
+    let open = own.post(&requests_path(pending.id), request()).await.expect(201);
+    let decided = decider(service).post(&decision_path(&open, "approve"), json!({})).await.expect(200);
     let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
     assert_eq!((&result["Status"], &result["ApprovedAt"]), (&json!("Pending"), &Value::Null));
 
-    let paid = Owed::to(agent, 100).write(service).await;
-    let open = own.post(&ask_at(paid.id), request()).await.expect(201);
-    let made = pay_one(service, agent).await;
-    payer(service).post(&to(&made, "confirm"), json!({})).await.expect(200);
-    let decided = decider(service).post(&decide_at(&open, "approve"), json!({})).await.expect(200);
+    let paid = AccrualFixture::approved(agent, 100).write(service).await;
+    let open = own.post(&requests_path(paid.id), request()).await.expect(201);
+    let created = pay_one(service, agent).await;
+    payer(service).post(&payout_path(&created, "confirm"), json!({})).await.expect(200);
+    let decided = decider(service).post(&decision_path(&open, "approve"), json!({})).await.expect(200);
     let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
     assert_eq!(result["Status"], "Approved");
     assert_eq!(pay_one(service, agent).await["Gross"], money(50, "RUB"));
 }
 
-/// Refusals of decisions in their order; what was refused has changed nothing.
+/// RULE-AGT-026, RULE-AGT-036, RULE-AGT-037, RULE-AGT-038, RULE-AGT-039: refusals follow the order.
+///
+/// A refused decision changes nothing.
 #[tokio::test]
-async fn decisions_are_refused_in_order() {
+async fn inadmissible_decision_is_refused_in_order() {
     let service = service();
     let decider = decider(service);
     let missing = json!({"Id": guid()});
-    for path in [decide_at(&missing, "approve"), decide_at(&missing, "reject")] {
+    for path in [decision_path(&missing, "approve"), decision_path(&missing, "reject")] {
         decider.post(&path, json!({"Comment": "x"})).await.expect_problem(404, "AGENT_ADJUSTMENT_NOT_FOUND");
     }
     let path = format!("{PLATFORM}/adjustment-requests/x/approve");
     decider.post(&path, json!({})).await.expect_problem(404, "NOT_FOUND");
 
-    let (agent, _, open) = asked(json!({"Reason": "Other", "Comment": "x"})).await;
-    let approve = decide_at(&open, "approve");
+    let (agent, _, open) = file(json!({"Reason": "Other", "Comment": "x"})).await;
+    let approve = decision_path(&open, "approve");
     for (body, field, code) in [
         (json!({"Amount": money(-1, "RUB")}), "/Amount/AmountMinor", "out_of_range"),
         (json!({"Comment": "x".repeat(2001)}), "/Comment", "too_long"),
@@ -294,7 +311,7 @@ async fn decisions_are_refused_in_order() {
     ] {
         decider.post(&approve, body).await.expect_refusal("VALIDATION_FAILED", field, code);
     }
-    let reject = decide_at(&open, "reject");
+    let reject = decision_path(&open, "reject");
     decider.post(&reject, json!({})).await.expect_refusal("VALIDATION_FAILED", "/Comment", "required");
     decider.post(&reject, json!({"Comment": " "})).await.expect_refusal(
         "VALIDATION_FAILED",
@@ -310,7 +327,7 @@ async fn decisions_are_refused_in_order() {
     ] {
         decider.post(&approve, body).await.expect_problem(422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
     }
-    let own = service.caller(&crate::holder(agent, &["agent.commissions.manage@platform"]));
+    let own = service.caller(&crate::claims_of(agent, &["agent.commissions.manage@platform"]));
     own.post(&approve, json!({"Amount": money(1, "USD")})).await.expect_problem(403, "AGENT_ADJUSTMENT_OWN");
     own.post(&reject, json!({"Comment": "x"})).await.expect_problem(403, "AGENT_ADJUSTMENT_OWN");
 
@@ -331,14 +348,14 @@ async fn decisions_are_refused_in_order() {
     assert_eq!(balances(service, agent, "RUB").await["Total"], 100);
 }
 
-/// Of decisions that race one has the effect.
+/// RULE-AGT-030: one of concurrent decisions succeeds.
 #[tokio::test]
-async fn of_decisions_that_race_one_counts() {
+async fn only_one_concurrent_decision_succeeds() {
     let service = service();
     for _ in 0..4 {
-        let (agent, base, open) = asked(request()).await;
+        let (agent, base, open) = file(request()).await;
         let callers: Vec<_> = std::iter::repeat_with(|| decider(service)).take(10).collect();
-        let (approve, reject) = (decide_at(&open, "approve"), decide_at(&open, "reject"));
+        let (approve, reject) = (decision_path(&open, "approve"), decision_path(&open, "reject"));
         let decide = async |(at, caller): (usize, &testkit::client::Client)| {
             let path = if at % 2 == 0 { &approve } else { &reject };
             caller.post(path, json!({"Comment": "x"})).await
@@ -356,17 +373,17 @@ async fn of_decisions_that_race_one_counts() {
     }
 }
 
-/// Requests are listed oldest first, by status, agent and accrual.
+/// RULE-AGT-025: requests are listed oldest first, and filtered by status, agent and accrual.
 #[tokio::test]
-async fn requests_are_listed() {
+async fn requests_are_listed_and_filtered() {
     let service = service();
     let decider = decider(service);
-    let (agent, base, first) = asked(request()).await;
-    decider.post(&decide_at(&first, "reject"), json!({"Comment": "x"})).await.expect(200);
-    let second = cabinet(service, agent).post(&ask_at(base.id), request()).await.expect(201);
-    let other = Owed::to(agent, 100).of_currency("USD").write(service).await;
+    let (agent, base, first) = file(request()).await;
+    decider.post(&decision_path(&first, "reject"), json!({"Comment": "x"})).await.expect(200);
+    let second = cabinet(service, agent).post(&requests_path(base.id), request()).await.expect(201);
+    let other = AccrualFixture::approved(agent, 100).in_currency("USD").write(service).await;
     let body = with(request(), "RequestedAmount", money(7, "USD"));
-    let third = cabinet(service, agent).post(&ask_at(other.id), body).await.expect(201);
+    let third = cabinet(service, agent).post(&requests_path(other.id), body).await.expect(201);
     let found = async |query: &str| -> Vec<Value> {
         let path = format!("{PLATFORM}/adjustment-requests?AgentUserId={agent}{query}");
         let page = decider.get(&path).await.expect(200);

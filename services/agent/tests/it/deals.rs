@@ -1,25 +1,25 @@
-//! Section 4: from deals to accruals.
+//! Accruals that deals create and undo.
 
 use serde_json::{Value, json};
 use testkit::guid;
 
 use crate::{
-    ACCRUAL_CHANGED, Deal, MY, PLATFORM, STAGE_CHANGED, accruals_of, cabinet, commissions, id_of, in_days,
-    list, money, next, pay, payouts, rub, run, service, taken, tell, text, with,
+    ACCRUAL_CHANGED, Deal, MY, PLATFORM, STAGE_CHANGED, accruals_of, await_applied, cabinet, commissions,
+    deliver, id_of, in_days, list, money, next, payouts, rub, run_payouts, service, set_rate, text, with,
 };
 
 pub const SOLD: &str = "2026-05-01T10:00:00Z";
 const LATER: &str = "2026-06-01T10:00:00Z";
 const LATEST: &str = "2026-07-01T10:00:00Z";
 
-/// A deal of a million, of which a developer pays ten per cent.
+/// Creates a deal of 1,000,000 with a developer's rate of 10 %.
 pub async fn deal() -> Deal {
     let developer = guid();
-    pay(developer, 1_000).await;
+    set_rate(developer, 1_000).await;
     Deal::new(guid(), developer, rub(1_000_000))
 }
 
-/// What became of a deal: of each accrual its kind, status and amount.
+/// Returns kind, status and amount of each accrual of a deal.
 pub async fn ledger(deal: &Deal) -> Vec<(String, String, i64)> {
     let accruals = accruals_of(deal.id).await;
     let shown = accruals.iter().map(|accrual| {
@@ -54,11 +54,11 @@ async fn status_changes(accrual: &Value) -> Vec<(Value, Value, i64)> {
     changes.collect()
 }
 
-/// A sale makes a Base of the event's agent and amount, at the rate of that moment.
+/// RULE-AGT-001: a sale creates a Base of the event's agent and amount, at the rate of its start.
 #[tokio::test]
-async fn a_sale_earns_when_it_begins() {
+async fn sale_start_creates_base_accrual() {
     let mut deal = deal().await;
-    deal.bring_to("Sale", SOLD).await;
+    deal.move_to("Sale", SOLD).await;
     let accruals = accruals_of(deal.id).await;
     let [base] = &accruals[..] else { panic!("{accruals:?}") };
     for (member, value) in [
@@ -91,9 +91,9 @@ async fn a_sale_earns_when_it_begins() {
     assert_eq!(summary["Balances"][0]["Pending"], rub(100_000));
 }
 
-/// Each row of the table, by what is left in the ledger.
+/// RULE-AGT-001: each stage change leaves the accruals of the table.
 #[tokio::test]
-async fn each_change_does_what_the_table_says() {
+async fn stage_change_has_the_effect_of_the_table() {
     let (pending, approved, reversed) =
         (("Base", "Pending", 100_000), ("Base", "Approved", 100_000), ("Base", "Reversed", 100_000));
     for (path, expected) in [
@@ -124,17 +124,19 @@ async fn each_change_does_what_the_table_says() {
     ] {
         let mut deal = deal().await;
         for status in &path {
-            deal.bring_to(status, SOLD).await;
+            deal.move_to(status, SOLD).await;
         }
         assert_eq!(ledger(&deal).await, lines(&expected), "{path:?}");
     }
 }
 
-/// Each change of an accrual's status is published once, in order. A completion without a sale is published as both changes.
+/// RULE-AGT-010, RULE-EVT-020: each change of an accrual's status is published once, in order.
+///
+/// A completion without a sale is published as both changes.
 #[tokio::test]
-async fn each_change_of_a_status_is_published() {
+async fn accrual_status_change_is_published_once_in_order() {
     let mut deal = deal().await;
-    deal.bring_to("Completed", LATER).await;
+    deal.move_to("Completed", LATER).await;
     let base = accruals_of(deal.id).await.remove(0);
     assert_eq!(
         (&base["ApprovedAt"], &base["EarnedAt"], &base["Version"]),
@@ -142,20 +144,22 @@ async fn each_change_of_a_status_is_published() {
     );
     let both = [(Value::Null, json!("Pending"), 1), (json!("Pending"), json!("Approved"), 2)];
     assert_eq!(status_changes(&base).await, both);
-    deal.bring_to("Cancelled", LATEST).await;
+    deal.move_to("Cancelled", LATEST).await;
     let third = [(json!("Approved"), json!("Reversed"), 3)];
     assert_eq!(status_changes(&base).await, [&both[..], &third].concat());
 }
 
-/// What is in a payout stays as it is when its sale ends, and gets a Reversal; that lowers the next payout, and is itself never undone.
+/// RULE-AGT-005: the end of a sale leaves an accrual in a payout, and adds a Reversal.
+///
+/// The Reversal lowers the next payout, and is never undone.
 #[tokio::test]
-async fn what_is_paid_is_owed_back() {
+async fn ended_sale_reverses_accrual_in_a_payout() {
     let mut deal = deal().await;
-    deal.bring_to("Sale", SOLD).await;
-    deal.bring_to("Completed", LATER).await;
+    deal.move_to("Sale", SOLD).await;
+    deal.move_to("Completed", LATER).await;
     let agent = deal.agent.unwrap();
-    assert_eq!(run(&[agent]).await["PayoutsCount"], 1);
-    deal.bring_to("Cancelled", LATEST).await;
+    assert_eq!(run_payouts(&[agent]).await["PayoutsCount"], 1);
+    deal.move_to("Cancelled", LATEST).await;
     assert_eq!(
         ledger(&deal).await,
         lines(&[("Base", "Approved", 100_000), ("Reversal", "Approved", -100_000)])
@@ -176,110 +180,114 @@ async fn what_is_paid_is_owed_back() {
         assert_eq!(&reversal[member], value, "{member}");
     }
     assert_eq!(status_changes(reversal).await, [(Value::Null, json!("Approved"), 1)]);
-    // The debt is more than nothing: no payout.
-    assert_eq!(run(&[agent]).await["PayoutsCount"], 0);
-    // The deal revives, and ends again: the former sale is over.
-    deal.bring_to("Sale", LATEST).await;
-    deal.bring_to("Booking", LATEST).await;
+    // A debt is never paid.
+    assert_eq!(run_payouts(&[agent]).await["PayoutsCount"], 0);
+    // Another sale begins and ends. It does not change the first one.
+    deal.move_to("Sale", LATEST).await;
+    deal.move_to("Booking", LATEST).await;
     let left =
         [("Base", "Approved", 100_000), ("Base", "Reversed", 100_000), ("Reversal", "Approved", -100_000)];
     assert_eq!(ledger(&deal).await, lines(&left));
 }
 
-/// A payout that failed after its sale had ended gives back what is undone already.
+/// RULE-AGT-005: an accrual keeps its Reversal after its payout has failed.
 #[tokio::test]
-async fn what_a_failed_payout_gives_back_stays_undone() {
+async fn accrual_released_by_failed_payout_stays_undone() {
     let mut deal = deal().await;
-    deal.bring_to("Completed", LATER).await;
+    deal.move_to("Completed", LATER).await;
     let agent = deal.agent.unwrap();
-    let made = run(&[agent]).await;
-    deal.bring_to("Cancelled", LATEST).await;
-    let listed = payouts().get(&format!("{PLATFORM}/payouts?RunId={}", text(&made["Id"]))).await.expect(200);
+    let run = run_payouts(&[agent]).await;
+    deal.move_to("Cancelled", LATEST).await;
+    let listed = payouts().get(&format!("{PLATFORM}/payouts?RunId={}", text(&run["Id"]))).await.expect(200);
     let path = format!("{PLATFORM}/payouts/{}/fail", text(&listed["Items"][0]["Id"]));
     payouts().post(&path, json!({"Reason": "счёт закрыт"})).await.expect(200);
     let both = lines(&[("Base", "Approved", 100_000), ("Reversal", "Approved", -100_000)]);
     assert_eq!(ledger(&deal).await, both);
-    deal.bring_to("Sale", LATEST).await;
-    deal.bring_to("Cancelled", LATEST).await;
+    deal.move_to("Sale", LATEST).await;
+    deal.move_to("Cancelled", LATEST).await;
     let expected =
         [("Base", "Approved", 100_000), ("Base", "Reversed", 100_000), ("Reversal", "Approved", -100_000)];
     assert_eq!(ledger(&deal).await, lines(&expected));
-    assert_eq!(run(&[agent]).await["PayoutsCount"], 0);
+    assert_eq!(run_payouts(&[agent]).await["PayoutsCount"], 0);
 }
 
-/// Another amount at completion is made right by a Correction at the Base's rate; none where it comes to nothing.
+/// RULE-AGT-006: a different amount at completion creates a Correction at the Base's rate, unless
+/// it is 0.
 #[tokio::test]
-async fn another_amount_at_completion_is_a_correction() {
+async fn different_amount_at_completion_creates_correction() {
     for (amount, correction) in [
         (1_500_000, Some(50_000)),
         (400_000, Some(-60_000)),
         (0, Some(-100_000)),
         (1_000_000, None),
-        // Half a unit, to the even one: 100000.5 is 100000.
+        // Half a unit is rounded to even: 100000.5 becomes 100000.
         (1_000_005, None),
         (1_000_015, Some(2)),
     ] {
         let mut deal = deal().await;
-        deal.bring_to("Sale", SOLD).await;
-        // What is paid from now on is paid for other sales.
-        pay(deal.developer, 2_000).await;
+        deal.move_to("Sale", SOLD).await;
+        // A later rate applies to other sales only.
+        set_rate(deal.developer, 2_000).await;
         deal.amount = rub(amount);
-        deal.bring_to("Completed", LATER).await;
+        deal.move_to("Completed", LATER).await;
         let mut expected = vec![("Base", "Approved", 100_000)];
         expected.extend(correction.map(|amount| ("Correction", "Approved", amount)));
         assert_eq!(ledger(&deal).await, lines(&expected), "{amount}");
         let accruals = accruals_of(deal.id).await;
-        if let Some(made) = accruals.iter().find(|accrual| accrual["Kind"] == "Correction") {
+        if let Some(correction) = accruals.iter().find(|accrual| accrual["Kind"] == "Correction") {
             let base = accruals.iter().find(|accrual| accrual["Kind"] == "Base").unwrap();
-            assert_eq!((&made["AdjustsAccrualId"], &made["BaseAmount"]), (&base["Id"], &rub(1_000_000)));
-            assert_eq!((&made["EarnedAt"], &made["ApprovedAt"]), (&json!(LATER), &json!(LATER)));
-            assert_eq!(status_changes(made).await, [(Value::Null, json!("Approved"), 1)]);
+            assert_eq!(
+                (&correction["AdjustsAccrualId"], &correction["BaseAmount"]),
+                (&base["Id"], &rub(1_000_000))
+            );
+            assert_eq!((&correction["EarnedAt"], &correction["ApprovedAt"]), (&json!(LATER), &json!(LATER)));
+            assert_eq!(status_changes(correction).await, [(Value::Null, json!("Approved"), 1)]);
         }
-        deal.bring_to("Cancelled", LATEST).await;
+        deal.move_to("Cancelled", LATEST).await;
         assert!(ledger(&deal).await.iter().all(|(_, status, _)| status == "Reversed"));
     }
 }
 
-/// Where somebody has decided about the amount already, or the Base does not stand, another amount corrects nothing.
+/// RULE-AGT-006: a completion does not correct a rejected Base, or one with an effective grant.
 #[tokio::test]
-async fn what_was_decided_is_not_corrected() {
+async fn decided_amount_is_not_corrected_at_completion() {
     let mut rejected = deal().await;
-    rejected.bring_to("Sale", SOLD).await;
+    rejected.move_to("Sale", SOLD).await;
     let base = accruals_of(rejected.id).await.remove(0);
     let path = format!("{PLATFORM}/commission-accruals/{}/reject", text(&base["Id"]));
     commissions().post(&path, json!({"Comment": "дважды"})).await.expect(200);
     rejected.amount = rub(2_000_000);
-    rejected.bring_to("Completed", LATER).await;
+    rejected.move_to("Completed", LATER).await;
     assert_eq!(ledger(&rejected).await, lines(&[("Base", "Rejected", 100_000)]));
 
     let mut granted = deal().await;
-    granted.bring_to("Sale", SOLD).await;
-    let request = ask(&granted).await;
+    granted.move_to("Sale", SOLD).await;
+    let request = file_request(&granted).await;
     let path = format!("{PLATFORM}/adjustment-requests/{}/approve", text(&request["Id"]));
     commissions().post(&path, json!({})).await.expect(200);
     granted.amount = rub(2_000_000);
-    granted.bring_to("Completed", LATER).await;
+    granted.move_to("Completed", LATER).await;
     assert_eq!(
         ledger(&granted).await,
         lines(&[("Base", "Approved", 100_000), ("Correction", "Approved", 23)])
     );
 }
 
-/// Has the agent ask for a little more of the Base.
-async fn ask(deal: &Deal) -> Value {
+/// Files the agent's request for a slightly higher Base.
+async fn file_request(deal: &Deal) -> Value {
     let base = accruals_of(deal.id).await.remove(0);
     let path = format!("{MY}/commission-accruals/{}/adjustment-requests", text(&base["Id"]));
     let body = json!({"Reason": "WrongAmount", "RequestedAmount": rub(100_023), "Comment": "мало"});
     cabinet(deal.agent.unwrap()).post(&path, body).await.expect(201)
 }
 
-/// Another currency at completion: the sale ends and begins with that event.
+/// RULE-AGT-006: a different currency at completion ends the sale and begins another one.
 #[tokio::test]
-async fn another_currency_at_completion_is_another_sale() {
+async fn different_currency_at_completion_begins_another_sale() {
     let mut deal = deal().await;
-    deal.bring_to("Sale", SOLD).await;
+    deal.move_to("Sale", SOLD).await;
     deal.amount = money(500, "USD");
-    deal.bring_to("Completed", LATER).await;
+    deal.move_to("Completed", LATER).await;
     assert_eq!(ledger(&deal).await, lines(&[("Base", "Approved", 50), ("Base", "Reversed", 100_000)]));
     let accruals = accruals_of(deal.id).await;
     let latter = accruals.iter().find(|accrual| accrual["Status"] == "Approved").unwrap();
@@ -291,18 +299,20 @@ async fn another_currency_at_completion_is_another_sale() {
     assert_eq!(balances[1]["Approved"], money(50, "USD"));
 }
 
-/// Another currency ends the former sale as any end does: what was granted for it goes with it, its open request is closed, and the sale
-/// that begins can be asked about.
+/// RULE-AGT-006, RULE-AGT-007: a different currency undoes grants and closes requests of the first
+/// sale.
+///
+/// The agent can file a request about the new sale.
 #[tokio::test]
-async fn another_currency_takes_along_what_was_granted_and_asked() {
+async fn different_currency_at_completion_ends_grants_and_requests() {
     let mut deal = deal().await;
-    deal.bring_to("Sale", SOLD).await;
-    let granted = ask(&deal).await;
+    deal.move_to("Sale", SOLD).await;
+    let granted = file_request(&deal).await;
     let approve = format!("{PLATFORM}/adjustment-requests/{}/approve", text(&granted["Id"]));
     commissions().post(&approve, json!({})).await.expect(200);
-    let open = ask(&deal).await;
+    let open = file_request(&deal).await;
     deal.amount = money(500, "USD");
-    deal.bring_to("Completed", LATER).await;
+    deal.move_to("Completed", LATER).await;
     let left = [("Base", "Approved", 50), ("Base", "Reversed", 100_000), ("Correction", "Reversed", 23)];
     assert_eq!(ledger(&deal).await, lines(&left));
 
@@ -315,53 +325,55 @@ async fn another_currency_takes_along_what_was_granted_and_asked() {
     assert_eq!((&second["DecisionComment"], &second["Version"]), (&Value::Null, &json!(2)));
 
     let accruals = accruals_of(deal.id).await;
-    let begun = accruals.iter().find(|accrual| accrual["Status"] == "Approved").unwrap();
-    assert_eq!(begun["AdjustmentRequest"], Value::Null);
-    let path = format!("{MY}/commission-accruals/{}/adjustment-requests", text(&begun["Id"]));
+    let latter = accruals.iter().find(|accrual| accrual["Status"] == "Approved").unwrap();
+    assert_eq!(latter["AdjustmentRequest"], Value::Null);
+    let path = format!("{MY}/commission-accruals/{}/adjustment-requests", text(&latter["Id"]));
     let body = json!({"Reason": "WrongRate", "RequestedAmount": money(60, "USD"), "Comment": "мало"});
     cabinet(agent).post(&path, body).await.expect(201);
 }
 
-/// No agent in the event that begins a sale: no accrual, later neither, and it is not unrated.
+/// RULE-AGT-004: a sale that begins without an agent never gets an accrual.
 #[tokio::test]
-async fn a_sale_without_an_agent_earns_nothing() {
+async fn sale_without_agent_earns_nothing() {
     let mut deal = deal().await;
     let agent = deal.agent.take();
-    deal.bring_to("Sale", SOLD).await;
+    deal.move_to("Sale", SOLD).await;
     deal.agent = agent;
-    deal.bring_to("Sale", SOLD).await;
-    deal.bring_to("Completed", LATER).await;
-    deal.bring_to("Cancelled", LATER).await;
+    deal.move_to("Sale", SOLD).await;
+    deal.move_to("Completed", LATER).await;
+    deal.move_to("Cancelled", LATER).await;
     assert_eq!(ledger(&deal).await, []);
-    deal.bring_to("Sale", LATEST).await;
+    deal.move_to("Sale", LATEST).await;
     assert_eq!(ledger(&deal).await, lines(&[("Base", "Pending", 100_000)]), "a sale of its own");
 }
 
-/// Agent, amount and rate of a sale are those of its beginning.
+/// RULE-AGT-004: a sale keeps the agent, amount and rate of its start.
 #[tokio::test]
-async fn a_sale_is_what_it_was_when_it_began() {
+async fn sale_keeps_agent_amount_and_rate_of_its_start() {
     let mut deal = deal().await;
     let agent = deal.agent;
-    deal.bring_to("Sale", SOLD).await;
-    pay(deal.developer, 5_000).await;
+    deal.move_to("Sale", SOLD).await;
+    set_rate(deal.developer, 5_000).await;
     (deal.agent, deal.amount) = (Some(guid()), rub(9_000_000));
-    deal.bring_to("Sale", LATER).await;
+    deal.move_to("Sale", LATER).await;
     deal.amount = rub(1_000_000);
-    deal.bring_to("Completed", LATEST).await;
+    deal.move_to("Completed", LATEST).await;
     assert_eq!(ledger(&deal).await, lines(&[("Base", "Approved", 100_000)]));
     assert_eq!(accruals_of(deal.id).await[0]["AgentUserId"], json!(agent));
 }
 
-/// What is not above the last version that was applied is dropped, under whatever `ce_id` and `ce_sequence`.
+/// RULE-AGT-003, RULE-EVT-026: a stage change that is not above the applied version is dropped.
+///
+/// The values of `ce_id` and `ce_sequence` do not matter.
 #[tokio::test]
-async fn what_was_applied_is_not_applied_again() {
+async fn applied_stage_change_is_not_applied_again() {
     let mut deal = deal().await;
-    let booked = deal.moves("Booking", SOLD);
-    let sold = deal.moves("Sale", SOLD);
-    let back = with(deal.clone().moves("Cancelled", LATER), "RowVersion", sold["RowVersion"].clone());
-    let completed = deal.moves("Completed", LATER);
-    for told in [&sold, &sold, &booked, &back, &completed, &sold, &completed, &back, &booked] {
-        tell(service(), STAGE_CHANGED, told).await;
+    let booked = deal.stage_changed("Booking", SOLD);
+    let sold = deal.stage_changed("Sale", SOLD);
+    let back = with(deal.clone().stage_changed("Cancelled", LATER), "RowVersion", sold["RowVersion"].clone());
+    let completed = deal.stage_changed("Completed", LATER);
+    for payload in [&sold, &sold, &booked, &back, &completed, &sold, &completed, &back, &booked] {
+        deliver(service(), STAGE_CHANGED, payload).await;
     }
     assert_eq!(ledger(&deal).await, lines(&[("Base", "Approved", 100_000)]));
     let base = accruals_of(deal.id).await.remove(0);
@@ -369,38 +381,38 @@ async fn what_was_applied_is_not_applied_again() {
     assert_eq!(base["Version"], 2);
 }
 
-/// The end of a sale closes its open requests: Rejected, without a word.
+/// RULE-AGT-007: the end of a sale closes its open requests as Rejected without a comment.
 #[tokio::test]
-async fn the_end_of_a_sale_closes_its_requests() {
+async fn ended_sale_closes_its_open_requests() {
     let mut deal = deal().await;
-    deal.bring_to("Sale", SOLD).await;
-    let asked = ask(&deal).await;
-    deal.bring_to("Cancelled", LATER).await;
+    deal.move_to("Sale", SOLD).await;
+    let filed = file_request(&deal).await;
+    deal.move_to("Cancelled", LATER).await;
     let path = format!("{PLATFORM}/adjustment-requests?AgentUserId={}", deal.agent.unwrap());
     let listed = commissions().get(&path).await.expect(200);
     let [request] = list(&listed["Items"]) else { panic!("{listed}") };
-    assert_eq!((&request["Id"], &request["Status"]), (&asked["Id"], &json!("Rejected")));
+    assert_eq!((&request["Id"], &request["Status"]), (&filed["Id"], &json!("Rejected")));
     assert_eq!((&request["DecisionComment"], &request["Version"]), (&Value::Null, &json!(2)));
     assert!(request["DecidedAt"].is_string());
 }
 
-/// Changes of one deal and of others of the agent, told at once, end in one ledger.
+/// INV-AGT-1: concurrent changes of an agent's deals end in the right sum.
 #[tokio::test]
-async fn deals_of_one_agent_side_by_side_come_to_one_sum() {
+async fn concurrent_deals_of_one_agent_add_up() {
     let (developer, agent) = (guid(), guid());
-    pay(developer, 1_000).await;
+    set_rate(developer, 1_000).await;
     let mut last = Vec::new();
     for _ in 0..30 {
         let mut deal = Deal::new(agent, developer, rub(1_000));
         for status in ["Sale", "Completed"] {
             let sequence = next();
-            let told = deal.moves(status, SOLD);
-            service().bus().publish(STAGE_CHANGED, deal.id, sequence, &told).await;
+            let payload = deal.stage_changed(status, SOLD);
+            service().bus().publish(STAGE_CHANGED, deal.id, sequence, &payload).await;
             last.push((deal.id, sequence));
         }
     }
     for (id, sequence) in last {
-        taken(service(), STAGE_CHANGED, id, sequence).await;
+        await_applied(service(), STAGE_CHANGED, id, sequence).await;
     }
     let summary = cabinet(agent).get(&format!("{MY}/commission-summary")).await.expect(200);
     assert_eq!(summary["Balances"][0]["Approved"], rub(3_000));

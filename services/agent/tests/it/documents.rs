@@ -1,23 +1,24 @@
-//! What is written down is what is served.
+//! The written documents of the service.
 
 use agent::Service;
 
 use crate::service;
 
-/// Contracts, what was released of them, and every setting in the README.
+/// RULE-AGT-057, RULE-ALL-064, RULE-ALL-069, RULE-ALL-074: contracts and settings equal the written
+/// ones.
 #[test]
-fn what_is_written_down_is_what_is_served() {
+fn contracts_and_settings_equal_the_written_ones() {
     testkit::documents::check::<Service>();
 }
 
-/// Conventions, API page: it comes from the service alone, and the local stack's sign-in does not.
+/// RULE-AGT-057, RULE-ALL-069: the API page loads files of its service alone, without a sign-in.
 #[tokio::test]
-async fn the_api_page_loads_nothing_from_elsewhere() {
+async fn api_page_loads_only_from_its_service() {
     testkit::page::check(service()).await;
 }
 
-/// What people are woken for and look at (`helm/lib`) is told by the service.
+/// RULE-ALL-052: the service has every metric that an alert or a dashboard of `helm/lib` names.
 #[tokio::test]
-async fn every_metric_of_alerts_and_dashboards_is_told() {
+async fn every_metric_of_alerts_and_dashboards_exists() {
     testkit::documents::check_watched(service()).await;
 }

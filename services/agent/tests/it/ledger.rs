@@ -1,11 +1,12 @@
-//! The ledger against a plain model of its rules: random histories, one thing after the other and all at once.
+//! The ledger against a plain model of its rules, with random histories in sequence and in
+//! parallel.
 
 mod compare;
-mod crowd;
+mod concurrent;
+mod driver;
+mod invariants;
 mod model;
-mod paid;
-mod play;
-mod sound;
+mod payout_model;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -13,105 +14,109 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use self::play::{Play, begin};
-use self::sound::Watch;
+use self::driver::{Driver, start_driver};
+use self::invariants::InvariantChecker;
 use crate::start;
 
-/// So many accruals are in a payout at most.
+/// The greatest number of accruals in a payout of these tests.
 const MAX_LINES: usize = 3;
 
-/// Something that happens. Numbers choose among what there is.
+/// A step of a history. Numbers select one of the existing entities.
 #[derive(Clone, Debug)]
-enum Happening {
-    /// A deal changes; of its end another topic may tell before, and the change itself much later.
-    Changes {
+enum Action {
+    /// Changes a deal. With `late`, the stage change arrives after a later action.
+    ChangeDeal {
         deal: usize,
         to: usize,
         amount: usize,
         agent: usize,
         late: bool,
     },
-    /// An event comes once more, as it was or told anew.
-    Repeats {
+    /// Repeats an event with its old sequence, or with a new one.
+    Repeat {
         event: usize,
-        anew: bool,
+        with_new_sequence: bool,
     },
-    Rejects {
+    Reject {
         accrual: usize,
     },
-    Reverses {
+    Reverse {
         accrual: usize,
     },
-    Asks {
+    FileRequest {
         accrual: usize,
         amount: usize,
     },
-    Decides {
+    Decide {
         request: usize,
         amount: usize,
         approves: bool,
     },
-    Runs {
+    Run {
         until: usize,
         withholding: usize,
     },
-    Moves {
+    Transition {
         payout: usize,
         to: usize,
     },
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn action() -> impl Strategy<Value = Action> {
     let one = 0..64_usize;
     let changes = (0..4_usize, one.clone(), 0..8_usize, 0..8_usize, prop::bool::weighted(0.2));
     prop_oneof![
-        12 => changes.prop_map(|(deal, to, amount, agent, late)| Happening::Changes { deal, to, amount, agent, late }),
-        2 => (one.clone(), any::<bool>()).prop_map(|(event, anew)| Happening::Repeats { event, anew }),
-        1 => one.clone().prop_map(|accrual| Happening::Rejects { accrual }),
-        2 => one.clone().prop_map(|accrual| Happening::Reverses { accrual }),
-        3 => (one.clone(), one.clone()).prop_map(|(accrual, amount)| Happening::Asks { accrual, amount }),
+        12 => changes
+            .prop_map(|(deal, to, amount, agent, late)| Action::ChangeDeal { deal, to, amount, agent, late }),
+        2 => (one.clone(), any::<bool>())
+            .prop_map(|(event, with_new_sequence)| Action::Repeat { event, with_new_sequence }),
+        1 => one.clone().prop_map(|accrual| Action::Reject { accrual }),
+        2 => one.clone().prop_map(|accrual| Action::Reverse { accrual }),
+        3 => (one.clone(), one.clone()).prop_map(|(accrual, amount)| Action::FileRequest { accrual, amount }),
         3 => (one.clone(), one.clone(), prop::bool::weighted(0.7))
-            .prop_map(|(request, amount, approves)| Happening::Decides { request, amount, approves }),
-        3 => (0..4_usize, 0..3_usize).prop_map(|(until, withholding)| Happening::Runs { until, withholding }),
-        5 => (one.clone(), one).prop_map(|(payout, to)| Happening::Moves { payout, to }),
+            .prop_map(|(request, amount, approves)| Action::Decide { request, amount, approves }),
+        3 => (0..4_usize, 0..3_usize).prop_map(|(until, withholding)| Action::Run { until, withholding }),
+        5 => (one.clone(), one).prop_map(|(payout, to)| Action::Transition { payout, to }),
     ]
 }
 
-/// Sections 3 to 7, one thing after the other: accruals, requests, payouts, their events, every status and code.
+/// RULE-AGT-055: a random sequence of operations gives every status, code, sum and event of a plain
+/// model.
 #[test]
-fn a_history_of_money_is_that_of_a_plain_model() {
+fn random_history_equals_a_plain_model() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let service = start(&[("AGENT_PAYOUT_MAX_LINES", &MAX_LINES.to_string())]);
     let cases = Config { cases: 16, max_shrink_iters: 30, failure_persistence: None, ..Config::default() };
-    let history = prop::collection::vec(happening(), 40..90);
-    let met = Mutex::new((BTreeSet::new(), BTreeSet::new()));
-    let is_enough = || {
-        let met = met.lock().unwrap();
-        met.0.len() >= 9 && met.1.len() == 7
+    let history = prop::collection::vec(action(), 40..90);
+    let covered = Mutex::new((BTreeSet::new(), BTreeSet::new()));
+    let is_complete = || {
+        let covered = covered.lock().unwrap();
+        covered.0.len() >= 9 && covered.1.len() == 7
     };
-    // Sixteen histories nearly always meet all that there is; the next sixteen what these have not.
+    // Sixteen histories nearly always cover every case.
+    // Otherwise the next sixteen add the missing ones.
     for _ in 0..8 {
         let checked = TestRunner::new(cases.clone()).run(&history, |history| {
             tokio.block_on(async {
-                let mut watch = Watch::of(&service).await;
-                let mut play: Play<'_> = begin(&service).await;
-                for happening in &history {
-                    play.happen(happening).await;
-                    watch.look().await;
+                let mut checker = InvariantChecker::of(&service).await;
+                let mut driver: Driver<'_> = start_driver(&service).await;
+                for action in &history {
+                    driver.perform(action).await;
+                    checker.check().await;
                 }
-                play.compare_published().await;
-                let mut met = met.lock().unwrap();
-                met.0.extend(play.world.accruals.iter().map(|accrual| (accrual.kind, accrual.status)));
-                met.1.extend(play.refused);
+                driver.compare_published().await;
+                let mut covered = covered.lock().unwrap();
+                covered.0.extend(driver.world.accruals.iter().map(|accrual| (accrual.kind, accrual.status)));
+                covered.1.extend(driver.refusals);
             });
             Ok(())
         });
         checked.unwrap();
-        if is_enough() {
+        if is_complete() {
             break;
         }
     }
-    let (ends, codes) = met.into_inner().unwrap();
-    assert!(ends.len() >= 9, "hardly a kind did not come to each status: {ends:?}");
-    assert_eq!(codes.len(), 7, "every refusal was met: {codes:?}");
+    let (statuses, codes) = covered.into_inner().unwrap();
+    assert!(statuses.len() >= 9, "too few pairs of kind and status were covered: {statuses:?}");
+    assert_eq!(codes.len(), 7, "every refusal is covered: {codes:?}");
 }

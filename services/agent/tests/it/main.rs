@@ -1,27 +1,28 @@
-//! Agent at its edges: HTTP and Kafka, against a real database and a real broker.
+//! The service agent over HTTP and Kafka, with a real database and a real broker.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
 mod access;
 mod adjustments;
+mod dead_letters;
 mod deals;
 mod documents;
-mod fill;
+mod event_order;
+mod fixtures;
 mod ledger;
-mod ledger_kept;
-mod owed;
-mod payout_moves;
+mod ledger_integrity;
 mod payout_races;
 mod payout_runs;
+mod payout_transitions;
 mod privacy;
-mod put_aside;
 mod rates;
 mod read_lists;
 mod read_performance;
 mod read_summary;
 mod reversals;
+mod rows;
 mod statements;
-mod waiting;
+mod unrated_deals;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -45,7 +46,7 @@ const DEVELOPER_UPSERTED: &str = "platform.chessboard.developer-upserted.v1";
 const ACCRUAL_CHANGED: &str = "platform.agent.accrual-changed.v1";
 const PAYOUT_STATUS_CHANGED: &str = "platform.agent.payout-status-changed.v1";
 
-/// The routes of the platform's people, and those of agents.
+/// The paths of the platform's operations, and of the agents' own.
 const PLATFORM: &str = "/api/platform-manager/agent";
 const MY: &str = "/api/v1/my";
 
@@ -53,39 +54,39 @@ const CABINET: &str = "agent.cabinet.use";
 const COMMISSIONS: &str = "agent.commissions.manage@platform";
 const PAYOUTS: &str = "agent.payouts.manage@platform";
 
-/// The service that most tests share: each has agents, deals and developers of its own. What it does by itself it does soon.
+/// Returns the service that most tests share.
+/// Each test has agents, deals and developers of its own.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| start(&[]))
 }
 
-/// An agent service of a test's own, with `settings` over these.
+/// Starts a service with frequent jobs for one test. `settings` override the defaults.
 fn start(settings: &[(&str, &str)]) -> Running {
-    let soon = [("AGENT_PAYOUT_RUN_POLL_MS", "100"), ("AGENT_UNRATED_POLL_SECONDS", "1")];
-    Running::start::<Service>(&[&soon, settings].concat())
+    let defaults = [("AGENT_PAYOUT_RUN_POLL_MS", "100"), ("AGENT_UNRATED_POLL_SECONDS", "1")];
+    Running::start::<Service>(&[&defaults, settings].concat())
 }
 
-/// Whoever has these permissions.
-fn holder(user: Uuid, permissions: &[&str]) -> Claims {
+fn claims_of(user: Uuid, permissions: &[&str]) -> Claims {
     permissions.iter().fold(Claims::user(user), |claims, permission| claims.permission(*permission))
 }
 
-/// An agent in their cabinet.
+/// Returns a client of an agent.
 fn cabinet(agent: Uuid) -> Client {
-    service().caller(&holder(agent, &[CABINET]))
+    service().caller(&claims_of(agent, &[CABINET]))
 }
 
-/// Somebody who decides what is owed.
+/// Returns a client of an employee who manages commissions.
 fn commissions() -> Client {
-    service().caller(&holder(guid(), &[COMMISSIONS]))
+    service().caller(&claims_of(guid(), &[COMMISSIONS]))
 }
 
-/// Somebody who pays it.
+/// Returns a client of an employee who manages payouts.
 fn payouts() -> Client {
-    service().caller(&holder(guid(), &[PAYOUTS]))
+    service().caller(&claims_of(guid(), &[PAYOUTS]))
 }
 
-/// A number that grows with each use: the sequence of an event, the version of a thing.
+/// Returns a growing number for the sequence of an event or the version of an entity.
 fn next() -> i64 {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -99,7 +100,7 @@ fn rub(amount: i64) -> Value {
     money(amount, "RUB")
 }
 
-/// A developer as chessboard tells of them.
+/// Creates the payload of `developer-upserted`.
 fn developer(id: Uuid, name: &str) -> Value {
     json!({
         "Id": id, "Status": "Published", "Name": name, "LegalName": null, "LogoFileId": null, "FoundedYear": null,
@@ -111,7 +112,7 @@ fn developer(id: Uuid, name: &str) -> Value {
     })
 }
 
-/// A deal as crm tells of it, after each of its changes.
+/// A deal of CRM after its latest change.
 #[derive(Clone, Debug)]
 struct Deal {
     id: Uuid,
@@ -125,7 +126,7 @@ struct Deal {
 }
 
 impl Deal {
-    /// In Application.
+    /// Creates a deal in Application.
     fn new(agent: impl Into<Option<Uuid>>, developer: Uuid, amount: Value) -> Self {
         Self {
             id: guid(),
@@ -139,7 +140,7 @@ impl Deal {
         }
     }
 
-    /// `deal-created`
+    /// Creates the payload of `deal-created`.
     fn created(&self, at: &str) -> Value {
         json!({
             "DealId": self.id, "TenantId": self.developer, "PropertyObjectId": self.object, "ClientUserId": self.client,
@@ -148,8 +149,8 @@ impl Deal {
         })
     }
 
-    /// `deal-stage-changed`, of a change to this status.
-    fn moves(&mut self, to: &'static str, at: &str) -> Value {
+    /// Changes the status, and creates the payload of `deal-stage-changed`.
+    fn stage_changed(&mut self, to: &'static str, at: &str) -> Value {
         let group = |status| if status == "Sale" { "Contract" } else { status };
         let from = std::mem::replace(&mut self.status, to);
         self.row_version += 1;
@@ -162,7 +163,7 @@ impl Deal {
         })
     }
 
-    /// `deal-cancelled`, of the change before.
+    /// Creates the payload of `deal-cancelled` for the latest change.
     fn cancelled(&self, at: &str) -> Value {
         json!({
             "DealId": self.id, "TenantId": self.developer, "PropertyObjectId": self.object, "CancelledByUserId": guid(),
@@ -170,7 +171,7 @@ impl Deal {
         })
     }
 
-    /// `deal-completed`, of the change before.
+    /// Creates the payload of `deal-completed` for the latest change.
     fn completed(&self, at: &str) -> Value {
         json!({
             "DealId": self.id, "TenantId": self.developer, "PropertyObjectId": self.object, "AgentUserId": self.agent,
@@ -178,37 +179,38 @@ impl Deal {
         })
     }
 
-    /// Has crm tell of a change to this status, and waits until it has been taken.
-    async fn bring_to(&mut self, status: &'static str, at: &str) {
-        let told = self.moves(status, at);
-        tell(service(), STAGE_CHANGED, &told).await;
+    /// Changes the status, delivers `deal-stage-changed`, and waits until the service has applied
+    /// it.
+    async fn move_to(&mut self, status: &'static str, at: &str) {
+        let payload = self.stage_changed(status, at);
+        deliver(service(), STAGE_CHANGED, &payload).await;
     }
 }
 
-/// Publishes an event, and waits until this service has taken it.
-async fn tell(service: &Running, topic: &str, told: &Value) {
-    let (key, sequence) = (key_of(told), next());
-    service.bus().publish(topic, key, sequence, told).await;
-    taken(service, topic, key, sequence).await;
+/// Publishes an event, and waits until the service has applied it.
+async fn deliver(service: &Running, topic: &str, payload: &Value) {
+    let (key, sequence) = (key_of(payload), next());
+    service.bus().publish(topic, key, sequence, payload).await;
+    await_applied(service, topic, key, sequence).await;
 }
 
-/// What an event is about.
-fn key_of(told: &Value) -> Uuid {
-    id_of(if told["DealId"].is_null() { &told["Id"] } else { &told["DealId"] })
+/// Returns the key of an event by its payload.
+fn key_of(payload: &Value) -> Uuid {
+    id_of(if payload["DealId"].is_null() { &payload["Id"] } else { &payload["DealId"] })
 }
 
-/// Waits until a service has taken an event.
-async fn taken(service: &Running, topic: &str, key: Uuid, sequence: i64) {
+/// Waits until a service has applied an event.
+async fn await_applied(service: &Running, topic: &str, key: Uuid, sequence: i64) {
     let (sql, key) = (service.sql().await, key.to_string());
-    let seen = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
-    eventually("the event to be taken", async || {
-        sql.query_opt(seen, &[&topic, &key, &sequence]).await.unwrap()
+    let applied = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
+    eventually("the event to be applied", async || {
+        sql.query_opt(applied, &[&topic, &key, &sequence]).await.unwrap()
     })
     .await;
 }
 
-/// Waits until every event that a service has committed is on the bus, and the bus was read to its end.
-async fn published_all(service: &Running) {
+/// Waits until every committed event is published, and the bus is read to its end.
+async fn await_published(service: &Running) {
     let sql = service.sql().await;
     eventually("the outbox to be published", async || {
         sql.query("select from outbox limit 1", &[]).await.unwrap().is_empty().then_some(())
@@ -217,42 +219,42 @@ async fn published_all(service: &Running) {
     service.bus().read_to_end().await;
 }
 
-/// Has the platform pay for whatever a developer sells, from always on.
-async fn pay(developer: Uuid, rate_bps: i64) {
+/// Sets the rate of a developer's sales, with an early start.
+async fn set_rate(developer: Uuid, rate_bps: i64) {
     let rates = json!([{"RateBps": rate_bps, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
     let card = json!({"DeveloperCompanyId": developer, "Rates": rates});
     commissions().put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
 }
 
-/// The accruals of a deal, oldest first.
+/// Returns the accruals of a deal, oldest first.
 async fn accruals_of(deal: Uuid) -> Vec<Value> {
     let path = format!("{PLATFORM}/commission-accruals?DealId={deal}&Sort=CreatedAt&PageSize=100");
     list(&commissions().get(&path).await.expect(200)["Items"]).to_vec()
 }
 
-/// Has a run made over what is payable now to these agents, and waits until it has been worked off.
-async fn run(agents: &[Uuid]) -> Value {
+/// Starts a payout run for agents up to now, and waits until it is completed.
+async fn run_payouts(agents: &[Uuid]) -> Value {
     let by = payouts();
     let body = json!({
         "RunKey": guid().to_string(), "PeriodFrom": in_days(-300), "PeriodTo": in_millis(-1), "AgentUserIds": agents,
     });
-    let made = by.post(&format!("{PLATFORM}/payouts"), body).await.expect(201);
-    let path = format!("{PLATFORM}/payout-runs/{}", text(&made["Id"]));
-    eventually("the run to be worked off", async || {
+    let started = by.post(&format!("{PLATFORM}/payouts"), body).await.expect(201);
+    let path = format!("{PLATFORM}/payout-runs/{}", text(&started["Id"]));
+    eventually("the run to be completed", async || {
         let run = by.get(&path).await.expect(200);
         (run["Status"] == "Completed").then_some(run)
     })
     .await
 }
 
-/// A moment so many days ahead, as requests write it.
+/// Returns the time in `days` days in RFC 3339.
 fn in_days(days: i64) -> String {
     in_millis(days * 86_400_000)
 }
 
-/// The same by milliseconds.
+/// Returns the time in `millis` milliseconds in RFC 3339.
 fn in_millis(millis: i64) -> String {
-    // The database keeps no less than a microsecond.
+    // The database stores microseconds.
     let at = runtime::clock::now().truncate_to_microsecond() + time::Duration::milliseconds(millis);
     at.format(&Rfc3339).expect("a time")
 }
@@ -269,7 +271,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// This member of every object of a list.
+/// Returns a member of every object of a list.
 fn each<'v>(objects: &'v [Value], member: &str) -> Vec<&'v Value> {
     objects.iter().map(|object| &object[member]).collect()
 }

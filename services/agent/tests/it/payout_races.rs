@@ -1,4 +1,4 @@
-//! Runs that meet each other, changes of deals, and crashes: sections 6 and 7.
+//! Payout runs beside other runs, changes of deals, and crashes.
 
 use std::time::Duration;
 
@@ -7,94 +7,98 @@ use serde_json::json;
 use testkit::{eventually, guid};
 use uuid::Uuid;
 
-use crate::owed::{Owed, balances, complete, pay, pay_one, payer, payouts_of, run_of};
+use crate::fixtures::{
+    AccrualFixture, await_completion, balances, list_payouts, pay, pay_one, payer, run_body,
+};
 use crate::payout_runs::payouts;
 use crate::{
     COMPLETED, Deal, PLATFORM, id_of, in_days, in_millis, money, next, rub, service, start, without,
 };
 
-/// INV-AGT-8: a deal that is being changed is waited for. Where nothing newer is known of it then it is paid, else it is held.
+/// INV-AGT-8: a run waits for a locked deal.
+/// After the change it pays the deal, unless the deal is held.
 #[tokio::test]
-async fn a_deal_in_other_hands_is_waited_for() {
+async fn run_waits_for_a_locked_deal() {
     for (change, gross) in [
         ("update deal set is_unrated = false where id = $1::text::uuid", 11),
         ("update deal set known_row_version = 2, held_since = now() where id = $1::text::uuid", 10),
     ] {
         let (service, agent) = (service(), guid());
-        let busy = Owed::to(agent, 1).write(service).await;
-        Owed::to(agent, 10).write(service).await;
+        let locked = AccrualFixture::approved(agent, 1).write(service).await;
+        AccrualFixture::approved(agent, 10).write(service).await;
         let mut sql = service.sql().await;
         let tx = sql.transaction().await.unwrap();
-        tx.execute(change, &[&busy.deal.to_string()]).await.unwrap();
-        let begun = payer(service).post(&payouts(), run_of(&[agent])).await.expect(201);
+        tx.execute(change, &[&locked.deal.to_string()]).await.unwrap();
+        let started = payer(service).post(&payouts(), run_body(&[agent])).await.expect(201);
         tokio::time::sleep(Duration::from_millis(500)).await;
-        // Whoever changes the deal gets the account meanwhile: nobody waits in a circle.
+        // The transaction that changes the deal can still lock the account, so there is no
+        // deadlock.
         tx.execute(
             "select from account where agent_user_id = $1::text::uuid for update",
             &[&agent.to_string()],
         )
         .await
         .unwrap();
-        let path = format!("{PLATFORM}/payout-runs/{}", id_of(&begun["Id"]));
+        let path = format!("{PLATFORM}/payout-runs/{}", id_of(&started["Id"]));
         assert_eq!(payer(service).get(&path).await.expect(200)["Status"], "Running");
         tx.commit().await.unwrap();
-        let run = complete(service, &begun["Id"]).await;
+        let run = await_completion(service, &started["Id"]).await;
         assert_eq!(run["Totals"][0]["Gross"], money(gross, "RUB"));
     }
 }
 
-/// A run misses nothing of what is payable when it comes, whatever is told of its deals again meanwhile.
+/// INV-AGT-8: repeated events about deals do not keep a run from paying their accruals.
 #[tokio::test]
-async fn repeats_keep_nothing_from_being_paid() {
+async fn repeated_events_do_not_delay_a_payment() {
     let (service, developer, agent) = (service(), guid(), guid());
-    crate::pay(developer, 1_000).await;
-    let mut told = Vec::new();
+    crate::set_rate(developer, 1_000).await;
+    let mut payloads = Vec::new();
     for _ in 0..10 {
         let mut deal = Deal::new(agent, developer, rub(1_000));
-        deal.bring_to("Sale", &in_days(-2)).await;
+        deal.move_to("Sale", &in_days(-2)).await;
         let at = in_days(-1);
-        deal.bring_to("Completed", &at).await;
-        told.push(deal.completed(&at));
+        deal.move_to("Completed", &at).await;
+        payloads.push(deal.completed(&at));
     }
     let repeats = join_all((0..30).map(|at| {
-        let told = &told[at % told.len()];
-        async move { service.bus().publish(COMPLETED, id_of(&told["DealId"]), next(), told).await }
+        let payload = &payloads[at % payloads.len()];
+        async move { service.bus().publish(COMPLETED, id_of(&payload["DealId"]), next(), payload).await }
     }));
-    let (_, made) = join(repeats, pay_one(service, agent)).await;
-    assert_eq!((&made["AccrualsCount"], &made["Gross"]), (&json!(10), &rub(1_000)));
+    let (_, created) = join(repeats, pay_one(service, agent)).await;
+    assert_eq!((&created["AccrualsCount"], &created["Gross"]), (&json!(10), &rub(1_000)));
 }
 
-/// Twenty runs of one key: one is begun, the others are told of it.
+/// RULE-AGT-030: twenty parallel requests with one key start one run, and all return it.
 #[tokio::test]
-async fn of_runs_with_one_key_one_is_begun() {
+async fn concurrent_requests_with_one_key_start_one_run() {
     let (service, agent) = (service(), guid());
-    Owed::to(agent, 10).write(service).await;
-    let (body, path) = (run_of(&[agent]), payouts());
+    AccrualFixture::approved(agent, 10).write(service).await;
+    let (body, path) = (run_body(&[agent]), payouts());
     let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(20).collect();
     let answers = join_all(callers.iter().map(|caller| caller.post(&path, body.clone()))).await;
-    let begun = answers.iter().filter(|answer| answer.status == 201).count();
+    let started = answers.iter().filter(|answer| answer.status == 201).count();
     let repeated = answers.iter().filter(|answer| answer.status == 200).count();
-    assert_eq!((begun, repeated), (1, 19), "{answers:?}");
+    assert_eq!((started, repeated), (1, 19), "{answers:?}");
     assert!(answers.iter().all(|answer| answer.body["Id"] == answers[0].body["Id"]));
-    let run = complete(service, &answers[0].body["Id"]).await;
-    assert_eq!(payouts_of(service, &run).await.len(), 1);
+    let run = await_completion(service, &answers[0].body["Id"]).await;
+    assert_eq!(list_payouts(service, &run).await.len(), 1);
 }
 
-/// INV-AGT-5: runs side by side pay nothing twice.
+/// INV-AGT-5: concurrent runs pay no accrual twice.
 #[tokio::test]
-async fn runs_side_by_side_pay_nothing_twice() {
+async fn concurrent_runs_pay_no_accrual_twice() {
     let service = service();
     let agents: Vec<Uuid> = std::iter::repeat_with(guid).take(10).collect();
     for agent in &agents {
-        Owed::to(*agent, 10).write_all(service, 20).await;
+        AccrualFixture::approved(*agent, 10).write_all(service, 20).await;
     }
     let path = payouts();
     let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(6).collect();
-    let begun = join_all(callers.iter().map(|caller| caller.post(&path, run_of(&agents)))).await;
+    let started = join_all(callers.iter().map(|caller| caller.post(&path, run_body(&agents)))).await;
     let mut paid = 0;
-    for run in begun {
-        let run = complete(service, &run.expect(201)["Id"]).await;
-        for payout in payouts_of(service, &run).await {
+    for run in started {
+        let run = await_completion(service, &run.expect(201)["Id"]).await;
+        for payout in list_payouts(service, &run).await {
             paid += payout["Gross"]["AmountMinor"].as_i64().unwrap();
         }
     }
@@ -107,47 +111,49 @@ async fn runs_side_by_side_pay_nothing_twice() {
     assert_eq!(twice, 0);
 }
 
-/// A run that was broken off goes on where it stood, and pays nobody twice.
+/// RULE-AGT-022: an interrupted run continues where it stopped, and pays no agent twice.
 #[tokio::test]
-async fn a_run_goes_on_after_a_crash() {
+async fn run_continues_after_a_crash() {
     let first = start(&[]);
     let agents: Vec<Uuid> = std::iter::repeat_with(guid).take(300).collect();
     for agent in &agents {
-        Owed::to(*agent, 10).write(&first).await;
+        AccrualFixture::approved(*agent, 10).write(&first).await;
     }
-    let begun = payer(&first).post(&payouts(), without(run_of(&[]), "AgentUserIds")).await.expect(201);
+    let started = payer(&first).post(&payouts(), without(run_body(&[]), "AgentUserIds")).await.expect(201);
     let sql = first.sql().await;
-    let made = async || -> i64 { sql.query_one("select count(*) from payout", &[]).await.unwrap().get(0) };
-    eventually("some payouts", async || (made().await > 0).then_some(())).await;
-    // As whoever is killed: what is under way is not finished.
+    let created = async || -> i64 { sql.query_one("select count(*) from payout", &[]).await.unwrap().get(0) };
+    eventually("some payouts", async || (created().await > 0).then_some(())).await;
+    // Like a kill: open transactions are rolled back.
     let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
                where datname = current_database() and pid <> pg_backend_pid()";
     sql.execute(cut, &[]).await.unwrap();
     let url = first.database_url.clone();
     drop(first);
     let second = start(&[("DATABASE_URL", &url)]);
-    let run = complete(&second, &begun["Id"]).await;
+    let run = await_completion(&second, &started["Id"]).await;
     assert_eq!(run["PayoutsCount"], 300);
     assert_eq!(run["Totals"][0]["Gross"], money(3_000, "RUB"));
 }
 
-/// A sale that ends while a run takes its accrual: it is Reversed and in no payout, or in the payout and undone by a Reversal.
+/// RULE-AGT-030: a sale that ends during a run sums to 0.
+///
+/// Its accrual is Reversed and in no payout, or it is in the payout and has a Reversal.
 #[tokio::test]
-async fn a_sale_that_ends_while_a_run_takes_its_accrual_comes_to_nothing() {
+async fn sale_that_ends_during_a_run_sums_to_zero() {
     let (service, developer) = (service(), guid());
-    crate::pay(developer, 1_000).await;
+    crate::set_rate(developer, 1_000).await;
     for _ in 0..5 {
         let agent = guid();
         let mut deals: Vec<Deal> =
             std::iter::repeat_with(|| Deal::new(agent, developer, rub(1_000))).take(6).collect();
         for deal in &mut deals {
-            deal.bring_to("Sale", &in_days(-2)).await;
-            deal.bring_to("Completed", &in_days(-1)).await;
+            deal.move_to("Sale", &in_days(-2)).await;
+            deal.move_to("Completed", &in_days(-1)).await;
         }
         let now = in_millis(0);
-        let ends = join_all(deals.iter_mut().map(|deal| deal.bring_to("Cancelled", &now)));
-        let (_, (_, made)) = join(ends, pay(service, run_of(&[agent]))).await;
-        let mut within = 0;
+        let ends = join_all(deals.iter_mut().map(|deal| deal.move_to("Cancelled", &now)));
+        let (_, (_, created)) = join(ends, pay(service, run_body(&[agent]))).await;
+        let mut in_payout = 0;
         for deal in &deals {
             let accruals = crate::accruals_of(deal.id).await;
             let base = accruals.iter().find(|accrual| accrual["Kind"] == "Base").unwrap();
@@ -157,12 +163,12 @@ async fn a_sale_that_ends_while_a_run_takes_its_accrual_comes_to_nothing() {
                 assert_eq!((&base["Status"], reversals), (&json!("Reversed"), 0));
             } else {
                 assert_eq!((&base["Status"], reversals), (&json!("Approved"), 1));
-                within += 100;
+                in_payout += 100;
             }
         }
-        let gross = made.first().map_or(0, |payout| payout["Gross"]["AmountMinor"].as_i64().unwrap());
-        // A Reversal may have come early enough to be in it.
-        assert!(gross <= within, "{made:?}");
+        let gross = created.first().map_or(0, |payout| payout["Gross"]["AmountMinor"].as_i64().unwrap());
+        // The payout may contain a Reversal that was early enough.
+        assert!(gross <= in_payout, "{created:?}");
         assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
     }
 }

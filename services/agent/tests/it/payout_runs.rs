@@ -1,13 +1,13 @@
-//! Runs: section 6.
+//! Payout runs.
 
 use serde_json::{Value, json};
 use testkit::{eventually, guid};
 use time::Duration;
 use uuid::Uuid;
 
-use crate::owed::{
-    Owed, accrual, ago, balances, complete, decider, now, pay, pay_one, payer, payouts_of, run_of, to,
-    written,
+use crate::fixtures::{
+    AccrualFixture, accrual, ago, await_completion, balances, decider, list_payouts, now, pay, pay_one,
+    payer, payout_path, rfc3339, run_body,
 };
 use crate::{
     Deal, PAYOUT_STATUS_CHANGED, PLATFORM, accruals_of, id_of, list, money, rub, service, start, with,
@@ -18,15 +18,15 @@ pub fn payouts() -> String {
     format!("{PLATFORM}/payouts")
 }
 
-/// What is Approved is paid, each currency by itself; what is Pending is not.
+/// RULE-AGT-017, INV-AGT-6, RULE-EVT-021: a run pays Approved accruals, each currency by itself.
 #[tokio::test]
-async fn what_is_approved_is_paid() {
+async fn run_pays_approved_accruals_by_currency() {
     let (service, agent) = (service(), guid());
-    let one = Owed::to(agent, 1_000).write(service).await;
-    let two = Owed::to(agent, 2_005).write(service).await;
-    let foreign = Owed::to(agent, 70).of_currency("USD").write(service).await;
-    let pending = Owed::to(agent, 5).pending().write(service).await;
-    let body = with(run_of(&[agent]), "WithholdingBps", 1_300);
+    let one = AccrualFixture::approved(agent, 1_000).write(service).await;
+    let two = AccrualFixture::approved(agent, 2_005).write(service).await;
+    let foreign = AccrualFixture::approved(agent, 70).in_currency("USD").write(service).await;
+    let pending = AccrualFixture::approved(agent, 5).pending().write(service).await;
+    let body = with(run_body(&[agent]), "WithholdingBps", 1_300);
     let begun = payer(service).post(&payouts(), body.clone()).await;
     assert_eq!(begun.header("location").rsplit('/').next(), begun.body["Id"].as_str());
     let begun = begun.expect(201);
@@ -43,7 +43,7 @@ async fn what_is_approved_is_paid() {
         assert_eq!(begun[member], value, "{member}");
     }
 
-    let run = complete(service, &begun["Id"]).await;
+    let run = await_completion(service, &begun["Id"]).await;
     assert_eq!(run["PayoutsCount"], 2);
     assert_eq!(
         run["Totals"],
@@ -52,8 +52,8 @@ async fn what_is_approved_is_paid() {
             {"Currency": "USD", "Gross": money(70, "USD"), "Withheld": money(9, "USD"), "Net": money(61, "USD")},
         ])
     );
-    let made = payouts_of(service, &run).await;
-    let rub = &made[0];
+    let created = list_payouts(service, &run).await;
+    let rub = &created[0];
     for (member, value) in [
         ("RunId", run["Id"].clone()),
         ("AgentUserId", json!(agent)),
@@ -73,7 +73,7 @@ async fn what_is_approved_is_paid() {
     ] {
         assert_eq!(rub[member], value, "{member}");
     }
-    for (written, payout) in [(one, rub), (two, rub), (foreign, &made[1])] {
+    for (written, payout) in [(one, rub), (two, rub), (foreign, &created[1])] {
         let shown = accrual(service, agent, written.id).await;
         assert_eq!((&shown["Status"], &shown["PayoutId"]), (&json!("Approved"), &payout["Id"]));
         assert_eq!(shown["Version"], 2);
@@ -93,127 +93,134 @@ async fn what_is_approved_is_paid() {
     assert!(service.published(one.id).await.is_empty(), "an accrual that enters a payout publishes nothing");
 }
 
-/// `Withheld` is rounded half to even, and `Net` is the rest.
+/// RULE-AGT-021, RULE-ALL-007: `Withheld` is rounded half to even, and `Net` is the rest.
 #[tokio::test]
-async fn what_is_withheld_is_rounded_half_to_even() {
+async fn withheld_amount_is_rounded_half_to_even() {
     let service = service();
     for (gross, bps, withheld) in [(5, 5_000, 2), (15, 5_000, 8), (1, 10_000, 1), (1, 0, 0), (3, 3_333, 1)] {
         let agent = guid();
-        Owed::to(agent, gross).write(service).await;
-        let (_, made) = pay(service, with(run_of(&[agent]), "WithholdingBps", bps)).await;
-        let shown = ["Gross", "Withheld", "Net"].map(|member| made[0][member]["AmountMinor"].clone());
+        AccrualFixture::approved(agent, gross).write(service).await;
+        let (_, created) = pay(service, with(run_body(&[agent]), "WithholdingBps", bps)).await;
+        let shown = ["Gross", "Withheld", "Net"].map(|member| created[0][member]["AmountMinor"].clone());
         assert_eq!(shown, [json!(gross), json!(withheld), json!(gross - withheld)], "{gross} at {bps}");
     }
 }
 
-/// A debt is carried over, never paid, and lowers the next payout.
+/// RULE-AGT-020: a debt is never paid. It is carried over and lowers the next payout.
 #[tokio::test]
-async fn a_debt_is_carried_over() {
+async fn debt_is_carried_over_to_the_next_payout() {
     let (service, agent) = (service(), guid());
-    let debt = Owed { kind: "Correction", ..Owed::to(agent, -100) }.write(service).await;
-    Owed::to(agent, 100).write(service).await;
-    let (run, made) = pay(service, run_of(&[agent])).await;
-    assert_eq!((made.len(), &run["PayoutsCount"]), (0, &json!(0)), "what comes to 0 is not paid");
-    let waits = accrual(service, agent, debt.id).await;
-    assert_eq!((&waits["PayoutId"], &waits["Version"]), (&Value::Null, &json!(1)));
+    let debt =
+        AccrualFixture { kind: "Correction", ..AccrualFixture::approved(agent, -100) }.write(service).await;
+    AccrualFixture::approved(agent, 100).write(service).await;
+    let (run, created) = pay(service, run_body(&[agent])).await;
+    assert_eq!((created.len(), &run["PayoutsCount"]), (0, &json!(0)), "a sum of 0 is not paid");
+    let unpaid = accrual(service, agent, debt.id).await;
+    assert_eq!((&unpaid["PayoutId"], &unpaid["Version"]), (&Value::Null, &json!(1)));
 
-    Owed::to(agent, 1).write(service).await;
-    let made = pay_one(service, agent).await;
-    assert_eq!((&made["Gross"], &made["AccrualsCount"]), (&money(1, "RUB"), &json!(3)));
+    AccrualFixture::approved(agent, 1).write(service).await;
+    let created = pay_one(service, agent).await;
+    assert_eq!((&created["Gross"], &created["AccrualsCount"]), (&money(1, "RUB"), &json!(3)));
 }
 
-/// What was approved before `PeriodTo` is paid, however long before; `PeriodTo` itself is after it.
+/// RULE-AGT-017: accruals approved before `PeriodTo` are paid, also old ones.
+/// `PeriodTo` is exclusive.
 #[tokio::test]
-async fn what_was_approved_before_the_period_ends_is_paid() {
+async fn run_pays_accruals_approved_before_the_period_end() {
     let (service, agent) = (service(), guid());
     let end = ago(Duration::hours(1));
-    Owed::to(agent, 1).approved_at(ago(Duration::days(3_000))).write(service).await;
-    Owed::to(agent, 10).approved_at(end - Duration::microseconds(1)).write(service).await;
-    Owed::to(agent, 100).approved_at(end).write(service).await;
-    let body = with(run_of(&[agent]), "PeriodTo", written(end));
-    let (_, made) = pay(service, body).await;
-    assert_eq!(made[0]["Gross"], money(11, "RUB"));
+    AccrualFixture::approved(agent, 1).approved_at(ago(Duration::days(3_000))).write(service).await;
+    AccrualFixture::approved(agent, 10).approved_at(end - Duration::microseconds(1)).write(service).await;
+    AccrualFixture::approved(agent, 100).approved_at(end).write(service).await;
+    let body = with(run_body(&[agent]), "PeriodTo", rfc3339(end));
+    let (_, created) = pay(service, body).await;
+    assert_eq!(created[0]["Gross"], money(11, "RUB"));
 }
 
-/// What is owed back first, then by `ApprovedAt` and id, as many as a payout may have.
+/// RULE-AGT-019: a payout takes debts first, then by `ApprovedAt`, up to the configured number of
+/// lines.
 #[tokio::test]
-async fn a_payout_has_so_many_lines() {
+async fn payout_takes_debts_first_up_to_the_line_limit() {
     let service = start(&[("AGENT_PAYOUT_MAX_LINES", "3")]);
     let agent = guid();
     for (amount, days) in [(100, 5), (200, 4), (400, 3), (800, 2)] {
-        Owed::to(agent, amount).approved_at(ago(Duration::days(days))).write(&service).await;
+        AccrualFixture::approved(agent, amount).approved_at(ago(Duration::days(days))).write(&service).await;
     }
     let late = ago(Duration::hours(1));
-    Owed { kind: "Correction", ..Owed::to(agent, -50) }.approved_at(late).write(&service).await;
+    AccrualFixture { kind: "Correction", ..AccrualFixture::approved(agent, -50) }
+        .approved_at(late)
+        .write(&service)
+        .await;
     let first = pay_one(&service, agent).await;
     assert_eq!((&first["Gross"], &first["AccrualsCount"]), (&money(250, "RUB"), &json!(3)));
     let second = pay_one(&service, agent).await;
     assert_eq!((&second["Gross"], &second["AccrualsCount"]), (&money(1_200, "RUB"), &json!(2)));
 }
 
-/// Of what was approved at one moment the lowest ids are paid first.
+/// RULE-AGT-019: accruals approved at the same time are paid in the order of their ids.
 #[tokio::test]
-async fn of_one_moment_the_lowest_ids_are_paid_first() {
+async fn accruals_approved_at_one_time_are_paid_by_id() {
     let service = start(&[("AGENT_PAYOUT_MAX_LINES", "2")]);
     let agent = guid();
-    let mut owed = Owed::to(agent, 10).write_all(&service, 5).await;
-    owed.sort_by_key(|line| line.id);
-    for lines in owed.chunks(2) {
-        let made = pay_one(&service, agent).await;
-        assert_eq!(made["AccrualsCount"], lines.len());
+    let mut stored = AccrualFixture::approved(agent, 10).write_all(&service, 5).await;
+    stored.sort_by_key(|line| line.id);
+    for lines in stored.chunks(2) {
+        let created = pay_one(&service, agent).await;
+        assert_eq!(created["AccrualsCount"], lines.len());
         for line in lines {
-            assert_eq!(accrual(&service, agent, line.id).await["PayoutId"], made["Id"]);
+            assert_eq!(accrual(&service, agent, line.id).await["PayoutId"], created["Id"]);
         }
     }
 }
 
-/// A debt is never paid: where what is owed back takes all the lines of a payout there is none, however much waits behind it.
+/// RULE-AGT-020: debts that fill all lines prevent a payout, also if more accruals are payable.
 #[tokio::test]
-async fn debts_that_take_all_lines_leave_no_payout() {
+async fn debts_that_fill_all_lines_prevent_a_payout() {
     let service = start(&[("AGENT_PAYOUT_MAX_LINES", "2")]);
     let agent = guid();
-    let owed = |amount: i64, days: i64| {
+    let approved = |amount: i64, days: i64| {
         let kind = if amount < 0 { "Correction" } else { "Base" };
-        Owed { kind, ..Owed::to(agent, amount) }.approved_at(ago(Duration::days(days)))
+        AccrualFixture { kind, ..AccrualFixture::approved(agent, amount) }
+            .approved_at(ago(Duration::days(days)))
     };
-    let debt = owed(-30, 2).write(&service).await;
-    owed(-30, 5).write(&service).await;
-    owed(1_000, 4).write(&service).await;
-    let (run, made) = pay(&service, run_of(&[agent])).await;
-    assert_eq!((made.len(), &run["PayoutsCount"]), (0, &json!(0)));
-    let waits = accrual(&service, agent, debt.id).await;
-    assert_eq!((&waits["PayoutId"], &waits["Version"]), (&Value::Null, &json!(1)));
+    let debt = approved(-30, 2).write(&service).await;
+    approved(-30, 5).write(&service).await;
+    approved(1_000, 4).write(&service).await;
+    let (run, created) = pay(&service, run_body(&[agent])).await;
+    assert_eq!((created.len(), &run["PayoutsCount"]), (0, &json!(0)));
+    let unpaid = accrual(&service, agent, debt.id).await;
+    assert_eq!((&unpaid["PayoutId"], &unpaid["Version"]), (&Value::Null, &json!(1)));
 
-    let before_it = with(run_of(&[agent]), "PeriodTo", written(ago(Duration::days(3))));
-    let (_, made) = pay(&service, before_it).await;
-    assert_eq!((&made[0]["Gross"], &made[0]["AccrualsCount"]), (&money(970, "RUB"), &json!(2)));
+    let before_it = with(run_body(&[agent]), "PeriodTo", rfc3339(ago(Duration::days(3))));
+    let (_, created) = pay(&service, before_it).await;
+    assert_eq!((&created[0]["Gross"], &created[0]["AccrualsCount"]), (&money(970, "RUB"), &json!(2)));
 }
 
-/// A rate of 0 earns accruals of 0, of which no payout comes: they wait, and go along with what is more.
+/// RULE-AGT-020: accruals of 0 wait for a payout with a sum above 0.
 #[tokio::test]
-async fn a_rate_of_0_makes_no_payout() {
+async fn accruals_of_zero_make_no_payout() {
     let (service, agent, developer) = (service(), guid(), guid());
-    crate::pay(developer, 0).await;
+    crate::set_rate(developer, 0).await;
     let mut deal = Deal::new(agent, developer, rub(1_000_000));
-    deal.bring_to("Sale", "2026-05-01T10:00:00Z").await;
-    deal.bring_to("Completed", "2026-06-01T10:00:00Z").await;
+    deal.move_to("Sale", "2026-05-01T10:00:00Z").await;
+    deal.move_to("Completed", "2026-06-01T10:00:00Z").await;
     let earned = accruals_of(deal.id).await;
     assert_eq!((earned.len(), &earned[0]["Status"], &earned[0]["Amount"]), (1, &json!("Approved"), &rub(0)));
-    let (run, made) = pay(service, run_of(&[agent])).await;
-    assert_eq!((made.len(), &run["Totals"]), (0, &json!([])));
+    let (run, created) = pay(service, run_body(&[agent])).await;
+    assert_eq!((created.len(), &run["Totals"]), (0, &json!([])));
     assert_eq!(accruals_of(deal.id).await, earned, "they wait");
 
-    Owed::to(agent, 7).write(service).await;
-    let made = pay_one(service, agent).await;
-    assert_eq!((&made["Gross"], &made["AccrualsCount"]), (&rub(7), &json!(2)));
+    AccrualFixture::approved(agent, 7).write(service).await;
+    let created = pay_one(service, agent).await;
+    assert_eq!((&created["Gross"], &created["AccrualsCount"]), (&rub(7), &json!(2)));
 }
 
-/// INV-AGT-8: nothing of a deal that is held enters a payout, until the ledger has caught up.
+/// INV-AGT-8: an accrual of a held deal enters no payout until the ledger has caught up.
 #[tokio::test]
-async fn nothing_of_a_held_deal_is_paid() {
+async fn held_deal_is_not_paid() {
     let (service, agent) = (service(), guid());
-    let waiting = Owed::to(agent, 1).write(service).await;
-    Owed::to(agent, 10).write(service).await;
+    let waiting = AccrualFixture::approved(agent, 1).write(service).await;
+    AccrualFixture::approved(agent, 10).write(service).await;
     let sql = service.sql().await;
     let hold = "update deal set known_row_version = 2, held_since = now() where id = $1::text::uuid";
     sql.execute(hold, &[&waiting.deal.to_string()]).await.unwrap();
@@ -224,30 +231,33 @@ async fn nothing_of_a_held_deal_is_paid() {
     assert_eq!(pay_one(service, agent).await["Gross"], money(1, "RUB"));
 }
 
-/// A run pays whom it names, or everybody; whom nothing is owed gets nothing.
+/// RULE-AGT-017: a run pays the named agents, or all of them.
+/// An agent without accruals gets no payout.
 #[tokio::test]
-async fn a_run_pays_whom_it_names() {
+async fn run_pays_the_named_agents_or_all() {
     let service = start(&[]);
     let agents: Vec<Uuid> = std::iter::repeat_with(guid).take(5).collect();
     for agent in &agents[..4] {
-        Owed::to(*agent, 10).write(&service).await;
+        AccrualFixture::approved(*agent, 10).write(&service).await;
     }
     let named = [agents[4], agents[1], agents[0]];
-    let (run, made) = pay(&service, run_of(&named)).await;
+    let (run, created) = pay(&service, run_body(&named)).await;
     assert_eq!(run["AgentUserIds"], json!(named));
-    assert_eq!(made.len(), 2);
-    let (run, made) = pay(&service, without(run_of(&[]), "AgentUserIds")).await;
-    assert_eq!((&run["AgentUserIds"], made.len()), (&Value::Null, 2));
-    let (run, made) = pay(&service, with(run_of(&[]), "AgentUserIds", Value::Null)).await;
-    assert_eq!((made.len(), &run["Totals"]), (0, &json!([])));
+    assert_eq!(created.len(), 2);
+    let (run, created) = pay(&service, without(run_body(&[]), "AgentUserIds")).await;
+    assert_eq!((&run["AgentUserIds"], created.len()), (&Value::Null, 2));
+    let (run, created) = pay(&service, with(run_body(&[]), "AgentUserIds", Value::Null)).await;
+    assert_eq!((created.len(), &run["Totals"]), (0, &json!([])));
 }
 
-/// The key again with the same content is the same run as it stands; with other content it is refused.
+/// RULE-AGT-018, RULE-AGT-043: a repeated key with the same content returns the run as it is now.
+///
+/// Other content is refused.
 #[tokio::test]
-async fn a_run_is_asked_for_again_by_its_key() {
+async fn repeated_run_key_returns_its_run_or_is_refused() {
     let (service, agent, other) = (service(), guid(), guid());
-    Owed::to(agent, 10).write(service).await;
-    let body = with(run_of(&[agent, other]), "WithholdingBps", 100);
+    AccrualFixture::approved(agent, 10).write(service).await;
+    let body = with(run_body(&[agent, other]), "WithholdingBps", 100);
     let (run, _) = pay(service, body.clone()).await;
     let payer = payer(service);
     for same in [
@@ -263,21 +273,21 @@ async fn a_run_is_asked_for_again_by_its_key() {
         without(body.clone(), "AgentUserIds"),
         with(body.clone(), "WithholdingBps", 101),
         without(body.clone(), "WithholdingBps"),
-        with(body.clone(), "PeriodFrom", written(ago(Duration::days(31)))),
-        with(body.clone(), "PeriodTo", written(ago(Duration::days(1)))),
+        with(body.clone(), "PeriodFrom", rfc3339(ago(Duration::days(31)))),
+        with(body.clone(), "PeriodTo", rfc3339(ago(Duration::days(1)))),
     ] {
         payer.post(&payouts(), another).await.expect_problem(409, "AGENT_PAYOUT_RUN_KEY_REUSED");
     }
-    let (run, made) = pay(service, with(body, "RunKey", guid().to_string())).await;
-    assert_eq!((made.len(), &run["PayoutsCount"]), (0, &json!(0)), "nothing is paid twice");
+    let (run, created) = pay(service, with(body, "RunKey", guid().to_string())).await;
+    assert_eq!((created.len(), &run["PayoutsCount"]), (0, &json!(0)), "nothing is paid twice");
     assert_eq!(run["WithholdingBps"], 100);
 }
 
-/// What a run may be asked for.
+/// RULE-AGT-017, RULE-AGT-042: invalid requests about runs are refused.
 #[tokio::test]
-async fn what_a_run_is_asked_for_is_checked() {
+async fn invalid_run_request_is_refused() {
     let payer = payer(service());
-    let body = run_of(&[guid()]);
+    let body = run_body(&[guid()]);
     let twice = guid();
     let many: Vec<Uuid> = std::iter::repeat_with(guid).take(1_001).collect();
     for (member, value, field, code) in [
@@ -289,8 +299,8 @@ async fn what_a_run_is_asked_for_is_checked() {
         ("RunKey", json!(1), "/RunKey", "invalid_type"),
         ("PeriodFrom", body["PeriodTo"].clone(), "/PeriodTo", "empty_range"),
         ("PeriodFrom", json!("2026-01-01"), "/PeriodFrom", "invalid_type"),
-        ("PeriodTo", json!(written(now() + Duration::minutes(1))), "/PeriodTo", "out_of_bounds"),
-        ("PeriodFrom", json!(written(now() - Duration::days(367))), "/PeriodTo", "out_of_bounds"),
+        ("PeriodTo", json!(rfc3339(now() + Duration::minutes(1))), "/PeriodTo", "out_of_bounds"),
+        ("PeriodFrom", json!(rfc3339(now() - Duration::days(367))), "/PeriodTo", "out_of_bounds"),
         ("AgentUserIds", json!([]), "/AgentUserIds", "too_few"),
         ("AgentUserIds", json!(many), "/AgentUserIds", "too_many"),
         ("AgentUserIds", json!([twice, guid(), twice]), "/AgentUserIds/2", "duplicate"),
@@ -308,11 +318,11 @@ async fn what_a_run_is_asked_for_is_checked() {
     }
     let end = ago(Duration::seconds(1));
     let start = end - Duration::days(366);
-    let whole = with(body.clone(), "PeriodTo", written(end));
-    let longer = with(whole.clone(), "PeriodFrom", written(start - Duration::microseconds(1)));
+    let whole = with(body.clone(), "PeriodTo", rfc3339(end));
+    let longer = with(whole.clone(), "PeriodFrom", rfc3339(start - Duration::microseconds(1)));
     let refused = payer.post(&payouts(), longer).await;
     refused.expect_refusal("VALIDATION_FAILED", "/PeriodTo", "out_of_bounds");
-    let whole = with(with(whole, "PeriodFrom", written(start)), "AgentUserIds", json!(many[..1_000]));
+    let whole = with(with(whole, "PeriodFrom", rfc3339(start)), "AgentUserIds", json!(many[..1_000]));
     let key = format!("A-z.0_{}{}", guid(), "9".repeat(22));
     assert_eq!(payer.post(&payouts(), with(whole, "RunKey", key.clone())).await.expect(201)["RunKey"], key);
     for (id, code) in [
@@ -324,53 +334,55 @@ async fn what_a_run_is_asked_for_is_checked() {
     }
 }
 
-/// What a run comes to is told as it is, also beyond 64 bits; what an account comes to is not beyond them.
+/// RULE-AGT-021: the totals of a run may exceed 64 bits. The sums of an account do not.
 #[tokio::test]
-async fn a_run_may_come_to_more_than_64_bits() {
+async fn run_totals_may_exceed_64_bits() {
     let (service, one, other) = (service(), guid(), guid());
     for agent in [one, other] {
-        Owed::to(agent, i64::MAX).write(service).await;
+        AccrualFixture::approved(agent, i64::MAX).write(service).await;
     }
-    let (run, made) = pay(service, with(run_of(&[one, other]), "WithholdingBps", 5_000)).await;
-    assert_eq!(made.len(), 2);
+    let (run, created) = pay(service, with(run_body(&[one, other]), "WithholdingBps", 5_000)).await;
+    assert_eq!(created.len(), 2);
     let total = serde_json::to_string(&run["Totals"][0]["Gross"]).unwrap();
     assert!(total.contains("18446744073709551614"), "{total}");
     let half = i64::MAX / 2 + 1;
-    assert_eq!(made[0]["Withheld"], money(half, "RUB"), "half to even");
-    assert_eq!(made[0]["Net"], money(i64::MAX - half, "RUB"));
+    assert_eq!(created[0]["Withheld"], money(half, "RUB"), "half to even");
+    assert_eq!(created[0]["Net"], money(i64::MAX - half, "RUB"));
 }
 
-/// It is what an account comes to that is held to 64 bits: debts are taken first, and what is paid with them makes up for it.
+/// RULE-AGT-012: only the final sum has to fit into 64 bits, so a debt is paid with the greatest
+/// amount.
 #[tokio::test]
-async fn a_debt_beside_the_greatest_sum_is_paid_with_it() {
+async fn debt_beside_the_greatest_amount_is_paid_with_it() {
     let (service, agent) = (service(), guid());
-    let base = Owed::to(agent, 100).write(service).await;
-    let less = Owed { kind: "Correction", adjusts: Some(base), ..Owed::to(agent, -60) };
-    less.write(service).await;
-    Owed::to(agent, i64::MAX - 40).write(service).await;
+    let base = AccrualFixture::approved(agent, 100).write(service).await;
+    let debt =
+        AccrualFixture { kind: "Correction", adjusts: Some(base), ..AccrualFixture::approved(agent, -60) };
+    debt.write(service).await;
+    AccrualFixture::approved(agent, i64::MAX - 40).write(service).await;
     let payout = pay_one(service, agent).await;
     assert_eq!((&payout["AccrualsCount"], &payout["Gross"]), (&json!(3), &money(i64::MAX, "RUB")));
-    let paid = payer(service).post(&to(&payout, "confirm"), json!({})).await.expect(200);
+    let paid = payer(service).post(&payout_path(&payout, "confirm"), json!({})).await.expect(200);
     assert_eq!(paid["Status"], "Paid");
     assert_eq!(balances(service, agent, "RUB").await["Paid"], i64::MAX);
 }
 
-/// A payout of 5,000 lines is made, shown, confirmed and failed as one of few.
+/// RULE-AGT-019: a payout of 5,000 lines is created, listed, confirmed and failed like a small one.
 #[tokio::test]
-async fn a_payout_of_5000_lines_is_one_like_any_other() {
+async fn payout_of_5000_lines_works_like_a_small_one() {
     let (service, agent) = (service(), guid());
-    let written = Owed::to(agent, 1).write_all(service, 5_001).await;
+    let written = AccrualFixture::approved(agent, 1).write_all(service, 5_001).await;
     let payout = pay_one(service, agent).await;
     assert_eq!((&payout["AccrualsCount"], &payout["Gross"]), (&json!(5_000), &money(5_000, "RUB")));
     let payer = payer(service);
-    payer.post(&to(&payout, "fail"), json!({"Reason": "no such account"})).await.expect(200);
+    payer.post(&payout_path(&payout, "fail"), json!({"Reason": "no such account"})).await.expect(200);
     let payout = pay_one(service, agent).await;
     assert_eq!(payout["AccrualsCount"], 5_000);
-    let statement = payer.get(&to(&payout, "statement")).await.expect(200);
+    let statement = payer.get(&payout_path(&payout, "statement")).await.expect(200);
     assert_eq!(list(&statement["Lines"]).len(), 5_000);
-    let csv = payer.get(&to(&payout, "statement?Format=Csv")).await;
+    let csv = payer.get(&payout_path(&payout, "statement?Format=Csv")).await;
     assert_eq!(csv.text.matches("\r\n").count(), 5_001);
-    payer.post(&to(&payout, "confirm"), json!({})).await.expect(200);
+    payer.post(&payout_path(&payout, "confirm"), json!({})).await.expect(200);
     let ids: Vec<Uuid> = written.iter().map(|accrual| accrual.id).collect();
     let published = || ids.iter().filter(|id| !service.bus().events(id).is_empty()).count();
     eventually("5,000 events", async || (published() >= 5_000).then_some(())).await;

@@ -1,5 +1,6 @@
-//! What people write, what is owed, and what crm tells beside: it is where the page has it, and in no other answer, event,
-//! log, span or table.
+//! Private texts and amounts appear only where the specification allows them.
+//!
+//! The tests search answers, events, logs, spans and tables.
 
 use std::sync::Mutex;
 
@@ -13,11 +14,11 @@ use testkit::deployed::Deployed;
 use uuid::Uuid;
 
 use crate::{
-    CABINET, CANCELLED, COMMISSIONS, CREATED, Deal, MY, PAYOUTS, PLATFORM, STAGE_CHANGED, eventually, guid,
-    holder, id_of, in_days, in_millis, key_of, list, next, rub, service, text, with,
+    CABINET, CANCELLED, COMMISSIONS, CREATED, Deal, MY, PAYOUTS, PLATFORM, STAGE_CHANGED, claims_of,
+    eventually, guid, id_of, in_days, in_millis, key_of, list, next, rub, service, text, with,
 };
 
-/// Marked values: of requests, decisions about them, decisions about accruals, and payouts.
+/// Marked texts of requests, decisions about requests, decisions about accruals, and payouts.
 const COMMENT: &str = "marked-comment";
 const DECISION: &str = "marked-decision";
 const VERDICT: &str = "marked-verdict";
@@ -25,24 +26,24 @@ const REFERENCE: &str = "marked-reference";
 const FAILURE: &str = "marked-failure";
 const WRITTEN: [&str; 5] = [COMMENT, DECISION, VERDICT, REFERENCE, FAILURE];
 const CANCELLATION: &str = "marked-cancellation";
-/// What a deal comes to. A tenth of it is what its agent earns.
+/// The amount of a deal. Its agent earns 10 % of it.
 const AMOUNT: i64 = 8_765_432_190;
 const EARNED: &str = "876543219";
 
-/// The service as it is deployed, who asks it, and every answer beside what it may show.
-struct Watched {
+/// A deployed service whose every answer is searched for private data.
+struct ObservedService {
     service: Deployed,
     sql: tokio_postgres::Client,
     agent: Uuid,
     own: Client,
     commissions: Client,
     payer: Client,
-    /// Who decides and pays.
+    /// The employees who decide and pay.
     deciders: [Uuid; 2],
     developer: Uuid,
     trace: String,
     count: Mutex<usize>,
-    /// Ids that crm tells of and nobody here needs.
+    /// Ids in CRM's events that the service does not need.
     unneeded: Mutex<Vec<String>>,
 }
 
@@ -50,7 +51,7 @@ fn marks_in<'m>(text: &str, marks: &[&'m str]) -> Vec<&'m str> {
     marks.iter().filter(|mark| text.contains(**mark)).copied().collect()
 }
 
-impl Watched {
+impl ObservedService {
     async fn start() -> Self {
         let url = database::create().await.unwrap();
         let suffix = format!(".{}", guid().simple());
@@ -65,10 +66,10 @@ impl Watched {
         let sql = database::connect(&url).await.unwrap();
         sql.batch_execute("set search_path = agent").await.unwrap();
         let (agent, deciders) = (guid(), [guid(), guid()]);
-        let watched = Self {
-            own: service.caller(&holder(agent, &[CABINET])),
-            commissions: service.caller(&holder(deciders[0], &[COMMISSIONS])),
-            payer: service.caller(&holder(deciders[1], &[PAYOUTS])),
+        let observed = Self {
+            own: service.caller(&claims_of(agent, &[CABINET])),
+            commissions: service.caller(&claims_of(deciders[0], &[COMMISSIONS])),
+            payer: service.caller(&claims_of(deciders[1], &[PAYOUTS])),
             service,
             sql,
             agent,
@@ -79,12 +80,12 @@ impl Watched {
             unneeded: Mutex::new(Vec::new()),
         };
         let rates = json!([{"RateBps": 1_000, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}]);
-        let card = json!({"DeveloperCompanyId": watched.developer, "Rates": rates});
-        watched.ask(&watched.commissions, Method::PUT, "commission-rates", &card, &[]).await.expect(200);
-        watched
+        let card = json!({"DeveloperCompanyId": observed.developer, "Rates": rates});
+        observed.send(&observed.commissions, Method::PUT, "commission-rates", &card, &[]).await.expect(200);
+        observed
     }
 
-    async fn tell(&self, topic: &str, payload: &Value) {
+    async fn deliver(&self, topic: &str, payload: &Value) {
         let members = [
             "ClientUserId",
             "CreatedByUserId",
@@ -103,45 +104,46 @@ impl Watched {
             .await;
     }
 
-    /// Asks, and holds the answer to what it may show. A refusal shows nothing.
-    async fn ask(&self, by: &Client, method: Method, path: &str, body: &Value, shows: &[&str]) -> Answer {
+    /// Sends a request, and checks that the answer has only the `allowed` marks.
+    /// A refusal has none.
+    async fn send(&self, by: &Client, method: Method, path: &str, body: &Value, allowed: &[&str]) -> Answer {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("{PLATFORM}/{path}") };
         let request = by.request(method.clone(), &path);
         let request = request.header("traceparent", format!("00-{}-00f067aa0ba902b7-01", self.trace));
         let request = if body.is_null() { request } else { request.json(body) };
         let answer = send(request).await;
         *self.count.lock().unwrap() += 1;
-        let told = format!("{} {:?}", answer.text, answer.headers);
-        let shows = if answer.status < 400 { shows } else { &[] };
-        let more: Vec<_> =
-            marks_in(&told, &WRITTEN).into_iter().filter(|mark| !shows.contains(mark)).collect();
-        assert!(more.is_empty(), "{method} {path} shows {more:?}: {} {}", answer.status, answer.text);
+        let text = format!("{} {:?}", answer.text, answer.headers);
+        let allowed = if answer.status < 400 { allowed } else { &[] };
+        let leaked: Vec<_> =
+            marks_in(&text, &WRITTEN).into_iter().filter(|mark| !allowed.contains(mark)).collect();
+        assert!(leaked.is_empty(), "{method} {path} shows {leaked:?}: {} {}", answer.status, answer.text);
         let unneeded = self.unneeded.lock().unwrap();
         let mut hidden = unneeded.iter().map(String::as_str).chain([CANCELLATION]);
-        assert!(hidden.all(|id| !told.contains(id)), "{method} {path}: {told}");
+        assert!(hidden.all(|id| !text.contains(id)), "{method} {path}: {text}");
         for decider in &self.deciders {
-            assert!(!told.contains(&decider.to_string()), "{method} {path} shows who decided: {told}");
+            assert!(!text.contains(&decider.to_string()), "{method} {path} shows the decider: {text}");
         }
         answer
     }
 
-    async fn post(&self, by: &Client, path: &str, body: Value, shows: &[&str]) -> Answer {
-        self.ask(by, Method::POST, path, &body, shows).await
+    async fn post(&self, by: &Client, path: &str, body: Value, allowed: &[&str]) -> Answer {
+        self.send(by, Method::POST, path, &body, allowed).await
     }
 
-    async fn get(&self, by: &Client, path: &str, shows: &[&str]) -> Answer {
-        self.ask(by, Method::GET, path, &Value::Null, shows).await
+    async fn get(&self, by: &Client, path: &str, allowed: &[&str]) -> Answer {
+        self.send(by, Method::GET, path, &Value::Null, allowed).await
     }
 
-    /// A deal in this status, and the id of its Base.
+    /// Creates a deal in Sale or Completed, and returns it with the id of its Base.
     async fn deal(&self, status: &'static str) -> (Deal, Uuid) {
         let mut deal = Deal::new(self.agent, self.developer, rub(AMOUNT));
-        self.tell(CREATED, &deal.created(&in_days(-9))).await;
-        let sold = deal.moves("Sale", &in_days(-8));
-        self.tell(STAGE_CHANGED, &sold).await;
+        self.deliver(CREATED, &deal.created(&in_days(-9))).await;
+        let sold = deal.stage_changed("Sale", &in_days(-8));
+        self.deliver(STAGE_CHANGED, &sold).await;
         if status == "Completed" {
-            let completed = deal.moves(status, &in_days(-7));
-            self.tell(STAGE_CHANGED, &completed).await;
+            let completed = deal.stage_changed(status, &in_days(-7));
+            self.deliver(STAGE_CHANGED, &completed).await;
         }
         let found =
             self.get(&self.own, &format!("{MY}/commission-accruals?DealId={}", deal.id), &WRITTEN).await;
@@ -155,86 +157,86 @@ impl Watched {
         });
         let run = self.post(&self.payer, "payouts", body, &[]).await.expect(201);
         let path = format!("payouts?RunId={}", text(&run["Id"]));
-        let made = eventually("the payout", async || {
+        let payout = eventually("the payout", async || {
             let page = self.get(&self.payer, &path, &[REFERENCE, FAILURE]).await.expect(200);
             list(&page["Items"]).first().map(|payout| id_of(&payout["Id"]))
         });
-        let made = made.await;
+        let payout = payout.await;
         self.get(&self.payer, &format!("payout-runs/{}", text(&run["Id"])), &[]).await.expect(200);
-        made
+        payout
     }
 
-    async fn ask_for(&self, accrual: Uuid) -> Uuid {
+    async fn file_request(&self, accrual: Uuid) -> Uuid {
         let path = format!("{MY}/commission-accruals/{accrual}/adjustment-requests");
         let body = json!({"Reason": "Other", "Comment": COMMENT, "RequestedAmount": rub(5)});
         id_of(&self.post(&self.own, &path, body, &[COMMENT]).await.expect(201)["Id"])
     }
 }
 
-/// Every operation, each with a success.
-async fn drive(watched: &Watched) -> Vec<Uuid> {
-    let Watched { own, commissions, payer, .. } = watched;
+/// Calls every operation successfully. Returns the ids of the entities.
+async fn call_operations(observed: &ObservedService) -> Vec<Uuid> {
+    let ObservedService { own, commissions, payer, .. } = observed;
     let decided = &[COMMENT, DECISION][..];
-    let (_, rejected) = watched.deal("Sale").await;
-    let request = watched.ask_for(rejected).await;
+    let (_, rejected) = observed.deal("Sale").await;
+    let request = observed.file_request(rejected).await;
     let refusal = json!({"Comment": DECISION});
-    watched
+    observed
         .post(commissions, &format!("adjustment-requests/{request}/reject"), refusal, decided)
         .await
         .expect(200);
-    let request = watched.ask_for(rejected).await;
+    let request = observed.file_request(rejected).await;
     let grant = json!({"Comment": DECISION});
-    watched
+    observed
         .post(commissions, &format!("adjustment-requests/{request}/approve"), grant, decided)
         .await
         .expect(200);
     let verdict = json!({"Comment": VERDICT});
     let path = format!("commission-accruals/{rejected}/reject");
-    watched.post(commissions, &path, verdict.clone(), decided).await.expect(200);
+    observed.post(commissions, &path, verdict.clone(), decided).await.expect(200);
 
-    let (_, paid) = watched.deal("Completed").await;
-    let failed = watched.payout().await;
+    let (_, paid) = observed.deal("Completed").await;
+    let failed = observed.payout().await;
     let (send, fail) = (json!({"Reference": REFERENCE}), json!({"Reason": FAILURE}));
     let of_payout = &[REFERENCE, FAILURE][..];
-    watched.post(payer, &format!("payouts/{failed}/send"), send, of_payout).await.expect(200);
-    watched.post(payer, &format!("payouts/{failed}/fail"), fail, of_payout).await.expect(200);
-    let made = watched.payout().await;
+    observed.post(payer, &format!("payouts/{failed}/send"), send, of_payout).await.expect(200);
+    observed.post(payer, &format!("payouts/{failed}/fail"), fail, of_payout).await.expect(200);
+    let payout = observed.payout().await;
     let confirm = json!({"Reference": REFERENCE});
-    watched.post(payer, &format!("payouts/{made}/confirm"), confirm, of_payout).await.expect(200);
+    observed.post(payer, &format!("payouts/{payout}/confirm"), confirm, of_payout).await.expect(200);
     let path = format!("commission-accruals/{paid}/reverse");
-    let reversal = watched.post(commissions, &path, verdict, &[]).await.expect(200);
+    let reversal = observed.post(commissions, &path, verdict, &[]).await.expect(200);
 
-    let (mut cancelled, base) = watched.deal("Sale").await;
-    watched.ask_for(base).await;
-    let change = cancelled.moves("Cancelled", &in_days(-6));
-    watched.tell(CANCELLED, &with(cancelled.cancelled(&in_days(-6)), "CancelReason", CANCELLATION)).await;
-    watched.get(commissions, "held-deals", &[]).await.expect(200);
-    watched.tell(STAGE_CHANGED, &change).await;
+    let (mut cancelled, base) = observed.deal("Sale").await;
+    observed.file_request(base).await;
+    let change = cancelled.stage_changed("Cancelled", &in_days(-6));
+    observed.deliver(CANCELLED, &with(cancelled.cancelled(&in_days(-6)), "CancelReason", CANCELLATION)).await;
+    observed.get(commissions, "held-deals", &[]).await.expect(200);
+    observed.deliver(STAGE_CHANGED, &change).await;
 
-    for (by, path, shows) in [
+    for (by, path, allowed) in [
         (own, format!("{MY}/commission-accruals"), decided),
         (own, format!("{MY}/payouts"), of_payout),
-        (own, format!("{MY}/payouts/{made}/statement"), of_payout),
-        (own, format!("{MY}/payouts/{made}/statement?Format=Csv"), &[]),
+        (own, format!("{MY}/payouts/{payout}/statement"), of_payout),
+        (own, format!("{MY}/payouts/{payout}/statement?Format=Csv"), &[]),
         (own, format!("{MY}/agent-performance"), &[]),
         (own, format!("{MY}/commission-summary"), &[]),
         (commissions, "commission-accruals".to_owned(), decided),
         (commissions, "adjustment-requests".to_owned(), decided),
         (commissions, "unrated-deals".to_owned(), &[]),
         (commissions, "commission-rates".to_owned(), &[]),
-        (commissions, format!("agents/{}", watched.agent), &[]),
+        (commissions, format!("agents/{}", observed.agent), &[]),
         (payer, "payouts".to_owned(), of_payout),
-        (payer, format!("payouts/{made}/statement"), of_payout),
+        (payer, format!("payouts/{payout}/statement"), of_payout),
     ] {
-        watched.get(by, &path, shows).await.expect(200);
+        observed.get(by, &path, allowed).await.expect(200);
     }
-    vec![rejected, paid, id_of(&reversal["Id"]), base, failed, made]
+    vec![rejected, paid, id_of(&reversal["Id"]), base, failed, payout]
 }
 
-/// Every body that may hold marks, with what is wrong in it; and what is refused for what there is.
-async fn refuse(watched: &Watched, ids: &[Uuid]) {
-    let (rejected, paid, made) = (ids[0], ids[1], ids[5]);
-    let Watched { own, commissions, payer, .. } = watched;
+/// Provokes refusals with marked texts in every body and in query strings.
+async fn provoke_refusals(observed: &ObservedService, ids: &[Uuid]) {
+    let (rejected, paid, payout) = (ids[0], ids[1], ids[5]);
+    let ObservedService { own, commissions, payer, .. } = observed;
     for (by, path, member, mark) in [
         (own, format!("{MY}/commission-accruals/{paid}/adjustment-requests"), "Comment", COMMENT),
         (own, format!("{MY}/commission-accruals/{paid}/adjustment-requests"), "Reason", COMMENT),
@@ -242,8 +244,8 @@ async fn refuse(watched: &Watched, ids: &[Uuid]) {
         (commissions, format!("commission-accruals/{rejected}/reverse"), "Comment", VERDICT),
         (commissions, format!("adjustment-requests/{}/reject", guid()), "Comment", DECISION),
         (commissions, format!("adjustment-requests/{}/approve", guid()), "Comment", DECISION),
-        (payer, format!("payouts/{made}/send"), "Reference", REFERENCE),
-        (payer, format!("payouts/{made}/fail"), "Reason", FAILURE),
+        (payer, format!("payouts/{payout}/send"), "Reference", REFERENCE),
+        (payer, format!("payouts/{payout}/fail"), "Reason", FAILURE),
         (payer, "payouts".to_owned(), "RunKey", REFERENCE),
     ] {
         for body in [
@@ -254,67 +256,73 @@ async fn refuse(watched: &Watched, ids: &[Uuid]) {
             json!({member: mark}),
             json!([mark]),
         ] {
-            let answer = watched.post(by, &path, body, &[]).await;
+            let answer = observed.post(by, &path, body, &[]).await;
             assert!(answer.status >= 400, "{path}: {}", answer.text);
         }
     }
     for query in
         ["Status=marked-comment", "Currency=marked-comment&Sort=marked-comment", "From=marked-comment"]
     {
-        watched.get(own, &format!("{MY}/commission-accruals?{query}"), &[]).await.expect(400);
+        observed.get(own, &format!("{MY}/commission-accruals?{query}"), &[]).await.expect(400);
     }
 }
 
-/// Statements that the database refuses, of which it tells the whole row; and messages that cannot be taken.
-async fn break_things(watched: &Watched) {
-    let (_, accrual) = watched.deal("Sale").await;
+/// Provokes database errors that contain the row, and dead letters.
+async fn provoke_failures(observed: &ObservedService) {
+    let (_, accrual) = observed.deal("Sale").await;
     for table in ["accrual", "adjustment_request", "outbox"] {
         let add = format!("alter table {table} add constraint refused check (false) not valid");
-        watched.sql.batch_execute(&add).await.unwrap();
+        observed.sql.batch_execute(&add).await.unwrap();
         let path = format!("{MY}/commission-accruals/{accrual}/adjustment-requests");
         let body = json!({"Reason": "Other", "Comment": COMMENT});
-        watched.post(&watched.own, &path, body, &[COMMENT]).await;
+        observed.post(&observed.own, &path, body, &[COMMENT]).await;
         let path = format!("commission-accruals/{accrual}/reject");
-        let answer = watched.post(&watched.commissions, &path, json!({"Comment": VERDICT}), &[COMMENT]).await;
+        let answer =
+            observed.post(&observed.commissions, &path, json!({"Comment": VERDICT}), &[COMMENT]).await;
         assert!(answer.status == 500 || table == "adjustment_request", "{}", answer.text);
-        watched.sql.batch_execute(&format!("alter table {table} drop constraint refused")).await.unwrap();
+        observed.sql.batch_execute(&format!("alter table {table} drop constraint refused")).await.unwrap();
     }
-    let mut deal = Deal::new(watched.agent, watched.developer, rub(-AMOUNT));
-    for payload in [deal.moves("Sale", &in_days(-3)), with(deal.moves("Sale", COMMENT), "Amount", COMMENT)] {
+    let mut deal = Deal::new(observed.agent, observed.developer, rub(-AMOUNT));
+    for payload in [
+        deal.stage_changed("Sale", &in_days(-3)),
+        with(deal.stage_changed("Sale", COMMENT), "Amount", COMMENT),
+    ] {
         let payload = with(payload, "DealId", guid().to_string());
         let key = key_of(&payload).to_string();
         service().bus().publish(STAGE_CHANGED, key_of(&payload), next(), &payload).await;
-        let aside = "select 1 from dead_letter where key = $1";
-        eventually("the dead letter", async || watched.sql.query_opt(aside, &[&key]).await.unwrap()).await;
+        let letter = "select 1 from dead_letter where key = $1";
+        eventually("the dead letter", async || observed.sql.query_opt(letter, &[&key]).await.unwrap()).await;
     }
 }
 
-/// Section 8, Privacy: comments, reasons and references are in no event, log, span or refusal. Amounts are in no log. No
-/// answer shows who decided. Clients, cancellations, steps and authors that crm publishes are not stored.
+/// RULE-AGT-056: comments, reasons and references are in no event, log, span or refusal.
+///
+/// Amounts are in no log, and no answer shows the decider.
+/// The service does not store clients, cancellations, steps and authors of CRM's events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn private_texts_appear_only_where_they_are_documented() {
-    let watched = Watched::start().await;
-    let ids = drive(&watched).await;
-    refuse(&watched, &ids).await;
-    let unneeded = watched.unneeded.lock().unwrap().clone();
+    let observed = ObservedService::start().await;
+    let ids = call_operations(&observed).await;
+    provoke_refusals(&observed, &ids).await;
+    let unneeded = observed.unneeded.lock().unwrap().clone();
     let tables = "select table_name::text from information_schema.tables where table_schema = 'agent'";
-    let mut looked_at = 0;
-    for table in watched.sql.query(tables, &[]).await.unwrap() {
+    let mut rows = 0;
+    for table in observed.sql.query(tables, &[]).await.unwrap() {
         let table: String = table.get(0);
-        for row in watched.sql.query(&format!("select t::text from \"{table}\" t"), &[]).await.unwrap() {
+        for row in observed.sql.query(&format!("select t::text from \"{table}\" t"), &[]).await.unwrap() {
             let row: String = row.get(0);
-            looked_at += 1;
+            rows += 1;
             let found = unneeded.iter().map(String::as_str).chain([CANCELLATION]).find(|id| row.contains(id));
-            assert_eq!(found, None, "{table} keeps what nobody needs: {row}");
+            assert_eq!(found, None, "{table} stores data that is not needed: {row}");
         }
     }
-    assert!(looked_at > 20, "only {looked_at} rows were looked at");
-    break_things(&watched).await;
+    assert!(rows > 20, "only {rows} rows were searched");
+    provoke_failures(&observed).await;
 
     for id in &ids {
         eventually("the outbox to be published", async || {
             let waiting = "select from outbox where key = $1";
-            watched.sql.query(waiting, &[&id.to_string()]).await.unwrap().is_empty().then_some(())
+            observed.sql.query(waiting, &[&id.to_string()]).await.unwrap().is_empty().then_some(())
         })
         .await;
         service().bus().read_to_end().await;
@@ -325,21 +333,21 @@ async fn private_texts_appear_only_where_they_are_documented() {
         }
     }
     let name = "POST /api/platform-manager/agent/commission-accruals/{accrual_id}/reject";
-    watched.service.collector.span(&watched.trace, |span| span.name == name).await;
-    let spans: Vec<_> = watched.service.collector.all().collect();
-    assert!(spans.len() > *watched.count.lock().unwrap() / 2, "{} spans", spans.len());
+    observed.service.collector.span(&observed.trace, |span| span.name == name).await;
+    let spans: Vec<_> = observed.service.collector.all().collect();
+    assert!(spans.len() > *observed.count.lock().unwrap() / 2, "{} spans", spans.len());
     let hidden: Vec<&str> = WRITTEN.into_iter().chain([CANCELLATION, EARNED]).collect();
     for span in spans {
         let shown = format!("{span:?}");
         assert_eq!(marks_in(&shown, &hidden), [""; 0], "a span: {shown}");
     }
-    let log = watched.service.log();
+    let log = observed.service.log();
     assert!(log.iter().any(|line| line["level"] == "ERROR"), "the failures are logged");
     for line in log {
         let line = line.to_string();
         assert_eq!(marks_in(&line, &hidden), [""; 0], "a line of the log: {line}");
         assert!(unneeded.iter().all(|id| !line.contains(id)), "a line of the log: {line}");
     }
-    let metrics = watched.service.operator().get("/metrics").await;
+    let metrics = observed.service.operator().get("/metrics").await;
     assert_eq!((metrics.status, marks_in(&metrics.text, &hidden)), (200, Vec::new()));
 }

@@ -1,4 +1,4 @@
-//! Sections 4 and 5: which rate a sale has, and what the platform enters of rates and agencies.
+//! Rates of sales, rate cards and agencies.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn rates() -> String {
     format!("{PLATFORM}/commission-rates")
 }
 
-/// A rate that always holds.
+/// Creates a rate without an end.
 fn always(rate_bps: i64) -> Value {
     json!([{"RateBps": rate_bps, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": null}])
 }
@@ -23,17 +23,19 @@ async fn put(card: &Value) -> Answer {
     commissions().put(&rates(), card.clone()).await
 }
 
-/// The rate that a sale of this agent and developer gets, if any.
+/// Begins a sale at `at`, and returns the rate of its Base.
 async fn rate_of(agent: Uuid, developer: Uuid, at: &str) -> Option<i64> {
     let mut deal = Deal::new(agent, developer, rub(1_000));
-    deal.bring_to("Sale", at).await;
+    deal.move_to("Sale", at).await;
     let accruals = accruals_of(deal.id).await;
     accruals.first().map(|base| base["RateBps"].as_i64().unwrap())
 }
 
-/// The first card that has a rate: agent and developer, agent, agency and developer, agency, developer.
+/// RULE-AGT-008: the nearest card with a rate decides.
+///
+/// The order is agent and developer, agent, agency and developer, agency, developer.
 #[tokio::test]
-async fn the_nearest_card_pays() {
+async fn nearest_card_decides_the_rate() {
     let (agent, developer, agency) = (guid(), guid(), guid());
     let path = format!("{PLATFORM}/agents/{agent}");
     commissions().put(&path, json!({"AgencyCompanyId": agency})).await.expect(200);
@@ -48,10 +50,10 @@ async fn the_nearest_card_pays() {
         put(&with(card, "Rates", always(rate))).await.expect(200);
         assert_eq!(rate_of(agent, developer, SOLD).await, Some(rate));
     }
-    // Others have what is not this agent's, nor this developer's.
+    // Another agent or developer has only the cards without this id.
     assert_eq!(rate_of(guid(), developer, SOLD).await, Some(1));
     assert_eq!(rate_of(agent, guid(), SOLD).await, Some(4));
-    // A card without an entry for the moment is passed over.
+    // A card without a rate for the time is skipped.
     let expired = json!([{"RateBps": 9, "ValidFrom": "2000-01-01T00:00:00Z", "ValidTo": SOLD}]);
     for card in
         [json!({"AgentUserId": agent}), json!({"AgentUserId": agent, "DeveloperCompanyId": developer})]
@@ -60,14 +62,14 @@ async fn the_nearest_card_pays() {
     }
     assert_eq!(rate_of(agent, developer, SOLD).await, Some(3));
     assert_eq!(rate_of(agent, guid(), SOLD).await, Some(2));
-    // Nor is an agency asked that is not the agent's any more.
+    // A former agency of the agent does not count.
     commissions().put(&path, json!({"AgencyCompanyId": null})).await.expect(200);
     assert_eq!(rate_of(agent, developer, SOLD).await, Some(1));
 }
 
-/// `ValidFrom` ≤ `ChangedAt` < `ValidTo`, to the microsecond.
+/// RULE-AGT-008: a rate covers `ValidFrom` ≤ `ChangedAt` < `ValidTo`, to the microsecond.
 #[tokio::test]
-async fn a_rate_holds_from_its_first_moment_to_before_its_last() {
+async fn rate_is_valid_from_its_start_until_before_its_end() {
     let developer = guid();
     let card = json!({"DeveloperCompanyId": developer, "Rates": [
         {"RateBps": 300, "ValidFrom": "2026-03-01T00:00:00Z"},
@@ -90,17 +92,19 @@ async fn a_rate_holds_from_its_first_moment_to_before_its_last() {
     }
 }
 
-/// `PUT` replaces the card of exactly these three ids, or makes it; the same content again changes nothing, whatever `Version` says.
+/// RULE-AGT-014: `PUT` replaces or creates the card of exactly these ids.
+///
+/// Equal content changes nothing, regardless of `Version`.
 #[tokio::test]
-async fn a_card_is_replaced_whole() {
+async fn card_is_replaced_as_a_whole() {
     let (developer, agency) = (guid(), guid());
     let of_both = json!({"DeveloperCompanyId": developer, "AgencyCompanyId": agency, "Rates": always(100)});
-    let made = put(&with(of_both.clone(), "Version", 0)).await.expect(200);
-    assert_eq!((&made["Version"], &made["AgentUserId"]), (&json!(1), &Value::Null));
-    assert_eq!(made["Rates"], always(100));
-    assert_eq!(made["CreatedAt"], made["UpdatedAt"]);
+    let created = put(&with(of_both.clone(), "Version", 0)).await.expect(200);
+    assert_eq!((&created["Version"], &created["AgentUserId"]), (&json!(1), &Value::Null));
+    assert_eq!(created["Rates"], always(100));
+    assert_eq!(created["CreatedAt"], created["UpdatedAt"]);
     for version in [json!(0), json!(1), json!(99), Value::Null] {
-        assert_eq!(put(&with(of_both.clone(), "Version", version)).await.expect(200), made);
+        assert_eq!(put(&with(of_both.clone(), "Version", version)).await.expect(200), created);
     }
     let other = with(of_both.clone(), "Rates", always(200));
     for version in [0, 2, 99] {
@@ -108,33 +112,33 @@ async fn a_card_is_replaced_whole() {
         refused.expect_problem(409, "AGENT_CONCURRENCY_CONFLICT");
     }
     let replaced = put(&with(other.clone(), "Version", 1)).await.expect(200);
-    assert_eq!((&replaced["Version"], &replaced["Id"]), (&json!(2), &made["Id"]));
-    assert_eq!((&replaced["Rates"], &replaced["CreatedAt"]), (&always(200), &made["CreatedAt"]));
+    assert_eq!((&replaced["Version"], &replaced["Id"]), (&json!(2), &created["Id"]));
+    assert_eq!((&replaced["Rates"], &replaced["CreatedAt"]), (&always(200), &created["CreatedAt"]));
     let emptied = put(&with(other, "Rates", json!([]))).await.expect(200);
     assert_eq!((&emptied["Version"], &emptied["Rates"]), (&json!(3), &json!([])));
-    // Of fewer ids is another card.
+    // Fewer ids name another card.
     let of_one = json!({"DeveloperCompanyId": developer, "Rates": always(1)});
     put(&with(of_one.clone(), "Version", 1)).await.expect_problem(409, "AGENT_CONCURRENCY_CONFLICT");
-    assert_ne!(put(&of_one).await.expect(200)["Id"], made["Id"]);
+    assert_ne!(put(&of_one).await.expect(200)["Id"], created["Id"]);
 }
 
-/// Rates are told by `ValidFrom`, in whatever order they came; the same in another order is the same.
+/// RULE-AGT-014: rates are sorted by `ValidFrom`. Their order in a request does not matter.
 #[tokio::test]
-async fn rates_are_in_order() {
+async fn rates_are_sorted_by_valid_from() {
     let rate = |bps: i64, from: &str, to: &str| json!({"RateBps": bps, "ValidFrom": from, "ValidTo": to});
     let (first, second) = (
         rate(1, "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"),
         rate(2, "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z"),
     );
     let card = json!({"AgentUserId": guid(), "Rates": [second, first]});
-    let made = put(&card).await.expect(200);
-    assert_eq!(made["Rates"], json!([first, second]));
-    assert_eq!(put(&with(card, "Rates", json!([first, second]))).await.expect(200), made);
+    let created = put(&card).await.expect(200);
+    assert_eq!(created["Rates"], json!([first, second]));
+    assert_eq!(put(&with(card, "Rates", json!([first, second]))).await.expect(200), created);
 }
 
-/// At least one id, not agency and agent both; `Rates` 0..100 within their bounds, none overlapping.
+/// RULE-AGT-014, RULE-ALL-007: a card with wrong ids, rates or overlaps is refused.
 #[tokio::test]
-async fn a_card_is_checked() {
+async fn invalid_card_is_refused() {
     let refused = async |body: Value, field: &str, code: &str| {
         put(&body).await.expect_refusal("VALIDATION_FAILED", field, code);
     };
@@ -154,7 +158,7 @@ async fn a_card_is_checked() {
     for to in ["2026-01-01T00:00:00Z", "2025-12-31T23:59:59.999999Z"] {
         refused(of(json!([rate(json!(1), january, json!(to))])), "/Rates/0/ValidTo", "empty_range").await;
     }
-    for (first, second, blamed) in [
+    for (first, second, field) in [
         (rate(json!(1), january, Value::Null), rate(json!(2), february, Value::Null), "/Rates/1/ValidFrom"),
         (rate(json!(2), february, Value::Null), rate(json!(1), january, Value::Null), "/Rates/0/ValidFrom"),
         (
@@ -168,7 +172,7 @@ async fn a_card_is_checked() {
             "/Rates/1/ValidFrom",
         ),
     ] {
-        refused(of(json!([first, second])), blamed, "overlapping").await;
+        refused(of(json!([first, second])), field, "overlapping").await;
     }
     let daily = |count: usize| {
         let day = |at: usize| format!("20{:02}-{:02}-01T00:00:00Z", 10 + at / 12, 1 + at % 12);
@@ -178,63 +182,63 @@ async fn a_card_is_checked() {
     assert_eq!(list(&put(&of(json!(daily(100)))).await.expect(200)["Rates"]).len(), 100);
 }
 
-/// Cards are listed by what they name, newest change first.
+/// RULE-AGT-014: cards are listed by the ids that they name, the latest change first.
 #[tokio::test]
-async fn cards_are_listed() {
+async fn cards_are_listed_by_their_ids() {
     let (developer, agency, agent) = (guid(), guid(), guid());
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for card in [
         json!({"DeveloperCompanyId": developer}),
         json!({"DeveloperCompanyId": developer, "AgencyCompanyId": agency}),
         json!({"DeveloperCompanyId": developer, "AgentUserId": agent}),
     ] {
-        made.push(put(&with(card, "Rates", always(1))).await.expect(200));
+        created.push(put(&with(card, "Rates", always(1))).await.expect(200));
     }
     let listed = async |query: String| {
         let page = commissions().get(&format!("{}?{query}", rates())).await.expect(200);
         list(&page["Items"]).to_vec()
     };
-    let newest_first: Vec<_> = made.iter().rev().cloned().collect();
+    let newest_first: Vec<_> = created.iter().rev().cloned().collect();
     assert_eq!(listed(format!("DeveloperCompanyId={developer}")).await, newest_first);
-    assert_eq!(listed(format!("DeveloperCompanyId={developer}&Sort=UpdatedAt")).await, made);
-    assert_eq!(listed(format!("AgencyCompanyId={agency}")).await, made[1..2]);
-    assert_eq!(listed(format!("AgentUserId={agent}")).await, made[2..]);
+    assert_eq!(listed(format!("DeveloperCompanyId={developer}&Sort=UpdatedAt")).await, created);
+    assert_eq!(listed(format!("AgencyCompanyId={agency}")).await, created[1..2]);
+    assert_eq!(listed(format!("AgentUserId={agent}")).await, created[2..]);
     let none = listed(format!("AgencyCompanyId={agency}&AgentUserId={agent}")).await;
     assert_eq!(none, Vec::<Value>::new());
     let unknown = commissions().get(&format!("{}?Sort=CreatedAt", rates())).await;
     unknown.expect_refusal("VALIDATION_FAILED", "/Sort", "unknown_value");
 }
 
-/// Nobody need be entered: an agent is who is named. What is entered has a version as cards have.
+/// RULE-AGT-015: an agent needs no entry. An entry has a version, like a card.
 #[tokio::test]
-async fn an_agent_is_entered() {
+async fn agent_without_an_entry_gets_an_agency() {
     let (agent, agency) = (guid(), guid());
     let path = format!("{PLATFORM}/agents/{agent}");
-    let shown = |agency: Value, version: i64| json!({"AgentUserId": agent, "AgencyCompanyId": agency, "Version": version});
+    let view = |agency: Value, version: i64| json!({"AgentUserId": agent, "AgencyCompanyId": agency, "Version": version});
     let by = commissions();
-    assert_eq!(by.get(&path).await.expect(200), shown(Value::Null, 0));
-    for nothing in [json!({}), json!({"AgencyCompanyId": null, "Version": 5})] {
-        assert_eq!(by.put(&path, nothing).await.expect(200), shown(Value::Null, 0), "it reads so already");
+    assert_eq!(by.get(&path).await.expect(200), view(Value::Null, 0));
+    for no_agency in [json!({}), json!({"AgencyCompanyId": null, "Version": 5})] {
+        assert_eq!(by.put(&path, no_agency).await.expect(200), view(Value::Null, 0), "no change");
     }
     let conflict = by.put(&path, json!({"AgencyCompanyId": agency, "Version": 1})).await;
     conflict.expect_problem(409, "AGENT_CONCURRENCY_CONFLICT");
     let entered = by.put(&path, json!({"AgencyCompanyId": agency, "Version": 0})).await.expect(200);
-    assert_eq!(entered, shown(json!(agency), 1));
+    assert_eq!(entered, view(json!(agency), 1));
     assert_eq!(by.put(&path, json!({"AgencyCompanyId": agency, "Version": 0})).await.expect(200), entered);
     by.put(&path, json!({"Version": 0})).await.expect_problem(409, "AGENT_CONCURRENCY_CONFLICT");
-    assert_eq!(by.put(&path, json!({})).await.expect(200), shown(Value::Null, 2));
-    assert_eq!(by.get(&path).await.expect(200), shown(Value::Null, 2));
+    assert_eq!(by.put(&path, json!({})).await.expect(200), view(Value::Null, 2));
+    assert_eq!(by.get(&path).await.expect(200), view(Value::Null, 2));
     let empty = json!({"AgencyCompanyId": Uuid::nil()});
     by.put(&path, empty).await.expect_refusal("VALIDATION_FAILED", "/AgencyCompanyId", "empty_id");
-    let nobody = format!("{PLATFORM}/agents/{}", Uuid::nil());
-    by.get(&nobody).await.expect_problem(404, "NOT_FOUND");
-    by.put(&nobody, json!({"AgencyCompanyId": agency})).await.expect_problem(404, "NOT_FOUND");
-    by.get(&format!("{PLATFORM}/agents/nobody")).await.expect_problem(404, "NOT_FOUND");
+    let nil = format!("{PLATFORM}/agents/{}", Uuid::nil());
+    by.get(&nil).await.expect_problem(404, "NOT_FOUND");
+    by.put(&nil, json!({"AgencyCompanyId": agency})).await.expect_problem(404, "NOT_FOUND");
+    by.get(&format!("{PLATFORM}/agents/x")).await.expect_problem(404, "NOT_FOUND");
 }
 
-/// Of those who replace one version of a card, or of an agent, one is first.
+/// RULE-AGT-016, RULE-ALL-031: one of several concurrent replacements of one version succeeds.
 #[tokio::test]
-async fn of_replacements_of_one_version_one_is_kept() {
+async fn only_one_concurrent_replacement_of_a_version_succeeds() {
     let (developer, agent) = (guid(), guid());
     for version in 0..3_i64 {
         let cards = (0..10_i64).map(|at| {
@@ -259,9 +263,9 @@ async fn of_replacements_of_one_version_one_is_kept() {
     assert_eq!(list(&card["Rates"]).len(), 1);
 }
 
-/// Those who say the same at once are told the same: it is entered once.
+/// RULE-AGT-016: concurrent replacements with the same content all succeed, and are stored once.
 #[tokio::test]
-async fn of_those_who_say_the_same_nobody_is_refused() {
+async fn concurrent_identical_replacements_all_succeed() {
     let (developer, agent) = (guid(), guid());
     for version in 1..4_i64 {
         let card = json!({"DeveloperCompanyId": developer, "Rates": always(version), "Version": version - 1});

@@ -1,22 +1,22 @@
-//! Sections 0, 3 and 5: lists of accruals and payouts.
+//! Lists of accruals, payouts, requests and deals.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::fill::{LONG_AGO, after, deal, payout, put, put_accruals, request, shown, sold};
+use crate::rows::{LONG_AGO, after, deal, ids_of, insert, insert_accruals, payout, request, sold};
 use crate::{
-    DEVELOPER_UPSERTED, MY, PLATFORM, cabinet, commissions, developer, each, guid, id_of, list, money,
-    payouts, rub, service, tell, with,
+    DEVELOPER_UPSERTED, MY, PLATFORM, cabinet, commissions, deliver, developer, each, guid, id_of, list,
+    money, payouts, rub, service, with,
 };
 
-/// What rows are sorted by.
+/// The number by which rows are sorted.
 type Key = fn(&Value) -> i64;
 
 async fn listed(by: &Client, path: &str) -> Vec<Uuid> {
     let page = by.get(path).await.expect(200);
     assert_eq!(page["TotalCount"], list(&page["Items"]).len(), "{path}");
-    shown(&page["Items"])
+    ids_of(&page["Items"])
 }
 
 fn sorted(mut ids: Vec<Uuid>) -> Vec<Uuid> {
@@ -28,7 +28,7 @@ fn ids(rows: &[Value]) -> Vec<Uuid> {
     rows.iter().map(|row| id_of(&row["id"])).collect()
 }
 
-/// Ids in order of a number, ties by id in the same direction.
+/// Returns the ids in the order of `key`. Ties are ordered by id in the same direction.
 fn in_order(rows: &[Value], key: impl Fn(&Value) -> i64, descending: bool) -> Vec<Uuid> {
     let mut keyed: Vec<(i64, Uuid)> = rows.iter().map(|row| (key(row), id_of(&row["id"]))).collect();
     keyed.sort_unstable();
@@ -42,28 +42,28 @@ fn micros(at: &Value) -> i64 {
     i64::try_from(crate::moment(at.as_str().unwrap()).unix_timestamp_nanos() / 1_000).unwrap()
 }
 
-/// All pages of two, one after the other.
+/// Reads all pages of two items.
 async fn pages(by: &Client, path: &str, count: usize) -> Vec<Uuid> {
-    let mut met = Vec::new();
+    let mut ids = Vec::new();
     for page in 1..=count.div_ceil(2) {
         let page = by.get(&format!("{path}&Page={page}&PageSize=2")).await.expect(200);
         assert_eq!((&page["PageSize"], &page["TotalCount"]), (&json!(2), &json!(count)));
-        met.extend(shown(&page["Items"]));
+        ids.extend(ids_of(&page["Items"]));
     }
-    met
+    ids
 }
 
-/// An accrual has every member, in both families alike, and nothing of who decided.
+/// RULE-AGT-052: an accrual has every field for agent and platform, and nothing about the decider.
 #[tokio::test]
-async fn an_accrual_is_shown_whole() {
+async fn accrual_has_every_field() {
     let agent = guid();
     let tenant = guid();
-    tell(service(), DEVELOPER_UPSERTED, &developer(tenant, "Ромашка")).await;
+    deliver(service(), DEVELOPER_UPSERTED, &developer(tenant, "Ромашка")).await;
     let rejected = |_, row: Value| {
         let row = with(with(row, "status", "Rejected"), "developer_company_id", tenant.to_string());
         with(with(row, "decided_by_user_id", guid().to_string()), "decision_comment", "дважды")
     };
-    let row = put_accruals(agent, rejected, 1).await.remove(0);
+    let row = insert_accruals(agent, rejected, 1).await.remove(0);
     let expected = json!({
         "Id": row["id"], "AgentUserId": agent, "DealId": row["deal_id"], "PropertyObjectId": row["property_object_id"],
         "DeveloperCompanyId": tenant, "DeveloperName": "Ромашка", "Kind": "Base", "BaseAmount": rub(1_000),
@@ -84,18 +84,19 @@ async fn an_accrual_is_shown_whole() {
     }
 }
 
-/// The latest request about an accrual is shown with it, whatever became of it; a developer's name is null until it is known.
+/// RULE-AGT-052: an accrual has its latest request in any status.
+/// An unknown developer's name is null.
 #[tokio::test]
-async fn an_accrual_has_its_latest_request() {
+async fn accrual_has_its_latest_request() {
     let agent = guid();
-    let rows = put_accruals(agent, |_, row| row, 3).await;
+    let rows = insert_accruals(agent, |_, row| row, 3).await;
     let about = |at: usize, created: usize| {
         with(request(agent, id_of(&rows[at]["id"])), "created_at", after(created))
     };
     let rejected = |row: Value| with(with(row, "status", "Rejected"), "decided_at", after(9));
     let first = rejected(with(about(0, 1), "requested_amount", 50));
     let requests = [first, about(0, 2), rejected(about(1, 3)), rejected(about(1, 4))];
-    put("adjustment_request", &requests).await;
+    insert("adjustment_request", &requests).await;
     let page = cabinet(agent).get(&format!("{MY}/commission-accruals")).await.expect(200);
     for item in list(&page["Items"]) {
         let at = rows.iter().position(|row| row["id"] == item["Id"]).unwrap();
@@ -116,13 +117,13 @@ async fn an_accrual_has_its_latest_request() {
     }
 }
 
-/// All filters of accruals are optional, and joined by "and".
+/// RULE-AGT-053: accruals match every given filter.
 #[tokio::test]
 async fn accruals_are_filtered() {
     let agent = guid();
     let (run, scheduled) = payout(agent);
-    put("payout_run", &[run]).await;
-    put("payout", std::slice::from_ref(&scheduled)).await;
+    insert("payout_run", &[run]).await;
+    insert("payout", std::slice::from_ref(&scheduled)).await;
     let tenant = guid();
     let change = |at: usize, row: Value| {
         let row = with(row, "created_at", after(at * 10));
@@ -139,8 +140,8 @@ async fn accruals_are_filtered() {
             _ => with(row, "currency", "USD"),
         }
     };
-    let rows = put_accruals(agent, change, 6).await;
-    let other = put_accruals(agent, |_, row| with(row, "created_at", after(100)), 1).await;
+    let rows = insert_accruals(agent, change, 6).await;
+    let other = insert_accruals(agent, |_, row| with(row, "created_at", after(100)), 1).await;
     let all: Vec<Uuid> = ids(&[rows.clone(), other.clone()].concat());
     let of = |at: &[usize]| sorted(at.iter().map(|at| all[*at]).collect());
     let payout_id = scheduled["id"].as_str().unwrap();
@@ -169,16 +170,18 @@ async fn accruals_are_filtered() {
         assert_eq!(sorted(listed(&cabinet(agent), &own).await), of(found), "{query}");
         let everybody = format!("{PLATFORM}/commission-accruals?PageSize=100&AgentUserId={agent}&{query}");
         assert_eq!(sorted(listed(&commissions(), &everybody).await), of(found), "{query}");
-        // No parameter names another agent, and what is foreign is not there.
+        // No parameter names another agent.
         let foreign = format!("{MY}/commission-accruals?AgentUserId={agent}&{query}");
         assert!(listed(&cabinet(guid()), &foreign).await.is_empty());
     }
-    // Without an agent, everybody's.
+    // Without an agent, the list has all agents.
     let by_deal = format!("{PLATFORM}/commission-accruals?DealId={deal}");
     assert_eq!(listed(&commissions(), &by_deal).await, ids(&other));
 }
 
-/// Every sort of accruals, both ways, ties by id in the same direction; `Amount` compares minor units, whatever the currency.
+/// RULE-AGT-053: accruals are sorted by every key in both directions, ties by id in the same one.
+///
+/// `Amount` compares minor units across currencies.
 #[tokio::test]
 async fn accruals_are_sorted_and_paged() {
     let agent = guid();
@@ -187,7 +190,7 @@ async fn accruals_are_sorted_and_paged() {
         let row = with(row, "amount", [5, -5, 100, 5, 0, 100, 7][at]);
         with(row, "currency", ["RUB", "USD"][at % 2])
     };
-    let rows = put_accruals(agent, change, 7).await;
+    let rows = insert_accruals(agent, change, 7).await;
     let created: Key = |row| micros(&row["created_at"]);
     let earned: Key = |row| micros(&row["earned_at"]);
     let amount: Key = |row| row["amount"].as_i64().unwrap();
@@ -208,7 +211,7 @@ async fn accruals_are_sorted_and_paged() {
     }
 }
 
-/// A payout has every member, in both families alike; filters are joined by "and".
+/// RULE-AGT-053: payouts match every given filter, and have every field for agent and platform.
 #[tokio::test]
 async fn payouts_are_filtered() {
     let agent = guid();
@@ -226,8 +229,8 @@ async fn payouts_are_filtered() {
             (run, row)
         })
         .unzip();
-    put("payout_run", &runs).await;
-    put("payout", &rows).await;
+    insert("payout_run", &runs).await;
+    insert("payout", &rows).await;
     let all = ids(&rows);
     let of = |at: &[usize]| sorted(at.iter().map(|at| all[*at]).collect());
     for (query, found) in [
@@ -264,7 +267,7 @@ async fn payouts_are_filtered() {
     assert_eq!(page.expect(200), json!({"Items": [shown], "Page": 1, "PageSize": 20, "TotalCount": 1}));
 }
 
-/// Every sort of payouts, both ways, ties by id in the same direction.
+/// RULE-AGT-053: payouts are sorted by every key in both directions, ties by id in the same one.
 #[tokio::test]
 async fn payouts_are_sorted_and_paged() {
     let agent = guid();
@@ -277,8 +280,8 @@ async fn payouts_are_sorted_and_paged() {
             (run, with(row, "currency", ["RUB", "USD"][at % 2]))
         })
         .unzip();
-    put("payout_run", &runs).await;
-    put("payout", &rows).await;
+    insert("payout_run", &runs).await;
+    insert("payout", &rows).await;
     let created: Key = |row| micros(&row["created_at"]);
     let period: Key = |row| micros(&row["period_to"]);
     let net: Key = |row| row["net"].as_i64().unwrap();
@@ -298,16 +301,16 @@ async fn payouts_are_sorted_and_paged() {
     }
 }
 
-/// Requests are sorted both ways, oldest first by default, ties by id in the same direction.
+/// RULE-AGT-053: requests are sorted in both directions, oldest first by default, ties by id.
 #[tokio::test]
 async fn requests_are_sorted_and_paged() {
     let agent = guid();
-    let accruals = put_accruals(agent, |_, row| row, 7).await;
-    let made = |(at, accrual): (usize, &Value)| {
+    let accruals = insert_accruals(agent, |_, row| row, 7).await;
+    let row_of = |(at, accrual): (usize, &Value)| {
         with(request(agent, id_of(&accrual["id"])), "created_at", after(at / 3))
     };
-    let rows: Vec<_> = accruals.iter().enumerate().map(made).collect();
-    put("adjustment_request", &rows).await;
+    let rows: Vec<_> = accruals.iter().enumerate().map(row_of).collect();
+    insert("adjustment_request", &rows).await;
     let created: Key = |row| micros(&row["created_at"]);
     for (sort, descending) in [("", false), ("&Sort=CreatedAt", false), ("&Sort=-CreatedAt", true)] {
         let path = format!("{PLATFORM}/adjustment-requests?AgentUserId={agent}{sort}");
@@ -315,65 +318,66 @@ async fn requests_are_sorted_and_paged() {
     }
 }
 
-/// Deals that wait, for a rate or for the ledger, are sorted in the same way.
+/// RULE-AGT-053: unrated and held deals are sorted in both directions, ties by id.
 #[tokio::test]
-async fn deals_that_wait_are_sorted_and_paged() {
+async fn unrated_and_held_deals_are_sorted_and_paged() {
     let (agent, by) = (guid(), commissions());
-    let waits = |at: usize| {
+    let row = |at: usize| {
         let row = with(sold(agent, "Sale", &after(at / 3)), "is_unrated", true);
         with(with(row, "known_row_version", 2), "held_since", after(60 - at / 2))
     };
-    let rows: Vec<_> = (0..7).map(waits).collect();
-    put("deal", &rows).await;
+    let rows: Vec<_> = (0..7).map(row).collect();
+    insert("deal", &rows).await;
     let found = async |path: &str| -> Vec<Uuid> {
-        let mut met = Vec::new();
+        let mut ids = Vec::new();
         for page in 1..=4 {
             let page = by.get(&format!("{path}&Page={page}&PageSize=2")).await.expect(200);
             assert_eq!(page["TotalCount"], 7, "{path}");
-            met.extend(each(list(&page["Items"]), "DealId").into_iter().map(id_of));
+            ids.extend(each(list(&page["Items"]), "DealId").into_iter().map(id_of));
         }
-        met
+        ids
     };
     let sold_at: Key = |row| micros(&row["sold_at"]);
     let since: Key = |row| micros(&row["held_since"]);
-    for (waiting, name, key) in [("unrated-deals", "SoldAt", sold_at), ("held-deals", "Since", since)] {
-        let path = format!("{PLATFORM}/{waiting}?AgentUserId={agent}");
-        assert_eq!(found(&path).await, in_order(&rows, key, false), "{waiting}");
+    for (resource, name, key) in [("unrated-deals", "SoldAt", sold_at), ("held-deals", "Since", since)] {
+        let path = format!("{PLATFORM}/{resource}?AgentUserId={agent}");
+        assert_eq!(found(&path).await, in_order(&rows, key, false), "{resource}");
         for (sort, descending) in [(name.to_owned(), false), (format!("-{name}"), true)] {
             let sorted = found(&format!("{path}&Sort={sort}")).await;
-            assert_eq!(sorted, in_order(&rows, key, descending), "{waiting} by {sort}");
+            assert_eq!(sorted, in_order(&rows, key, descending), "{resource} by {sort}");
         }
         for query in ["Sort=CreatedAt", "Sort=", "AgentUserId=x", "AgentUserId=", "Page=501", "PageSize=0"] {
-            let refused = by.get(&format!("{PLATFORM}/{waiting}?{query}")).await;
+            let refused = by.get(&format!("{PLATFORM}/{resource}?{query}")).await;
             refused.expect_problem(400, "VALIDATION_FAILED");
         }
     }
 }
 
-/// `TotalCount` is exact up to 10,000, which stands for "or more"; what lies deeper is not read.
+/// RULE-AGT-053: `TotalCount` is exact up to 10,000. For older rows the caller narrows the period.
 #[tokio::test]
-async fn ten_thousand_accruals_are_counted_and_no_more() {
+async fn total_count_is_exact_up_to_ten_thousand() {
     let agent = guid();
     let by = cabinet(agent);
     let total = async || {
         let page = by.get(&format!("{MY}/commission-accruals?Page=100&PageSize=100")).await.expect(200);
         (page["TotalCount"].as_i64().unwrap(), list(&page["Items"]).len())
     };
-    put_accruals(agent, |_, row| row, 9_999).await;
+    insert_accruals(agent, |_, row| row, 9_999).await;
     assert_eq!(total().await, (9_999, 99));
-    put_accruals(agent, |_, row| row, 1).await;
+    insert_accruals(agent, |_, row| row, 1).await;
     assert_eq!(total().await, (10_000, 100));
-    put_accruals(agent, |_, row| with(row, "created_at", after(5)), 1).await;
+    insert_accruals(agent, |_, row| with(row, "created_at", after(5)), 1).await;
     assert_eq!(total().await, (10_000, 100));
-    // Who needs what lies deeper narrows the period.
     let narrowed = by.get(&format!("{MY}/commission-accruals?From={}", after(5))).await.expect(200);
     assert_eq!(narrowed["TotalCount"], 1);
 }
 
-/// What a list is asked for wrongly is refused, all of it at once, and none of it is repeated.
+/// RULE-AGT-053, RULE-ALL-021: invalid parameters are refused together, and the answer repeats no
+/// value.
 #[tokio::test]
-async fn lists_refuse_what_they_do_not_know() {
-    let by = service().caller(&crate::holder(guid(), &[crate::CABINET, crate::COMMISSIONS, crate::PAYOUTS]));
+async fn invalid_list_parameters_are_refused() {
+    let by =
+        service().caller(&crate::claims_of(guid(), &[crate::CABINET, crate::COMMISSIONS, crate::PAYOUTS]));
     let common = [
         "Status=pending",
         "Status=",
@@ -438,14 +442,14 @@ async fn lists_refuse_what_they_do_not_know() {
     by.get(&no_run).await.expect_problem(400, "VALIDATION_FAILED");
 }
 
-/// An amount is told with its currency, also of accruals of several currencies in one list.
+/// RULE-AGT-052: amounts in a list with several currencies keep their own currency.
 #[tokio::test]
-async fn currencies_do_not_mix() {
+async fn amounts_keep_their_own_currency() {
     let agent = guid();
-    let of = deal(agent, "Application");
-    put("deal", std::slice::from_ref(&of)).await;
+    let row = deal(agent, "Application");
+    insert("deal", std::slice::from_ref(&row)).await;
     let change = |at: usize, row: Value| with(with(row, "currency", ["RUB", "EUR"][at]), "amount", -5);
-    put_accruals(agent, change, 2).await;
+    insert_accruals(agent, change, 2).await;
     let page = cabinet(agent).get(&format!("{MY}/commission-accruals?Currency=EUR")).await.expect(200);
     assert_eq!(page["Items"][0]["Amount"], money(-5, "EUR"));
     assert_eq!(page["Items"][0]["BaseAmount"], money(1_000, "EUR"));

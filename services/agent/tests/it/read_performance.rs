@@ -1,12 +1,12 @@
-//! Section 3: performance.
+//! The performance of an agent.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::fill::{deal, put, sold};
+use crate::rows::{deal, insert, sold};
 use crate::{
-    CANCELLED, CREATED, Deal, MY, STAGE_CHANGED, accruals_of, cabinet, developer, each, guid, id_of, list,
-    moment, money, pay, rub, service, tell, with,
+    CANCELLED, CREATED, Deal, MY, STAGE_CHANGED, accruals_of, cabinet, deliver, developer, each, guid, id_of,
+    list, moment, money, rub, service, set_rate, with,
 };
 
 const PERIOD: &str = "From=2026-01-01T00:00:00Z&To=2026-03-01T00:00:00Z";
@@ -20,9 +20,9 @@ async fn refused(query: &str) {
     answer.expect_problem(400, "VALIDATION_FAILED");
 }
 
-/// Who has done nothing has a zero for each count and null for what has no value.
+/// RULE-AGT-044: without deals the counts are 0, and figures without a value are null.
 #[tokio::test]
-async fn nobody_has_done_anything_before_their_first_deal() {
+async fn agent_without_deals_has_empty_performance() {
     let found = performance(guid(), PERIOD).await;
     let month = |month: &str| json!({"Month": month, "DealsCreated": 0, "SalesCount": 0, "SalesVolume": [], "DealsCancelled": 0});
     let expected = json!({
@@ -34,10 +34,11 @@ async fn nobody_has_done_anything_before_their_first_deal() {
     assert_eq!(found, expected);
 }
 
-/// `DealsTotal`, `DealsByStatus`: by their own `CreatedAt`, the start of the period within it and its end not, in what they
-/// are now; one in a status that is not known here counts in the total alone.
+/// RULE-AGT-044: deals count by their own `CreatedAt` with their present status.
+///
+/// The period includes its start and not its end. An unknown status counts in the total alone.
 #[tokio::test]
-async fn deals_count_where_they_were_created() {
+async fn deals_count_by_their_creation_time() {
     let agent = guid();
     let created = |status: &str, at: &str| with(deal(agent, status), "created_at", at);
     let rows = [
@@ -52,52 +53,51 @@ async fn deals_count_where_they_were_created() {
         with(deal(agent, "Booking"), "created_at", Value::Null),
         deal(guid(), "Booking"),
     ];
-    put("deal", &rows).await;
+    insert("deal", &rows).await;
     let found = performance(agent, PERIOD).await;
     assert_eq!(found["DealsTotal"], 6);
     let expected = json!({"Application": 1, "Booking": 1, "Sale": 1, "Completed": 1, "Cancelled": 1});
     assert_eq!(found["DealsByStatus"], expected);
-    // 2 of 6: 3333.3
+    // 2 of 6 is 3333.3 basis points.
     assert_eq!(found["ConversionBps"], 3_333);
     assert_eq!(each(list(&found["Monthly"]), "DealsCreated"), [3, 3]);
     // No parameter names another agent.
     assert_eq!(performance(guid(), &format!("{PERIOD}&AgentUserId={agent}")).await["DealsTotal"], 0);
 }
 
-/// `ConversionBps`: half to even.
+/// RULE-AGT-044: `ConversionBps` is rounded half to even.
 #[tokio::test]
 async fn conversion_is_rounded_half_to_even() {
     for (sales, bps) in [(1, 312), (3, 938), (32, 10_000), (0, 0)] {
         let agent = guid();
         let status = |at: usize| if at < sales { "Completed" } else { "Application" };
         let rows: Vec<_> = (0..32).map(|at| deal(agent, status(at))).collect();
-        put("deal", &rows).await;
+        insert("deal", &rows).await;
         assert_eq!(performance(agent, PERIOD).await["ConversionBps"], bps);
     }
 }
 
-/// `SalesCount`, `SalesVolume`: deals that are in Sale or Completed now, in the UTC month in which their present sale began, at
-/// their newest amount, by currency.
+/// RULE-AGT-045: sales count in the UTC month of `SoldAt`, at their newest amount, by currency.
 #[tokio::test]
-async fn sales_count_in_the_utc_month_in_which_they_began() {
+async fn sales_count_in_the_utc_month_of_their_start() {
     let agent = guid();
     let of =
         |row: Value, amount: i64, currency: &str| with(with(row, "amount", amount), "currency", currency);
     let rows = [
         of(sold(agent, "Sale", "2026-01-01T00:00:00Z"), 5, "USD"),
         of(sold(agent, "Completed", "2026-01-31T23:59:59.999999Z"), 7, "RUB"),
-        // In Moscow it is February already.
+        // February in Moscow, and January in UTC.
         of(sold(agent, "Sale", "2026-02-01T00:30:00+03:00"), 2, "RUB"),
         of(sold(agent, "Completed", "2026-02-28T23:59:59.999999Z"), 11, "RUB"),
         of(sold(agent, "Sale", "2026-03-01T00:00:00Z"), 13, "RUB"),
         of(sold(agent, "Sale", "2025-12-31T23:59:59.999999Z"), 17, "RUB"),
-        // Another topic has told of its end already.
+        // Another topic has already sent the cancellation.
         of(sold(agent, "Cancelled", "2026-01-15T00:00:00Z"), 19, "RUB"),
         of(sold(guid(), "Sale", "2026-01-15T00:00:00Z"), 23, "RUB"),
-        // Completed, as another topic tells; when it was sold is not known yet.
+        // Another topic has sent the completion, and `SoldAt` is unknown.
         of(deal(agent, "Completed"), 29, "RUB"),
     ];
-    put("deal", &rows).await;
+    insert("deal", &rows).await;
     let found = performance(agent, PERIOD).await;
     assert_eq!(found["SalesCount"], 4);
     assert_eq!(found["SalesVolume"], json!([rub(20), money(5, "USD")]));
@@ -106,16 +106,16 @@ async fn sales_count_in_the_utc_month_in_which_they_began() {
     assert_eq!(each(months, "SalesVolume"), [&json!([rub(9), money(5, "USD")]), &json!([rub(11)])]);
 }
 
-/// A deal that changes hands in Sale counts for the agent that it has now. The commission stays with the agent of the
-/// beginning of the sale.
+/// RULE-AGT-045: a reassigned sale counts for its present agent.
+/// The commission stays with the first one.
 #[tokio::test]
-async fn a_sale_that_changes_hands_counts_for_its_new_agent_and_pays_its_first() {
+async fn reassigned_sale_counts_for_its_new_agent_and_pays_its_first() {
     let (first, second, developer) = (guid(), guid(), guid());
-    pay(developer, 1_000).await;
+    set_rate(developer, 1_000).await;
     let mut deal = Deal::new(first, developer, rub(100));
-    tell(service(), CREATED, &deal.created("2026-01-01T00:00:00Z")).await;
-    deal.bring_to("Sale", "2026-01-02T00:00:00Z").await;
-    let shown = async |agent: Uuid| {
+    deliver(service(), CREATED, &deal.created("2026-01-01T00:00:00Z")).await;
+    deal.move_to("Sale", "2026-01-02T00:00:00Z").await;
+    let figures = async |agent: Uuid| {
         let found = performance(agent, PERIOD).await;
         let path = format!("{MY}/commission-accruals");
         let accruals = cabinet(agent).get(&path).await.expect(200);
@@ -124,37 +124,38 @@ async fn a_sale_that_changes_hands_counts_for_its_new_agent_and_pays_its_first()
     };
     let whole = [json!(1), json!(1), json!([rub(100)]), json!(10_000)];
     let nothing = [json!(0), json!(0), json!([]), Value::Null];
-    assert_eq!(shown(first).await, (whole.clone(), json!(1)));
-    assert_eq!(shown(second).await, (nothing.clone(), json!(0)));
+    assert_eq!(figures(first).await, (whole.clone(), json!(1)));
+    assert_eq!(figures(second).await, (nothing.clone(), json!(0)));
 
     deal.agent = Some(second);
-    deal.bring_to("Sale", "2026-01-03T00:00:00Z").await;
-    assert_eq!(shown(first).await, (nothing.clone(), json!(1)));
-    assert_eq!(shown(second).await, (whole.clone(), json!(0)));
+    deal.move_to("Sale", "2026-01-03T00:00:00Z").await;
+    assert_eq!(figures(first).await, (nothing.clone(), json!(1)));
+    assert_eq!(figures(second).await, (whole.clone(), json!(0)));
 
-    deal.bring_to("Completed", "2026-01-04T00:00:00Z").await;
-    assert_eq!(shown(first).await, (nothing, json!(1)));
-    assert_eq!(shown(second).await, (whole, json!(0)));
+    deal.move_to("Completed", "2026-01-04T00:00:00Z").await;
+    assert_eq!(figures(first).await, (nothing, json!(1)));
+    assert_eq!(figures(second).await, (whole, json!(0)));
     let accruals = accruals_of(deal.id).await;
     assert_eq!(each(&accruals, "AgentUserId"), [&json!(first)]);
 }
 
-/// What sales come to may be more than 64 bits hold.
+/// RULE-AGT-045: the volume of sales may exceed 64 bits.
 #[tokio::test]
-async fn volumes_do_not_overflow() {
+async fn sales_volume_may_exceed_64_bits() {
     let agent = guid();
-    let whale = with(sold(agent, "Sale", "2026-01-02T00:00:00Z"), "amount", i64::MAX);
-    put("deal", &[whale.clone(), with(whale, "id", guid().to_string())]).await;
+    let greatest = with(sold(agent, "Sale", "2026-01-02T00:00:00Z"), "amount", i64::MAX);
+    insert("deal", &[greatest.clone(), with(greatest, "id", guid().to_string())]).await;
     let answer = cabinet(agent).get(&format!("{MY}/agent-performance?{PERIOD}")).await;
     assert_eq!(answer.status, 200);
-    let told = r#"[{"AmountMinor":18446744073709551614,"Currency":"RUB"}]"#;
-    assert_eq!(answer.text.matches(told).count(), 3, "{}", answer.text);
+    let expected = r#"[{"AmountMinor":18446744073709551614,"Currency":"RUB"}]"#;
+    assert_eq!(answer.text.matches(expected).count(), 3, "{}", answer.text);
 }
 
-/// `MeanCycleDays`: from creation to sale in days of 86,400 s, one decimal, half to even; without those whose creation is not
-/// known.
+/// RULE-AGT-046: `MeanCycleDays` is in days of 86,400 s with one decimal place, half to even.
+///
+/// Deals of unknown creation are left out.
 #[tokio::test]
-async fn cycles_are_told_in_tenths_of_days() {
+async fn mean_cycle_has_one_decimal_place() {
     for (hours, mean) in [
         (&[6][..], json!(0.2)),      // 0.25
         (&[18], json!(0.8)),         // 0.75
@@ -171,14 +172,15 @@ async fn cycles_are_told_in_tenths_of_days() {
         };
         let mut rows: Vec<_> = hours.iter().map(cycle).collect();
         rows.push(with(sold(agent, "Sale", "2026-02-02T00:00:00Z"), "created_at", Value::Null));
-        put("deal", &rows).await;
+        insert("deal", &rows).await;
         let found = performance(agent, PERIOD).await;
         assert_eq!(found["SalesCount"], rows.len());
         assert_eq!(found["MeanCycleDays"].as_f64(), mean.as_f64(), "{hours:?}");
     }
 }
 
-/// `Monthly`: each UTC month that the period touches, cut to it, oldest first, empty ones too.
+/// RULE-AGT-047: `Monthly` has each UTC month of the period, cut to it, oldest first, empty ones
+/// too.
 #[tokio::test]
 async fn months_are_cut_to_the_period() {
     let agent = guid();
@@ -193,8 +195,8 @@ async fn months_are_cut_to_the_period() {
         sold(agent, "Sale", "2026-03-02T00:00:00Z"),
         with(deal(agent, "Booking"), "created_at", "2026-04-01T00:00:00Z"),
     ];
-    put("deal", &rows).await;
-    // The end is in April by UTC alone.
+    insert("deal", &rows).await;
+    // The end is 01:00 on April 1 in UTC.
     let query = "From=2026-01-15T12:00:00Z&To=2026-04-01T04:00:00%2B03:00";
     let found = performance(agent, query).await;
     assert_eq!(
@@ -210,9 +212,10 @@ async fn months_are_cut_to_the_period() {
     assert_eq!(each(list(&until_april["Monthly"]), "Month"), ["2026-03"]);
 }
 
-/// `Developers`: most sales first, then by id, at most 50, by their present name.
+/// RULE-AGT-048: `Developers` has at most 50, most sales first, then by id, with their present
+/// names.
 #[tokio::test]
-async fn developers_are_those_who_were_sold_most_of() {
+async fn developers_with_most_sales_are_listed_first() {
     let agent = guid();
     let mut developers: Vec<_> = (0..53).map(|_| guid()).collect();
     developers.sort_unstable();
@@ -225,15 +228,16 @@ async fn developers_are_those_who_were_sold_most_of() {
         )
     };
     let mut rows: Vec<_> = developers.iter().map(|id| of(*id, 1, "RUB")).collect();
-    // The last sells most, in two currencies; the one before as much as the first.
+    // The last one has the most sales, in three currencies.
+    // The one before has as many as the first.
     rows.extend([
         of(developers[52], 5, "USD"),
         of(developers[52], 7, "EUR"),
         of(developers[51], 3, "RUB"),
         of(developers[0], 4, "RUB"),
     ]);
-    put("deal", &rows).await;
-    tell(service(), crate::DEVELOPER_UPSERTED, &developer(developers[52], "Ромашка")).await;
+    insert("deal", &rows).await;
+    deliver(service(), crate::DEVELOPER_UPSERTED, &developer(developers[52], "Ромашка")).await;
     let found = performance(agent, PERIOD).await;
     let shown = list(&found["Developers"]);
     assert_eq!(shown.len(), 50);
@@ -246,16 +250,16 @@ async fn developers_are_those_who_were_sold_most_of() {
         json!({"DeveloperCompanyId": developers[52], "Name": "Ромашка", "SalesCount": 3, "SalesVolume": volume})
     );
     assert_eq!((&shown[1]["Name"], &shown[1]["SalesVolume"]), (&Value::Null, &json!([rub(5)])));
-    // Nothing of the others is lost in the sums.
+    // The sums include the developers that are not listed.
     assert_eq!((&found["SalesCount"], &found["SalesVolume"][1]), (&json!(57), &rub(60)));
-    tell(service(), crate::DEVELOPER_UPSERTED, &developer(developers[52], "Лютик")).await;
+    deliver(service(), crate::DEVELOPER_UPSERTED, &developer(developers[52], "Лютик")).await;
     assert_eq!(performance(agent, PERIOD).await["Developers"][0]["Name"], "Лютик");
 }
 
-/// `From`, `To`: at most 366 × 24 h, the start before the end; by default until now, from the first of the month eleven months
-/// before that of the end.
+/// RULE-AGT-049: the period is at most 366 × 24 h, its start is before its end, and defaults are in
+/// UTC.
 #[tokio::test]
-async fn a_period_is_at_most_366_days() {
+async fn period_longer_than_366_days_is_refused() {
     let agent = guid();
     performance(agent, "From=2026-01-01T00:00:00Z&To=2027-01-02T00:00:00Z").await;
     refused("From=2026-01-01T00:00:00Z&To=2027-01-02T00:00:00.000001Z").await;
@@ -290,50 +294,50 @@ async fn a_period_is_at_most_366_days() {
     assert_eq!(list(&by_default["Monthly"]).len(), 12);
 }
 
-/// Sections 3 and 4: status and agent follow all four topics; when a deal was sold follows its stage changes alone.
+/// RULE-AGT-050: status and agent follow all four topics, and `SoldAt` follows stage changes alone.
 #[tokio::test]
-async fn deals_are_shown_as_crm_tells_of_them() {
+async fn statistics_follow_all_deal_topics() {
     let (agent, other, tenant) = (guid(), guid(), guid());
-    let mut told = Deal::new(agent, tenant, rub(100));
+    let mut deal = Deal::new(agent, tenant, rub(100));
     let day = |day: u8| format!("2026-01-{day:02}T00:00:00Z");
-    let created = told.created(&day(1));
-    // What created it comes last, and says nothing that is newer.
-    told.bring_to("Booking", &day(2)).await;
+    let created = deal.created(&day(1));
+    // `deal-created` is the last event, and has no newer data.
+    deal.move_to("Booking", &day(2)).await;
     assert_eq!(performance(agent, PERIOD).await["DealsTotal"], 0);
-    tell(service(), CREATED, &created).await;
+    deliver(service(), CREATED, &created).await;
     let found = performance(agent, PERIOD).await;
     assert_eq!((&found["DealsTotal"], &found["DealsByStatus"]["Booking"]), (&json!(1), &json!(1)));
 
-    told.amount = rub(120);
-    told.bring_to("Sale", &day(4)).await;
+    deal.amount = rub(120);
+    deal.move_to("Sale", &day(4)).await;
     let found = performance(agent, PERIOD).await;
     assert_eq!((&found["SalesVolume"], &found["MeanCycleDays"].as_f64()), (&json!([rub(120)]), &Some(3.0)));
 
-    // Another agent takes it over, and another amount is agreed upon: it is theirs, as a whole.
-    (told.agent, told.amount) = (Some(other), rub(130));
-    told.bring_to("Sale", &day(5)).await;
+    // The deal gets another agent and another amount, and counts for the new agent in full.
+    (deal.agent, deal.amount) = (Some(other), rub(130));
+    deal.move_to("Sale", &day(5)).await;
     assert_eq!(performance(agent, PERIOD).await["DealsTotal"], 0);
     let found = performance(other, PERIOD).await;
     assert_eq!((&found["DealsTotal"], &found["SalesVolume"]), (&json!(1), &json!([rub(130)])));
 
-    // A cancellation that comes before the change that it is of.
-    let change = told.moves("Cancelled", &day(6));
-    tell(service(), CANCELLED, &told.cancelled(&day(6))).await;
+    // `deal-cancelled` precedes the stage change of its version.
+    let change = deal.stage_changed("Cancelled", &day(6));
+    deliver(service(), CANCELLED, &deal.cancelled(&day(6))).await;
     for _ in 0..2 {
         let found = performance(other, PERIOD).await;
         let monthly = each(list(&found["Monthly"]), "DealsCancelled");
         assert_eq!((&found["SalesCount"], monthly), (&json!(0), vec![&json!(1), &json!(0)]));
         assert_eq!((&found["DealsByStatus"]["Cancelled"], &found["ConversionBps"]), (&json!(1), &json!(0)));
-        tell(service(), STAGE_CHANGED, &change).await;
+        deliver(service(), STAGE_CHANGED, &change).await;
     }
-    // What changes of it while it is cancelled is no other cancellation.
-    (told.agent, told.row_version) = (Some(agent), told.row_version + 1);
-    told.bring_to("Cancelled", "2026-02-06T00:00:00Z").await;
+    // A change of a cancelled deal keeps the time of the cancellation.
+    (deal.agent, deal.row_version) = (Some(agent), deal.row_version + 1);
+    deal.move_to("Cancelled", "2026-02-06T00:00:00Z").await;
     let found = performance(agent, PERIOD).await;
     assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [1, 0]);
-    told.agent = Some(other);
-    // Revived, it is not cancelled any more.
-    told.bring_to("Application", &day(7)).await;
+    deal.agent = Some(other);
+    // A deal in Application again is not cancelled.
+    deal.move_to("Application", &day(7)).await;
     let found = performance(other, PERIOD).await;
     assert_eq!(each(list(&found["Monthly"]), "DealsCancelled"), [0, 0]);
     assert_eq!(found["DealsByStatus"]["Application"], 1);

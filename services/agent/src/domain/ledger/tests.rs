@@ -6,12 +6,12 @@ use values::{BasisPoints, Currency, Money};
 
 use super::{Entry, Step};
 use crate::domain::{
-    Accrual, AccrualKind, AccrualStatus, Deal, DealStatus, DealTold, DealTopic, PayoutId, Sale, StageChange,
+    Accrual, AccrualKind, AccrualStatus, Deal, DealEvent, DealStatus, DealTopic, PayoutId, Sale, StageChange,
 };
 
 const AT: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
 
-/// A deal, and all that it has ever earned.
+/// A deal and all of its accruals.
 struct Ledger {
     deal: Deal,
     accruals: Vec<Accrual>,
@@ -24,7 +24,7 @@ fn change(row_version: i64, to: DealStatus, amount_minor: i64, currency: Currenc
 
 impl Ledger {
     fn new() -> Self {
-        let told = DealTold {
+        let event = DealEvent {
             topic: DealTopic::StageChanged,
             deal_id: Uuid::from_u128(1).into(),
             developer_company_id: Uuid::from_u128(2).into(),
@@ -35,12 +35,12 @@ impl Ledger {
             agent_user_id: None,
             amount: None,
         };
-        Self { deal: Deal::unheard(&told), accruals: Vec::new() }
+        Self { deal: Deal::empty(&event), accruals: Vec::new() }
     }
 
-    fn follow(&mut self, change: &StageChange, rate: Option<BasisPoints>) -> &'static [Step] {
+    fn apply(&mut self, change: &StageChange, rate: Option<BasisPoints>) -> &'static [Step] {
         let of_sale = |accrual: &&Accrual| Some(accrual.sale_row_version) == self.deal.sale_row_version;
-        let sale = Sale::of(self.accruals.iter().filter(of_sale).cloned().collect());
+        let sale = Sale::new(self.accruals.iter().filter(of_sale).cloned().collect());
         let steps = self.deal.steps(change);
         let posting = self.deal.apply(steps, change, sale, rate, AT).unwrap();
         for Entry { before, after } in posting.entries {
@@ -56,7 +56,7 @@ impl Ledger {
         steps
     }
 
-    /// A run takes all that is Approved.
+    /// Puts every Approved accrual into a payout.
     fn pay(&mut self) {
         for accrual in &mut self.accruals {
             if accrual.status == AccrualStatus::Approved {
@@ -65,13 +65,13 @@ impl Ledger {
         }
     }
 
-    /// What stands of a sale.
+    /// Returns the sum of the counted accruals of a sale.
     fn sum(&self, sale: i64) -> i128 {
         let of_sale = self.accruals.iter().filter(|accrual| accrual.sale_row_version == sale);
-        of_sale.filter(|accrual| accrual.stands()).map(|accrual| i128::from(accrual.amount)).sum()
+        of_sale.filter(|accrual| accrual.is_counted()).map(|accrual| i128::from(accrual.amount)).sum()
     }
 
-    /// INV-AGT-3, INV-AGT-4
+    /// Checks INV-AGT-3 and INV-AGT-4.
     fn check(&self) {
         for accrual in &self.accruals {
             let of_sale = |other: &&Accrual| other.sale_row_version == accrual.sale_row_version;
@@ -79,14 +79,14 @@ impl Ledger {
             assert_eq!(bases.count(), 1, "one Base for each beginning");
             let reversals = self.accruals.iter().filter(|one| one.reverses_accrual_id == Some(accrual.id));
             assert!(reversals.count() <= 1, "one Reversal for each accrual");
-            let goes_on = self.deal.sale_row_version == Some(accrual.sale_row_version);
-            let most = if goes_on {
+            let is_active = self.deal.sale_row_version == Some(accrual.sale_row_version);
+            let limit = if is_active {
                 i128::from(self.deal.sale_amount.max(self.deal.completed_amount).unwrap())
             } else {
                 0
             };
             let sum = self.sum(accrual.sale_row_version);
-            assert!(if goes_on { (0..=most).contains(&sum) } else { sum == 0 }, "{sum} of {most}");
+            assert!(if is_active { (0..=limit).contains(&sum) } else { sum == 0 }, "{sum} of {limit}");
         }
     }
 }
@@ -97,10 +97,9 @@ fn status() -> impl Strategy<Value = DealStatus> {
 }
 
 proptest! {
-    /// INV-AGT-4: whatever becomes of a deal, what stands of a sale that has ended comes to nothing, and of one that goes on to no more
-    /// than it was sold for.
+    /// INV-AGT-3, INV-AGT-4: an ended sale sums to 0, and an active one to at most its amount.
     #[test]
-    fn what_stands_of_a_sale_is_what_it_earned(
+    fn counted_sum_of_a_sale_stays_within_its_amount(
         changes in prop::collection::vec(
             (status(), 0_i64..=i64::MAX, any::<bool>(), 0_u32..=10_000, any::<bool>()), 1..12,
         ),
@@ -108,7 +107,7 @@ proptest! {
         let mut ledger = Ledger::new();
         for (version, (to, amount, in_dollars, rate, is_paid)) in (1..).zip(changes) {
             let currency = if in_dollars { "USD".parse().unwrap() } else { Currency::RUB };
-            ledger.follow(&change(version, to, amount, currency), Some(BasisPoints(rate)));
+            ledger.apply(&change(version, to, amount, currency), Some(BasisPoints(rate)));
             ledger.check();
             if is_paid {
                 ledger.pay();
@@ -117,13 +116,13 @@ proptest! {
     }
 }
 
-/// Section 4: each cell of the table.
+/// RULE-AGT-001: each stage change takes the steps of the table.
 #[test]
-fn a_change_does_what_the_table_says() {
+fn stage_change_takes_the_steps_of_the_table() {
     use DealStatus::{Application, Booking, Cancelled, Completed, Other, Sale};
     let none: &[Step] = &[];
     let (begin, complete, end) = (&[Step::Begin][..], &[Step::Complete][..], &[Step::End][..]);
-    for (stood, to, expected) in [
+    for (earlier, to, expected) in [
         (vec![], Sale, begin),
         (vec![Application], Sale, begin),
         (vec![Booking], Sale, begin),
@@ -154,22 +153,22 @@ fn a_change_does_what_the_table_says() {
         (vec![Sale], Other, none),
     ] {
         let mut ledger = Ledger::new();
-        for (version, before) in (1..).zip(&stood) {
-            ledger.follow(&change(version, *before, 100, Currency::RUB), None);
+        for (version, before) in (1..).zip(&earlier) {
+            ledger.apply(&change(version, *before, 100, Currency::RUB), None);
         }
-        let steps = ledger.follow(&change(100, to, 100, Currency::RUB), None);
-        assert_eq!(steps, expected, "{to} after {stood:?}");
+        let steps = ledger.apply(&change(100, to, 100, Currency::RUB), None);
+        assert_eq!(steps, expected, "{to} after {earlier:?}");
         assert_eq!(ledger.deal.applied_row_version, 100);
     }
 }
 
-/// Another currency at completion: the sale ends and begins with that event.
+/// RULE-AGT-006: a completion in another currency ends the sale and begins another one.
 #[test]
-fn a_completion_in_another_currency_is_another_sale() {
+fn completion_in_another_currency_begins_another_sale() {
     let mut ledger = Ledger::new();
-    ledger.follow(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(BasisPoints(1_000)));
+    ledger.apply(&change(1, DealStatus::Sale, 1_000, Currency::RUB), Some(BasisPoints(1_000)));
     let usd = "USD".parse().unwrap();
-    let steps = ledger.follow(&change(2, DealStatus::Completed, 50, usd), Some(BasisPoints(1_000)));
+    let steps = ledger.apply(&change(2, DealStatus::Completed, 50, usd), Some(BasisPoints(1_000)));
     assert_eq!(steps, [Step::End, Step::Begin, Step::Complete]);
     let now = |accrual: &Accrual| (accrual.status, accrual.amount, accrual.currency);
     let [former, latter] = &ledger.accruals[..] else { panic!("{:?}", ledger.accruals) };

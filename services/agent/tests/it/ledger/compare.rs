@@ -1,15 +1,15 @@
-//! What a service holds, beside what the model says that it holds.
+//! Comparison of the service's data with the model.
 
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
+use super::driver::Driver;
 use super::model::Request;
-use super::play::Play;
-use crate::{CABINET, COMMISSIONS, MY, PLATFORM, holder, id_of, list, text};
+use crate::{CABINET, COMMISSIONS, MY, PLATFORM, claims_of, id_of, list, text};
 
-impl Play<'_> {
-    /// All accruals, as they are stored, and the summaries.
+impl Driver<'_> {
+    /// Compares the stored accruals and the summaries.
     pub async fn compare(&mut self) {
         let sql = self.service.sql().await;
         let ids: Vec<_> = self.world.deals.iter().map(|deal| deal.id.to_string()).collect();
@@ -61,7 +61,7 @@ impl Play<'_> {
             }
         }
         for agent in &self.agents {
-            let by = self.service.caller(&holder(*agent, &[CABINET]));
+            let by = self.service.caller(&claims_of(*agent, &[CABINET]));
             let summary = by.get(&format!("{MY}/commission-summary")).await.expect(200);
             let is_own = |request: &&Request| self.world.accruals[request.accrual].agent == *agent;
             let open = self.world.requests.iter().filter(is_own).filter(|one| one.status == "Open").count();
@@ -88,13 +88,13 @@ impl Play<'_> {
         }
     }
 
-    /// Compares all events of each accrual, and requests as they are listed.
+    /// Compares the events of each accrual, and the listed requests.
     pub async fn compare_published(&self) {
-        crate::published_all(self.service).await;
+        crate::await_published(self.service).await;
         for accrual in &self.world.accruals {
             let events = self.service.bus().events(&accrual.id.unwrap());
             let to: Vec<_> = events.iter().map(|event| &event.payload["To"]).collect();
-            assert_eq!(to, accrual.told.iter().collect::<Vec<_>>(), "{accrual:?}");
+            assert_eq!(to, accrual.published.iter().collect::<Vec<_>>(), "{accrual:?}");
         }
         let by = self.by(COMMISSIONS);
         for agent in &self.agents {

@@ -1,22 +1,22 @@
-//! The rules of the ledger, in plain memory.
+//! The rules of the ledger as a model in memory.
 
 use uuid::Uuid;
 
-pub type Refused = (u16, &'static str);
+pub type Refusal = (u16, &'static str);
 
-const NOT_ADJUSTABLE: Refused = (409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
-const NOT_REJECTABLE: Refused = (409, "AGENT_ACCRUAL_NOT_REJECTABLE");
-const NOT_REVERSIBLE: Refused = (409, "AGENT_ACCRUAL_NOT_REVERSIBLE");
-const ALREADY_OPEN: Refused = (409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
-const ALREADY_DECIDED: Refused = (409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
-const AMOUNT_INVALID: Refused = (422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
+const NOT_ADJUSTABLE: Refusal = (409, "AGENT_ACCRUAL_NOT_ADJUSTABLE");
+const NOT_REJECTABLE: Refusal = (409, "AGENT_ACCRUAL_NOT_REJECTABLE");
+const NOT_REVERSIBLE: Refusal = (409, "AGENT_ACCRUAL_NOT_REVERSIBLE");
+const ALREADY_OPEN: Refusal = (409, "AGENT_ADJUSTMENT_ALREADY_OPEN");
+const ALREADY_DECIDED: Refusal = (409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
+const AMOUNT_INVALID: Refusal = (422, "AGENT_ADJUSTMENT_AMOUNT_INVALID");
 
-/// So much of a currency.
+/// An amount in minor units, and its currency.
 pub type Amount = (i64, &'static str);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accrual {
-    /// Once the service has told.
+    /// Known after the comparison with the service.
     pub id: Option<Uuid>,
     pub deal: usize,
     pub agent: Uuid,
@@ -30,12 +30,12 @@ pub struct Accrual {
     pub payout: Option<usize>,
     pub reverses: Option<usize>,
     pub adjusts: Option<usize>,
-    /// As the event has it that caused it, where one did.
+    /// Time of the causing event, if an event caused the accrual.
     pub earned_at: Option<String>,
-    /// In microseconds, once the service has told.
+    /// In microseconds. Known after the comparison with the service.
     pub approved_at: i64,
-    /// What it was told as, in order.
-    pub told: Vec<&'static str>,
+    /// The statuses that were published, in order.
+    pub published: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct Sale {
 #[derive(Clone, Debug)]
 pub struct Deal {
     pub id: Uuid,
-    /// What its developer pays, in basis points; nothing is known of a rate where it is `None`.
+    /// Rate of its developer in basis points, if there is one.
     pub rate: Option<i64>,
     pub status: &'static str,
     pub sale: Option<Sale>,
@@ -56,7 +56,7 @@ pub struct Deal {
     pub known: i64,
 }
 
-/// A change as `deal-stage-changed` tells of it.
+/// A stage change.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub to: &'static str,
@@ -83,7 +83,7 @@ pub struct Payout {
     pub gross: i64,
     pub withheld: i64,
     pub status: &'static str,
-    /// What was in it when it was made.
+    /// The accruals that it contained at its creation.
     pub lines: Vec<usize>,
 }
 
@@ -95,7 +95,7 @@ pub struct World {
     pub payouts: Vec<Payout>,
 }
 
-/// To the nearest, halves to even.
+/// Returns a share, rounded half to even.
 pub fn share(amount: i64, rate: i64) -> i64 {
     let product = i128::from(amount) * i128::from(rate);
     let (mut whole, rest) = (product / 10_000, product % 10_000);
@@ -106,21 +106,21 @@ pub fn share(amount: i64, rate: i64) -> i64 {
 }
 
 impl World {
-    /// One event of the stage changes, in whatever order others come.
+    /// Applies a stage change.
     pub fn change(&mut self, deal: usize, change: &Change) {
         if change.version <= self.deals[deal].applied {
             return;
         }
-        let stood = self.deals[deal].status;
+        let before = self.deals[deal].status;
         match change.to {
             "Sale" if self.deals[deal].sale.is_none() => self.begin(deal, change),
             "Completed" => {
                 let sale = self.deals[deal].sale.clone();
                 match sale {
-                    Some(sale) if stood != "Completed" && sale.amount.1 == change.amount.1 => {
+                    Some(sale) if before != "Completed" && sale.amount.1 == change.amount.1 => {
                         self.complete(deal, change);
                     }
-                    Some(_) if stood == "Completed" => {}
+                    Some(_) if before == "Completed" => {}
                     _ => {
                         self.end(deal, &change.at);
                         self.begin(deal, change);
@@ -157,7 +157,7 @@ impl World {
             adjusts: None,
             earned_at: Some(change.at.clone()),
             approved_at: 0,
-            told: vec!["Pending"],
+            published: vec!["Pending"],
         });
     }
 
@@ -182,7 +182,7 @@ impl World {
                 amount: difference,
                 adjusts: Some(base),
                 earned_at,
-                told: vec!["Approved"],
+                published: vec!["Approved"],
                 ..self.accruals[base].clone()
             });
         }
@@ -191,7 +191,7 @@ impl World {
     fn end(&mut self, deal: usize, at: &str) {
         let Some(sale) = self.deals[deal].sale.take() else { return };
         for accrual in self.of_sale(deal, sale.version) {
-            if self.stands(accrual) {
+            if self.is_effective(accrual) {
                 self.undo(accrual, Some(at.to_owned()));
             }
             self.close(accrual);
@@ -205,34 +205,33 @@ impl World {
 
     pub fn set(&mut self, at: usize, status: &'static str) {
         self.accruals[at].status = status;
-        self.accruals[at].told.push(status);
+        self.accruals[at].published.push(status);
     }
 
     pub fn reversal_of(&self, at: usize) -> Option<usize> {
         self.accruals.iter().position(|accrual| accrual.reverses == Some(at))
     }
 
-    /// It counts, and nothing has undone it.
-    fn stands(&self, at: usize) -> bool {
+    fn is_effective(&self, at: usize) -> bool {
         let accrual = &self.accruals[at];
         accrual.kind != "Reversal"
             && !matches!(accrual.status, "Rejected" | "Reversed")
             && self.reversal_of(at).is_none()
     }
 
-    /// It and what adjusts it, as far as they stand.
-    fn standing_with(&self, at: usize) -> Vec<usize> {
-        let of_it = |one: &usize| *one == at || self.accruals[*one].adjusts == Some(at);
-        (0..self.accruals.len()).filter(of_it).filter(|one| self.stands(*one)).collect()
+    /// Returns an accrual and its adjustments, as far as they are effective.
+    fn effective_with_adjustments(&self, at: usize) -> Vec<usize> {
+        let is_related = |one: &usize| *one == at || self.accruals[*one].adjusts == Some(at);
+        (0..self.accruals.len()).filter(is_related).filter(|one| self.is_effective(*one)).collect()
     }
 
-    /// What is left without one that adjusts another is no more than the whole sale.
-    fn can_lose(&self, at: usize) -> bool {
+    /// Returns true if the rest of the sale does not exceed its amount without this adjustment.
+    fn can_remove(&self, at: usize) -> bool {
         let Some(base) = self.accruals[at].adjusts else { return true };
-        let left = self.standing_with(base).into_iter().filter(|one| *one != at);
-        let left: i64 = left.map(|one| self.accruals[one].amount).sum();
+        let rest = self.effective_with_adjustments(base).into_iter().filter(|one| *one != at);
+        let rest: i64 = rest.map(|one| self.accruals[one].amount).sum();
         let sale = self.deals[self.accruals[at].deal].sale.as_ref();
-        left <= self.accruals[base].base.max(sale.and_then(|sale| sale.completed).unwrap_or(0))
+        rest <= self.accruals[base].base.max(sale.and_then(|sale| sale.completed).unwrap_or(0))
     }
 
     fn undo(&mut self, at: usize, earned_at: Option<String>) {
@@ -249,7 +248,7 @@ impl World {
             reverses: Some(at),
             adjusts: None,
             earned_at,
-            told: vec!["Approved"],
+            published: vec!["Approved"],
             ..original
         });
     }
@@ -262,13 +261,13 @@ impl World {
         }
     }
 
-    pub fn reject(&mut self, at: usize) -> Result<(), Refused> {
+    pub fn reject(&mut self, at: usize) -> Result<(), Refusal> {
         if self.accruals[at].status == "Rejected" {
             return Ok(());
         }
-        let all = self.standing_with(at);
+        let all = self.effective_with_adjustments(at);
         let is_paid = all.iter().any(|one| self.accruals[*one].payout.is_some());
-        if !all.contains(&at) || is_paid || !self.can_lose(at) {
+        if !all.contains(&at) || is_paid || !self.can_remove(at) {
             return Err(NOT_REJECTABLE);
         }
         for one in all {
@@ -278,69 +277,70 @@ impl World {
         Ok(())
     }
 
-    /// Which one undoes it.
-    pub fn reverse(&mut self, at: usize) -> Result<usize, Refused> {
+    /// Reverses an accrual, and returns its Reversal.
+    pub fn reverse(&mut self, at: usize) -> Result<usize, Refusal> {
         if let Some(reversal) = self.reversal_of(at) {
             return Ok(reversal);
         }
         let is_in_payout = self.accruals[at].payout.is_some();
-        if self.accruals[at].kind == "Reversal" || !is_in_payout || !self.can_lose(at) {
+        if self.accruals[at].kind == "Reversal" || !is_in_payout || !self.can_remove(at) {
             return Err(NOT_REVERSIBLE);
         }
-        for one in self.standing_with(at) {
+        for one in self.effective_with_adjustments(at) {
             self.undo(one, None);
             self.close(one);
         }
         Ok(self.reversal_of(at).unwrap())
     }
 
-    fn grantable(&self, at: usize, amount: Amount) -> Result<i64, Refused> {
+    fn check_whole_amount(&self, at: usize, amount: Amount) -> Result<i64, Refusal> {
         let accrual = &self.accruals[at];
         let fits = amount.1 == accrual.currency && amount.0 <= accrual.base;
         if fits { Ok(amount.0) } else { Err(AMOUNT_INVALID) }
     }
 
-    pub fn ask(&self, at: usize, amount: Option<Amount>) -> Result<(), Refused> {
+    pub fn check_request(&self, at: usize, amount: Option<Amount>) -> Result<(), Refusal> {
         let accrual = &self.accruals[at];
-        if accrual.kind != "Base" || !self.stands(at) || accrual.status == "Paid" {
+        if accrual.kind != "Base" || !self.is_effective(at) || accrual.status == "Paid" {
             return Err(NOT_ADJUSTABLE);
         }
         if self.requests.iter().any(|request| request.accrual == at && request.status == "Open") {
             return Err(ALREADY_OPEN);
         }
-        amount.map_or(Ok(()), |amount| self.grantable(at, amount).map(drop))
+        amount.map_or(Ok(()), |amount| self.check_whole_amount(at, amount).map(drop))
     }
 
-    pub fn approve(&mut self, request: usize, amount: Option<Amount>) -> Result<(), Refused> {
+    pub fn approve(&mut self, request: usize, amount: Option<Amount>) -> Result<(), Refusal> {
         let Request { accrual: at, requested, status, .. } = self.requests[request];
         if status != "Open" {
             return Err(ALREADY_DECIDED);
         }
         let accrual = self.accruals[at].clone();
         let amount = amount.or(requested.map(|amount| (amount, accrual.currency))).ok_or(AMOUNT_INVALID)?;
-        let granted = self.grantable(at, amount)?;
-        let sum: i64 = self.standing_with(at).into_iter().map(|one| self.accruals[one].amount).sum();
+        let granted = self.check_whole_amount(at, amount)?;
+        let sum: i64 =
+            self.effective_with_adjustments(at).into_iter().map(|one| self.accruals[one].amount).sum();
         if granted == sum {
             return Err(AMOUNT_INVALID);
         }
         let status = if accrual.status == "Pending" { "Pending" } else { "Approved" };
         self.accruals.push(Accrual {
             id: None,
-            // Every other request is about a bonus.
+            // The driver files every second request about a bonus.
             kind: if request.is_multiple_of(2) { "Correction" } else { "Bonus" },
             amount: granted - sum,
             status,
             payout: None,
             adjusts: Some(at),
             earned_at: None,
-            told: vec![status],
+            published: vec![status],
             ..accrual
         });
         (self.requests[request].status, self.requests[request].granted) = ("Approved", Some(granted));
         Ok(())
     }
 
-    pub fn refuse(&mut self, request: usize) -> Result<(), Refused> {
+    pub fn reject_request(&mut self, request: usize) -> Result<(), Refusal> {
         if self.requests[request].status != "Open" {
             return Err(ALREADY_DECIDED);
         }

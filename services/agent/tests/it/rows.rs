@@ -1,4 +1,4 @@
-//! Deals and money put into the database as they are: many, of one moment, in any currency. What reads them cannot tell.
+//! Rows for direct insertion into the database: many, at one time, in any currency.
 
 use serde_json::{Value, json};
 use testkit::service::Running;
@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use crate::{guid, id_of, list, next, service, with};
 
-/// When all that is made here was made, unless a test says otherwise.
+/// The default creation time of rows.
 pub const LONG_AGO: &str = "2026-01-01T00:00:00Z";
 
-/// The row of a deal in this status, of an agent.
+/// Creates the row of a deal of an agent.
 pub fn deal(agent: Uuid, status: &str) -> Value {
     json!({
         "id": guid(), "developer_company_id": guid(), "property_object_id": guid(), "created_at": LONG_AGO,
@@ -22,7 +22,7 @@ pub fn deal(agent: Uuid, status: &str) -> Value {
     })
 }
 
-/// The same with a sale that stands since then.
+/// Creates the row of a deal with an active sale.
 pub fn sold(agent: Uuid, status: &str, sold_at: &str) -> Value {
     let mut row = deal(agent, status);
     let sale = json!({
@@ -32,7 +32,7 @@ pub fn sold(agent: Uuid, status: &str, sold_at: &str) -> Value {
     row
 }
 
-/// The row of a Pending Base of a deal, each of a sale of its own.
+/// Creates the row of a Pending Base. Each one has a sale of its own.
 pub fn accrual(agent: Uuid, deal: Uuid) -> Value {
     json!({
         "id": guid(), "agent_user_id": agent, "deal_id": deal, "sale_row_version": next(), "property_object_id": guid(),
@@ -44,7 +44,7 @@ pub fn accrual(agent: Uuid, deal: Uuid) -> Value {
     })
 }
 
-/// The row of an open request about an accrual.
+/// Creates the row of an open request about an accrual.
 pub fn request(agent: Uuid, accrual: Uuid) -> Value {
     json!({
         "id": guid(), "accrual_id": accrual, "agent_user_id": agent, "reason": "Other", "requested_amount": 7,
@@ -53,13 +53,13 @@ pub fn request(agent: Uuid, accrual: Uuid) -> Value {
     })
 }
 
-/// The row of a run, and that of a Scheduled payout of it.
+/// Creates the rows of a run and of its Scheduled payout.
 pub fn payout(agent: Uuid) -> (Value, Value) {
     let run = guid();
     let (from, to) = ("2025-12-01T00:00:00Z", LONG_AGO);
-    let made = json!({
+    let run_row = json!({
         "id": run, "run_key": run, "period_from": from, "period_to": to, "agent_user_ids": null, "withholding_bps": 0,
-        "status": "Completed", "done_agent_user_id": null, "done_currency": null, "created_at": LONG_AGO,
+        "status": "Completed", "last_agent_user_id": null, "last_currency": null, "created_at": LONG_AGO,
         "created_by_user_id": guid(), "completed_at": LONG_AGO,
     });
     let payout = json!({
@@ -68,16 +68,16 @@ pub fn payout(agent: Uuid) -> (Value, Value) {
         "reference": null, "failure_reason": null, "created_at": LONG_AGO, "sent_at": null, "paid_at": null,
         "updated_at": LONG_AGO, "version": 1,
     });
-    (made, payout)
+    (run_row, payout)
 }
 
-/// Puts rows into a table.
-pub async fn put(table: &str, rows: &[Value]) {
-    put_into(service(), table, rows).await;
+/// Inserts rows into a table of the shared service.
+pub async fn insert(table: &str, rows: &[Value]) {
+    insert_into(service(), table, rows).await;
 }
 
-/// Puts rows into a table of a service of a test's own.
-pub async fn put_into(service: &Running, table: &str, rows: &[Value]) {
+/// Inserts rows into a table of a service.
+pub async fn insert_into(service: &Running, table: &str, rows: &[Value]) {
     let sql = service.sql().await;
     let columns: Vec<_> = rows[0].as_object().unwrap().keys().map(|name| format!("\"{name}\"")).collect();
     let columns = columns.join(", ");
@@ -87,18 +87,22 @@ pub async fn put_into(service: &Running, table: &str, rows: &[Value]) {
     sql.execute(&insert, &[&json!(rows).to_string()]).await.unwrap();
 }
 
-/// Puts a deal there, of which these accruals are; and them.
-pub async fn put_accruals(agent: Uuid, change: impl Fn(usize, Value) -> Value, count: usize) -> Vec<Value> {
-    let of = deal(agent, "Application");
-    put("deal", std::slice::from_ref(&of)).await;
-    let id = id_of(&of["id"]);
-    let rows: Vec<Value> = (0..count).map(|at| change(at, accrual(agent, id))).collect();
-    put("accrual", &rows).await;
+/// Inserts a deal with accruals, and counts them in their accounts. Returns the accruals.
+pub async fn insert_accruals(
+    agent: Uuid,
+    change: impl Fn(usize, Value) -> Value,
+    count: usize,
+) -> Vec<Value> {
+    let deal = deal(agent, "Application");
+    insert("deal", std::slice::from_ref(&deal)).await;
+    let id = id_of(&deal["id"]);
+    let rows: Vec<Value> = (0..count).map(|index| change(index, accrual(agent, id))).collect();
+    insert("accrual", &rows).await;
     count_in_accounts(service(), &rows).await;
     rows
 }
 
-/// Counts accruals in their accounts, so that the ledger is sound.
+/// Adds accruals to their accounts, so that the ledger is consistent.
 pub async fn count_in_accounts(service: &Running, rows: &[Value]) {
     let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
     let count = "\
@@ -114,28 +118,28 @@ pub async fn count_in_accounts(service: &Running, rows: &[Value]) {
     service.sql().await.execute(count, &[&ids]).await.unwrap();
 }
 
-/// Puts a payout there, of one accrual, which is in its statement; answers both, the payout first.
-pub async fn put_payout(agent: Uuid, change: impl Fn(Value) -> Value) -> (Value, Value) {
+/// Inserts a payout with one accrual and its line. Returns the payout and the accrual.
+pub async fn insert_payout(agent: Uuid, change: impl Fn(Value) -> Value) -> (Value, Value) {
     let (run, row) = payout(agent);
     let row = change(row);
-    put("payout_run", &[run]).await;
-    put("payout", std::slice::from_ref(&row)).await;
+    insert("payout_run", &[run]).await;
+    insert("payout", std::slice::from_ref(&row)).await;
     let of_payout = |_, accrual: Value| {
         let approved = with(with(accrual, "status", "Approved"), "approved_at", LONG_AGO);
         with(approved, "payout_id", row["id"].clone())
     };
-    let accrual = put_accruals(agent, of_payout, 1).await.remove(0);
+    let accrual = insert_accruals(agent, of_payout, 1).await.remove(0);
     let line = json!({"payout_id": row["id"], "accrual_id": accrual["id"], "developer_name": null});
-    put("payout_line", &[line]).await;
+    insert("payout_line", &[line]).await;
     (row, accrual)
 }
 
-/// The ids of what is shown.
-pub fn shown(items: &Value) -> Vec<Uuid> {
+/// Returns the ids of listed items.
+pub fn ids_of(items: &Value) -> Vec<Uuid> {
     list(items).iter().map(|item| id_of(&item["Id"])).collect()
 }
 
-/// So many seconds after [`LONG_AGO`].
+/// Returns the time `seconds` after [`LONG_AGO`].
 pub fn after(seconds: usize) -> String {
     format!("2026-01-01T{:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }

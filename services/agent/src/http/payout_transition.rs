@@ -1,4 +1,4 @@
-//! What the platform does about a payout.
+//! Transitions of payouts.
 
 use ::web::{FieldError, Json, Moment, OptionalJson, Problem};
 use actix_web::web::{Data, Path};
@@ -11,24 +11,24 @@ use utoipa::ToSchema;
 use values::Invalid;
 
 use crate::app::App;
-use crate::domain::{FailureReason, ManagePayouts, Move, PaymentReference, PayoutId, PayoutShown};
+use crate::domain::{FailureReason, ManagePayouts, PaymentReference, PayoutId, PayoutTransition, PayoutView};
 use crate::error::Error;
 use crate::ops;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct SendPayout {
-    /// What the bank calls it.
+    /// The bank's reference.
     reference: Option<PaymentReference>,
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConfirmPayout {
-    /// At most now, which it is where it is left out.
+    /// Time of the payment, not after now; now if absent.
     #[schema(value_type = Option<String>, format = DateTime)]
     paid_at: Option<Moment>,
-    /// What the bank calls it; left out, it is as it was sent.
+    /// The bank's reference; the one of `send` if absent.
     reference: Option<PaymentReference>,
 }
 
@@ -38,27 +38,27 @@ pub struct FailPayout {
     reason: FailureReason,
 }
 
-/// Nothing is to be said.
+/// An empty body.
 #[derive(Deserialize, ToSchema)]
 pub struct CancelPayout {}
 
-async fn move_to(
+async fn apply(
     app: &App,
     id: PayoutId,
-    by: Move,
+    transition: PayoutTransition,
     now: OffsetDateTime,
-) -> Result<web::Json<PayoutShown>, Error> {
-    let moved = app.db.tx(async |tx| ops::payout::move_payout(tx, id, by, now).await).await?;
-    Ok(web::Json(moved.into()))
+) -> Result<web::Json<PayoutView>, Error> {
+    let apply = async |tx: &mut _| ops::payout::apply_transition(tx, id, transition, now).await;
+    Ok(web::Json(app.db.tx(apply).await?.into()))
 }
 
 /// Send a payout.
 ///
-/// It is on its way to the agent; again, nothing changes.
+/// Marks the payout as on its way to the agent. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path)),
     request_body(content = Option<SendPayout>, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = PayoutShown))
+    responses((status = 200, description = "The payout", body = PayoutView))
 )]
 #[post("/api/platform-manager/agent/payouts/{payout_id}/send")]
 pub async fn send_payout(
@@ -67,16 +67,16 @@ pub async fn send_payout(
     id: Path<PayoutId>,
     body: OptionalJson<SendPayout>,
 ) -> Result<impl Responder, Error> {
-    move_to(&app, *id, Move::Send { reference: body.0.reference }, clock::now()).await
+    apply(&app, *id, PayoutTransition::Send { reference: body.0.reference }, clock::now()).await
 }
 
 /// Confirm a payout.
 ///
-/// It was paid, and so were its accruals; again, nothing changes.
+/// Marks the payout and its accruals as paid. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path)),
     request_body(content = Option<ConfirmPayout>, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = PayoutShown))
+    responses((status = 200, description = "The payout", body = PayoutView))
 )]
 #[post("/api/platform-manager/agent/payouts/{payout_id}/confirm")]
 pub async fn confirm_payout(
@@ -93,16 +93,16 @@ pub async fn confirm_payout(
             Problem::validation_failed(vec![FieldError { field: "/PaidAt".to_owned(), invalid }]).into()
         );
     }
-    move_to(&app, *id, Move::Confirm { paid_at, reference }, now).await
+    apply(&app, *id, PayoutTransition::Confirm { paid_at, reference }, now).await
 }
 
-/// Say that a payout failed.
+/// Mark a payout as failed.
 ///
-/// Its accruals wait for another run; again, nothing changes.
+/// Releases its accruals for another run. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path)),
     request_body(content = FailPayout, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = PayoutShown))
+    responses((status = 200, description = "The payout", body = PayoutView))
 )]
 #[post("/api/platform-manager/agent/payouts/{payout_id}/fail")]
 pub async fn fail_payout(
@@ -111,16 +111,17 @@ pub async fn fail_payout(
     id: Path<PayoutId>,
     body: Json<FailPayout>,
 ) -> Result<impl Responder, Error> {
-    move_to(&app, *id, Move::Fail { reason: body.0.reason }, clock::now()).await
+    apply(&app, *id, PayoutTransition::Fail { reason: body.0.reason }, clock::now()).await
 }
 
 /// Cancel a payout.
 ///
-/// Before it is sent. Its accruals wait for another run; again, nothing changes.
+/// Cancels a payout that was not sent, and releases its accruals for another run.
+/// A repeated request changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path)),
     request_body(content = Option<CancelPayout>, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = PayoutShown))
+    responses((status = 200, description = "The payout", body = PayoutView))
 )]
 #[post("/api/platform-manager/agent/payouts/{payout_id}/cancel")]
 pub async fn cancel_payout(
@@ -129,5 +130,5 @@ pub async fn cancel_payout(
     id: Path<PayoutId>,
     _: OptionalJson<CancelPayout>,
 ) -> Result<impl Responder, Error> {
-    move_to(&app, *id, Move::Cancel, clock::now()).await
+    apply(&app, *id, PayoutTransition::Cancel, clock::now()).await
 }

@@ -1,4 +1,4 @@
-//! Ledgers as tests of payouts need them, written as the service would have: what is owed to an agent, of deals of their own.
+//! Ledgers for tests of payouts: accruals of an agent with deals of their own, and payout runs.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
@@ -8,26 +8,26 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use crate::{CABINET, COMMISSIONS, PAYOUTS, PLATFORM, fill, holder, id_of, list, with};
+use crate::{CABINET, COMMISSIONS, PAYOUTS, PLATFORM, claims_of, id_of, list, rows, with};
 
-/// Whoever pays.
+/// Returns a client of an employee who manages payouts.
 pub fn payer(service: &Running) -> Client {
-    service.caller(&holder(guid(), &[PAYOUTS]))
+    service.caller(&claims_of(guid(), &[PAYOUTS]))
 }
 
-/// Whoever decides what is owed.
+/// Returns a client of an employee who manages commissions.
 pub fn decider(service: &Running) -> Client {
-    service.caller(&holder(guid(), &[COMMISSIONS]))
+    service.caller(&claims_of(guid(), &[COMMISSIONS]))
 }
 
-/// An agent in their cabinet.
+/// Returns a client of an agent.
 pub fn cabinet(service: &Running, agent: Uuid) -> Client {
-    service.caller(&holder(agent, &[CABINET]))
+    service.caller(&claims_of(agent, &[CABINET]))
 }
 
-/// An accrual to be written, Approved a day ago unless it says otherwise.
+/// An accrual to store. By default it was approved a day ago.
 #[derive(Clone)]
-pub struct Owed {
+pub struct AccrualFixture {
     pub agent: Uuid,
     pub amount: i64,
     pub currency: &'static str,
@@ -36,13 +36,13 @@ pub struct Owed {
     pub approved_at: OffsetDateTime,
     pub earned_at: OffsetDateTime,
     pub developer: Uuid,
-    /// Of what is to be another accrual's sale.
-    pub adjusts: Option<Written>,
+    /// The Base that it adjusts. Both have one sale.
+    pub adjusts: Option<StoredAccrual>,
 }
 
-/// One that was.
+/// A stored accrual.
 #[derive(Clone, Copy, Debug)]
-pub struct Written {
+pub struct StoredAccrual {
     pub id: Uuid,
     pub deal: Uuid,
 }
@@ -55,12 +55,12 @@ pub fn ago(time: time::Duration) -> OffsetDateTime {
     now() - time
 }
 
-pub fn written(time: OffsetDateTime) -> String {
+pub fn rfc3339(time: OffsetDateTime) -> String {
     time.format(&Rfc3339).expect("a time")
 }
 
-impl Owed {
-    pub fn to(agent: Uuid, amount: i64) -> Self {
+impl AccrualFixture {
+    pub fn approved(agent: Uuid, amount: i64) -> Self {
         let yesterday = ago(time::Duration::days(1));
         Self {
             agent,
@@ -79,7 +79,7 @@ impl Owed {
         Self { status: "Pending", ..self }
     }
 
-    pub fn of_currency(self, currency: &'static str) -> Self {
+    pub fn in_currency(self, currency: &'static str) -> Self {
         Self { currency, ..self }
     }
 
@@ -91,30 +91,30 @@ impl Owed {
         Self { earned_at, ..self }
     }
 
-    pub fn adjusting(self, base: Written) -> Self {
+    pub fn adjusting(self, base: StoredAccrual) -> Self {
         Self { kind: "Correction", adjusts: Some(base), ..self }
     }
 
-    /// Written with its deal and counted in its account.
-    pub async fn write(self, service: &Running) -> Written {
+    /// Stores the accrual with its deal, and counts it in its account.
+    pub async fn write(self, service: &Running) -> StoredAccrual {
         self.write_all(service, 1).await[0]
     }
 
-    /// So many alike, each of a deal of its own.
-    pub async fn write_all(self, service: &Running, count: usize) -> Vec<Written> {
-        let (earned_at, approved_at) = (written(self.earned_at), written(self.approved_at));
+    /// Stores `count` equal accruals, each with a deal of its own.
+    pub async fn write_all(self, service: &Running, count: usize) -> Vec<StoredAccrual> {
+        let (earned_at, approved_at) = (rfc3339(self.earned_at), rfc3339(self.approved_at));
         let deals: Vec<Value> = (0..count)
             .map(|_| {
-                let sold = fill::sold(self.agent, "Sale", &earned_at);
+                let sold = rows::sold(self.agent, "Sale", &earned_at);
                 with(sold, "developer_company_id", self.developer.to_string())
             })
             .collect();
         if self.adjusts.is_none() {
-            fill::put_into(service, "deal", &deals).await;
+            rows::insert_into(service, "deal", &deals).await;
         }
         let row = |deal: &Value| {
             let deal = self.adjusts.map_or_else(|| id_of(&deal["id"]), |base| base.deal);
-            let mut row = fill::accrual(self.agent, deal);
+            let mut row = rows::accrual(self.agent, deal);
             for (member, value) in [
                 ("sale_row_version", json!(1)),
                 ("developer_company_id", json!(self.developer)),
@@ -132,23 +132,24 @@ impl Owed {
             row
         };
         let rows: Vec<Value> = deals.iter().map(row).collect();
-        fill::put_into(service, "accrual", &rows).await;
-        fill::count_in_accounts(service, &rows).await;
-        let ids = rows.iter().map(|row| Written { id: id_of(&row["id"]), deal: id_of(&row["deal_id"]) });
+        rows::insert_into(service, "accrual", &rows).await;
+        rows::count_in_accounts(service, &rows).await;
+        let ids =
+            rows.iter().map(|row| StoredAccrual { id: id_of(&row["id"]), deal: id_of(&row["deal_id"]) });
         ids.collect()
     }
 }
 
-/// A body that pays these agents what was approved until now.
-pub fn run_of(agents: &[Uuid]) -> Value {
+/// Creates the body of a run that pays agents up to now.
+pub fn run_body(agents: &[Uuid]) -> Value {
     json!({
-        "RunKey": guid().to_string(), "PeriodFrom": written(ago(time::Duration::days(30))), "PeriodTo": written(now()),
+        "RunKey": guid().to_string(), "PeriodFrom": rfc3339(ago(time::Duration::days(30))), "PeriodTo": rfc3339(now()),
         "AgentUserIds": agents,
     })
 }
 
-/// A run as it is when it is worked off.
-pub async fn complete(service: &Running, id: &Value) -> Value {
+/// Waits until a run is completed, and returns it.
+pub async fn await_completion(service: &Running, id: &Value) -> Value {
     let (payer, path) = (payer(service), format!("{PLATFORM}/payout-runs/{}", id_of(id)));
     eventually("the run to be completed", async || {
         let run = payer.get(&path).await.expect(200);
@@ -157,16 +158,16 @@ pub async fn complete(service: &Running, id: &Value) -> Value {
     .await
 }
 
-/// Has these paid, and waits until it is done: the run, and its payouts by currency.
+/// Runs payouts to completion. Returns the run, and its payouts by currency.
 pub async fn pay(service: &Running, body: Value) -> (Value, Vec<Value>) {
-    let begun = payer(service).post(&format!("{PLATFORM}/payouts"), body).await.expect(201);
-    let run = complete(service, &begun["Id"]).await;
-    let payouts = payouts_of(service, &run).await;
+    let started = payer(service).post(&format!("{PLATFORM}/payouts"), body).await.expect(201);
+    let run = await_completion(service, &started["Id"]).await;
+    let payouts = list_payouts(service, &run).await;
     (run, payouts)
 }
 
-/// Of a run, by currency.
-pub async fn payouts_of(service: &Running, run: &Value) -> Vec<Value> {
+/// Returns the payouts of a run by currency.
+pub async fn list_payouts(service: &Running, run: &Value) -> Vec<Value> {
     let path = format!("{PLATFORM}/payouts?RunId={}&PageSize=100", id_of(&run["Id"]));
     let page = payer(service).get(&path).await.expect(200);
     let mut payouts = list(&page["Items"]).to_vec();
@@ -174,19 +175,19 @@ pub async fn payouts_of(service: &Running, run: &Value) -> Vec<Value> {
     payouts
 }
 
-/// Has one agent paid: their only payout.
+/// Runs payouts for one agent, and returns the only payout.
 pub async fn pay_one(service: &Running, agent: Uuid) -> Value {
-    let (_, payouts) = pay(service, run_of(&[agent])).await;
+    let (_, payouts) = pay(service, run_body(&[agent])).await;
     assert_eq!(payouts.len(), 1, "{payouts:?}");
     payouts[0].clone()
 }
 
-/// The path of what is done to a payout.
-pub fn to(payout: &Value, what: &str) -> String {
-    format!("{PLATFORM}/payouts/{}/{what}", id_of(&payout["Id"]))
+/// Returns the path of an operation of a payout.
+pub fn payout_path(payout: &Value, operation: &str) -> String {
+    format!("{PLATFORM}/payouts/{}/{operation}", id_of(&payout["Id"]))
 }
 
-/// An accrual as the platform sees it.
+/// Reads an accrual as the platform.
 pub async fn accrual(service: &Running, agent: Uuid, id: Uuid) -> Value {
     let path = format!("{PLATFORM}/commission-accruals?AgentUserId={agent}&PageSize=100");
     let page = decider(service).get(&path).await.expect(200);
@@ -194,7 +195,7 @@ pub async fn accrual(service: &Running, agent: Uuid, id: Uuid) -> Value {
     found.unwrap_or_else(|| panic!("no {id} in {page}")).clone()
 }
 
-/// An agent's balances in a currency, in minor units.
+/// Reads an agent's balance in a currency, with sums in minor units.
 pub async fn balances(service: &Running, agent: Uuid, currency: &str) -> Value {
     let summary = cabinet(service, agent).get("/api/v1/my/commission-summary").await.expect(200);
     let found = list(&summary["Balances"]).iter().find(|balance| balance["Currency"] == currency);

@@ -1,13 +1,13 @@
-//! What the database itself keeps, and what the audit finds: section 7.
+//! Constraints of the database, and the ledger audit.
 
 use serde_json::json;
 use testkit::{eventually, guid};
 
-use crate::owed::{Owed, pay_one, payer, to};
+use crate::fixtures::{AccrualFixture, pay_one, payer, payout_path};
 use crate::{id_of, service, start};
 
-/// Statements that the database refuses, each about this row.
-async fn refused(statements: &[&str], id: uuid::Uuid) {
+/// Checks that the database rejects each statement about a row.
+async fn expect_rejected(statements: &[&str], id: uuid::Uuid) {
     let sql = service().sql().await;
     for statement in statements {
         let error = sql.execute(*statement, &[&id.to_string()]).await.expect_err(statement);
@@ -16,12 +16,13 @@ async fn refused(statements: &[&str], id: uuid::Uuid) {
     }
 }
 
-/// INV-AGT-2, INV-AGT-7: accruals are only added, and what is final stays as it is.
+/// INV-AGT-2, INV-AGT-7: the database rejects changes and deletions of accruals, and any change of
+/// a Paid one.
 #[tokio::test]
-async fn the_database_keeps_accruals() {
+async fn database_rejects_changes_of_accruals() {
     let (service, agent) = (service(), guid());
-    let owed = Owed::to(agent, 100).write(service).await;
-    refused(
+    let stored = AccrualFixture::approved(agent, 100).write(service).await;
+    expect_rejected(
         &[
             "delete from accrual where id = $1::text::uuid",
             "update accrual set amount = amount + 1 where id = $1::text::uuid",
@@ -35,18 +36,18 @@ async fn the_database_keeps_accruals() {
             "update accrual set adjusts_accrual_id = id where id = $1::text::uuid",
             "update accrual set status = 'Paid', paid_at = now() where id = $1::text::uuid",
         ],
-        owed.id,
+        stored.id,
     )
     .await;
-    let made = pay_one(service, agent).await;
-    payer(service).post(&to(&made, "confirm"), json!({})).await.expect(200);
-    refused(
+    let created = pay_one(service, agent).await;
+    payer(service).post(&payout_path(&created, "confirm"), json!({})).await.expect(200);
+    expect_rejected(
         &[
             "update accrual set status = 'Approved', paid_at = null where id = $1::text::uuid",
             "update accrual set payout_id = null, status = 'Reversed', paid_at = null where id = $1::text::uuid",
             "update accrual set version = version + 1 where id = $1::text::uuid",
         ],
-        owed.id,
+        stored.id,
     )
     .await;
     let sql = service.sql().await;
@@ -56,11 +57,12 @@ async fn the_database_keeps_accruals() {
     }
 }
 
-/// INV-AGT-3: one Base for each beginning of a sale, one Reversal for each accrual, one open request for each.
+/// INV-AGT-3: the database rejects a second Base of a sale, a second Reversal and a second open
+/// request.
 #[tokio::test]
-async fn the_database_keeps_what_is_there_once() {
+async fn database_rejects_second_base_reversal_and_open_request() {
     let (service, agent) = (service(), guid());
-    let owed = Owed::to(agent, 100).write(service).await;
+    let stored = AccrualFixture::approved(agent, 100).write(service).await;
     let copy = |kind: &str, reverses: &str| {
         format!(
             "insert into accrual (id, agent_user_id, deal_id, sale_row_version, property_object_id, developer_company_id, kind, \
@@ -71,23 +73,23 @@ async fn the_database_keeps_what_is_there_once() {
              updated_at, 1 from accrual where id = $1::text::uuid"
         )
     };
-    refused(&[&copy("Base", "null")], owed.id).await;
+    expect_rejected(&[&copy("Base", "null")], stored.id).await;
     let sql = service.sql().await;
-    sql.execute(&copy("Reversal", "id"), &[&owed.id.to_string()]).await.unwrap();
-    refused(&[&copy("Reversal", "id")], owed.id).await;
+    sql.execute(&copy("Reversal", "id"), &[&stored.id.to_string()]).await.unwrap();
+    expect_rejected(&[&copy("Reversal", "id")], stored.id).await;
     let request = "insert into adjustment_request (id, accrual_id, agent_user_id, reason, comment, status, created_at, version) \
                    select gen_random_uuid(), id, agent_user_id, 'Other', 'x', 'Open', now(), 1 from accrual where id = $1::text::uuid";
-    sql.execute(request, &[&owed.id.to_string()]).await.unwrap();
-    refused(&[request], owed.id).await;
+    sql.execute(request, &[&stored.id.to_string()]).await.unwrap();
+    expect_rejected(&[request], stored.id).await;
 }
 
-/// INV-AGT-6: what a payout comes to never changes, nor do its lines.
+/// INV-AGT-6: the database rejects changes of a payout's amounts and of its lines.
 #[tokio::test]
-async fn the_database_keeps_payouts() {
+async fn database_rejects_changes_of_payouts() {
     let (service, agent) = (service(), guid());
-    Owed::to(agent, 100).write(service).await;
-    let made = pay_one(service, agent).await;
-    refused(
+    AccrualFixture::approved(agent, 100).write(service).await;
+    let created = pay_one(service, agent).await;
+    expect_rejected(
         &[
             "delete from payout where id = $1::text::uuid",
             "update payout set gross = gross + 1, net = net + 1 where id = $1::text::uuid",
@@ -99,20 +101,21 @@ async fn the_database_keeps_payouts() {
             "update payout_line set developer_name = 'x' where payout_id = $1::text::uuid",
             "delete from payout_line where payout_id = $1::text::uuid",
         ],
-        id_of(&made["Id"]),
+        id_of(&created["Id"]),
     )
     .await;
 }
 
-/// The audit counts accounts and payouts that are not what their accruals come to, and repairs nothing.
+/// RULE-AGT-029: the audit counts accounts and payouts that differ from their accruals.
+/// It repairs nothing.
 #[tokio::test]
-async fn the_audit_finds_what_does_not_add_up() {
+async fn audit_counts_mismatches_and_repairs_nothing() {
     let service = start(&[("AGENT_LEDGER_AUDIT_SECONDS", "1")]);
     let (one, two) = (guid(), guid());
     for agent in [one, two] {
-        Owed::to(agent, 100).write_all(&service, 3).await;
+        AccrualFixture::approved(agent, 100).write_all(&service, 3).await;
     }
-    let made = pay_one(&service, one).await;
+    let created = pay_one(&service, one).await;
     pay_one(&service, two).await;
     let operator = service.operator();
     let gauge = async |found: &str| {
@@ -131,10 +134,10 @@ async fn the_audit_finds_what_does_not_add_up() {
     .await
     .unwrap();
     gauge("1").await;
-    // As a database that somebody has changed by hand.
+    // Simulates a manual change of the database.
     sql.batch_execute("alter table payout disable trigger all").await.unwrap();
     let change = "update payout set gross = gross + 1, net = net + 1 where id = $1::text::uuid";
-    sql.execute(change, &[&id_of(&made["Id"]).to_string()]).await.unwrap();
+    sql.execute(change, &[&id_of(&created["Id"]).to_string()]).await.unwrap();
     gauge("2").await;
     sql.execute(
         "update account set pending = pending - 1 where agent_user_id = $1::text::uuid",

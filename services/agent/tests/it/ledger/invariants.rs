@@ -1,11 +1,11 @@
-//! INV-AGT-1 to INV-AGT-8, as a second connection sees them between commits.
+//! INV-AGT-1 to INV-AGT-8, checked by a second connection between commits.
 
 use std::collections::HashMap;
 
 use testkit::service::Running;
 use tokio_postgres::Client;
 
-/// What must find nothing, each of one moment.
+/// Queries that return the ids of violations. Each has one snapshot.
 const RULES: [(&str, &str); 9] = [
     (
         "INV-AGT-1",
@@ -50,7 +50,7 @@ const RULES: [(&str, &str); 9] = [
         where status in ('Scheduled', 'InTransit', 'Paid') group by accrual_id having count(*) > 1",
     ),
     (
-        "INV-AGT-5, where they are",
+        "INV-AGT-5, accruals and payouts agree",
         "select coalesce(accrual.id, live.accrual_id)::text from ( \
             select accrual_id, payout_id, status from payout_line join payout on payout.id = payout_id \
             where status in ('Scheduled', 'InTransit', 'Paid') \
@@ -67,56 +67,57 @@ const RULES: [(&str, &str); 9] = [
             or bool_or(accrual.agent_user_id <> payout.agent_user_id or accrual.currency <> payout.currency)",
     ),
     (
-        "a request is open about what has no more to be decided",
+        "an open request has an undecided accrual",
         "select adjustment_request.id::text from adjustment_request join accrual on accrual.id = accrual_id \
         where adjustment_request.status = 'Open' and accrual.status in ('Rejected', 'Reversed')",
     ),
 ];
 
-/// What never changes of each accrual, and all of it once it is Paid.
+/// The immutable data of each accrual, and the whole row of a Paid one.
 const ACCRUALS: &str = "\
     select id::text, concat_ws('|', agent_user_id, deal_id, sale_row_version, kind, base_amount, rate_bps, amount, currency, \
         reverses_accrual_id, adjusts_accrual_id, earned_at, created_at), \
         case when status = 'Paid' then accrual::text end from accrual";
 
-/// Deals that are held, since when, and in how many lines of payouts they are.
+/// Held deals with the start of the hold and the number of their payout lines.
 const HELD: &str = "\
     select deal.id::text, held_since::text || '|' || applied_row_version || '|' || known_row_version, count(payout_line.payout_id) \
     from deal left join accrual on accrual.deal_id = deal.id left join payout_line on accrual_id = accrual.id \
     where held_since is not null group by deal.id";
 
-/// Looks again and again.
-pub struct Watch {
+/// Checks the invariants repeatedly, also against the state of the previous check.
+pub struct InvariantChecker {
     sql: Client,
     accruals: HashMap<String, (String, Option<String>)>,
     held: HashMap<String, (String, i64)>,
-    pub looks: usize,
+    pub checks: usize,
 }
 
-impl Watch {
+impl InvariantChecker {
     pub async fn of(service: &Running) -> Self {
         Self::over(service.sql().await)
     }
 
     pub fn over(sql: Client) -> Self {
-        Self { sql, accruals: HashMap::new(), held: HashMap::new(), looks: 0 }
+        Self { sql, accruals: HashMap::new(), held: HashMap::new(), checks: 0 }
     }
 
-    /// Holds what is there now to every invariant, and to what was there before.
-    pub async fn look(&mut self) {
-        self.looks += 1;
+    /// Checks every invariant now, and the changes since the previous check.
+    pub async fn check(&mut self) {
+        self.checks += 1;
         for (rule, sql) in RULES {
             let broken = self.sql.query(sql, &[]).await.unwrap();
             let broken: Vec<String> = broken.iter().map(|row| row.get(0)).collect();
-            assert!(broken.is_empty(), "{rule} does not hold of {broken:?}");
+            assert!(broken.is_empty(), "{rule} is violated by {broken:?}");
         }
         let mut now = HashMap::new();
         for row in self.sql.query(ACCRUALS, &[]).await.unwrap() {
             now.insert(row.get::<_, String>(0), (row.get::<_, String>(1), row.get::<_, Option<String>>(2)));
         }
-        for (id, (facts, paid)) in &self.accruals {
-            let (facts_now, paid_now) = now.get(id).unwrap_or_else(|| panic!("INV-AGT-2: {id} is gone"));
-            assert_eq!(facts_now, facts, "INV-AGT-2: {id}");
+        for (id, (immutable, paid)) in &self.accruals {
+            let (immutable_now, paid_now) =
+                now.get(id).unwrap_or_else(|| panic!("INV-AGT-2: {id} was deleted"));
+            assert_eq!(immutable_now, immutable, "INV-AGT-2: {id}");
             assert!(paid.is_none() || paid_now == paid, "INV-AGT-7: {paid:?} has become {paid_now:?}");
         }
         self.accruals = now;

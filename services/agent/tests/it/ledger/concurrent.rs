@@ -1,4 +1,4 @@
-//! Everything at once: events in any order that Kafka may deliver them in, runs, decisions, and a worker that crashes.
+//! Concurrent events, runs and decisions, with a worker that crashes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,21 +13,21 @@ use testkit::database;
 use testkit::deployed::Deployed;
 use uuid::Uuid;
 
+use super::invariants::InvariantChecker;
 use super::model::{Amount, Change, Deal, World};
-use super::sound::Watch;
 use crate::{
-    CABINET, CANCELLED, COMMISSIONS, COMPLETED, CREATED, MY, PAYOUTS, PLATFORM, STAGE_CHANGED, eventually,
-    guid, holder, id_of, in_days, in_millis, list, money, next, service, text,
+    CABINET, CANCELLED, COMMISSIONS, COMPLETED, CREATED, MY, PAYOUTS, PLATFORM, STAGE_CHANGED, claims_of,
+    eventually, guid, id_of, in_days, in_millis, list, money, next, service, text,
 };
 
 const DEALS: usize = 18;
 const STATUSES: [&str; 7] = ["Application", "Booking", "Sale", "Sale", "Completed", "Cancelled", "Frozen"];
 const AMOUNTS: [Amount; 3] = [(10_000, "RUB"), (12_350, "RUB"), (777, "USD")];
-/// How half of the deals begin, so that something is corrected; and one of each agent's ends, so that something is to be paid.
+/// The first changes of half of the deals, so that a Correction and a payable accrual exist.
 const OPENING: [(&str, Amount); 2] = [("Sale", AMOUNTS[0]), ("Completed", AMOUNTS[1])];
 const RATES: [Option<i64>; 3] = [Some(300), Some(1_250), None];
 
-/// What is told of a deal, by topic and in order, and the changes among it.
+/// The events of a deal by topic and in order, and its stage changes.
 struct History {
     deal: Deal,
     changes: Vec<Change>,
@@ -43,9 +43,9 @@ fn history(
 ) -> History {
     let mut rng = rand::rng();
     let mut opening = opening.iter().copied();
-    let mut told = crate::Deal::new(agent, developer, money(AMOUNTS[0].0, AMOUNTS[0].1));
+    let mut crm_deal = crate::Deal::new(agent, developer, money(AMOUNTS[0].0, AMOUNTS[0].1));
     let mut queues: BTreeMap<&'static str, VecDeque<Value>> = BTreeMap::new();
-    queues.entry(CREATED).or_default().push_back(told.created(&in_days(-200)));
+    queues.entry(CREATED).or_default().push_back(crm_deal.created(&in_days(-200)));
     let (mut changes, mut is_completed) = (Vec::new(), false);
     for day in 0..days {
         let at = in_days(-190 + day);
@@ -53,33 +53,33 @@ fn history(
         let some =
             (STATUSES[rng.random_range(0..STATUSES.len())], AMOUNTS[rng.random_range(0..AMOUNTS.len())]);
         let (mut to, amount) = opened.unwrap_or(some);
-        if to == "Completed" && is_completed && told.status != "Completed" {
+        if to == "Completed" && is_completed && crm_deal.status != "Completed" {
             to = "Cancelled";
         }
         is_completed = to == "Completed" || is_completed && matches!(to, "Sale" | "Frozen");
-        told.amount = money(amount.0, amount.1);
-        told.agent = (opened.is_some() || rng.random_bool(0.9)).then_some(agent);
-        queues.entry(STAGE_CHANGED).or_default().push_back(told.moves(to, &at));
+        crm_deal.amount = money(amount.0, amount.1);
+        crm_deal.agent = (opened.is_some() || rng.random_bool(0.9)).then_some(agent);
+        queues.entry(STAGE_CHANGED).or_default().push_back(crm_deal.stage_changed(to, &at));
         match to {
-            "Cancelled" => queues.entry(CANCELLED).or_default().push_back(told.cancelled(&at)),
-            "Completed" => queues.entry(COMPLETED).or_default().push_back(told.completed(&at)),
+            "Cancelled" => queues.entry(CANCELLED).or_default().push_back(crm_deal.cancelled(&at)),
+            "Completed" => queues.entry(COMPLETED).or_default().push_back(crm_deal.completed(&at)),
             _ => {}
         }
-        changes.push(Change { to, version: told.row_version, agent: told.agent, amount, at });
+        changes.push(Change { to, version: crm_deal.row_version, agent: crm_deal.agent, amount, at });
     }
-    let deal = Deal { id: told.id, rate, status: "Application", sale: None, applied: 0, known: 0 };
+    let deal = Deal { id: crm_deal.id, rate, status: "Application", sale: None, applied: 0, known: 0 };
     History { deal, changes, queues }
 }
 
-struct Crowd {
+struct ConcurrentTest {
     serve: Deployed,
     settings: Vec<(&'static str, String)>,
-    /// Whom nobody pays, who is paid, and who is decided about, too.
+    /// Without payouts, with payouts, and with payouts and decisions.
     agents: [Uuid; 3],
     is_over: AtomicBool,
 }
 
-impl Crowd {
+impl ConcurrentTest {
     async fn start() -> Self {
         let suffix = format!(".{}", guid().simple());
         begin_now::<Service>(&suffix).await.unwrap();
@@ -101,21 +101,24 @@ impl Crowd {
     }
 
     fn by(&self, permission: &str) -> Client {
-        self.serve.caller(&holder(guid(), &[permission]))
+        self.serve.caller(&claims_of(guid(), &[permission]))
     }
 
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Tells everything, in an order that Kafka may have, some of it twice; the worker crashes meanwhile, and is answered.
-    async fn tell(&self, mut histories: Vec<BTreeMap<&'static str, VecDeque<Value>>>) -> Deployed {
+    /// Publishes all events in an order that Kafka allows, some of them twice, and crashes the
+    /// worker twice.
+    ///
+    /// Returns the last worker.
+    async fn publish(&self, mut histories: Vec<BTreeMap<&'static str, VecDeque<Value>>>) -> Deployed {
         let mut rng = rand::rng();
         let mut worker = deploy(&self.settings, "work").await;
         let count: usize = histories.iter().flat_map(BTreeMap::values).map(VecDeque::len).sum();
-        let mut told: Vec<(&'static str, Uuid, i64, Value)> = Vec::new();
+        let mut published: Vec<(&'static str, Uuid, i64, Value)> = Vec::new();
         let mut crashes = vec![2 * count / 3, count / 3];
-        while told.len() < count {
+        while published.len() < count {
             let some = rng.random_range(0..histories.len());
             let waiting: Vec<&'static str> = histories[some]
                 .iter()
@@ -129,28 +132,28 @@ impl Crowd {
             let payload = histories[some].get_mut(topic).unwrap().pop_front().unwrap();
             let (key, sequence) = (id_of(&payload["DealId"]), next());
             service().bus().publish(topic, key, sequence, &payload).await;
-            told.push((topic, key, sequence, payload));
+            published.push((topic, key, sequence, payload));
             if rng.random_bool(0.2) {
-                let (topic, key, sequence, payload) = &told[rng.random_range(0..told.len())];
+                let (topic, key, sequence, payload) = &published[rng.random_range(0..published.len())];
                 let sequence = if rng.random_bool(0.5) { *sequence } else { next() };
                 service().bus().publish(topic, *key, sequence, payload).await;
             }
             tokio::time::sleep(Duration::from_millis(rng.random_range(0..12))).await;
-            if crashes.pop_if(|at| told.len() >= *at).is_some() {
+            if crashes.pop_if(|at| published.len() >= *at).is_some() {
                 worker.process.kill().await.unwrap();
                 worker = deploy(&self.settings, "work").await;
             }
         }
-        self.settle(&told).await;
+        self.await_all_applied(&published).await;
         self.is_over.store(true, Ordering::Relaxed);
         worker
     }
 
-    /// Waits until the ledger has applied all that it was told.
-    async fn settle(&self, told: &[(&'static str, Uuid, i64, Value)]) {
+    /// Waits until the ledger has applied every stage change.
+    async fn await_all_applied(&self, published: &[(&'static str, Uuid, i64, Value)]) {
         let sql = self.sql().await;
         let mut last: BTreeMap<String, i64> = BTreeMap::new();
-        for (topic, key, _, payload) in told {
+        for (topic, key, _, payload) in published {
             if *topic == STAGE_CHANGED {
                 let version = last.entry(key.to_string()).or_default();
                 *version = payload["RowVersion"].as_i64().unwrap().max(*version);
@@ -162,7 +165,7 @@ impl Crowd {
         }
     }
 
-    /// Begins runs, several at a time, and does whatever comes to mind with their payouts, until at least one was Paid.
+    /// Starts runs in pairs, and requests random transitions of payouts, until one payout was Paid.
     async fn pay(&self) {
         let mut rng = rand::rng();
         let by = self.by(PAYOUTS);
@@ -201,11 +204,12 @@ impl Crowd {
         }
     }
 
-    /// Asks, grants, rejects and reverses, whatever there is, until at least once that succeeded.
+    /// Files and decides requests, rejects and reverses accruals at random, until one call
+    /// succeeded.
     async fn decide(&self) {
         let mut rng = rand::rng();
         let (by, agent) = (self.by(COMMISSIONS), self.agents[2]);
-        let own = self.serve.caller(&holder(agent, &[CABINET]));
+        let own = self.serve.caller(&claims_of(agent, &[CABINET]));
         let mut has_succeeded = false;
         while !self.is_over() || !has_succeeded {
             let path = format!("{MY}/commission-accruals?PageSize=100");
@@ -245,13 +249,14 @@ impl Crowd {
         }
     }
 
-    async fn watch(&self) -> usize {
-        let mut watch = Watch::over(self.sql().await);
+    /// Checks the invariants until the end, and returns the number of checks.
+    async fn check_invariants(&self) -> usize {
+        let mut checker = InvariantChecker::over(self.sql().await);
         while !self.is_over() {
-            watch.look().await;
+            checker.check().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        watch.looks
+        checker.checks
     }
 }
 
@@ -260,15 +265,18 @@ async fn deploy(settings: &[(&'static str, String)], role: &str) -> Deployed {
     Deployed::start(env!("CARGO_BIN_EXE_agent"), &[role], &settings).await
 }
 
-/// What a ledger is made of: sale, kind, base, rate, amount, currency, status.
+/// The compared data of an accrual: sale, kind, base, rate, amount, currency, status.
 type Line = (i64, String, i64, i64, i64, String, String);
 
-/// INV-AGT-1 to INV-AGT-8, at every look from outside, whatever comes in whatever order, and whoever crashes; in the end the
-/// ledger is that of the changes in their order.
+/// INV-AGT-1, INV-AGT-2, INV-AGT-3, INV-AGT-4, INV-AGT-5, INV-AGT-6, INV-AGT-7, INV-AGT-8: they
+/// hold always.
+///
+/// A second connection checks them during events in any order, runs, decisions and crashes.
+/// In the end the ledger equals the one of the changes in sequence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_leaves_a_sound_ledger() {
-    let crowd = Crowd::start().await;
-    let by = crowd.by(COMMISSIONS);
+async fn concurrent_changes_and_crashes_keep_the_invariants() {
+    let test = ConcurrentTest::start().await;
+    let by = test.by(COMMISSIONS);
     let developers = RATES.map(|rate| (guid(), rate));
     for (developer, rate) in developers {
         let Some(rate) = rate else { continue };
@@ -281,19 +289,20 @@ async fn a_crowd_leaves_a_sound_ledger() {
             let (developer, rate) = developers[(at / 3) % 3];
             let opening = if at < DEALS / 2 { &OPENING[..] } else { &[] };
             let days = if (3..6).contains(&at) { 2 } else { rand::rng().random_range(3..9) };
-            history(crowd.agents[at % 3], developer, rate, opening, days)
+            history(test.agents[at % 3], developer, rate, opening, days)
         })
         .collect();
-    let told = histories.iter().map(|history| history.queues.clone()).collect();
-    let all = async { tokio::join!(crowd.tell(told), crowd.pay(), crowd.decide(), crowd.watch()) };
+    let queues = histories.iter().map(|history| history.queues.clone()).collect();
+    let all =
+        async { tokio::join!(test.publish(queues), test.pay(), test.decide(), test.check_invariants()) };
     let in_time = tokio::time::timeout(Duration::from_mins(3), all).await;
-    let (_worker, (), (), looks) = in_time.expect("all is told, something paid and something decided");
-    assert!(looks > 10, "it was looked at only {looks} times");
-    let sql = crowd.sql().await;
-    // What was asked for last is worked off, too.
+    let (_worker, (), (), checks) = in_time.expect("events, a payment and a decision in time");
+    assert!(checks > 10, "only {checks} checks");
+    let sql = test.sql().await;
+    // The last runs are completed, too.
     let running = "select 1 from payout_run where status = 'Running'";
     eventually("the runs", async || sql.query(running, &[]).await.unwrap().is_empty().then_some(())).await;
-    Watch::over(crowd.sql().await).look().await;
+    InvariantChecker::over(test.sql().await).check().await;
 
     let mut world = World::default();
     for (at, history) in histories.iter().enumerate() {
@@ -306,8 +315,8 @@ async fn a_crowd_leaves_a_sound_ledger() {
             .iter()
             .filter(|one| one.deal == at)
             .map(|one| {
-                let words = (one.kind.to_owned(), one.currency.to_owned(), one.status.to_owned());
-                (one.sale, words.0, one.base, one.rate, one.amount, words.1, words.2)
+                let (kind, currency) = (one.kind.to_owned(), one.currency.to_owned());
+                (one.sale, kind, one.base, one.rate, one.amount, currency, one.status.to_owned())
             })
             .collect();
         let stored = sql
@@ -326,7 +335,9 @@ async fn a_crowd_leaves_a_sound_ledger() {
     }
 }
 
-/// `group` 0: nobody was paid. 1: what is paid is undone by a Reversal. 2: somebody has decided, too.
+/// Compares the accruals of a deal with the model, as far as the agent's group allows.
+///
+/// Group 0 has no payouts, group 1 has payouts and Reversals, and group 2 has decisions, too.
 fn compare(group: usize, stored: &[Line], expected: &[Line]) {
     let sorted = |lines: &[Line]| -> Vec<_> {
         let mut lines = lines.to_vec();
@@ -345,8 +356,8 @@ fn compare(group: usize, stored: &[Line], expected: &[Line]) {
     let sums = |lines: &[Line]| -> BTreeMap<(i64, String), i64> {
         let mut sums = BTreeMap::new();
         for line in lines {
-            let stands = !matches!(line.6.as_str(), "Rejected" | "Reversed");
-            *sums.entry((line.0, line.5.clone())).or_default() += if stands { line.4 } else { 0 };
+            let is_counted = !matches!(line.6.as_str(), "Rejected" | "Reversed");
+            *sums.entry((line.0, line.5.clone())).or_default() += if is_counted { line.4 } else { 0 };
         }
         sums
     };

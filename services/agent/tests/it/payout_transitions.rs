@@ -1,4 +1,4 @@
-//! What becomes of payouts: section 6.
+//! Transitions of payouts.
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
@@ -6,14 +6,16 @@ use testkit::guid;
 use time::Duration;
 use uuid::Uuid;
 
-use crate::owed::{Owed, accrual, ago, balances, now, pay_one, payer, run_of, to, written};
+use crate::fixtures::{
+    AccrualFixture, accrual, ago, balances, now, pay_one, payer, payout_path, rfc3339, run_body,
+};
 use crate::{ACCRUAL_CHANGED, PAYOUT_STATUS_CHANGED, PLATFORM, id_of, money, service, with};
 
-/// A payout of 100 roubles, in this status.
+/// Creates a payout of 100 and brings it into a status.
 async fn payout_in(status: &str) -> Value {
     let (service, agent) = (service(), guid());
-    Owed::to(agent, 100).write(service).await;
-    let made = pay_one(service, agent).await;
+    AccrualFixture::approved(agent, 100).write(service).await;
+    let created = pay_one(service, agent).await;
     let operations: &[&str] = match status {
         "Scheduled" => &[],
         "InTransit" => &["send"],
@@ -21,9 +23,9 @@ async fn payout_in(status: &str) -> Value {
         "Failed" => &["fail"],
         _ => &["cancel"],
     };
-    let mut shown = made.clone();
+    let mut shown = created.clone();
     for operation in operations {
-        shown = payer(service).post(&to(&made, operation), body_of(operation)).await.expect(200);
+        shown = payer(service).post(&payout_path(&created, operation), body_of(operation)).await.expect(200);
     }
     assert_eq!(shown["Status"], status);
     shown
@@ -37,18 +39,18 @@ const STATUSES: [&str; 5] = ["Scheduled", "InTransit", "Paid", "Failed", "Cancel
 const OPERATIONS: [(&str, &str); 4] =
     [("send", "InTransit"), ("confirm", "Paid"), ("fail", "Failed"), ("cancel", "Cancelled")];
 
-/// Each status and each operation: a move, a repeat that changes nothing, or a refusal.
+/// RULE-AGT-023, RULE-AGT-041: each operation is a transition, an unchanged repeat, or a refusal.
 #[tokio::test]
-async fn payouts_move_as_the_table_says() {
+async fn payout_transitions_follow_the_table() {
     let payer = payer(service());
     for from in STATUSES {
         for (operation, target) in OPERATIONS {
             let before = payout_in(from).await;
-            let answer = payer.post(&to(&before, operation), body_of(operation)).await;
-            let moves = matches!((from, target), ("Scheduled", _) | ("InTransit", "Paid" | "Failed"));
+            let answer = payer.post(&payout_path(&before, operation), body_of(operation)).await;
+            let is_legal = matches!((from, target), ("Scheduled", _) | ("InTransit", "Paid" | "Failed"));
             if from == target {
                 assert_eq!(answer.expect(200), before, "{from} {operation} again");
-            } else if moves {
+            } else if is_legal {
                 let after = answer.expect(200);
                 assert_eq!(
                     (&after["Status"], &after["Version"]),
@@ -60,47 +62,50 @@ async fn payouts_move_as_the_table_says() {
                 }
             } else {
                 answer.expect_problem(409, "AGENT_PAYOUT_INVALID_TRANSITION");
-                let repeated = payer.get(&to(&before, "statement")).await.expect(200);
+                let repeated = payer.get(&payout_path(&before, "statement")).await.expect(200);
                 assert_eq!(repeated["Payout"], before);
             }
         }
     }
 }
 
-/// Sent, then paid: its accruals are Paid when it is, and each of these is told of.
+/// RULE-AGT-023, RULE-EVT-021: a confirmation marks the accruals as Paid, and every change is
+/// published.
 #[tokio::test]
-async fn a_confirmed_payout_has_paid_its_accruals() {
+async fn confirmed_payout_marks_its_accruals_as_paid() {
     let (service, agent) = (service(), guid());
-    let one = Owed::to(agent, 60).write(service).await;
-    let two = Owed { kind: "Correction", ..Owed::to(agent, -10) }.write(service).await;
-    let made = pay_one(service, agent).await;
+    let one = AccrualFixture::approved(agent, 60).write(service).await;
+    let two =
+        AccrualFixture { kind: "Correction", ..AccrualFixture::approved(agent, -10) }.write(service).await;
+    let created = pay_one(service, agent).await;
     let payer = payer(service);
-    let sent = payer.post(&to(&made, "send"), json!({"Reference": " П-1 "})).await.expect(200);
+    let sent = payer.post(&payout_path(&created, "send"), json!({"Reference": " П-1 "})).await.expect(200);
     assert_eq!((&sent["Reference"], &sent["SentAt"]), (&json!(" П-1 "), &sent["UpdatedAt"]));
     assert_eq!(balances(service, agent, "RUB").await["InPayout"], 50);
-    let again = payer.post(&to(&made, "send"), json!({"Reference": "another"})).await.expect(200);
+    let again = payer.post(&payout_path(&created, "send"), json!({"Reference": "another"})).await.expect(200);
     assert_eq!(again, sent, "nothing changes");
 
     let paid_at = ago(Duration::days(2));
-    let body = json!({"PaidAt": written(paid_at)});
-    let paid = payer.post(&to(&made, "confirm"), body).await.expect(200);
+    let body = json!({"PaidAt": rfc3339(paid_at)});
+    let paid = payer.post(&payout_path(&created, "confirm"), body).await.expect(200);
     assert_eq!(
         (&paid["Status"], &paid["Reference"], &paid["PaidAt"]),
-        (&json!("Paid"), &json!(" П-1 "), &json!(written(paid_at)))
+        (&json!("Paid"), &json!(" П-1 "), &json!(rfc3339(paid_at)))
     );
-    let again = payer.post(&to(&made, "confirm"), json!({"Reference": "later"})).await.expect(200);
+    let again =
+        payer.post(&payout_path(&created, "confirm"), json!({"Reference": "later"})).await.expect(200);
     assert_eq!(again, paid);
-    for written_before in [one, two] {
-        let shown = accrual(service, agent, written_before.id).await;
-        assert_eq!((&shown["Status"], &shown["PayoutId"]), (&json!("Paid"), &made["Id"]));
-        assert_eq!((&shown["PaidAt"], &shown["Version"]), (&json!(written(paid_at)), &json!(3)));
-        let events = service.published(written_before.id).await;
+    for stored in [one, two] {
+        let shown = accrual(service, agent, stored.id).await;
+        assert_eq!((&shown["Status"], &shown["PayoutId"]), (&json!("Paid"), &created["Id"]));
+        assert_eq!((&shown["PaidAt"], &shown["Version"]), (&json!(rfc3339(paid_at)), &json!(3)));
+        let events = service.published(stored.id).await;
         let [event] = &events[..] else { panic!("one event: {events:?}") };
         assert_eq!(event.topic, ACCRUAL_CHANGED);
         assert_eq!(
             event.payload,
             json!({
-                "AccrualId": written_before.id, "AgentUserId": agent, "DealId": written_before.deal, "Kind": shown["Kind"],
+                "AccrualId": stored.id, "AgentUserId": agent, "DealId": stored.deal, "Kind": shown["Kind"],
                 "From": "Approved", "To": "Paid", "Amount": shown["Amount"], "Version": 3, "ChangedAt": shown["UpdatedAt"],
             })
         );
@@ -110,8 +115,8 @@ async fn a_confirmed_payout_has_paid_its_accruals() {
         sums,
         json!({"Currency": "RUB", "Pending": 0, "Approved": 0, "InPayout": 0, "Paid": 50, "Total": 50, "Outstanding": 0})
     );
-    let events = service.published(id_of(&made["Id"])).await;
-    let moves: Vec<_> = events
+    let events = service.published(id_of(&created["Id"])).await;
+    let changes: Vec<_> = events
         .iter()
         .map(|event| {
             assert_eq!(event.topic, PAYOUT_STATUS_CHANGED);
@@ -119,7 +124,7 @@ async fn a_confirmed_payout_has_paid_its_accruals() {
         })
         .collect();
     assert_eq!(
-        moves,
+        changes,
         [
             (Value::Null, json!("Scheduled"), json!(1)),
             (json!("Scheduled"), json!("InTransit"), json!(2)),
@@ -128,38 +133,39 @@ async fn a_confirmed_payout_has_paid_its_accruals() {
     );
 }
 
-/// An accrual of a payout that failed or was cancelled waits for another run. It publishes nothing.
+/// RULE-AGT-023: a failed or cancelled payout releases its accruals for another run, without an
+/// event.
 #[tokio::test]
-async fn what_failed_waits_for_another_run() {
+async fn accruals_of_failed_payout_wait_for_another_run() {
     let service = service();
     for (operation, is_sent) in [("fail", false), ("fail", true), ("cancel", false)] {
         let agent = guid();
-        let owed = Owed::to(agent, 60).write(service).await;
-        let made = pay_one(service, agent).await;
+        let stored = AccrualFixture::approved(agent, 60).write(service).await;
+        let created = pay_one(service, agent).await;
         if is_sent {
-            payer(service).post(&to(&made, "send"), json!({})).await.expect(200);
+            payer(service).post(&payout_path(&created, "send"), json!({})).await.expect(200);
         }
         let body =
             if operation == "fail" { json!({"Reason": " \n счёт закрыт "}) } else { json!({}) };
-        let moved = payer(service).post(&to(&made, operation), body).await.expect(200);
+        let moved = payer(service).post(&payout_path(&created, operation), body).await.expect(200);
         let reason = if operation == "fail" { json!("счёт закрыт") } else { Value::Null };
         assert_eq!(moved["FailureReason"], reason);
-        let waits = accrual(service, agent, owed.id).await;
-        assert_eq!((&waits["Status"], &waits["PayoutId"]), (&json!("Approved"), &Value::Null));
-        assert_eq!(waits["Version"], 3);
-        assert!(service.published(owed.id).await.is_empty());
+        let released = accrual(service, agent, stored.id).await;
+        assert_eq!((&released["Status"], &released["PayoutId"]), (&json!("Approved"), &Value::Null));
+        assert_eq!(released["Version"], 3);
+        assert!(service.published(stored.id).await.is_empty());
         let again = pay_one(service, agent).await;
         assert_eq!(again["Gross"], money(60, "RUB"));
-        assert_ne!(again["Id"], made["Id"]);
+        assert_ne!(again["Id"], created["Id"]);
     }
 }
 
-/// Bounds of what is said about a payout.
+/// RULE-AGT-023, RULE-AGT-040: invalid bodies and unknown payouts are refused.
 #[tokio::test]
-async fn what_is_said_about_a_payout_is_checked() {
+async fn invalid_transition_request_is_refused() {
     let payer = payer(service());
-    let made = payout_in("Scheduled").await;
-    let late = written(now() + Duration::minutes(1));
+    let created = payout_in("Scheduled").await;
+    let late = rfc3339(now() + Duration::minutes(1));
     for (operation, body, field, code) in [
         ("send", json!({"Reference": ""}), "/Reference", "too_short"),
         ("send", json!({"Reference": "я".repeat(129)}), "/Reference", "too_long"),
@@ -173,7 +179,11 @@ async fn what_is_said_about_a_payout_is_checked() {
         ("fail", json!({"Reason": "я".repeat(501)}), "/Reason", "too_long"),
         ("fail", json!({"Reason": "a\0b"}), "/Reason", "forbidden_character"),
     ] {
-        payer.post(&to(&made, operation), body).await.expect_refusal("VALIDATION_FAILED", field, code);
+        payer.post(&payout_path(&created, operation), body).await.expect_refusal(
+            "VALIDATION_FAILED",
+            field,
+            code,
+        );
     }
     for operation in ["send", "confirm", "fail", "cancel"] {
         let path = |id: &str| format!("{PLATFORM}/payouts/{id}/{operation}");
@@ -185,24 +195,25 @@ async fn what_is_said_about_a_payout_is_checked() {
         payer.post(&path("x"), body).await.expect_problem(404, "NOT_FOUND");
     }
     let wide = json!({"Reason": format!(" {} ", "я".repeat(500))});
-    assert_eq!(payer.post(&to(&made, "fail"), wide).await.expect(200)["Version"], 2);
+    assert_eq!(payer.post(&payout_path(&created, "fail"), wide).await.expect(200)["Version"], 2);
     let sent = payout_in("Scheduled").await;
-    let shown = payer.post(&to(&sent, "send"), json!({"Reference": "я".repeat(128)})).await.expect(200);
+    let shown =
+        payer.post(&payout_path(&sent, "send"), json!({"Reference": "я".repeat(128)})).await.expect(200);
     assert_eq!(shown["Reference"], "я".repeat(128));
-    let shown = payer.post(&to(&sent, "confirm"), json!({"Reference": "б"})).await.expect(200);
+    let shown = payer.post(&payout_path(&sent, "confirm"), json!({"Reference": "б"})).await.expect(200);
     assert_eq!((&shown["Reference"], &shown["PaidAt"]), (&json!("б"), &shown["UpdatedAt"]));
 }
 
-/// Of `confirm` and `fail` that race one is refused, whoever was first; the accruals are as the payout is.
+/// RULE-AGT-030: one of concurrent `confirm` and `fail` succeeds, and the accruals follow it.
 #[tokio::test]
-async fn of_confirm_and_fail_one_is_refused() {
+async fn only_one_of_concurrent_confirm_and_fail_succeeds() {
     let service = service();
     for _ in 0..8 {
         let agent = guid();
-        let owed = Owed::to(agent, 100).write_all(service, 5).await;
-        let made = pay_one(service, agent).await;
+        let stored = AccrualFixture::approved(agent, 100).write_all(service, 5).await;
+        let created = pay_one(service, agent).await;
         let (one, other) = (payer(service), payer(service));
-        let (confirm, fail) = (to(&made, "confirm"), to(&made, "fail"));
+        let (confirm, fail) = (payout_path(&created, "confirm"), payout_path(&created, "fail"));
         let answers = join(one.post(&confirm, json!({})), other.post(&fail, body_of("fail"))).await;
         let answers = [answers.0, answers.1];
         assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1, "{answers:?}");
@@ -212,20 +223,20 @@ async fn of_confirm_and_fail_one_is_refused() {
                 answer.expect_problem(409, "AGENT_PAYOUT_INVALID_TRANSITION");
             }
         }
-        for accrual_of in owed {
+        for accrual_of in stored {
             let status = accrual(service, agent, accrual_of.id).await["Status"].clone();
             assert_eq!(status, if is_paid { "Paid" } else { "Approved" });
         }
     }
 }
 
-/// The same move by many at once is made once.
+/// RULE-AGT-030: concurrent equal transitions happen once, and all return the same payout.
 #[tokio::test]
-async fn one_move_by_many_is_made_once() {
+async fn concurrent_equal_transitions_happen_once() {
     let service = service();
-    let made = payout_in("Scheduled").await;
+    let created = payout_in("Scheduled").await;
     let callers: Vec<_> = std::iter::repeat_with(|| payer(service)).take(10).collect();
-    let path = to(&made, "confirm");
+    let path = payout_path(&created, "confirm");
     let answers = join_all(callers.iter().map(|caller| caller.post(&path, json!({})))).await;
     let first = answers[0].body.clone();
     for answer in answers {
@@ -234,19 +245,19 @@ async fn one_move_by_many_is_made_once() {
     assert_eq!(first["Version"], 2);
 }
 
-/// Of a run the payouts that are left after a failure are paid by another run, under another key.
+/// RULE-AGT-023: a failed payout is paid by another run with another key, not by its own run.
 #[tokio::test]
-async fn a_failed_payout_is_not_made_again_by_its_run() {
+async fn failed_payout_is_not_recreated_by_its_run() {
     let (service, agent) = (service(), guid());
-    Owed::to(agent, 100).write(service).await;
-    let body = run_of(&[agent]);
-    let begun = payer(service).post(&format!("{PLATFORM}/payouts"), body.clone()).await.expect(201);
-    let run = crate::owed::complete(service, &begun["Id"]).await;
-    let made = crate::owed::payouts_of(service, &run).await;
-    payer(service).post(&to(&made[0], "fail"), body_of("fail")).await.expect(200);
+    AccrualFixture::approved(agent, 100).write(service).await;
+    let body = run_body(&[agent]);
+    let started = payer(service).post(&format!("{PLATFORM}/payouts"), body.clone()).await.expect(201);
+    let run = crate::fixtures::await_completion(service, &started["Id"]).await;
+    let created = crate::fixtures::list_payouts(service, &run).await;
+    payer(service).post(&payout_path(&created[0], "fail"), body_of("fail")).await.expect(200);
     let again = payer(service).post(&format!("{PLATFORM}/payouts"), body.clone()).await.expect(200);
     assert_eq!(again, run);
     let next = with(body, "RunKey", guid().to_string());
-    let (_, made) = crate::owed::pay(service, next).await;
-    assert_eq!(made[0]["Gross"], money(100, "RUB"));
+    let (_, created) = crate::fixtures::pay(service, next).await;
+    assert_eq!(created[0]["Gross"], money(100, "RUB"));
 }

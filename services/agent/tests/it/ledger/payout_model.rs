@@ -1,15 +1,15 @@
-//! Runs and payouts, in plain memory.
+//! Payout runs and payouts as a model in memory.
 
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::model::{Payout, Refused, World, share};
+use super::model::{Payout, Refusal, World, share};
 
-const INVALID_TRANSITION: Refused = (409, "AGENT_PAYOUT_INVALID_TRANSITION");
+const INVALID_TRANSITION: Refusal = (409, "AGENT_PAYOUT_INVALID_TRANSITION");
 
 impl World {
-    /// What a run pays, of what was approved before this moment.
+    /// Pays what was approved before `until`, in microseconds.
     pub fn run(&mut self, agents: &[Uuid], until: i64, withholding: i64, max_lines: usize) {
         let mut payable: BTreeMap<(Uuid, &'static str), Vec<usize>> = BTreeMap::new();
         for (at, accrual) in self.accruals.iter().enumerate() {
@@ -48,16 +48,16 @@ impl World {
         }
     }
 
-    pub fn move_payout(&mut self, at: usize, to: &'static str) -> Result<(), Refused> {
+    pub fn transition(&mut self, at: usize, to: &'static str) -> Result<(), Refusal> {
         let from = self.payouts[at].status;
         if from == to {
             return Ok(());
         }
-        let legal = match to {
+        let is_legal = match to {
             "Paid" | "Failed" => matches!(from, "Scheduled" | "InTransit"),
             _ => from == "Scheduled",
         };
-        if !legal {
+        if !is_legal {
             return Err(INVALID_TRANSITION);
         }
         self.payouts[at].status = to;
@@ -74,7 +74,7 @@ impl World {
         Ok(())
     }
 
-    /// `Pending`, `Approved`, `InPayout`, `Paid` of an agent in a currency.
+    /// Returns `Pending`, `Approved`, `InPayout` and `Paid` of an agent in a currency.
     pub fn sums(&self, agent: Uuid, currency: &str) -> [i64; 4] {
         let mut sums = [0; 4];
         for accrual in self.accruals.iter().filter(|one| one.agent == agent && one.currency == currency) {

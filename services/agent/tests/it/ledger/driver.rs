@@ -1,4 +1,4 @@
-//! A service and what the model says that it holds.
+//! A driver that performs each action on the service and on the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,40 +9,40 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::model::{Amount, Change, Deal, Refused, Request, World};
-use super::{Happening, MAX_LINES};
+use super::model::{Amount, Change, Deal, Refusal, Request, World};
+use super::{Action, MAX_LINES};
 use crate::{
-    CABINET, CANCELLED, COMMISSIONS, COMPLETED, CREATED, MY, PAYOUTS, PLATFORM, STAGE_CHANGED, eventually,
-    guid, holder, id_of, in_days, list, money, tell,
+    CABINET, CANCELLED, COMMISSIONS, COMPLETED, CREATED, MY, PAYOUTS, PLATFORM, STAGE_CHANGED, claims_of,
+    deliver, eventually, guid, id_of, in_days, list, money,
 };
 
 const STATUSES: [&str; 8] =
     ["Application", "Booking", "Sale", "Sale", "Sale", "Completed", "Completed", "Cancelled"];
-/// One that may be known one day.
+/// A status that the service does not know.
 const UNKNOWN: &str = "Frozen";
 const AMOUNTS: [Amount; 4] = [(10_000, "RUB"), (12_350, "RUB"), (10_000, "RUB"), (777, "USD")];
 const RATES: [Option<i64>; 4] = [Some(300), Some(10_000), Some(1_250), None];
 
-pub struct Play<'s> {
+pub struct Driver<'s> {
     pub service: &'s Running,
     pub world: World,
-    told: Vec<crate::Deal>,
+    crm_deals: Vec<crate::Deal>,
     pub agents: Vec<Uuid>,
-    /// Changes that are not told yet.
+    /// Stage changes that are not published yet.
     late: BTreeMap<usize, (Change, Value)>,
-    /// Everything that was told, by its topic.
+    /// The published events with their topics.
     events: Vec<(&'static str, Value)>,
     since: OffsetDateTime,
     count: i64,
-    /// The codes of refusals, so that nobody takes histories in which nothing happens for a proof.
-    pub refused: BTreeSet<&'static str>,
+    /// The codes of refusals, which show that the histories cover them.
+    pub refusals: BTreeSet<&'static str>,
 }
 
-/// Four deals of two agents, each of a developer of its own, one of whom nobody pays for.
-pub async fn begin(service: &Running) -> Play<'_> {
+/// Creates four deals of two agents. Each has a developer of its own, one of them without a rate.
+pub async fn start_driver(service: &Running) -> Driver<'_> {
     let agents = vec![guid(), guid()];
-    let by = service.caller(&holder(guid(), &[COMMISSIONS]));
-    let (mut told, mut deals) = (Vec::new(), Vec::new());
+    let by = service.caller(&claims_of(guid(), &[COMMISSIONS]));
+    let (mut crm_deals, mut deals) = (Vec::new(), Vec::new());
     for (at, rate) in RATES.into_iter().enumerate() {
         let deal = crate::Deal::new(agents[at % 2], guid(), money(AMOUNTS[0].0, AMOUNTS[0].1));
         if let Some(rate) = rate {
@@ -51,68 +51,68 @@ pub async fn begin(service: &Running) -> Play<'_> {
             by.put(&format!("{PLATFORM}/commission-rates"), card).await.expect(200);
         }
         deals.push(Deal { id: deal.id, rate, status: "Application", sale: None, applied: 0, known: 0 });
-        told.push(deal);
+        crm_deals.push(deal);
     }
     let since = (runtime::clock::now() - Duration::days(200)).truncate_to_second();
     let world = World { deals, ..World::default() };
-    let mut play = Play {
+    let mut driver = Driver {
         service,
         world,
-        told,
+        crm_deals,
         agents,
         late: BTreeMap::new(),
         events: Vec::new(),
         since,
         count: 0,
-        refused: BTreeSet::new(),
+        refusals: BTreeSet::new(),
     };
     for at in 0..2 {
-        let created = play.told[at].created(&play.at());
-        play.tell(at, CREATED, created).await;
+        let created = driver.crm_deals[at].created(&driver.at());
+        driver.deliver(at, CREATED, created).await;
     }
-    play
+    driver
 }
 
-impl Play<'_> {
-    /// Each event is of a later day.
+impl Driver<'_> {
+    /// Returns the time of the next event. Each event is a day later.
     fn at(&self) -> String {
         (self.since + Duration::days(self.count)).format(&Rfc3339).unwrap()
     }
 
     pub fn by(&self, permission: &str) -> Client {
-        self.service.caller(&holder(guid(), &[permission]))
+        self.service.caller(&claims_of(guid(), &[permission]))
     }
 
-    async fn tell(&mut self, deal: usize, topic: &'static str, payload: Value) {
+    async fn deliver(&mut self, deal: usize, topic: &'static str, payload: Value) {
         let version = payload["RowVersion"].as_i64().unwrap();
         let known = &mut self.world.deals[deal].known;
         *known = version.max(*known);
-        tell(self.service, topic, &payload).await;
+        deliver(self.service, topic, &payload).await;
         self.events.push((topic, payload));
     }
 
-    pub async fn happen(&mut self, happening: &Happening) {
+    pub async fn perform(&mut self, action: &Action) {
         self.count += 1;
-        match happening {
-            Happening::Changes { deal, to, amount, agent, late } => {
+        match action {
+            Action::ChangeDeal { deal, to, amount, agent, late } => {
                 self.change(*deal, *to, *amount, *agent, *late).await;
             }
-            Happening::Repeats { event, anew } => self.repeat(*event, *anew).await,
-            Happening::Rejects { accrual } => self.reject(*accrual).await,
-            Happening::Reverses { accrual } => self.reverse(*accrual).await,
-            Happening::Asks { accrual, amount } => self.ask(*accrual, *amount).await,
-            Happening::Decides { request, amount, approves } => {
+            Action::Repeat { event, with_new_sequence } => self.repeat(*event, *with_new_sequence).await,
+            Action::Reject { accrual } => self.reject(*accrual).await,
+            Action::Reverse { accrual } => self.reverse(*accrual).await,
+            Action::FileRequest { accrual, amount } => self.file_request(*accrual, *amount).await,
+            Action::Decide { request, amount, approves } => {
                 self.decide(*request, *amount, *approves).await;
             }
-            Happening::Runs { until, withholding } => self.run(*until, *withholding).await,
-            Happening::Moves { payout, to } => self.move_payout(*payout, *to).await,
+            Action::Run { until, withholding } => self.run(*until, *withholding).await,
+            Action::Transition { payout, to } => self.transition(*payout, *to).await,
         }
         self.compare().await;
     }
 
     async fn change(&mut self, deal: usize, to: usize, amount: usize, agent: usize, late: bool) {
         if let Some((change, payload)) = self.late.remove(&deal) {
-            self.tell(deal, STAGE_CHANGED, payload).await;
+            self.deliver(deal, STAGE_CHANGED, payload).await;
             return self.world.change(deal, &change);
         }
         let known = &self.world.deals[deal];
@@ -129,63 +129,65 @@ impl Play<'_> {
                 .iter()
                 .any(|one| one.deal == deal && one.sale == sale.version && one.adjusts.is_some())
         {
-            // What was granted for it stays: it is completed at the same amount.
+            // A sale with an adjustment keeps its amount.
             amount = sale.amount;
         }
         let at = self.at();
-        let told = &mut self.told[deal];
-        told.amount = money(amount.0, amount.1);
+        let crm_deal = &mut self.crm_deals[deal];
+        crm_deal.amount = money(amount.0, amount.1);
         if agent == 7 {
-            told.agent = None;
+            crm_deal.agent = None;
         } else if agent == 6 {
-            told.agent = Some(self.agents[agent % 2]);
-        } else if told.agent.is_none() {
-            told.agent = Some(self.agents[deal % 2]);
+            crm_deal.agent = Some(self.agents[agent % 2]);
+        } else if crm_deal.agent.is_none() {
+            crm_deal.agent = Some(self.agents[deal % 2]);
         }
-        let payload = told.moves(to, &at);
-        let change = Change { to, version: told.row_version, agent: told.agent, amount, at: at.clone() };
+        let payload = crm_deal.stage_changed(to, &at);
+        let change =
+            Change { to, version: crm_deal.row_version, agent: crm_deal.agent, amount, at: at.clone() };
         let beside = match to {
-            "Cancelled" => Some((CANCELLED, told.cancelled(&at))),
-            "Completed" => Some((COMPLETED, told.completed(&at))),
+            "Cancelled" => Some((CANCELLED, crm_deal.cancelled(&at))),
+            "Completed" => Some((COMPLETED, crm_deal.completed(&at))),
             _ => None,
         };
         if let Some((topic, beside)) = beside {
-            self.tell(deal, topic, beside).await;
+            self.deliver(deal, topic, beside).await;
             if late {
                 self.late.insert(deal, (change, payload));
                 return;
             }
         }
-        self.tell(deal, STAGE_CHANGED, payload).await;
+        self.deliver(deal, STAGE_CHANGED, payload).await;
         self.world.change(deal, &change);
     }
 
-    async fn repeat(&mut self, event: usize, anew: bool) {
+    async fn repeat(&mut self, event: usize, with_new_sequence: bool) {
         let Some(at) = (!self.events.is_empty()).then(|| event % self.events.len()) else { return };
         let (topic, payload) = self.events[at].clone();
-        if anew {
-            tell(self.service, topic, &payload).await;
+        if with_new_sequence {
+            deliver(self.service, topic, &payload).await;
         } else {
-            // As it was before those that came meanwhile: its sequence is not above theirs.
+            // A late repetition: its sequence is not above those of later events.
             let key = id_of(&payload["DealId"]);
             self.service.bus().publish(topic, key, 0, &payload).await;
-            // What comes behind it has been taken, so this has been looked at.
-            tell(self.service, topic, &payload).await;
+            // Once a later message is applied, the consumer has processed the repetition.
+            deliver(self.service, topic, &payload).await;
         }
     }
 
-    /// An accrual and its path.
+    /// Selects an accrual, and returns it with its path.
     fn accrual(&self, number: usize) -> Option<(usize, String)> {
         let at = (!self.world.accruals.is_empty()).then(|| number % self.world.accruals.len())?;
         Some((at, format!("commission-accruals/{}", self.world.accruals[at].id.unwrap())))
     }
 
-    fn hold(&mut self, answer: Answer, success: u16, expected: Result<(), Refused>) -> Option<Value> {
+    /// Checks an answer against the model, and returns the body of a success.
+    fn check_answer(&mut self, answer: Answer, success: u16, expected: Result<(), Refusal>) -> Option<Value> {
         match expected {
             Ok(()) => Some(answer.expect(success)),
             Err((status, code)) => {
                 answer.expect_problem(status, code);
-                self.refused.insert(code);
+                self.refusals.insert(code);
                 None
             }
         }
@@ -196,7 +198,7 @@ impl Play<'_> {
         let answer =
             self.by(COMMISSIONS).post(&format!("{PLATFORM}/{path}/reject"), json!({"Comment": "нет"})).await;
         let expected = self.world.reject(at);
-        if let Some(shown) = self.hold(answer, 200, expected) {
+        if let Some(shown) = self.check_answer(answer, 200, expected) {
             assert_eq!(
                 (&shown["Status"], id_of(&shown["Id"])),
                 (&json!("Rejected"), self.world.accruals[at].id.unwrap())
@@ -209,33 +211,33 @@ impl Play<'_> {
         let answer =
             self.by(COMMISSIONS).post(&format!("{PLATFORM}/{path}/reverse"), json!({"Comment": "нет"})).await;
         let expected = self.world.reverse(at).map(drop);
-        if let Some(shown) = self.hold(answer, 200, expected) {
+        if let Some(shown) = self.check_answer(answer, 200, expected) {
             assert_eq!(id_of(&shown["ReversesAccrualId"]), self.world.accruals[at].id.unwrap());
         }
     }
 
-    async fn ask(&mut self, number: usize, amount: usize) {
+    async fn file_request(&mut self, number: usize, amount: usize) {
         let Some((at, path)) = self.accrual(number) else { return };
         let accrual = self.world.accruals[at].clone();
         let whole = [0, accrual.amount / 2, accrual.base, accrual.base + 1, 50][amount % 5].max(0);
         let other = if accrual.currency == "RUB" { "USD" } else { "RUB" };
-        let asked = match amount {
+        let requested = match amount {
             0..12 => None,
             12..15 => Some((whole, other)),
             _ => Some((whole, accrual.currency)),
         };
         let reason = if self.world.requests.len().is_multiple_of(2) { "WrongAmount" } else { "MissingBonus" };
         let body = json!({
-            "Reason": reason, "Comment": "мало", "RequestedAmount": asked.map(|(amount, currency)| money(amount, currency)),
+            "Reason": reason, "Comment": "мало", "RequestedAmount": requested.map(|(amount, currency)| money(amount, currency)),
         });
-        let by = self.service.caller(&holder(accrual.agent, &[CABINET]));
+        let by = self.service.caller(&claims_of(accrual.agent, &[CABINET]));
         let answer = by.post(&format!("{MY}/{path}/adjustment-requests"), body).await;
-        let expected = self.world.ask(at, asked);
-        if let Some(shown) = self.hold(answer, 201, expected) {
+        let expected = self.world.check_request(at, requested);
+        if let Some(shown) = self.check_answer(answer, 201, expected) {
             self.world.requests.push(Request {
                 id: id_of(&shown["Id"]),
                 accrual: at,
-                requested: asked.map(|(amount, _)| amount),
+                requested: requested.map(|(amount, _)| amount),
                 status: "Open",
                 granted: None,
             });
@@ -243,7 +245,7 @@ impl Play<'_> {
     }
 
     async fn decide(&mut self, number: usize, amount: usize, approves: bool) {
-        // The newest ones rather.
+        // Selects one of the newest.
         let Some(at) = self.world.requests.len().checked_sub(1 + number % 3) else { return };
         let request = self.world.requests[at].clone();
         let accrual = self.world.accruals[request.accrual].clone();
@@ -255,9 +257,12 @@ impl Play<'_> {
             let body = json!({"Amount": granted.map(|(amount, currency)| money(amount, currency))});
             (by.post(&format!("{path}/approve"), body).await, self.world.approve(at, granted))
         } else {
-            (by.post(&format!("{path}/reject"), json!({"Comment": "нет"})).await, self.world.refuse(at))
+            (
+                by.post(&format!("{path}/reject"), json!({"Comment": "нет"})).await,
+                self.world.reject_request(at),
+            )
         };
-        if let Some(shown) = self.hold(answer, 200, expected) {
+        if let Some(shown) = self.check_answer(answer, 200, expected) {
             assert_eq!(shown["Status"], self.world.requests[at].status);
         }
     }
@@ -273,19 +278,19 @@ impl Play<'_> {
             "AgentUserIds": self.agents, "WithholdingBps": withholding,
         });
         let by = self.by(PAYOUTS);
-        let made = by.post(&format!("{PLATFORM}/payouts"), body).await.expect(201);
-        let id = id_of(&made["Id"]);
+        let started = by.post(&format!("{PLATFORM}/payouts"), body).await.expect(201);
+        let id = id_of(&started["Id"]);
         let path = format!("{PLATFORM}/payout-runs/{id}");
-        let done = eventually("the run to be worked off", async || {
+        let completed = eventually("the run to be completed", async || {
             let run = by.get(&path).await.expect(200);
             (run["Status"] == "Completed").then_some(run)
         });
-        let done = done.await;
+        let completed = completed.await;
         let micros = i64::try_from(until.unix_timestamp_nanos() / 1_000).unwrap();
         let before = self.world.payouts.len();
         self.world.run(&self.agents.clone(), micros, withholding, MAX_LINES);
-        assert_eq!(done["PayoutsCount"], self.world.payouts.len() - before);
-        for total in list(&done["Totals"]) {
+        assert_eq!(completed["PayoutsCount"], self.world.payouts.len() - before);
+        for total in list(&completed["Totals"]) {
             let of =
                 self.world.payouts[before..].iter().filter(|payout| total["Currency"] == payout.currency);
             let (gross, withheld) = of.fold((0, 0), |sums, one| (sums.0 + one.gross, sums.1 + one.withheld));
@@ -308,21 +313,21 @@ impl Play<'_> {
         }
     }
 
-    async fn move_payout(&mut self, number: usize, to: usize) {
-        // The newest ones rather.
+    async fn transition(&mut self, number: usize, to: usize) {
+        // Selects one of the newest.
         let Some(at) = self.world.payouts.len().checked_sub(1 + number % 4) else { return };
-        let moves = [
+        let transitions = [
             ("send", "InTransit", json!({})),
             ("confirm", "Paid", json!({})),
             ("confirm", "Paid", json!({"Reference": "7"})),
             ("fail", "Failed", json!({"Reason": "закрыт"})),
             ("cancel", "Cancelled", json!({})),
         ];
-        let (operation, to, body) = moves[to % moves.len()].clone();
+        let (operation, to, body) = transitions[to % transitions.len()].clone();
         let path = format!("{PLATFORM}/payouts/{}/{operation}", self.world.payouts[at].id.unwrap());
         let answer = self.by(PAYOUTS).post(&path, body).await;
-        let expected = self.world.move_payout(at, to);
-        if let Some(shown) = self.hold(answer, 200, expected) {
+        let expected = self.world.transition(at, to);
+        if let Some(shown) = self.check_answer(answer, 200, expected) {
             assert_eq!(shown["Status"], to);
         }
     }

@@ -1,0 +1,50 @@
+//! The service with its listener, events, consumers and jobs.
+
+use ::db::Db;
+use ::jobs::Jobs;
+use ::web::Listener;
+use actix_web::web::Data;
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use messaging::{Published, Subscription};
+use prometheus_client::metrics::gauge::Gauge;
+use runtime::{Env, Process};
+use service::Role;
+
+use crate::app::App;
+use crate::messages::MESSAGES;
+use crate::settings::Settings;
+use crate::{consumers, events, http, jobs};
+
+/// The service agent: statistics, commissions and payouts of agents.
+pub struct Service;
+
+impl service::Service for Service {
+    const NAME: &'static str = "agent";
+    const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/agent");
+    const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
+    const LISTENERS: &'static [Listener] = &[http::PUBLIC];
+    const EVENTS: &'static [Published] = events::ALL;
+    const CONSUMERS: &'static [Subscription] = consumers::ALL;
+    type Settings = Settings;
+    type App = App;
+
+    fn settings(env: &mut Env) -> Option<Settings> {
+        Settings::read(env)
+    }
+
+    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
+        Ok(App { db, settings, ledger_mismatches: Gauge::default() })
+    }
+
+    fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
+        jobs::add(app.into_inner(), jobs)
+    }
+
+    fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
+        if role.works() {
+            jobs::register_mismatches_gauge(&app.ledger_mismatches, process);
+            jobs::spawn_held_deals_gauge(app, process);
+        }
+        Ok(())
+    }
+}
