@@ -45,11 +45,11 @@ pub struct AccrualQuery {
     payout_id: Option<Reference<PayoutId>>,
     #[param(value_type = Option<String>, pattern = "^[A-Z]{3}$")]
     currency: Option<Currency>,
-    /// Earliest `CreatedAt`, inclusive.
+    /// Lower bound of `CreatedAt`, inclusive.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
-    /// Latest `CreatedAt`, exclusive.
+    /// Upper bound of `CreatedAt`, exclusive.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,

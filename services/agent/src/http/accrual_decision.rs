@@ -27,7 +27,7 @@ pub struct DecideAccrual {
 /// Reject an accrual.
 ///
 /// Rejects the accrual with its adjustments and closes open requests about it.
-/// None of them may be in a payout. A repeated request changes nothing.
+/// None of these accruals may be in a payout. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Commissions", params(("accrual_id" = AccrualId, Path)),
     request_body(content = DecideAccrual, description = "At most 256 KiB."),

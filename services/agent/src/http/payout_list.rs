@@ -27,11 +27,11 @@ pub struct PayoutQuery {
     status: Option<Several<PayoutStatus>>,
     #[param(value_type = Option<String>, pattern = "^[A-Z]{3}$")]
     currency: Option<Currency>,
-    /// Earliest `CreatedAt`, inclusive.
+    /// Lower bound of `CreatedAt`, inclusive.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
-    /// Latest `CreatedAt`, exclusive.
+    /// Upper bound of `CreatedAt`, exclusive.
     #[serde(default, deserialize_with = "::web::time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,

@@ -82,8 +82,7 @@ impl BeginPayoutRun {
 
 /// Start a payout run.
 ///
-/// The run creates a payout for each agent and currency with a payable sum above 0, in the
-/// background.
+/// Creates a payout for each agent and currency with a payable sum above 0, in the background.
 /// A repeated request returns 200 with the run as it is now.
 #[utoipa::path(
     tag = "Payouts", request_body(content = BeginPayoutRun, description = "At most 256 KiB."),
