@@ -41,7 +41,7 @@ pub struct BeginPayoutRun {
     /// Agents to pay, without duplicates; all agents if absent.
     agent_user_ids: Option<Agents>,
     /// Share to withhold, in basis points; 0 if absent.
-    withholding_bps: Option<Whole<0, MAX_BPS>>,
+    withholding_bps: Option<Whole<0, { MAX_BPS }>>,
 }
 
 impl BeginPayoutRun {

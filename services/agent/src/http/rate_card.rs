@@ -57,7 +57,7 @@ pub async fn list_rate_cards(
 #[serde(rename_all = "PascalCase")]
 pub struct NewRate {
     /// Commission rate in basis points.
-    rate_bps: Whole<0, MAX_BPS>,
+    rate_bps: Whole<0, { MAX_BPS }>,
     #[schema(value_type = String, format = DateTime)]
     valid_from: Moment,
     /// Exclusive; the rate has no end if absent.
