@@ -1,18 +1,22 @@
--- A chat. Its row is what all that is said and done in it queues on.
+-- Chats and their members.
+
+-- All changes of a chat take turns on its row.
 create table chat (
     id uuid primary key,
     kind text collate "C" not null check (kind in ('Deal', 'Direct')),
-    -- INV-MSG-1
+    -- INV-MSG-1: one chat for each deal.
     deal_id uuid unique,
     tenant_id uuid,
     property_object_id uuid,
-    -- INV-MSG-1: the two of a Direct chat, the lower id first.
+    -- INV-MSG-1: one Direct chat for each pair of users, the lower id first.
     direct_low uuid,
     direct_high uuid check (direct_high > direct_low),
-    -- Who the deal's agent is, also where a supervisor has removed them, by the newest of its versions.
+    -- The deal's agent by the highest applied version. A supervisor may have removed this user from
+    -- the chat.
     agent_user_id uuid,
+    -- The highest applied version of the deal.
     row_version bigint,
-    -- INV-MSG-2
+    -- INV-MSG-2: the sequence of the newest message.
     last_sequence bigint not null default 0 check (last_sequence >= 0),
     created_at timestamptz not null,
     last_activity_at timestamptz not null,
@@ -21,26 +25,30 @@ create table chat (
     check ((kind = 'Direct') = (direct_low is not null and direct_high is not null)),
     constraint chat_direct unique (direct_low, direct_high)
 ) with (fillfactor = 80);
+-- Lists of a company's supervisors.
 create index chat_tenant_activity on chat (tenant_id, last_activity_at desc, id) where kind = 'Deal';
 create index chat_tenant_created on chat (tenant_id, created_at desc, id) where kind = 'Deal';
--- For the platform, which supervises all of them.
+-- Lists of supervisors of all companies.
 create index chat_activity on chat (last_activity_at desc, id) where kind = 'Deal';
 create index chat_created on chat (created_at desc, id) where kind = 'Deal';
 
--- INV-MSG-6: each once.
+-- INV-MSG-6: each member once.
 create table member (
     user_id uuid not null,
     chat_id uuid not null references chat (id),
     role text collate "C" not null check (role in ('Client', 'Agent', 'Manager', 'Member')),
-    -- What an Agent is when the deal has another one; null: nobody of this chat.
-    role_beneath text collate "C" check (role_beneath in ('Manager', 'Member')),
+    -- The role that an Agent returns to when the deal has another agent. Null: the agent then
+    -- leaves the chat.
+    fallback_role text collate "C" check (fallback_role in ('Manager', 'Member')),
     joined_at timestamptz not null,
-    -- INV-MSG-5
+    -- INV-MSG-5: the read marker.
     read_sequence bigint not null check (read_sequence >= 0),
     primary key (user_id, chat_id),
-    check (role_beneath is null or role = 'Agent')
+    check (fallback_role is null or role = 'Agent')
 ) with (fillfactor = 80);
 create index member_chat on member (chat_id, joined_at, user_id);
+
+-- Messages.
 
 create table message (
     id uuid primary key,
@@ -49,6 +57,7 @@ create table message (
     kind text collate "C" not null check (kind in ('Text', 'System')),
     sender_user_id uuid,
     client_message_id uuid,
+    -- Null after the deletion of the message.
     text text check (char_length(text) between 1 and 4000),
     card json,
     created_at timestamptz not null,
@@ -64,6 +73,8 @@ create table message (
     check ((kind = 'Text' and deleted_at is null) = (text is not null))
 ) with (fillfactor = 90);
 
+-- Conferences.
+
 create table conference (
     id uuid primary key,
     chat_id uuid not null references chat (id),
@@ -78,9 +89,9 @@ create table conference (
     end_reason text collate "C"
         check (end_reason in ('EndedByHost', 'AllLeft', 'NoAnswer', 'AllDeclined', 'MaxDuration')),
     ended_by_user_id uuid,
-    -- A document: who is in it is only ever read and written with it.
+    -- A document, because participants are only read and written together with the conference.
     participants json not null,
-    -- While it is Active: since when nobody is Joined.
+    -- Time since which no participant of an Active conference is Joined.
     empty_since timestamptz,
     version bigint not null check (version >= 1),
     -- INV-CNF-4
@@ -90,30 +101,34 @@ create table conference (
     check (status <> 'Active' or active_at is not null),
     check (status = 'Active' or empty_since is null)
 ) with (fillfactor = 80);
--- INV-CNF-1. Its deadline is the time of its job.
+-- INV-CNF-1. The next deadline of a live conference is the time of its job.
 create unique index conference_live on conference (chat_id) where status <> 'Ended';
 create index conference_chat on conference (chat_id, created_at, id);
 
--- What LiveKit has told: each id counts once. As SHA-256, since anything may stand there.
+-- Ids of LiveKit's webhooks, each of which counts once. The id is a SHA-256, because LiveKit's own
+-- id may be any text.
 create table webhook (
     id bytea primary key,
-    heard_at timestamptz not null
+    received_at timestamptz not null
 );
-create index webhook_heard on webhook (heard_at);
+create index webhook_received on webhook (received_at);
 
--- How far each person's stream has come. Its row is what those who write to it queue on.
+-- Streams.
+
+-- The newest event of each user's stream. Transactions that append events lock these rows in the
+-- order of user ids.
 create table stream (
     user_id uuid primary key,
     last_event bigint not null
 ) with (fillfactor = 80);
 
--- What each person is to be told: references, never texts.
+-- Events of the streams, as references without content.
 create table stream_event (
     user_id uuid not null,
     event bigint not null,
     kind text collate "C" not null check (kind in ('chat', 'chat-removed', 'message', 'read', 'conference')),
     chat_id uuid not null,
-    -- The message, the reader, or the conference.
+    -- The message, the reader or the conference.
     subject_id uuid,
     at timestamptz not null,
     primary key (user_id, event)

@@ -1,4 +1,4 @@
-//! Messenger: chats of deals and of two, and conferences that ring.
+//! The messenger service: chats of deals, Direct chats and conferences.
 
 mod app;
 mod clients;
@@ -9,8 +9,10 @@ mod error;
 mod events;
 mod http;
 mod jobs;
+mod messages;
 mod ops;
+mod service;
 mod settings;
 mod stream;
 
-pub use app::Service;
+pub use self::service::Service;

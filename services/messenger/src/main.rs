@@ -1,4 +1,4 @@
-//! The messenger service: `messenger [serve | work | migrate | contracts | config]`.
+//! The binary of the messenger service: `messenger [serve | work | migrate | contracts | config]`.
 
 use std::process::ExitCode;
 

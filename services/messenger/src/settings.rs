@@ -1,4 +1,4 @@
-//! What the environment configures beside what it does for all services.
+//! Settings of the service beside those of every service.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::domain::Timing;
 
 pub struct Settings {
     pub timing: Timing,
-    /// `None`: there is no sound and no picture, so nobody is rung.
+    /// LiveKit, or `None` if conferences are not available.
     pub livekit: Option<livekit::Config>,
-    /// How often LiveKit is asked whether it lives; `None`: never.
-    pub media_probe: Option<Duration>,
-    /// How long a message may be edited and deleted.
+    /// Interval of LiveKit probes, or `None` without probes.
+    pub media_probe_interval: Option<Duration>,
+    /// Time for editing and deleting a message.
     pub edit_window: Duration,
     pub stream: StreamSettings,
 }
 
 pub struct StreamSettings {
-    pub heartbeat: Duration,
-    pub poll: Duration,
+    pub heartbeat_interval: Duration,
+    pub poll_interval: Duration,
     pub retention: Duration,
-    pub longest: Duration,
+    pub max_duration: Duration,
 }
 
 impl Settings {
@@ -32,38 +32,53 @@ impl Settings {
             let default = NonZeroU32::new(default)?;
             Some(Duration::from_secs(env.or(name, default, about)?.get().into()))
         };
-        let ring = seconds("MESSENGER_RING_SECONDS", 60, "how long a call and an invitation ring");
-        let empty = seconds("MESSENGER_EMPTY_SECONDS", 30, "how long a conference may be without anybody");
-        let longest = seconds("MESSENGER_MAX_SECONDS", 14_400, "how long a conference may last");
-        let edit_window =
-            seconds("MESSENGER_EDIT_WINDOW_SECONDS", 86_400, "how long a message may be edited and deleted");
-        let heartbeat =
-            seconds("MESSENGER_STREAM_HEARTBEAT_SECONDS", 15, "how often a stream says that it is alive");
+        let ring_timeout = seconds(
+            "MESSENGER_RING_SECONDS",
+            60,
+            "ringing time of a conference and of an invitation, in seconds",
+        );
+        let empty_timeout =
+            seconds("MESSENGER_EMPTY_SECONDS", 30, "time that a conference may be empty, in seconds");
+        let max_duration =
+            seconds("MESSENGER_MAX_SECONDS", 14_400, "longest time of an Active conference, in seconds");
+        let edit_window = seconds(
+            "MESSENGER_EDIT_WINDOW_SECONDS",
+            86_400,
+            "time for editing and deleting a message, in seconds",
+        );
+        let heartbeat_interval =
+            seconds("MESSENGER_STREAM_HEARTBEAT_SECONDS", 15, "interval of comments on a stream, in seconds");
         let retention =
-            seconds("MESSENGER_STREAM_RETENTION_SECONDS", 86_400, "how long a stream can be gone on with");
-        let stream_longest = seconds("MESSENGER_STREAM_MAX_SECONDS", 3_600, "how long a stream lasts");
-        let poll = env.or(
+            seconds("MESSENGER_STREAM_RETENTION_SECONDS", 86_400, "retention of stream events, in seconds");
+        let max_stream_duration =
+            seconds("MESSENGER_STREAM_MAX_SECONDS", 3_600, "longest time of a stream, in seconds");
+        let poll_interval = env.or(
             "MESSENGER_STREAM_POLL_MS",
             const { NonZeroU32::new(250).unwrap() },
-            "how often a replica asks what others have committed for its streams, in milliseconds",
+            "interval at which a replica reads new events for its streams, in milliseconds",
         );
         let stream = StreamSettings {
-            heartbeat: heartbeat?,
-            poll: Duration::from_millis(poll?.get().into()),
+            heartbeat_interval: heartbeat_interval?,
+            poll_interval: Duration::from_millis(poll_interval?.get().into()),
             retention: retention?,
-            longest: stream_longest?,
+            max_duration: max_stream_duration?,
         };
         let livekit = livekit::Config::read(env);
-        let media_probe = env.or(
+        let media_probe_seconds = env.or(
             "MESSENGER_MEDIA_PROBE_SECONDS",
             10,
-            "how often LiveKit is asked whether it lives, in seconds; 0: never",
+            "interval of LiveKit probes, in seconds; 0 for no probes",
         );
-        let timing = Timing { ring: ring?, empty: empty?, max: longest? };
+        let timing = Timing {
+            ring_timeout: ring_timeout?,
+            empty_timeout: empty_timeout?,
+            max_duration: max_duration?,
+        };
+        let media_probe_seconds = Some(media_probe_seconds?).filter(|seconds| *seconds > 0);
         Some(Self {
             timing,
             livekit: livekit?,
-            media_probe: Some(media_probe?).filter(|probe| *probe > 0).map(Duration::from_secs),
+            media_probe_interval: media_probe_seconds.map(Duration::from_secs),
             edit_window: edit_window?,
             stream,
         })

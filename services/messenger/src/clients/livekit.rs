@@ -1,5 +1,5 @@
-//! LiveKit, which carries sound and picture: what lets people in, what it is told and asked, and how it signs what it
-//! tells.
+//! The client of LiveKit, which carries the media: access tokens, commands and the signatures of
+//! webhooks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,48 +18,48 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use crate::domain::{ConferenceId, ConnectionSid, Media, Present};
+use crate::domain::{ConferenceId, ConnectedParticipant, ConnectionSid, Media};
 
-/// Of one call.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// Not repeated here: what it has to be told is told again by a job.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Calls without retries, because the job `media-order` repeats a failed command.
 const ROOM_SERVICE: Call = Call {
     of: "LiveKit",
     method: "POST",
     path: "/twirp/livekit.RoomService/{method}",
-    timeout: TIMEOUT,
+    timeout: CALL_TIMEOUT,
     retries: 0,
 };
 
-/// Every call.
+/// Every call to LiveKit.
 pub const CALLS: &[Call] = &[ROOM_SERVICE];
 
-/// How long an access token lets its bearer in.
-const LIFETIME: Duration = Duration::from_mins(10);
-/// Clocks may differ by so much.
-const SKEW: Duration = Duration::from_secs(30);
-/// After so many probes in a row that failed nobody is rung.
-const FAILURES: u32 = 3;
+/// Lifetime of an access token.
+const TOKEN_LIFETIME: Duration = Duration::from_mins(10);
+/// Tolerated difference between the clocks of LiveKit and of this service.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(30);
+/// Consecutive failed probes after which LiveKit counts as unavailable.
+const MAX_FAILED_PROBES: u32 = 3;
 
-/// Where it is, and who we are to it.
+/// The addresses of LiveKit and the key pair of this service.
 pub struct Config {
-    /// For those who join.
+    /// Address for clients.
     url: String,
-    /// For us.
+    /// Address for this service.
     api_url: String,
     api_key: String,
     api_secret: String,
 }
 
 impl Config {
-    /// All of it or nothing. The outer `None` is a mistake, the inner one absence.
-    #[expect(clippy::option_option, reason = "as everywhere in a configuration")]
+    /// Reads the four settings, which are all set or all unset.
+    /// The outer `None` is a mistake, and the inner one means unset.
+    #[expect(clippy::option_option, reason = "the same shape as every optional setting")]
     pub fn read(env: &mut Env) -> Option<Option<Self>> {
         let variables = [
-            ("LIVEKIT_URL", "the media server as clients reach it, as in wss://media.example.org"),
-            ("LIVEKIT_API_URL", "the same as this service reaches it, as in http://livekit:7880"),
-            ("LIVEKIT_API_KEY", "who this service is to it; with the other three or not at all"),
-            ("LIVEKIT_API_SECRET", "what tokens for it, and what it tells, are signed with"),
+            ("LIVEKIT_URL", "address of LiveKit for clients, as in wss://media.example.org"),
+            ("LIVEKIT_API_URL", "address of LiveKit for this service, as in http://livekit:7880"),
+            ("LIVEKIT_API_KEY", "LiveKit API key; set all four LIVEKIT_ variables or none"),
+            ("LIVEKIT_API_SECRET", "LiveKit API secret, which signs tokens, calls and webhooks"),
         ];
         let found = variables.map(|(name, about)| env.optional::<String>(name, about));
         if found.iter().all(|found| matches!(found, Some(None))) {
@@ -71,13 +71,13 @@ impl Config {
     }
 }
 
-/// What lets somebody into the room of a conference.
+/// The access of a participant to the room of a conference.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MediaAccess {
-    /// For LiveKit, until `ExpiresAt`.
+    /// The access token of LiveKit, valid until `ExpiresAt`.
     token: String,
-    /// Where LiveKit is.
+    /// The address of LiveKit for clients.
     #[schema(examples("wss://media.example.org"))]
     url: String,
     room: ConferenceId,
@@ -85,7 +85,7 @@ pub struct MediaAccess {
     expires_at: OffsetDateTime,
 }
 
-/// What a token of ours says.
+/// The claims of a token that this service signs.
 #[derive(Serialize)]
 struct Claims<'c, V> {
     iss: &'c str,
@@ -98,8 +98,8 @@ struct Claims<'c, V> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_excessive_bools, reason = "they are LiveKit's")]
-struct Entrance {
+#[expect(clippy::struct_excessive_bools, reason = "LiveKit defines these members")]
+struct RoomGrant {
     room: ConferenceId,
     room_join: bool,
     can_subscribe: bool,
@@ -108,11 +108,11 @@ struct Entrance {
     can_publish_sources: &'static [&'static str],
 }
 
-/// Of what somebody signed, in base64.
+/// The SHA-256 of a webhook's body, in base64, as LiveKit signed it.
 pub struct SignedSha256(String);
 
 impl SignedSha256 {
-    pub fn is_of(&self, bytes: &[u8]) -> bool {
+    pub fn matches(&self, bytes: &[u8]) -> bool {
         self.0 == BASE64_STANDARD.encode(digest(&SHA256, bytes))
     }
 }
@@ -120,55 +120,55 @@ impl SignedSha256 {
 pub struct LiveKit {
     http: reqwest::Client,
     config: Config,
-    signing: EncodingKey,
-    checking: DecodingKey,
-    /// In a row.
+    encoding_key: EncodingKey,
+    decoding_key: DecodingKey,
+    /// Consecutive failed probes.
     failed_probes: AtomicU32,
-    /// Whether it was when it was called last.
-    is_away: AtomicBool,
+    /// True if the last call failed to reach LiveKit.
+    is_unreachable: AtomicBool,
 }
 
 impl LiveKit {
-    /// # Errors
-    /// When no HTTP client can be made.
     pub fn new(config: Config) -> anyhow::Result<Self> {
         Ok(Self {
-            http: http_client::client(TIMEOUT)?,
-            signing: EncodingKey::from_secret(config.api_secret.as_bytes()),
-            checking: DecodingKey::from_secret(config.api_secret.as_bytes()),
+            http: http_client::client(CALL_TIMEOUT)?,
+            encoding_key: EncodingKey::from_secret(config.api_secret.as_bytes()),
+            decoding_key: DecodingKey::from_secret(config.api_secret.as_bytes()),
             config,
             failed_probes: AtomicU32::new(0),
-            is_away: AtomicBool::new(false),
+            is_unreachable: AtomicBool::new(false),
         })
     }
 
-    /// Whether somebody who is rung now could hear anything.
+    /// Returns false while the last [`MAX_FAILED_PROBES`] probes have failed.
     pub fn is_available(&self) -> bool {
-        self.failed_probes.load(Ordering::Relaxed) < FAILURES
+        self.failed_probes.load(Ordering::Relaxed) < MAX_FAILED_PROBES
     }
 
-    /// Looks whether it lives.
-    pub async fn probe(&self, patience: Duration) {
-        let asked = self.http.get(&self.config.api_url).timeout(patience.min(TIMEOUT)).send().await;
-        // It answers 406 when it is there and not ready.
-        let lives = asked.is_ok_and(|answer| !answer.status().is_server_error() && answer.status() != 406);
-        let failed = if lives {
+    /// Probes LiveKit once, and counts consecutive failures.
+    pub async fn probe(&self, timeout: Duration) {
+        let probed = self.http.get(&self.config.api_url).timeout(timeout.min(CALL_TIMEOUT)).send().await;
+        // LiveKit returns 406 while it runs but is not ready.
+        let is_ready =
+            probed.is_ok_and(|response| !response.status().is_server_error() && response.status() != 406);
+        let failed_probes = if is_ready {
             self.failed_probes.swap(0, Ordering::Relaxed)
         } else {
             self.failed_probes.fetch_add(1, Ordering::Relaxed) + 1
         };
-        match (lives, failed) {
-            (false, FAILURES) => {
-                tracing::warn!("LiveKit does not answer: nobody can start or join a conference");
+        match (is_ready, failed_probes) {
+            (false, MAX_FAILED_PROBES) => {
+                tracing::warn!(failed_probes, "LiveKit became unavailable, conferences are refused");
             }
-            (true, FAILURES..) => tracing::info!("LiveKit answers again"),
+            (true, MAX_FAILED_PROBES..) => {
+                tracing::info!(failed_probes, "LiveKit became available again");
+            }
             _ => {}
         }
     }
 
-    /// # Errors
-    /// When the token cannot be signed.
-    pub fn access(
+    /// Signs an access token for one user and one room.
+    pub fn create_access(
         &self,
         room: ConferenceId,
         user: UserId,
@@ -179,7 +179,7 @@ impl LiveKit {
             Media::Audio => &["microphone"],
             Media::Video => &["microphone", "camera", "screen_share", "screen_share_audio"],
         };
-        let entrance = Entrance {
+        let grant = RoomGrant {
             room,
             room_join: true,
             can_subscribe: true,
@@ -187,8 +187,8 @@ impl LiveKit {
             can_publish_data: true,
             can_publish_sources,
         };
-        let expires_at = (now + LIFETIME).truncate_to_second();
-        let token = self.sign(Some(user), entrance, now, expires_at)?;
+        let expires_at = (now + TOKEN_LIFETIME).truncate_to_second();
+        let token = self.sign(Some(user), grant, now, expires_at)?;
         Ok(MediaAccess { token, url: self.config.url.clone(), room, expires_at })
     }
 
@@ -202,14 +202,16 @@ impl LiveKit {
         let claims = Claims {
             iss: &self.config.api_key,
             sub,
-            nbf: (now - SKEW).unix_timestamp(),
+            nbf: (now - MAX_CLOCK_SKEW).unix_timestamp(),
             exp: expires_at.unix_timestamp(),
             video,
         };
-        Ok(jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.signing)?)
+        Ok(jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.encoding_key)?)
     }
 
-    /// What has been signed, where `authorization` (with or without `Bearer`) is LiveKit's and holds now.
+    /// Returns the signed body hash of a webhook if LiveKit signed `authorization` and it is valid
+    /// now.
+    /// The scheme `Bearer` is optional.
     pub fn verify(&self, authorization: &str) -> Option<SignedSha256> {
         #[derive(Deserialize)]
         struct Signed {
@@ -221,96 +223,97 @@ impl LiveKit {
             None => authorization.trim(),
         };
         let mut validation = Validation::new(Algorithm::HS256);
-        validation.leeway = SKEW.as_secs();
+        validation.leeway = MAX_CLOCK_SKEW.as_secs();
         validation.validate_nbf = true;
         validation.validate_aud = false;
         validation.set_issuer(&[&self.config.api_key]);
         validation.set_required_spec_claims(&["exp", "iss"]);
-        let signed = jsonwebtoken::decode::<Signed>(token, &self.checking, &validation).ok()?;
+        let signed = jsonwebtoken::decode::<Signed>(token, &self.decoding_key, &validation).ok()?;
         Some(SignedSha256(signed.claims.sha256))
     }
 
-    /// Has somebody leave a room; one who is not there is as good.
+    /// Removes a participant from a room. An absent participant is a success.
     ///
     /// # Errors
-    /// When it does not answer, or refuses.
+    /// LiveKit is unreachable, returned 5xx (both as a known failure), or refused the call.
     pub async fn remove_participant(&self, room: ConferenceId, user: UserId) -> anyhow::Result<()> {
         let body = json!({"room": room, "identity": user});
-        self.call("RemoveParticipant", admission(room), &body).await.map(drop)
+        self.call("RemoveParticipant", admin_grant(room), &body).await.map(drop)
     }
 
-    /// Closes a room; one that is not there is as good.
+    /// Closes a room. An unknown room is a success.
     ///
     /// # Errors
-    /// As of [`LiveKit::remove_participant`].
+    /// The errors of [`LiveKit::remove_participant`].
     pub async fn delete_room(&self, room: ConferenceId) -> anyhow::Result<()> {
         self.call("DeleteRoom", json!({"roomCreate": true}), &json!({"room": room})).await.map(drop)
     }
 
-    /// Who is connected to a room: of our people.
+    /// Returns the users who are connected to a room.
     ///
     /// # Errors
-    /// As of [`LiveKit::remove_participant`].
-    pub async fn list_participants(&self, room: ConferenceId) -> anyhow::Result<Vec<Present>> {
-        let answer = self.call("ListParticipants", admission(room), &json!({"room": room})).await?;
-        let Some(answer) = answer else { return Ok(Vec::new()) };
-        let listed = answer["participants"].as_array().map_or(&[][..], Vec::as_slice);
+    /// The errors of [`LiveKit::remove_participant`].
+    pub async fn list_participants(&self, room: ConferenceId) -> anyhow::Result<Vec<ConnectedParticipant>> {
+        let response = self.call("ListParticipants", admin_grant(room), &json!({"room": room})).await?;
+        let Some(response) = response else { return Ok(Vec::new()) };
+        let listed = response["participants"].as_array().map_or(&[][..], Vec::as_slice);
         let connected = listed.iter().filter(|listed| listed["state"] != "DISCONNECTED");
-        Ok(connected.filter_map(present).collect())
+        Ok(connected.filter_map(parse_participant).collect())
     }
 
-    /// `None`: it knows of no such thing. That it is away is said once, and not by all who call it.
+    /// Returns the response, or `None` for `not_found`.
+    /// Logs the beginning and the end of an outage once, instead of one line for each failed call.
     async fn call(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {
         let called = self.attempt(method, grant, body).await;
-        let is_away = called.as_ref().is_err_and(anyhow::Error::is::<KnownFailure>);
-        match (self.is_away.swap(is_away, Ordering::Relaxed), &called) {
-            (false, Err(error)) if is_away => {
+        let is_unreachable = called.as_ref().is_err_and(anyhow::Error::is::<KnownFailure>);
+        match (self.is_unreachable.swap(is_unreachable, Ordering::Relaxed), &called) {
+            (false, Err(error)) if is_unreachable => {
                 tracing::warn!(
                     error = format!("{error:#}"),
-                    "LiveKit takes no calls: each will be tried again"
+                    "LiveKit became unreachable, calls will be retried"
                 );
             }
-            (true, _) if !is_away => tracing::info!("LiveKit takes calls again"),
+            (true, _) if !is_unreachable => tracing::info!("LiveKit became reachable again"),
             _ => {}
         }
         called
     }
 
     /// # Errors
-    /// As [`KnownFailure`] where it is away.
+    /// LiveKit is unreachable, returned 5xx (both as a known failure), or refused the call.
     async fn attempt(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {
         #[derive(Deserialize)]
         struct Refusal {
             code: String,
         }
         let now = runtime::clock::now();
-        let token = self.sign(None, grant, now, now + SKEW)?;
+        let token = self.sign(None, grant, now, now + MAX_CLOCK_SKEW)?;
         let url = format!("{}{}", self.config.api_url, ROOM_SERVICE.at(method));
         let call = self.http.post(url).headers(http_client::trace()).bearer_auth(token).json(body);
-        let answer = call.send().await.context("no answer").context(KnownFailure)?;
-        let status = answer.status();
+        let response = call.send().await.context("failed to call LiveKit").context(KnownFailure)?;
+        let status = response.status();
         if status.is_server_error() {
-            return Err(anyhow!("{method} is answered {status}").context(KnownFailure));
+            return Err(anyhow!("LiveKit returned {status} for {method}").context(KnownFailure));
         }
         if status.is_success() {
-            return Ok(Some(answer.json().await.context("it does not answer what it should")?));
+            return Ok(Some(response.json().await.context("failed to decode the response of LiveKit")?));
         }
-        match answer.json::<Refusal>().await {
+        match response.json::<Refusal>().await {
             Ok(Refusal { code }) if code == "not_found" => Ok(None),
-            Ok(Refusal { code }) => bail!("{method} is answered {status} {code}"),
-            Err(_) => bail!("{method} is answered {status}"),
+            Ok(Refusal { code }) => bail!("LiveKit returned {status} {code} for {method}"),
+            Err(_) => bail!("LiveKit returned {status} for {method}"),
         }
     }
 }
 
-/// What lets us see who is in a room, and send somebody away.
-fn admission(room: ConferenceId) -> Value {
+/// Returns the grant to list and to remove the participants of a room.
+fn admin_grant(room: ConferenceId) -> Value {
     json!({"roomAdmin": true, "room": room})
 }
 
-/// A participant as LiveKit writes one. `None`: none of our people.
-pub fn present(participant: &Value) -> Option<Present> {
+/// Parses a participant of LiveKit. Returns `None` if its identity is not a user id.
+pub fn parse_participant(participant: &Value) -> Option<ConnectedParticipant> {
     let user_id = participant["identity"].as_str()?.parse().ok()?;
     let sid = participant["sid"].as_str().and_then(|sid| ConnectionSid::parse(sid).ok());
-    Some(Present { user_id, sid })
+    Some(ConnectedParticipant { user_id, sid })
 }

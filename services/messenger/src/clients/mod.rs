@@ -1,5 +1,5 @@
-//! Others, as this service sees them.
+//! Clients of other systems.
 
 pub mod livekit;
 
-pub use livekit::{CALLS, LiveKit, MediaAccess, SignedSha256, present};
+pub use livekit::{CALLS, LiveKit, MediaAccess, SignedSha256, parse_participant};

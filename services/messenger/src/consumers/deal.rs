@@ -1,4 +1,4 @@
-//! CRM's deals, which have a chat each.
+//! The consumer of CRM's deals, each of which has a chat.
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
@@ -7,17 +7,18 @@ use serde::{Deserialize, Deserializer};
 use time::{OffsetDateTime, UtcOffset};
 use values::Whole;
 
-use crate::domain::{Deal, DealId, DealStatus, PropertyObjectId, StatusCard};
+use crate::domain::{DEAL_CONSUMER_GROUP, Deal, DealId, DealStatus, PropertyObjectId, StatusCard};
 use crate::ops;
 use crate::ops::deal::DealChange;
 
-const CREATED: &str = "platform.crm.deal-created.v1";
+const DEAL_CREATED: &str = "platform.crm.deal-created.v1";
+const DEAL_STAGE_CHANGED: &str = "platform.crm.deal-stage-changed.v1";
 
 type RowVersion = Whole<0, { u32::MAX as i64 }>;
 
 pub struct Deals;
 
-/// The fields that are read here.
+/// The members of `deal-created` that this service reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DealCreated {
@@ -30,7 +31,7 @@ struct DealCreated {
     row_version: RowVersion,
 }
 
-/// The fields that are read here.
+/// The members of `deal-stage-changed` that this service reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DealStageChanged {
@@ -40,61 +41,61 @@ struct DealStageChanged {
     changed_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,
-    #[serde(default, deserialize_with = "said")]
-    #[expect(clippy::option_option, reason = "that there is no agent any more is said by null")]
+    #[serde(default, deserialize_with = "present")]
+    #[expect(clippy::option_option, reason = "null removes the agent, an absent member leaves it")]
     agent_user_id: Option<Option<UserId>>,
     row_version: RowVersion,
 }
 
-/// What is there, be it null.
-#[expect(clippy::option_option, reason = "the outer one is whether it is there")]
-fn said<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D::Error> {
+/// Deserializes a member that is present, even if it is null.
+#[expect(clippy::option_option, reason = "the outer option is the presence of the member")]
+fn present<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D::Error> {
     Option::deserialize(agent).map(Some)
 }
 
 impl From<DealStageChanged> for DealChange {
-    fn from(told: DealStageChanged) -> Self {
-        let DealStageChanged { from_status, to_status, changed_by_user_id, changed_at, .. } = told;
+    fn from(event: DealStageChanged) -> Self {
+        let DealStageChanged { from_status, to_status, changed_by_user_id, changed_at, .. } = event;
         let changed_at =
             changed_at.checked_to_offset(UtcOffset::UTC).unwrap_or(changed_at).truncate_to_microsecond();
         Self {
-            deal_id: told.deal_id,
-            row_version: told.row_version.get(),
+            deal_id: event.deal_id,
+            row_version: event.row_version.get(),
             status: StatusCard { from_status, to_status, changed_by_user_id, changed_at },
-            agent_user_id: told.agent_user_id,
+            agent_user_id: event.agent_user_id,
         }
     }
 }
 
 impl Handler for Deals {
-    const GROUP: &'static str = "messenger.crm";
-    const TOPICS: &'static [&'static str] = &[CREATED, "platform.crm.deal-stage-changed.v1"];
+    const GROUP: &'static str = DEAL_CONSUMER_GROUP;
+    const TOPICS: &'static [&'static str] = &[DEAL_CREATED, DEAL_STAGE_CHANGED];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        if message.topic == CREATED {
-            let told: DealCreated = message.decode()?;
+        if message.topic == DEAL_CREATED {
+            let event: DealCreated = message.decode()?;
             let deal = Deal {
-                id: told.deal_id,
-                tenant_id: told.tenant_id,
-                property_object_id: told.property_object_id,
-                client_user_id: told.client_user_id,
-                agent_user_id: told.agent_user_id,
-                created_by_user_id: told.created_by_user_id,
-                row_version: told.row_version.get(),
+                id: event.deal_id,
+                tenant_id: event.tenant_id,
+                property_object_id: event.property_object_id,
+                client_user_id: event.client_user_id,
+                agent_user_id: event.agent_user_id,
+                created_by_user_id: event.created_by_user_id,
+                row_version: event.row_version.get(),
             };
             let thing = Thing::lock(tx, Self::GROUP, deal.id).await?;
             if ops::deal::is_known(tx, deal.id).await? {
                 return Ok(());
             }
-            let kept = thing.take(tx).await?;
-            let changes = kept.iter().map(|kept| kept.decode::<DealStageChanged>().map(Into::into));
+            let deferred = thing.take(tx).await?;
+            let changes = deferred.iter().map(|message| message.decode::<DealStageChanged>().map(Into::into));
             let changes = changes.collect::<Result<Vec<DealChange>, _>>()?;
-            ops::deal::open(tx, deal, &changes).await?;
+            ops::deal::open_chat(tx, deal, &changes).await?;
         } else {
             let change = DealChange::from(message.decode::<DealStageChanged>()?);
             let thing = Thing::lock(tx, Self::GROUP, change.deal_id).await?;
             if ops::deal::is_known(tx, change.deal_id).await? {
-                ops::deal::follow(tx, &change).await?;
+                ops::deal::apply_change(tx, &change).await?;
             } else {
                 thing.keep(tx, message, change.row_version).await?;
             }

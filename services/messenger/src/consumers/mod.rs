@@ -1,9 +1,9 @@
-//! What this service takes from the bus.
+//! Consumers of other services' events.
 
 mod deal;
 
 use messaging::Subscription;
 
-pub use deal::Deals;
+use deal::Deals;
 
 pub const ALL: &[Subscription] = &[Subscription::of::<Deals>()];

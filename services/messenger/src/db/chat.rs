@@ -1,4 +1,4 @@
-//! Chats as they are stored and locked.
+//! Chats: stored, locked and found.
 
 use ::db::{Cached, Conn, Lookup, Tx};
 use auth::{CompanyId, UserId};
@@ -27,12 +27,12 @@ struct Row {
     last_activity_at: OffsetDateTime,
 }
 
-/// The chat, which is this transaction's to say and do something in until it ends.
+/// Locks a chat until the end of the transaction. All changes of a chat take turns on this lock.
 pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> {
     let row = chat::table.find(id).select(Row::as_select()).for_no_key_update();
     let Some(row) = row.first(tx.conn()).await.optional()? else { return Ok(None) };
-    // Behind the lock, so that nobody is missed who came while it was waited for, and nothing happens before what came first.
-    let Some((members, now)) = super::member::of_chat(tx, id).await? else { return Ok(None) };
+    // Members and clock are read after the lock, because both may have changed during the wait.
+    let Some((members, now)) = super::member::load_with_clock(tx, id).await? else { return Ok(None) };
     let Row {
         id,
         kind,
@@ -61,43 +61,47 @@ pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> 
     }))
 }
 
-/// What the database's clock says, by which everything happens in a chat.
-pub async fn clock(mut conn: Lookup<'_>) -> QueryResult<OffsetDateTime> {
+/// Returns the time of the database's clock, which dates every change in a chat.
+pub async fn read_clock(mut conn: Lookup<'_>) -> QueryResult<OffsetDateTime> {
     let now = diesel::dsl::sql::<Timestamptz>("clock_timestamp()");
     diesel::select(now).get_result(&mut conn).await
 }
 
-/// The chat of a deal, if there is one.
-pub async fn of_deal(conn: &mut Conn, deal: DealId) -> Result<Option<ChatId>, ::db::Error> {
+pub async fn find_by_deal(conn: &mut Conn, deal: DealId) -> Result<Option<ChatId>, ::db::Error> {
     let chat = chat::table.filter(chat::deal_id.eq(deal)).select(chat::id);
     Ok(chat.first(conn).await.optional()?)
 }
 
-/// The Direct chat of two, if there is one.
-pub async fn of_two(conn: &mut Conn, one: UserId, other: UserId) -> Result<Option<ChatId>, ::db::Error> {
+/// Returns the Direct chat of two users.
+pub async fn find_direct(conn: &mut Conn, one: UserId, other: UserId) -> Result<Option<ChatId>, ::db::Error> {
     let pair = chat::direct_low.eq(one.min(other)).and(chat::direct_high.eq(one.max(other)));
     Ok(chat::table.filter(pair).select(chat::id).first(conn).await.optional()?)
 }
 
-/// Whether two people meet in some deal's chat.
-pub async fn have_met(conn: &mut Conn, one: UserId, other: UserId) -> Result<bool, ::db::Error> {
+/// Returns true if both users are members of one deal's chat.
+pub async fn share_deal_chat(conn: &mut Conn, one: UserId, other: UserId) -> Result<bool, ::db::Error> {
     let theirs = diesel::alias!(member as theirs);
-    let met = member::table
+    let shared = member::table
         .inner_join(chat::table)
         .inner_join(theirs.on(theirs.field(member::chat_id).eq(member::chat_id)))
         .filter(member::user_id.eq(one))
         .filter(theirs.field(member::user_id).eq(other))
         .filter(chat::kind.eq(ChatKind::Deal));
-    Ok(diesel::select(exists(met)).get_result(conn).await?)
+    Ok(diesel::select(exists(shared)).get_result(conn).await?)
 }
 
-/// How far a chat goes whose member somebody is. `None` to everybody else.
-pub async fn look_up_own(mut conn: Lookup<'_>, id: ChatId, user: UserId) -> QueryResult<Option<i64>> {
+/// Returns the sequence of the chat's newest message, or `None` if the user is not a member.
+pub async fn look_up_last_sequence(
+    mut conn: Lookup<'_>,
+    id: ChatId,
+    user: UserId,
+) -> QueryResult<Option<i64>> {
     let own = member::table.find((user, id)).inner_join(chat::table).select(chat::last_sequence);
     own.first(&mut conn).await.optional()
 }
 
-/// Stores a chat with its members; `false` when there is one of the same deal, or of the same two.
+/// Stores a chat with its members.
+/// Returns false if a chat of the same deal, or of the same two users, exists.
 pub async fn insert(tx: &mut Tx, new: &Chat) -> Result<bool, ::db::Error> {
     let pair = match (new.kind, &new.members[..]) {
         (ChatKind::Direct, [one, other]) => Some((one.user_id, other.user_id)),
@@ -126,10 +130,10 @@ pub async fn insert(tx: &mut Tx, new: &Chat) -> Result<bool, ::db::Error> {
     Ok(true)
 }
 
-/// Writes how far the deal was followed.
-pub async fn follow(tx: &mut Tx, followed: &Chat) -> Result<(), ::db::Error> {
-    let row = diesel::update(chat::table.find(followed.id))
-        .set((chat::agent_user_id.eq(followed.agent_user_id), chat::row_version.eq(followed.row_version)));
+/// Stores the deal's agent and version.
+pub async fn save_deal_state(tx: &mut Tx, changed: &Chat) -> Result<(), ::db::Error> {
+    let row = diesel::update(chat::table.find(changed.id))
+        .set((chat::agent_user_id.eq(changed.agent_user_id), chat::row_version.eq(changed.row_version)));
     Cached(row).execute(tx.conn()).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Chats as their readers see them.
+//! Chats as users see them.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use crate::domain::{
     ChatId, ChatKind, ConferenceId, DealId, Member, Message, MessageId, PropertyObjectId, Role,
 };
 
-/// A chat as somebody sees it: a member, or a supervisor, to whom nothing is shown of what is said and done in it.
+/// A chat as one user sees it. A supervisor who is not a member sees no content.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ChatView {
@@ -31,30 +31,30 @@ pub struct ChatView {
     pub deal_id: Option<DealId>,
     pub tenant_id: Option<CompanyId>,
     pub property_object_id: Option<PropertyObjectId>,
-    /// By when they joined.
+    /// Members in the order of `JoinedAt`.
     #[schema(max_items = 50)]
     pub members: Vec<Member>,
-    /// Of the newest message.
+    /// `Sequence` of the newest message.
     #[schema(minimum = 0)]
     pub last_sequence: i64,
-    /// Members see it.
+    /// The newest message. Null for a caller who is not a member.
     pub last_message: Option<Message>,
-    /// Up to here the caller has read; 0 to who is no member.
+    /// The caller's read marker. 0 for a caller who is not a member.
     #[schema(minimum = 0)]
     pub read_sequence: i64,
-    /// What the caller has not read; 0 to who is no member.
+    /// Number of messages that the caller has not read. 0 for a caller who is not a member.
     #[schema(minimum = 0)]
     pub unread_count: i64,
-    /// Members see it.
+    /// The live conference. Null for a caller who is not a member.
     pub live_conference_id: Option<ConferenceId>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// Of the newest message, or else when the chat was made.
+    /// Time of the newest message, otherwise `CreatedAt`.
     #[serde(with = "time::serde::rfc3339")]
     pub last_activity_at: OffsetDateTime,
 }
 
-/// What a list may be sorted by.
+/// The sort keys of a list of chats.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum ChatSort {
     LastActivityAt,
@@ -65,14 +65,14 @@ impl SortKey for ChatSort {
     const DEFAULT: &'static str = "-LastActivityAt";
 }
 
-/// Which chats are asked for.
+/// The filter of a list of chats.
 #[derive(Debug)]
 pub struct ChatFilter {
     pub kinds: Option<Vec<ChatKind>>,
     pub deal_id: Option<DealId>,
-    /// Only those with messages that the caller has not read.
+    /// Keeps only chats with unread messages.
     pub unread: bool,
-    /// Only those with a live conference.
+    /// Keeps only chats with a live conference.
     pub live: bool,
 }
 
@@ -118,7 +118,7 @@ impl Row {
             chat_id,
             user_id,
             role,
-            role_beneath: None,
+            fallback_role: None,
             joined_at,
             read_sequence,
         });
@@ -143,23 +143,24 @@ impl Row {
     }
 }
 
-/// Each of these chats as the person beside it sees it, in this order; those that are not there are left out.
-pub async fn views(
+/// Returns each chat as the user at the same position sees it, in this order.
+/// Unknown chats are left out.
+pub async fn load_views(
     mut conn: Lookup<'_>,
-    people: &[UserId],
+    users: &[UserId],
     chats: &[ChatId],
 ) -> QueryResult<Vec<(UserId, ChatView)>> {
     if chats.is_empty() {
         return Ok(Vec::new());
     }
-    // One statement, so that markers and counts fit together.
+    // One statement, so that markers and counts are of one moment.
     let rows = diesel::sql_query(
-        "select asked.user_id, chat.id, chat.kind, chat.deal_id, chat.tenant_id, chat.property_object_id, \
+        "select requested.user_id, chat.id, chat.kind, chat.deal_id, chat.tenant_id, chat.property_object_id, \
              chat.last_sequence, chat.created_at, chat.last_activity_at, message.id as last_message_id, \
              conference.id as live_conference_id, \
              members.user_ids, members.roles, members.joined_at, members.read_sequences \
-         from unnest($1, $2) with ordinality as asked (user_id, chat_id, place) \
-         join chat on chat.id = asked.chat_id \
+         from unnest($1, $2) with ordinality as requested (user_id, chat_id, ordinal) \
+         join chat on chat.id = requested.chat_id \
          left join message on message.chat_id = chat.id and message.sequence = chat.last_sequence \
          left join conference on conference.chat_id = chat.id and conference.status <> 'Ended' \
          cross join lateral (\
@@ -168,52 +169,53 @@ pub async fn views(
                  coalesce(array_agg(joined_at order by joined_at, user_id), '{}') as joined_at, \
                  coalesce(array_agg(read_sequence order by joined_at, user_id), '{}') as read_sequences \
              from member where member.chat_id = chat.id) as members \
-         order by asked.place",
+         order by requested.ordinal",
     );
-    let rows = rows.bind::<Array<SqlUuid>, _>(people).bind::<Array<SqlUuid>, _>(chats);
+    let rows = rows.bind::<Array<SqlUuid>, _>(users).bind::<Array<SqlUuid>, _>(chats);
     let rows: Vec<Row> = ::db::Cached(rows).load(&mut conn).await?;
     let last: Vec<_> = rows.iter().filter_map(|row| row.last_message_id).collect();
-    let messages = super::message::of_ids(conn, &last).await?;
+    let messages = super::message::list_by_ids(conn, &last).await?;
     let messages = messages.into_iter().map(|message| (message.id, message)).collect();
     Ok(rows.into_iter().map(|row| (row.user_id, row.into_view(&messages))).collect())
 }
 
-/// A chat as somebody sees it.
-pub async fn view(conn: Lookup<'_>, user: UserId, id: ChatId) -> QueryResult<Option<ChatView>> {
-    Ok(views(conn, &[user], &[id]).await?.pop().map(|(_, view)| view))
+/// Returns a chat as the user sees it.
+pub async fn load_view(conn: Lookup<'_>, user: UserId, id: ChatId) -> QueryResult<Option<ChatView>> {
+    Ok(load_views(conn, &[user], &[id]).await?.pop().map(|(_, view)| view))
 }
 
 type OwnChats = InnerJoin<member::table, chat::table>;
 type OwnSource = diesel::dsl::InnerJoinQuerySource<member::table, chat::table>;
 
-/// One page of the chats whose member somebody is.
+/// Returns one page of the user's own chats.
 pub async fn list_own(
     conn: Lookup<'_>,
     user: UserId,
     filter: &ChatFilter,
     paging: &Paging<ChatSort>,
 ) -> QueryResult<Page<ChatView>> {
-    list_found(conn, user, paging, || own(user, filter)).await
+    list_page(conn, user, paging, || own_chats(user, filter)).await
 }
 
-async fn list_found(
+async fn list_page(
     conn: Lookup<'_>,
     user: UserId,
     paging: &Paging<ChatSort>,
-    found: impl Fn() -> IntoBoxed<'static, OwnChats, Pg>,
+    filtered: impl Fn() -> IntoBoxed<'static, OwnChats, Pg>,
 ) -> QueryResult<Page<ChatView>> {
     let order: list::Order<OwnSource> = match paging.sort {
         ChatSort::LastActivityAt => list::by(paging, chat::last_activity_at),
         ChatSort::CreatedAt => list::by(paging, chat::created_at),
     };
-    let sorted = found().select(chat::id).order((order, chat::id));
-    let page: Page<ChatId> = list::page(conn, paging, sorted, found().select(chat::id)).await?;
-    shown(conn, user, page).await
+    let sorted = filtered().select(chat::id).order((order, chat::id));
+    let page: Page<ChatId> = list::page(conn, paging, sorted, filtered().select(chat::id)).await?;
+    load_page_views(conn, user, page).await
 }
 
-fn own(user: UserId, filter: &ChatFilter) -> IntoBoxed<'static, OwnChats, Pg> {
+fn own_chats(user: UserId, filter: &ChatFilter) -> IntoBoxed<'static, OwnChats, Pg> {
     let mut own = member::table.inner_join(chat::table).filter(member::user_id.eq(user)).into_boxed();
-    // By what each kind has, since nobody's own chats are looked for in the indexes of deal chats: those are of everybody's.
+    // A condition on `kind` would let PostgreSQL use the indexes of all deal chats, which are slow
+    // for the chats of one user. The deal id shows the kind as well.
     match &filter.kinds {
         Some(kinds) if !kinds.contains(&ChatKind::Direct) => own = own.filter(chat::deal_id.is_not_null()),
         Some(kinds) if !kinds.contains(&ChatKind::Deal) => own = own.filter(chat::deal_id.is_null()),
@@ -231,7 +233,7 @@ fn own(user: UserId, filter: &ChatFilter) -> IntoBoxed<'static, OwnChats, Pg> {
     own
 }
 
-/// One page of the deal chats that somebody supervises.
+/// Returns one page of the deal chats that the user supervises.
 pub async fn list_supervised(
     conn: Lookup<'_>,
     user: UserId,
@@ -242,28 +244,30 @@ pub async fn list_supervised(
     if filter.kinds.as_ref().is_some_and(|kinds| !kinds.contains(&ChatKind::Deal)) {
         return Ok(paging.page(Vec::new(), 0));
     }
-    // What only members are shown cannot be found by others either: then it is their own that are looked through.
+    // Only members see unread messages and live conferences, so these filters search the user's own
+    // chats.
     if filter.unread || filter.live {
-        let found = || {
-            let own = own(user, filter).filter(chat::deal_id.is_not_null());
+        let filtered = || {
+            let own = own_chats(user, filter).filter(chat::deal_id.is_not_null());
             match reach {
                 Reach::Company(tenant) => own.filter(chat::tenant_id.eq(tenant)),
                 Reach::Platform => own,
             }
         };
-        return list_found(conn, user, paging, found).await;
+        return list_page(conn, user, paging, filtered).await;
     }
     let order: list::Order<chat::table> = match paging.sort {
         ChatSort::LastActivityAt => list::by(paging, chat::last_activity_at),
         ChatSort::CreatedAt => list::by(paging, chat::created_at),
     };
-    let found = || supervised(reach, filter.deal_id).select(chat::id);
-    let page: Page<ChatId> = list::page(conn, paging, found().order((order, chat::id)), found()).await?;
-    shown(conn, user, page).await
+    let filtered = || supervised_chats(reach, filter.deal_id).select(chat::id);
+    let page: Page<ChatId> =
+        list::page(conn, paging, filtered().order((order, chat::id)), filtered()).await?;
+    load_page_views(conn, user, page).await
 }
 
-fn supervised(reach: Reach, deal: Option<DealId>) -> chat::BoxedQuery<'static, Pg> {
-    // As a literal: the indexes are of deal chats alone.
+fn supervised_chats(reach: Reach, deal: Option<DealId>) -> chat::BoxedQuery<'static, Pg> {
+    // A literal, because the partial indexes of deal chats match no bind parameter.
     let mut found =
         chat::table.filter(diesel::dsl::sql::<diesel::sql_types::Bool>("chat.kind = 'Deal'")).into_boxed();
     if let Reach::Company(tenant) = reach {
@@ -278,33 +282,34 @@ fn supervised(reach: Reach, deal: Option<DealId>) -> chat::BoxedQuery<'static, P
 #[diesel::dsl::auto_type(no_type_alias)]
 fn live_conference() -> _ {
     let of_chat = conference::table.filter(conference::chat_id.eq(chat::id));
-    // As a literal: the index is of live ones alone.
+    // A literal, because the partial index of live conferences matches no bind parameter.
     let is_live: diesel::expression::SqlLiteral<diesel::sql_types::Bool> =
         diesel::dsl::sql("conference.status <> 'Ended'");
     of_chat.filter(is_live)
 }
 
-async fn shown(conn: Lookup<'_>, user: UserId, page: Page<ChatId>) -> QueryResult<Page<ChatView>> {
+async fn load_page_views(conn: Lookup<'_>, user: UserId, page: Page<ChatId>) -> QueryResult<Page<ChatView>> {
     let Page { items, page, page_size, total_count } = page;
-    let views = views(conn, &vec![user; items.len()], &items).await?;
+    let views = load_views(conn, &vec![user; items.len()], &items).await?;
     Ok(Page { items: views.into_iter().map(|(_, view)| view).collect(), page, page_size, total_count })
 }
 
-/// What somebody has not read.
+/// The number of unread messages of a user.
 #[derive(Debug, QueryableByName, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Unread {
-    /// Chats with such messages.
+    /// Number of chats with unread messages.
     #[diesel(sql_type = BigInt)]
     #[schema(minimum = 0)]
     pub chats_count: i64,
+    /// Number of unread messages in all chats.
     #[diesel(sql_type = BigInt)]
     #[schema(minimum = 0)]
     pub messages_count: i64,
 }
 
-/// What somebody has not read, in all their chats.
-pub async fn unread(conn: &mut Conn, user: UserId) -> QueryResult<Unread> {
+/// Counts the unread messages of a user in all chats.
+pub async fn count_unread(conn: &mut Conn, user: UserId) -> QueryResult<Unread> {
     let unread = diesel::sql_query(
         "select count(*) as chats_count, \
              coalesce(sum(chat.last_sequence - member.read_sequence), 0)::bigint as messages_count \

@@ -1,4 +1,4 @@
-//! Conferences as they are stored and found.
+//! Conferences: stored and found.
 
 use ::db::{Cached, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use super::schema::conference;
 use crate::domain::{ChatId, Conference, ConferenceId, ConferenceStatus};
 
-/// What a list may be sorted by.
+/// The sort keys of a list of conferences.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum ConferenceSort {
     CreatedAt,
@@ -22,20 +22,20 @@ impl SortKey for ConferenceSort {
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
-/// Which conferences of a chat are asked for.
+/// The filter of a list of conferences.
 pub struct ConferenceFilter {
     pub statuses: Option<Vec<ConferenceStatus>>,
     pub from: Option<OffsetDateTime>,
     pub to: Option<OffsetDateTime>,
 }
 
-/// INV-CNF-1: the chat's row is locked, and it has no live one.
+/// Stores a new conference of a locked chat that has no live one (INV-CNF-1).
 pub async fn insert(tx: &mut Tx, new: &Conference) -> Result<(), ::db::Error> {
     Cached(diesel::insert_into(conference::table).values(new)).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Writes what can change; the chat's row is locked.
+/// Stores the changes of a conference of a locked chat.
 pub async fn save(tx: &mut Tx, changed: &Conference) -> Result<(), ::db::Error> {
     let save = diesel::update(conference::table.find(changed.id)).set((
         conference::status.eq(changed.status),
@@ -51,21 +51,21 @@ pub async fn save(tx: &mut Tx, changed: &Conference) -> Result<(), ::db::Error> 
     Ok(())
 }
 
-/// Where a conference belongs, for the lock that its commands take turns under.
-pub async fn chat_of(tx: &mut Tx, id: ConferenceId) -> Result<Option<ChatId>, ::db::Error> {
+/// Returns the chat of a conference, whose lock its changes need.
+pub async fn find_chat_id(tx: &mut Tx, id: ConferenceId) -> Result<Option<ChatId>, ::db::Error> {
     let chat = conference::table.find(id).select(conference::chat_id);
     Ok(chat.first(tx.conn()).await.optional()?)
 }
 
-/// The conference of a chat that this transaction has locked.
-pub async fn read(tx: &mut Tx, id: ConferenceId) -> Result<Option<Conference>, ::db::Error> {
+/// Returns a conference of a locked chat.
+pub async fn find(tx: &mut Tx, id: ConferenceId) -> Result<Option<Conference>, ::db::Error> {
     let found = conference::table.find(id).select(Conference::as_select());
     Ok(found.first(tx.conn()).await.optional()?)
 }
 
-/// The live one of a chat that this transaction has locked.
-pub async fn live(tx: &mut Tx, chat: ChatId) -> Result<Option<Conference>, ::db::Error> {
-    let live = of_chat(chat).filter(is_live()).select(Conference::as_select());
+/// Returns the live conference of a locked chat.
+pub async fn find_live(tx: &mut Tx, chat: ChatId) -> Result<Option<Conference>, ::db::Error> {
+    let live = in_chat(chat).filter(is_live()).select(Conference::as_select());
     Ok(live.first(tx.conn()).await.optional()?)
 }
 
@@ -74,14 +74,14 @@ pub async fn look_up(mut conn: Lookup<'_>, id: ConferenceId) -> QueryResult<Opti
     found.first(&mut conn).await.optional()
 }
 
-/// These, in no order.
-pub async fn cards(mut conn: Lookup<'_>, ids: &[ConferenceId]) -> QueryResult<Vec<Conference>> {
-    let cards = conference::table.filter(conference::id.eq_any(ids));
-    cards.select(Conference::as_select()).load(&mut conn).await
+/// Returns the conferences with these ids, in any order.
+pub async fn list_by_ids(mut conn: Lookup<'_>, ids: &[ConferenceId]) -> QueryResult<Vec<Conference>> {
+    let found = conference::table.filter(conference::id.eq_any(ids));
+    found.select(Conference::as_select()).load(&mut conn).await
 }
 
-/// The next live ones after `after`, by id.
-pub async fn live_after(
+/// Returns the next live conferences after `after`, by id.
+pub async fn list_live_after(
     mut conn: Lookup<'_>,
     after: Option<ConferenceId>,
     limit: i64,
@@ -93,7 +93,7 @@ pub async fn live_after(
     live.order(conference::id).limit(limit).load(&mut conn).await
 }
 
-/// One page of a chat's.
+/// Returns one page of a chat's conferences.
 pub async fn list(
     conn: Lookup<'_>,
     chat: ChatId,
@@ -103,12 +103,12 @@ pub async fn list(
     let ConferenceSort::CreatedAt = paging.sort;
     let order = list::by(paging, conference::created_at);
     let tie = list::by(paging, conference::id);
-    let sorted = found(chat, filter).order((order, tie)).select(Conference::as_select());
-    list::page(conn, paging, sorted, found(chat, filter).select(conference::id)).await
+    let sorted = filtered(chat, filter).order((order, tie)).select(Conference::as_select());
+    list::page(conn, paging, sorted, filtered(chat, filter).select(conference::id)).await
 }
 
-fn found(chat: ChatId, filter: &ConferenceFilter) -> conference::BoxedQuery<'static, Pg> {
-    let mut found = of_chat(chat).into_boxed();
+fn filtered(chat: ChatId, filter: &ConferenceFilter) -> conference::BoxedQuery<'static, Pg> {
+    let mut found = in_chat(chat).into_boxed();
     if let Some(statuses) = &filter.statuses {
         found = found.filter(conference::status.eq_any(statuses.clone()));
     }
@@ -122,11 +122,11 @@ fn found(chat: ChatId, filter: &ConferenceFilter) -> conference::BoxedQuery<'sta
 }
 
 #[diesel::dsl::auto_type(no_type_alias)]
-fn of_chat(chat: ChatId) -> _ {
+fn in_chat(chat: ChatId) -> _ {
     conference::table.filter(conference::chat_id.eq(chat))
 }
 
-/// As the index of live ones has it.
+/// Returns the condition of the partial index of live conferences.
 fn is_live() -> diesel::expression::SqlLiteral<diesel::sql_types::Bool> {
     diesel::dsl::sql("conference.status <> 'Ended'")
 }

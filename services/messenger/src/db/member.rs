@@ -1,4 +1,4 @@
-//! Who is in a chat, and how far they have read.
+//! Members of chats and their read markers.
 
 use ::db::{Cached, Tx};
 use auth::UserId;
@@ -11,9 +11,12 @@ use time::OffsetDateTime;
 use super::schema::member;
 use crate::domain::{ChatId, Member};
 
-/// Everybody, by when they joined, and what time it is by the database's clock. `None`: there is no such chat, since each has
-/// members.
-pub async fn of_chat(tx: &mut Tx, id: ChatId) -> Result<Option<(Vec<Member>, OffsetDateTime)>, ::db::Error> {
+/// Returns the members in the order of `joined_at`, and the time of the database's clock.
+/// Returns `None` for an unknown chat, because every chat has members.
+pub async fn load_with_clock(
+    tx: &mut Tx,
+    id: ChatId,
+) -> Result<Option<(Vec<Member>, OffsetDateTime)>, ::db::Error> {
     let now = diesel::dsl::sql::<Timestamptz>("clock_timestamp()");
     let members = member::table.filter(member::chat_id.eq(id)).order((member::joined_at, member::user_id));
     let members: Vec<(Member, OffsetDateTime)> =
@@ -22,17 +25,17 @@ pub async fn of_chat(tx: &mut Tx, id: ChatId) -> Result<Option<(Vec<Member>, Off
     Ok(times.into_iter().next().map(|now| (members, now)))
 }
 
-/// Writes those who are new, or have another role.
-pub async fn put(tx: &mut Tx, changed: &[&Member]) -> Result<(), ::db::Error> {
-    let put = diesel::insert_into(member::table)
+/// Stores members who are new or have another role.
+pub async fn upsert(tx: &mut Tx, changed: &[&Member]) -> Result<(), ::db::Error> {
+    let upsert = diesel::insert_into(member::table)
         .values(changed.to_vec())
         .on_conflict((member::user_id, member::chat_id))
         .do_update()
         .set((
             member::role.eq(excluded(member::role)),
-            member::role_beneath.eq(excluded(member::role_beneath)),
+            member::fallback_role.eq(excluded(member::fallback_role)),
         ));
-    put.execute(tx.conn()).await?;
+    upsert.execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -41,8 +44,8 @@ pub async fn delete(tx: &mut Tx, id: ChatId, user: UserId) -> Result<(), ::db::E
     Ok(())
 }
 
-/// Moves a marker in a chat that is locked.
-pub async fn move_marker(tx: &mut Tx, id: ChatId, user: UserId, to: i64) -> Result<(), ::db::Error> {
+/// Stores the read marker of a member of a locked chat.
+pub async fn set_read_sequence(tx: &mut Tx, id: ChatId, user: UserId, to: i64) -> Result<(), ::db::Error> {
     let row = diesel::update(member::table.find((user, id))).set(member::read_sequence.eq(to));
     Cached(row).execute(tx.conn()).await?;
     Ok(())

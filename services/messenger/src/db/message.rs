@@ -1,4 +1,4 @@
-//! Messages as they are stored and found.
+//! Messages: stored and found.
 
 use ::db::{Cached, Lookup, Tx};
 use auth::UserId;
@@ -10,21 +10,23 @@ use values::Private;
 use super::schema::message;
 use crate::domain::{ChatId, ClientMessageId, Message, MessageId};
 
-/// Which messages of a chat are asked for.
+/// The part of a chat that a page lists.
 #[derive(Clone, Copy, Debug)]
-pub enum Part {
-    /// Newest first.
+pub enum MessageRange {
+    /// Messages before this sequence, newest first.
     Before(i64),
-    /// Oldest first.
+    /// Messages after this sequence, oldest first.
     After(i64),
 }
 
-/// Puts the message that comes next into its chat, which is locked. Its sender has read it, and so have those of
-/// `readers` who had read all before it.
+/// Stores the next message of a locked chat.
+///
+/// The message counts as read for its sender, and for those `readers` who have read all earlier
+/// ones.
 pub async fn insert(tx: &mut Tx, new: &Message, readers: &[UserId]) -> Result<(), ::db::Error> {
     let text = new.text.as_ref().map(|text| text.expose().as_str());
     let insert = diesel::sql_query(
-        "with said as (\
+        "with inserted as (\
              insert into message (id, chat_id, sequence, kind, sender_user_id, client_message_id, text, card, \
                                   created_at, version) \
              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)\
@@ -48,8 +50,8 @@ pub async fn insert(tx: &mut Tx, new: &Message, readers: &[UserId]) -> Result<()
     Ok(())
 }
 
-/// What this sender called so in this chat.
-pub async fn find_repeated(
+/// Returns the message that this sender sent with this client id in this chat.
+pub async fn find_by_client_id(
     tx: &mut Tx,
     chat: ChatId,
     sender: UserId,
@@ -62,13 +64,13 @@ pub async fn find_repeated(
     Ok(repeated.select(Message::as_select()).first(tx.conn()).await.optional()?)
 }
 
-/// A message of this chat, which is locked.
+/// Returns a message of a locked chat.
 pub async fn find(tx: &mut Tx, chat: ChatId, id: MessageId) -> Result<Option<Message>, ::db::Error> {
     let row = message::table.find(id).filter(message::chat_id.eq(chat));
     Ok(row.select(Message::as_select()).first(tx.conn()).await.optional()?)
 }
 
-/// Writes what can be changed.
+/// Stores the text, the times and the version of a changed message.
 pub async fn save(tx: &mut Tx, changed: &Message) -> Result<(), ::db::Error> {
     let save = diesel::update(message::table.find(changed.id)).set((
         message::text.eq(changed.text.as_ref().map(Private::expose)),
@@ -80,22 +82,27 @@ pub async fn save(tx: &mut Tx, changed: &Message) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// So many messages of a chat.
-pub async fn list(mut conn: Lookup<'_>, chat: ChatId, part: Part, limit: i64) -> QueryResult<Vec<Message>> {
-    let of_chat = message::table.filter(message::chat_id.eq(chat)).select(Message::as_select());
-    match part {
-        Part::Before(sequence) => {
-            let older = of_chat.filter(message::sequence.lt(sequence)).order(message::sequence.desc());
+/// Returns up to `limit` messages of a chat.
+pub async fn list(
+    mut conn: Lookup<'_>,
+    chat: ChatId,
+    range: MessageRange,
+    limit: i64,
+) -> QueryResult<Vec<Message>> {
+    let in_chat = message::table.filter(message::chat_id.eq(chat)).select(Message::as_select());
+    match range {
+        MessageRange::Before(sequence) => {
+            let older = in_chat.filter(message::sequence.lt(sequence)).order(message::sequence.desc());
             older.limit(limit).load(&mut conn).await
         }
-        Part::After(sequence) => {
-            let newer = of_chat.filter(message::sequence.gt(sequence)).order(message::sequence);
+        MessageRange::After(sequence) => {
+            let newer = in_chat.filter(message::sequence.gt(sequence)).order(message::sequence);
             newer.limit(limit).load(&mut conn).await
         }
     }
 }
 
-/// These messages, in whatever order.
-pub async fn of_ids(mut conn: Lookup<'_>, ids: &[MessageId]) -> QueryResult<Vec<Message>> {
+/// Returns the messages with these ids, in any order.
+pub async fn list_by_ids(mut conn: Lookup<'_>, ids: &[MessageId]) -> QueryResult<Vec<Message>> {
     message::table.filter(message::id.eq_any(ids)).select(Message::as_select()).load(&mut conn).await
 }

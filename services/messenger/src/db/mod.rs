@@ -1,4 +1,4 @@
-//! What is stored, and how it is found.
+//! The tables and their queries.
 
 pub mod chat;
 pub mod chat_view;

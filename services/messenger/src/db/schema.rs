@@ -22,7 +22,7 @@ diesel::table! {
         user_id -> Uuid,
         chat_id -> Uuid,
         role -> Text,
-        role_beneath -> Nullable<Text>,
+        fallback_role -> Nullable<Text>,
         joined_at -> Timestamptz,
         read_sequence -> BigInt,
     }
@@ -68,7 +68,7 @@ diesel::table! {
 diesel::table! {
     webhook (id) {
         id -> Binary,
-        heard_at -> Timestamptz,
+        received_at -> Timestamptz,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What LiveKit has told.
+//! Ids of LiveKit's webhooks, so that each counts once.
 
 use ::db::{Cached, Db, Tx};
 use diesel::prelude::*;
@@ -7,17 +7,19 @@ use time::OffsetDateTime;
 
 use super::schema::webhook;
 
-/// Whether it is news: who tells it again at the same time waits until it is known whether it was kept.
-pub async fn hear(tx: &mut Tx, id: &[u8], now: OffsetDateTime) -> Result<bool, ::db::Error> {
-    let heard = diesel::insert_into(webhook::table)
-        .values((webhook::id.eq(id), webhook::heard_at.eq(now)))
+/// Records a webhook. Returns false if it was received before.
+///
+/// A concurrent repeat waits until the first transaction has committed or rolled back.
+pub async fn record(tx: &mut Tx, id: &[u8], now: OffsetDateTime) -> Result<bool, ::db::Error> {
+    let recorded = diesel::insert_into(webhook::table)
+        .values((webhook::id.eq(id), webhook::received_at.eq(now)))
         .on_conflict_do_nothing();
-    Ok(Cached(heard).execute(tx.conn()).await? == 1)
+    Ok(Cached(recorded).execute(tx.conn()).await? == 1)
 }
 
-/// Forgets what was heard before `then`.
-pub async fn forget(db: &Db, then: OffsetDateTime) -> Result<(), ::db::Error> {
-    let old = diesel::delete(webhook::table.filter(webhook::heard_at.lt(then)));
+/// Deletes the ids that were received before `then`.
+pub async fn delete_before(db: &Db, then: OffsetDateTime) -> Result<(), ::db::Error> {
+    let old = diesel::delete(webhook::table.filter(webhook::received_at.lt(then)));
     old.execute(&mut db.conn().await?).await?;
     Ok(())
 }

@@ -1,16 +1,16 @@
-//! Who may do what beside those who are members of a chat.
+//! Permissions of supervisors and moderators, who need no membership.
 
 use auth::{Actor, CompanyId, Permission, Reach, UserId};
 
 const MANAGE_CHATS: &str = "messenger.chats.manage";
 const MODERATE: &str = "messenger.conferences.moderate";
 
-/// The conferences that somebody moderates: of which companies.
-pub fn moderation(actor: &Actor) -> Option<Reach> {
+/// Returns the companies whose conferences the actor moderates.
+pub fn moderator_reach(actor: &Actor) -> Option<Reach> {
     actor.reach_of(MODERATE)
 }
 
-/// Supervisors of deal chats, and of which companies' chats they are.
+/// The permission to supervise deal chats, with the companies that it covers.
 pub enum SuperviseChats {}
 
 impl Permission for SuperviseChats {
@@ -21,26 +21,27 @@ impl Permission for SuperviseChats {
     }
 }
 
-/// Who looks at chats.
+/// The caller of an operation on chats.
 #[derive(Clone, Copy, Debug)]
 pub struct Viewer {
     pub user_id: UserId,
-    /// The companies whose chats they supervise.
-    pub supervision: Option<Reach>,
+    /// Companies whose deal chats the caller supervises.
+    pub supervisor_reach: Option<Reach>,
 }
 
 impl Viewer {
     pub fn of(actor: &Actor) -> Self {
-        Self { user_id: actor.user_id, supervision: SuperviseChats::granted(actor) }
+        Self { user_id: actor.user_id, supervisor_reach: SuperviseChats::granted(actor) }
     }
 
-    /// Whether they are a supervisor of a chat of this tenant; a chat without one has no supervisors.
+    /// Returns true for a supervisor of this company's deal chats.
+    /// A Direct chat has no company, and therefore no supervisor.
     pub fn supervises(&self, tenant: Option<CompanyId>) -> bool {
-        self.supervision.zip(tenant).is_some_and(|(reach, tenant)| reach.covers(tenant))
+        self.supervisor_reach.zip(tenant).is_some_and(|(reach, tenant)| reach.covers(tenant))
     }
 
-    /// Whether they supervise wherever there is something to supervise.
+    /// Returns true for a supervisor of the deal chats of every company.
     pub fn supervises_all(&self) -> bool {
-        self.supervision == Some(Reach::Platform)
+        self.supervisor_reach == Some(Reach::Platform)
     }
 }

@@ -1,4 +1,4 @@
-//! What a chat is told by nobody: cards.
+//! Cards: the content of System messages.
 
 use auth::UserId;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use values::Text;
 
 use super::{ConferenceId, EndReason, Media};
 
-/// A status of a deal, as CRM calls it: also one that nobody here has heard of.
+/// A deal status of CRM. Unknown statuses pass through.
 pub type DealStatus = Text<1, 64>;
 
-/// What a System message shows.
+/// The content of a System message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "Type")]
 pub enum Card {
@@ -21,7 +21,7 @@ pub enum Card {
     ConferenceEnded(ConferenceCard),
 }
 
-/// What has become of the deal.
+/// A change of the deal's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct StatusCard {
@@ -32,23 +32,23 @@ pub struct StatusCard {
     pub changed_at: OffsetDateTime,
 }
 
-/// Who came or went.
+/// A user who joined or left the chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MemberCard {
     pub user_id: UserId,
-    /// `null`: the deal did it.
+    /// The user who made the change, or `null` if the deal made it.
     pub by_user_id: Option<UserId>,
 }
 
-/// How a conference ended.
+/// The end of a conference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConferenceCard {
     pub conference_id: ConferenceId,
     pub media: Media,
     pub end_reason: EndReason,
-    /// How long it was Active.
+    /// Seconds that the conference was Active.
     #[schema(minimum = 0)]
     pub duration_seconds: i64,
 }

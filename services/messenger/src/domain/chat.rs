@@ -1,4 +1,4 @@
-//! A chat, and who is in it.
+//! Chats and their members.
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -7,38 +7,41 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
+use super::limits::MAX_MEMBERS;
 use super::{ChatId, DealId, PropertyObjectId};
 use crate::db::schema::member;
-use crate::error::MOST_MEMBERS;
 
-/// The deal's agent, who may come at any time, has a seat that nobody else takes.
-const MOST_BESIDE_AGENT: usize = MOST_MEMBERS as usize - 1;
+/// The consumer group that follows CRM's deals.
+pub const DEAL_CONSUMER_GROUP: &str = "messenger.crm";
+
+/// One seat is kept for the deal's agent, who may change at any time.
+const MAX_MEMBERS_WITHOUT_AGENT: usize = MAX_MEMBERS as usize - 1;
 
 values::text_enum! {
-    /// What a chat is about.
+    /// The kind of a chat.
     pub enum ChatKind {
-        /// A deal: its people, and who was added to them.
+        /// The chat of a deal.
         Deal,
-        /// Two people, for ever.
+        /// The chat of two users.
         Direct,
     }
 }
 
 values::text_enum! {
-    /// Why somebody is in a chat: of several reasons the first.
+    /// The role of a member: the first one that fits.
     pub enum Role {
-        /// For whom the deal is.
+        /// The client of the deal.
         Client,
-        /// Who has the deal now.
+        /// The present agent of the deal.
         Agent,
-        /// Who made the deal.
+        /// The user who created the deal.
         Manager,
-        /// Who was added; both of a Direct chat.
+        /// An added user, or one of the two users of a Direct chat.
         Member,
     }
 }
 
-/// Somebody in a chat.
+/// A member of a chat.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
 #[diesel(table_name = member, check_for_backend(Pg), treat_none_as_default_value = false)]
 #[serde(rename_all = "PascalCase")]
@@ -47,24 +50,25 @@ pub struct Member {
     pub chat_id: ChatId,
     pub user_id: UserId,
     pub role: Role,
-    /// Of an Agent: what they are when the deal has another one.
+    /// The role that an Agent returns to when the deal has another agent.
+    /// Null for an agent who then leaves the chat.
     #[serde(skip)]
-    pub role_beneath: Option<Role>,
+    pub fallback_role: Option<Role>,
     #[serde(with = "time::serde::rfc3339")]
     pub joined_at: OffsetDateTime,
-    /// Up to here they have read.
+    /// Sequence of the newest message that the member has read.
     #[schema(minimum = 0)]
     pub read_sequence: i64,
 }
 
 impl Member {
-    /// Whether the deal takes them along when it has another agent.
-    fn goes_with_deal(&self) -> bool {
-        self.role == Role::Agent && self.role_beneath.is_none()
+    /// Returns true for an agent who leaves the chat when the deal has another agent.
+    fn is_only_agent(&self) -> bool {
+        self.role == Role::Agent && self.fallback_role.is_none()
     }
 }
 
-/// The aggregate: what all that is said and done in a chat is decided by.
+/// The aggregate, as a transaction has locked it.
 #[derive(Clone, Debug)]
 pub struct Chat {
     pub id: ChatId,
@@ -72,21 +76,21 @@ pub struct Chat {
     pub deal_id: Option<DealId>,
     pub tenant_id: Option<CompanyId>,
     pub property_object_id: Option<PropertyObjectId>,
-    /// Who the deal's agent is, whether or not they are in the chat.
+    /// The deal's agent, who is not a member after a removal by a supervisor.
     pub agent_user_id: Option<UserId>,
-    /// The newest of the deal's versions that was followed.
+    /// The highest applied version of the deal.
     pub row_version: Option<i64>,
     pub last_sequence: i64,
     pub created_at: OffsetDateTime,
     pub last_activity_at: OffsetDateTime,
-    /// By when they joined.
+    /// Members in the order of `joined_at`.
     pub members: Vec<Member>,
-    /// When it was made or locked, by a clock that all replicas share: what is done in it happens then, however long its turn was
-    /// waited for.
+    /// Time of creating or locking the chat, by the database's clock.
+    /// It dates every change, so that a wait for the lock makes no time fall.
     pub now: OffsetDateTime,
 }
 
-/// A deal, as it is when its chat is made.
+/// A deal at the moment when its chat is made.
 #[derive(Clone, Debug)]
 pub struct Deal {
     pub id: DealId,
@@ -98,19 +102,19 @@ pub struct Deal {
     pub row_version: i64,
 }
 
-/// What another agent changes in a chat.
+/// The effect of a new agent on the members of a chat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turnover {
-    /// Who is in the chat no longer.
+pub struct AgentChange {
+    /// The old agent, if it left the chat.
     pub left: Option<UserId>,
-    /// Who is new in it.
+    /// The new agent, if it was not a member before.
     pub joined: Option<UserId>,
-    /// Who was in it before, and has another role now.
-    pub recast: Vec<UserId>,
+    /// Members who stayed and have another role.
+    pub role_changed: Vec<UserId>,
 }
 
 impl Chat {
-    /// The chat of a deal, with its people.
+    /// Returns a new chat with the deal's client, manager and agent.
     pub fn of_deal(deal: &Deal, now: OffsetDateTime) -> Self {
         let mut chat = Self {
             id: ChatId::generate(),
@@ -126,15 +130,15 @@ impl Chat {
             members: Vec::new(),
             now,
         };
-        chat.enter(deal.client_user_id, Role::Client);
+        chat.add_member(deal.client_user_id, Role::Client);
         if deal.created_by_user_id != deal.client_user_id {
-            chat.enter(deal.created_by_user_id, Role::Manager);
+            chat.add_member(deal.created_by_user_id, Role::Manager);
         }
-        chat.assign(deal.agent_user_id);
+        chat.assign_agent(deal.agent_user_id);
         chat
     }
 
-    /// The chat of two.
+    /// Returns a new Direct chat of two users.
     pub fn direct(one: UserId, other: UserId, now: OffsetDateTime) -> Self {
         let mut chat = Self {
             id: ChatId::generate(),
@@ -150,8 +154,8 @@ impl Chat {
             members: Vec::new(),
             now,
         };
-        chat.enter(one, Role::Member);
-        chat.enter(other, Role::Member);
+        chat.add_member(one, Role::Member);
+        chat.add_member(other, Role::Member);
         chat
     }
 
@@ -163,58 +167,61 @@ impl Chat {
         self.members.iter().map(|member| member.user_id).collect()
     }
 
-    /// INV-MSG-6: whether somebody can be added.
-    pub fn has_room(&self) -> bool {
-        self.members.iter().filter(|member| !member.goes_with_deal()).count() < MOST_BESIDE_AGENT
+    /// Returns true if a user can be added (INV-MSG-6).
+    pub fn has_free_seat(&self) -> bool {
+        self.members.iter().filter(|member| !member.is_only_agent()).count() < MAX_MEMBERS_WITHOUT_AGENT
     }
 
-    /// Lets somebody in who is not in it. They see the whole history, as read.
-    pub fn enter(&mut self, user_id: UserId, role: Role) {
+    /// Adds a user who is not a member yet. The whole history counts as read.
+    pub fn add_member(&mut self, user_id: UserId, role: Role) {
         self.members.push(Member {
             chat_id: self.id,
             user_id,
             role,
-            role_beneath: None,
+            fallback_role: None,
             joined_at: self.now,
             read_sequence: self.last_sequence,
         });
     }
 
-    pub fn remove(&mut self, user: UserId) {
+    pub fn remove_member(&mut self, user: UserId) {
         self.members.retain(|member| member.user_id != user);
     }
 
-    /// The deal has this agent now. One whom a supervisor has removed stays away until the deal names another.
-    pub fn assign(&mut self, agent: Option<UserId>) -> Turnover {
-        let mut turnover = Turnover::default();
+    /// Applies the deal's agent.
+    ///
+    /// An agent whom a supervisor has removed does not return until the deal names another agent.
+    /// Therefore an unchanged agent changes nothing.
+    pub fn assign_agent(&mut self, agent: Option<UserId>) -> AgentChange {
+        let mut change = AgentChange::default();
         if agent == self.agent_user_id {
-            return turnover;
+            return change;
         }
         if let Some(old) = self.members.iter_mut().find(|member| member.role == Role::Agent) {
-            match old.role_beneath.take() {
-                Some(beneath) => {
-                    old.role = beneath;
-                    turnover.recast.push(old.user_id);
+            match old.fallback_role.take() {
+                Some(fallback_role) => {
+                    old.role = fallback_role;
+                    change.role_changed.push(old.user_id);
                 }
-                None => turnover.left = Some(old.user_id),
+                None => change.left = Some(old.user_id),
             }
         }
-        if let Some(left) = turnover.left {
-            self.remove(left);
+        if let Some(left) = change.left {
+            self.remove_member(left);
         }
         self.agent_user_id = agent;
-        let Some(new) = agent else { return turnover };
+        let Some(new) = agent else { return change };
         match self.members.iter_mut().find(|member| member.user_id == new) {
             Some(member) if member.role == Role::Client => {}
             Some(member) => {
-                member.role_beneath = Some(std::mem::replace(&mut member.role, Role::Agent));
-                turnover.recast.push(new);
+                member.fallback_role = Some(std::mem::replace(&mut member.role, Role::Agent));
+                change.role_changed.push(new);
             }
             None => {
-                self.enter(new, Role::Agent);
-                turnover.joined = Some(new);
+                self.add_member(new, Role::Agent);
+                change.joined = Some(new);
             }
         }
-        turnover
+        change
     }
 }

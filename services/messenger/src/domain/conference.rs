@@ -1,4 +1,4 @@
-//! A conference: who rings whom, who is there, and when it is over.
+//! Conferences: their participants, their status and their deadlines.
 
 use std::time::Duration;
 
@@ -11,18 +11,14 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Code;
 
+use super::limits::MAX_INVITATIONS;
 use super::participant::{Entry, Participant, ParticipantState};
 use super::{ChatId, ConferenceId, DealId};
 use crate::db::schema::conference;
-use crate::error::{MOST_SEATS, PARTICIPANT_NOT_FOUND};
-
-/// INV-CNF-2
-pub const SEATS: usize = MOST_SEATS as usize;
-/// Beside the host.
-pub const MOST_INVITED: usize = SEATS - 1;
+use crate::error::PARTICIPANT_NOT_FOUND;
 
 values::text_enum! {
-    /// Of Ended nothing comes any more.
+    /// The status of a conference. `Ended` is final.
     pub enum ConferenceStatus {
         Ringing,
         Active,
@@ -31,7 +27,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// What is sent and heard.
+    /// The media that participants may publish.
     pub enum Media {
         Audio,
         Video,
@@ -39,7 +35,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Why a conference is over.
+    /// The reason of the end.
     pub enum EndReason {
         EndedByHost,
         AllLeft,
@@ -49,7 +45,7 @@ values::text_enum! {
     }
 }
 
-/// The aggregate, which is also its row and its answer.
+/// The aggregate, its row and its representation in responses.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable, Serialize, ToSchema)]
 #[diesel(table_name = conference, check_for_backend(Pg), treat_none_as_default_value = false)]
 #[serde(rename_all = "PascalCase")]
@@ -63,74 +59,87 @@ pub struct Conference {
     pub started_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// When the first beside the host was Joined.
+    /// Time when the first participant beside the host was Joined.
     #[serde(with = "time::serde::rfc3339::option")]
     pub active_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339::option")]
     pub ended_at: Option<OffsetDateTime>,
     pub end_reason: Option<EndReason>,
-    /// Null where nobody in particular did.
+    /// The user who ended the conference. Null if the deal or a timer did.
     pub ended_by_user_id: Option<UserId>,
-    /// The host, then by when they were invited, or came unasked.
-    #[serde(serialize_with = "shown")]
+    /// The host, then by `InvitedAt`, or by `JoinedAt` for a participant without invitation.
+    #[serde(serialize_with = "serialize_participants")]
     #[schema(value_type = Vec<Participant>)]
     pub participants: Json<Vec<Entry>>,
-    /// While it is Active: since when nobody is Joined.
+    /// Time since which no participant of an Active conference is Joined.
     #[serde(skip)]
     pub empty_since: Option<OffsetDateTime>,
-    /// Grows with each change that can be seen.
+    /// Grows by 1 with each visible change.
     pub version: i64,
 }
 
-fn shown<S: Serializer>(participants: &Json<Vec<Entry>>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(participants.0.iter().map(|entry| &entry.shown))
+fn serialize_participants<S: Serializer>(
+    participants: &Json<Vec<Entry>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(participants.0.iter().map(|entry| &entry.participant))
 }
 
-/// How long a conference waits for whom.
+/// The timeouts of a conference.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// For those who are invited.
-    pub ring: Duration,
-    /// For anybody, once it is empty.
-    pub empty: Duration,
-    /// For its end.
-    pub max: Duration,
+    /// Ringing time of a conference and of an invitation.
+    pub ring_timeout: Duration,
+    /// Time that an Active conference may be empty.
+    pub empty_timeout: Duration,
+    /// Longest time of an Active conference.
+    pub max_duration: Duration,
 }
 
-/// Where a conference belongs.
+/// The ids of a deal's chat.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct DealChatIds {
     pub chat_id: ChatId,
     pub deal_id: DealId,
     pub tenant_id: CompanyId,
 }
 
-/// Who is rung: those who are `asked`, or else all `members` but the host, the first of them.
+/// Returns the `requested` users, or the first [`MAX_INVITATIONS`] `members` beside the host.
 ///
 /// # Errors
-/// [`PARTICIPANT_NOT_FOUND`]: one is no member, or there is nobody to ring.
-pub fn rung(host: UserId, asked: Option<&[UserId]>, members: &[UserId]) -> Result<Vec<UserId>, Code> {
-    let rung: Vec<_> = match asked {
-        Some(asked) => asked.to_vec(),
-        None => members.iter().copied().filter(|member| *member != host).take(MOST_INVITED).collect(),
+/// [`PARTICIPANT_NOT_FOUND`]: a requested user is not a member, or no other member exists.
+pub fn select_invitees(
+    host: UserId,
+    requested: Option<&[UserId]>,
+    members: &[UserId],
+) -> Result<Vec<UserId>, Code> {
+    let invitees: Vec<_> = match requested {
+        Some(requested) => requested.to_vec(),
+        None => members.iter().copied().filter(|member| *member != host).take(MAX_INVITATIONS).collect(),
     };
-    let are_members = rung.iter().all(|user| members.contains(user));
-    if rung.is_empty() || !are_members { Err(PARTICIPANT_NOT_FOUND) } else { Ok(rung) }
+    let are_members = invitees.iter().all(|user| members.contains(user));
+    if invitees.is_empty() || !are_members { Err(PARTICIPANT_NOT_FOUND) } else { Ok(invitees) }
 }
 
 impl Conference {
-    /// It rings.
-    pub fn start(place: Place, media: Media, host: UserId, rung: &[UserId], now: OffsetDateTime) -> Self {
-        let invited = rung.iter().map(|user| {
+    /// Returns a new Ringing conference with the host Joined and the invitees Invited.
+    pub fn start(
+        chat: DealChatIds,
+        media: Media,
+        host: UserId,
+        invitees: &[UserId],
+        now: OffsetDateTime,
+    ) -> Self {
+        let invited = invitees.iter().map(|user| {
             let mut entry = Entry::member(*user);
             entry.invite(now);
             entry
         });
         Self {
             id: ConferenceId::generate(),
-            chat_id: place.chat_id,
-            deal_id: place.deal_id,
-            tenant_id: place.tenant_id,
+            chat_id: chat.chat_id,
+            deal_id: chat.deal_id,
+            tenant_id: chat.tenant_id,
             status: ConferenceStatus::Ringing,
             media,
             started_by_user_id: host,
@@ -150,41 +159,46 @@ impl Conference {
     }
 
     pub fn entry(&self, user: UserId) -> Option<&Entry> {
-        self.participants.0.iter().find(|entry| entry.shown.user_id == user)
+        self.participants.0.iter().find(|entry| entry.participant.user_id == user)
     }
 
     pub fn entry_mut(&mut self, user: UserId) -> Option<&mut Entry> {
-        self.participants.0.iter_mut().find(|entry| entry.shown.user_id == user)
+        self.participants.0.iter_mut().find(|entry| entry.participant.user_id == user)
     }
 
-    pub fn entry_or_new(&mut self, user: UserId) -> &mut Entry {
+    pub fn entry_or_insert(&mut self, user: UserId) -> &mut Entry {
         let entries = &mut self.participants.0;
-        let at = entries.iter().position(|entry| entry.shown.user_id == user).unwrap_or_else(|| {
+        let at = entries.iter().position(|entry| entry.participant.user_id == user).unwrap_or_else(|| {
             entries.push(Entry::member(user));
             entries.len() - 1
         });
         &mut entries[at]
     }
 
-    /// Those in this state, in their order.
-    pub fn users(&self, state: ParticipantState) -> Vec<UserId> {
-        self.users_who(|entry| entry.is(state))
+    /// Returns the users in this state, in the order of the participants.
+    pub fn users_in(&self, state: ParticipantState) -> Vec<UserId> {
+        self.users_where(|entry| entry.is(state))
     }
 
-    /// Who was ever Joined, the host first.
+    /// Returns the users who were ever Joined, the host first.
     pub fn attendees(&self) -> Vec<UserId> {
-        self.users_who(|entry| entry.shown.joined_at.is_some())
+        self.users_where(|entry| entry.participant.joined_at.is_some())
     }
 
-    fn users_who(&self, is_one: impl Fn(&Entry) -> bool) -> Vec<UserId> {
-        self.participants.0.iter().filter(|entry| is_one(entry)).map(|entry| entry.shown.user_id).collect()
+    fn users_where(&self, matches: impl Fn(&Entry) -> bool) -> Vec<UserId> {
+        self.participants
+            .0
+            .iter()
+            .filter(|entry| matches(entry))
+            .map(|entry| entry.participant.user_id)
+            .collect()
     }
 
     pub fn has(&self, state: ParticipantState) -> bool {
         self.participants.0.iter().any(|entry| entry.is(state))
     }
 
-    pub fn seats(&self) -> usize {
+    pub fn taken_seats(&self) -> usize {
         self.participants.0.iter().filter(|entry| entry.is_seated()).count()
     }
 
@@ -192,28 +206,30 @@ impl Conference {
         self.entry(user).is_some_and(|entry| entry.is(ParticipantState::Removed))
     }
 
-    /// For how long it was Active.
+    /// Returns the seconds that the conference was Active, or 0.
     pub fn duration_seconds(&self) -> i64 {
         self.active_at.zip(self.ended_at).map_or(0, |(from, to)| (to - from).whole_seconds().max(0))
     }
 
-    /// When something happens to it by itself next.
+    /// Returns the time of the next change by a timer.
     pub fn deadline(&self, timing: &Timing) -> Option<OffsetDateTime> {
         match self.status {
-            ConferenceStatus::Ringing => Some(self.created_at + timing.ring),
+            ConferenceStatus::Ringing => Some(self.created_at + timing.ring_timeout),
             ConferenceStatus::Active => {
-                let ends = self.ends(timing).into_iter().map(|(at, _)| at);
-                let misses = self.participants.0.iter().filter(|entry| entry.is(ParticipantState::Invited));
-                ends.chain(misses.filter_map(|entry| Some(entry.shown.invited_at? + timing.ring))).min()
+                let ends = self.end_deadlines(timing).into_iter().map(|(at, _)| at);
+                let invited = self.participants.0.iter().filter(|entry| entry.is(ParticipantState::Invited));
+                let misses =
+                    invited.filter_map(|entry| Some(entry.participant.invited_at? + timing.ring_timeout));
+                ends.chain(misses).min()
             }
             ConferenceStatus::Ended => None,
         }
     }
 
-    /// When it ends by itself while it is Active, and why.
-    pub fn ends(&self, timing: &Timing) -> Vec<(OffsetDateTime, EndReason)> {
-        let max = self.active_at.map(|from| (from + timing.max, EndReason::MaxDuration));
-        let empty = self.empty_since.map(|since| (since + timing.empty, EndReason::AllLeft));
+    /// Returns the times at which timers end an Active conference, with the reasons.
+    pub fn end_deadlines(&self, timing: &Timing) -> Vec<(OffsetDateTime, EndReason)> {
+        let max = self.active_at.map(|from| (from + timing.max_duration, EndReason::MaxDuration));
+        let empty = self.empty_since.map(|since| (since + timing.empty_timeout, EndReason::AllLeft));
         max.into_iter().chain(empty).collect()
     }
 }

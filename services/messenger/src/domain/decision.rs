@@ -1,4 +1,4 @@
-//! What becomes of a conference by what somebody does, by what LiveKit tells, and by time.
+//! The decision about a conference: by users, by LiveKit's webhooks and by timers.
 
 use std::time::Duration;
 
@@ -6,20 +6,24 @@ use auth::UserId;
 use time::OffsetDateTime;
 use values::Code;
 
-use super::conference::{Conference, ConferenceStatus, EndReason, SEATS, Timing};
-use super::participant::{ConnectionSid, Entry, ParticipantState, Present};
+use super::conference::{Conference, ConferenceStatus, EndReason, Timing};
+use super::limits::MAX_SEATS;
+use super::participant::{ConnectedParticipant, ConnectionSid, Entry, ParticipantState};
 use crate::error::{
     CONFERENCE_ENDED, CONFERENCE_FULL, FORBIDDEN, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED,
 };
 
-/// So long a client may take to connect, or to hear that it has been let go.
-const UNDER_WAY: Duration = Duration::from_secs(10);
+/// INV-CNF-2
+const SEATS: usize = MAX_SEATS as usize;
 
-/// What somebody asks for, or what has happened. Whether they may is decided by who they are to the chat; what depends on who they
-/// are to the conference is decided here.
+/// Time that a client may need to connect to LiveKit, or to disconnect from it.
+const CONNECT_GRACE_PERIOD: Duration = Duration::from_secs(10);
+
+/// A request or an event that may change a conference.
+/// The caller has checked membership and permissions; the participant's state is checked here.
 #[derive(Clone, Debug)]
-pub enum Act<'a> {
-    /// `users` are distinct, and `by` is none of them.
+pub enum Action<'a> {
+    /// The `users` are distinct and do not contain `by`.
     Invite {
         by: UserId,
         users: &'a [UserId],
@@ -30,8 +34,8 @@ pub enum Act<'a> {
     Decline(UserId),
     Remove(UserId),
     End(UserId),
-    /// Somebody is no member of the chat any more.
-    Depart {
+    /// The user stopped being a member of the chat.
+    LeaveChat {
         user: UserId,
         by: Option<UserId>,
     },
@@ -48,97 +52,103 @@ pub enum Act<'a> {
     FinishRoom {
         at: OffsetDateTime,
     },
-    /// Those who were in the room, as LiveKit said when it was asked at `at`.
-    Compare {
-        present: &'a [Present],
+    /// LiveKit listed the participants of the room at `at`.
+    Reconcile {
+        present: &'a [ConnectedParticipant],
         at: OffsetDateTime,
     },
-    /// A deadline has passed, it may be.
+    /// A deadline may have passed.
     Expire(&'a Timing),
 }
 
-/// What LiveKit has to be told.
+/// A command for LiveKit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    Remove(UserId),
-    Close,
+pub enum MediaCommand {
+    RemoveParticipant(UserId),
+    DeleteRoom,
 }
 
-/// What becomes of a conference, and who has to hear of it.
+/// The outcome of an action.
 #[derive(Clone, Debug)]
 pub struct Decision {
     pub conference: Conference,
-    /// Those whom this made Invited.
+    /// Users whom the action made Invited.
     pub invited: Vec<UserId>,
-    pub orders: Vec<Order>,
+    pub media_commands: Vec<MediaCommand>,
 }
 
 impl Decision {
-    /// Whether readers see another card than `before`.
-    pub fn is_seen(&self, before: &Conference) -> bool {
+    /// Returns true if users see another card than `before`.
+    pub fn is_visible_change(&self, before: &Conference) -> bool {
         self.conference.version != before.version
     }
 
-    /// Whether it is this that ended it.
-    pub fn ends(&self, before: &Conference) -> bool {
+    /// Returns true if the action ended the conference.
+    pub fn is_end(&self, before: &Conference) -> bool {
         before.is_live() && !self.conference.is_live()
     }
 }
 
 impl Conference {
+    /// Returns the conference after the action, with the commands for LiveKit.
+    ///
     /// # Errors
-    /// [`PARTICIPANT_REMOVED`], [`CONFERENCE_ENDED`], [`PARTICIPANT_NOT_FOUND`], [`CONFERENCE_FULL`], [`FORBIDDEN`] where the
-    /// host is to be removed.
-    pub fn decide(&self, act: Act<'_>, now: OffsetDateTime) -> Result<Decision, Code> {
-        let mut next = Decision { conference: self.clone(), invited: Vec::new(), orders: Vec::new() };
-        match act {
-            Act::Invite { by, users, members } => next.invite(by, users, members, now)?,
-            Act::Join(user) => next.join(user, now)?,
-            Act::Leave(user) => next.leave(user, now)?,
-            Act::Decline(user) => {
+    /// - [`PARTICIPANT_REMOVED`]: the user, or an invited user, is Removed.
+    /// - [`CONFERENCE_ENDED`]: an invitation or a join to an Ended conference.
+    /// - [`PARTICIPANT_NOT_FOUND`]: an invited user is not a member, or the user has no entry.
+    /// - [`CONFERENCE_FULL`]: no seat is free.
+    /// - [`FORBIDDEN`]: removal of the host.
+    pub fn decide(&self, action: Action<'_>, now: OffsetDateTime) -> Result<Decision, Code> {
+        let mut next = Decision { conference: self.clone(), invited: Vec::new(), media_commands: Vec::new() };
+        match action {
+            Action::Invite { by, users, members } => next.invite(by, users, members, now)?,
+            Action::Join(user) => next.join(user, now)?,
+            Action::Leave(user) => next.leave(user, now)?,
+            Action::Decline(user) => {
                 let entry = next.conference.entry_mut(user).ok_or(PARTICIPANT_NOT_FOUND)?;
                 if entry.is(ParticipantState::Invited) {
-                    entry.leave(ParticipantState::Declined, now);
+                    entry.move_to(ParticipantState::Declined, now);
                 }
             }
-            Act::Remove(user) => {
+            Action::Remove(user) => {
                 let entry = self.entry(user).ok_or(PARTICIPANT_NOT_FOUND)?;
                 if entry.is_host() {
                     return Err(FORBIDDEN);
                 }
-                next.dismiss(user, now);
+                next.remove(user, now);
             }
-            Act::End(by) => next.end(EndReason::EndedByHost, Some(by), now),
-            Act::Depart { user, by } if user == self.started_by_user_id => {
+            Action::End(by) => next.end(EndReason::EndedByHost, Some(by), now),
+            Action::LeaveChat { user, by } if user == self.started_by_user_id => {
                 next.end(EndReason::EndedByHost, by, now);
             }
-            Act::Depart { user, .. } => next.dismiss(user, now),
-            Act::Connect { user, sid, at } => next.connect(user, sid, at, now),
-            Act::Disconnect { user, sid, at } => next.disconnect(user, sid, at),
-            Act::FinishRoom { at } => {
-                let gone = next.conference.participants.0.iter_mut().filter(|entry| entry.joined_before(at));
-                gone.for_each(|entry| entry.leave(ParticipantState::Left, at));
+            Action::LeaveChat { user, .. } => next.remove(user, now),
+            Action::Connect { user, sid, at } => next.connect(user, sid, at, now),
+            Action::Disconnect { user, sid, at } => next.disconnect(user, sid, at),
+            Action::FinishRoom { at } => {
+                let entries = next.conference.participants.0.iter_mut();
+                let left = entries.filter(|entry| entry.has_joined_before(at));
+                left.for_each(|entry| entry.move_to(ParticipantState::Left, at));
             }
-            Act::Compare { present, at } if self.is_live() => next.compare(present, at, now),
-            Act::Compare { .. } => {}
-            Act::Expire(timing) => next.expire(now, timing),
+            Action::Reconcile { present, at } if self.is_live() => next.reconcile(present, at, now),
+            Action::Reconcile { .. } => {}
+            Action::Expire(timing) => next.expire(now, timing),
         }
-        next.settle(now);
-        if next.conference.is_another_card(self) {
+        next.update_status(now);
+        if next.conference.is_visibly_different_from(self) {
             next.conference.version += 1;
         }
         Ok(next)
     }
 
-    fn is_another_card(&self, before: &Self) -> bool {
-        let shown = |conference: &Self| {
-            conference.participants.0.iter().map(|entry| entry.shown.clone()).collect::<Vec<_>>()
+    fn is_visibly_different_from(&self, before: &Self) -> bool {
+        let participants = |conference: &Self| {
+            conference.participants.0.iter().map(|entry| entry.participant.clone()).collect::<Vec<_>>()
         };
-        self.status != before.status || shown(self) != shown(before)
+        self.status != before.status || participants(self) != participants(before)
     }
 }
 
-/// One part of a decision each.
+/// The actions, each applied to the conference of the decision.
 impl Decision {
     fn invite(
         &mut self,
@@ -161,13 +171,13 @@ impl Decision {
             return Err(PARTICIPANT_REMOVED);
         }
         for user in users {
-            let entry = conference.entry_or_new(*user);
+            let entry = conference.entry_or_insert(*user);
             if !entry.is_host() && !entry.is_seated() {
                 entry.invite(now);
                 self.invited.push(*user);
             }
         }
-        if conference.seats() > SEATS { Err(CONFERENCE_FULL) } else { Ok(()) }
+        if conference.taken_seats() > SEATS { Err(CONFERENCE_FULL) } else { Ok(()) }
     }
 
     fn join(&mut self, user: UserId, now: OffsetDateTime) -> Result<(), Code> {
@@ -178,8 +188,8 @@ impl Decision {
         if !conference.is_live() {
             return Err(CONFERENCE_ENDED);
         }
-        conference.entry_or_new(user).join(now);
-        if conference.seats() > SEATS { Err(CONFERENCE_FULL) } else { Ok(()) }
+        conference.entry_or_insert(user).join(now);
+        if conference.taken_seats() > SEATS { Err(CONFERENCE_FULL) } else { Ok(()) }
     }
 
     fn leave(&mut self, user: UserId, now: OffsetDateTime) -> Result<(), Code> {
@@ -188,36 +198,37 @@ impl Decision {
         if entry.is_host() && is_ringing {
             self.end(EndReason::EndedByHost, Some(user), now);
         } else if entry.is(ParticipantState::Joined) {
-            entry.leave(ParticipantState::Left, now);
-            self.orders.push(Order::Remove(user));
+            entry.move_to(ParticipantState::Left, now);
+            self.media_commands.push(MediaCommand::RemoveParticipant(user));
         }
         Ok(())
     }
 
-    /// One who is no participant is none afterwards.
-    fn dismiss(&mut self, user: UserId, now: OffsetDateTime) {
+    /// Makes a participant Removed. A user without an entry gets none.
+    fn remove(&mut self, user: UserId, now: OffsetDateTime) {
         let is_live = self.conference.is_live();
         if let Some(entry) = self.conference.entry_mut(user)
             && is_live
             && !entry.is(ParticipantState::Removed)
         {
-            entry.leave(ParticipantState::Removed, now);
-            self.orders.push(Order::Remove(user));
+            entry.move_to(ParticipantState::Removed, now);
+            self.media_commands.push(MediaCommand::RemoveParticipant(user));
         }
     }
 
     fn connect(&mut self, user: UserId, sid: Option<ConnectionSid>, at: OffsetDateTime, now: OffsetDateTime) {
         let conference = &mut self.conference;
         if !conference.is_live() {
-            self.orders.push(Order::Close);
+            self.media_commands.push(MediaCommand::DeleteRoom);
             return;
         }
-        let has_seat = conference.seats() < SEATS;
+        let has_free_seat = conference.taken_seats() < SEATS;
+        let remove = MediaCommand::RemoveParticipant(user);
         match conference.entry_mut(user) {
-            None => self.orders.push(Order::Remove(user)),
-            Some(entry) if entry.is(ParticipantState::Removed) => self.orders.push(Order::Remove(user)),
-            Some(entry) if entry.has_ended(sid.as_ref()) => {}
-            Some(entry) if !entry.is_seated() && !has_seat => self.orders.push(Order::Remove(user)),
+            None => self.media_commands.push(remove),
+            Some(entry) if entry.is(ParticipantState::Removed) => self.media_commands.push(remove),
+            Some(entry) if entry.has_ended_connection(sid.as_ref()) => {}
+            Some(entry) if !entry.is_seated() && !has_free_seat => self.media_commands.push(remove),
             Some(entry) => entry.connect(sid, at, now),
         }
     }
@@ -227,24 +238,28 @@ impl Decision {
             && entry.disconnect(sid)
             && entry.is(ParticipantState::Joined)
         {
-            entry.leave(ParticipantState::Left, at);
+            entry.move_to(ParticipantState::Left, at);
         }
     }
 
-    /// As if webhooks had told. Who came or went a moment before is left alone: LiveKit may not have heard of it, or they
-    /// are about to connect.
-    fn compare(&mut self, present: &[Present], at: OffsetDateTime, now: OffsetDateTime) {
-        let before = at - UNDER_WAY;
-        let is_there = |user: UserId| present.iter().find(|present| present.user_id == user);
-        for entry in self.conference.participants.0.iter_mut().filter(|entry| entry.joined_before(before)) {
-            if is_there(entry.shown.user_id).is_none() {
-                entry.leave(ParticipantState::Left, now);
+    /// Applies the effect of the webhooks that were lost.
+    ///
+    /// Participants who joined or left within [`CONNECT_GRACE_PERIOD`] are skipped, because their
+    /// clients may still be connecting or disconnecting.
+    fn reconcile(&mut self, present: &[ConnectedParticipant], at: OffsetDateTime, now: OffsetDateTime) {
+        let before = at - CONNECT_GRACE_PERIOD;
+        let is_present = |user: UserId| present.iter().any(|present| present.user_id == user);
+        let entries = self.conference.participants.0.iter_mut();
+        for entry in entries.filter(|entry| entry.has_joined_before(before)) {
+            if !is_present(entry.participant.user_id) {
+                entry.move_to(ParticipantState::Left, now);
             }
         }
-        for Present { user_id, sid } in present {
+        for ConnectedParticipant { user_id, sid } in present {
             let entry = self.conference.entry(*user_id);
-            if entry.is_none_or(|entry| entry.is_settled_since(before) && !entry.is(ParticipantState::Joined))
-            {
+            let is_absent =
+                |entry: &Entry| entry.is_unchanged_since(before) && !entry.is(ParticipantState::Joined);
+            if entry.is_none_or(is_absent) {
                 self.connect(*user_id, sid.clone(), at, now);
             }
         }
@@ -252,25 +267,26 @@ impl Decision {
 
     fn expire(&mut self, now: OffsetDateTime, timing: &Timing) {
         match self.conference.status {
-            ConferenceStatus::Ringing if self.conference.created_at + timing.ring <= now => {
+            ConferenceStatus::Ringing if self.conference.created_at + timing.ring_timeout <= now => {
                 self.end(EndReason::NoAnswer, None, now);
             }
             ConferenceStatus::Active => {
-                let due = self.conference.ends(timing).into_iter().filter(|(at, _)| *at <= now);
+                let due = self.conference.end_deadlines(timing).into_iter().filter(|(at, _)| *at <= now);
                 if let Some((_, reason)) = due.min_by_key(|(at, _)| *at) {
                     self.end(reason, None, now);
                 }
                 let entries = self.conference.participants.0.iter_mut();
                 let invited = entries.filter(|entry| entry.is(ParticipantState::Invited));
+                let is_due = |at: OffsetDateTime| at + timing.ring_timeout <= now;
                 invited
-                    .filter(|entry| entry.shown.invited_at.is_none_or(|at| at + timing.ring <= now))
-                    .for_each(|entry| entry.leave(ParticipantState::Missed, now));
+                    .filter(|entry| entry.participant.invited_at.is_none_or(is_due))
+                    .for_each(|entry| entry.move_to(ParticipantState::Missed, now));
             }
             ConferenceStatus::Ringing | ConferenceStatus::Ended => {}
         }
     }
 
-    /// An ended one stays as it is.
+    /// Ends a live conference. An Ended one does not change.
     fn end(&mut self, reason: EndReason, by: Option<UserId>, now: OffsetDateTime) {
         let conference = &mut self.conference;
         if !conference.is_live() {
@@ -281,22 +297,21 @@ impl Decision {
         conference.end_reason = Some(reason);
         conference.ended_by_user_id = by;
         for entry in &mut conference.participants.0 {
-            match entry.shown.state {
-                ParticipantState::Invited => entry.leave(ParticipantState::Missed, now),
-                ParticipantState::Joined => entry.leave(ParticipantState::Left, now),
+            match entry.participant.state {
+                ParticipantState::Invited => entry.move_to(ParticipantState::Missed, now),
+                ParticipantState::Joined => entry.move_to(ParticipantState::Left, now),
                 _ => {}
             }
         }
-        self.orders.push(Order::Close);
+        self.media_commands.push(MediaCommand::DeleteRoom);
     }
 
-    /// What follows from who is where now.
-    fn settle(&mut self, now: OffsetDateTime) {
+    /// Sorts the participants, and derives the status from their states.
+    fn update_status(&mut self, now: OffsetDateTime) {
         let conference = &mut self.conference;
-        conference
-            .participants
-            .0
-            .sort_by_key(|Entry { shown, .. }| (shown.role, shown.invited_at.or(shown.joined_at)));
+        conference.participants.0.sort_by_key(|Entry { participant, .. }| {
+            (participant.role, participant.invited_at.or(participant.joined_at))
+        });
         let is_answered = conference
             .participants
             .0

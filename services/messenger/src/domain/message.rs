@@ -1,4 +1,4 @@
-//! A message.
+//! Messages, and the rules for their texts, edits and deletions.
 
 use std::time::Duration;
 
@@ -16,21 +16,22 @@ use super::{Card, ChatId, ClientMessageId, MessageId};
 use crate::db::schema::message;
 use crate::error::{Error, FORBIDDEN, MESSAGE_DELETED, MESSAGE_LOCKED};
 
-/// What somebody writes, as it was sent.
-pub type MessageText = Checked<Written>;
-/// The same for everybody whom it is not for.
+/// The text of a message, stored exactly as the client sent it.
+pub type MessageText = Checked<MessageTextRule>;
+/// The text of a message, which is never printed.
 pub type PrivateText = Private<MessageText>;
 
-/// 1 to 4,000 characters, not white space alone.
+/// The rule for a text: 1 to 4,000 characters, of which one is not white space.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Written {}
+pub enum MessageTextRule {}
 
-type Bounded = Text<1, 4000>;
+type BoundedText = Text<1, 4000>;
 
-impl Rule for Written {
+impl Rule for MessageTextRule {
     fn parse(raw: &str) -> Result<String, Invalid> {
-        Bounded::parse(raw)?;
-        // A mark of byte order is white space to readers of the document's pattern, and nothing to those of the text.
+        BoundedText::parse(raw)?;
+        // The pattern `\S` of the OpenAPI document treats a byte order mark as white space, but
+        // `is_whitespace` does not.
         if raw.chars().all(|char| char.is_whitespace() || char == '\u{feff}') {
             return Err(Invalid::new("too_short").with("min", 1));
         }
@@ -42,36 +43,36 @@ impl Rule for Written {
     }
 
     fn schema(text: ObjectBuilder) -> ObjectBuilder {
-        text.min_length(Some(1)).max_length(Some(Bounded::MAX)).pattern(Some(r"\S"))
+        text.min_length(Some(1)).max_length(Some(BoundedText::MAX)).pattern(Some(r"\S"))
     }
 }
 
 values::text_enum! {
-    /// Who speaks.
+    /// The kind of a message.
     pub enum MessageKind {
-        /// Somebody, in words.
+        /// A text of a member.
         Text,
-        /// Nobody, by a card.
+        /// A card of the service.
         System,
     }
 }
 
-/// The aggregate, which is also its row and its answer.
+/// The aggregate, its row and its representation in responses.
 #[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = message, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
 pub struct Message {
     pub id: MessageId,
     pub chat_id: ChatId,
-    /// The messages of a chat are 1, 2, 3 ….
+    /// Position in the chat: 1, 2, 3 …
     #[schema(minimum = 1)]
     pub sequence: i64,
     pub kind: MessageKind,
     pub sender_user_id: Option<UserId>,
     pub client_message_id: Option<ClientMessageId>,
-    /// `null` of a System message, and once it was deleted.
+    /// The text. `null` for a System message and after the deletion.
     pub text: Option<PrivateText>,
-    /// Of a System message.
+    /// The card of a System message.
     #[schema(value_type = Option<Card>)]
     pub card: Option<Json<Card>>,
     #[serde(with = "time::serde::rfc3339")]
@@ -85,10 +86,12 @@ pub struct Message {
 }
 
 impl Message {
-    /// `false`: it says so already.
+    /// Replaces the text. Returns false if the text is the same already.
     ///
     /// # Errors
-    /// [`FORBIDDEN`], [`MESSAGE_DELETED`], [`MESSAGE_LOCKED`]
+    /// - [`FORBIDDEN`]: the message is of another sender.
+    /// - [`MESSAGE_DELETED`]: the message is deleted.
+    /// - [`MESSAGE_LOCKED`]: the message is older than `window`.
     pub fn edit(
         &mut self,
         by: UserId,
@@ -96,41 +99,42 @@ impl Message {
         window: Duration,
         now: OffsetDateTime,
     ) -> Result<bool, Error> {
-        self.refuse_others(by)?;
+        self.require_sender(by)?;
         if self.deleted_at.is_some() {
             return Err(MESSAGE_DELETED.into());
         }
         if self.text.as_ref() == Some(&text) {
             return Ok(false);
         }
-        self.refuse_late(window, now)?;
+        self.require_window(window, now)?;
         self.text = Some(text);
         self.edited_at = Some(now.max(self.created_at));
         self.version += 1;
         Ok(true)
     }
 
-    /// `false`: it was deleted already.
+    /// Erases the text. Returns false if the message is deleted already.
     ///
     /// # Errors
-    /// [`FORBIDDEN`], [`MESSAGE_LOCKED`]
+    /// - [`FORBIDDEN`]: the message is of another sender.
+    /// - [`MESSAGE_LOCKED`]: the message is older than `window`.
     pub fn delete(&mut self, by: UserId, window: Duration, now: OffsetDateTime) -> Result<bool, Error> {
-        self.refuse_others(by)?;
+        self.require_sender(by)?;
         if self.deleted_at.is_some() {
             return Ok(false);
         }
-        self.refuse_late(window, now)?;
+        self.require_window(window, now)?;
         self.text = None;
         self.deleted_at = Some(now.max(self.created_at));
         self.version += 1;
         Ok(true)
     }
 
-    fn refuse_others(&self, by: UserId) -> Result<(), Error> {
+    fn require_sender(&self, by: UserId) -> Result<(), Error> {
         if self.sender_user_id == Some(by) { Ok(()) } else { Err(FORBIDDEN.into()) }
     }
 
-    fn refuse_late(&self, window: Duration, now: OffsetDateTime) -> Result<(), Error> {
+    fn require_window(&self, window: Duration, now: OffsetDateTime) -> Result<(), Error> {
         if now - self.created_at < window { Ok(()) } else { Err(MESSAGE_LOCKED.into()) }
     }
 }
@@ -150,8 +154,7 @@ mod tests {
         PrivateText::new(MessageText::parse(text).unwrap())
     }
 
-    /// What somebody has just said.
-    fn said(sender: UserId, at: OffsetDateTime) -> Message {
+    fn message_of(sender: UserId, at: OffsetDateTime) -> Message {
         Message {
             id: MessageId::generate(),
             chat_id: ChatId::generate(),
@@ -168,25 +171,26 @@ mod tests {
         }
     }
 
-    /// Section 2: for 24 h, of which the end is none; what changes nothing is never too late.
+    /// RULE-MSG-007: a message is locked from the end of its window on, except for a repeat.
     #[test]
-    fn a_message_is_its_senders_until_the_window_ends() {
+    fn message_can_be_changed_until_the_end_of_its_window() {
         let (sender, window) = (UserId::generate(), Duration::from_hours(24));
         let sent = OffsetDateTime::UNIX_EPOCH;
         let end = sent + window;
         let last = end - Duration::from_micros(1);
-        assert!(said(sender, sent).edit(sender, text("два"), window, last).unwrap());
-        assert!(said(sender, sent).delete(sender, window, last).unwrap());
-        let locked = said(sender, sent).edit(sender, text("два"), window, end).unwrap_err();
+        assert!(message_of(sender, sent).edit(sender, text("два"), window, last).unwrap());
+        assert!(message_of(sender, sent).delete(sender, window, last).unwrap());
+        let locked = message_of(sender, sent).edit(sender, text("два"), window, end).unwrap_err();
         assert!(locked.is(MESSAGE_LOCKED), "{locked}");
-        let locked = said(sender, sent).delete(sender, window, end).unwrap_err();
+        let locked = message_of(sender, sent).delete(sender, window, end).unwrap_err();
         assert!(locked.is(MESSAGE_LOCKED), "{locked}");
-        assert!(!said(sender, sent).edit(sender, text("раз"), window, end).unwrap());
+        assert!(!message_of(sender, sent).edit(sender, text("раз"), window, end).unwrap());
     }
 
-    /// Section 2, Text: as it was sent, of 1 to 4,000 characters, not white space alone, no NUL.
+    /// RULE-MSG-007: a text is kept as sent. It needs 1 to 4,000 characters, one that is not white
+    /// space, and no NUL.
     #[test]
-    fn a_text_is_kept_as_it_was_sent() {
+    fn text_is_parsed_without_changes_or_refused() {
         for text in [" a ", "\n\tдва\n", &"🏠".repeat(4000), "\u{200b}", "a\u{1}"] {
             assert_eq!(MessageText::parse(text).unwrap().as_str(), text);
         }

@@ -1,22 +1,23 @@
-//! What chats, messages and conferences are and may do. No clock, no I/O.
+//! Rules of chats, messages and conferences, without a clock and without I/O.
 
 mod access;
 mod card;
 mod chat;
 mod conference;
 mod decision;
+pub mod limits;
 mod message;
 mod participant;
-mod told;
+mod stream_event;
 
-pub use access::{SuperviseChats, Viewer, moderation};
+pub use access::{SuperviseChats, Viewer, moderator_reach};
 pub use card::{Card, ConferenceCard, DealStatus, MemberCard, StatusCard};
-pub use chat::{Chat, ChatKind, Deal, Member, Role, Turnover};
-pub use conference::{Conference, ConferenceStatus, EndReason, MOST_INVITED, Media, Place, Timing, rung};
-pub use decision::{Act, Order};
+pub use chat::{AgentChange, Chat, ChatKind, DEAL_CONSUMER_GROUP, Deal, Member, Role};
+pub use conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing, select_invitees};
+pub use decision::{Action, MediaCommand};
 pub use message::{Message, MessageKind, PrivateText};
-pub use participant::{ConnectionSid, Entry, ParticipantState, Present};
-pub use told::{Told, ToldKind};
+pub use participant::{ConnectedParticipant, ConnectionSid, Entry, ParticipantState};
+pub use stream_event::{StreamEvent, StreamEventKind};
 
 ids::typed_id!(
     /// A chat.
@@ -27,7 +28,7 @@ ids::typed_id!(
     MessageId
 );
 ids::typed_id!(
-    /// What a sender calls a message, so that sending can be repeated.
+    /// An id that the sender gives to a message, so that a repeated request sends nothing.
     ClientMessageId
 );
 ids::typed_id!(
@@ -35,10 +36,10 @@ ids::typed_id!(
     ConferenceId
 );
 ids::typed_id!(
-    /// A deal, of CRM.
+    /// A deal of CRM.
     DealId
 );
 ids::typed_id!(
-    /// A property object, of chessboard.
+    /// A property object of chessboard.
     PropertyObjectId
 );

@@ -1,4 +1,4 @@
-//! One of those who are, were or may be in a conference.
+//! Participants of a conference and their connections to LiveKit.
 
 use auth::UserId;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,15 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::Text;
 
-/// What LiveKit calls one connection of somebody to a room.
+/// LiveKit's id of one connection of a participant.
 pub type ConnectionSid = Text<1, 128>;
 
-/// Connections that have ended, or were replaced, and are remembered: the events of a connection come within minutes.
-const REMEMBERED: usize = 16;
+/// Ended and replaced connections that are remembered for each participant.
+/// Webhooks about one connection arrive within minutes, so that 16 suffice.
+const MAX_REMEMBERED_CONNECTIONS: usize = 16;
 
 values::text_enum! {
-    /// Whose conference it is.
+    /// The role of a participant. The host started the conference.
     pub enum ParticipantRole {
         Host,
         Member,
@@ -21,7 +22,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Invited and Joined take a seat.
+    /// The state of a participant. `Invited` and `Joined` take a seat.
     pub enum ParticipantState {
         Invited,
         Joined,
@@ -32,57 +33,57 @@ values::text_enum! {
     }
 }
 
-/// Who is, was or may be in a conference.
+/// A participant as users see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Participant {
     pub user_id: UserId,
     pub role: ParticipantRole,
     pub state: ParticipantState,
-    /// The last time; null for who came unasked.
+    /// Time of the last invitation. Null for a participant without invitation.
     #[serde(with = "time::serde::rfc3339::option")]
     pub invited_at: Option<OffsetDateTime>,
-    /// The first time.
+    /// Time of the first join.
     #[serde(with = "time::serde::rfc3339::option")]
     pub joined_at: Option<OffsetDateTime>,
-    /// The last time; null while Joined.
+    /// Time of the last leave. Null while Joined.
     #[serde(with = "time::serde::rfc3339::option")]
     pub left_at: Option<OffsetDateTime>,
 }
 
-/// A participant, with what is kept of their connections and shown to nobody.
+/// A participant with its connections, which no response shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Entry {
     #[serde(flatten)]
-    pub shown: Participant,
-    /// The newest connection that LiveKit has told of, until it ends.
+    pub participant: Participant,
+    /// The newest known connection, until it ends.
     connection: Option<ConnectionSid>,
-    /// When the newest one began.
+    /// Time when the newest known connection began.
     #[serde(default, with = "time::serde::rfc3339::option")]
     connected_at: Option<OffsetDateTime>,
-    /// Those that have ended: what is told of them late is no news.
+    /// Ended connections. A late webhook about their start has no effect.
     ended_connections: Vec<ConnectionSid>,
-    /// Those behind which another has come: that one of them ends is no news either.
+    /// Connections that a newer one replaced. A webhook about their end has no effect.
     #[serde(default)]
     replaced_connections: Vec<ConnectionSid>,
-    /// By request or by connection.
+    /// Time of the latest join, by request or by connection.
     #[serde(with = "time::serde::rfc3339::option")]
     latest_join_at: Option<OffsetDateTime>,
 }
 
-/// Somebody who is connected to a room, by the connection that LiveKit names.
+/// A user who is connected to a room of LiveKit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Present {
+pub struct ConnectedParticipant {
     pub user_id: UserId,
     pub sid: Option<ConnectionSid>,
 }
 
 impl Entry {
-    /// Nowhere yet; what makes the entry says where.
+    /// Returns an entry in a provisional state, which the caller replaces.
     fn new(user_id: UserId, role: ParticipantRole) -> Self {
         Self {
-            shown: Participant {
+            participant: Participant {
                 user_id,
                 role,
                 state: ParticipantState::Left,
@@ -109,11 +110,11 @@ impl Entry {
     }
 
     pub fn is(&self, state: ParticipantState) -> bool {
-        self.shown.state == state
+        self.participant.state == state
     }
 
     pub fn is_host(&self) -> bool {
-        self.shown.role == ParticipantRole::Host
+        self.participant.role == ParticipantRole::Host
     }
 
     pub fn is_seated(&self) -> bool {
@@ -121,24 +122,24 @@ impl Entry {
     }
 
     pub fn invite(&mut self, now: OffsetDateTime) {
-        self.shown.state = ParticipantState::Invited;
-        self.shown.invited_at = Some(now);
+        self.participant.state = ParticipantState::Invited;
+        self.participant.invited_at = Some(now);
     }
 
-    /// By request. A repeat is a join, too, but shows nothing new.
+    /// Joins by request. A repeat moves only the hidden time of the latest join.
     pub fn join(&mut self, now: OffsetDateTime) {
-        self.shown.state = ParticipantState::Joined;
-        self.shown.joined_at.get_or_insert(now);
-        self.shown.left_at = None;
+        self.participant.state = ParticipantState::Joined;
+        self.participant.joined_at.get_or_insert(now);
+        self.participant.left_at = None;
         self.latest_join_at = Some(now);
     }
 
-    /// By a connection that began at `at`, of which is heard now.
+    /// Joins by a connection that began at `at`.
     pub fn connect(&mut self, sid: Option<ConnectionSid>, at: OffsetDateTime, now: OffsetDateTime) {
         let latest = self.latest_join_at.filter(|_| self.is(ParticipantState::Joined));
         self.join(now);
         self.latest_join_at = latest.max(Some(at));
-        // One that began before another which is there has been replaced by it, and is told of late.
+        // Webhooks may arrive late: of two connections the one that began later is present.
         let replaced = if self.connection.is_none() || self.connected_at <= Some(at) {
             self.connected_at = Some(at);
             std::mem::replace(&mut self.connection, sid)
@@ -150,20 +151,20 @@ impl Entry {
         }
     }
 
-    /// One who is Joined is in this state from `at` on.
-    pub fn leave(&mut self, state: ParticipantState, at: OffsetDateTime) {
+    /// Moves to a state other than Joined, and records the time if the participant was Joined.
+    pub fn move_to(&mut self, state: ParticipantState, at: OffsetDateTime) {
         if self.is(ParticipantState::Joined) {
-            self.shown.left_at = Some(at);
+            self.participant.left_at = Some(at);
         }
-        self.shown.state = state;
+        self.participant.state = state;
     }
 
-    /// Whether the connection has ended already, whatever is told of it now.
-    pub fn has_ended(&self, sid: Option<&ConnectionSid>) -> bool {
+    /// Returns true if this connection is known to have ended.
+    pub fn has_ended_connection(&self, sid: Option<&ConnectionSid>) -> bool {
         sid.is_some_and(|sid| self.ended_connections.contains(sid))
     }
 
-    /// Remembers that a connection has ended. Whether it was the newest that is known of.
+    /// Records the end of a connection. Returns true if it was the newest known one.
     pub fn disconnect(&mut self, sid: Option<ConnectionSid>) -> bool {
         let was_replaced = sid.as_ref().is_some_and(|sid| self.replaced_connections.contains(sid));
         let is_newest = sid.is_none() || self.connection == sid || self.connection.is_none() && !was_replaced;
@@ -176,13 +177,13 @@ impl Entry {
         is_newest
     }
 
-    /// Whether they came and went, if at all, before `at`.
-    pub fn is_settled_since(&self, at: OffsetDateTime) -> bool {
-        self.latest_join_at.max(self.shown.left_at).is_none_or(|changed| changed < at)
+    /// Returns true if the participant neither joined nor left at `at` or later.
+    pub fn is_unchanged_since(&self, at: OffsetDateTime) -> bool {
+        self.latest_join_at.max(self.participant.left_at).is_none_or(|changed| changed < at)
     }
 
-    /// Joined for the last time before `at`.
-    pub fn joined_before(&self, at: OffsetDateTime) -> bool {
+    /// Returns true if the participant is Joined by a join before `at`.
+    pub fn has_joined_before(&self, at: OffsetDateTime) -> bool {
         self.is(ParticipantState::Joined) && self.latest_join_at.is_none_or(|joined| joined < at)
     }
 }
@@ -191,7 +192,7 @@ fn remember(known: &mut Vec<ConnectionSid>, sid: ConnectionSid) {
     if known.contains(&sid) {
         return;
     }
-    if known.len() == REMEMBERED {
+    if known.len() == MAX_REMEMBERED_CONNECTIONS {
         known.remove(0);
     }
     known.push(sid);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::CONFERENCE;
 use crate::domain::{ChatId, Conference, ConferenceId, DealId, EndReason, Media, ParticipantState};
 
-/// Somebody calls the others of a deal's chat.
+/// A member started a conference in a deal's chat.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConferenceStarted {
@@ -26,7 +26,6 @@ pub struct ConferenceStarted {
 }
 
 impl ConferenceStarted {
-    /// Of one that has just begun.
     pub fn of(conference: &Conference) -> Self {
         Self {
             conference_id: conference.id,
@@ -35,7 +34,7 @@ impl ConferenceStarted {
             tenant_id: conference.tenant_id,
             media: conference.media,
             started_by_user_id: conference.started_by_user_id,
-            invited_user_ids: conference.users(ParticipantState::Invited),
+            invited_user_ids: conference.users_in(ParticipantState::Invited),
             created_at: conference.created_at,
         }
     }
@@ -51,7 +50,7 @@ impl Event for ConferenceStarted {
     }
 }
 
-/// Some more were invited to a conference that is under way, or again.
+/// A member invited users to a live conference.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConferenceInvited {
@@ -91,7 +90,7 @@ impl Event for ConferenceInvited {
     }
 }
 
-/// A conference has ended.
+/// A conference ended.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConferenceEnded {
@@ -100,17 +99,17 @@ pub struct ConferenceEnded {
     deal_id: DealId,
     tenant_id: CompanyId,
     pub end_reason: EndReason,
-    /// When the first was there beside the host.
+    /// Time when the first participant beside the host was Joined.
     #[serde(with = "time::serde::rfc3339::option")]
     started_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
     ended_at: OffsetDateTime,
-    /// Who was there at any time, the host first.
+    /// Users who were ever Joined, the host first.
     participant_user_ids: Vec<UserId>,
 }
 
 impl ConferenceEnded {
-    /// `None` of one that has not.
+    /// Returns the event, or `None` for a live conference.
     pub fn of(conference: &Conference) -> Option<Self> {
         let (end_reason, ended_at) = conference.end_reason.zip(conference.ended_at)?;
         Some(Self {

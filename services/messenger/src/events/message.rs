@@ -1,4 +1,4 @@
-//! Events of messages. The text is in none of them.
+//! Events of messages, without their texts.
 
 use auth::UserId;
 use messaging::{Aggregate, Event};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::CHAT;
 use crate::domain::{ChatId, DealId, MessageId};
 
-/// Somebody wrote to the other members of a chat.
+/// A member sent a text to the other members of a chat.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MessageSent {

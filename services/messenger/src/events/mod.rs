@@ -1,4 +1,4 @@
-//! What this service tells.
+//! The published events.
 
 mod conference;
 mod message;

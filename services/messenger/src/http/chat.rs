@@ -1,4 +1,4 @@
-//! Chats, for those who are in them and for those who supervise them.
+//! Operations on chats, for members and supervisors.
 
 use std::future::{Ready, ready};
 
@@ -19,9 +19,9 @@ use crate::error::{CHAT_NOT_FOUND, Error};
 use crate::ops;
 
 values::text_enum! {
-    /// Whose chats.
+    /// The chats that a list has instead of the caller's own.
     pub enum ChatScope {
-        /// Those that the caller supervises.
+        /// The deal chats that the caller supervises.
         Tenant,
     }
 }
@@ -30,24 +30,24 @@ values::text_enum! {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListChats {
-    /// Separated by commas.
+    /// Kinds of chats, separated by commas.
     #[param(value_type = Option<Vec<ChatKind>>, inline, min_items = 1, style = Form, explode = false)]
     kind: Option<Several<ChatKind>>,
     deal_id: Option<DealId>,
-    /// `true`: with messages that the caller has not read.
+    /// `true` keeps chats with unread messages. `false` does not filter.
     #[serde(default)]
     unread: bool,
-    /// `true`: with a live conference.
+    /// `true` keeps chats with a live conference. `false` does not filter.
     #[serde(default)]
     live: bool,
-    /// `Tenant`: not those whose member the caller is, but those that the caller supervises.
+    /// `Tenant` lists the deal chats that the caller supervises instead of the caller's own chats.
     #[param(inline)]
     scope: Option<ChatScope>,
 }
 
-/// List my chats.
+/// List own chats.
 ///
-/// Supervisors list the deal chats that they supervise by `Scope=Tenant`.
+/// With `Scope=Tenant` the list has the deal chats that the caller supervises.
 #[utoipa::path(
     tag = "Chats", params(ListChats, Paging<ChatSort>),
     responses((status = 200, description = "One page", body = Page<ChatView>))
@@ -55,10 +55,10 @@ pub struct ListChats {
 #[get("/api/messenger/chats")]
 pub async fn list_chats(
     app: Data<App>,
-    Lister { user_id: user, supervised }: Lister,
-    Both(Query(asked), paging): Both<Query<ListChats>, Paging<ChatSort>>,
+    ChatListCaller { user_id: user, supervised }: ChatListCaller,
+    Both(Query(query), paging): Both<Query<ListChats>, Paging<ChatSort>>,
 ) -> Result<impl Responder, Error> {
-    let ListChats { kind, deal_id, unread, live, scope } = asked;
+    let ListChats { kind, deal_id, unread, live, scope } = query;
     let filter = ChatFilter { kinds: kind.map(|kinds| kinds.0), deal_id, unread, live };
     let conn = app.db.conn().await?;
     let page = match scope.and(supervised) {
@@ -68,13 +68,14 @@ pub async fn list_chats(
     Ok(web::Json(page))
 }
 
-/// Who lists chats, and how far they supervise, where that is asked for. Who does not is refused whatever else the query has.
-pub struct Lister {
+/// The caller of a list of chats, with the supervised companies if the query has `Scope=Tenant`.
+/// A caller who supervises nothing is refused before the rest of the query is checked.
+pub struct ChatListCaller {
     user_id: UserId,
     supervised: Option<Reach>,
 }
 
-impl FromRequest for Lister {
+impl FromRequest for ChatListCaller {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
@@ -86,7 +87,7 @@ impl FromRequest for Lister {
         }
         let actor = Actor::from_request(request, payload).into_inner();
         ready(actor.and_then(|actor| {
-            // One that cannot be read is refused with the rest of the query.
+            // An invalid scope is refused later, with the rest of the query.
             let scope =
                 Query::<Scoped>::from_query(request.query_string()).ok().and_then(|query| query.0.scope);
             let supervised = match scope {
@@ -100,30 +101,31 @@ impl FromRequest for Lister {
     }
 }
 
-/// Count what I have not read.
+/// Count unread messages.
 ///
-/// In all of my chats together: how many of them have something new, and how much.
-#[utoipa::path(tag = "Chats", responses((status = 200, description = "The badge", body = Unread)))]
+/// Counts the unread messages of all own chats, and the chats that have some.
+#[utoipa::path(tag = "Chats", responses((status = 200, description = "The counts", body = Unread)))]
 #[get("/api/messenger/unread")]
 pub async fn count_unread(app: Data<App>, actor: Actor) -> Result<impl Responder, Error> {
-    Ok(web::Json(db::chat_view::unread(&mut *app.db.conn().await?, actor.user_id).await?))
+    Ok(web::Json(db::chat_view::count_unread(&mut *app.db.conn().await?, actor.user_id).await?))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct OpenChat {
-    /// With whom.
+    /// The other user.
     user_id: UserId,
 }
 
-/// Open the chat with another person.
+/// Open a Direct chat.
 ///
-/// Of two who meet in some deal's chat; once it is there, it stays.
+/// Both users have to be members of one deal chat. A Direct chat stays when they no longer share
+/// one.
 #[utoipa::path(
     tag = "Chats", request_body(content = OpenChat, description = "At most 256 KiB."),
     responses(
-        (status = 200, description = "It was there already", body = ChatView),
-        (status = 201, description = "Opened", body = ChatView),
+        (status = 200, description = "The existing chat", body = ChatView),
+        (status = 201, description = "The new chat", body = ChatView),
     )
 )]
 #[post("/api/messenger/chats")]
@@ -137,14 +139,14 @@ pub async fn open_chat(
     fields.check("/UserId", if with == by { Err(Invalid::new("oneself")) } else { Ok(()) });
     fields.finish(Some(()))?;
     let (id, is_new) = app.db.tx(async |tx| ops::chat::open_direct(tx, by, with).await).await?;
-    let view = db::chat_view::view(&*app.db.conn().await?, by, id).await?.ok_or(CHAT_NOT_FOUND)?;
-    let mut answer = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
-    Ok(answer.json(view))
+    let view = db::chat_view::load_view(&*app.db.conn().await?, by, id).await?.ok_or(CHAT_NOT_FOUND)?;
+    let mut response = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
+    Ok(response.json(view))
 }
 
 /// Read a chat.
 ///
-/// Supervisors who are no members see neither its last message nor its conference.
+/// A supervisor who is not a member sees neither `LastMessage` nor `LiveConferenceId`.
 #[utoipa::path(
     tag = "Chats", params(("chat_id" = ChatId, Path)),
     responses((status = 200, description = "The chat", body = ChatView))
@@ -152,22 +154,22 @@ pub async fn open_chat(
 #[get("/api/messenger/chats/{chat_id}")]
 pub async fn get_chat(app: Data<App>, actor: Actor, id: Path<ChatId>) -> Result<impl Responder, Error> {
     let viewer = Viewer::of(&actor);
-    let view = db::chat_view::view(&*app.db.conn().await?, viewer.user_id, *id).await?;
-    let is_seen = |view: &ChatView| {
+    let view = db::chat_view::load_view(&*app.db.conn().await?, viewer.user_id, *id).await?;
+    let is_visible = |view: &ChatView| {
         view.members.iter().any(|member| member.user_id == viewer.user_id)
             || viewer.supervises(view.tenant_id)
     };
-    Ok(web::Json(view.filter(is_seen).ok_or(CHAT_NOT_FOUND)?))
+    Ok(web::Json(view.filter(is_visible).ok_or(CHAT_NOT_FOUND)?))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReadChat {
-    /// Of the message up to which all was read.
+    /// `Sequence` of the newest message that the caller has read.
     sequence: Whole<0, { i64::MAX }>,
 }
 
-/// How far somebody has read.
+/// The caller's read marker.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReadMarker {
@@ -178,13 +180,13 @@ pub struct ReadMarker {
     unread_count: i64,
 }
 
-/// Say how far I have read.
+/// Set the read marker.
 ///
-/// The marker only rises, up to the last message.
+/// The marker only rises. A `Sequence` above the newest message counts as the newest message.
 #[utoipa::path(
     tag = "Chats", params(("chat_id" = ChatId, Path)),
     request_body(content = ReadChat, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = ReadMarker))
+    responses((status = 200, description = "The marker after the request", body = ReadMarker))
 )]
 #[put("/api/messenger/chats/{chat_id}/read")]
 pub async fn read_chat(
@@ -194,7 +196,7 @@ pub async fn read_chat(
     body: Json<ReadChat>,
 ) -> Result<impl Responder, Error> {
     let (reader, sequence) = (actor.user_id, body.0.sequence.get());
-    let read = async |tx: &mut _| ops::chat::read(tx, reader, *id, sequence).await;
+    let read = async |tx: &mut _| ops::chat::raise_read_marker(tx, reader, *id, sequence).await;
     let marker = app.db.tx(read).await?;
     let (read_sequence, unread_count) = (marker.read_sequence, marker.last_sequence - marker.read_sequence);
     Ok(web::Json(ReadMarker { chat_id: *id, read_sequence, unread_count }))

@@ -1,4 +1,4 @@
-//! Calls in the chats of deals.
+//! Operations on conferences in deal chats.
 
 use ::db::Lookups;
 use ::web::{Both, Check, Fields, Filter, Json, Page, Paging, Several, time as in_query};
@@ -14,47 +14,47 @@ use crate::app::App;
 use crate::clients::MediaAccess;
 use crate::db;
 use crate::db::conference::{ConferenceFilter, ConferenceSort};
-use crate::domain::{
-    Act, ChatId, Conference, ConferenceId, ConferenceStatus, MOST_INVITED, Media, ParticipantState,
-};
+use crate::domain::limits::MAX_INVITATIONS;
+use crate::domain::{Action, ChatId, Conference, ConferenceId, ConferenceStatus, Media, ParticipantState};
 use crate::error::{
     CHAT_NOT_FOUND, CONFERENCE_ENDED, CONFERENCE_NOT_FOUND, Error, MEDIA_UNAVAILABLE, PARTICIPANT_NOT_FOUND,
     PARTICIPANT_REMOVED,
 };
 use crate::ops;
-use crate::ops::conference::{moderates, refuse_others};
+use crate::ops::conference::{is_moderator, require_member};
 
-type Invitees = List<UserId, 1, MOST_INVITED>;
+type Invitees = List<UserId, 1, MAX_INVITATIONS>;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct StartConference {
     media: Media,
-    /// Distinct, and not oneself. Null: all other members of the chat, the first twenty.
+    /// Distinct users without the caller. Null invites all other members of the chat, the first
+    /// twenty by `JoinedAt`.
     invite_user_ids: Option<Invitees>,
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct InviteToConference {
-    /// Distinct, and not oneself.
+    /// Distinct users without the caller.
     user_ids: Invitees,
 }
 
-/// Others, each once.
+/// Returns distinct users without the caller.
 ///
 /// # Errors
-/// `400 VALIDATION_FAILED`
-fn others(member: &str, users: Invitees, caller: UserId) -> Result<Vec<UserId>, Error> {
+/// `400 VALIDATION_FAILED`: a user is repeated or is the caller.
+fn check_invitees(member: &str, users: Invitees, caller: UserId) -> Result<Vec<UserId>, Error> {
     let (users, mut fields) = (users.into_inner(), Fields::default());
     for (at, user) in users.iter().enumerate() {
-        let wrong = match user {
+        let reason = match user {
             user if *user == caller => Some("oneself"),
             user if users[..at].contains(user) => Some("duplicate"),
             _ => None,
         };
-        if let Some(wrong) = wrong {
-            fields.check::<()>(&format!("{member}/{at}"), Err(Invalid::new(wrong)));
+        if let Some(reason) = reason {
+            fields.check::<()>(&format!("{member}/{at}"), Err(Invalid::new(reason)));
         }
     }
     Ok(fields.finish(Some(users))?)
@@ -62,10 +62,11 @@ fn others(member: &str, users: Invitees, caller: UserId) -> Result<Vec<UserId>, 
 
 /// Start a conference.
 ///
-/// It rings those who are invited.
+/// The caller becomes the host and is Joined. The invited users are Invited, and their devices
+/// ring.
 #[utoipa::path(
     tag = "Conferences", params(("chat_id" = ChatId, Path)), request_body = StartConference,
-    responses((status = 201, description = "It rings", body = Conference))
+    responses((status = 201, description = "The ringing conference", body = Conference))
 )]
 #[post("/api/messenger/chats/{chat_id}/conferences")]
 pub async fn start_conference(
@@ -75,10 +76,11 @@ pub async fn start_conference(
     Json(body): Json<StartConference>,
 ) -> Result<HttpResponse, Error> {
     let StartConference { media, invite_user_ids } = body;
-    let asked = invite_user_ids.map(|users| others("/InviteUserIds", users, actor.user_id)).transpose()?;
-    let (host, terms) = (actor.user_id, app.terms());
+    let host = actor.user_id;
+    let requested = invite_user_ids.map(|users| check_invitees("/InviteUserIds", users, host)).transpose()?;
+    let context = app.conference_context();
     let start = async |tx: &mut _| {
-        ops::conference::start_conference(tx, *chat, host, media, asked.as_deref(), terms).await
+        ops::conference::start_conference(tx, *chat, host, media, requested.as_deref(), context).await
     };
     Ok(HttpResponse::Created().json(app.db.tx(start).await?))
 }
@@ -87,14 +89,14 @@ pub async fn start_conference(
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListConferences {
-    /// Separated by commas.
+    /// Statuses, separated by commas.
     #[param(value_type = Option<Vec<ConferenceStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<Several<ConferenceStatus>>,
-    /// Started then or later.
+    /// Lower bound of `CreatedAt`, inclusive.
     #[serde(default, deserialize_with = "in_query")]
     #[param(value_type = Option<OffsetDateTime>)]
     from: Option<OffsetDateTime>,
-    /// Started before.
+    /// Upper bound of `CreatedAt`, exclusive.
     #[serde(default, deserialize_with = "in_query")]
     #[param(value_type = Option<OffsetDateTime>)]
     to: Option<OffsetDateTime>,
@@ -108,7 +110,7 @@ impl Check for ListConferences {
 
 /// List the conferences of a chat.
 ///
-/// For its members.
+/// Only members of the chat see the list. It is empty for a Direct chat.
 #[utoipa::path(
     tag = "Conferences", params(("chat_id" = ChatId, Path), ListConferences, Paging<ConferenceSort>),
     responses((status = 200, description = "One page", body = Page<Conference>))
@@ -118,18 +120,18 @@ pub async fn list_conferences(
     app: Data<App>,
     actor: Actor,
     chat: Path<ChatId>,
-    Both(Filter(asked), paging): Both<Filter<ListConferences>, Paging<ConferenceSort>>,
+    Both(Filter(query), paging): Both<Filter<ListConferences>, Paging<ConferenceSort>>,
 ) -> Result<impl Responder, Error> {
-    let ListConferences { status, from, to } = asked;
+    let ListConferences { status, from, to } = query;
     let filter = ConferenceFilter { statuses: status.map(|statuses| statuses.0), from, to };
     let conn = app.db.conn().await?;
-    db::chat::look_up_own(&conn, *chat, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
+    db::chat::look_up_last_sequence(&conn, *chat, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
     Ok(web::Json(db::conference::list(&conn, *chat, &filter, &paging).await?))
 }
 
 /// Read a conference.
 ///
-/// For members of its chat, and for moderators.
+/// Members of the chat and moderators see a conference.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
     responses((status = 200, description = "The conference", body = Conference))
@@ -141,7 +143,7 @@ pub async fn get_conference(
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
     let (conference, is_member) = find(&lookups, *id, &actor).await?;
-    if !is_member && !moderates(&actor, &conference) {
+    if !is_member && !is_moderator(&actor, &conference) {
         return Err(CONFERENCE_NOT_FOUND.into());
     }
     Ok(web::Json(conference))
@@ -149,10 +151,11 @@ pub async fn get_conference(
 
 /// Invite to a conference.
 ///
-/// All of them or none. Only the host asks somebody back who was removed.
+/// Invites all users or none. Users who are Invited or Joined, and the host, keep their state.
+/// Only the host can invite a Removed participant.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)), request_body = InviteToConference,
-    responses((status = 200, description = "As it is now", body = Conference))
+    responses((status = 200, description = "The conference after the request", body = Conference))
 )]
 #[post("/api/messenger/conferences/{conference_id}/invite")]
 pub async fn invite_to_conference(
@@ -161,19 +164,19 @@ pub async fn invite_to_conference(
     id: Path<ConferenceId>,
     Json(body): Json<InviteToConference>,
 ) -> Result<impl Responder, Error> {
-    let users = others("/UserIds", body.user_ids, actor.user_id)?;
-    let terms = app.terms();
+    let users = check_invitees("/UserIds", body.user_ids, actor.user_id)?;
+    let context = app.conference_context();
     let invite =
-        async |tx: &mut _| ops::conference::invite_to_conference(tx, *id, &actor, &users, terms).await;
+        async |tx: &mut _| ops::conference::invite_to_conference(tx, *id, &actor, &users, context).await;
     Ok(web::Json(app.db.tx(invite).await?))
 }
 
 /// Join a conference.
 ///
-/// A repeat gives a new token and changes nothing.
+/// The caller is Joined. A repeat returns a new token and changes nothing.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
-    responses((status = 200, description = "The way into its room", body = MediaAccess))
+    responses((status = 200, description = "The access to the room", body = MediaAccess))
 )]
 #[post("/api/messenger/conferences/{conference_id}/join")]
 pub async fn join_conference(
@@ -181,17 +184,17 @@ pub async fn join_conference(
     actor: Actor,
     id: Path<ConferenceId>,
 ) -> Result<impl Responder, Error> {
-    let terms = app.terms();
-    let join = async |tx: &mut _| ops::conference::join_conference(tx, *id, &actor, terms).await;
+    let context = app.conference_context();
+    let join = async |tx: &mut _| ops::conference::join_conference(tx, *id, &actor, context).await;
     Ok(web::Json(app.db.tx(join).await?))
 }
 
-/// Refresh the token for a room.
+/// Refresh the media token.
 ///
-/// For those who are Joined.
+/// Returns a new token for a caller who is Joined.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
-    responses((status = 200, description = "The way into its room", body = MediaAccess))
+    responses((status = 200, description = "The access to the room", body = MediaAccess))
 )]
 #[post("/api/messenger/conferences/{conference_id}/media-token")]
 pub async fn refresh_media_token(
@@ -201,7 +204,7 @@ pub async fn refresh_media_token(
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
     let (conference, is_member) = find(&lookups, *id, &actor).await?;
-    refuse_others(&actor, &conference, is_member)?;
+    require_member(&actor, &conference, is_member)?;
     let entry = conference.entry(actor.user_id);
     if entry.is_some_and(|entry| entry.is(ParticipantState::Removed)) {
         return Err(PARTICIPANT_REMOVED.into());
@@ -212,16 +215,16 @@ pub async fn refresh_media_token(
     if entry.is_none_or(|entry| !entry.is(ParticipantState::Joined)) {
         return Err(PARTICIPANT_NOT_FOUND.into());
     }
-    let livekit = app.reachable_livekit().ok_or(MEDIA_UNAVAILABLE)?;
-    Ok(web::Json(ops::media::access(livekit, &conference, actor.user_id)?))
+    let livekit = app.available_livekit().ok_or(MEDIA_UNAVAILABLE)?;
+    Ok(web::Json(ops::media::create_access(livekit, &conference, actor.user_id)?))
 }
 
 /// Leave a conference.
 ///
-/// A call that rings ends when its host leaves.
+/// Only a Joined caller becomes Left. A Ringing conference ends when its host leaves.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
-    responses((status = 200, description = "As it is now", body = Conference))
+    responses((status = 200, description = "The conference after the request", body = Conference))
 )]
 #[post("/api/messenger/conferences/{conference_id}/leave")]
 pub async fn leave_conference(
@@ -229,15 +232,15 @@ pub async fn leave_conference(
     actor: Actor,
     id: Path<ConferenceId>,
 ) -> Result<impl Responder, Error> {
-    as_member(&app, *id, &actor, Act::Leave(actor.user_id)).await
+    apply_as_member(&app, *id, &actor, Action::Leave(actor.user_id)).await
 }
 
 /// Decline an invitation.
 ///
-/// Who has answered already stays where they are.
+/// Only an Invited caller becomes Declined. Any other state stays.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
-    responses((status = 200, description = "As it is now", body = Conference))
+    responses((status = 200, description = "The conference after the request", body = Conference))
 )]
 #[post("/api/messenger/conferences/{conference_id}/decline")]
 pub async fn decline_conference(
@@ -245,15 +248,15 @@ pub async fn decline_conference(
     actor: Actor,
     id: Path<ConferenceId>,
 ) -> Result<impl Responder, Error> {
-    as_member(&app, *id, &actor, Act::Decline(actor.user_id)).await
+    apply_as_member(&app, *id, &actor, Action::Decline(actor.user_id)).await
 }
 
 /// Remove a participant.
 ///
-/// By the host or a moderator. Only the host's invitation brings them back.
+/// The host and moderators can remove. Only an invitation by the host leads out of Removed.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path), ("user_id" = UserId, Path)),
-    responses((status = 200, description = "As it is now", body = Conference))
+    responses((status = 200, description = "The conference after the request", body = Conference))
 )]
 #[post("/api/messenger/conferences/{conference_id}/participants/{user_id}/remove")]
 pub async fn remove_participant(
@@ -262,15 +265,15 @@ pub async fn remove_participant(
     path: Path<(ConferenceId, UserId)>,
 ) -> Result<impl Responder, Error> {
     let (id, user) = path.into_inner();
-    as_moderator(&app, id, &actor, Act::Remove(user)).await
+    apply_as_moderator(&app, id, &actor, Action::Remove(user)).await
 }
 
-/// End a conference for everybody.
+/// End a conference.
 ///
-/// By the host or a moderator.
+/// The host and moderators can end. A repeat changes nothing.
 #[utoipa::path(
     tag = "Conferences", params(("conference_id" = ConferenceId, Path)),
-    responses((status = 200, description = "As it is now", body = Conference))
+    responses((status = 200, description = "The conference after the request", body = Conference))
 )]
 #[post("/api/messenger/conferences/{conference_id}/end")]
 pub async fn end_conference(
@@ -278,39 +281,39 @@ pub async fn end_conference(
     actor: Actor,
     id: Path<ConferenceId>,
 ) -> Result<impl Responder, Error> {
-    as_moderator(&app, *id, &actor, Act::End(actor.user_id)).await
+    apply_as_moderator(&app, *id, &actor, Action::End(actor.user_id)).await
 }
 
-async fn as_member(
+async fn apply_as_member(
     app: &App,
     id: ConferenceId,
     actor: &Actor,
-    act: Act<'_>,
+    action: Action<'_>,
 ) -> Result<web::Json<Conference>, Error> {
-    let terms = app.terms();
-    let done = async |tx: &mut _| ops::conference::act_as_member(tx, id, actor, act, terms).await;
-    Ok(web::Json(app.db.tx(done).await?))
+    let context = app.conference_context();
+    let apply = async |tx: &mut _| ops::conference::act_as_member(tx, id, actor, action, context).await;
+    Ok(web::Json(app.db.tx(apply).await?))
 }
 
-async fn as_moderator(
+async fn apply_as_moderator(
     app: &App,
     id: ConferenceId,
     actor: &Actor,
-    act: Act<'_>,
+    action: Action<'_>,
 ) -> Result<web::Json<Conference>, Error> {
-    let terms = app.terms();
-    let done = async |tx: &mut _| ops::conference::act_as_moderator(tx, id, actor, act, terms).await;
-    Ok(web::Json(app.db.tx(done).await?))
+    let context = app.conference_context();
+    let apply = async |tx: &mut _| ops::conference::act_as_moderator(tx, id, actor, action, context).await;
+    Ok(web::Json(app.db.tx(apply).await?))
 }
 
-/// A conference, and whether somebody is a member of its chat.
+/// Returns a conference, and true if the actor is a member of its chat.
 ///
 /// # Errors
-/// [`CONFERENCE_NOT_FOUND`]
+/// [`CONFERENCE_NOT_FOUND`]: the conference does not exist.
 async fn find(lookups: &Lookups, id: ConferenceId, actor: &Actor) -> Result<(Conference, bool), Error> {
     let found = lookups.run(async |conn| db::conference::look_up(conn, id).await).await?;
     let conference = found.ok_or(CONFERENCE_NOT_FOUND)?;
     let (chat, user) = (conference.chat_id, actor.user_id);
-    let own = lookups.run(async |conn| db::chat::look_up_own(conn, chat, user).await).await?;
+    let own = lookups.run(async |conn| db::chat::look_up_last_sequence(conn, chat, user).await).await?;
     Ok((conference, own.is_some()))
 }

@@ -1,4 +1,4 @@
-//! Who is in a chat, for those who supervise it and for those who leave.
+//! Operations on members, for supervisors and for members who leave.
 
 use ::web::{Fields, Problem};
 use actix_web::web::{Data, Path};
@@ -12,12 +12,12 @@ use crate::domain::{ChatId, Viewer};
 use crate::error::Error;
 use crate::ops;
 
-/// Add somebody to the chat of a deal.
+/// Add a member to a deal chat.
 ///
-/// They see the whole history, as read. One who is in it already stays as they are.
+/// A new member sees the whole history, as read. A repeat changes nothing.
 #[utoipa::path(
     tag = "Chats", params(("chat_id" = ChatId, Path), ("user_id" = UserId, Path)),
-    responses((status = 204, description = "In it now"))
+    responses((status = 204, description = "The user is a member"))
 )]
 #[put("/api/messenger/chats/{chat_id}/members/{user_id}")]
 pub async fn add_member(
@@ -25,17 +25,18 @@ pub async fn add_member(
     actor: Actor,
     ids: Path<(ChatId, UserId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((chat, user), viewer) = (named(ids)?, Viewer::of(&actor));
+    let ((chat, user), viewer) = (check_ids(ids)?, Viewer::of(&actor));
     app.db.tx(async |tx| ops::member::add_member(tx, &viewer, chat, user).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Remove somebody from the chat of a deal, or leave it.
+/// Remove a member from a deal chat, or leave it.
 ///
-/// Who goes leaves its live conference, too; if it is theirs, it ends.
+/// The user also becomes Removed in the live conference. If the user is its host, the conference
+/// ends.
 #[utoipa::path(
     tag = "Chats", params(("chat_id" = ChatId, Path), ("user_id" = UserId, Path)),
-    responses((status = 204, description = "No longer in it"))
+    responses((status = 204, description = "The user is no longer a member"))
 )]
 #[delete("/api/messenger/chats/{chat_id}/members/{user_id}")]
 pub async fn remove_member(
@@ -43,16 +44,16 @@ pub async fn remove_member(
     actor: Actor,
     ids: Path<(ChatId, UserId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((chat, user), viewer) = (named(ids)?, Viewer::of(&actor));
+    let ((chat, user), viewer) = (check_ids(ids)?, Viewer::of(&actor));
     app.db.tx(async |tx| ops::member::remove_member(tx, &viewer, chat, user).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// What the path names; the empty id is refused.
+/// Returns the ids of the path.
 ///
 /// # Errors
-/// `400 VALIDATION_FAILED`
-fn named(ids: Path<(ChatId, UserId)>) -> Result<(ChatId, UserId), Problem> {
+/// `400 VALIDATION_FAILED`: an id is the empty Guid.
+fn check_ids(ids: Path<(ChatId, UserId)>) -> Result<(ChatId, UserId), Problem> {
     let (chat, user) = ids.into_inner();
     let mut fields = Fields::default();
     for (member, id) in [("/ChatId", Uuid::from(chat)), ("/UserId", user.into())] {

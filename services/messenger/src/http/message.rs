@@ -1,4 +1,4 @@
-//! What is said in a chat, for its members.
+//! Operations on messages, for members of the chat.
 
 use ::web::{Check, Fields, Filter, Json};
 use actix_web::web::{Data, Path};
@@ -11,12 +11,11 @@ use values::{Invalid, Whole};
 
 use crate::app::App;
 use crate::db;
-use crate::db::message::Part;
+use crate::db::message::MessageRange;
 use crate::domain::{ChatId, ClientMessageId, Message, MessageId, PrivateText};
 use crate::error::{CHAT_NOT_FOUND, Error};
 use crate::ops;
 
-/// Up to this many messages at once.
 type PageSize = Whole<1, 100>;
 type Sequence = Whole<0, { i64::MAX }>;
 type ClientMessageReference = Reference<ClientMessageId>;
@@ -25,15 +24,16 @@ type ClientMessageReference = Reference<ClientMessageId>;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListMessages {
-    /// 50 by default.
+    /// Messages of the page, 50 by default.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(value_type = Option<PageSize>, inline)]
     page_size: Option<PageSize>,
-    /// Older ones, newest first. Not together with `AfterSequence`.
+    /// Lists messages before this `Sequence`, newest first. Not allowed together with
+    /// `AfterSequence`.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(value_type = Option<Sequence>, inline)]
     before_sequence: Option<Sequence>,
-    /// Newer ones, oldest first.
+    /// Lists messages after this `Sequence`, oldest first.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(value_type = Option<Sequence>, inline)]
     after_sequence: Option<Sequence>,
@@ -46,23 +46,24 @@ impl Check for ListMessages {
     }
 }
 
-/// A part of a chat.
+/// One page of a chat's messages.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Messages {
     /// Newest first; with `AfterSequence` oldest first.
     #[schema(max_items = 100)]
     items: Vec<Message>,
-    /// Whether there are further ones in that direction.
+    /// True if further messages follow in this direction.
     has_more: bool,
-    /// Of the chat.
+    /// `Sequence` of the chat's newest message.
     #[schema(minimum = 0)]
     last_sequence: i64,
 }
 
-/// Read what is said in a chat.
+/// List messages.
 ///
-/// The newest messages, or those before or after one: whoever was away reads on after the last that they have.
+/// Lists the newest messages, or the messages before or after a `Sequence`.
+/// A client that was offline continues with `AfterSequence` of its newest message.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path), ListMessages),
     responses((status = 200, description = "One page", body = Messages))
@@ -72,22 +73,23 @@ pub async fn list_messages(
     app: Data<App>,
     actor: Actor,
     id: Path<ChatId>,
-    Filter(asked): Filter<ListMessages>,
+    Filter(query): Filter<ListMessages>,
 ) -> Result<impl Responder, Error> {
-    let page_size = asked.page_size.map_or(50, PageSize::get);
-    let part = match (asked.after_sequence, asked.before_sequence) {
-        (Some(after), _) => Part::After(after.get()),
-        (None, before) => Part::Before(before.map_or(i64::MAX, Sequence::get)),
+    let page_size = query.page_size.map_or(50, PageSize::get);
+    let range = match (query.after_sequence, query.before_sequence) {
+        (Some(after), _) => MessageRange::After(after.get()),
+        (None, before) => MessageRange::Before(before.map_or(i64::MAX, Sequence::get)),
     };
     let conn = app.db.conn().await?;
-    let known = db::chat::look_up_own(&conn, *id, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
-    let mut items = db::message::list(&conn, *id, part, page_size + 1).await?;
-    let shown = usize::try_from(page_size).unwrap_or(usize::MAX);
-    let has_more = items.len() > shown;
-    items.truncate(shown);
-    // Something may have been sent in between.
+    let last_sequence =
+        db::chat::look_up_last_sequence(&conn, *id, actor.user_id).await?.ok_or(CHAT_NOT_FOUND)?;
+    let mut items = db::message::list(&conn, *id, range, page_size + 1).await?;
+    let limit = usize::try_from(page_size).unwrap_or(usize::MAX);
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    // A message may have been sent between the two queries.
     let newest = items.iter().map(|message| message.sequence).max();
-    let last_sequence = known.max(newest.unwrap_or(0));
+    let last_sequence = last_sequence.max(newest.unwrap_or(0));
     Ok(web::Json(Messages { items, has_more, last_sequence }))
 }
 
@@ -95,19 +97,20 @@ pub async fn list_messages(
 #[serde(rename_all = "PascalCase")]
 pub struct SendMessage {
     text: PrivateText,
-    /// A repeat with the same one sends nothing, and is answered with what was sent.
+    /// The sender's own id for the message. A repeat with the same id sends nothing and returns the
+    /// stored message.
     client_message_id: Option<ClientMessageReference>,
 }
 
 /// Send a message.
 ///
-/// Who writes has read all before it.
+/// Sending moves the sender's read marker to the new message.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path)),
     request_body(content = SendMessage, description = "At most 256 KiB."),
     responses(
-        (status = 200, description = "It was sent before", body = Message),
-        (status = 201, description = "Sent", body = Message),
+        (status = 200, description = "The message that was sent before", body = Message),
+        (status = 201, description = "The new message", body = Message),
     )
 )]
 #[post("/api/messenger/chats/{chat_id}/messages")]
@@ -117,11 +120,11 @@ pub async fn send_message(
     id: Path<ChatId>,
     Json(SendMessage { text, client_message_id }): Json<SendMessage>,
 ) -> Result<HttpResponse, Error> {
-    let (sender, repeated) = (actor.user_id, client_message_id.map(|id| id.0));
-    let send = async |tx: &mut _| ops::message::send_message(tx, sender, *id, text, repeated).await;
+    let (sender, client_id) = (actor.user_id, client_message_id.map(|id| id.0));
+    let send = async |tx: &mut _| ops::message::send_message(tx, sender, *id, text, client_id).await;
     let (message, is_new) = app.db.tx(send).await?;
-    let mut answer = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
-    Ok(answer.json(message))
+    let mut response = if is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
+    Ok(response.json(message))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -130,13 +133,13 @@ pub struct EditMessage {
     text: PrivateText,
 }
 
-/// Edit what I wrote.
+/// Edit an own message.
 ///
-/// For a day; the same text again changes nothing.
+/// The sender edits within 24 h by default. The same text changes nothing.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path), ("message_id" = MessageId, Path)),
     request_body(content = EditMessage, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = Message))
+    responses((status = 200, description = "The message after the request", body = Message))
 )]
 #[put("/api/messenger/chats/{chat_id}/messages/{message_id}")]
 pub async fn edit_message(
@@ -151,9 +154,10 @@ pub async fn edit_message(
     Ok(web::Json(app.db.tx(edit).await?))
 }
 
-/// Delete what I wrote.
+/// Delete an own message.
 ///
-/// For a day. It keeps its place, without its text.
+/// The sender deletes within 24 h by default. A deleted message keeps its `Sequence` and loses its
+/// text.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path), ("message_id" = MessageId, Path)),
     responses((status = 204, description = "Deleted"))

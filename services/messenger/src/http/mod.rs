@@ -18,32 +18,32 @@ use crate::error::{
     MESSAGE_NOT_FOUND, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED,
 };
 
-/// What members of chats do, and what LiveKit tells.
+/// The operations of members and the webhook of LiveKit.
 pub const PUBLIC: Listener = Listener {
     name: "public",
     callers: Callers::People,
     tags: &[
-        ("Chats", "Chats, and who is in them."),
-        ("Messages", "What is said in a chat."),
-        ("Conferences", "Calls in the chats of deals."),
-        ("Stream", "What happens, as it happens."),
-        ("Webhooks", "What the media server tells."),
+        ("Chats", "Chats and their members."),
+        ("Messages", "Messages of a chat."),
+        ("Conferences", "Audio and video calls in deal chats."),
+        ("Stream", "Live events of all own chats."),
+        ("Webhooks", "Webhooks of the media server."),
     ],
     routes: public,
 };
 
-/// What whoever changes the members of a chat may meet.
-const MEMBERS: [Code; 4] = [EMPTY_ID, CHAT_NOT_FOUND, FORBIDDEN, CHAT_NOT_DEAL];
+/// Refusals of every change of a chat's members.
+const MEMBER_CHANGE_REFUSALS: [Code; 4] = [EMPTY_ID, CHAT_NOT_FOUND, FORBIDDEN, CHAT_NOT_DEAL];
 
-/// What whoever changes a message may meet.
-const OWN_MESSAGE: [Code; 4] = [CHAT_NOT_FOUND, MESSAGE_NOT_FOUND, FORBIDDEN, MESSAGE_LOCKED];
+/// Refusals of every change of a message.
+const MESSAGE_CHANGE_REFUSALS: [Code; 4] = [CHAT_NOT_FOUND, MESSAGE_NOT_FOUND, FORBIDDEN, MESSAGE_LOCKED];
 
-/// What whoever does something in a conference may meet.
-const IN_CONFERENCE: [Code; 2] = [CONFERENCE_NOT_FOUND, FORBIDDEN];
+/// Refusals of every change of a conference.
+const CONFERENCE_REFUSALS: [Code; 2] = [CONFERENCE_NOT_FOUND, FORBIDDEN];
 
 fn public(routes: &mut Routes<'_>) {
-    // Whoever signs what they send is neither a guest nor a person.
-    routes.service(webhook::hear_livekit);
+    // LiveKit signs its requests and has no token of the issuer.
+    routes.service(webhook::receive_livekit_webhook);
     routes.service(
         scope::scope("")
             .wrap(from_fn(auth::authenticate))
@@ -52,12 +52,16 @@ fn public(routes: &mut Routes<'_>) {
             .service(chat::open_chat.refuses([PARTICIPANT_NOT_FOUND]))
             .service(chat::get_chat.refuses([CHAT_NOT_FOUND]))
             .service(chat::read_chat.refuses([CHAT_NOT_FOUND]))
-            .service(member::add_member.refuses(MEMBERS).refuses([CHAT_FULL]))
-            .service(member::remove_member.refuses(MEMBERS).refuses([PARTICIPANT_NOT_FOUND, MEMBER_OF_DEAL]))
+            .service(member::add_member.refuses(MEMBER_CHANGE_REFUSALS).refuses([CHAT_FULL]))
+            .service(
+                member::remove_member
+                    .refuses(MEMBER_CHANGE_REFUSALS)
+                    .refuses([PARTICIPANT_NOT_FOUND, MEMBER_OF_DEAL]),
+            )
             .service(message::list_messages.refuses([CHAT_NOT_FOUND]))
             .service(message::send_message.refuses([CHAT_NOT_FOUND]))
-            .service(message::edit_message.refuses(OWN_MESSAGE).refuses([MESSAGE_DELETED]))
-            .service(message::delete_message.refuses(OWN_MESSAGE))
+            .service(message::edit_message.refuses(MESSAGE_CHANGE_REFUSALS).refuses([MESSAGE_DELETED]))
+            .service(message::delete_message.refuses(MESSAGE_CHANGE_REFUSALS))
             .service(stream::open_stream)
             .service(conference::start_conference.refuses([
                 CHAT_NOT_FOUND,
@@ -68,27 +72,33 @@ fn public(routes: &mut Routes<'_>) {
             ]))
             .service(conference::list_conferences.refuses([CHAT_NOT_FOUND]))
             .service(conference::get_conference.refuses([CONFERENCE_NOT_FOUND]))
-            .service(conference::invite_to_conference.refuses(IN_CONFERENCE).refuses([
+            .service(conference::invite_to_conference.refuses(CONFERENCE_REFUSALS).refuses([
                 PARTICIPANT_REMOVED,
                 CONFERENCE_ENDED,
                 PARTICIPANT_NOT_FOUND,
                 CONFERENCE_FULL,
             ]))
-            .service(conference::join_conference.refuses(IN_CONFERENCE).refuses([
+            .service(conference::join_conference.refuses(CONFERENCE_REFUSALS).refuses([
                 PARTICIPANT_REMOVED,
                 CONFERENCE_ENDED,
                 CONFERENCE_FULL,
                 MEDIA_UNAVAILABLE,
             ]))
-            .service(conference::refresh_media_token.refuses(IN_CONFERENCE).refuses([
+            .service(conference::refresh_media_token.refuses(CONFERENCE_REFUSALS).refuses([
                 PARTICIPANT_REMOVED,
                 CONFERENCE_ENDED,
                 PARTICIPANT_NOT_FOUND,
                 MEDIA_UNAVAILABLE,
             ]))
-            .service(conference::leave_conference.refuses(IN_CONFERENCE).refuses([PARTICIPANT_NOT_FOUND]))
-            .service(conference::decline_conference.refuses(IN_CONFERENCE).refuses([PARTICIPANT_NOT_FOUND]))
-            .service(conference::remove_participant.refuses(IN_CONFERENCE).refuses([PARTICIPANT_NOT_FOUND]))
-            .service(conference::end_conference.refuses(IN_CONFERENCE)),
+            .service(
+                conference::leave_conference.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]),
+            )
+            .service(
+                conference::decline_conference.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]),
+            )
+            .service(
+                conference::remove_participant.refuses(CONFERENCE_REFUSALS).refuses([PARTICIPANT_NOT_FOUND]),
+            )
+            .service(conference::end_conference.refuses(CONFERENCE_REFUSALS)),
     );
 }

@@ -1,4 +1,4 @@
-//! What happens, as it happens.
+//! The stream of Server-Sent Events.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,20 +18,23 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval_at, sle
 use crate::app::App;
 use crate::db;
 use crate::error::Error;
-use crate::stream::{Frame, page};
+use crate::stream::{Frame, load_batches};
 
 const LAST_EVENT_ID: &str = "last-event-id";
-/// Events that are read at once of what a reader has missed.
-const MISSED: i64 = 32;
+/// Missed events that one query reads for a stream.
+const CATCH_UP_BATCH: i64 = 32;
 
-/// Follow my chats.
+/// Follow the stream.
 ///
-/// Server-Sent Events: `ready` or `reset` first, then `chat`, `chat-removed`, `message`, `read` and `conference`, each with
-/// one line of JSON. `Last-Event-ID` goes on where another stream has ended; after `reset` the lists are to be read again.
+/// Sends Server-Sent Events of all own chats.
+/// The first event is `ready` or `reset`. The events `chat`, `chat-removed`, `message`, `read` and
+/// `conference` follow.
+/// Each event has one line of JSON.
+/// `Last-Event-ID` resumes after that event. After `reset` the client reads the lists again.
 #[utoipa::path(
     tag = "Stream",
-    params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received")),
-    responses((status = 200, description = "Events, until the stream ends", body = String, content_type = "text/event-stream"))
+    params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received")),
+    responses((status = 200, description = "Events until the stream ends", body = String, content_type = "text/event-stream"))
 )]
 #[get("/api/messenger/stream")]
 pub async fn open_stream(
@@ -41,83 +44,84 @@ pub async fn open_stream(
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     let (user, now, settings) = (actor.user_id, clock::now(), &app.settings.stream);
-    let asked = request.headers().get(LAST_EVENT_ID);
-    let position = asked.and_then(|asked| number(asked.to_str().ok()?));
-    let asked_position = position.unwrap_or(0);
+    let header = request.headers().get(LAST_EVENT_ID);
+    let requested = header.and_then(|header| parse_event_id(header.to_str().ok()?));
+    let after = requested.unwrap_or(0);
     let found = lookups
-        .run(async |conn| db::stream::position(conn, user, asked_position, settings.retention).await)
+        .run(async |conn| db::stream::find_position(conn, user, after, settings.retention).await)
         .await?;
-    let resumed = position.filter(|position| *position <= found.last_event && found.is_kept);
-    let told = resumed.unwrap_or(found.last_event);
-    let first = if asked.is_some() && resumed.is_none() {
-        Frame::new(told, "reset", &json!({}))
+    let resumed = requested.filter(|requested| *requested <= found.last_event && found.is_resumable);
+    let position = resumed.unwrap_or(found.last_event);
+    let first = if header.is_some() && resumed.is_none() {
+        Frame::new(position, "reset", &json!({}))
     } else {
-        Frame::new(told, "ready", &json!({"Resumed": resumed.is_some()}))
+        Frame::new(position, "ready", &json!({"Resumed": resumed.is_some()}))
     };
 
     let (number, receiver) = app.streams.open(user);
-    let is_behind = told < found.last_event;
+    let is_behind = position < found.last_event;
     if !is_behind {
-        app.streams.go_live(user, number, told);
+        app.streams.go_live(user, number, position);
     }
-    let left = Duration::try_from(actor.expires_at() - now).unwrap_or_default();
-    let mut heartbeat = interval_at(Instant::now() + settings.heartbeat, settings.heartbeat);
+    let token_lifetime = Duration::try_from(actor.expires_at() - now).unwrap_or_default();
+    let mut heartbeat =
+        interval_at(Instant::now() + settings.heartbeat_interval, settings.heartbeat_interval);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let reader = Reader {
+    let reader = StreamReader {
         user,
         number,
         receiver,
-        waiting: first.into_iter().collect(),
-        behind: is_behind.then_some(told),
+        pending: first.into_iter().collect(),
+        catch_up_after: is_behind.then_some(position),
         heartbeat,
-        end: Box::pin(sleep(left.min(settings.longest))),
+        end: Box::pin(sleep(token_lifetime.min(settings.max_duration))),
         app: app.clone(),
     };
     let events = stream::unfold(reader, async |mut reader| {
         let next = reader.next().await?;
         Some((Ok::<_, Infallible>(next), reader))
     });
-    let mut answer = HttpResponse::Ok();
-    // Proxies pass on what they have.
-    answer.content_type("text/event-stream").insert_header(("X-Accel-Buffering", "no"));
-    Ok(answer.streaming(events))
+    let mut response = HttpResponse::Ok();
+    // The header stops nginx from buffering the stream.
+    response.content_type("text/event-stream").insert_header(("X-Accel-Buffering", "no"));
+    Ok(response.streaming(events))
 }
 
-/// Digits alone.
-fn number(text: &str) -> Option<i64> {
+/// Parses an event id, which consists of digits alone.
+fn parse_event_id(text: &str) -> Option<i64> {
     let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
 }
 
-/// Who reads a stream.
-struct Reader {
+/// The sender of one stream to its client.
+struct StreamReader {
     app: Data<App>,
     user: UserId,
     number: u64,
     receiver: Receiver<Frame>,
-    /// What is sent before anything that comes.
-    waiting: VecDeque<Frame>,
-    /// The event after which the reader has missed some, until those have been read.
-    behind: Option<i64>,
+    /// Frames that are sent before new events.
+    pending: VecDeque<Frame>,
+    /// The event after which missed events have to be read, or `None` for a live stream.
+    catch_up_after: Option<i64>,
     heartbeat: Interval,
     end: Pin<Box<Sleep>>,
 }
 
-impl Reader {
-    /// What is sent next. `None`: the stream has ended.
+impl StreamReader {
+    /// Returns the next bytes to send, or `None` at the end of the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(frame) = self.waiting.pop_front() {
+            if let Some(frame) = self.pending.pop_front() {
                 return Some(frame.bytes());
             }
-            if let Some(told) = self.behind {
+            if let Some(last_sent) = self.catch_up_after {
                 if self.end.is_elapsed() || self.end.deadline() <= Instant::now() {
                     return None;
                 }
-                let is_whole = self.catch_up(told).await.inspect_err(|error| {
-                    tracing::warn!(%error, "what a stream has missed cannot be read");
+                let is_complete = self.catch_up(last_sent).await.inspect_err(|error| {
+                    tracing::warn!(%error, "failed to read the missed events of a stream");
                 });
-                if !is_whole.ok()? {
+                if !is_complete.ok()? {
                     return None;
                 }
                 continue;
@@ -131,18 +135,18 @@ impl Reader {
         }
     }
 
-    /// Reads some of what came after the event `told`; behind the last of it the stream is live. `false`: some of it was forgotten
-    /// while this reader took its time.
-    async fn catch_up(&mut self, told: i64) -> Result<bool, ::db::Error> {
+    /// Reads one batch of missed events. The stream is live after the last batch.
+    /// Returns false if an event was deleted before this reader received it.
+    async fn catch_up(&mut self, last_sent: i64) -> Result<bool, ::db::Error> {
         let conn = self.app.db.conn().await?;
-        let news = page(&conn, &[self.user], &[told], MISSED).await?.pop();
-        if news.as_ref().is_some_and(|news| !news.follows(told)) {
+        let batch = load_batches(&conn, &[self.user], &[last_sent], CATCH_UP_BATCH).await?.pop();
+        if batch.as_ref().is_some_and(|batch| !batch.follows(last_sent)) {
             return Ok(false);
         }
-        let is_last = news.as_ref().is_none_or(|news| news.found < MISSED);
-        let last = news.as_ref().map_or(told, |news| news.last);
-        self.waiting.extend(news.into_iter().flat_map(|news| news.frames));
-        self.behind = (!is_last).then_some(last);
+        let is_last = batch.as_ref().is_none_or(|batch| batch.found < CATCH_UP_BATCH);
+        let last = batch.as_ref().map_or(last_sent, |batch| batch.last);
+        self.pending.extend(batch.into_iter().flat_map(|batch| batch.frames));
+        self.catch_up_after = (!is_last).then_some(last);
         if is_last {
             self.app.streams.go_live(self.user, self.number, last);
         }

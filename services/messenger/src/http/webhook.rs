@@ -1,4 +1,4 @@
-//! What LiveKit tells: signed, and neither a guest's nor a person's.
+//! The webhook of LiveKit, which is authenticated by its signature.
 
 use std::future::{Ready, ready};
 
@@ -16,10 +16,11 @@ use crate::error::Error;
 use crate::ops::media::Webhook;
 use crate::{db, ops};
 
-/// A larger one is not LiveKit's.
-const LIMIT: usize = 64 * 1024;
+/// Largest body of a webhook. LiveKit sends no larger one.
+const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// LiveKit, and what it has signed. Without it being configured nobody is.
+/// LiveKit as the caller, with the signed hash of the body.
+/// Without the settings of LiveKit every request is refused.
 pub struct LiveKitCaller(SignedSha256);
 
 impl FromRequest for LiveKitCaller {
@@ -34,32 +35,34 @@ impl FromRequest for LiveKitCaller {
     }
 }
 
-/// Hear what LiveKit tells.
+/// Receive a webhook of LiveKit.
 ///
-/// A webhook as LiveKit signs it, in whatever content type. Whatever does not concern a conference is as good.
+/// Accepts a webhook with LiveKit's signature, in any content type.
+/// Events, rooms and identities that the service does not know have no effect.
 #[utoipa::path(
+    operation_id = "hear_livekit",
     tag = "Webhooks", security(("signature" = [])), request_body(content = Value, description = "At most 64 KiB."),
-    responses((status = 200, description = "Heard"))
+    responses((status = 200, description = "The webhook was accepted"))
 )]
 #[post("/api/messenger/webhooks/livekit")]
-pub async fn hear_livekit(
+pub async fn receive_livekit_webhook(
     app: Data<App>,
     LiveKitCaller(signed): LiveKitCaller,
-    Raw(body): Raw<LIMIT>,
+    Raw(body): Raw<MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
-    if !signed.is_of(&body) {
+    if !signed.matches(&body) {
         return Err(Problem::unauthorized().into());
     }
-    let told: Value = serde_json::from_slice(&body).map_err(|_| {
+    let content: Value = serde_json::from_slice(&body).map_err(|_| {
         Problem::validation_failed(vec![FieldError {
             field: String::new(),
             invalid: Invalid::new("malformed"),
         }])
     })?;
-    let now = db::chat::clock(&*app.db.conn().await?).await?;
-    if let Some(webhook) = Webhook::read(&told, now) {
-        let terms = app.terms();
-        app.db.tx(async |tx| ops::media::hear(tx, webhook, terms, now).await).await?;
+    let now = db::chat::read_clock(&*app.db.conn().await?).await?;
+    if let Some(webhook) = Webhook::parse(&content, now) {
+        let context = app.conference_context();
+        app.db.tx(async |tx| ops::media::apply_webhook(tx, webhook, context, now).await).await?;
     }
     Ok(HttpResponse::Ok().finish())
 }

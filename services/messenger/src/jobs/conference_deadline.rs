@@ -1,5 +1,6 @@
-//! `conference-deadline`: a call that nobody answers, an invitation that rings too long, a conference that is empty or
-//! has gone on for too long.
+//! The job `conference-deadline`: ends unanswered, empty and too long conferences, and misses
+//! unanswered
+//! invitations.
 
 use std::sync::Arc;
 
@@ -7,14 +8,14 @@ use ::jobs::Jobs;
 
 use crate::app::App;
 use crate::ops;
-use crate::ops::conference::CONFERENCE_DEADLINE;
+use crate::ops::conference::CONFERENCE_DEADLINE_JOB;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.due(CONFERENCE_DEADLINE, move |job| {
+    jobs.due(CONFERENCE_DEADLINE_JOB, move |job| {
         let app = app.clone();
         async move {
             let (id, timing) = (job.key.parse()?, &app.settings.timing);
-            Ok(app.db.tx(async |tx| ops::conference::expire(tx, id, timing).await).await?)
+            Ok(app.db.tx(async |tx| ops::conference::apply_deadline(tx, id, timing).await).await?)
         }
     })
 }

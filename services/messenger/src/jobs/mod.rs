@@ -1,4 +1,4 @@
-//! What this service does by itself.
+//! The jobs of the service.
 
 mod conference_deadline;
 mod media;

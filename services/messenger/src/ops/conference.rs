@@ -1,4 +1,5 @@
-//! What members, moderators and time do with conferences. Those of one chat take turns on its row.
+//! Changes of conferences by members, moderators, LiveKit and timers.
+//! The changes of one chat take turns on the lock of its row.
 
 use ::db::Tx;
 use auth::{Actor, UserId};
@@ -8,12 +9,12 @@ use web::Problem;
 
 use super::media;
 use super::message::post_card;
-use super::stream::tell;
+use super::stream::notify_members;
 use crate::clients::{LiveKit, MediaAccess};
 use crate::db;
 use crate::domain::{
-    Act, Card, Chat, ChatId, Conference, ConferenceCard, ConferenceId, Media, ParticipantState, Place,
-    Timing, Told, moderation, rung,
+    Action, Card, Chat, ChatId, Conference, ConferenceCard, ConferenceId, DealChatIds, Media,
+    ParticipantState, StreamEvent, Timing, moderator_reach, select_invitees,
 };
 use crate::error::{
     CHAT_NOT_DEAL, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_NOT_FOUND, Error, FORBIDDEN,
@@ -21,118 +22,131 @@ use crate::error::{
 };
 use crate::events::{ConferenceEnded, ConferenceInvited, ConferenceStarted};
 
-/// The job that does to a conference what time does, by its id.
-pub const CONFERENCE_DEADLINE: &str = "conference-deadline";
+/// The job of a conference's next deadline. Its key is the conference's id.
+pub const CONFERENCE_DEADLINE_JOB: &str = "conference-deadline";
 
-/// What a change of a conference is made under.
+/// The settings and the media server that a change of a conference needs.
 #[derive(Clone, Copy)]
-pub struct Terms<'a> {
-    /// `None`: not known here; the conference's job sets its deadline, at once.
+pub struct ConferenceContext<'a> {
+    /// The timeouts, or `None` where the caller does not know them.
+    /// The job then runs at once and sets the deadline.
     pub timing: Option<&'a Timing>,
-    /// `None`: nobody could hear anybody.
+    /// LiveKit, or `None` while it is not available.
     pub livekit: Option<&'a LiveKit>,
 }
 
-impl<'a> Terms<'a> {
+impl<'a> ConferenceContext<'a> {
     /// # Errors
-    /// [`MEDIA_UNAVAILABLE`]
+    /// [`MEDIA_UNAVAILABLE`]: LiveKit is not available.
     fn livekit(&self) -> Result<&'a LiveKit, Error> {
         Ok(self.livekit.ok_or(MEDIA_UNAVAILABLE)?)
     }
 }
 
+/// Starts a conference that rings the `requested` users, or the first other members.
+///
 /// # Errors
-/// [`CHAT_NOT_FOUND`], [`CHAT_NOT_DEAL`], [`PARTICIPANT_NOT_FOUND`](crate::error::PARTICIPANT_NOT_FOUND),
-/// [`CONFERENCE_ALREADY_ACTIVE`], [`MEDIA_UNAVAILABLE`]
+/// In this order:
+/// - [`CHAT_NOT_FOUND`]: the host is not a member.
+/// - [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
+/// - The errors of [`select_invitees`].
+/// - [`CONFERENCE_ALREADY_ACTIVE`]: the chat has a live conference.
+/// - [`MEDIA_UNAVAILABLE`]: LiveKit is not available.
 pub async fn start_conference(
     tx: &mut Tx,
     chat: ChatId,
     host: UserId,
     media: Media,
-    asked: Option<&[UserId]>,
-    terms: Terms<'_>,
+    requested: Option<&[UserId]>,
+    context: ConferenceContext<'_>,
 ) -> Result<Conference, Error> {
     let chat = db::chat::lock(tx, chat).await?.filter(|chat| chat.member(host).is_some());
     let chat = chat.ok_or(CHAT_NOT_FOUND)?;
     let (deal_id, tenant_id) = chat.deal_id.zip(chat.tenant_id).ok_or(CHAT_NOT_DEAL)?;
-    let rung = rung(host, asked, &chat.user_ids())?;
-    if let Some(live) = db::conference::live(tx, chat.id).await? {
+    let invitees = select_invitees(host, requested, &chat.user_ids())?;
+    if let Some(live) = db::conference::find_live(tx, chat.id).await? {
         return Err(Problem::from(CONFERENCE_ALREADY_ACTIVE).showing(live.id.to_string()).into());
     }
-    terms.livekit()?;
-    let place = Place { chat_id: chat.id, deal_id, tenant_id };
-    let conference = Conference::start(place, media, host, &rung, chat.now);
+    context.livekit()?;
+    let ids = DealChatIds { chat_id: chat.id, deal_id, tenant_id };
+    let conference = Conference::start(ids, media, host, &invitees, chat.now);
     db::conference::insert(tx, &conference).await?;
     outbox::append(tx, &ConferenceStarted::of(&conference)).await?;
-    tell(tx, &chat, Told::Conference(conference.id)).await?;
-    set_deadline(tx, &conference, terms, chat.now).await?;
+    notify_members(tx, &chat, StreamEvent::Conference(conference.id)).await?;
+    set_deadline(tx, &conference, context, chat.now).await?;
     Ok(conference)
 }
 
-/// What somebody does who has to be a member of the chat.
+/// Applies an action of a member of the chat.
 ///
 /// # Errors
-/// [`CONFERENCE_NOT_FOUND`], [`FORBIDDEN`] to a moderator who is none, and those of
-/// [`decide`](Conference::decide).
+/// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.
+/// - [`FORBIDDEN`]: the actor is a moderator but not a member.
+/// - The errors of [`Conference::decide`].
 pub async fn act_as_member(
     tx: &mut Tx,
     id: ConferenceId,
     actor: &Actor,
-    act: Act<'_>,
-    terms: Terms<'_>,
+    action: Action<'_>,
+    context: ConferenceContext<'_>,
 ) -> Result<Conference, Error> {
     let (mut chat, conference) = lock_for_member(tx, id, actor).await?;
-    change(tx, &mut chat, &conference, act, terms).await
+    change(tx, &mut chat, &conference, action, context).await
 }
 
-/// Asks people in: all of them or none.
+/// Invites all users or none.
 ///
 /// # Errors
-/// As [`act_as_member`].
+/// The errors of [`act_as_member`].
 pub async fn invite_to_conference(
     tx: &mut Tx,
     id: ConferenceId,
     actor: &Actor,
     users: &[UserId],
-    terms: Terms<'_>,
+    context: ConferenceContext<'_>,
 ) -> Result<Conference, Error> {
     let (mut chat, conference) = lock_for_member(tx, id, actor).await?;
     let members = chat.user_ids();
-    let act = Act::Invite { by: actor.user_id, users, members: &members };
-    change(tx, &mut chat, &conference, act, terms).await
+    let action = Action::Invite { by: actor.user_id, users, members: &members };
+    change(tx, &mut chat, &conference, action, context).await
 }
 
+/// Joins the actor and returns the access to the room.
+///
 /// # Errors
-/// As [`act_as_member`], and [`MEDIA_UNAVAILABLE`].
+/// - The errors of [`act_as_member`].
+/// - [`MEDIA_UNAVAILABLE`]: LiveKit is not available.
 pub async fn join_conference(
     tx: &mut Tx,
     id: ConferenceId,
     actor: &Actor,
-    terms: Terms<'_>,
+    context: ConferenceContext<'_>,
 ) -> Result<MediaAccess, Error> {
     let (mut chat, conference) = lock_for_member(tx, id, actor).await?;
-    let act = Act::Join(actor.user_id);
-    // Who cannot come in for another reason is told that one.
-    conference.decide(act.clone(), chat.now)?;
-    let livekit = terms.livekit()?;
-    let joined = change(tx, &mut chat, &conference, act, terms).await?;
-    media::access(livekit, &joined, actor.user_id)
+    let action = Action::Join(actor.user_id);
+    // Other refusals precede `MEDIA_UNAVAILABLE`, so the join is decided before LiveKit is checked.
+    conference.decide(action.clone(), chat.now)?;
+    let livekit = context.livekit()?;
+    let joined = change(tx, &mut chat, &conference, action, context).await?;
+    media::create_access(livekit, &joined, actor.user_id)
 }
 
-/// What its host may do, and whoever moderates it.
+/// Applies an action of the host or of a moderator.
 ///
 /// # Errors
-/// [`CONFERENCE_NOT_FOUND`], [`FORBIDDEN`], and those of [`decide`](Conference::decide).
+/// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.
+/// - [`FORBIDDEN`]: the actor is neither the host nor a moderator.
+/// - The errors of [`Conference::decide`].
 pub async fn act_as_moderator(
     tx: &mut Tx,
     id: ConferenceId,
     actor: &Actor,
-    act: Act<'_>,
-    terms: Terms<'_>,
+    action: Action<'_>,
+    context: ConferenceContext<'_>,
 ) -> Result<Conference, Error> {
     let (mut chat, conference) = lock(tx, id).await?.ok_or(CONFERENCE_NOT_FOUND)?;
     let is_member = chat.member(actor.user_id).is_some();
-    if !moderates(actor, &conference) {
+    if !is_moderator(actor, &conference) {
         if !is_member {
             return Err(CONFERENCE_NOT_FOUND.into());
         }
@@ -140,98 +154,95 @@ pub async fn act_as_moderator(
             return Err(FORBIDDEN.into());
         }
     }
-    change(tx, &mut chat, &conference, act, terms).await
+    change(tx, &mut chat, &conference, action, context).await
 }
 
-/// What becomes of the live conference of a chat, which is locked, when somebody is no member of it any more.
-///
-/// # Errors
-/// Those of the database.
-pub async fn member_gone(
+/// Applies to the live conference of a locked chat that the user stopped being a member.
+pub async fn end_participation(
     tx: &mut Tx,
     chat: &mut Chat,
     user: UserId,
     by: Option<UserId>,
 ) -> Result<(), Error> {
-    let terms = Terms { timing: None, livekit: None };
-    if let Some(live) = db::conference::live(tx, chat.id).await? {
-        change(tx, chat, &live, Act::Depart { user, by }, terms).await?;
+    let context = ConferenceContext { timing: None, livekit: None };
+    if let Some(live) = db::conference::find_live(tx, chat.id).await? {
+        change(tx, chat, &live, Action::LeaveChat { user, by }, context).await?;
     }
     Ok(())
 }
 
-/// Something that LiveKit has told of a conference, if it is one of ours.
-///
-/// # Errors
-/// Those of the database.
-pub async fn hear(tx: &mut Tx, id: ConferenceId, act: Act<'_>, terms: Terms<'_>) -> Result<(), Error> {
+/// Applies an event of LiveKit. An unknown conference is ignored.
+pub async fn apply_media_event(
+    tx: &mut Tx,
+    id: ConferenceId,
+    action: Action<'_>,
+    context: ConferenceContext<'_>,
+) -> Result<(), Error> {
     if let Some((mut chat, conference)) = lock(tx, id).await? {
-        change(tx, &mut chat, &conference, act, terms).await?;
+        change(tx, &mut chat, &conference, action, context).await?;
     }
     Ok(())
 }
 
-/// What time does to a conference: by the clock by which its job is due.
-///
-/// # Errors
-/// Those of the database.
-pub async fn expire(tx: &mut Tx, id: ConferenceId, timing: &Timing) -> Result<(), Error> {
+/// Applies the deadlines that have passed by the database's clock.
+pub async fn apply_deadline(tx: &mut Tx, id: ConferenceId, timing: &Timing) -> Result<(), Error> {
     if let Some((mut chat, conference)) = lock(tx, id).await? {
-        let terms = Terms { timing: Some(timing), livekit: None };
-        let left = change(tx, &mut chat, &conference, Act::Expire(timing), terms).await?;
-        // Also where nothing was due yet: this run's job is done.
-        set_deadline(tx, &left, terms, chat.now).await?;
+        let context = ConferenceContext { timing: Some(timing), livekit: None };
+        let after = change(tx, &mut chat, &conference, Action::Expire(timing), context).await?;
+        // The job that runs now ends, so the next deadline is set even if nothing has changed.
+        set_deadline(tx, &after, context, chat.now).await?;
     }
     Ok(())
 }
 
-/// Whether somebody may see and end any conference of this one's company.
-pub fn moderates(actor: &Actor, conference: &Conference) -> bool {
-    moderation(actor).is_some_and(|reach| reach.covers(conference.tenant_id))
+/// Returns true for a moderator of the conference's company.
+pub fn is_moderator(actor: &Actor, conference: &Conference) -> bool {
+    moderator_reach(actor).is_some_and(|reach| reach.covers(conference.tenant_id))
 }
 
-/// A conference that nobody changes until the transaction ends, with its chat.
+/// Locks the chat of a conference until the end of the transaction, and returns both.
 async fn lock(tx: &mut Tx, id: ConferenceId) -> Result<Option<(Chat, Conference)>, Error> {
-    let Some(chat) = db::conference::chat_of(tx, id).await? else { return Ok(None) };
+    let Some(chat) = db::conference::find_chat_id(tx, id).await? else { return Ok(None) };
     let chat = db::chat::lock(tx, chat).await?;
-    Ok(chat.zip(db::conference::read(tx, id).await?))
+    Ok(chat.zip(db::conference::find(tx, id).await?))
 }
 
 /// # Errors
-/// [`CONFERENCE_NOT_FOUND`], [`FORBIDDEN`]
+/// The errors of [`require_member`].
 async fn lock_for_member(tx: &mut Tx, id: ConferenceId, actor: &Actor) -> Result<(Chat, Conference), Error> {
     let (chat, conference) = lock(tx, id).await?.ok_or(CONFERENCE_NOT_FOUND)?;
-    refuse_others(actor, &conference, chat.member(actor.user_id).is_some())?;
+    require_member(actor, &conference, chat.member(actor.user_id).is_some())?;
     Ok((chat, conference))
 }
 
-/// What is for members of the chat alone.
+/// Refuses an actor who is not a member of the chat.
 ///
 /// # Errors
-/// [`FORBIDDEN`] to whoever may see it, else [`CONFERENCE_NOT_FOUND`]
-pub fn refuse_others(actor: &Actor, conference: &Conference, is_member: bool) -> Result<(), Error> {
-    match (is_member, moderates(actor, conference)) {
+/// - [`CONFERENCE_NOT_FOUND`]: the actor is neither member nor moderator.
+/// - [`FORBIDDEN`]: the actor is a moderator but not a member.
+pub fn require_member(actor: &Actor, conference: &Conference, is_member: bool) -> Result<(), Error> {
+    match (is_member, is_moderator(actor, conference)) {
         (true, _) => Ok(()),
         (false, true) => Err(FORBIDDEN.into()),
         (false, false) => Err(CONFERENCE_NOT_FOUND.into()),
     }
 }
 
-/// Decides, writes, and tells all who have to hear of it.
+/// Decides about an action, stores the outcome, publishes its events and schedules its commands.
 async fn change(
     tx: &mut Tx,
     chat: &mut Chat,
     before: &Conference,
-    act: Act<'_>,
-    terms: Terms<'_>,
+    action: Action<'_>,
+    context: ConferenceContext<'_>,
 ) -> Result<Conference, Error> {
-    let by = match act {
-        Act::Invite { by, .. } => Some(by),
+    let by = match action {
+        Action::Invite { by, .. } => Some(by),
         _ => None,
     };
-    let (timing, now) = (terms.timing, chat.now);
-    let decision = before.decide(act, now)?;
-    let (is_seen, ends) = (decision.is_seen(before), decision.ends(before));
+    let (timing, now) = (context.timing, chat.now);
+    let decision = before.decide(action, now)?;
+    let (is_visible, is_end) = (decision.is_visible_change(before), decision.is_end(before));
     let after = decision.conference;
     if after != *before {
         db::conference::save(tx, &after).await?;
@@ -239,7 +250,7 @@ async fn change(
     if let Some(by) = by.filter(|_| !decision.invited.is_empty()) {
         outbox::append(tx, &ConferenceInvited::of(&after, decision.invited, by, now)).await?;
     }
-    if let Some(ended) = ConferenceEnded::of(&after).filter(|_| ends) {
+    if let Some(ended) = ConferenceEnded::of(&after).filter(|_| is_end) {
         outbox::append(tx, &ended).await?;
         let card = ConferenceCard {
             conference_id: after.id,
@@ -247,30 +258,31 @@ async fn change(
             end_reason: ended.end_reason,
             duration_seconds: after.duration_seconds(),
         };
-        post_card(tx, chat, Card::ConferenceEnded(card), &before.users(ParticipantState::Joined)).await?;
+        post_card(tx, chat, Card::ConferenceEnded(card), &before.users_in(ParticipantState::Joined)).await?;
     }
-    if is_seen {
-        tell(tx, chat, Told::Conference(after.id)).await?;
+    if is_visible {
+        notify_members(tx, chat, StreamEvent::Conference(after.id)).await?;
     }
-    media::order(tx, after.id, &decision.orders, now).await?;
-    let is_moved = timing.is_none_or(|timing| after.deadline(timing) != before.deadline(timing));
-    if is_moved && is_seen {
-        set_deadline(tx, &after, terms, now).await?;
+    media::schedule_commands(tx, after.id, &decision.media_commands, now).await?;
+    let has_new_deadline = timing.is_none_or(|timing| after.deadline(timing) != before.deadline(timing));
+    if has_new_deadline && is_visible {
+        set_deadline(tx, &after, context, now).await?;
     }
     Ok(after)
 }
 
-/// When time is to look at it next. Comes after all other locks.
+/// Schedules or cancels the job of the next deadline.
+/// The job's row is locked last, so that concurrent changes do not deadlock.
 async fn set_deadline(
     tx: &mut Tx,
     conference: &Conference,
-    terms: Terms<'_>,
+    context: ConferenceContext<'_>,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
-    let at = terms.timing.map_or(Some(now), |timing| conference.deadline(timing));
+    let at = context.timing.map_or(Some(now), |timing| conference.deadline(timing));
     match at.filter(|_| conference.is_live()) {
-        Some(at) => jobs::schedule(tx, CONFERENCE_DEADLINE, [conference.id], at).await?,
-        None => jobs::cancel(tx, CONFERENCE_DEADLINE, conference.id).await?,
+        Some(at) => jobs::schedule(tx, CONFERENCE_DEADLINE_JOB, [conference.id], at).await?,
+        None => jobs::cancel(tx, CONFERENCE_DEADLINE_JOB, conference.id).await?,
     }
     Ok(())
 }

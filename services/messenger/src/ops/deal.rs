@@ -1,94 +1,95 @@
-//! What deals do to their chats.
+//! Changes of a chat by its deal.
 
 use ::db::Tx;
 use auth::UserId;
 
-use super::member::{dismiss, welcome};
+use super::member::{record_joined, record_left};
 use super::message::post_card;
-use super::stream::{take_turn, tell};
+use super::stream::{lock_streams, notify_members};
 use crate::db;
-use crate::domain::{Card, Chat, Deal, DealId, Role, StatusCard, Told, Turnover};
+use crate::domain::{AgentChange, Card, Chat, Deal, DealId, Role, StatusCard, StreamEvent};
 use crate::error::Error;
 
-/// What a deal's change tells of it.
+/// A change of a deal.
 #[derive(Clone, Debug)]
 pub struct DealChange {
     pub deal_id: DealId,
     pub row_version: i64,
     pub status: StatusCard,
-    /// `None`: nothing was said of the agent.
-    #[expect(clippy::option_option, reason = "that there is no agent any more is said by null")]
+    /// The agent, or `None` if the event leaves the agent.
+    #[expect(clippy::option_option, reason = "the inner None means that the deal has no agent")]
     pub agent_user_id: Option<Option<UserId>>,
 }
 
-/// Whether a deal has its chat.
+/// Returns true if the deal has a chat.
 pub async fn is_known(tx: &mut Tx, deal: DealId) -> Result<bool, Error> {
-    Ok(db::chat::of_deal(tx.conn(), deal).await?.is_some())
+    Ok(db::chat::find_by_deal(tx.conn(), deal).await?.is_some())
 }
 
-/// Makes the chat of a deal that has none, as it is after the `changes` that were kept for it, by version.
-pub async fn open(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> Result<(), Error> {
+/// Makes the chat of a deal, and applies its deferred `changes`, which are ordered by version.
+pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> Result<(), Error> {
     let newer: Vec<_> = newer_than(deal.row_version, changes).collect();
-    // The agent of the newest that speaks of one is there from the start.
+    // The agent of the highest version is a member from the start, without a card.
     if let Some(agent) = newer.iter().rev().find_map(|change| change.agent_user_id) {
         deal.agent_user_id = agent;
     }
     if let Some(newest) = newer.last() {
         deal.row_version = newest.row_version;
     }
-    let mut chat = Chat::of_deal(&deal, db::chat::clock(tx.conn()).await?);
+    let mut chat = Chat::of_deal(&deal, db::chat::read_clock(tx.conn()).await?);
     if !db::chat::insert(tx, &chat).await? {
         return Ok(());
     }
-    tell(tx, &chat, Told::Chat).await?;
+    notify_members(tx, &chat, StreamEvent::Chat).await?;
     for change in newer {
         post_status(tx, &mut chat, change).await?;
     }
     Ok(())
 }
 
-/// Follows a change of a deal whose chat is there, unless a newer one was followed before.
-pub async fn follow(tx: &mut Tx, change: &DealChange) -> Result<(), Error> {
-    let Some(id) = db::chat::of_deal(tx.conn(), change.deal_id).await? else { return Ok(()) };
+/// Applies a change of a known deal, unless the same or a newer version was applied before.
+pub async fn apply_change(tx: &mut Tx, change: &DealChange) -> Result<(), Error> {
+    let Some(id) = db::chat::find_by_deal(tx.conn(), change.deal_id).await? else { return Ok(()) };
     let Some(mut chat) = db::chat::lock(tx, id).await? else { return Ok(()) };
     if chat.row_version >= Some(change.row_version) {
         return Ok(());
     }
     chat.row_version = Some(change.row_version);
-    let mut followed = chat.clone();
-    let turnover = match change.agent_user_id {
-        Some(agent) => followed.assign(agent),
-        None => Turnover::default(),
+    let mut changed = chat.clone();
+    let agent_change = match change.agent_user_id {
+        Some(agent) => changed.assign_agent(agent),
+        None => AgentChange::default(),
     };
-    db::chat::follow(tx, &followed).await?;
-    if turnover.left.is_some() || turnover.joined.is_some() {
-        let everybody = chat.members.iter().chain(&followed.members).map(|member| member.user_id);
-        take_turn(tx, &everybody.collect::<Vec<_>>()).await?;
+    db::chat::save_deal_state(tx, &changed).await?;
+    if agent_change.left.is_some() || agent_change.joined.is_some() {
+        let users = chat.members.iter().chain(&changed.members).map(|member| member.user_id);
+        lock_streams(tx, &users.collect::<Vec<_>>()).await?;
     }
-    // Those who were there see what became of the deal.
+    // The status card comes first, so that the old agent receives it and the new agent does not.
     post_status(tx, &mut chat, change).await?;
-    (followed.last_sequence, followed.last_activity_at) = (chat.last_sequence, chat.last_activity_at);
-    let mut chat = followed;
-    if let Some(joined) = turnover.joined {
-        // Who comes is told of nothing that was before.
-        chat.remove(joined);
+    (changed.last_sequence, changed.last_activity_at) = (chat.last_sequence, chat.last_activity_at);
+    let mut chat = changed;
+    if let Some(joined) = agent_change.joined {
+        // The new agent receives no event from before joining.
+        chat.remove_member(joined);
     }
-    let recast: Vec<_> = turnover.recast.iter().filter_map(|user| chat.member(*user)).collect();
-    if !recast.is_empty() {
-        db::member::put(tx, &recast).await?;
-        tell(tx, &chat, Told::Chat).await?;
+    let role_changed = agent_change.role_changed.iter();
+    let role_changed: Vec<_> = role_changed.filter_map(|user| chat.member(*user)).collect();
+    if !role_changed.is_empty() {
+        db::member::upsert(tx, &role_changed).await?;
+        notify_members(tx, &chat, StreamEvent::Chat).await?;
     }
-    if let Some(left) = turnover.left {
-        dismiss(tx, &mut chat, left, None).await?;
+    if let Some(left) = agent_change.left {
+        record_left(tx, &mut chat, left, None).await?;
     }
-    if let Some(joined) = turnover.joined {
-        chat.enter(joined, Role::Agent);
-        welcome(tx, &mut chat, joined, None).await?;
+    if let Some(joined) = agent_change.joined {
+        chat.add_member(joined, Role::Agent);
+        record_joined(tx, &mut chat, joined, None).await?;
     }
     Ok(())
 }
 
-/// Each version once, above this one.
+/// Returns the changes above this version, each version once.
 fn newer_than(version: i64, changes: &[DealChange]) -> impl Iterator<Item = &DealChange> {
     changes
         .iter()

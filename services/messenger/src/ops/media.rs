@@ -1,4 +1,4 @@
-//! What LiveKit is told and asked, and who is let in.
+//! Commands for LiveKit, its webhooks, the comparison with its rooms, and access to them.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -12,148 +12,151 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use web::Problem;
 
-use super::conference::{self, Terms};
-use crate::clients::{LiveKit, MediaAccess, present};
+use super::conference::{self, ConferenceContext};
+use crate::clients::{LiveKit, MediaAccess, parse_participant};
 use crate::db;
-use crate::domain::{Act, Conference, ConferenceId, Entry, Order, Present, Timing};
+use crate::domain::{Action, Conference, ConferenceId, ConnectedParticipant, Entry, MediaCommand, Timing};
 use crate::error::Error;
 
-/// The job that tells LiveKit something.
-pub const MEDIA_ORDER: &str = "media-order";
-/// Nobody is told of what ended so long ago.
-const REPEATED: Duration = Duration::from_hours(24);
+/// The job that sends a command to LiveKit. Its key is a [`RoomCommand`].
+pub const MEDIA_COMMAND_JOB: &str = "media-order";
+/// Time after the end of a conference in which its commands are retried.
+const MAX_RETRY_AGE: Duration = Duration::from_hours(24);
 
-/// Something that LiveKit has to be told, as the key of a job.
+/// A command for one room, as the key of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MediaOrder {
+pub struct RoomCommand {
     room: ConferenceId,
-    order: Order,
+    command: MediaCommand,
 }
 
-impl Display for MediaOrder {
+impl Display for RoomCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.order {
-            Order::Close => write!(f, "{}", self.room),
-            Order::Remove(user) => write!(f, "{}/{user}", self.room),
+        match self.command {
+            MediaCommand::DeleteRoom => write!(f, "{}", self.room),
+            MediaCommand::RemoveParticipant(user) => write!(f, "{}/{user}", self.room),
         }
     }
 }
 
-impl FromStr for MediaOrder {
+impl FromStr for RoomCommand {
     type Err = anyhow::Error;
 
     fn from_str(key: &str) -> anyhow::Result<Self> {
-        let (room, order) = match key.split_once('/') {
-            Some((room, user)) => (room, Order::Remove(user.parse()?)),
-            None => (key, Order::Close),
+        let (room, command) = match key.split_once('/') {
+            Some((room, user)) => (room, MediaCommand::RemoveParticipant(user.parse()?)),
+            None => (key, MediaCommand::DeleteRoom),
         };
-        Ok(Self { room: room.parse()?, order })
+        Ok(Self { room: room.parse()?, command })
     }
 }
 
-/// Has LiveKit told, once this transaction has committed.
-pub async fn order(
+/// Schedules commands that are sent after the commit.
+pub async fn schedule_commands(
     tx: &mut Tx,
     room: ConferenceId,
-    orders: &[Order],
+    commands: &[MediaCommand],
     now: OffsetDateTime,
 ) -> Result<(), Error> {
-    let orders = orders.iter().map(|order| MediaOrder { room, order: *order });
-    Ok(jobs::schedule(tx, MEDIA_ORDER, orders, now).await?)
+    let commands = commands.iter().map(|command| RoomCommand { room, command: *command });
+    Ok(jobs::schedule(tx, MEDIA_COMMAND_JOB, commands, now).await?)
 }
 
-/// Tells LiveKit, unless it need not hear of it any more.
+/// Sends a command, unless it is obsolete or older than [`MAX_RETRY_AGE`].
 ///
 /// # Errors
-/// When it does not answer: tell it again.
-pub async fn tell(db: &Db, livekit: &LiveKit, MediaOrder { room, order }: MediaOrder) -> anyhow::Result<()> {
+/// LiveKit did not accept the command, which the job then repeats.
+pub async fn send_command(
+    db: &Db,
+    livekit: &LiveKit,
+    RoomCommand { room, command }: RoomCommand,
+) -> anyhow::Result<()> {
     let found = db::conference::look_up(&*db.conn().await?, room).await?;
     let Some(conference) = found else { return Ok(()) };
-    if conference.ended_at.is_some_and(|ended| ended + REPEATED < runtime::clock::now()) {
-        tracing::warn!(%room, "LiveKit could not be told for a day");
+    if conference.ended_at.is_some_and(|ended| ended + MAX_RETRY_AGE < runtime::clock::now()) {
+        tracing::warn!(%room, "gave up on a LiveKit command after 24 h");
         return Ok(());
     }
-    match order {
-        Order::Close => livekit.delete_room(room).await,
-        // Asked back, or there again since.
-        Order::Remove(user) if conference.entry(user).is_some_and(Entry::is_seated) => Ok(()),
-        Order::Remove(user) => livekit.remove_participant(room, user).await,
+    match command {
+        MediaCommand::DeleteRoom => livekit.delete_room(room).await,
+        // The user was invited or joined again since the command was scheduled.
+        MediaCommand::RemoveParticipant(user) if conference.entry(user).is_some_and(Entry::is_seated) => {
+            Ok(())
+        }
+        MediaCommand::RemoveParticipant(user) => livekit.remove_participant(room, user).await,
     }
 }
 
-/// What a webhook of LiveKit's tells of a room that may be a conference's.
+/// A webhook of LiveKit about the room of a conference.
 pub struct Webhook {
-    /// SHA-256 of what it is called.
+    /// SHA-256 of the webhook's id, which may be any text.
     id: Option<Vec<u8>>,
     room: ConferenceId,
-    act: Act<'static>,
+    action: Action<'static>,
 }
 
 impl Webhook {
-    /// `None`: nothing that concerns a conference. What it does not say of its time happened `now`.
-    pub fn read(told: &Value, now: OffsetDateTime) -> Option<Self> {
-        let room = told["room"]["name"].as_str()?.parse().ok()?;
-        let at = seconds(&told["createdAt"]).unwrap_or(now);
-        let act = match told["event"].as_str()? {
+    /// Parses a webhook. Returns `None` if it does not concern a conference.
+    /// A webhook without a time happened at `now`.
+    pub fn parse(body: &Value, now: OffsetDateTime) -> Option<Self> {
+        let room = body["room"]["name"].as_str()?.parse().ok()?;
+        let at = parse_unix_seconds(&body["createdAt"]).unwrap_or(now);
+        let action = match body["event"].as_str()? {
             "participant_joined" => {
-                let Present { user_id: user, sid } = present(&told["participant"])?;
-                Act::Connect { user, sid, at }
+                let ConnectedParticipant { user_id: user, sid } = parse_participant(&body["participant"])?;
+                Action::Connect { user, sid, at }
             }
             "participant_left" => {
-                let Present { user_id: user, sid } = present(&told["participant"])?;
-                Act::Disconnect { user, sid, at }
+                let ConnectedParticipant { user_id: user, sid } = parse_participant(&body["participant"])?;
+                Action::Disconnect { user, sid, at }
             }
-            "room_finished" => Act::FinishRoom { at },
+            "room_finished" => Action::FinishRoom { at },
             _ => return None,
         };
-        let id = told["id"].as_str().map(|id| digest(&SHA256, id.as_bytes()).as_ref().to_vec());
-        Some(Self { id, room, act })
+        let id = body["id"].as_str().map(|id| digest(&SHA256, id.as_bytes()).as_ref().to_vec());
+        Some(Self { id, room, action })
     }
 }
 
-/// Seconds since 1970, which LiveKit writes as a text.
-fn seconds(value: &Value) -> Option<OffsetDateTime> {
+/// Parses seconds since 1970, which LiveKit writes as a number or as a text.
+fn parse_unix_seconds(value: &Value) -> Option<OffsetDateTime> {
     let seconds = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
-    // A later time than in 2106 is none.
+    // A time after 2106 is invalid.
     let seconds = u32::try_from(seconds).ok().filter(|seconds| *seconds > 0)?;
     OffsetDateTime::from_unix_timestamp(seconds.into()).ok()
 }
 
-/// Does what a webhook's news asks for, once.
-///
-/// # Errors
-/// Those of the database.
-pub async fn hear(tx: &mut Tx, webhook: Webhook, terms: Terms<'_>, now: OffsetDateTime) -> Result<(), Error> {
+/// Applies a webhook. A webhook that was received before has no effect.
+pub async fn apply_webhook(
+    tx: &mut Tx,
+    webhook: Webhook,
+    context: ConferenceContext<'_>,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
     if let Some(id) = &webhook.id
-        && !db::webhook::hear(tx, id, now).await?
+        && !db::webhook::record(tx, id, now).await?
     {
         return Ok(());
     }
-    conference::hear(tx, webhook.room, webhook.act, terms).await
+    conference::apply_media_event(tx, webhook.room, webhook.action, context).await
 }
 
-/// What lets somebody who is Joined into the room.
-///
-/// # Errors
-/// `500` when a token cannot be signed.
-pub fn access(livekit: &LiveKit, conference: &Conference, user: UserId) -> Result<MediaAccess, Error> {
-    let access = livekit.access(conference.id, user, conference.media, runtime::clock::now());
+/// Returns the access of a Joined user to the room.
+pub fn create_access(livekit: &LiveKit, conference: &Conference, user: UserId) -> Result<MediaAccess, Error> {
+    let access = livekit.create_access(conference.id, user, conference.media, runtime::clock::now());
     access.map_err(|error| Problem::internal(&*error.into_boxed_dyn_error()).into())
 }
 
-/// Compares who is in a conference with who is in its room.
-///
-/// # Errors
-/// When LiveKit does not answer, and those of the database.
+/// Compares the participants of a conference with those of its room.
 pub async fn reconcile(
     db: &Db,
     livekit: &LiveKit,
     room: ConferenceId,
     timing: &Timing,
 ) -> anyhow::Result<()> {
-    let at = db::chat::clock(&*db.conn().await?).await?;
-    let present = livekit.list_participants(room).await.context("ListParticipants")?;
-    let terms = Terms { timing: Some(timing), livekit: None };
-    let act = Act::Compare { present: &present, at };
-    Ok(db.tx(async |tx| conference::hear(tx, room, act, terms).await).await?)
+    let at = db::chat::read_clock(&*db.conn().await?).await?;
+    let present = livekit.list_participants(room).await.context("failed to list the participants")?;
+    let context = ConferenceContext { timing: Some(timing), livekit: None };
+    let action = Action::Reconcile { present: &present, at };
+    Ok(db.tx(async |tx| conference::apply_media_event(tx, room, action, context).await).await?)
 }

@@ -1,21 +1,26 @@
-//! Who comes and goes.
+//! Members who join and leave a chat.
 
 use ::db::Tx;
 use auth::UserId;
 
-use super::conference::member_gone;
+use super::conference::end_participation;
 use super::message::post_card;
-use super::stream::{take_turn, tell};
+use super::stream::{lock_streams, notify_members};
 use crate::db;
-use crate::domain::{Card, Chat, ChatId, ChatKind, MemberCard, Role, Told, Viewer};
+use crate::domain::{Card, Chat, ChatId, ChatKind, MemberCard, Role, StreamEvent, Viewer};
 use crate::error::{
     CHAT_FULL, CHAT_NOT_DEAL, CHAT_NOT_FOUND, Error, FORBIDDEN, MEMBER_OF_DEAL, PARTICIPANT_NOT_FOUND,
 };
 
+/// Adds a user to a deal chat by a supervisor. A present member does not change.
+///
 /// # Errors
-/// [`CHAT_NOT_FOUND`], [`FORBIDDEN`], [`CHAT_NOT_DEAL`], [`CHAT_FULL`]
+/// - [`CHAT_NOT_FOUND`]: the chat does not exist for the viewer.
+/// - [`FORBIDDEN`]: the viewer is not a supervisor.
+/// - [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
+/// - [`CHAT_FULL`]: no seat is free.
 pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId) -> Result<(), Error> {
-    let mut chat = lock_seen(tx, viewer, chat).await?;
+    let mut chat = lock_visible(tx, viewer, chat).await?;
     if !may_manage(viewer, &chat) {
         return Err(FORBIDDEN.into());
     }
@@ -23,70 +28,92 @@ pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId
     if chat.member(user).is_some() {
         return Ok(());
     }
-    if !chat.has_room() {
+    if !chat.has_free_seat() {
         return Err(CHAT_FULL.into());
     }
-    chat.enter(user, Role::Member);
-    welcome(tx, &mut chat, user, Some(viewer.user_id)).await
+    chat.add_member(user, Role::Member);
+    record_joined(tx, &mut chat, user, Some(viewer.user_id)).await
 }
 
+/// Removes a member by a supervisor, or lets a member leave.
+///
 /// # Errors
-/// [`CHAT_NOT_FOUND`], [`FORBIDDEN`], [`CHAT_NOT_DEAL`], [`PARTICIPANT_NOT_FOUND`], [`MEMBER_OF_DEAL`]
+/// - [`CHAT_NOT_FOUND`]: the chat does not exist for the viewer.
+/// - [`FORBIDDEN`]: the viewer is neither a supervisor nor the user.
+/// - [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
+/// - [`PARTICIPANT_NOT_FOUND`]: the user is not a member.
+/// - [`MEMBER_OF_DEAL`]: the user is the Client, or an Agent asks to leave.
 pub async fn remove_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId) -> Result<(), Error> {
-    let mut chat = lock_seen(tx, viewer, chat).await?;
-    let is_oneself = viewer.user_id == user;
-    if !is_oneself && !may_manage(viewer, &chat) {
+    let mut chat = lock_visible(tx, viewer, chat).await?;
+    let is_self = viewer.user_id == user;
+    if !is_self && !may_manage(viewer, &chat) {
         return Err(FORBIDDEN.into());
     }
     refuse_direct(&chat)?;
     match chat.member(user).ok_or(PARTICIPANT_NOT_FOUND)?.role {
         Role::Client => return Err(MEMBER_OF_DEAL.into()),
-        Role::Agent if is_oneself => return Err(MEMBER_OF_DEAL.into()),
+        Role::Agent if is_self => return Err(MEMBER_OF_DEAL.into()),
         Role::Agent | Role::Manager | Role::Member => {}
     }
-    take_turn(tx, &chat.user_ids()).await?;
-    chat.remove(user);
-    dismiss(tx, &mut chat, user, Some(viewer.user_id)).await
+    lock_streams(tx, &chat.user_ids()).await?;
+    chat.remove_member(user);
+    record_left(tx, &mut chat, user, Some(viewer.user_id)).await
 }
 
-/// Writes and tells that somebody is new in a chat.
-pub async fn welcome(tx: &mut Tx, chat: &mut Chat, user: UserId, by: Option<UserId>) -> Result<(), Error> {
+/// Stores a new member, notifies all members and posts the card.
+pub async fn record_joined(
+    tx: &mut Tx,
+    chat: &mut Chat,
+    user: UserId,
+    by: Option<UserId>,
+) -> Result<(), Error> {
     let Some(member) = chat.members.iter_mut().find(|member| member.user_id == user) else { return Ok(()) };
-    // What was said until now they have read, cards that came a moment ago among it.
+    // Cards of this transaction raised `last_sequence` after the member was made. They count as
+    // read too.
     member.read_sequence = chat.last_sequence;
-    db::member::put(tx, &[member]).await?;
-    tell(tx, chat, Told::Chat).await?;
+    db::member::upsert(tx, &[member]).await?;
+    notify_members(tx, chat, StreamEvent::Chat).await?;
     let readers: Vec<_> = by.into_iter().chain([user]).collect();
     let card = Card::MemberAdded(MemberCard { user_id: user, by_user_id: by });
     post_card(tx, chat, card, &readers).await
 }
 
-/// Writes and tells that somebody is in a chat no longer. Whom all this is told has been named before.
-pub async fn dismiss(tx: &mut Tx, chat: &mut Chat, user: UserId, by: Option<UserId>) -> Result<(), Error> {
+/// Deletes a member, notifies all members and the user, posts the card, and ends the user's
+/// participation.
+///
+/// The caller has removed the user from `chat`, and has locked the streams of all users.
+pub async fn record_left(
+    tx: &mut Tx,
+    chat: &mut Chat,
+    user: UserId,
+    by: Option<UserId>,
+) -> Result<(), Error> {
     db::member::delete(tx, chat.id, user).await?;
-    db::stream::append(tx, &[user], chat.id, Told::ChatRemoved).await?;
-    tell(tx, chat, Told::Chat).await?;
+    db::stream::append(tx, &[user], chat.id, StreamEvent::ChatRemoved).await?;
+    notify_members(tx, chat, StreamEvent::Chat).await?;
     let card = Card::MemberRemoved(MemberCard { user_id: user, by_user_id: by });
     post_card(tx, chat, card, by.as_slice()).await?;
-    member_gone(tx, chat, user, by).await
+    end_participation(tx, chat, user, by).await
 }
 
-/// A chat that somebody may look at, locked.
+/// Locks a chat that exists for the viewer.
 ///
 /// # Errors
-/// [`CHAT_NOT_FOUND`]
-async fn lock_seen(tx: &mut Tx, viewer: &Viewer, id: ChatId) -> Result<Chat, Error> {
-    let is_seen = |chat: &Chat| chat.member(viewer.user_id).is_some() || viewer.supervises(chat.tenant_id);
-    Ok(db::chat::lock(tx, id).await?.filter(is_seen).ok_or(CHAT_NOT_FOUND)?)
+/// [`CHAT_NOT_FOUND`]: the viewer is neither member nor supervisor.
+async fn lock_visible(tx: &mut Tx, viewer: &Viewer, id: ChatId) -> Result<Chat, Error> {
+    let is_visible = |chat: &Chat| chat.member(viewer.user_id).is_some() || viewer.supervises(chat.tenant_id);
+    Ok(db::chat::lock(tx, id).await?.filter(is_visible).ok_or(CHAT_NOT_FOUND)?)
 }
 
-/// A Direct chat has no supervisors; who supervises everywhere is told so, and not that they may not.
+/// Returns true for a supervisor of the chat.
+///
+/// A supervisor of all companies passes for a Direct chat too, and then gets [`CHAT_NOT_DEAL`].
 fn may_manage(viewer: &Viewer, chat: &Chat) -> bool {
     viewer.supervises(chat.tenant_id) || viewer.supervises_all()
 }
 
 /// # Errors
-/// [`CHAT_NOT_DEAL`]
+/// [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
 fn refuse_direct(chat: &Chat) -> Result<(), Error> {
     if chat.kind == ChatKind::Deal { Ok(()) } else { Err(CHAT_NOT_DEAL.into()) }
 }

@@ -1,4 +1,4 @@
-//! What is said in a chat.
+//! Messages and cards of a chat.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use ::db::{Json, Tx};
 use auth::UserId;
 use messaging::outbox;
 
-use super::stream::tell;
+use super::stream::notify_members;
 use crate::db;
 use crate::domain::{
-    Card, Chat, ChatId, ClientMessageId, Message, MessageId, MessageKind, PrivateText, Told,
+    Card, Chat, ChatId, ClientMessageId, Message, MessageId, MessageKind, PrivateText, StreamEvent,
 };
 use crate::error::{CHAT_NOT_FOUND, Error, MESSAGE_NOT_FOUND};
 use crate::events::MessageSent;
 
-/// Sends a message; `false` beside one that this sender has called so before.
+/// Sends a message. The flag is false if the sender used the client id in this chat before.
 ///
 /// # Errors
-/// [`CHAT_NOT_FOUND`]
+/// [`CHAT_NOT_FOUND`]: the sender is not a member.
 pub async fn send_message(
     tx: &mut Tx,
     sender: UserId,
@@ -25,13 +25,13 @@ pub async fn send_message(
     text: PrivateText,
     client_message_id: Option<ClientMessageId>,
 ) -> Result<(Message, bool), Error> {
-    let mut chat = lock_own(tx, chat, sender).await?;
+    let mut chat = lock_as_member(tx, chat, sender).await?;
     if let Some(id) = client_message_id
-        && let Some(repeated) = db::message::find_repeated(tx, chat.id, sender, id).await?
+        && let Some(stored) = db::message::find_by_client_id(tx, chat.id, sender, id).await?
     {
-        return Ok((repeated, false));
+        return Ok((stored, false));
     }
-    let mut message = next(&mut chat);
+    let mut message = next_message(&mut chat);
     message.kind = MessageKind::Text;
     message.sender_user_id = Some(sender);
     message.client_message_id = client_message_id;
@@ -47,13 +47,14 @@ pub async fn send_message(
         at: message.created_at,
     };
     outbox::append(tx, &sent).await?;
-    tell(tx, &chat, Told::Message(message.id)).await?;
+    notify_members(tx, &chat, StreamEvent::Message(message.id)).await?;
     Ok((message, true))
 }
 
 /// # Errors
-/// [`CHAT_NOT_FOUND`], [`MESSAGE_NOT_FOUND`], [`FORBIDDEN`](crate::error::FORBIDDEN),
-/// [`MESSAGE_DELETED`](crate::error::MESSAGE_DELETED), [`MESSAGE_LOCKED`](crate::error::MESSAGE_LOCKED)
+/// - [`CHAT_NOT_FOUND`]: the user is not a member.
+/// - [`MESSAGE_NOT_FOUND`]: the chat has no such message.
+/// - The errors of [`Message::edit`].
 pub async fn edit_message(
     tx: &mut Tx,
     by: UserId,
@@ -62,17 +63,18 @@ pub async fn edit_message(
     text: PrivateText,
     window: Duration,
 ) -> Result<Message, Error> {
-    let chat = lock_own(tx, chat, by).await?;
+    let chat = lock_as_member(tx, chat, by).await?;
     let mut message = db::message::find(tx, chat.id, id).await?.ok_or(MESSAGE_NOT_FOUND)?;
     if message.edit(by, text, window, chat.now)? {
-        keep(tx, &chat, &message).await?;
+        save_change(tx, &chat, &message).await?;
     }
     Ok(message)
 }
 
 /// # Errors
-/// [`CHAT_NOT_FOUND`], [`MESSAGE_NOT_FOUND`], [`FORBIDDEN`](crate::error::FORBIDDEN),
-/// [`MESSAGE_LOCKED`](crate::error::MESSAGE_LOCKED)
+/// - [`CHAT_NOT_FOUND`]: the user is not a member.
+/// - [`MESSAGE_NOT_FOUND`]: the chat has no such message.
+/// - The errors of [`Message::delete`].
 pub async fn delete_message(
     tx: &mut Tx,
     by: UserId,
@@ -80,25 +82,27 @@ pub async fn delete_message(
     id: MessageId,
     window: Duration,
 ) -> Result<(), Error> {
-    let chat = lock_own(tx, chat, by).await?;
+    let chat = lock_as_member(tx, chat, by).await?;
     let mut message = db::message::find(tx, chat.id, id).await?.ok_or(MESSAGE_NOT_FOUND)?;
     if message.delete(by, window, chat.now)? {
-        keep(tx, &chat, &message).await?;
+        save_change(tx, &chat, &message).await?;
     }
     Ok(())
 }
 
-/// Posts a card in a chat that is locked. Those of `readers` who had read all before it have read it, too.
+/// Posts a card in a locked chat. The card counts as read for those `readers` who have read all
+/// earlier messages.
 pub async fn post_card(tx: &mut Tx, chat: &mut Chat, card: Card, readers: &[UserId]) -> Result<(), Error> {
-    let mut message = next(chat);
+    let mut message = next_message(chat);
     message.card = Some(Json(card));
     db::message::insert(tx, &message, readers).await?;
-    tell(tx, chat, Told::Message(message.id)).await?;
+    notify_members(tx, chat, StreamEvent::Message(message.id)).await?;
     Ok(())
 }
 
-/// The message that comes next. INV-MSG-2: also where the clock was set back.
-fn next(chat: &mut Chat) -> Message {
+/// Returns an empty message with the next sequence.
+/// Its time never falls (INV-MSG-2), even if the database's clock was set back.
+fn next_message(chat: &mut Chat) -> Message {
     chat.last_sequence += 1;
     chat.last_activity_at = chat.last_activity_at.max(chat.now);
     Message {
@@ -117,17 +121,17 @@ fn next(chat: &mut Chat) -> Message {
     }
 }
 
-/// A chat whose member somebody is, locked.
+/// Locks a chat for a member.
 ///
 /// # Errors
-/// [`CHAT_NOT_FOUND`]
-pub async fn lock_own(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Chat, Error> {
+/// [`CHAT_NOT_FOUND`]: the user is not a member.
+async fn lock_as_member(tx: &mut Tx, id: ChatId, user: UserId) -> Result<Chat, Error> {
     let chat = db::chat::lock(tx, id).await?;
     Ok(chat.filter(|chat| chat.member(user).is_some()).ok_or(CHAT_NOT_FOUND)?)
 }
 
-async fn keep(tx: &mut Tx, chat: &Chat, message: &Message) -> Result<(), Error> {
+async fn save_change(tx: &mut Tx, chat: &Chat, message: &Message) -> Result<(), Error> {
     db::message::save(tx, message).await?;
-    tell(tx, chat, Told::Message(message.id)).await?;
+    notify_members(tx, chat, StreamEvent::Message(message.id)).await?;
     Ok(())
 }

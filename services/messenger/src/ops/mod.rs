@@ -1,4 +1,4 @@
-//! What is done: read, decide, write, tell, in the transaction that was handed in.
+//! Use cases: each reads, decides, writes and publishes in the transaction of its caller.
 
 pub mod chat;
 pub mod conference;

@@ -1,21 +1,23 @@
-//! Telling people what happens, as it happens.
+//! Notifies the streams of members.
 //!
-//! A transaction that tells several times names at first everybody whom it will tell: those who tell wait for each other
-//! in order of the people's ids. The members of one chat, which is locked, are always the same; where one of them goes,
-//! [`take_turn`] names all.
+//! Every event locks the streams of its users in the order of user ids.
+//! A transaction that appends several events locks all their users before the first event.
+//! Otherwise it could deadlock with another transaction.
+//! The members of a locked chat are the same for each event, so most use cases lock nothing more.
+//! A use case that removes a member calls [`lock_streams`] with all users first.
 
 use ::db::Tx;
 use auth::UserId;
 
 use crate::db;
-use crate::domain::{Chat, Told};
+use crate::domain::{Chat, StreamEvent};
 
-/// Has whoever else tells one of these people something wait until the transaction ends.
-pub async fn take_turn(tx: &mut Tx, people: &[UserId]) -> Result<(), ::db::Error> {
-    db::stream::lock(tx, people).await
+/// Locks the streams of these users until the end of the transaction.
+pub async fn lock_streams(tx: &mut Tx, users: &[UserId]) -> Result<(), ::db::Error> {
+    db::stream::lock_streams(tx, users).await
 }
 
-/// Tells all members of a chat.
-pub async fn tell(tx: &mut Tx, chat: &Chat, told: Told) -> Result<(), ::db::Error> {
-    db::stream::append(tx, &chat.user_ids(), chat.id, told).await
+/// Appends an event to the streams of all members of a chat.
+pub async fn notify_members(tx: &mut Tx, chat: &Chat, event: StreamEvent) -> Result<(), ::db::Error> {
+    db::stream::append(tx, &chat.user_ids(), chat.id, event).await
 }

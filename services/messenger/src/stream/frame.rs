@@ -1,4 +1,4 @@
-//! Events as they are sent: what a reference refers to is read at that moment, and shown to whom it may be shown then.
+//! Frames of a stream. Content is read at the moment of sending, for readers who may still see it.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::hub::News;
+use super::hub::EventBatch;
 use crate::db;
-use crate::db::stream::Reference;
-use crate::domain::{ChatId, ConferenceId, MessageId, ToldKind};
+use crate::db::stream::EventReference;
+use crate::domain::{ChatId, ConferenceId, MessageId, StreamEventKind};
 
 /// One event of a stream.
 #[derive(Clone, Debug)]
@@ -27,10 +27,10 @@ pub struct Frame {
 
 impl Frame {
     pub fn new(id: i64, event: &'static str, data: &impl Serialize) -> Option<Self> {
-        Some(Self { id, event, data: write(data)? })
+        Some(Self { id, event, data: serialize(data)? })
     }
 
-    /// As Server-Sent Events have it.
+    /// Returns the frame in the format of Server-Sent Events.
     pub fn bytes(&self) -> Bytes {
         let Self { id, event, data } = self;
         let head = format!("id: {id}\nevent: {event}\ndata: ");
@@ -38,88 +38,97 @@ impl Frame {
     }
 }
 
-fn write(data: &impl Serialize) -> Option<Bytes> {
-    let written = serde_json::to_vec(data);
-    written.inspect_err(|error| tracing::error!(%error, "an event cannot be written")).ok().map(Bytes::from)
+fn serialize(data: &impl Serialize) -> Option<Bytes> {
+    let serialized = serde_json::to_vec(data);
+    serialized
+        .inspect_err(|error| tracing::error!(%error, "failed to serialize a stream event"))
+        .ok()
+        .map(Bytes::from)
 }
 
-/// What came for each of these people after the event that stands beside them, of each so many references at most.
-pub async fn page(conn: Lookup<'_>, people: &[UserId], told: &[i64], limit: i64) -> QueryResult<Vec<News>> {
-    let references = db::stream::after(conn, people, told, limit).await?;
-    let shown = Shown::read(conn, &references).await?;
-    let mut all: Vec<News> = Vec::new();
+/// Returns for each user the events after the event at the same position of `last_sent`.
+/// Each batch has up to `limit` events.
+pub async fn load_batches(
+    conn: Lookup<'_>,
+    users: &[UserId],
+    last_sent: &[i64],
+    limit: i64,
+) -> QueryResult<Vec<EventBatch>> {
+    let references = db::stream::list_after(conn, users, last_sent, limit).await?;
+    let contents = EventContents::load(conn, &references).await?;
+    let mut batches: Vec<EventBatch> = Vec::new();
     for reference in &references {
-        let Reference { user_id, event, .. } = *reference;
-        if all.last().is_none_or(|last| last.user_id != user_id) {
-            all.push(News { user_id, frames: Vec::new(), last: event, found: 0 });
+        let EventReference { user_id, event, .. } = *reference;
+        if batches.last().is_none_or(|last| last.user_id != user_id) {
+            batches.push(EventBatch { user_id, frames: Vec::new(), last: event, found: 0 });
         }
-        if let Some(news) = all.last_mut() {
-            news.last = event;
-            news.found += 1;
+        if let Some(batch) = batches.last_mut() {
+            batch.last = event;
+            batch.found += 1;
             let name = <&'static str>::from(reference.kind);
-            news.frames.extend(shown.data(reference).map(|data| Frame { id: event, event: name, data }));
+            batch.frames.extend(contents.data(reference).map(|data| Frame { id: event, event: name, data }));
         }
     }
-    Ok(all)
+    Ok(batches)
 }
 
-/// What references refer to, each written once for all who are told of it.
-struct Shown {
+/// The content of references, serialized once for all users who receive it.
+struct EventContents {
     messages: HashMap<MessageId, Bytes>,
     conferences: HashMap<ConferenceId, Bytes>,
     chats: HashMap<(UserId, ChatId), Bytes>,
-    /// Who is in which chat, and how far they have read.
-    read: HashMap<(UserId, ChatId), i64>,
+    /// Read markers of the present members.
+    read_markers: HashMap<(UserId, ChatId), i64>,
 }
 
-impl Shown {
-    async fn read(conn: Lookup<'_>, references: &[Reference]) -> QueryResult<Self> {
+impl EventContents {
+    async fn load(conn: Lookup<'_>, references: &[EventReference]) -> QueryResult<Self> {
         let of = |kind| references.iter().filter(move |reference| reference.kind == kind);
-        let messages =
-            distinct(of(ToldKind::Message).filter_map(|told| told.subject_id).map(MessageId::from));
-        let conferences =
-            distinct(of(ToldKind::Conference).filter_map(|told| told.subject_id).map(ConferenceId::from));
-        let seen = distinct(of(ToldKind::Chat).map(|told| (told.user_id, told.chat_id)));
-        let (people, chats): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+        let subjects = |kind| of(kind).filter_map(|reference| reference.subject_id);
+        let messages = distinct(subjects(StreamEventKind::Message).map(MessageId::from));
+        let conferences = distinct(subjects(StreamEventKind::Conference).map(ConferenceId::from));
+        let views =
+            distinct(of(StreamEventKind::Chat).map(|reference| (reference.user_id, reference.chat_id)));
+        let (viewers, chats): (Vec<_>, Vec<_>) = views.into_iter().unzip();
         let (messages, conferences, chats) = try_join3(
-            db::message::of_ids(conn, &messages),
-            db::conference::cards(conn, &conferences),
-            db::chat_view::views(conn, &people, &chats),
+            db::message::list_by_ids(conn, &messages),
+            db::conference::list_by_ids(conn, &conferences),
+            db::chat_view::load_views(conn, &viewers, &chats),
         )
         .await?;
-        // At last: who is still in a chat now may see all that was read until now.
-        let readers = of(ToldKind::Read).filter_map(|told| told.subject_id).map(UserId::from);
-        let users = distinct(references.iter().map(|told| told.user_id).chain(readers));
-        let chats_told = distinct(references.iter().map(|told| told.chat_id));
-        let read = db::stream::readers(conn, &users, &chats_told).await?;
-        let messages = messages.iter().filter_map(|message| Some((message.id, write(message)?)));
-        let conferences = conferences.iter().filter_map(|card| Some((card.id, write(card)?)));
-        let chats = chats.iter().filter_map(|(user, view)| Some(((*user, view.id), write(view)?)));
+        // Membership is read last: a user who is still a member may see everything read before.
+        let readers = subjects(StreamEventKind::Read).map(UserId::from);
+        let users = distinct(references.iter().map(|reference| reference.user_id).chain(readers));
+        let chat_ids = distinct(references.iter().map(|reference| reference.chat_id));
+        let read_markers = db::stream::list_read_markers(conn, &users, &chat_ids).await?;
+        let messages = messages.iter().filter_map(|message| Some((message.id, serialize(message)?)));
+        let conferences = conferences.iter().filter_map(|card| Some((card.id, serialize(card)?)));
+        let chats = chats.iter().filter_map(|(user, view)| Some(((*user, view.id), serialize(view)?)));
         Ok(Self {
             messages: messages.collect(),
             conferences: conferences.collect(),
             chats: chats.collect(),
-            read: read.into_iter().map(|(user, chat, read)| ((user, chat), read)).collect(),
+            read_markers: read_markers.into_iter().map(|(user, chat, read)| ((user, chat), read)).collect(),
         })
     }
 
-    /// `None`: nobody is to be told of it any more.
-    fn data(&self, told: &Reference) -> Option<Bytes> {
-        let chat_id = told.chat_id;
-        if told.kind == ToldKind::ChatRemoved {
-            return write(&json!({"ChatId": chat_id}));
+    /// Returns the content, or `None` if the user may no longer see it.
+    fn data(&self, reference: &EventReference) -> Option<Bytes> {
+        let chat_id = reference.chat_id;
+        if reference.kind == StreamEventKind::ChatRemoved {
+            return serialize(&json!({"ChatId": chat_id}));
         }
-        self.read.get(&(told.user_id, chat_id))?;
-        let subject: Uuid = told.subject_id.unwrap_or_default();
-        match told.kind {
-            ToldKind::Chat => self.chats.get(&(told.user_id, chat_id)).cloned(),
-            ToldKind::Message => self.messages.get(&subject.into()).cloned(),
-            ToldKind::Conference => self.conferences.get(&subject.into()).cloned(),
-            ToldKind::Read => {
-                let read = self.read.get(&(subject.into(), chat_id))?;
-                write(&json!({"ChatId": chat_id, "UserId": subject, "ReadSequence": read}))
+        self.read_markers.get(&(reference.user_id, chat_id))?;
+        let subject: Uuid = reference.subject_id.unwrap_or_default();
+        match reference.kind {
+            StreamEventKind::Chat => self.chats.get(&(reference.user_id, chat_id)).cloned(),
+            StreamEventKind::Message => self.messages.get(&subject.into()).cloned(),
+            StreamEventKind::Conference => self.conferences.get(&subject.into()).cloned(),
+            StreamEventKind::Read => {
+                let read = self.read_markers.get(&(subject.into(), chat_id))?;
+                serialize(&json!({"ChatId": chat_id, "UserId": subject, "ReadSequence": read}))
             }
-            ToldKind::ChatRemoved => None,
+            StreamEventKind::ChatRemoved => None,
         }
     }
 }

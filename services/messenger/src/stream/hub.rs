@@ -1,4 +1,4 @@
-//! Who listens.
+//! The registry of open streams.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,18 +9,18 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::Frame;
 
-/// So many events wait for a slow reader; then its stream ends, and it may come again for the rest.
-const MOST_WAITING: usize = 256;
-/// Streams that one person has open; a further one ends the oldest.
-const MOST_OF_ONE: usize = 5;
+/// Events that wait for a slow reader. Its stream then ends, and the next stream sends the rest.
+const MAX_QUEUED_EVENTS: usize = 256;
+/// Open streams of one user. A further one ends the oldest.
+const MAX_STREAMS_PER_USER: usize = 5;
 
-/// The streams of this replica.
+/// The open streams of this replica.
 #[derive(Default)]
 pub struct Hub(Mutex<Streams>);
 
 #[derive(Default)]
 struct Streams {
-    by_person: HashMap<UserId, Vec<Stream>>,
+    by_user: HashMap<UserId, Vec<Stream>>,
     opened: u64,
     is_closed: bool,
 }
@@ -28,81 +28,82 @@ struct Streams {
 struct Stream {
     number: u64,
     sender: Sender<Frame>,
-    /// The event that it was told last. `None`: it still reads what came before it was opened.
-    told: Option<i64>,
+    /// The newest event sent, or `None` while the stream still catches up.
+    last_sent: Option<i64>,
 }
 
-/// What came for a person, as far as it was asked for.
-pub struct News {
+/// The next events of a user, up to the limit of the query.
+pub struct EventBatch {
     pub user_id: UserId,
     pub frames: Vec<Frame>,
-    /// The last event that was found, also where it is nothing to be told any more.
+    /// The last event found, even if it has no frame.
     pub last: i64,
-    /// Events that were found.
+    /// Number of events found.
     pub found: i64,
 }
 
-impl News {
-    /// Whether nothing is missing between the event `told` and these: events of a person are numbered without gaps, and what is no
-    /// longer kept cannot be told.
-    pub fn follows(&self, told: i64) -> bool {
-        self.last - self.found <= told
+impl EventBatch {
+    /// Returns true if no event between `last_sent` and this batch is missing.
+    ///
+    /// Events of a user have no gaps, so that a gap shows events that are no longer stored.
+    pub fn follows(&self, last_sent: i64) -> bool {
+        self.last - self.found <= last_sent
     }
 }
 
 impl Hub {
-    /// Opens a stream, which is told nothing until it [goes live](Self::go_live).
+    /// Opens a stream, which receives no events until it [is live](Self::go_live).
     pub fn open(&self, user: UserId) -> (u64, Receiver<Frame>) {
-        let (sender, receiver) = channel(MOST_WAITING);
+        let (sender, receiver) = channel(MAX_QUEUED_EVENTS);
         let mut streams = self.streams();
         streams.opened += 1;
         let number = streams.opened;
-        // After the end of the process's work nobody is listened to, and the sender goes at once.
+        // After shutdown the sender is dropped here, which ends the new stream at once.
         if !streams.is_closed {
-            let own = streams.by_person.entry(user).or_default();
+            let own = streams.by_user.entry(user).or_default();
             own.retain(|stream| !stream.sender.is_closed());
-            if own.len() == MOST_OF_ONE {
+            if own.len() == MAX_STREAMS_PER_USER {
                 own.remove(0);
             }
-            own.push(Stream { number, sender, told: None });
+            own.push(Stream { number, sender, last_sent: None });
         }
         (number, receiver)
     }
 
-    /// From now on the stream is told what comes after the event `told`.
-    pub fn go_live(&self, user: UserId, number: u64, told: i64) {
+    /// Sends the events after `last_sent` to the stream from now on.
+    pub fn go_live(&self, user: UserId, number: u64, last_sent: i64) {
         let mut streams = self.streams();
-        let own = streams.by_person.get_mut(&user);
+        let own = streams.by_user.get_mut(&user);
         if let Some(stream) = own.into_iter().flatten().find(|stream| stream.number == number) {
-            stream.told = Some(told);
+            stream.last_sent = Some(last_sent);
         }
     }
 
-    /// Everybody who listens, and from where on they have to be told something.
-    pub fn listeners(&self) -> Vec<(UserId, i64)> {
+    /// Returns each user with a live stream, and the oldest event last sent to one of them.
+    pub fn positions(&self) -> Vec<(UserId, i64)> {
         let mut streams = self.streams();
-        streams.by_person.retain(|_, own| {
+        streams.by_user.retain(|_, own| {
             own.retain(|stream| !stream.sender.is_closed());
             !own.is_empty()
         });
-        let told = |own: &[Stream]| own.iter().filter_map(|stream| stream.told).min();
-        streams.by_person.iter().filter_map(|(user, own)| Some((*user, told(own)?))).collect()
+        let last_sent = |own: &[Stream]| own.iter().filter_map(|stream| stream.last_sent).min();
+        streams.by_user.iter().filter_map(|(user, own)| Some((*user, last_sent(own)?))).collect()
     }
 
-    /// Tells a person's streams what they have not been told.
-    pub fn tell(&self, news: &News) {
+    /// Sends to each stream of the user the events that it has not received.
+    pub fn send(&self, batch: &EventBatch) {
         let mut streams = self.streams();
-        let own = streams.by_person.get_mut(&news.user_id);
+        let own = streams.by_user.get_mut(&batch.user_id);
         if let Some(own) = own {
-            own.retain_mut(|stream| stream.tell(news));
+            own.retain_mut(|stream| stream.send(batch));
         }
     }
 
-    /// Ends all streams, those to come among them.
+    /// Ends all streams, and every stream that opens later.
     pub fn close(&self) {
         let mut streams = self.streams();
         streams.is_closed = true;
-        streams.by_person.clear();
+        streams.by_user.clear();
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
@@ -111,21 +112,23 @@ impl Hub {
 }
 
 impl Stream {
-    /// `false`: it is over, and its reader comes again. Whoever has just let the queue run full is given until the next time.
-    fn tell(&mut self, news: &News) -> bool {
-        let Some(told) = self.told else { return true };
-        if !news.follows(told) {
+    /// Sends the events of the batch. Returns false if the stream has to end.
+    ///
+    /// A reader whose queue has just become full has time until the next batch.
+    fn send(&mut self, batch: &EventBatch) -> bool {
+        let Some(last_sent) = self.last_sent else { return true };
+        if !batch.follows(last_sent) {
             return false;
         }
         let was_full = self.sender.capacity() == 0;
-        for frame in news.frames.iter().filter(|frame| frame.id > told) {
+        for frame in batch.frames.iter().filter(|frame| frame.id > last_sent) {
             match self.sender.try_send(frame.clone()) {
-                Ok(()) => self.told = Some(frame.id),
+                Ok(()) => self.last_sent = Some(frame.id),
                 Err(TrySendError::Full(_)) => return !was_full,
                 Err(TrySendError::Closed(_)) => return false,
             }
         }
-        self.told = self.told.max(Some(news.last));
+        self.last_sent = self.last_sent.max(Some(batch.last));
         true
     }
 }
@@ -135,71 +138,72 @@ mod tests {
     use actix_web::web::Bytes;
     use auth::UserId;
 
-    use super::{Hub, MOST_WAITING, News};
+    use super::{EventBatch, Hub, MAX_QUEUED_EVENTS};
     use crate::stream::Frame;
 
-    fn news(user_id: UserId, ids: std::ops::RangeInclusive<i64>) -> News {
+    fn batch(user_id: UserId, ids: std::ops::RangeInclusive<i64>) -> EventBatch {
         let (last, found) = (*ids.end(), ids.end() - ids.start() + 1);
         let frame = |id| Frame { id, event: "message", data: Bytes::from_static(b"{}") };
-        News { user_id, frames: ids.map(frame).collect(), last, found }
+        EventBatch { user_id, frames: ids.map(frame).collect(), last, found }
     }
 
-    /// Section 6: a stream ends when 256 events wait for a slow reader, and a quick one loses none.
+    /// RULE-MSG-028: a stream ends when 256 events wait for a slow reader. A quick reader loses
+    /// none.
     #[tokio::test]
-    async fn a_slow_reader_is_told_256_events_and_no_more() {
+    async fn slow_reader_receives_256_events_and_no_more() {
         let (hub, user) = (Hub::default(), UserId::generate());
         let (number, mut receiver) = hub.open(user);
         hub.go_live(user, number, 0);
-        hub.tell(&news(user, 1..=300));
-        assert_eq!(hub.listeners(), [(user, 256)], "the rest comes the next time");
+        hub.send(&batch(user, 1..=300));
+        assert_eq!(hub.positions(), [(user, 256)], "the next batch has the rest");
         for id in 1..=100 {
             assert_eq!(receiver.recv().await.unwrap().id, id);
         }
-        hub.tell(&news(user, 257..=300));
-        assert_eq!(hub.listeners(), [(user, 300)]);
-        hub.tell(&news(user, 301..=400));
-        hub.tell(&news(user, 357..=400));
-        assert_eq!(hub.listeners(), [], "it was full for a whole turn");
+        hub.send(&batch(user, 257..=300));
+        assert_eq!(hub.positions(), [(user, 300)]);
+        hub.send(&batch(user, 301..=400));
+        hub.send(&batch(user, 357..=400));
+        assert_eq!(hub.positions(), [], "the queue was full for a whole batch");
         let mut rest = 0;
         while receiver.recv().await.is_some() {
             rest += 1;
         }
-        assert_eq!(rest, MOST_WAITING);
+        assert_eq!(rest, MAX_QUEUED_EVENTS);
     }
 
-    /// Section 6: at least once: a stream of whose events some are not kept any more ends instead of leaving them out.
+    /// RULE-MSG-025: a stream ends instead of leaving out events that are no longer stored.
     #[tokio::test]
-    async fn a_stream_leaves_nothing_out() {
+    async fn stream_ends_at_a_gap() {
         let (hub, user) = (Hub::default(), UserId::generate());
         let (number, mut receiver) = hub.open(user);
         hub.go_live(user, number, 3);
-        hub.tell(&news(user, 2..=5));
-        hub.tell(&news(user, 7..=8));
-        assert_eq!(hub.listeners(), []);
-        let mut heard = Vec::new();
+        hub.send(&batch(user, 2..=5));
+        hub.send(&batch(user, 7..=8));
+        assert_eq!(hub.positions(), []);
+        let mut received = Vec::new();
         while let Some(frame) = receiver.recv().await {
-            heard.push(frame.id);
+            received.push(frame.id);
         }
-        assert_eq!(heard, [4, 5]);
-        // What is nothing to be told any more is no gap.
-        let silent = News { frames: Vec::new(), ..news(user, 4..=6) };
+        assert_eq!(received, [4, 5]);
+        // Events without a frame make no gap.
+        let silent = EventBatch { frames: Vec::new(), ..batch(user, 4..=6) };
         assert!(silent.follows(3) && silent.follows(5) && !silent.follows(2));
     }
 
-    /// Section 6: a sixth stream of one person ends the oldest.
+    /// RULE-MSG-028: a sixth stream of one user ends the oldest.
     #[tokio::test]
-    async fn a_sixth_stream_ends_the_oldest() {
+    async fn sixth_stream_ends_the_oldest() {
         let (hub, user) = (Hub::default(), UserId::generate());
         let mut streams: Vec<_> = (0..6).map(|_| hub.open(user)).collect();
         for (number, _) in &streams {
             hub.go_live(user, *number, 0);
         }
-        hub.tell(&news(user, 1..=1));
+        hub.send(&batch(user, 1..=1));
         let received: Vec<_> = streams.iter_mut().map(|(_, receiver)| receiver.try_recv().is_ok()).collect();
         assert_eq!(received, [false, true, true, true, true, true]);
         hub.close();
         let (_, mut late) = hub.open(user);
-        assert!(late.recv().await.is_none(), "at the end of the process");
+        assert!(late.recv().await.is_none(), "a stream after shutdown ends at once");
         assert!(streams[5].1.recv().await.is_none());
     }
 }

@@ -1,9 +1,9 @@
-//! Telling people what happens, as it happens: the streams that this replica has open.
+//! The open streams of this replica.
 
 mod frame;
 mod hub;
 mod poll;
 
-pub use frame::{Frame, page};
+pub use frame::{Frame, load_batches};
 pub use hub::Hub;
-pub use poll::watch;
+pub use poll::run;

@@ -1,55 +1,52 @@
-//! Looks for what was committed, by whatever replica.
+//! Polls the database for events that any replica has committed.
 
 use std::time::Duration;
 
-use ::db::Work;
-use actix_web::web::Data;
+use ::db::{Db, Work};
 use auth::UserId;
 use tokio_util::sync::CancellationToken;
 
-use super::page;
-use crate::app::App;
+use super::{Hub, load_batches};
 
-/// Between two looks, however much this replica commits.
-const PAUSE: Duration = Duration::from_millis(20);
-/// People who are asked for at once, and events of each: so that what is read has bounds.
-const PEOPLE: usize = 256;
-const EVENTS: i64 = 16;
+/// Minimum time between two polls, however often this replica commits.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Users of one query.
+const MAX_USERS_PER_QUERY: usize = 256;
+/// Events of one user in one query.
+const MAX_EVENTS_PER_USER: i64 = 16;
 
-/// Looks again and again, and at once after commits of this replica, until the process ends; then all streams end.
+/// Sends new events to the streams until the process ends, and then ends all streams.
 ///
-/// # Errors
-/// None today; the signature is that of a part of a service.
-pub async fn watch(app: Data<App>, ending: CancellationToken) -> anyhow::Result<()> {
-    let mut committed = app.db.committed(Work::Stream);
-    let looking = async {
+/// Polls at `poll_interval`, and right after each commit of this replica.
+pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: CancellationToken) {
+    let mut committed = db.committed(Work::Stream);
+    let polling = async {
         loop {
             tokio::select! {
                 () = committed.wait() => {}
-                () = tokio::time::sleep(app.settings.stream.poll) => {}
+                () = tokio::time::sleep(poll_interval) => {}
             }
-            while look(&app).await {
-                tokio::time::sleep(PAUSE).await;
+            while poll_once(db, streams).await {
+                tokio::time::sleep(MIN_POLL_INTERVAL).await;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(MIN_POLL_INTERVAL).await;
         }
     };
     tokio::select! {
-        () = looking => {}
+        () = polling => {}
         () = ending.cancelled() => {}
     }
-    app.streams.close();
-    Ok(())
+    streams.close();
 }
 
-/// Tells what has come. `true`: there is more of it.
-async fn look(app: &App) -> bool {
+/// Sends new events. Returns true if more may follow at once.
+async fn poll_once(db: &Db, streams: &Hub) -> bool {
     let mut has_more = false;
-    for some in app.streams.listeners().chunks(PEOPLE) {
-        match tell(app, some).await {
+    for positions in streams.positions().chunks(MAX_USERS_PER_QUERY) {
+        match send_new_events(db, streams, positions).await {
             Ok(is_full) => has_more |= is_full,
             Err(error) => {
-                tracing::warn!(%error, "streams cannot be told anything");
+                tracing::warn!(%error, "failed to read new events for streams");
                 return false;
             }
         }
@@ -57,13 +54,13 @@ async fn look(app: &App) -> bool {
     has_more
 }
 
-async fn tell(app: &App, listeners: &[(UserId, i64)]) -> Result<bool, ::db::Error> {
-    let (people, told): (Vec<_>, Vec<_>) = listeners.iter().copied().unzip();
-    let conn = app.db.conn().await?;
+async fn send_new_events(db: &Db, streams: &Hub, positions: &[(UserId, i64)]) -> Result<bool, ::db::Error> {
+    let (users, last_sent): (Vec<_>, Vec<_>) = positions.iter().copied().unzip();
+    let conn = db.conn().await?;
     let mut is_full = false;
-    for news in page(&conn, &people, &told, EVENTS).await? {
-        app.streams.tell(&news);
-        is_full |= news.found == EVENTS;
+    for batch in load_batches(&conn, &users, &last_sent, MAX_EVENTS_PER_USER).await? {
+        streams.send(&batch);
+        is_full |= batch.found == MAX_EVENTS_PER_USER;
     }
     Ok(is_full)
 }

@@ -7,18 +7,21 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use values::Text;
 
-use super::{Act, Order};
-use crate::domain::conference::{Conference, ConferenceStatus, EndReason, Media, Place, SEATS, Timing};
-use crate::domain::participant::{Entry, ParticipantState, Present};
+use super::{Action, MediaCommand, SEATS};
+use crate::domain::conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing};
+use crate::domain::participant::{ConnectedParticipant, Entry, ParticipantState};
 use crate::domain::{ChatId, DealId};
 
-const TIMING: Timing =
-    Timing { ring: Duration::from_mins(1), empty: Duration::from_secs(30), max: Duration::from_hours(4) };
+const TIMING: Timing = Timing {
+    ring_timeout: Duration::from_mins(1),
+    empty_timeout: Duration::from_secs(30),
+    max_duration: Duration::from_hours(4),
+};
 
-/// More people than there are seats; the first is the host.
-const PEOPLE: u128 = 26;
+/// Users of the tests, more than seats. User 0 is the host.
+const USERS: u128 = 26;
 
-fn person(number: u128) -> UserId {
+fn user(number: u128) -> UserId {
     Uuid::from_u128(number).into()
 }
 
@@ -26,28 +29,31 @@ fn at(seconds: i64) -> OffsetDateTime {
     OffsetDateTime::UNIX_EPOCH + time::Duration::seconds(seconds)
 }
 
-/// Of the first person, who rings so many others.
-fn ringing(rung: u128) -> Conference {
-    let place =
-        Place { chat_id: ChatId::generate(), deal_id: DealId::generate(), tenant_id: CompanyId::generate() };
-    let rung: Vec<_> = (1..=rung).map(person).collect();
-    Conference::start(place, Media::Audio, person(0), &rung, at(0))
+/// A conference of user 0, who invited the users 1 to `invited`.
+fn ringing(invited: u128) -> Conference {
+    let chat = DealChatIds {
+        chat_id: ChatId::generate(),
+        deal_id: DealId::generate(),
+        tenant_id: CompanyId::generate(),
+    };
+    let invited: Vec<_> = (1..=invited).map(user).collect();
+    Conference::start(chat, Media::Audio, user(0), &invited, at(0))
 }
 
-fn decided(conference: &Conference, act: Act<'_>, now: i64) -> Conference {
-    conference.decide(act, at(now)).unwrap().conference
+fn apply(conference: &Conference, action: Action<'_>, now: i64) -> Conference {
+    conference.decide(action, at(now)).unwrap().conference
 }
 
-/// Of two, who talk since the tenth second.
+/// A conference of the users 0 and 1, Active since second 10.
 fn active() -> Conference {
-    decided(&ringing(1), Act::Join(person(1)), 10)
+    apply(&ringing(1), Action::Join(user(1)), 10)
 }
 
 fn state(conference: &Conference, number: u128) -> ParticipantState {
-    conference.entry(person(number)).unwrap().shown.state
+    conference.entry(user(number)).unwrap().participant.state
 }
 
-/// What happens, without what it needs of the moment.
+/// An action without the values that depend on the time.
 #[derive(Clone, Debug)]
 enum Step {
     Invite(u128, Vec<u128>),
@@ -56,67 +62,71 @@ enum Step {
     Decline(u128),
     Remove(u128),
     End(u128),
-    Depart(u128),
+    LeaveChat(u128),
     Connect(u128, u8),
     Disconnect(u128, u8),
     FinishRoom,
-    Compare(Vec<u128>),
+    Reconcile(Vec<u128>),
     Expire,
 }
 
 fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
-    let who = || 0..PEOPLE;
+    let one = || 0..USERS;
     let many =
-        || prop::collection::hash_set(who(), 1..=20).prop_map(|who| who.into_iter().collect::<Vec<_>>());
+        || prop::collection::hash_set(one(), 1..=20).prop_map(|users| users.into_iter().collect::<Vec<_>>());
     let step = prop_oneof![
-        4 => (who(), many()).prop_map(|(by, users)| Step::Invite(by, users)),
-        8 => who().prop_map(Step::Join),
-        3 => who().prop_map(Step::Leave),
-        3 => who().prop_map(Step::Decline),
-        2 => (1..PEOPLE).prop_map(Step::Remove),
-        1 => who().prop_map(Step::End),
-        1 => (1..PEOPLE).prop_map(Step::Depart),
-        3 => (who(), 0..4_u8).prop_map(|(who, sid)| Step::Connect(who, sid)),
-        3 => (who(), 0..4_u8).prop_map(|(who, sid)| Step::Disconnect(who, sid)),
+        4 => (one(), many()).prop_map(|(by, users)| Step::Invite(by, users)),
+        8 => one().prop_map(Step::Join),
+        3 => one().prop_map(Step::Leave),
+        3 => one().prop_map(Step::Decline),
+        2 => (1..USERS).prop_map(Step::Remove),
+        1 => one().prop_map(Step::End),
+        1 => (1..USERS).prop_map(Step::LeaveChat),
+        3 => (one(), 0..4_u8).prop_map(|(number, sid)| Step::Connect(number, sid)),
+        3 => (one(), 0..4_u8).prop_map(|(number, sid)| Step::Disconnect(number, sid)),
         1 => Just(Step::FinishRoom),
-        1 => many().prop_map(Step::Compare),
+        1 => many().prop_map(Step::Reconcile),
         2 => Just(Step::Expire),
     ];
     prop::collection::vec((step, select(vec![0, 1, 5, 20, 61])), 1..40)
 }
 
+/// Returns the conference after the step, or `None` if the step was refused.
 fn take(conference: &Conference, step: &Step, now: OffsetDateTime) -> Option<Conference> {
-    let members: Vec<_> = (0..PEOPLE).map(person).collect();
+    let members: Vec<_> = (0..USERS).map(user).collect();
     let sid = |number: u8| Some(Text::parse(format!("PA_{number}")).unwrap());
     let users: Vec<_>;
     let present: Vec<_>;
-    let act = match step {
+    let action = match step {
         Step::Invite(by, others) => {
-            users = others.iter().filter(|user| *user != by).map(|user| person(*user)).collect();
-            Act::Invite { by: person(*by), users: &users, members: &members }
+            users = others.iter().filter(|other| *other != by).map(|other| user(*other)).collect();
+            Action::Invite { by: user(*by), users: &users, members: &members }
         }
-        Step::Join(who) => Act::Join(person(*who)),
-        Step::Leave(who) => Act::Leave(person(*who)),
-        Step::Decline(who) => Act::Decline(person(*who)),
-        Step::Remove(who) => Act::Remove(person(*who)),
-        Step::End(who) => Act::End(person(*who)),
-        Step::Depart(who) => Act::Depart { user: person(*who), by: None },
-        Step::Connect(who, connection) => Act::Connect { user: person(*who), sid: sid(*connection), at: now },
-        Step::Disconnect(who, connection) => {
-            Act::Disconnect { user: person(*who), sid: sid(*connection), at: now }
+        Step::Join(number) => Action::Join(user(*number)),
+        Step::Leave(number) => Action::Leave(user(*number)),
+        Step::Decline(number) => Action::Decline(user(*number)),
+        Step::Remove(number) => Action::Remove(user(*number)),
+        Step::End(number) => Action::End(user(*number)),
+        Step::LeaveChat(number) => Action::LeaveChat { user: user(*number), by: None },
+        Step::Connect(number, connection) => {
+            Action::Connect { user: user(*number), sid: sid(*connection), at: now }
         }
-        Step::FinishRoom => Act::FinishRoom { at: now },
-        Step::Compare(who) => {
-            present = who.iter().map(|who| Present { user_id: person(*who), sid: None }).collect();
-            Act::Compare { present: &present, at: now }
+        Step::Disconnect(number, connection) => {
+            Action::Disconnect { user: user(*number), sid: sid(*connection), at: now }
         }
-        Step::Expire => Act::Expire(&TIMING),
+        Step::FinishRoom => Action::FinishRoom { at: now },
+        Step::Reconcile(numbers) => {
+            let connected = |number: &u128| ConnectedParticipant { user_id: user(*number), sid: None };
+            present = numbers.iter().map(connected).collect();
+            Action::Reconcile { present: &present, at: now }
+        }
+        Step::Expire => Action::Expire(&TIMING),
     };
-    let decision = conference.decide(act, now).ok()?;
+    let decision = conference.decide(action, now).ok()?;
     assert_eq!(
-        decision.ends(conference),
-        decision.orders.contains(&Order::Close) && conference.is_live(),
-        "its room is closed when it ends"
+        decision.is_end(conference),
+        decision.media_commands.contains(&MediaCommand::DeleteRoom) && conference.is_live(),
+        "the room of an ended conference is deleted"
     );
     for user in &decision.invited {
         assert!(decision.conference.entry(*user).unwrap().is(ParticipantState::Invited));
@@ -124,29 +134,30 @@ fn take(conference: &Conference, step: &Step, now: OffsetDateTime) -> Option<Con
     Some(decision.conference)
 }
 
-/// INV-CNF-2 to INV-CNF-4, and what both tables of section 4 say of every state.
+/// Asserts INV-CNF-2 to INV-CNF-4, and both tables of states.
 fn check(before: &Conference, after: &Conference) {
     let entries = &after.participants.0;
     assert_eq!(entries.iter().filter(|entry| entry.is_host()).count(), 1);
-    assert!(entries.iter().filter(|entry| entry.is_seated()).count() <= SEATS);
+    assert!(entries.iter().filter(|entry| entry.is_seated()).count() <= MAX_SEATS as usize);
     let host = entries.first().unwrap();
-    assert!(host.is_host() && host.shown.user_id == after.started_by_user_id);
-    assert!(matches!(host.shown.state, ParticipantState::Joined | ParticipantState::Left));
-    let keys = entries.iter().skip(1).map(|entry| entry.shown.invited_at.or(entry.shown.joined_at));
+    assert!(host.is_host() && host.participant.user_id == after.started_by_user_id);
+    assert!(matches!(host.participant.state, ParticipantState::Joined | ParticipantState::Left));
+    let keys =
+        entries.iter().skip(1).map(|entry| entry.participant.invited_at.or(entry.participant.joined_at));
     assert!(keys.is_sorted(), "{entries:?}");
     for entry in entries {
-        assert!(!entry.is(ParticipantState::Joined) || entry.shown.left_at.is_none());
+        assert!(!entry.is(ParticipantState::Joined) || entry.participant.left_at.is_none());
         assert!(!entry.is(ParticipantState::Missed) || after.active_at.is_some() || !after.is_live());
     }
-    for Entry { shown: was, .. } in &before.participants.0 {
-        let is = &after.entry(was.user_id).expect("nobody is forgotten").shown;
-        assert!(was.joined_at.is_none() || was.joined_at == is.joined_at, "the first time");
+    for Entry { participant: was, .. } in &before.participants.0 {
+        let is = &after.entry(was.user_id).expect("every entry stays").participant;
+        assert!(was.joined_at.is_none() || was.joined_at == is.joined_at, "the first join stays");
         assert!(is.invited_at >= was.invited_at);
         let returns = was.state == ParticipantState::Removed && is.state != was.state;
         assert!(!returns || is.state == ParticipantState::Invited, "{was:?} {is:?}");
     }
     for (was, is) in [(before.active_at, after.active_at), (before.ended_at, after.ended_at)] {
-        assert!(was.is_none() || was == is, "set once");
+        assert!(was.is_none() || was == is, "a time is set once");
     }
     if !after.is_live() {
         assert!(!entries.iter().any(Entry::is_seated));
@@ -159,19 +170,20 @@ fn check(before: &Conference, after: &Conference) {
         );
     }
     if after.status == ConferenceStatus::Ringing {
-        assert!(entries.iter().any(|entry| entry.is(ParticipantState::Invited)), "somebody may answer");
+        assert!(entries.iter().any(|entry| entry.is(ParticipantState::Invited)), "a user may answer");
     }
-    let somebody = entries.iter().any(|entry| entry.is(ParticipantState::Joined));
-    assert_eq!(after.empty_since.is_some(), after.status == ConferenceStatus::Active && !somebody);
+    let has_joined = entries.iter().any(|entry| entry.is(ParticipantState::Joined));
+    assert_eq!(after.empty_since.is_some(), after.status == ConferenceStatus::Active && !has_joined);
     assert_eq!(after.deadline(&TIMING).is_some(), after.is_live());
     let is_same = serde_json::to_value(before).unwrap() == serde_json::to_value(after).unwrap();
-    assert_eq!(after.version, before.version + i64::from(!is_same), "only a change raises it");
+    assert_eq!(after.version, before.version + i64::from(!is_same), "only a change raises the version");
 }
 
 proptest! {
+    /// INV-CNF-2, INV-CNF-3, INV-CNF-4: every sequence of actions keeps the invariants.
     #[test]
-    fn whatever_happens_a_conference_is_one_of_those_that_can_be(rung in 1..=20_u128, steps in steps()) {
-        let mut conference = ringing(rung);
+    fn conference_keeps_its_invariants_after_any_actions(invited in 1..=20_u128, steps in steps()) {
+        let mut conference = ringing(invited);
         let mut now = at(0);
         for (step, pause) in &steps {
             now += time::Duration::seconds(*pause);
@@ -182,10 +194,10 @@ proptest! {
         }
     }
 
-    /// Timers fire at their time, and then do something.
+    /// RULE-MSG-043: a timer changes nothing before its time and one version after it.
     #[test]
-    fn a_deadline_that_has_passed_is_followed_by_another_or_none(rung in 1..=20_u128, steps in steps()) {
-        let mut conference = ringing(rung);
+    fn deadline_changes_the_conference_when_it_has_passed_and_not_before(invited in 1..=20_u128, steps in steps()) {
+        let mut conference = ringing(invited);
         let mut now = at(0);
         for (step, pause) in &steps {
             now += time::Duration::seconds(*pause);
@@ -195,9 +207,9 @@ proptest! {
                 if due > now {
                     break;
                 }
-                let early = conference.decide(Act::Expire(&TIMING), just_before).unwrap().conference;
+                let early = conference.decide(Action::Expire(&TIMING), just_before).unwrap().conference;
                 prop_assert_eq!(early.version, conference.version);
-                let late = conference.decide(Act::Expire(&TIMING), now).unwrap().conference;
+                let late = conference.decide(Action::Expire(&TIMING), now).unwrap().conference;
                 prop_assert_eq!(late.version, conference.version + 1);
                 conference = late;
             }
@@ -205,87 +217,88 @@ proptest! {
     }
 }
 
-/// Section 4, the table of statuses: each row that leads to Ended, with its reason.
+/// RULE-MSG-039, RULE-MSG-040: each transition to Ended has its reason.
 #[test]
-fn each_way_to_the_end_has_its_reason() {
+fn each_transition_to_ended_has_its_reason() {
     use EndReason::{AllDeclined, AllLeft, EndedByHost, MaxDuration, NoAnswer};
-    let expire = || Act::Expire(&TIMING);
-    let empty = decided(&decided(&active(), Act::Leave(person(0)), 20), Act::Leave(person(1)), 20);
-    let broken = decided(&ringing(2), Act::Disconnect { user: person(0), sid: None, at: at(3) }, 3);
-    assert_eq!(decided(&broken, Act::Join(person(1)), 5).status, ConferenceStatus::Active);
-    for (from, act, now, reason, by) in [
+    let expire = || Action::Expire(&TIMING);
+    let empty = apply(&apply(&active(), Action::Leave(user(0)), 20), Action::Leave(user(1)), 20);
+    let broken = apply(&ringing(2), Action::Disconnect { user: user(0), sid: None, at: at(3) }, 3);
+    assert_eq!(apply(&broken, Action::Join(user(1)), 5).status, ConferenceStatus::Active);
+    for (from, action, now, reason, by) in [
         (ringing(2), expire(), 60, NoAnswer, None),
-        (ringing(1), Act::Decline(person(1)), 5, AllDeclined, None),
-        (ringing(1), Act::Remove(person(1)), 5, AllDeclined, None),
-        (ringing(1), Act::Depart { user: person(1), by: None }, 5, AllDeclined, None),
-        (ringing(2), Act::End(person(9)), 5, EndedByHost, Some(person(9))),
-        (ringing(2), Act::Leave(person(0)), 5, EndedByHost, Some(person(0))),
-        (broken, Act::Leave(person(0)), 5, EndedByHost, Some(person(0))),
-        (ringing(2), Act::Depart { user: person(0), by: Some(person(8)) }, 5, EndedByHost, Some(person(8))),
-        (active(), Act::End(person(0)), 15, EndedByHost, Some(person(0))),
+        (ringing(1), Action::Decline(user(1)), 5, AllDeclined, None),
+        (ringing(1), Action::Remove(user(1)), 5, AllDeclined, None),
+        (ringing(1), Action::LeaveChat { user: user(1), by: None }, 5, AllDeclined, None),
+        (ringing(2), Action::End(user(9)), 5, EndedByHost, Some(user(9))),
+        (ringing(2), Action::Leave(user(0)), 5, EndedByHost, Some(user(0))),
+        (broken, Action::Leave(user(0)), 5, EndedByHost, Some(user(0))),
+        (ringing(2), Action::LeaveChat { user: user(0), by: Some(user(8)) }, 5, EndedByHost, Some(user(8))),
+        (active(), Action::End(user(0)), 15, EndedByHost, Some(user(0))),
         (active(), expire(), 10 + 4 * 3600, MaxDuration, None),
         (empty, expire(), 50, AllLeft, None),
     ] {
-        let ended = decided(&from, act, now);
+        let ended = apply(&from, action, now);
         assert_eq!((ended.end_reason, ended.ended_by_user_id), (Some(reason), by), "{reason}");
         assert_eq!(ended.ended_at, Some(at(now)));
     }
-    for (from, act, now) in [
+    for (from, action, now) in [
         (ringing(2), expire(), 59),
-        (ringing(2), Act::Decline(person(1)), 5),
+        (ringing(2), Action::Decline(user(1)), 5),
         (active(), expire(), 9 + 4 * 3600),
-        (active(), Act::Leave(person(0)), 20),
+        (active(), Action::Leave(user(0)), 20),
     ] {
-        assert!(decided(&from, act, now).is_live());
+        assert!(apply(&from, action, now).is_live());
     }
 }
 
-/// Section 4: one who is asked in rings for a minute, and a call for a minute as a whole.
+/// RULE-MSG-041: in an Active conference an invitation is missed after its own 60 s.
 #[test]
-fn an_invitation_is_missed_when_its_own_minute_is_over() {
-    let members = [person(0), person(1), person(2)];
-    let rung = [person(2)];
-    let invited = decided(&active(), Act::Invite { by: person(1), users: &rung, members: &members }, 100);
+fn invitation_is_missed_after_its_own_minute() {
+    let members = [user(0), user(1), user(2)];
+    let users = [user(2)];
+    let invited = apply(&active(), Action::Invite { by: user(1), users: &users, members: &members }, 100);
     assert_eq!(invited.deadline(&TIMING), Some(at(160)));
-    assert_eq!(state(&decided(&invited, Act::Expire(&TIMING), 159), 2), ParticipantState::Invited);
-    let missed = decided(&invited, Act::Expire(&TIMING), 160);
+    assert_eq!(state(&apply(&invited, Action::Expire(&TIMING), 159), 2), ParticipantState::Invited);
+    let missed = apply(&invited, Action::Expire(&TIMING), 160);
     assert_eq!((state(&missed, 2), missed.is_live()), (ParticipantState::Missed, true));
 }
 
-/// Section 4: who has left is asked back, and `JoinedAt` stays the first time, `LeftAt` the last until they are there again.
+/// RULE-MSG-031: a participant who left is invited again. `JoinedAt` stays the first join, and
+/// `LeftAt` stays the last leave until the next join.
 #[test]
-fn who_has_left_may_be_asked_back() {
-    let members = [person(0), person(1)];
-    let rung = [person(1)];
-    let left = decided(&active(), Act::Leave(person(1)), 20);
-    let asked = decided(&left, Act::Invite { by: person(0), users: &rung, members: &members }, 30);
-    let shown = &asked.entry(person(1)).unwrap().shown;
-    assert_eq!((shown.state, shown.invited_at), (ParticipantState::Invited, Some(at(30))));
-    assert_eq!((shown.joined_at, shown.left_at), (Some(at(10)), Some(at(20))));
-    let back = decided(&asked, Act::Join(person(1)), 40);
-    let shown = &back.entry(person(1)).unwrap().shown;
-    assert_eq!((shown.joined_at, shown.left_at), (Some(at(10)), None));
+fn participant_who_left_can_be_invited_again() {
+    let members = [user(0), user(1)];
+    let users = [user(1)];
+    let left = apply(&active(), Action::Leave(user(1)), 20);
+    let invited = apply(&left, Action::Invite { by: user(0), users: &users, members: &members }, 30);
+    let participant = &invited.entry(user(1)).unwrap().participant;
+    assert_eq!((participant.state, participant.invited_at), (ParticipantState::Invited, Some(at(30))));
+    assert_eq!((participant.joined_at, participant.left_at), (Some(at(10)), Some(at(20))));
+    let joined = apply(&invited, Action::Join(user(1)), 40);
+    let participant = &joined.entry(user(1)).unwrap().participant;
+    assert_eq!((participant.joined_at, participant.left_at), (Some(at(10)), None));
 }
 
-/// Section 5: what is told of a connection that has been replaced, or that has ended, is no news.
+/// RULE-MSG-056: webhooks about a replaced or an ended connection have no effect.
 #[test]
-fn connections_are_told_apart_by_their_ids() {
+fn connections_are_distinguished_by_their_ids() {
     let sid = |name: &str| Some(Text::parse(name).unwrap());
-    let connect = |name, now| Act::Connect { user: person(1), sid: sid(name), at: at(now) };
-    let disconnect = |name, now| Act::Disconnect { user: person(1), sid: sid(name), at: at(now) };
-    let first = decided(&ringing(1), connect("PA_1", 10), 10);
+    let connect = |name, now| Action::Connect { user: user(1), sid: sid(name), at: at(now) };
+    let disconnect = |name, now| Action::Disconnect { user: user(1), sid: sid(name), at: at(now) };
+    let first = apply(&ringing(1), connect("PA_1", 10), 10);
     assert_eq!(first.status, ConferenceStatus::Active);
-    let second = decided(&first, connect("PA_2", 20), 20);
+    let second = apply(&first, connect("PA_2", 20), 20);
     assert_eq!(second.version, first.version);
-    let replaced = decided(&second, disconnect("PA_1", 21), 21);
+    let replaced = apply(&second, disconnect("PA_1", 21), 21);
     assert_eq!(state(&replaced, 1), ParticipantState::Joined);
-    let left = decided(&replaced, disconnect("PA_2", 30), 31);
-    assert_eq!(left.entry(person(1)).unwrap().shown.left_at, Some(at(30)));
-    assert_eq!(state(&decided(&left, connect("PA_2", 29), 32), 1), ParticipantState::Left);
-    assert_eq!(state(&decided(&left, connect("PA_3", 33), 33), 1), ParticipantState::Joined);
-    // Told of in another order than that in which they began.
-    let late = decided(&decided(&ringing(1), connect("PA_2", 20), 21), connect("PA_1", 10), 22);
-    let replaced = decided(&late, disconnect("PA_1", 20), 23);
+    let left = apply(&replaced, disconnect("PA_2", 30), 31);
+    assert_eq!(left.entry(user(1)).unwrap().participant.left_at, Some(at(30)));
+    assert_eq!(state(&apply(&left, connect("PA_2", 29), 32), 1), ParticipantState::Left);
+    assert_eq!(state(&apply(&left, connect("PA_3", 33), 33), 1), ParticipantState::Joined);
+    // The webhooks arrive in another order than that in which the connections began.
+    let late = apply(&apply(&ringing(1), connect("PA_2", 20), 21), connect("PA_1", 10), 22);
+    let replaced = apply(&late, disconnect("PA_1", 20), 23);
     assert_eq!(state(&replaced, 1), ParticipantState::Joined);
-    assert_eq!(state(&decided(&replaced, disconnect("PA_2", 30), 31), 1), ParticipantState::Left);
+    assert_eq!(state(&apply(&replaced, disconnect("PA_2", 30), 31), 1), ParticipantState::Left);
 }
