@@ -1,15 +1,16 @@
-//! Who may come in: every operation, as everybody.
+//! Permissions: every operation by every kind of caller.
 
 use serde_json::{Value, json};
 use testkit::access::{self, Case, EmptyId};
 use testkit::guid;
 use testkit::issuer::Claims;
 
-use crate::calls::{Line, MODERATE};
-use crate::{MANAGE, MANAGE_ALL, add, holder, say, service};
+use crate::fixture::{CallFixture, MODERATE};
+use crate::{MANAGE, MANAGE_ALL, add, claims_with, send_text, service};
 
-/// Each operation, and what it answers to whom. A member may do all that concerns their own; for what only supervisors
-/// may do the member is one, too. Supervisors and moderators are in no chat.
+/// The status of each operation for each caller.
+/// The member is also a supervisor for the operations that need one.
+/// Supervisors and moderators are not members of the chat.
 const TABLE: &str = "
     operation            | member | supervisor | platform | moderator | elsewhere | stranger | guest | forged | news | crm | issuer | other machines
     list_chats           |  200   |    200     |   200    |    200    |    200    |   200    |  401  |  401   | 401  | 401 |  401   |  401
@@ -36,13 +37,13 @@ const TABLE: &str = "
     end_conference       |  200   |    404     |   404    |    200    |    404    |   404    |  401  |  401   | 401  | 401 |  401   |  401
 ";
 
-/// A chat, and a request that concerns it.
+/// Returns a chat and a request about it.
 async fn prepare(operation: &str) -> Case {
-    let line = Line::new().await;
-    let deal = line.deal;
-    let [host, agent, manager] = line.people();
+    let fixture = CallFixture::new().await;
+    let deal = fixture.deal;
+    let [host, agent, manager] = fixture.users();
     let user = guid();
-    let mut parameters = vec![("chat_id", line.chat.to_string()), ("user_id", user.to_string())];
+    let mut parameters = vec![("chat_id", fixture.chat.to_string()), ("user_id", user.to_string())];
     let (mut me, mut permissions) = (host, Vec::new());
     let body = match operation {
         "open_chat" => json!({"UserId": agent}),
@@ -56,11 +57,11 @@ async fn prepare(operation: &str) -> Case {
         "add_member" => permissions.push(MANAGE),
         "remove_member" => {
             permissions.push(MANAGE);
-            add(&deal, line.chat, user).await.expect(204);
+            add(&deal, fixture.chat, user).await.expect(204);
         }
         "edit_message" | "delete_message" => {
-            let said = say(line.chat, host, "здравствуйте").await;
-            parameters.push(("message_id", said["Id"].as_str().unwrap().to_owned()));
+            let sent = send_text(fixture.chat, host, "здравствуйте").await;
+            parameters.push(("message_id", sent["Id"].as_str().unwrap().to_owned()));
         }
         "leave_conference" | "decline_conference" | "join_conference" => me = agent,
         "remove_participant" => parameters[1].1 = agent.to_string(),
@@ -69,32 +70,33 @@ async fn prepare(operation: &str) -> Case {
     if operation.contains("conference") && !["start_conference", "list_conferences"].contains(&operation)
         || ["refresh_media_token", "remove_participant"].contains(&operation)
     {
-        let id = line.ring(None).await;
+        let id = fixture.ring(None).await;
         parameters.push(("conference_id", id.to_string()));
         if operation == "leave_conference" {
-            line.act(agent, id, "join").await.expect(200);
+            fixture.act(agent, id, "join").await.expect(200);
         }
     }
     let mut people = vec![
-        ("member", vec![holder(me, Some(deal.tenant), &permissions)]),
-        ("supervisor", vec![holder(guid(), Some(deal.tenant), &[MANAGE])]),
-        ("platform", vec![holder(guid(), None, &[MANAGE_ALL])]),
-        ("moderator", vec![holder(guid(), Some(deal.tenant), &[MODERATE])]),
-        ("elsewhere", vec![holder(guid(), Some(guid()), &[MANAGE, MODERATE])]),
-        ("stranger", vec![Claims::user(guid()), holder(guid(), None, &[MANAGE, MODERATE])]),
+        ("member", vec![claims_with(me, Some(deal.tenant), &permissions)]),
+        ("supervisor", vec![claims_with(guid(), Some(deal.tenant), &[MANAGE])]),
+        ("platform", vec![claims_with(guid(), None, &[MANAGE_ALL])]),
+        ("moderator", vec![claims_with(guid(), Some(deal.tenant), &[MODERATE])]),
+        ("elsewhere", vec![claims_with(guid(), Some(guid()), &[MANAGE, MODERATE])]),
+        ("stranger", vec![Claims::user(guid()), claims_with(guid(), None, &[MANAGE, MODERATE])]),
     ];
     if operation == "open_stream" {
         // A stream ends with its token.
         for claims in people.iter_mut().flat_map(|(_, claims)| claims) {
-            claims.lifetime = time::Duration::seconds(1);
+            claims.lifetime = time::Duration::unix_seconds(1);
         }
     }
     Case { parameters, body, people }
 }
 
-/// Authentication, Check order, Token, sections 1 to 6: the table above, which leaves out no operation and no flaw of a token.
+/// RULE-MSG-008, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each caller
+/// gets the status of the table, for every operation and every flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_the_table_says() {
+async fn every_operation_returns_the_status_of_the_table() {
     let empty_id = EmptyId::RefusedIn(&["add_member", "remove_member"]);
     access::check_with(service(), TABLE, empty_id, prepare).await;
 }

@@ -1,18 +1,19 @@
-//! What somebody has read, and what not.
+//! Read markers and unread counts.
 
 use serde_json::json;
 use testkit::guid;
 
-use crate::{chat_direct, open_chat, path, person, say, view, with};
+use crate::{as_user, chat_direct, open_chat, path, send_text, view, with};
 
-/// Section 1: the marker only rises, up to the last message; `UnreadCount` is what is left.
+/// INV-MSG-5, RULE-MSG-006: the marker rises up to the newest message, and `UnreadCount` is the
+/// rest.
 #[tokio::test]
-async fn a_marker_only_rises() {
+async fn read_marker_only_rises() {
     let (deal, id) = open_chat().await;
     for _ in 0..5 {
-        say(id, deal.client, "а").await;
+        send_text(id, deal.client, "а").await;
     }
-    let reader = person(deal.agent());
+    let reader = as_user(deal.agent());
     for (sequence, read) in [(0, 0), (2, 2), (1, 2), (3, 3), (i64::MAX, 5), (4, 5), (5, 5)] {
         let marker = reader.put(&path(id, "/read"), json!({"Sequence": sequence})).await.expect(200);
         let expected = json!({"ChatId": id, "ReadSequence": read, "UnreadCount": 5 - read});
@@ -22,14 +23,14 @@ async fn a_marker_only_rises() {
     assert_eq!((&seen["ReadSequence"], &seen["UnreadCount"]), (&json!(5), &json!(0)));
     let members = view(id, deal.client).await["Members"].clone();
     let agent = members.as_array().unwrap().iter().find(|member| member["UserId"] == json!(deal.agent()));
-    assert_eq!(agent.unwrap()["ReadSequence"], 5, "all see how far one has read");
+    assert_eq!(agent.unwrap()["ReadSequence"], 5, "every member sees the marker");
 }
 
-/// Section 1: `{Sequence}`, 0 or more, 64 bits; what is wrong is 400 before the chat is looked for.
+/// RULE-MSG-006: an invalid `Sequence` is 400 before the chat is looked up.
 #[tokio::test]
-async fn a_marker_is_a_whole_number() {
+async fn invalid_read_marker_is_refused() {
     let (deal, id) = open_chat().await;
-    let (member, stranger) = (person(deal.client), person(guid()));
+    let (member, stranger) = (as_user(deal.client), as_user(guid()));
     for (sequence, reason) in [
         (json!(-1), "out_of_range"),
         (json!(1.5), "invalid_type"),
@@ -55,21 +56,21 @@ async fn a_marker_is_a_whole_number() {
     }
 }
 
-/// Section 1: the badge counts chats and messages that were not read, of any kind.
+/// RULE-MSG-006: the count covers the unread messages of all own chats, of any kind.
 #[tokio::test]
-async fn the_badge_counts_what_was_not_read() {
+async fn unread_count_covers_all_own_chats() {
     let (deal, id) = open_chat().await;
-    let badge = async || person(deal.client).get("/api/messenger/unread").await.expect(200);
+    let badge = async || as_user(deal.client).get("/api/messenger/unread").await.expect(200);
     assert_eq!(badge().await, json!({"ChatsCount": 0, "MessagesCount": 0}));
-    say(id, deal.agent(), "раз").await;
-    say(id, deal.agent(), "два").await;
+    send_text(id, deal.agent(), "раз").await;
+    send_text(id, deal.agent(), "два").await;
     let direct = chat_direct::open(deal.manager, deal.client).await;
-    say(direct, deal.manager, "три").await;
+    send_text(direct, deal.manager, "три").await;
     assert_eq!(badge().await, json!({"ChatsCount": 2, "MessagesCount": 3}));
-    say(direct, deal.client, "кто пишет, тот прочёл").await;
+    send_text(direct, deal.client, "кто пишет, тот прочёл").await;
     assert_eq!(badge().await, json!({"ChatsCount": 1, "MessagesCount": 2}));
-    person(deal.client).put(&path(id, "/read"), json!({"Sequence": 1})).await.expect(200);
+    as_user(deal.client).put(&path(id, "/read"), json!({"Sequence": 1})).await.expect(200);
     assert_eq!(badge().await, json!({"ChatsCount": 1, "MessagesCount": 1}));
-    let nobody = person(guid()).get("/api/messenger/unread").await.expect(200);
-    assert_eq!(nobody, json!({"ChatsCount": 0, "MessagesCount": 0}));
+    let stranger = as_user(guid()).get("/api/messenger/unread").await.expect(200);
+    assert_eq!(stranger, json!({"ChatsCount": 0, "MessagesCount": 0}));
 }

@@ -1,24 +1,25 @@
-//! Chats of two.
+//! Direct chats.
 
 use serde_json::{Value, json};
 use testkit::guid;
 use uuid::Uuid;
 
-use crate::{CHATS, add, id_of, open_chat, path, person, remove, role, roles, say, view};
+use crate::{CHATS, add, as_user, id_of, open_chat, path, remove, role, roles, send_text, view};
 
-/// Opens the Direct chat of two who share a deal.
+/// Opens the Direct chat of two members of one deal chat.
 pub async fn open(one: Uuid, other: Uuid) -> Uuid {
-    let answer = person(one).post(CHATS, json!({"UserId": other})).await;
+    let answer = as_user(one).post(CHATS, json!({"UserId": other})).await;
     assert!([200, 201].contains(&answer.status), "{}", answer.text);
     id_of(&answer.body["Id"])
 }
 
-/// Section 1: of two who are both members of some deal's chat; 201, and 200 if it is there, from either side.
+/// RULE-MSG-005: two members of one deal chat open a Direct chat. The first opening is 201, and
+/// each repeat is 200 from either side.
 #[tokio::test]
-async fn two_who_share_a_deal_have_a_chat_of_their_own() {
+async fn users_of_one_deal_chat_open_one_direct_chat() {
     let (deal, _) = open_chat().await;
     let (one, other) = (deal.client, deal.manager);
-    let chat = person(one).post(CHATS, json!({"UserId": other})).await.expect(201);
+    let chat = as_user(one).post(CHATS, json!({"UserId": other})).await.expect(201);
     assert_eq!(chat["Kind"], "Direct");
     for member in ["DealId", "TenantId", "PropertyObjectId", "LastMessage", "LiveConferenceId"] {
         assert_eq!(chat[member], Value::Null, "{member}");
@@ -28,20 +29,21 @@ async fn two_who_share_a_deal_have_a_chat_of_their_own() {
         (Some("Member"), Some("Member"))
     );
     assert_eq!(roles(&chat).len(), 2);
-    let again = person(one).post(CHATS, json!({"UserId": other})).await.expect(200);
-    let back = person(other).post(CHATS, json!({"UserId": one})).await.expect(200);
+    let again = as_user(one).post(CHATS, json!({"UserId": other})).await.expect(200);
+    let back = as_user(other).post(CHATS, json!({"UserId": one})).await.expect(200);
     assert_eq!((&again["Id"], &back["Id"]), (&chat["Id"], &chat["Id"]));
     let id = id_of(&chat["Id"]);
-    assert_eq!(say(id, other, "привет").await["Sequence"], 1);
+    assert_eq!(send_text(id, other, "привет").await["Sequence"], 1);
     assert_eq!(view(id, one).await["UnreadCount"], 1);
-    person(deal.agent()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    as_user(deal.agent()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
 
-/// Section 1: with anybody else, known or not, there is none; with oneself 400; once there, it stays.
+/// RULE-MSG-005, RULE-MSG-019: a user without a common deal chat is 404, and the caller is 400. An
+/// existing Direct chat stays.
 #[tokio::test]
-async fn strangers_cannot_be_written_to() {
+async fn direct_chat_with_a_stranger_is_refused() {
     let ((deal, chat), (other, _)) = (open_chat().await, open_chat().await);
-    let me = person(deal.client);
+    let me = as_user(deal.client);
     for user in [other.client, guid(), Uuid::nil()] {
         let refused = me.post(CHATS, json!({"UserId": user})).await;
         refused.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
@@ -60,12 +62,12 @@ async fn strangers_cannot_be_written_to() {
     let direct = open(deal.client, added).await;
     remove(&deal, chat, added).await.expect(204);
     let again = me.post(CHATS, json!({"UserId": added})).await.expect(200);
-    assert_eq!(id_of(&again["Id"]), direct, "it stays");
-    say(direct, added, "мы ещё здесь").await;
-    let agent = person(added).post(CHATS, json!({"UserId": deal.manager})).await;
+    assert_eq!(id_of(&again["Id"]), direct, "a Direct chat stays");
+    send_text(direct, added, "мы ещё здесь").await;
+    let agent = as_user(added).post(CHATS, json!({"UserId": deal.manager})).await;
     agent.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    // To have met in a Direct chat is not enough: it is a deal that people share.
-    person(added)
+    // A common Direct chat is not enough.
+    as_user(added)
         .post(CHATS, json!({"UserId": deal.agent()}))
         .await
         .expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");

@@ -1,24 +1,24 @@
-//! Who comes and goes by hand.
+//! Members who are added, are removed or leave.
 
 use serde_json::{Value, json};
 use testkit::guid;
 use uuid::Uuid;
 
 use crate::{
-    CHATS, Deal, MANAGE, MANAGE_ALL, add, cards, chat_direct, each, holder, list, messages, open_chat, path,
-    person, put, remove, role, roles, say, service, supervisor, view,
+    CHATS, Deal, MANAGE, MANAGE_ALL, add, as_user, cards, chat_direct, claims_with, each, list, messages,
+    open_chat, path, put, remove, role, roles, send_text, service, supervisor, view,
 };
 
-/// Section 1, Member: added by a supervisor, with a card that all see; a repeat changes nothing.
+/// RULE-MSG-003: each change by a supervisor has a card, and a repeated addition changes nothing.
 #[tokio::test]
-async fn a_supervisor_adds_and_removes_members() {
+async fn supervisor_adds_and_removes_members() {
     let (deal, id) = open_chat().await;
     let user = guid();
     let by = guid();
-    let boss = service().caller(&holder(by, Some(deal.tenant), &[MANAGE]));
-    let place = path(id, &format!("/members/{user}"));
+    let supervisor = service().caller(&claims_with(by, Some(deal.tenant), &[MANAGE]));
+    let target = path(id, &format!("/members/{user}"));
     for _ in 0..2 {
-        put(&boss, &place).await.expect(204);
+        put(&supervisor, &target).await.expect(204);
     }
     let chat = view(id, user).await;
     assert_eq!(role(&chat, user).as_deref(), Some("Member"));
@@ -26,50 +26,52 @@ async fn a_supervisor_adds_and_removes_members() {
     assert_eq!(
         (&chat["ReadSequence"], &chat["UnreadCount"]),
         (&json!(1), &json!(0)),
-        "who was added has read it"
+        "the new member has read the card"
     );
-    assert_eq!(view(id, deal.client).await["UnreadCount"], 1, "the others have not");
+    assert_eq!(view(id, deal.client).await["UnreadCount"], 1, "the other members have not");
 
-    boss.delete(&place).await.expect(204);
-    boss.delete(&place).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    person(user).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    supervisor.delete(&target).await.expect(204);
+    supervisor.delete(&target).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    as_user(user).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     let removed = json!({"Type": "MemberRemoved", "UserId": user, "ByUserId": by});
     assert_eq!(cards(id, deal.client).await[1], removed);
-    let page = person(user).get(CHATS).await.expect(200);
-    assert_eq!(page["TotalCount"], 0, "the chat is lost at once");
+    let page = as_user(user).get(CHATS).await.expect(200);
+    assert_eq!(page["TotalCount"], 0, "a removed member loses the chat at once");
 }
 
-/// Section 1: the supervisor of the tenant and of the platform; nobody else, and to strangers there is no chat.
+/// RULE-MSG-003, RULE-MSG-015: only supervisors of the company or of the platform change members.
+/// Other members get 403, and strangers get 404.
 #[tokio::test]
-async fn members_are_changed_by_supervisors_alone() {
+async fn other_callers_cannot_change_members() {
     let (deal, id) = open_chat().await;
-    let place = path(id, &format!("/members/{}", guid()));
+    let target = path(id, &format!("/members/{}", guid()));
     let own = path(id, &format!("/members/{}", deal.agent()));
-    let elsewhere = service().caller(&holder(guid(), Some(guid()), &[MANAGE]));
-    let nowhere = service().caller(&holder(guid(), None, &[MANAGE]));
-    for stranger in [person(guid()), elsewhere, nowhere] {
-        put(&stranger, &place).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    let elsewhere = service().caller(&claims_with(guid(), Some(guid()), &[MANAGE]));
+    let nowhere = service().caller(&claims_with(guid(), None, &[MANAGE]));
+    for stranger in [as_user(guid()), elsewhere, nowhere] {
+        put(&stranger, &target).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
         stranger.delete(&own).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
-    let colleague = service().caller(&holder(deal.manager, Some(guid()), &[MANAGE]));
-    for member in [person(deal.client), person(deal.agent()), colleague] {
-        put(&member, &place).await.expect_problem(403, "FORBIDDEN");
-        member.delete(&place).await.expect_problem(403, "FORBIDDEN");
+    let colleague = service().caller(&claims_with(deal.manager, Some(guid()), &[MANAGE]));
+    for member in [as_user(deal.client), as_user(deal.agent()), colleague] {
+        put(&member, &target).await.expect_problem(403, "FORBIDDEN");
+        member.delete(&target).await.expect_problem(403, "FORBIDDEN");
         put(&member, &own).await.expect_problem(403, "FORBIDDEN");
     }
     assert_eq!(messages(id, deal.client).await, [Value::Null; 0]);
-    put(&service().caller(&holder(guid(), None, &[MANAGE_ALL])), &place).await.expect(204);
-    put(&service().caller(&holder(guid(), Some(guid()), &[MANAGE_ALL])), &own).await.expect(204);
+    put(&service().caller(&claims_with(guid(), None, &[MANAGE_ALL])), &target).await.expect(204);
+    put(&service().caller(&claims_with(guid(), Some(guid()), &[MANAGE_ALL])), &own).await.expect(204);
     assert_eq!(roles(&view(id, deal.client).await).len(), 4);
 }
 
-/// Section 1: the Client stays, an Agent cannot leave, a Manager and a Member can; a supervisor removes all but the Client.
+/// RULE-MSG-003, RULE-MSG-018: a Manager and a Member may leave. A supervisor removes every member
+/// but the Client.
 #[tokio::test]
-async fn who_may_leave_and_who_may_be_removed() {
+async fn leaving_and_removal_depend_on_the_role() {
     let (deal, id) = open_chat().await;
     let added = guid();
     add(&deal, id, added).await.expect(204);
-    let leave = async |user: Uuid| person(user).delete(&path(id, &format!("/members/{user}"))).await;
+    let leave = async |user: Uuid| as_user(user).delete(&path(id, &format!("/members/{user}"))).await;
     leave(deal.client).await.expect_problem(409, "MESSENGER_MEMBER_OF_DEAL");
     leave(deal.agent()).await.expect_problem(409, "MESSENGER_MEMBER_OF_DEAL");
     remove(&deal, id, deal.client).await.expect_problem(409, "MESSENGER_MEMBER_OF_DEAL");
@@ -80,73 +82,77 @@ async fn who_may_leave_and_who_may_be_removed() {
     remove(&deal, id, deal.agent()).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     let chat = view(id, deal.client).await;
     assert_eq!(roles(&chat), [(deal.client, "Client".to_owned())]);
-    let told = cards(id, deal.client).await;
-    assert_eq!(each(&told, "Type"), ["MemberAdded", "MemberRemoved", "MemberRemoved", "MemberRemoved"]);
-    assert_eq!(each(&told[1..3], "ByUserId"), [&json!(added), &json!(deal.manager)], "by themselves");
+    let cards = cards(id, deal.client).await;
+    assert_eq!(each(&cards, "Type"), ["MemberAdded", "MemberRemoved", "MemberRemoved", "MemberRemoved"]);
+    assert_eq!(each(&cards[1..3], "ByUserId"), [&json!(added), &json!(deal.manager)], "both left");
     add(&deal, id, deal.manager).await.expect(204);
     let chat = view(id, deal.client).await;
-    assert_eq!(role(&chat, deal.manager).as_deref(), Some("Member"), "a Manager comes with the chat alone");
+    assert_eq!(role(&chat, deal.manager).as_deref(), Some("Member"), "an added user becomes a Member");
 }
 
-/// Section 1: one who is no member reads the entry and no message; to read, one adds oneself, and all see the card.
+/// RULE-MSG-004: a supervisor reads the chat's entry, and its messages only after adding themselves
+/// with a card.
 #[tokio::test]
-async fn a_supervisor_reads_the_entry_and_has_to_come_in_to_read_on() {
+async fn supervisor_reads_messages_only_as_a_member() {
     let (deal, id) = open_chat().await;
-    say(id, deal.client, "секрет").await;
+    send_text(id, deal.client, "секрет").await;
     let me = guid();
-    let boss = service().caller(&holder(me, Some(deal.tenant), &[MANAGE]));
-    let listed = boss.get(&format!("{CHATS}?Scope=Tenant&DealId={}", deal.id)).await.expect(200);
+    let supervisor = service().caller(&claims_with(me, Some(deal.tenant), &[MANAGE]));
+    let listed = supervisor.get(&format!("{CHATS}?Scope=Tenant&DealId={}", deal.id)).await.expect(200);
     assert_eq!(listed["TotalCount"], 1);
-    let entry = boss.get(&path(id, "")).await.expect(200);
+    let entry = supervisor.get(&path(id, "")).await.expect(200);
     assert_eq!(listed["Items"][0], entry);
     assert_eq!(entry["LastMessage"], Value::Null);
     assert_eq!((&entry["ReadSequence"], &entry["UnreadCount"]), (&json!(0), &json!(0)));
     assert_eq!(entry["LastSequence"], 1);
     assert_eq!(list(&entry["Members"]).len(), 3);
-    boss.get(&path(id, "/messages")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    boss.post(&path(id, "/messages"), json!({"Text": "а"}))
+    supervisor.get(&path(id, "/messages")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    supervisor
+        .post(&path(id, "/messages"), json!({"Text": "а"}))
         .await
         .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    boss.put(&path(id, "/read"), json!({"Sequence": 1}))
+    supervisor
+        .put(&path(id, "/read"), json!({"Sequence": 1}))
         .await
         .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    assert_eq!(boss.get(CHATS).await.expect(200)["TotalCount"], 0, "it is not one's own");
+    assert_eq!(supervisor.get(CHATS).await.expect(200)["TotalCount"], 0, "the chat is not an own chat");
 
-    put(&boss, &path(id, &format!("/members/{me}"))).await.expect(204);
-    let page = boss.get(&path(id, "/messages?AfterSequence=0")).await.expect(200);
+    put(&supervisor, &path(id, &format!("/members/{me}"))).await.expect(204);
+    let page = supervisor.get(&path(id, "/messages?AfterSequence=0")).await.expect(200);
     assert_eq!(page["Items"][0]["Text"], "секрет");
     assert_eq!(page["Items"][1]["Card"], json!({"Type": "MemberAdded", "UserId": me, "ByUserId": me}));
-    assert_eq!(boss.get(&path(id, "")).await.expect(200)["LastMessage"], page["Items"][1]);
+    assert_eq!(supervisor.get(&path(id, "")).await.expect(200)["LastMessage"], page["Items"][1]);
 }
 
-/// Section 2: whoever had read all before a card has read it, too, if they added or removed somebody.
+/// RULE-MSG-003: the card of a change is read for its supervisor, who has read all earlier
+/// messages.
 #[tokio::test]
-async fn who_adds_or_removes_somebody_has_read_the_card() {
+async fn member_card_is_read_for_the_supervisor_who_caused_it() {
     let (deal, id) = open_chat().await;
-    let boss = service().caller(&holder(deal.manager, Some(deal.tenant), &[MANAGE]));
+    let supervisor = service().caller(&claims_with(deal.manager, Some(deal.tenant), &[MANAGE]));
     let user = guid();
-    let place = path(id, &format!("/members/{user}"));
-    put(&boss, &place).await.expect(204);
-    boss.delete(&place).await.expect(204);
+    let target = path(id, &format!("/members/{user}"));
+    put(&supervisor, &target).await.expect(204);
+    supervisor.delete(&target).await.expect(204);
     assert_eq!(view(id, deal.manager).await["UnreadCount"], 0);
-    say(id, deal.client, "а").await;
-    put(&boss, &place).await.expect(204);
+    send_text(id, deal.client, "а").await;
+    put(&supervisor, &target).await.expect(204);
     assert_eq!(
         view(id, deal.manager).await["UnreadCount"],
         2,
-        "who has not read all before it has not read it either"
+        "the card is unread for a supervisor with earlier unread messages"
     );
     assert_eq!(view(id, user).await["UnreadCount"], 0);
 }
 
-/// Section 1, order for members: 401, 400, 404 chat, 403, 422, no-op, 409 full; 404 entry, 409 of the deal.
+/// RULE-MSG-008, RULE-MSG-016: changes of members check 401, 400, 404, 403, 422, 409 in this order.
 #[tokio::test]
-async fn refusals_come_in_their_order() {
+async fn member_refusals_follow_the_order_of_the_table() {
     let (deal, id) = open_chat().await;
-    let boss = supervisor(deal.tenant);
+    let supervisor = supervisor(deal.tenant);
     let nil = Uuid::nil();
     service().guest().delete(&path(id, &format!("/members/{nil}"))).await.expect_problem(401, "UNAUTHORIZED");
-    for caller in [&boss, &person(guid()), &person(deal.client)] {
+    for caller in [&supervisor, &as_user(guid()), &as_user(deal.client)] {
         for chat in [id, guid()] {
             let refused = put(caller, &path(chat, &format!("/members/{nil}"))).await;
             refused.expect_refusal("VALIDATION_FAILED", "/UserId", "empty_id");
@@ -159,32 +165,34 @@ async fn refusals_come_in_their_order() {
             .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
     let direct = chat_direct::open(deal.client, deal.manager).await;
-    put(&boss, &path(direct, &format!("/members/{}", guid())))
+    put(&supervisor, &path(direct, &format!("/members/{}", guid())))
         .await
         .expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    person(deal.client)
+    as_user(deal.client)
         .delete(&path(direct, &format!("/members/{}", deal.manager)))
         .await
         .expect_problem(403, "FORBIDDEN");
-    put(&person(deal.client), &path(direct, &format!("/members/{}", guid())))
+    put(&as_user(deal.client), &path(direct, &format!("/members/{}", guid())))
         .await
         .expect_problem(403, "FORBIDDEN");
-    person(deal.client)
+    as_user(deal.client)
         .delete(&path(direct, &format!("/members/{}", deal.client)))
         .await
         .expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
-    let everywhere = service().caller(&holder(deal.client, None, &[MANAGE_ALL]));
+    let everywhere = service().caller(&claims_with(deal.client, None, &[MANAGE_ALL]));
     put(&everywhere, &path(direct, &format!("/members/{}", guid())))
         .await
         .expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
-    boss.delete(&path(id, &format!("/members/{}", guid())))
+    supervisor
+        .delete(&path(id, &format!("/members/{}", guid())))
         .await
         .expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }
 
-/// INV-MSG-6: at most 50, each once; who is in it already is no further one.
+/// INV-MSG-6, RULE-MSG-017: a chat has at most 50 members, and an addition of a member takes no
+/// further seat.
 #[tokio::test]
-async fn a_chat_holds_fifty() {
+async fn chat_holds_fifty_members() {
     let (deal, id) = open_chat().await;
     let users: Vec<_> = (0..47).map(|_| guid()).collect();
     for user in &users {
@@ -198,35 +206,35 @@ async fn a_chat_holds_fifty() {
     add(&deal, id, guid()).await.expect(204);
 }
 
-/// Section 1: a supervisor of one company finds the deal chats of that company and no other.
+/// RULE-MSG-004: a supervisor of one company lists the deal chats of that company and no other.
 #[tokio::test]
-async fn supervisors_list_what_they_supervise() {
+async fn supervisor_lists_only_supervised_chats() {
     let (deal, id) = open_chat().await;
     let other = Deal { tenant: deal.tenant, ..Deal::new() };
-    other.tell_created().await;
+    other.publish_created().await;
     let second = other.chat().await;
     open_chat().await;
-    let boss = supervisor(deal.tenant);
-    let page = boss.get(&format!("{CHATS}?Scope=Tenant&Sort=CreatedAt")).await.expect(200);
+    let supervisor = supervisor(deal.tenant);
+    let page = supervisor.get(&format!("{CHATS}?Scope=Tenant&Sort=CreatedAt")).await.expect(200);
     assert_eq!(each(list(&page["Items"]), "Id"), [&json!(id), &json!(second)]);
-    say(id, deal.client, "а").await;
-    let page = boss.get(&format!("{CHATS}?Scope=Tenant")).await.expect(200);
-    assert_eq!(each(list(&page["Items"]), "Id"), [&json!(id), &json!(second)], "the newest activity first");
-    let everywhere = service().caller(&holder(guid(), None, &[MANAGE_ALL]));
+    send_text(id, deal.client, "а").await;
+    let page = supervisor.get(&format!("{CHATS}?Scope=Tenant")).await.expect(200);
+    assert_eq!(each(list(&page["Items"]), "Id"), [&json!(id), &json!(second)], "newest activity first");
+    let everywhere = service().caller(&claims_with(guid(), None, &[MANAGE_ALL]));
     let page = everywhere.get(&format!("{CHATS}?Scope=Tenant&DealId={}", other.id)).await.expect(200);
     assert_eq!(each(list(&page["Items"]), "Id"), [&json!(second)]);
     for query in ["Unread=true", "Live=true", "Kind=Direct"] {
-        let page = boss.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
-        assert_eq!(page["TotalCount"], 0, "{query}: what is not shown is not found");
+        let page = supervisor.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
+        assert_eq!(page["TotalCount"], 0, "{query}: the supervisor is not a member");
     }
-    // Of their own chats, as far as these are the company's.
+    // These filters search the supervisor's own chats of the company.
     let user = guid();
-    let member = service().caller(&holder(user, Some(deal.tenant), &[MANAGE]));
+    let member = service().caller(&claims_with(user, Some(deal.tenant), &[MANAGE]));
     let elsewhere = Deal::new();
-    elsewhere.tell_created().await;
+    elsewhere.publish_created().await;
     for (of, chat) in [(&deal, id), (&elsewhere, elsewhere.chat().await)] {
         add(of, chat, user).await.expect(204);
-        say(chat, of.client, "б").await;
+        send_text(chat, of.client, "б").await;
     }
     for query in ["Unread=true", "Unread=true&Kind=Deal", "Unread=true&Sort=CreatedAt"] {
         let page = member.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
@@ -236,17 +244,17 @@ async fn supervisors_list_what_they_supervise() {
         let page = member.get(&format!("{CHATS}?Scope=Tenant&{query}")).await.expect(200);
         assert_eq!(page["TotalCount"], 0, "{query}");
     }
-    for nobody in [person(deal.client), service().caller(&holder(guid(), None, &[MANAGE]))] {
-        // Before the rest of the query is looked at, as a permission is before a body.
+    for other in [as_user(deal.client), service().caller(&claims_with(guid(), None, &[MANAGE]))] {
+        // 403 precedes the check of the rest of the query.
         for query in ["", "&PageSize=0", "&DealId=x&Kind=Deal,Deal,&Page=2"] {
-            let refused = nobody.get(&format!("{CHATS}?Scope=Tenant{query}")).await;
+            let refused = other.get(&format!("{CHATS}?Scope=Tenant{query}")).await;
             refused.expect_problem(403, "FORBIDDEN");
         }
         for query in ["Scope=tenant&PageSize=0", "Scope=Tenant&Scope=Tenant"] {
-            let refused = nobody.get(&format!("{CHATS}?{query}")).await;
+            let refused = other.get(&format!("{CHATS}?{query}")).await;
             refused.expect_problem(400, "VALIDATION_FAILED");
         }
     }
-    let refused = boss.get(&format!("{CHATS}?Scope=Tenant&PageSize=0")).await;
+    let refused = supervisor.get(&format!("{CHATS}?Scope=Tenant&PageSize=0")).await;
     refused.expect_problem(400, "VALIDATION_FAILED");
 }

@@ -1,28 +1,27 @@
-//! What holds when people meet.
+//! Concurrent changes of chats.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use serde_json::json;
-use testkit::{guid, text};
+use testkit::held::Held;
+use testkit::{eventually, guid, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::time::sleep;
 
-use crate::calls::{Line, participant};
+use crate::fixture::{CallFixture, participant};
 use crate::{
-    CHATS, Deal, STAGE_CHANGED, add, cards, count, each, list, messages, open_chat, path, person, put,
-    remove, roles, say, service, supervisor, view, view_when,
+    CHATS, Deal, STAGE_CHANGED, add, as_user, cards, count, each, list, messages, open_chat, path, put,
+    remove, roles, send_text, service, supervisor, view, view_when,
 };
 
-/// INV-MSG-1, section 7: of twenty openings of a Direct chat from both sides one answers 201 and nineteen 200.
+/// INV-MSG-1: of 20 openings of a Direct chat from both sides one is 201 and nineteen are 200.
 #[tokio::test]
-async fn two_have_one_chat_whoever_opens_it() {
+async fn concurrent_openings_make_one_direct_chat() {
     let (Deal { client, manager, .. }, _) = open_chat().await;
     let openings = (0..20).map(|at| {
         let (by, with) = if at % 2 == 0 { (client, manager) } else { (manager, client) };
-        let by = person(by);
+        let by = as_user(by);
         async move { by.post(CHATS, json!({"UserId": with})).await }
     });
     let answers = join_all(openings).await;
@@ -30,16 +29,16 @@ async fn two_have_one_chat_whoever_opens_it() {
     assert!(answers.iter().all(|answer| answer.body["Id"] == answers[0].body["Id"]));
 }
 
-/// INV-MSG-4, section 7: of twenty sends with one `ClientMessageId` one answers 201 and nineteen 200.
+/// INV-MSG-4: of 20 sends with one `ClientMessageId` one is 201 and nineteen are 200.
 #[tokio::test]
-async fn one_client_message_id_sends_one_message() {
+async fn concurrent_sends_with_one_client_id_send_one_message() {
     let (deal, id) = open_chat().await;
     let given = guid();
-    let me = person(deal.client);
+    let me = as_user(deal.client);
     let sends = (0..20).map(|at| {
         let body = json!({"Text": at.to_string(), "ClientMessageId": given});
-        let (me, place) = (&me, path(id, "/messages"));
-        async move { me.post(&place, body).await }
+        let (me, target) = (&me, path(id, "/messages"));
+        async move { me.post(&target, body).await }
     });
     let answers = join_all(sends).await;
     assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 19), "{answers:?}");
@@ -47,17 +46,18 @@ async fn one_client_message_id_sends_one_message() {
     assert_eq!(messages(id, deal.client).await.len(), 1);
 }
 
-/// INV-MSG-2, INV-MSG-5: sequences without a gap, times that never fall, markers within, whoever writes and reads.
+/// INV-MSG-2, INV-MSG-5: concurrent sends and reads keep sequences without a gap, rising times and
+/// valid markers.
 #[tokio::test]
-async fn a_crowd_leaves_no_gap() {
+async fn concurrent_sends_leave_no_gap() {
     let (deal, id) = open_chat().await;
-    let people = [deal.client, deal.agent(), deal.manager];
-    let sends = (0..45).map(|at| async move { say(id, people[at % 3], &at.to_string()).await });
+    let users = [deal.client, deal.agent(), deal.manager];
+    let sends = (0..45).map(|at| async move { send_text(id, users[at % 3], &at.to_string()).await });
     let reads = (0..30).map(|at| async move {
-        let reader = person(people[at % 3]);
+        let reader = as_user(users[at % 3]);
         let marker = reader.put(&path(id, "/read"), json!({"Sequence": at})).await.expect(200);
         assert!(marker["UnreadCount"].as_i64().unwrap() >= 0, "{marker}");
-        let chat = view(id, people[at % 3]).await;
+        let chat = view(id, users[at % 3]).await;
         let number = |member: &str| chat[member].as_i64().unwrap();
         assert!(number("ReadSequence") <= number("LastSequence"), "{chat}");
         assert_eq!(number("UnreadCount"), number("LastSequence") - number("ReadSequence"));
@@ -71,73 +71,70 @@ async fn a_crowd_leaves_no_gap() {
     assert_eq!(json!(each(&all, "Sequence")), json!((1..=45).collect::<Vec<_>>()));
     let times: Vec<_> =
         each(&all, "CreatedAt").into_iter().map(|at| at.as_str().unwrap().to_owned()).collect();
-    let parsed: Vec<_> = times.iter().map(|at| time(at)).collect();
-    assert!(parsed.is_sorted(), "{times:?}");
+    let sort_keys: Vec<_> = times.iter().map(|at| sort_key(at)).collect();
+    assert!(sort_keys.is_sorted(), "{times:?}");
 }
 
-/// As something that compares: fractions of a second are written without zeros at their end.
-fn time(at: &str) -> (String, String) {
+/// Returns a time as a value that sorts. Fractions of a second have no trailing zeros in JSON.
+fn sort_key(at: &str) -> (String, String) {
     let at = at.trim_end_matches('Z');
     let (seconds, fraction) = at.split_once('.').unwrap_or((at, ""));
     (seconds.to_owned(), format!("{fraction:0<9}"))
 }
 
-/// Section 7: commands fail by no race: a marker that rises while its reader is removed.
+/// RULE-MSG-014: a removal and a read marker of the same member both end.
 #[tokio::test]
-async fn a_marker_and_a_removal_do_not_block_each_other() {
+async fn read_marker_and_removal_do_not_deadlock() {
     let (deal, id) = open_chat().await;
     let user = guid();
     add(&deal, id, user).await.expect(204);
-    say(id, deal.client, "а").await;
-    let sql = service().sql().await;
-    // Both are told to the last of the members, whose row is held: so each has what it has when they meet.
-    let hold = "select from stream where user_id in (select user_id from member where chat_id = $1::text::uuid) \
-        order by user_id desc limit 1 for update";
-    sql.batch_execute("begin").await.unwrap();
-    sql.execute(hold, &[&id.to_string()]).await.unwrap();
-    let read = async {
-        sleep(Duration::from_millis(300)).await;
-        person(user).put(&path(id, "/read"), json!({"Sequence": 2})).await
-    };
-    let release = async {
-        sleep(Duration::from_millis(700)).await;
-        sql.batch_execute("commit").await.unwrap();
-    };
-    let (removed, (read, ())) = join(remove(&deal, id, user), join(read, release)).await;
+    send_text(id, deal.client, "а").await;
+    // Both notify the member with the highest id, whose stream is locked last.
+    // While the test holds that lock, the removal holds all its other locks.
+    let lock = format!(
+        "select from stream where user_id in (select user_id from member where chat_id = '{id}') \
+            order by user_id desc limit 1 for update"
+    );
+    let held = Held::by(service(), &lock).await;
+    let (reader, target) = (as_user(user), path(id, "/read"));
+    let read = reader.put(&target, json!({"Sequence": 2}));
+    let (removed, read) = held.queue(Held::ANY, remove(&deal, id, user), read).await;
     removed.expect(204);
     read.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
 
-/// Section 7: whoever waits for their turn does what they do when it comes, so that no time falls.
+/// INV-MSG-2: a change that waited for the chat has the time after the wait, so that no time falls.
 #[tokio::test]
-async fn what_waits_for_its_turn_happens_then() {
-    let line = Line::new().await;
-    let [client, agent, _] = line.people();
-    let id = line.ring(None).await;
+async fn waiting_change_is_dated_after_its_wait() {
+    let fixture = CallFixture::new().await;
+    let [client, agent, _] = fixture.users();
+    let id = fixture.ring(None).await;
     let sql = service().sql().await;
     let now = async || {
         let now = sql.query_one("select extract(epoch from clock_timestamp())::float8", &[]).await.unwrap();
         now.get::<_, f64>(0)
     };
-    let hold = "select from chat where id = $1::text::uuid for update";
-    sql.batch_execute("begin").await.unwrap();
-    sql.execute(hold, &[&line.chat.to_string()]).await.unwrap();
+    let lock = format!("select from chat where id = '{}' for update", fixture.chat);
+    let held = Held::by(service(), &lock).await;
     let user = guid();
     let release = async {
-        sleep(Duration::from_millis(1200)).await;
-        let released = now().await;
-        sql.batch_execute("commit").await.unwrap();
+        held.waiting(3, Held::ANY).await;
+        let queued = now().await;
+        // The wait has to be longer than the tolerance of the assertion below.
+        let waited = async || Some(now().await).filter(|now| *now > queued + 0.1);
+        let released = eventually("a wait of 0.1 s", waited).await;
+        held.release().await;
         released
     };
     let (joined, (added, (sent, released))) = join(
-        line.act(agent, id, "join"),
-        join(add(&line.deal, line.chat, user), join(say(line.chat, client, "а"), release)),
+        fixture.act(agent, id, "join"),
+        join(add(&fixture.deal, fixture.chat, user), join(send_text(fixture.chat, client, "а"), release)),
     )
     .await;
     joined.expect(200);
     added.expect(204);
-    let card = line.card(id).await;
-    let chat = view(line.chat, user).await;
+    let card = fixture.card(id).await;
+    let chat = view(fixture.chat, user).await;
     let member = list(&chat["Members"]).iter().find(|member| member["UserId"] == json!(user)).unwrap();
     for at in
         [&participant(&card, agent)["JoinedAt"], &card["ActiveAt"], &member["JoinedAt"], &sent["CreatedAt"]]
@@ -147,9 +144,9 @@ async fn what_waits_for_its_turn_happens_then() {
     }
 }
 
-/// INV-MSG-6: additions that race for the last seat.
+/// INV-MSG-6: one of ten concurrent additions gets the last seat.
 #[tokio::test]
-async fn the_last_seat_is_given_once() {
+async fn last_member_seat_is_given_once() {
     let (deal, id) = open_chat().await;
     for _ in 0..46 {
         add(&deal, id, guid()).await.expect(204);
@@ -159,9 +156,10 @@ async fn the_last_seat_is_given_once() {
     assert_eq!(roles(&view(id, deal.client).await).len(), 50);
 }
 
-/// One entry and one card for one person, whoever adds them at the same time; nobody is removed twice.
+/// INV-MSG-6: concurrent additions of one user make one entry and one card. Concurrent removals
+/// succeed once.
 #[tokio::test]
-async fn one_person_comes_and_goes_once() {
+async fn concurrent_adds_and_removals_of_one_user_happen_once() {
     let (deal, id) = open_chat().await;
     let user = guid();
     let answers = join_all((0..10).map(|_| add(&deal, id, user))).await;
@@ -172,13 +170,13 @@ async fn one_person_comes_and_goes_once() {
     assert_eq!(cards(id, deal.client).await.len(), 2);
 }
 
-/// Section 1: who stops being a member loses the chat at once: what they send is either before their going or refused.
+/// RULE-MSG-013: each concurrent message of a removed member precedes the removal or is refused.
 #[tokio::test]
-async fn nobody_writes_after_they_were_removed() {
+async fn removed_member_sends_nothing_after_the_removal() {
     for _ in 0..5 {
         let (deal, id) = open_chat().await;
         let writes = (0..10).map(|at| {
-            let writer = person(deal.manager);
+            let writer = as_user(deal.manager);
             async move { writer.post(&path(id, "/messages"), json!({"Text": at.to_string()})).await }
         });
         let (answers, removed) = join(join_all(writes), remove(&deal, id, deal.manager)).await;
@@ -190,26 +188,26 @@ async fn nobody_writes_after_they_were_removed() {
     }
 }
 
-/// People who share several chats, and are told of all of them, never wait for each other in a circle.
+/// RULE-MSG-014: concurrent changes of two chats with the same members all end.
 #[tokio::test]
-async fn chats_that_share_their_people_do_not_block_each_other() {
+async fn chats_with_shared_members_do_not_deadlock() {
     let (first, one) = open_chat().await;
     let second = Deal { id: guid(), agent: Some(first.client), client: first.agent(), ..first };
-    second.tell_created().await;
+    second.publish_created().await;
     let two = second.chat().await;
     let work = (0..24).map(|at| async move {
         let user = guid();
         match at % 4 {
-            0 => drop(say(one, first.client, "а").await),
-            1 => drop(say(two, second.client, "б").await),
+            0 => drop(send_text(one, first.client, "а").await),
+            1 => drop(send_text(two, second.client, "б").await),
             2 => {
-                let place = path(one, &format!("/members/{user}"));
-                put(&supervisor(first.tenant), &place).await.expect(204);
-                supervisor(first.tenant).delete(&place).await.expect(204);
+                let target = path(one, &format!("/members/{user}"));
+                put(&supervisor(first.tenant), &target).await.expect(204);
+                supervisor(first.tenant).delete(&target).await.expect(204);
             }
             _ => {
                 let agent = if at % 8 == 3 { Some(first.manager) } else { Some(user) };
-                second.tell(STAGE_CHANGED, &second.changed(at + 2, "Sale", "Sale", agent)).await;
+                second.publish(STAGE_CHANGED, &second.changed(at + 2, "Sale", "Sale", agent)).await;
             }
         }
     });

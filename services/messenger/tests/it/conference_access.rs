@@ -1,11 +1,11 @@
-//! Who sees and does what in conferences, and how the history is read.
+//! Permissions in conferences, and their history.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::guid;
 
-use crate::calls::{CONFERENCES, Line, MODERATE, act_as};
-use crate::{CHATS, each, holder, id_of, list};
+use crate::fixture::{CONFERENCES, CallFixture, MODERATE, act_as};
+use crate::{CHATS, claims_with, each, id_of, list};
 
 const MEMBERS_ACTS: [&str; 4] = ["join", "media-token", "leave", "decline"];
 
@@ -13,35 +13,36 @@ async fn invite(caller: &Client, id: uuid::Uuid) -> testkit::client::Answer {
     caller.post(&format!("{CONFERENCES}/{id}/invite"), json!({"UserIds": [guid()]})).await
 }
 
-/// Section 4: 404 to who is neither a member of the chat nor a moderator, as if there were no conference. A former member of
-/// the chat is no member. Not covered: a member who lost their job, who stays a member.
+/// RULE-MSG-036, RULE-MSG-060: a conference is 404 for a caller who is neither member nor
+/// moderator, and for a former member.
 #[tokio::test]
-async fn people_outside_a_chat_do_not_find_its_conference() {
-    let line = Line::new().await;
-    let former = line.add(1).await[0];
-    line.remove_member(former).await;
-    let id = line.talk().await;
-    let tenant = line.deal.tenant;
-    let elsewhere = holder(guid(), Some(guid()), &[MODERATE]);
-    let without_company = holder(guid(), None, &[MODERATE]);
-    let supervisor = holder(guid(), Some(tenant), &["messenger.chats.manage@platform"]);
-    let (colleague, former) = (holder(guid(), Some(tenant), &[]), holder(former, Some(tenant), &[]));
+async fn conference_is_not_found_outside_its_chat() {
+    let fixture = CallFixture::new().await;
+    let former = fixture.add(1).await[0];
+    fixture.remove_member(former).await;
+    let id = fixture.ring_and_join().await;
+    let tenant = fixture.deal.tenant;
+    let elsewhere = claims_with(guid(), Some(guid()), &[MODERATE]);
+    let without_company = claims_with(guid(), None, &[MODERATE]);
+    let supervisor = claims_with(guid(), Some(tenant), &["messenger.chats.manage@platform"]);
+    let (colleague, former) =
+        (claims_with(guid(), Some(tenant), &[]), claims_with(former, Some(tenant), &[]));
     for claims in [colleague, former, elsewhere, without_company, supervisor] {
-        let stranger = line.service.caller(&claims);
+        let stranger = fixture.service.caller(&claims);
         let no_conference = "MESSENGER_CONFERENCE_NOT_FOUND";
         stranger.get(&format!("{CONFERENCES}/{id}")).await.expect_problem(404, no_conference);
         for act in MEMBERS_ACTS.into_iter().chain(["end"]) {
             act_as(&stranger, id, act).await.expect_problem(404, no_conference);
         }
-        let remove = format!("participants/{}/remove", line.deal.agent());
+        let remove = format!("participants/{}/remove", fixture.deal.agent());
         act_as(&stranger, id, &remove).await.expect_problem(404, no_conference);
         invite(&stranger, id).await.expect_problem(404, no_conference);
-        let history = stranger.get(&line.path("/conferences")).await;
+        let history = stranger.get(&fixture.path("/conferences")).await;
         history.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
-    // Unknown ones, the empty id among them, are answered alike.
+    // An unknown id and the empty id get the same response.
     for unknown in [guid(), uuid::Uuid::nil()] {
-        let client = line.person(line.deal.client);
+        let client = fixture.as_user(fixture.deal.client);
         let card = client.get(&format!("{CONFERENCES}/{unknown}")).await;
         card.expect_problem(404, "MESSENGER_CONFERENCE_NOT_FOUND");
         for act in MEMBERS_ACTS.into_iter().chain(["end"]) {
@@ -50,89 +51,91 @@ async fn people_outside_a_chat_do_not_find_its_conference() {
         let history = client.get(&format!("{CHATS}/{unknown}/conferences")).await;
         history.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
-    assert_eq!(line.card(id).await["Version"], 2, "nothing has happened");
+    assert_eq!(fixture.card(id).await["Version"], 2, "no refused request changed the conference");
 }
 
-/// Section 4: a moderator reads the card, ends and removes, without membership; nothing else.
+/// RULE-MSG-034, RULE-MSG-036: a moderator who is not a member reads, ends and removes, and nothing
+/// else.
 #[tokio::test]
-async fn a_moderator_reads_ends_and_removes() {
-    let line = Line::new().await;
-    let own = holder(guid(), Some(line.deal.tenant), &[MODERATE]);
-    let platform = holder(guid(), None, &["messenger.conferences.moderate@platform"]);
+async fn moderator_only_reads_ends_and_removes() {
+    let fixture = CallFixture::new().await;
+    let own = claims_with(guid(), Some(fixture.deal.tenant), &[MODERATE]);
+    let platform = claims_with(guid(), None, &["messenger.conferences.moderate@platform"]);
     for claims in [own, platform] {
-        let moderator = line.service.caller(&claims);
-        let id = line.talk().await;
+        let moderator = fixture.service.caller(&claims);
+        let id = fixture.ring_and_join().await;
         assert_eq!(moderator.get(&format!("{CONFERENCES}/{id}")).await.expect(200)["Id"], json!(id));
         for act in MEMBERS_ACTS {
             act_as(&moderator, id, act).await.expect_problem(403, "FORBIDDEN");
         }
         invite(&moderator, id).await.expect_problem(403, "FORBIDDEN");
-        let answer = moderator.post(&line.path("/conferences"), json!({"Media": "Audio"})).await;
+        let answer = moderator.post(&fixture.path("/conferences"), json!({"Media": "Audio"})).await;
         answer.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-        moderator.get(&line.path("/conferences")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+        moderator.get(&fixture.path("/conferences")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
         let remove = |user| format!("participants/{user}/remove");
-        act_as(&moderator, id, &remove(line.deal.agent())).await.expect(200);
+        act_as(&moderator, id, &remove(fixture.deal.agent())).await.expect(200);
         act_as(&moderator, id, &remove(guid())).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
         act_as(&moderator, id, &remove(uuid::Uuid::nil()))
             .await
             .expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-        act_as(&moderator, id, &remove(line.deal.client)).await.expect_problem(403, "FORBIDDEN");
+        act_as(&moderator, id, &remove(fixture.deal.client)).await.expect_problem(403, "FORBIDDEN");
         assert_eq!(act_as(&moderator, id, "end").await.expect(200)["EndedByUserId"], json!(claims.sub));
         act_as(&moderator, id, "join").await.expect_problem(403, "FORBIDDEN");
     }
 }
 
-/// Section 4: remove and end are the host's and moderators'; leave and decline of those who have an entry.
+/// RULE-MSG-033, RULE-MSG-034: only the host and moderators end and remove. Leave and decline need
+/// an entry.
 #[tokio::test]
-async fn others_neither_end_nor_remove() {
-    let line = Line::new().await;
-    let [client, agent, manager] = line.people();
-    let id = line.ring(Some(&[agent])).await;
-    line.act(agent, id, "join").await.expect(200);
+async fn plain_member_cannot_end_or_remove() {
+    let fixture = CallFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let id = fixture.ring(Some(&[agent])).await;
+    fixture.act(agent, id, "join").await.expect(200);
     for member in [agent, manager] {
-        line.act(member, id, "end").await.expect_problem(403, "FORBIDDEN");
-        line.remove(member, id, agent).await.expect_problem(403, "FORBIDDEN");
-        line.remove(member, id, guid()).await.expect_problem(403, "FORBIDDEN");
+        fixture.act(member, id, "end").await.expect_problem(403, "FORBIDDEN");
+        fixture.remove(member, id, agent).await.expect_problem(403, "FORBIDDEN");
+        fixture.remove(member, id, guid()).await.expect_problem(403, "FORBIDDEN");
     }
     for act in ["leave", "decline", "media-token"] {
-        line.act(manager, id, act).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+        fixture.act(manager, id, act).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     }
-    line.remove(client, id, manager).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    line.remove(client, id, client).await.expect_problem(403, "FORBIDDEN");
-    line.act(client, id, "end").await.expect(200);
-    line.remove(client, id, client).await.expect_problem(403, "FORBIDDEN");
-    line.remove(client, id, manager).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    line.act(manager, id, "leave").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    line.act(manager, id, "media-token").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
+    fixture.remove(client, id, manager).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    fixture.remove(client, id, client).await.expect_problem(403, "FORBIDDEN");
+    fixture.act(client, id, "end").await.expect(200);
+    fixture.remove(client, id, client).await.expect_problem(403, "FORBIDDEN");
+    fixture.remove(client, id, manager).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    fixture.act(manager, id, "leave").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    fixture.act(manager, id, "media-token").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 }
 
-/// Section 4, history: newest first, by status and by when it began, in pages.
+/// RULE-MSG-035: the history is paged, newest first, and filtered by status and start time.
 #[tokio::test]
-async fn the_history_of_a_chat_is_read_in_pages() {
-    let line = Line::new().await;
-    let client = line.deal.client;
+async fn conference_history_is_paged_and_filtered() {
+    let fixture = CallFixture::new().await;
+    let client = fixture.deal.client;
     let mut cards: Vec<Value> = Vec::new();
     for _ in 0..3 {
-        let id = line.ring(None).await;
-        cards.insert(0, line.act(client, id, "end").await.expect(200));
+        let id = fixture.ring(None).await;
+        cards.insert(0, fixture.act(client, id, "end").await.expect(200));
     }
-    let ringing = line.ring(None).await;
-    cards.insert(0, line.card(ringing).await);
-    let ask = async |query: &str| {
-        line.person(client).get(&line.path(&format!("/conferences?{query}"))).await.expect(200)
+    let ringing = fixture.ring(None).await;
+    cards.insert(0, fixture.card(ringing).await);
+    let read = async |query: &str| {
+        fixture.as_user(client).get(&fixture.path(&format!("/conferences?{query}"))).await.expect(200)
     };
-    let all = ask("").await;
+    let all = read("").await;
     assert_eq!((list(&all["Items"]), &all["TotalCount"]), (&cards[..], &json!(4)));
-    let second = ask("Page=2&PageSize=3").await;
+    let second = read("Page=2&PageSize=3").await;
     assert_eq!((list(&second["Items"]), &second["TotalCount"]), (&cards[3..], &json!(4)));
-    let oldest = ask("Sort=CreatedAt&PageSize=1").await;
+    let oldest = read("Sort=CreatedAt&PageSize=1").await;
     assert_eq!(list(&oldest["Items"]), &cards[3..]);
-    assert_eq!(list(&ask("Status=Ended").await["Items"]), &cards[1..]);
-    assert_eq!(list(&ask("Status=Ringing,Active").await["Items"]), &cards[..1]);
+    assert_eq!(list(&read("Status=Ended").await["Items"]), &cards[1..]);
+    assert_eq!(list(&read("Status=Ringing,Active").await["Items"]), &cards[..1]);
     let at = |card: &Value| {
         form_urlencoded::byte_serialize(card["CreatedAt"].as_str().unwrap().as_bytes()).collect::<String>()
     };
-    let between = ask(&format!("From={}&To={}", at(&cards[2]), at(&cards[1]))).await;
+    let between = read(&format!("From={}&To={}", at(&cards[2]), at(&cards[1]))).await;
     assert_eq!(each(list(&between["Items"]), "Id"), [&cards[2]["Id"]], "From inclusive, To exclusive");
     for (query, field, reason) in [
         ("Status=Over".to_owned(), "/Status", "unknown_value"),
@@ -143,7 +146,7 @@ async fn the_history_of_a_chat_is_read_in_pages() {
         ("PageSize=101".to_owned(), "/PageSize", "out_of_range"),
         ("Page=101&PageSize=100".to_owned(), "/Page", "out_of_range"),
     ] {
-        let answer = line.person(client).get(&line.path(&format!("/conferences?{query}"))).await;
+        let answer = fixture.as_user(client).get(&fixture.path(&format!("/conferences?{query}"))).await;
         answer.expect_refusal("VALIDATION_FAILED", field, reason);
     }
     assert_eq!(id_of(&cards[0]["Id"]), ringing);

@@ -1,4 +1,4 @@
-//! Calls that begin: whom they ring, and what is refused.
+//! Starts of conferences, and their refusals.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,20 +7,23 @@ use testkit::guid;
 use testkit::livekit::LiveKit;
 use testkit::service::Running;
 
-use crate::calls::{CONFERENCES, Line, STARTED, act_as, participant, published, start, state, topics};
-use crate::{CHATS, id_of, list, person, service};
+use crate::fixture::{
+    CONFERENCES, CallFixture, STARTED, act_as, participant, published_events, start, state, topics,
+};
+use crate::{CHATS, as_user, id_of, list, service};
 
-/// Section 4, start: 201 with the card: Ringing, the caller Host and Joined, all others Invited; and the event.
+/// RULE-MSG-029, RULE-MSG-046, RULE-EVT-018: a start returns the Ringing conference with the host
+/// Joined and all others Invited, and publishes the event.
 #[tokio::test]
-async fn a_call_rings_all_others() {
-    let line = Line::new().await;
-    let [client, agent, manager] = line.people();
-    let card = line.start(client, json!({"Media": "Audio"})).await.expect(201);
+async fn start_without_invitees_invites_all_other_members() {
+    let fixture = CallFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let card = fixture.start(client, json!({"Media": "Audio"})).await.expect(201);
     let id = id_of(&card["Id"]);
     for (member, value) in [
-        ("ChatId", json!(line.chat)),
-        ("DealId", json!(line.deal.id)),
-        ("TenantId", json!(line.deal.tenant)),
+        ("ChatId", json!(fixture.chat)),
+        ("DealId", json!(fixture.deal.id)),
+        ("TenantId", json!(fixture.deal.tenant)),
         ("Status", json!("Ringing")),
         ("Media", json!("Audio")),
         ("StartedByUserId", json!(client)),
@@ -43,11 +46,11 @@ async fn a_call_rings_all_others() {
         assert_eq!((&invited["InvitedAt"], &invited["JoinedAt"]), (&card["CreatedAt"], &Value::Null));
     }
     assert_eq!(list(&card["Participants"]).len(), 3);
-    assert_eq!(line.card(id).await, card);
-    let chat = line.person(agent).get(&line.path("")).await.expect(200);
+    assert_eq!(fixture.card(id).await, card);
+    let chat = fixture.as_user(agent).get(&fixture.path("")).await.expect(200);
     assert_eq!(chat["LiveConferenceId"], json!(id));
 
-    let events = published(service(), id).await;
+    let events = published_events(service(), id).await;
     assert_eq!(topics(&events), [STARTED]);
     let mut payload = events[0].payload.clone();
     let mut invited: Vec<_> = list(&payload["InvitedUserIds"]).iter().map(id_of).collect();
@@ -57,50 +60,50 @@ async fn a_call_rings_all_others() {
     assert_eq!(invited, others);
     payload["InvitedUserIds"] = json!([]);
     let expected = json!({
-        "ConferenceId": id, "ChatId": line.chat, "DealId": line.deal.id, "TenantId": line.deal.tenant,
+        "ConferenceId": id, "ChatId": fixture.chat, "DealId": fixture.deal.id, "TenantId": fixture.deal.tenant,
         "Media": "Audio", "StartedByUserId": client, "InvitedUserIds": [], "CreatedAt": card["CreatedAt"],
     });
     assert_eq!((payload, events[0].headers["aggregatetype"].as_str()), (expected, "Conference"));
-    line.act(client, id, "end").await.expect(200);
+    fixture.act(client, id, "end").await.expect(200);
 }
 
-/// Section 4, start: null and absent stand for all other members, of many the first twenty by `JoinedAt`.
+/// RULE-MSG-029: without `InviteUserIds` the first twenty other members by `JoinedAt` are Invited.
 #[tokio::test]
-async fn of_many_members_the_first_twenty_are_rung() {
-    let line = Line::new().await;
-    let added = line.add(20).await;
-    let card = line.start(added[19], json!({"Media": "Video", "InviteUserIds": null})).await.expect(201);
+async fn start_in_a_large_chat_invites_the_first_twenty() {
+    let fixture = CallFixture::new().await;
+    let added = fixture.add(20).await;
+    let card = fixture.start(added[19], json!({"Media": "Video", "InviteUserIds": null})).await.expect(201);
     assert_eq!(list(&card["Participants"]).len(), 21);
     let rung = |user| list(&card["Participants"]).iter().any(|one| one["UserId"] == json!(user));
-    assert!(line.people().into_iter().chain(added[..17].iter().copied()).all(rung));
+    assert!(fixture.users().into_iter().chain(added[..17].iter().copied()).all(rung));
     assert!(!added[17..19].iter().copied().any(rung));
 
-    let named = Line::new().await;
+    let named = CallFixture::new().await;
     let card =
         named.start(named.deal.client, json!({"Media": "Audio", "InviteUserIds": [named.deal.manager]}));
     assert_eq!(list(&card.await.expect(201)["Participants"]).len(), 2);
 }
 
-/// Section 4, start: as many as twenty may be named, who take all seats beside their host.
+/// RULE-MSG-029: a start may name twenty users, who take all seats beside the host.
 #[tokio::test]
-async fn as_many_as_twenty_may_be_named() {
-    let line = Line::new().await;
-    let (client, added) = (line.deal.client, line.add(20).await);
+async fn start_accepts_twenty_invitees() {
+    let fixture = CallFixture::new().await;
+    let (client, added) = (fixture.deal.client, fixture.add(20).await);
     let body = json!({"Media": "Audio", "InviteUserIds": added});
-    let card = line.start(client, body).await.expect(201);
+    let card = fixture.start(client, body).await.expect(201);
     assert_eq!(list(&card["Participants"]).len(), 21);
     assert!(added.iter().all(|user| state(&card, *user) == "Invited"), "{card}");
     let id = id_of(&card["Id"]);
-    let late = line.invite(client, id, &[line.deal.agent()]).await;
+    let late = fixture.invite(client, id, &[fixture.deal.agent()]).await;
     late.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
-    line.act(client, id, "end").await.expect(200);
+    fixture.act(client, id, "end").await.expect(200);
 }
 
-/// Section 4, bodies: 1 to 20, distinct, not oneself.
+/// RULE-MSG-029: a body names 1 to 20 distinct users without the caller, and 400 precedes 404.
 #[tokio::test]
-async fn what_is_asked_for_must_be_possible() {
-    let line = Line::new().await;
-    let [client, agent, _] = line.people();
+async fn invalid_start_and_invite_bodies_are_refused() {
+    let fixture = CallFixture::new().await;
+    let [client, agent, _] = fixture.users();
     let many: Vec<_> = (0..21).map(|_| guid()).collect();
     for (body, field, reason) in [
         (json!({}), "/Media", "required"),
@@ -112,13 +115,13 @@ async fn what_is_asked_for_must_be_possible() {
         (json!({"Media": "Audio", "InviteUserIds": [agent, agent]}), "/InviteUserIds/1", "duplicate"),
         (json!({"Media": "Audio", "InviteUserIds": [agent, client]}), "/InviteUserIds/1", "oneself"),
     ] {
-        line.start(client, body.clone()).await.expect_refusal("VALIDATION_FAILED", field, reason);
-        // 400 comes before 404.
+        fixture.start(client, body.clone()).await.expect_refusal("VALIDATION_FAILED", field, reason);
+        // 400 precedes 404.
         let elsewhere = format!("{CHATS}/{}/conferences", guid());
-        let answer = line.person(client).post(&elsewhere, body).await;
+        let answer = fixture.as_user(client).post(&elsewhere, body).await;
         answer.expect_refusal("VALIDATION_FAILED", field, reason);
     }
-    let id = line.ring(None).await;
+    let id = fixture.ring(None).await;
     for (body, field, reason) in [
         (json!({}), "/UserIds", "required"),
         (json!({"UserIds": null}), "/UserIds", "invalid_type"),
@@ -127,97 +130,99 @@ async fn what_is_asked_for_must_be_possible() {
         (json!({"UserIds": [agent, agent]}), "/UserIds/1", "duplicate"),
         (json!({"UserIds": [client]}), "/UserIds/0", "oneself"),
     ] {
-        let answer = line.person(client).post(&format!("{CONFERENCES}/{id}/invite"), body).await;
+        let answer = fixture.as_user(client).post(&format!("{CONFERENCES}/{id}/invite"), body).await;
         answer.expect_refusal("VALIDATION_FAILED", field, reason);
     }
 }
 
-/// Section 4, the order of checks of start.
+/// RULE-MSG-030, RULE-MSG-035, RULE-MSG-061: a start checks chat, kind, participants and live
+/// conference in this order.
 #[tokio::test]
-async fn a_start_is_refused_in_the_order_of_the_table() {
-    let line = Line::new().await;
-    let [client, agent, manager] = line.people();
+async fn start_refusals_follow_the_order_of_the_table() {
+    let fixture = CallFixture::new().await;
+    let [client, agent, manager] = fixture.users();
     let audio = || json!({"Media": "Audio"});
-    for stranger in [line.person(guid()), line.moderator(), line.supervisor()] {
-        let answer = stranger.post(&line.path("/conferences"), audio()).await;
+    for stranger in [fixture.as_user(guid()), fixture.moderator(), fixture.supervisor()] {
+        let answer = stranger.post(&fixture.path("/conferences"), audio()).await;
         answer.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
     let unknown = json!({"Media": "Audio", "InviteUserIds": [agent, guid()]});
-    line.start(client, unknown.clone()).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    fixture.start(client, unknown.clone()).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 
-    let direct = person(client).post(CHATS, json!({"UserId": agent})).await.expect(201);
+    let direct = as_user(client).post(CHATS, json!({"UserId": agent})).await.expect(201);
     let direct = format!("{CHATS}/{}/conferences", id_of(&direct["Id"]));
-    // 422 before 404.
-    let answer = person(client).post(&direct, unknown.clone()).await;
+    // 422 precedes 404.
+    let answer = as_user(client).post(&direct, unknown.clone()).await;
     answer.expect_problem(422, "MESSENGER_CHAT_NOT_DEAL");
-    let history = person(client).get(&direct).await.expect(200);
+    let history = as_user(client).get(&direct).await.expect(200);
     assert_eq!(
         (&history["Items"], &history["TotalCount"]),
         (&json!([]), &json!(0)),
-        "it has an empty history"
+        "the history of a Direct chat is empty"
     );
 
-    let id = line.ring(None).await;
-    // 404 before 409.
-    line.start(manager, unknown).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    let id = fixture.ring(None).await;
+    // 404 precedes 409.
+    fixture.start(manager, unknown).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     let problem =
-        line.start(manager, audio()).await.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
+        fixture.start(manager, audio()).await.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
     assert_eq!(problem["conferenceId"], json!(id));
-    line.act(client, id, "end").await.expect(200);
-    line.start(manager, audio()).await.expect(201);
+    fixture.act(client, id, "end").await.expect(200);
+    fixture.start(manager, audio()).await.expect(201);
 }
 
-/// Section 4, start: in a chat of one there is nobody to ring.
+/// RULE-MSG-030: a start in a chat with one member is 404.
 #[tokio::test]
-async fn who_is_alone_rings_nobody() {
-    let line = Line::new().await;
-    line.remove_member(line.deal.manager).await;
-    line.remove_member(line.deal.agent()).await;
-    let answer = line.start(line.deal.client, json!({"Media": "Audio"})).await;
+async fn start_without_other_members_is_refused() {
+    let fixture = CallFixture::new().await;
+    fixture.remove_member(fixture.deal.manager).await;
+    fixture.remove_member(fixture.deal.agent()).await;
+    let answer = fixture.start(fixture.deal.client, json!({"Media": "Audio"})).await;
     answer.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }
 
-/// Section 5: without LiveKit nobody's phone rings, and nothing is written; all that needs none works.
+/// RULE-MSG-030, RULE-MSG-032, RULE-MSG-048, RULE-MSG-065: without LiveKit, start, join and
+/// media-token are 503 before any write. All other operations work.
 #[tokio::test]
-async fn without_livekit_nobody_is_rung_and_all_else_works() {
+async fn service_without_livekit_refuses_only_media_operations() {
     let own = Running::start::<messenger::Service>(&[]);
-    let line = Line::of(&own).await;
-    let [client, agent, _] = line.people();
-    // What else stands in the way is told first.
+    let fixture = CallFixture::of(&own).await;
+    let [client, agent, _] = fixture.users();
+    // Other refusals precede 503.
     let unknown = json!({"Media": "Audio", "InviteUserIds": [guid()]});
-    line.start(client, unknown).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    let answer = line.start(client, json!({"Media": "Audio"})).await;
+    fixture.start(client, unknown).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    let answer = fixture.start(client, json!({"Media": "Audio"})).await;
     assert!(answer.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
     answer.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
-    let history = line.person(client).get(&line.path("/conferences")).await.expect(200);
+    let history = fixture.as_user(client).get(&fixture.path("/conferences")).await.expect(200);
     assert_eq!(history["TotalCount"], 0);
-    line.hear(&json!({"event": "room_started"})).await.expect_problem(401, "UNAUTHORIZED");
+    fixture.send_webhook(&json!({"event": "room_started"})).await.expect_problem(401, "UNAUTHORIZED");
 
-    // A conference of when there was one.
+    // A conference that was started while LiveKit was configured.
     let livekit = LiveKit::start();
     let with = start(&livekit, &[("DATABASE_URL", &own.database_url)]);
-    let id = Line { service: &with, ..line }.ring(None).await;
+    let id = CallFixture { service: &with, ..fixture }.ring(None).await;
     drop(with);
-    line.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
-    assert_eq!(line.card(id).await["Version"], 1, "nothing is written");
-    line.act(client, id, "media-token").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
-    line.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    let again = line.start(agent, json!({"Media": "Audio"})).await;
+    fixture.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    assert_eq!(fixture.card(id).await["Version"], 1, "503 precedes any write");
+    fixture.act(client, id, "media-token").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    let again = fixture.start(agent, json!({"Media": "Audio"})).await;
     again.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
-    let card = line.act(agent, id, "decline").await.expect(200);
+    let card = fixture.act(agent, id, "decline").await.expect(200);
     assert_eq!(state(&card, agent), "Declined");
-    assert_eq!(act_as(&line.moderator(), id, "end").await.expect(200)["Status"], "Ended");
-    line.act(agent, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
+    assert_eq!(act_as(&fixture.moderator(), id, "end").await.expect(200)["Status"], "Ended");
+    fixture.act(agent, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 }
 
-/// Section 4: no body is read where none is listed.
+/// RULE-MSG-037: an operation without a listed body succeeds with any body.
 #[tokio::test]
-async fn what_is_sent_where_nothing_is_asked_for_is_not_read() {
-    let line = Line::new().await;
-    let id = line.ring(None).await;
+async fn operation_without_a_body_does_not_read_one() {
+    let fixture = CallFixture::new().await;
+    let id = fixture.ring(None).await;
     for act in ["join", "media-token", "decline", "leave", "end"] {
         let request =
-            line.person(line.deal.client).request(Method::POST, &format!("{CONFERENCES}/{id}/{act}"));
+            fixture.as_user(fixture.deal.client).request(Method::POST, &format!("{CONFERENCES}/{id}/{act}"));
         let request = request.header("content-type", "text/plain").body("{ no JSON");
         assert_eq!(send(request).await.status, 200, "{act}");
     }

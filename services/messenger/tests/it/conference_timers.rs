@@ -1,4 +1,4 @@
-//! What time does to conferences: with settings of seconds, and two replicas that look at the same clock.
+//! Timers of conferences, with timeouts of seconds and two replicas.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,15 +13,15 @@ use time::format_description::well_known::Rfc3339;
 use tokio::time::{MissedTickBehavior, interval};
 use uuid::Uuid;
 
-use crate::calls::{ENDED, Line, participant, published, seconds, start, state};
+use crate::fixture::{CallFixture, ENDED, participant, published_events, start, state, unix_seconds};
 
-const RING: i64 = 2_000_000;
-const EMPTY: i64 = 2_000_000;
-/// Nothing else takes so long.
-const MAX: i64 = 20_000_000;
+const RING_MICROS: i64 = 2_000_000;
+const EMPTY_MICROS: i64 = 2_000_000;
+/// Much longer than the other timeouts, so that no other test reaches it.
+const MAX_MICROS: i64 = 20_000_000;
 
-/// Two replicas: each timer fires once all the same.
-fn hasty() -> &'static Running {
+/// Returns the first of two replicas with short timeouts. Each timer still fires once.
+fn short_timeouts() -> &'static Running {
     static REPLICAS: OnceLock<(LiveKit, Running, Running)> = OnceLock::new();
     let (_, first, _) = REPLICAS.get_or_init(|| {
         let livekit = LiveKit::start();
@@ -38,185 +38,199 @@ fn hasty() -> &'static Running {
     first
 }
 
-/// A time of an answer, in microseconds since 1970. The database has no smaller ones.
+/// Returns a time of a response in microseconds since 1970, the precision of the database.
 fn micros(time: &Value) -> i64 {
     let time = OffsetDateTime::parse(text(time), &Rfc3339).unwrap();
     i64::try_from(time.unix_timestamp_nanos() / 1000).unwrap()
 }
 
-/// So long after a time of an answer, exactly.
-fn after(time: &Value, wait: i64) -> RangeInclusive<i64> {
-    let due = micros(time) + wait;
+/// Returns the exact due time of a timer that starts at `time`.
+fn due_after(time: &Value, timeout_micros: i64) -> RangeInclusive<i64> {
+    let due = micros(time) + timeout_micros;
     due..=due
 }
 
-/// The database's time, read ten times a second. It measures how long the service had, not how long the machine stood still:
-/// while this test gets no answer, the service gets none either.
-struct Beats(Arc<Mutex<Vec<i64>>>);
+/// Samples of the database's clock, ten a second.
+///
+/// Samples measure the time that the service had to fire a timer.
+/// While a busy machine delays the samples of the test, it delays the service as well.
+struct ClockSamples(Arc<Mutex<Vec<i64>>>);
 
-impl Beats {
+impl ClockSamples {
     const PERIOD: Duration = Duration::from_millis(100);
-    /// Section 8: timers fire within 2 s.
-    const MOST: usize = 20;
+    /// RULE-MSG-043: timers fire within 2 s.
+    const MAX_SAMPLES_LATE: usize = 20;
 
     #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
     async fn start(service: &Running) -> Self {
-        let (sql, beats) = (service.sql().await, Arc::<Mutex<Vec<i64>>>::default());
-        let kept = Arc::clone(&beats);
+        let (sql, samples) = (service.sql().await, Arc::<Mutex<Vec<i64>>>::default());
+        let collected = Arc::clone(&samples);
         tokio::spawn(async move {
             let mut ticks = interval(Self::PERIOD);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
                 let now = "select (extract(epoch from clock_timestamp()) * 1000000)::int8";
-                let beat = sql.query_one(now, &[]).await.unwrap().get(0);
-                kept.lock().unwrap().push(beat);
+                let sample = sql.query_one(now, &[]).await.unwrap().get(0);
+                collected.lock().unwrap().push(sample);
             }
         });
-        let first = async || (!beats.lock().unwrap().is_empty()).then_some(());
-        eventually("the first beat", first).await;
-        Self(beats)
+        let first = async || (!samples.lock().unwrap().is_empty()).then_some(());
+        eventually("the first sample", first).await;
+        Self(samples)
     }
 
-    /// Asserts that a timer that became due in this range fired neither earlier nor more than 2 s late, by the times that the
-    /// service has recorded.
+    /// Asserts that a timer that became due in this range fired neither earlier nor more than 2 s
+    /// late.
     async fn assert_in_time(&self, due: RangeInclusive<i64>, fired: i64) {
         let (earliest, due) = due.into_inner();
         assert!(fired >= earliest, "fired {} µs before its time", earliest - fired);
-        let beats = || self.0.lock().unwrap().clone();
-        eventually("a beat after the timer", async || beats().last().filter(|beat| **beat > fired).copied())
-            .await;
-        let beats = beats();
-        assert!(beats[0] < due, "the beats began before the timer was due");
-        let between = beats.into_iter().filter(|beat| (due..fired).contains(beat)).count();
-        assert!(between <= Self::MOST, "fired {} µs late, {between} beats", fired - due);
+        let samples = || self.0.lock().unwrap().clone();
+        eventually("a sample after the timer", async || {
+            samples().last().filter(|sample| **sample > fired).copied()
+        })
+        .await;
+        let samples = samples();
+        assert!(samples[0] < due, "the samples began before the timer was due");
+        let between = samples.into_iter().filter(|sample| (due..fired).contains(sample)).count();
+        assert!(between <= Self::MAX_SAMPLES_LATE, "fired {} µs late, {between} samples", fired - due);
     }
 }
 
-/// Waits until a conference has ended, and asserts that it ended once, for this reason, within 2 s.
-async fn ends(line: &Line<'_>, beats: &Beats, id: Uuid, due: RangeInclusive<i64>, reason: &str) -> Value {
-    let card = line.card_when(id, reason, |card| card["Status"] == "Ended").await;
+/// Waits for the end of a conference, and asserts that it ended once, for this reason, within 2 s.
+async fn assert_ends(
+    fixture: &CallFixture<'_>,
+    samples: &ClockSamples,
+    id: Uuid,
+    due: RangeInclusive<i64>,
+    reason: &str,
+) -> Value {
+    let card = fixture.card_when(id, reason, |card| card["Status"] == "Ended").await;
     assert_eq!((&card["EndReason"], &card["EndedByUserId"]), (&json!(reason), &Value::Null));
-    beats.assert_in_time(due, micros(&card["EndedAt"])).await;
+    samples.assert_in_time(due, micros(&card["EndedAt"])).await;
     // Without a job no timer of this conference fires again.
-    let sql = line.service.sql().await;
+    let sql = fixture.service.sql().await;
     let job = "select 1 from job where kind = 'conference-deadline' and key = $1";
     let is_done = async || sql.query(job, &[&id.to_string()]).await.unwrap().is_empty().then_some(());
     eventually("the end of the job", is_done).await;
-    let events = published(line.service, id).await;
+    let events = published_events(fixture.service, id).await;
     let ended: Vec<_> = events.iter().filter(|event| event.topic == ENDED).collect();
     assert_eq!((ended.len(), &ended[0].payload["EndedAt"]), (1, &card["EndedAt"]), "{reason}");
-    assert_eq!(line.ends(id).await.len(), 1, "{reason}");
-    assert_eq!(line.card(id).await, card, "{reason}");
+    assert_eq!(fixture.end_cards(id).await.len(), 1, "{reason}");
+    assert_eq!(fixture.card(id).await, card, "{reason}");
     card
 }
 
-/// When a reader was last notified of a conference.
-async fn last_change(line: &Line<'_>, id: Uuid, reader: Uuid) -> i64 {
+/// Returns the time of a user's newest stream event about a conference.
+async fn last_notified(fixture: &CallFixture<'_>, id: Uuid, reader: Uuid) -> i64 {
     let last = "select (extract(epoch from max(at)) * 1000000)::int8 from stream_event \
         where user_id = $1::text::uuid and subject_id = $2::text::uuid and kind = 'conference'";
-    let sql = line.service.sql().await;
+    let sql = fixture.service.sql().await;
     sql.query_one(last, &[&reader.to_string(), &id.to_string()]).await.unwrap().get(0)
 }
 
-/// Section 4: Ringing → Ended by `NoAnswer`.
+/// RULE-MSG-039, RULE-MSG-043: an unanswered conference ends with `NoAnswer` at its time.
 #[tokio::test]
-async fn an_unanswered_call_ends() {
-    let line = Line::of(hasty()).await;
-    let beats = Beats::start(line.service).await;
-    let id = line.ring(None).await;
-    let due = after(&line.card(id).await["CreatedAt"], RING);
-    let card = ends(&line, &beats, id, due, "NoAnswer").await;
-    assert_eq!((state(&card, line.deal.client), state(&card, line.deal.agent())), ("Left", "Missed"));
-    // Section 2: who was Joined when it ended has read its card.
-    for (user, unread) in [(line.deal.client, 0), (line.deal.agent(), 1), (line.deal.manager, 1)] {
-        let chat = line.person(user).get(&line.path("")).await.expect(200);
+async fn unanswered_conference_ends() {
+    let fixture = CallFixture::of(short_timeouts()).await;
+    let samples = ClockSamples::start(fixture.service).await;
+    let id = fixture.ring(None).await;
+    let due = due_after(&fixture.card(id).await["CreatedAt"], RING_MICROS);
+    let card = assert_ends(&fixture, &samples, id, due, "NoAnswer").await;
+    assert_eq!((state(&card, fixture.deal.client), state(&card, fixture.deal.agent())), ("Left", "Missed"));
+    // The card is read for the members who were Joined at the end.
+    for (user, unread) in [(fixture.deal.client, 0), (fixture.deal.agent(), 1), (fixture.deal.manager, 1)] {
+        let chat = fixture.as_user(user).get(&fixture.path("")).await.expect(200);
         assert_eq!(chat["UnreadCount"], unread);
     }
 }
 
-/// Section 4: Active → Ended when no one was Joined for the configured time. A join within that time is in
-/// `clocks::a_join_in_time_keeps_an_empty_conference`.
+/// RULE-MSG-040, RULE-MSG-043: a conference that was empty for the configured time ends with
+/// `AllLeft`.
+/// A join within that time is in `clocks::join_keeps_an_empty_conference`.
 #[tokio::test]
-async fn an_empty_conference_ends() {
-    let line = Line::of(hasty()).await;
-    let [client, agent, _] = line.people();
-    let beats = Beats::start(line.service).await;
-    let id = line.talk().await;
-    line.act(client, id, "leave").await.expect(200);
-    let card = line.act(agent, id, "leave").await.expect(200);
-    let due = after(&participant(&card, agent)["LeftAt"], EMPTY);
-    ends(&line, &beats, id, due, "AllLeft").await;
+async fn empty_conference_ends() {
+    let fixture = CallFixture::of(short_timeouts()).await;
+    let [client, agent, _] = fixture.users();
+    let samples = ClockSamples::start(fixture.service).await;
+    let id = fixture.ring_and_join().await;
+    fixture.act(client, id, "leave").await.expect(200);
+    let card = fixture.act(agent, id, "leave").await.expect(200);
+    let due = due_after(&participant(&card, agent)["LeftAt"], EMPTY_MICROS);
+    assert_ends(&fixture, &samples, id, due, "AllLeft").await;
 }
 
-/// Section 5: a webhook that empties a conference starts the same time. No webhook ends a call that rings.
+/// RULE-MSG-059: a webhook that empties an Active conference starts the same timer. No webhook ends
+/// a Ringing conference.
 #[tokio::test]
-async fn a_broken_connection_empties_a_conference_and_ends_no_ringing_call() {
-    let line = Line::of(hasty()).await;
-    let [client, agent, manager] = line.people();
-    let beats = Beats::start(line.service).await;
-    let id = line.ring(Some(&[agent])).await;
-    line.act(agent, id, "join").await.expect(200);
-    line.act(client, id, "leave").await.expect(200);
-    line.tell("participant_left", id, agent, "PA_1", seconds(0)).await;
-    // The webhook has whole seconds. The reader was notified a moment after the change.
-    let left = micros(&participant(&line.card(id).await, agent)["LeftAt"]);
-    let due = left + EMPTY..=last_change(&line, id, manager).await + EMPTY;
-    ends(&line, &beats, id, due, "AllLeft").await;
+async fn broken_connection_does_not_end_a_ringing_conference() {
+    let fixture = CallFixture::of(short_timeouts()).await;
+    let [client, agent, manager] = fixture.users();
+    let samples = ClockSamples::start(fixture.service).await;
+    let id = fixture.ring(Some(&[agent])).await;
+    fixture.act(agent, id, "join").await.expect(200);
+    fixture.act(client, id, "leave").await.expect(200);
+    fixture.send_participant_webhook("participant_left", id, agent, "PA_1", unix_seconds(0)).await;
+    // The webhook has whole seconds, and the stream event is a moment later than the change.
+    let left = micros(&participant(&fixture.card(id).await, agent)["LeftAt"]);
+    let due = left + EMPTY_MICROS..=last_notified(&fixture, id, manager).await + EMPTY_MICROS;
+    assert_ends(&fixture, &samples, id, due, "AllLeft").await;
 
-    let id = line.ring(None).await;
-    line.tell("participant_left", id, client, "PA_1", seconds(0)).await;
-    let card = line.card(id).await;
+    let id = fixture.ring(None).await;
+    fixture.send_participant_webhook("participant_left", id, client, "PA_1", unix_seconds(0)).await;
+    let card = fixture.card(id).await;
     assert_eq!((&card["Status"], state(&card, client)), (&json!("Ringing"), "Left"));
-    ends(&line, &beats, id, after(&card["CreatedAt"], RING), "NoAnswer").await;
+    assert_ends(&fixture, &samples, id, due_after(&card["CreatedAt"], RING_MICROS), "NoAnswer").await;
 }
 
-/// Section 4: Active → Ended after the longest time, even with participants.
+/// RULE-MSG-040, RULE-MSG-043: an Active conference ends after its longest time, even with
+/// participants.
 #[tokio::test]
-async fn a_conference_ends_after_the_longest_time() {
-    let line = Line::of(hasty()).await;
-    let beats = Beats::start(line.service).await;
-    let id = line.talk().await;
-    let due = after(&line.card(id).await["ActiveAt"], MAX);
-    let card = ends(&line, &beats, id, due, "MaxDuration").await;
-    assert_eq!(state(&card, line.deal.client), "Left");
-    assert_eq!(participant(&card, line.deal.agent())["LeftAt"], card["EndedAt"]);
+async fn conference_ends_after_its_longest_time() {
+    let fixture = CallFixture::of(short_timeouts()).await;
+    let samples = ClockSamples::start(fixture.service).await;
+    let id = fixture.ring_and_join().await;
+    let due = due_after(&fixture.card(id).await["ActiveAt"], MAX_MICROS);
+    let card = assert_ends(&fixture, &samples, id, due, "MaxDuration").await;
+    assert_eq!(state(&card, fixture.deal.client), "Left");
+    assert_eq!(participant(&card, fixture.deal.agent())["LeftAt"], card["EndedAt"]);
 }
 
-/// Section 4: in an Active conference Invited → Missed when the invitation is over; Missed → Invited, → Joined.
+/// RULE-MSG-031, RULE-MSG-041, RULE-MSG-043: in an Active conference an invitation is Missed after
+/// its time. A Missed user can be invited again.
 #[tokio::test]
-async fn an_unanswered_invitation_is_missed() {
-    let line = Line::of(hasty()).await;
-    let [client, agent, manager] = line.people();
-    let beats = Beats::start(line.service).await;
-    let id = line.talk().await;
-    let missed = line.card_when(id, "Missed", |card| state(card, manager) == "Missed").await;
+async fn unanswered_invitation_is_missed() {
+    let fixture = CallFixture::of(short_timeouts()).await;
+    let [client, agent, manager] = fixture.users();
+    let samples = ClockSamples::start(fixture.service).await;
+    let id = fixture.ring_and_join().await;
+    let missed = fixture.card_when(id, "Missed", |card| state(card, manager) == "Missed").await;
     assert_eq!((&missed["Status"], &missed["Version"]), (&json!("Active"), &json!(3)));
-    let due = after(&participant(&missed, manager)["InvitedAt"], RING);
-    beats.assert_in_time(due, last_change(&line, id, manager).await).await;
+    let due = due_after(&participant(&missed, manager)["InvitedAt"], RING_MICROS);
+    samples.assert_in_time(due, last_notified(&fixture, id, manager).await).await;
 
-    let card = line.invite(agent, id, &[manager]).await.expect(200);
-    let due = after(&participant(&card, manager)["InvitedAt"], RING);
-    line.card_when(id, "Missed again", |card| state(card, manager) == "Missed").await;
-    beats.assert_in_time(due, last_change(&line, id, manager).await).await;
-    line.act(manager, id, "join").await.expect(200);
-    assert_eq!(state(&line.card(id).await, manager), "Joined");
-    line.act(client, id, "end").await.expect(200);
+    let card = fixture.invite(agent, id, &[manager]).await.expect(200);
+    let due = due_after(&participant(&card, manager)["InvitedAt"], RING_MICROS);
+    fixture.card_when(id, "Missed again", |card| state(card, manager) == "Missed").await;
+    samples.assert_in_time(due, last_notified(&fixture, id, manager).await).await;
+    fixture.act(manager, id, "join").await.expect(200);
+    assert_eq!(state(&fixture.card(id).await, manager), "Joined");
+    fixture.act(client, id, "end").await.expect(200);
 }
 
-/// Section 1: the deal has another agent, who leaves the conference empty. The consumer does not know the configured times, so
-/// the job sets the deadline.
+/// RULE-MSG-044: a change of agent empties the conference.
+/// The consumer does not know the timeouts, so the job sets the deadline.
 #[tokio::test]
-async fn a_conference_that_the_deal_empties_ends() {
-    let line = Line::of(hasty()).await;
-    let [client, agent, manager] = line.people();
-    let beats = Beats::start(line.service).await;
-    let id = line.talk().await;
-    line.remove_member(manager).await;
-    line.act(client, id, "leave").await.expect(200);
-    let changed = line.deal.changed(2, "Booking", "Booking", None);
-    line.deal.tell(crate::STAGE_CHANGED, &changed).await;
-    let card = line.card_when(id, "Removed", |card| state(card, agent) == "Removed").await;
-    let due = after(&participant(&card, agent)["LeftAt"], EMPTY);
-    ends(&line, &beats, id, due, "AllLeft").await;
+async fn conference_emptied_by_the_deal_ends() {
+    let fixture = CallFixture::of(short_timeouts()).await;
+    let [client, agent, manager] = fixture.users();
+    let samples = ClockSamples::start(fixture.service).await;
+    let id = fixture.ring_and_join().await;
+    fixture.remove_member(manager).await;
+    fixture.act(client, id, "leave").await.expect(200);
+    let changed = fixture.deal.changed(2, "Booking", "Booking", None);
+    fixture.deal.publish(crate::STAGE_CHANGED, &changed).await;
+    let card = fixture.card_when(id, "Removed", |card| state(card, agent) == "Removed").await;
+    let due = due_after(&participant(&card, agent)["LeftAt"], EMPTY_MICROS);
+    assert_ends(&fixture, &samples, id, due, "AllLeft").await;
 }

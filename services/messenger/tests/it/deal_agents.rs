@@ -1,48 +1,53 @@
-//! The agent, who follows the deal.
+//! Changes of the deal's agent.
 
 use serde_json::{Value, json};
 use testkit::guid;
 
 use crate::{
-    Deal, STAGE_CHANGED, add, cards, each, open_chat, path, person, remove, role, roles, say, view,
+    Deal, STAGE_CHANGED, add, as_user, cards, each, open_chat, path, remove, role, roles, send_text, view,
     view_when, without,
 };
 
-/// Section 1, Agent: a change of a higher version replaces them, with `MemberRemoved` before `MemberAdded`.
+/// RULE-MSG-002: a change with a higher version replaces the agent, with `MemberRemoved` before
+/// `MemberAdded`.
 #[tokio::test]
-async fn another_agent_takes_the_place_of_the_old_one() {
+async fn new_agent_replaces_the_old_agent() {
     let (deal, id) = open_chat().await;
     let (old, new) = (deal.agent(), guid());
-    say(id, deal.client, "здравствуйте").await;
-    deal.tell(STAGE_CHANGED, &deal.changed(2, "Application", "Booking", Some(new))).await;
+    send_text(id, deal.client, "здравствуйте").await;
+    deal.publish(STAGE_CHANGED, &deal.changed(2, "Application", "Booking", Some(new))).await;
     let chat = view_when(id, deal.client, "the new agent", |chat| role(chat, new).is_some()).await;
     assert_eq!(role(&chat, new).as_deref(), Some("Agent"));
     assert_eq!(role(&chat, old), None);
-    let told = cards(id, deal.client).await;
-    assert_eq!(each(&told, "Type"), ["DealStatusChanged", "MemberRemoved", "MemberAdded"]);
-    assert_eq!(told[1], json!({"Type": "MemberRemoved", "UserId": old, "ByUserId": null}));
-    assert_eq!(told[2], json!({"Type": "MemberAdded", "UserId": new, "ByUserId": null}));
-    person(old).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    person(old).get(&path(id, "/messages")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    let cards = cards(id, deal.client).await;
+    assert_eq!(each(&cards, "Type"), ["DealStatusChanged", "MemberRemoved", "MemberAdded"]);
+    assert_eq!(cards[1], json!({"Type": "MemberRemoved", "UserId": old, "ByUserId": null}));
+    assert_eq!(cards[2], json!({"Type": "MemberAdded", "UserId": new, "ByUserId": null}));
+    as_user(old).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    as_user(old).get(&path(id, "/messages")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     let seen = view(id, new).await;
-    assert_eq!((&seen["ReadSequence"], &seen["UnreadCount"]), (&json!(4), &json!(0)), "the history as read");
-    let page = person(new).get(&path(id, "/messages?AfterSequence=0")).await.expect(200);
-    assert_eq!(page["Items"][0]["Text"], "здравствуйте", "the whole of it");
+    assert_eq!(
+        (&seen["ReadSequence"], &seen["UnreadCount"]),
+        (&json!(4), &json!(0)),
+        "the history counts as read"
+    );
+    let page = as_user(new).get(&path(id, "/messages?AfterSequence=0")).await.expect(200);
+    assert_eq!(page["Items"][0]["Text"], "здравствуйте", "the new agent reads the whole history");
 }
 
-/// Section 1, Agent: null removes them, an absent member leaves them; the status need not change.
+/// RULE-MSG-002: null removes the agent, an absent member keeps it, and the status need not change.
 #[tokio::test]
-async fn null_removes_the_agent_and_silence_does_not() {
+async fn null_removes_the_agent_and_absence_keeps_it() {
     let (deal, id) = open_chat().await;
     let silent = without(deal.changed(2, "Application", "Booking", None), "AgentUserId");
-    deal.tell(STAGE_CHANGED, &silent).await;
+    deal.publish(STAGE_CHANGED, &silent).await;
     let chat = view_when(id, deal.client, "the card", |chat| chat["LastSequence"] == 1).await;
     assert_eq!(role(&chat, deal.agent()).as_deref(), Some("Agent"));
-    deal.tell(STAGE_CHANGED, &deal.changed(3, "Booking", "Booking", None)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Booking", None)).await;
     let chat = view_when(id, deal.client, "the removal", |chat| chat["LastSequence"] == 2).await;
     assert_eq!(role(&chat, deal.agent()), None);
     let back = guid();
-    deal.tell(STAGE_CHANGED, &deal.changed(4, "Booking", "Booking", Some(back))).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(4, "Booking", "Booking", Some(back))).await;
     view_when(id, deal.client, "another agent", |chat| role(chat, back).as_deref() == Some("Agent")).await;
     assert_eq!(
         each(&cards(id, deal.client).await, "Type"),
@@ -50,28 +55,30 @@ async fn null_removes_the_agent_and_silence_does_not() {
     );
 }
 
-/// Section 1, Agent: a supervisor may remove them, and only a change that names another agent brings one again.
+/// RULE-MSG-002: an agent whom a supervisor removed returns only after the deal named another
+/// agent.
 #[tokio::test]
-async fn an_agent_who_was_removed_comes_back_only_as_another() {
+async fn removed_agent_is_replaced_only_by_another_agent() {
     let (deal, id) = open_chat().await;
     let (agent, other) = (deal.agent(), guid());
     remove(&deal, id, agent).await.expect(204);
-    deal.tell(STAGE_CHANGED, &deal.changed(2, "Application", "Booking", Some(agent))).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(2, "Application", "Booking", Some(agent))).await;
     let chat = view_when(id, deal.client, "the card", |chat| chat["LastSequence"] == 2).await;
     assert_eq!(role(&chat, agent), None);
     add(&deal, id, agent).await.expect(204);
-    deal.tell(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", Some(agent))).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", Some(agent))).await;
     let chat = view_when(id, deal.client, "the next card", |chat| chat["LastSequence"] == 4).await;
-    assert_eq!(role(&chat, agent).as_deref(), Some("Member"), "one who was added is no agent");
-    deal.tell(STAGE_CHANGED, &deal.changed(4, "Sale", "Sale", Some(other))).await;
+    assert_eq!(role(&chat, agent).as_deref(), Some("Member"), "an added user is a Member");
+    deal.publish(STAGE_CHANGED, &deal.changed(4, "Sale", "Sale", Some(other))).await;
     let chat = view_when(id, deal.client, "the other agent", |chat| role(chat, other).is_some()).await;
     assert_eq!(role(&chat, other).as_deref(), Some("Agent"));
-    assert_eq!(role(&chat, agent).as_deref(), Some("Member"), "nobody took them away");
+    assert_eq!(role(&chat, agent).as_deref(), Some("Member"), "a Member is not replaced");
 }
 
-/// Section 1: one entry with the first role that fits, now or after losing another; a role alone makes no card.
+/// RULE-MSG-002: a user has one entry with the first role that fits, now and after losing a role. A
+/// change of role makes no card.
 #[tokio::test]
-async fn whoever_loses_a_role_has_the_next_that_fits() {
+async fn former_agent_gets_the_earlier_role_back() {
     let (deal, id) = open_chat().await;
     let added = guid();
     add(&deal, id, added).await.expect(204);
@@ -84,35 +91,35 @@ async fn whoever_loses_a_role_has_the_next_that_fits() {
     ];
     let before = cards(id, deal.client).await.len();
     for (version, (agent, manager_is, added_is, further)) in (2..).zip(steps) {
-        deal.tell(STAGE_CHANGED, &deal.changed(version, "Sale", "Sale", agent)).await;
-        let is_there = |chat: &Value| {
+        deal.publish(STAGE_CHANGED, &deal.changed(version, "Sale", "Sale", agent)).await;
+        let is_expected = |chat: &Value| {
             role(chat, deal.manager).as_deref() == Some(manager_is)
                 && role(chat, added).as_deref() == Some(added_is)
         };
-        let chat = view_when(id, deal.client, "the roles", is_there).await;
+        let chat = view_when(id, deal.client, "the roles", is_expected).await;
         assert_eq!(role(&chat, deal.client).as_deref(), Some("Client"));
-        assert_eq!(roles(&chat).len(), 3, "each once");
+        assert_eq!(roles(&chat).len(), 3, "each user has one entry");
         assert_eq!(cards(id, deal.client).await.len(), before + further);
     }
 }
 
-/// Section 1, Manager: whoever was removed must not read on; as the deal's agent they come, and go as one.
+/// RULE-MSG-002: a removed Manager returns as the agent, and loses access with that role.
 #[tokio::test]
-async fn a_manager_who_was_removed_is_none_any_more() {
+async fn removed_manager_loses_access_with_the_agent_role() {
     let (deal, id) = open_chat().await;
     remove(&deal, id, deal.manager).await.expect(204);
-    deal.tell(STAGE_CHANGED, &deal.changed(2, "Sale", "Sale", Some(deal.manager))).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(2, "Sale", "Sale", Some(deal.manager))).await;
     let agent = |chat: &Value| role(chat, deal.manager).as_deref() == Some("Agent");
     view_when(id, deal.client, "the agent", agent).await;
-    deal.tell(STAGE_CHANGED, &deal.changed(3, "Sale", "Sale", None)).await;
-    view_when(id, deal.client, "nobody", |chat| role(chat, deal.manager).is_none()).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Sale", "Sale", None)).await;
+    view_when(id, deal.client, "the manager to leave", |chat| role(chat, deal.manager).is_none()).await;
 }
 
-/// INV-MSG-6: a chat holds at most 50, and the deal's own always fit.
+/// INV-MSG-6: the seat of the agent is kept in a full chat.
 #[tokio::test]
-async fn an_agent_fits_into_a_full_chat() {
+async fn agent_fits_into_a_full_chat() {
     let deal = Deal { agent: None, ..Deal::new() };
-    deal.tell_created().await;
+    deal.publish_created().await;
     let id = deal.chat().await;
     let mut count = 2;
     while add(&deal, id, guid()).await.status == 204 {
@@ -121,7 +128,7 @@ async fn an_agent_fits_into_a_full_chat() {
     }
     add(&deal, id, guid()).await.expect_problem(409, "MESSENGER_CHAT_FULL");
     let agent = guid();
-    deal.tell(STAGE_CHANGED, &deal.changed(2, "Sale", "Sale", Some(agent))).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(2, "Sale", "Sale", Some(agent))).await;
     let chat = view_when(id, deal.client, "the agent", |chat| role(chat, agent).is_some()).await;
     assert_eq!(roles(&chat).len(), count + 1);
     assert_eq!(count + 1, 50);

@@ -1,16 +1,16 @@
-//! Chats that deals make.
+//! Chats of deals.
 
 use serde_json::{Value, json};
 use testkit::{eventually, guid};
 
 use crate::{
-    CHATS, DEAL_CREATED, Deal, STAGE_CHANGED, cards, each, list, messages, next, open_chat, path, person,
-    role, roles, service, view, view_when, with, without,
+    CHATS, DEAL_CREATED, Deal, STAGE_CHANGED, as_user, cards, each, list, messages, next_sequence, open_chat,
+    path, role, roles, service, view, view_when, with, without,
 };
 
-/// Section 1: the chat of a deal, with its client, its agent and who made it.
+/// RULE-MSG-001: the chat of a deal has its client, its agent and its creator.
 #[tokio::test]
-async fn a_deal_has_a_chat_of_its_people() {
+async fn created_deal_gets_a_chat_with_its_members() {
     let (deal, id) = open_chat().await;
     let chat = view(id, deal.client).await;
     assert_eq!(chat["Kind"], "Deal");
@@ -31,12 +31,12 @@ async fn a_deal_has_a_chat_of_its_people() {
     for user in [deal.agent(), deal.manager] {
         assert_eq!(view(id, user).await["Id"], json!(id));
     }
-    person(guid()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    as_user(guid()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
 
-/// Section 1: one person has one entry, with the first role that fits.
+/// RULE-MSG-001: a user has one entry with the first role that fits.
 #[tokio::test]
-async fn one_person_has_one_entry_with_the_first_role_that_fits() {
+async fn user_with_several_roles_has_one_entry() {
     let new = Deal::new();
     for (deal, expected) in [
         (Deal { agent: Some(new.client), ..new }, vec![(new.client, "Client"), (new.manager, "Manager")]),
@@ -45,7 +45,7 @@ async fn one_person_has_one_entry_with_the_first_role_that_fits() {
         (Deal { manager: new.client, agent: Some(new.client), ..new }, vec![(new.client, "Client")]),
     ] {
         let deal = Deal { id: guid(), ..deal };
-        deal.tell_created().await;
+        deal.publish_created().await;
         let chat = view(deal.chat().await, deal.client).await;
         let mut found = roles(&chat);
         found.sort();
@@ -55,44 +55,45 @@ async fn one_person_has_one_entry_with_the_first_role_that_fits() {
     }
 }
 
-/// Section 3: a repeat has no effect, whatever its id and sequence: a deal has one chat, and one card for each version.
+/// INV-MSG-1, RULE-MSG-009: a repeat has no effect, whatever its id and sequence. A deal has one
+/// chat and one card for each version.
 #[tokio::test]
-async fn a_repeat_has_no_effect() {
+async fn repeated_deal_event_has_no_effect() {
     let (deal, id) = open_chat().await;
     let change = deal.changed(2, "Application", "Booking", deal.agent);
     for _ in 0..3 {
-        deal.tell(STAGE_CHANGED, &change).await;
-        deal.tell_created().await;
+        deal.publish(STAGE_CHANGED, &change).await;
+        deal.publish_created().await;
     }
-    // A repeat with the very same headers, too.
-    let sequence = next();
+    // A repeat with the same headers has no effect either.
+    let sequence = next_sequence();
     for _ in 0..2 {
         service().bus().publish(STAGE_CHANGED, deal.id, sequence, &change).await;
     }
-    deal.tell(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", deal.agent)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", deal.agent)).await;
     view_when(id, deal.client, "the last card", |chat| chat["LastSequence"] == 2).await;
-    let page = person(deal.client).get(&format!("{CHATS}?DealId={}", deal.id)).await.expect(200);
+    let page = as_user(deal.client).get(&format!("{CHATS}?DealId={}", deal.id)).await.expect(200);
     assert_eq!(page["TotalCount"], 1);
-    let told = cards(id, deal.client).await;
-    assert_eq!(each(&told, "ToStatus"), ["Booking", "Sale"]);
+    let cards = cards(id, deal.client).await;
+    assert_eq!(each(&cards, "ToStatus"), ["Booking", "Sale"]);
 }
 
-/// Section 2, cards: one for each change of the status, with what was told; unknown statuses pass through.
+/// RULE-MSG-009: each change of the status posts one card, and unknown statuses pass through.
 #[tokio::test]
-async fn a_change_of_the_status_makes_a_card() {
+async fn status_change_posts_a_card() {
     let (deal, id) = open_chat().await;
     let change = with(
         deal.changed(7, "Application", "UnderReview", deal.agent),
         "ChangedAt",
         "2026-11-22T14:00:00.1234567+03:00",
     );
-    deal.tell(STAGE_CHANGED, &change).await;
-    // A step within a status, and what is older than what was followed.
-    deal.tell(STAGE_CHANGED, &deal.changed(8, "UnderReview", "UnderReview", deal.agent)).await;
-    deal.tell(STAGE_CHANGED, &deal.changed(6, "Sale", "Booking", deal.agent)).await;
-    deal.tell(STAGE_CHANGED, &deal.changed(9, "UnderReview", "Cancelled", deal.agent)).await;
+    deal.publish(STAGE_CHANGED, &change).await;
+    // A step within a status and an older version post no card.
+    deal.publish(STAGE_CHANGED, &deal.changed(8, "UnderReview", "UnderReview", deal.agent)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(6, "Sale", "Booking", deal.agent)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(9, "UnderReview", "Cancelled", deal.agent)).await;
     let chat = view_when(id, deal.client, "the second card", |chat| chat["LastSequence"] == 2).await;
-    assert_eq!(chat["UnreadCount"], 2, "nobody has read them");
+    assert_eq!(chat["UnreadCount"], 2, "a new card is unread");
     let all = messages(id, deal.client).await;
     assert_eq!(each(&all, "Sequence"), [1, 2]);
     assert_eq!(
@@ -114,70 +115,71 @@ async fn a_change_of_the_status_makes_a_card() {
     assert_eq!(chat["LastActivityAt"], all[1]["CreatedAt"]);
 }
 
-/// Section 1: no end of a deal closes a chat.
+/// RULE-MSG-001: the end of a deal does not close its chat.
 #[tokio::test]
-async fn an_ended_deal_keeps_its_chat() {
+async fn ended_deal_keeps_its_chat_open() {
     let (deal, id) = open_chat().await;
     for (version, from, to) in [(2, "Application", "Completed"), (3, "Completed", "Cancelled")] {
-        deal.tell(STAGE_CHANGED, &deal.changed(version, from, to, deal.agent)).await;
+        deal.publish(STAGE_CHANGED, &deal.changed(version, from, to, deal.agent)).await;
     }
     view_when(id, deal.client, "the end", |chat| chat["LastSequence"] == 2).await;
-    assert_eq!(crate::say(id, deal.client, "и всё же").await["Sequence"], 3);
+    assert_eq!(crate::send_text(id, deal.client, "и всё же").await["Sequence"], 3);
 }
 
-/// Section 3: what comes before its deal is kept, makes no chat, and is applied in the order of versions.
+/// RULE-MSG-009, RULE-EVT-025: a change of an unknown deal makes no chat. It is deferred and
+/// applied in the order of versions.
 #[tokio::test]
-async fn what_comes_before_its_deal_is_kept() {
+async fn change_before_its_deal_is_deferred() {
     let deal = Deal::new();
     let late = guid();
-    deal.tell(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", Some(late))).await;
-    deal.tell(STAGE_CHANGED, &deal.changed(2, "Application", "Booking", deal.agent)).await;
-    deal.tell(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", Some(late))).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", Some(late))).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(2, "Application", "Booking", deal.agent)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", Some(late))).await;
     let sql = service().sql().await;
-    let kept = async || {
+    let deferred = async || {
         let count = "select count(*) from thing_waiting where thing = $1";
         let row = sql.query_one(count, &[&deal.id.to_string()]).await.unwrap();
         (row.get::<_, i64>(0) == 3).then_some(())
     };
-    eventually("what is kept", kept).await;
-    let page = person(deal.client).get(&format!("{CHATS}?DealId={}", deal.id)).await.expect(200);
-    assert_eq!(page["TotalCount"], 0, "no chat is made of it");
+    eventually("the deferred changes", deferred).await;
+    let page = as_user(deal.client).get(&format!("{CHATS}?DealId={}", deal.id)).await.expect(200);
+    assert_eq!(page["TotalCount"], 0, "a change makes no chat");
 
-    deal.tell_created().await;
+    deal.publish_created().await;
     let id = deal.chat().await;
-    let told = cards(id, deal.client).await;
+    let cards = cards(id, deal.client).await;
     assert_eq!(
-        each(&told, "ToStatus"),
+        each(&cards, "ToStatus"),
         ["Booking", "Sale"],
-        "by version, each once, and no card of the agent"
+        "one card for each version, in order, and no card for the agent"
     );
     let chat = view(id, deal.client).await;
     assert_eq!(role(&chat, late).as_deref(), Some("Agent"), "the agent of the higher version from the start");
     assert_eq!(role(&chat, deal.agent()), None);
-    person(deal.agent()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+    as_user(deal.agent()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     let row =
         sql.query_one("select count(*) from thing_waiting where thing = $1", &[&deal.id.to_string()]).await;
     assert_eq!(row.unwrap().get::<_, i64>(0), 0);
 }
 
-/// Section 3: what was kept for a deal and is not above its version gives nothing, as if it had come later.
+/// RULE-MSG-009: a deferred change that is not above the deal's version has no effect.
 #[tokio::test]
-async fn what_was_kept_of_older_versions_gives_nothing() {
+async fn deferred_change_of_an_old_version_has_no_effect() {
     let deal = Deal::new();
     for version in [2, 3] {
-        deal.tell(STAGE_CHANGED, &deal.changed(version, "Application", "Booking", Some(guid()))).await;
+        deal.publish(STAGE_CHANGED, &deal.changed(version, "Application", "Booking", Some(guid()))).await;
     }
     let sql = service().sql().await;
-    let kept = async || {
+    let deferred = async || {
         let count = "select count(*) from thing_waiting where thing = $1";
         let row = sql.query_one(count, &[&deal.id.to_string()]).await.unwrap();
         (row.get::<_, i64>(0) == 2).then_some(())
     };
-    eventually("what is kept", kept).await;
-    deal.tell(DEAL_CREATED, &with(deal.created(), "RowVersion", 3)).await;
+    eventually("the deferred changes", deferred).await;
+    deal.publish(DEAL_CREATED, &with(deal.created(), "RowVersion", 3)).await;
     let id = deal.chat().await;
-    deal.tell(STAGE_CHANGED, &deal.changed(3, "Application", "Sale", None)).await;
-    deal.tell(STAGE_CHANGED, &deal.changed(4, "Sale", "Completed", deal.agent)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(3, "Application", "Sale", None)).await;
+    deal.publish(STAGE_CHANGED, &deal.changed(4, "Sale", "Completed", deal.agent)).await;
     let is_last = |chat: &Value| chat["LastMessage"]["Card"]["ToStatus"] == "Completed";
     let chat = view_when(id, deal.client, "the card", is_last).await;
     assert_eq!(chat["LastSequence"], 1);
@@ -185,22 +187,23 @@ async fn what_was_kept_of_older_versions_gives_nothing() {
     assert_eq!(roles(&chat).len(), 3);
 }
 
-/// Conventions, events: members that nobody here reads may be missing; what cannot be read is put aside.
+/// RULE-MSG-009: a message without a required member is a dead letter. Members that the service
+/// does not read may be absent.
 #[tokio::test]
-async fn what_cannot_be_read_is_put_aside() {
+async fn undecodable_message_becomes_a_dead_letter() {
     let deal = Deal::new();
-    deal.tell(DEAL_CREATED, &without(deal.created(), "ClientUserId")).await;
+    deal.publish(DEAL_CREATED, &without(deal.created(), "ClientUserId")).await;
     let sql = service().sql().await;
-    let put_aside = async || {
+    let dead_letter = async || {
         let row =
             sql.query_opt("select error from dead_letter where key = $1", &[&deal.id.to_string()]).await;
         row.unwrap().map(|row| row.get::<_, String>(0))
     };
-    let reason = eventually("the dead letter", put_aside).await;
+    let reason = eventually("the dead letter", dead_letter).await;
     assert!(reason.starts_with("does not decode"), "{reason}");
 
     let plain = Deal { agent: None, ..Deal::new() };
-    let lean = ["Amount", "AgentUserId", "CreatedAt"].into_iter().fold(plain.created(), without);
-    plain.tell(DEAL_CREATED, &lean).await;
+    let minimal = ["Amount", "AgentUserId", "CreatedAt"].into_iter().fold(plain.created(), without);
+    plain.publish(DEAL_CREATED, &minimal).await;
     assert_eq!(list(&view(plain.chat().await, plain.client).await["Members"]).len(), 2);
 }

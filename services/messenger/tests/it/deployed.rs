@@ -1,4 +1,4 @@
-//! The service as it is deployed: what its log, its spans, its metrics and its events say, and what not.
+//! Logs, spans, metrics and events of the service as it is deployed.
 
 use messenger::Service;
 use reqwest::Method;
@@ -11,19 +11,21 @@ use testkit::livekit::{LiveKit, SECRET, sign};
 use testkit::{database, eventually, guid, text};
 use uuid::Uuid;
 
-use crate::calls::{CONFERENCES, ENDED, WEBHOOK, act_as, seconds};
-use crate::streams::Stream;
-use crate::{CHATS, DEAL_CREATED, Deal, MESSAGE_SENT, STAGE_CHANGED, id_of, next, path, service, with};
+use crate::fixture::{CONFERENCES, ENDED, WEBHOOK, act_as, unix_seconds};
+use crate::stream_client::Stream;
+use crate::{
+    CHATS, DEAL_CREATED, Deal, MESSAGE_SENT, STAGE_CHANGED, id_of, next_sequence, path, service, with,
+};
 
-/// A deal's chat, in a process of its own.
-struct Watched {
+/// A deal's chat in a process of its own.
+struct DeployedFixture {
     service: Deployed,
     sql: tokio_postgres::Client,
     deal: Deal,
     chat: Uuid,
 }
 
-impl Watched {
+impl DeployedFixture {
     async fn start(livekit: &LiveKit, log: &str) -> Self {
         let url = database::create().await.unwrap();
         let suffix = format!(".{}", guid().simple());
@@ -42,17 +44,17 @@ impl Watched {
         sql.batch_execute("set search_path = messenger").await.unwrap();
         let deal = Deal::new();
         publish(&deal, DEAL_CREATED, &deal.created()).await;
-        let watched = Self { service, sql, deal, chat: Uuid::nil() };
-        let ask = async || {
+        let fixture = Self { service, sql, deal, chat: Uuid::nil() };
+        let read = async || {
             let page =
-                watched.person(deal.client).get(&format!("{CHATS}?DealId={}", deal.id)).await.expect(200);
+                fixture.as_user(deal.client).get(&format!("{CHATS}?DealId={}", deal.id)).await.expect(200);
             page["Items"].as_array()?.first().map(|chat| id_of(&chat["Id"]))
         };
-        let chat = eventually("the chat", ask).await;
-        Self { chat, ..watched }
+        let chat = eventually("the chat", read).await;
+        Self { chat, ..fixture }
     }
 
-    fn person(&self, user: Uuid) -> Client {
+    fn as_user(&self, user: Uuid) -> Client {
         self.service.caller(&Claims::user(user))
     }
 
@@ -60,153 +62,155 @@ impl Watched {
         path(self.chat, below)
     }
 
-    /// A call of the client's.
+    /// Starts a conference of the deal's client.
     async fn ring(&self) -> Uuid {
-        let (client, conferences) = (self.person(self.deal.client), self.path("/conferences"));
+        let (client, conferences) = (self.as_user(self.deal.client), self.path("/conferences"));
         id_of(&client.post(&conferences, json!({"Media": "Video"})).await.expect(201)["Id"])
     }
 
-    /// Lines of the log with this level.
+    /// Returns the log lines of this level.
     fn lines(&self, level: &str) -> Vec<Value> {
         self.service.log().into_iter().filter(|line| line["level"] == level).collect()
     }
 }
 
-async fn publish(deal: &Deal, topic: &str, told: &Value) {
-    service().bus().publish(topic, deal.id, next(), told).await;
+async fn publish(deal: &Deal, topic: &str, event: &Value) {
+    service().bus().publish(topic, deal.id, next_sequence(), event).await;
 }
 
-/// Everything that is written, in whatever way, has this in it.
-const MARK: &str = "меченое";
+/// A word in every text that the test sends.
+const MARKER: &str = "меченое";
 
-/// Writes, edits, deletes, calls, and fails in every way.
-async fn drive(watched: &Watched) -> Uuid {
-    let Deal { client, manager, .. } = watched.deal;
-    let (me, other) = (watched.person(client), watched.person(watched.deal.agent()));
-    let mut stream = Stream::ask(&other, None).await;
+/// Sends, edits, deletes, calls, and provokes every kind of failure.
+async fn exercise(fixture: &DeployedFixture) -> Uuid {
+    let Deal { client, manager, .. } = fixture.deal;
+    let (me, other) = (fixture.as_user(client), fixture.as_user(fixture.deal.agent()));
+    let mut stream = Stream::request(&other, None).await;
     stream.next_of("ready").await;
-    let messages = watched.path("/messages");
-    let said = me.post(&messages, json!({"Text": MARK, "ClientMessageId": guid()})).await.expect(201);
-    assert_eq!(stream.next_of("message").await.data["Text"], MARK);
-    let place = format!("{messages}/{}", text(&said["Id"]));
-    me.put(&place, json!({"Text": format!("{MARK} иначе")})).await.expect(200);
+    let messages = fixture.path("/messages");
+    let sent = me.post(&messages, json!({"Text": MARKER, "ClientMessageId": guid()})).await.expect(201);
+    assert_eq!(stream.next_of("message").await.data["Text"], MARKER);
+    let target = format!("{messages}/{}", text(&sent["Id"]));
+    me.put(&target, json!({"Text": format!("{MARKER} иначе")})).await.expect(200);
     me.post(CHATS, json!({"UserId": manager})).await.expect(201);
     for body in [
-        json!({"Text": MARK.repeat(1000)}),
-        json!({"Text": format!("{MARK}\0")}),
-        json!({"Text": [MARK]}),
-        json!({"Text": MARK, "ClientMessageId": MARK}),
-        json!([MARK]),
+        json!({"Text": MARKER.repeat(1000)}),
+        json!({"Text": format!("{MARKER}\0")}),
+        json!({"Text": [MARKER]}),
+        json!({"Text": MARKER, "ClientMessageId": MARKER}),
+        json!([MARKER]),
     ] {
-        for refused in [me.post(&messages, body.clone()).await, me.put(&place, with_text(&body)).await] {
+        for refused in [me.post(&messages, body.clone()).await, me.put(&target, with_text(&body)).await] {
             assert_eq!(refused.status, 400, "{}", refused.text);
-            assert!(!refused.text.contains(MARK), "{}", refused.text);
+            assert!(!refused.text.contains(MARKER), "{}", refused.text);
         }
     }
     let torn = me.request(Method::POST, &messages).header("content-type", "application/json");
-    send(torn.body(format!("{{\"Text\": \"{MARK}"))).await.expect_problem(400, "VALIDATION_FAILED");
-    // A statement that the database refuses, of which it tells the whole row.
-    watched
+    send(torn.body(format!("{{\"Text\": \"{MARKER}"))).await.expect_problem(400, "VALIDATION_FAILED");
+    // A statement that the database refuses with the whole row in its message.
+    fixture
         .sql
         .batch_execute("alter table message add constraint refused check (false) not valid")
         .await
         .unwrap();
-    let failed = me.post(&messages, json!({"Text": MARK})).await;
-    assert!(!failed.text.contains(MARK), "{}", failed.text);
+    let failed = me.post(&messages, json!({"Text": MARKER})).await;
+    assert!(!failed.text.contains(MARKER), "{}", failed.text);
     failed.expect_problem(500, "INTERNAL_ERROR");
-    watched.sql.batch_execute("alter table message drop constraint refused").await.unwrap();
-    me.delete(&place).await.expect(204);
-    let garbled = with(watched.deal.changed(2, MARK, "Sale", None), "ChangedAt", MARK);
-    publish(&watched.deal, STAGE_CHANGED, &garbled).await;
+    fixture.sql.batch_execute("alter table message drop constraint refused").await.unwrap();
+    me.delete(&target).await.expect(204);
+    let garbled = with(fixture.deal.changed(2, MARKER, "Sale", None), "ChangedAt", MARKER);
+    publish(&fixture.deal, STAGE_CHANGED, &garbled).await;
 
-    let id = watched.ring().await;
+    let id = fixture.ring().await;
     for (caller, act) in [(&other, "join"), (&me, "media-token"), (&other, "leave")] {
         act_as(caller, id, act).await.expect(200);
     }
     let body = json!({
-        "event": "participant_joined", "id": "EV_1", "createdAt": seconds(0).to_string(), "room": {"name": id},
-        "participant": {"sid": "PA_1", "identity": manager, "name": MARK},
+        "event": "participant_joined", "id": "EV_1", "createdAt": unix_seconds(0).to_string(), "room": {"name": id},
+        "participant": {"sid": "PA_1", "identity": manager, "name": MARKER},
     });
-    for (told, status) in [(body.to_string(), 200), (format!("{{\"{MARK}\""), 400)] {
-        let request = watched.service.guest().request(Method::POST, WEBHOOK);
-        let request = request.header("authorization", sign(told.as_bytes())).body(told);
+    for (content, status) in [(body.to_string(), 200), (format!("{{\"{MARKER}\""), 400)] {
+        let request = fixture.service.guest().request(Method::POST, WEBHOOK);
+        let request = request.header("authorization", sign(content.as_bytes())).body(content);
         assert_eq!(send(request).await.status, status);
     }
     act_as(&me, id, "end").await.expect(200);
     id
 }
 
-/// A body of a new message as that of an edit: with nothing that would be passed over.
+/// Returns the body of a new message as an invalid body of an edit, which ignores
+/// `ClientMessageId`.
 fn with_text(body: &Value) -> Value {
-    if body["ClientMessageId"].is_null() { body.clone() } else { json!({"Text": {"x": MARK}}) }
+    if body["ClientMessageId"].is_null() { body.clone() } else { json!({"Text": {"x": MARKER}}) }
 }
 
-/// Section 8, privacy: texts, tokens and secrets are in no log, span, metric, problem or event; tokens are not taken from a URL.
+/// RULE-MSG-010, RULE-ALL-029: texts, tokens and secrets are in no log, span, metric, problem or
+/// event. A token in a URL is ignored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_said_is_nowhere_but_in_its_chat() {
+async fn texts_and_secrets_appear_only_in_their_chat() {
     let livekit = LiveKit::start();
-    let watched = Watched::start(&livekit, "debug").await;
-    let id = drive(&watched).await;
-    let token = testkit::service::issuer().token(&Claims::user(watched.deal.client)).unwrap();
+    let fixture = DeployedFixture::start(&livekit, "debug").await;
+    let id = exercise(&fixture).await;
+    let token = testkit::service::issuer().token(&Claims::user(fixture.deal.client)).unwrap();
     for name in ["access_token", "token"] {
         let query = format!("/api/messenger/stream?{name}={token}");
-        watched.service.guest().get(&query).await.expect_problem(401, "UNAUTHORIZED");
+        fixture.service.guest().get(&query).await.expect_problem(401, "UNAUTHORIZED");
     }
     let closed = || livekit.calls("DeleteRoom", &id.to_string());
     eventually("DeleteRoom", async || (!closed().is_empty()).then_some(())).await;
 
     let bus = service().bus();
-    let mut told = bus.events_until(watched.chat, MESSAGE_SENT).await;
-    told.extend(bus.events_until(id, ENDED).await);
-    for event in told {
-        assert!(!event.payload.to_string().contains(MARK) && !event.payload.to_string().contains("eyJ"));
+    let mut events = bus.events_until(fixture.chat, MESSAGE_SENT).await;
+    events.extend(bus.events_until(id, ENDED).await);
+    for event in events {
+        assert!(!event.payload.to_string().contains(MARKER) && !event.payload.to_string().contains("eyJ"));
     }
-    // What is signed begins like this.
-    let hidden = [MARK, SECRET, "eyJ"];
+    // Every signed token begins with `eyJ`.
+    let hidden = [MARKER, SECRET, "eyJ"];
     let found = |text: &str| hidden.iter().find(|hidden| text.contains(**hidden)).copied();
-    let log = watched.service.log();
+    let log = fixture.service.log();
     assert!(log.iter().any(|line| line["level"] == "ERROR"), "the failure is logged");
     for line in log {
         assert_eq!(found(&line.to_string()), None, "a line of the log: {line}");
     }
-    let is_exported = async || watched.service.collector.all().next().map(drop);
+    let is_exported = async || fixture.service.collector.all().next().map(drop);
     eventually("spans", is_exported).await;
-    for span in watched.service.collector.all() {
+    for span in fixture.service.collector.all() {
         let shown = format!("{span:?}");
         assert_eq!(found(&shown), None, "a span: {shown}");
     }
-    let metrics = watched.service.operator().get("/metrics").await;
+    let metrics = fixture.service.operator().get("/metrics").await;
     assert_eq!((metrics.status, found(&metrics.text)), (200, None));
-    let kept = "select count(*) from message where text like '%' || $1 || '%'";
-    let kept: i64 = watched.sql.query_one(kept, &[&MARK]).await.unwrap().get(0);
-    assert_eq!(kept, 0, "what was deleted is erased");
+    let stored = "select count(*) from message where text like '%' || $1 || '%'";
+    let stored: i64 = fixture.sql.query_one(stored, &[&MARKER]).await.unwrap().get(0);
+    assert_eq!(stored, 0, "a deleted text is erased");
 }
 
-/// Section 5: the log has one line when LiveKit goes away, however many calls wait for it, and one when it is back. A refusal
-/// by LiveKit has its own line.
+/// RULE-MSG-051: an outage has one line at its beginning and one at its end, however many calls
+/// wait. Each refusal of LiveKit has its own line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_of_livekit_is_logged_once() {
+async fn livekit_outage_is_logged_once() {
     let livekit = LiveKit::start();
     livekit.faults().refuse();
-    let watched = Watched::start(&livekit, "info").await;
-    let me = watched.person(watched.deal.client);
+    let fixture = DeployedFixture::start(&livekit, "info").await;
+    let me = fixture.as_user(fixture.deal.client);
     for _ in 0..3 {
-        let id = watched.ring().await;
-        act_as(&me, id, &format!("participants/{}/remove", watched.deal.agent())).await.expect(200);
+        let id = fixture.ring().await;
+        act_as(&me, id, &format!("participants/{}/remove", fixture.deal.agent())).await.expect(200);
         act_as(&me, id, "end").await.expect(200);
     }
     let failed = async || {
-        let metrics = watched.service.operator().get("/metrics").await.text;
+        let metrics = fixture.service.operator().get("/metrics").await.text;
         let mut lines = metrics.lines();
         let line =
             lines.find(|line| line.starts_with("jobs_failed_total") && line.contains("media-order"))?;
         line.rsplit(' ').next()?.parse::<u32>().ok().filter(|failed| *failed >= 12)
     };
-    eventually("six orders to fail twice", failed).await;
+    eventually("six commands to fail twice", failed).await;
 
     livekit.faults().listen();
     let are_sent = async || {
-        let left: i64 = watched
+        let left: i64 = fixture
             .sql
             .query_one("select count(*) from job where kind = 'media-order'", &[])
             .await
@@ -214,12 +218,12 @@ async fn an_outage_of_livekit_is_logged_once() {
             .get(0);
         (left == 0).then_some(())
     };
-    eventually("all orders", are_sent).await;
-    let is_back = |line: &Value| line.to_string().contains("LiveKit takes calls again");
-    let is_logged = async || watched.lines("INFO").iter().any(is_back).then_some(());
+    eventually("all commands", are_sent).await;
+    let is_back = |line: &Value| line.to_string().contains("LiveKit became reachable again");
+    let is_logged = async || fixture.lines("INFO").iter().any(is_back).then_some(());
     eventually("the line of the return", is_logged).await;
-    // The log is in order: before this line are all lines of the outage.
-    let log = watched.service.log();
+    // The log is in order, so all lines of the outage precede this line.
+    let log = fixture.service.log();
     let (outage, rest) = log.split_at(log.iter().position(is_back).unwrap());
     let is_away = |line: &&Value| {
         line["level"] == "WARN" && (line.to_string().contains("LiveKit") || line["job"] == "media-order")
@@ -228,11 +232,11 @@ async fn an_outage_of_livekit_is_logged_once() {
     assert_eq!(rest.iter().filter(|line| is_back(line)).count(), 1, "{rest:?}");
 
     livekit.refuse(1, "DeleteRoom", 401, "unauthenticated");
-    let id = watched.ring().await;
+    let id = fixture.ring().await;
     act_as(&me, id, "end").await.expect(200);
     let calls = || livekit.calls("DeleteRoom", &id.to_string());
     eventually("DeleteRoom", async || (calls().len() == 2).then_some(())).await;
-    let refusals = || watched.lines("WARN").into_iter().filter(|line| line["job"] == "media-order").count();
+    let refusals = || fixture.lines("WARN").into_iter().filter(|line| line["job"] == "media-order").count();
     eventually("the line of the refusal", async || (refusals() > 0).then_some(())).await;
     assert_eq!(refusals(), 1);
     assert_eq!(me.get(&format!("{CONFERENCES}/{id}")).await.expect(200)["Status"], "Ended");

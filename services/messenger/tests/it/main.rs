@@ -1,9 +1,8 @@
-//! Messenger at its edges: HTTP and Kafka, against a real database and broker.
+//! Tests of messenger by HTTP and Kafka, with a real database and broker.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that fails also fails its test")]
 
 mod access;
-mod calls;
 mod chat_badge;
 mod chat_direct;
 mod chat_lists;
@@ -11,27 +10,28 @@ mod chat_members;
 mod chat_races;
 mod clocks;
 mod conference_access;
-mod conference_moves;
 mod conference_races;
 mod conference_start;
 mod conference_timers;
+mod conference_transitions;
 mod deal_agents;
 mod deal_chats;
-mod deal_orders;
+mod deal_deliveries;
 mod deployed;
 mod documents;
+mod fixture;
 mod livekit;
-mod media_orders;
+mod media_commands;
 mod media_tokens;
 mod message_changes;
 mod message_events;
 mod message_pages;
 mod message_texts;
 mod settings;
+mod stream_client;
 mod stream_ends;
 mod stream_events;
 mod stream_resume;
-mod streams;
 mod webhook_attendance;
 mod webhook_signature;
 
@@ -55,35 +55,35 @@ const CHATS: &str = "/api/messenger/chats";
 const MANAGE: &str = "messenger.chats.manage";
 const MANAGE_ALL: &str = "messenger.chats.manage@platform";
 
-/// The service that most tests share: each has people and chats of its own.
+/// Returns the service that most tests share. Each test has its own users and chats.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
-    SERVICE.get_or_init(|| calls::start(calls::livekit(), &[]))
+    SERVICE.get_or_init(|| fixture::start(fixture::livekit(), &[]))
 }
 
-/// Whoever has these permissions, of this company or of none.
-fn holder(id: Uuid, company: Option<Uuid>, permissions: &[&str]) -> Claims {
+/// Returns claims with these permissions, with this company or none.
+fn claims_with(id: Uuid, company: Option<Uuid>, permissions: &[&str]) -> Claims {
     let claims = Claims { company_id: company, ..Claims::user(id) };
     permissions.iter().fold(claims, |claims, permission| claims.permission(*permission))
 }
 
-/// Somebody, without any permission.
-fn person(id: Uuid) -> Client {
+/// Returns a user without permissions.
+fn as_user(id: Uuid) -> Client {
     service().caller(&Claims::user(id))
 }
 
-/// A supervisor of this company's deal chats, who is in none of them.
+/// Returns a supervisor of this company's deal chats, who is not a member of them.
 fn supervisor(tenant: Uuid) -> Client {
-    service().caller(&holder(guid(), Some(tenant), &[MANAGE]))
+    service().caller(&claims_with(guid(), Some(tenant), &[MANAGE]))
 }
 
-/// A number that grows with each use: the sequence of an event.
-fn next() -> i64 {
+/// Returns the next `ce_sequence` of an event.
+fn next_sequence() -> i64 {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A deal as CRM tells of it, and its chat once that is there.
+/// A deal as CRM publishes it.
 #[derive(Clone, Copy, Debug)]
 struct Deal {
     id: Uuid,
@@ -95,7 +95,7 @@ struct Deal {
 }
 
 impl Deal {
-    /// A new one, of three people, of which nobody has heard.
+    /// Returns a new deal with a client, a manager and an agent, without publishing it.
     fn new() -> Self {
         let [id, tenant, object, client, manager, agent] = std::array::from_fn(|_| guid());
         Self { id, tenant, object, client, manager, agent: Some(agent) }
@@ -105,7 +105,7 @@ impl Deal {
         self.agent.expect("an agent")
     }
 
-    /// What CRM tells when it is made.
+    /// Returns the payload of `deal-created`.
     fn created(&self) -> Value {
         json!({
             "DealId": self.id, "TenantId": self.tenant, "PropertyObjectId": self.object,
@@ -115,7 +115,7 @@ impl Deal {
         })
     }
 
-    /// What CRM tells of a change of the status; the agent is the one whom it has then.
+    /// Returns the payload of `deal-stage-changed`. The agent is the one after the change.
     fn changed(&self, row_version: i64, from: &str, to: &str, agent: Option<Uuid>) -> Value {
         json!({
             "DealId": self.id, "TenantId": self.tenant, "FromStepId": guid(), "ToStepId": guid(),
@@ -127,28 +127,28 @@ impl Deal {
         })
     }
 
-    async fn tell_created(&self) {
-        self.tell(DEAL_CREATED, &self.created()).await;
+    async fn publish_created(&self) {
+        self.publish(DEAL_CREATED, &self.created()).await;
     }
 
-    async fn tell(&self, topic: &str, told: &Value) {
-        service().bus().publish(topic, self.id, next(), told).await;
+    async fn publish(&self, topic: &str, event: &Value) {
+        service().bus().publish(topic, self.id, next_sequence(), event).await;
     }
 
-    /// Its chat, once it is there.
+    /// Waits for the deal's chat.
     async fn chat(&self) -> Uuid {
-        let ask = async || {
-            let page = person(self.client).get(&format!("{CHATS}?DealId={}", self.id)).await.expect(200);
+        let read = async || {
+            let page = as_user(self.client).get(&format!("{CHATS}?DealId={}", self.id)).await.expect(200);
             page["Items"].as_array()?.first().map(|chat| id_of(&chat["Id"]))
         };
-        eventually("the chat", ask).await
+        eventually("the chat", read).await
     }
 }
 
-/// A deal of three people, and its chat.
+/// Publishes a new deal and waits for its chat.
 async fn open_chat() -> (Deal, Uuid) {
     let deal = Deal::new();
-    deal.tell_created().await;
+    deal.publish_created().await;
     (deal, deal.chat().await)
 }
 
@@ -156,60 +156,60 @@ fn path(chat: Uuid, below: &str) -> String {
     format!("{CHATS}/{chat}{below}")
 }
 
-/// The chat as somebody sees it.
+/// Returns the chat as the user sees it.
 async fn view(chat: Uuid, user: Uuid) -> Value {
-    person(user).get(&path(chat, "")).await.expect(200)
+    as_user(user).get(&path(chat, "")).await.expect(200)
 }
 
-/// Waits until somebody sees the chat as it should be.
-async fn view_when(chat: Uuid, user: Uuid, what: &str, is_there: impl Fn(&Value) -> bool) -> Value {
-    let ask = async || {
-        let answer = person(user).get(&path(chat, "")).await;
-        (answer.status == 200 && is_there(&answer.body)).then_some(answer.body)
+/// Waits until the user sees the chat as `is_expected` requires.
+async fn view_when(chat: Uuid, user: Uuid, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+    let read = async || {
+        let answer = as_user(user).get(&path(chat, "")).await;
+        (answer.status == 200 && is_expected(&answer.body)).then_some(answer.body)
     };
-    eventually(what, ask).await
+    eventually(what, read).await
 }
 
-/// Sends a text.
-async fn say(chat: Uuid, user: Uuid, said: &str) -> Value {
-    person(user).post(&path(chat, "/messages"), json!({"Text": said})).await.expect(201)
+/// Sends a text and returns the message.
+async fn send_text(chat: Uuid, user: Uuid, text: &str) -> Value {
+    as_user(user).post(&path(chat, "/messages"), json!({"Text": text})).await.expect(201)
 }
 
-/// All that is in a chat of up to a hundred messages, oldest first.
+/// Returns all messages of a chat with up to a hundred messages, oldest first.
 async fn messages(chat: Uuid, user: Uuid) -> Vec<Value> {
-    let page = person(user).get(&path(chat, "/messages?AfterSequence=0&PageSize=100")).await.expect(200);
+    let page = as_user(user).get(&path(chat, "/messages?AfterSequence=0&PageSize=100")).await.expect(200);
     assert_eq!(page["HasMore"], false);
     list(&page["Items"]).to_vec()
 }
 
-/// The cards of a chat, oldest first.
+/// Returns the cards of a chat, oldest first.
 async fn cards(chat: Uuid, user: Uuid) -> Vec<Value> {
     let messages = messages(chat, user).await.into_iter();
     messages.filter(|message| message["Kind"] == "System").map(|message| message["Card"].clone()).collect()
 }
 
-/// Who is in a chat, by role: `Client`, `Agent`, `Manager`, `Member`.
+/// Returns the members of a chat with their roles.
 fn roles(chat: &Value) -> Vec<(Uuid, String)> {
     let members = list(&chat["Members"]).iter();
     members.map(|member| (id_of(&member["UserId"]), text(&member["Role"]).to_owned())).collect()
 }
 
-/// The role that somebody has in a chat.
+/// Returns the role of a user in a chat.
 fn role(chat: &Value, user: Uuid) -> Option<String> {
     roles(chat).into_iter().find(|(id, _)| *id == user).map(|(_, role)| role)
 }
 
-/// Has a supervisor of the deal add somebody to its chat.
+/// Adds a user to a deal's chat by a supervisor.
 async fn add(deal: &Deal, chat: Uuid, user: Uuid) -> Answer {
     put(&supervisor(deal.tenant), &path(chat, &format!("/members/{user}"))).await
 }
 
-/// Has a supervisor of the deal remove somebody from its chat.
+/// Removes a user from a deal's chat by a supervisor.
 async fn remove(deal: &Deal, chat: Uuid, user: Uuid) -> Answer {
     supervisor(deal.tenant).delete(&path(chat, &format!("/members/{user}"))).await
 }
 
-/// `PUT` without a body.
+/// Sends a `PUT` without a body.
 async fn put(caller: &Client, path: &str) -> Answer {
     send(caller.request(Method::PUT, path)).await
 }
@@ -222,7 +222,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// This member of every object of a list.
+/// Returns this member of each object.
 fn each<'v>(objects: &'v [Value], member: &str) -> Vec<&'v Value> {
     objects.iter().map(|object| &object[member]).collect()
 }

@@ -1,4 +1,4 @@
-//! What lets people into rooms.
+//! Access tokens for rooms.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,10 +8,10 @@ use testkit::{eventually, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::calls::{Line, seconds};
+use crate::fixture::{CallFixture, unix_seconds};
 use crate::id_of;
 
-/// The header and the claims of a token, whose signature holds.
+/// Verifies a token and returns its header and its claims.
 fn read(token: &str) -> (Value, Value) {
     use jsonwebtoken::{Algorithm, DecodingKey, Validation};
     let key = DecodingKey::from_secret(SECRET.as_bytes());
@@ -21,21 +21,21 @@ fn read(token: &str) -> (Value, Value) {
     (serde_json::from_slice(&header).unwrap(), claims)
 }
 
-/// Section 5, token: exactly these claims, for the host neither more.
+/// RULE-MSG-047: a token has exactly the listed claims, the same for the host.
 #[tokio::test]
-async fn a_token_says_what_is_needed_and_nothing_else() {
-    let line = Line::new().await;
-    let [client, agent, _] = line.people();
+async fn media_token_has_exactly_the_listed_claims() {
+    let fixture = CallFixture::new().await;
+    let [client, agent, _] = fixture.users();
     for (media, sources) in [
         ("Audio", json!(["microphone"])),
         ("Video", json!(["microphone", "camera", "screen_share", "screen_share_audio"])),
     ] {
-        let id = id_of(&line.start(client, json!({"Media": media})).await.expect(201)["Id"]);
+        let id = id_of(&fixture.start(client, json!({"Media": media})).await.expect(201)["Id"]);
         for (user, act) in
             [(client, "media-token"), (agent, "join"), (agent, "media-token"), (client, "join")]
         {
-            let now = seconds(0);
-            let answer = line.act(user, id, act).await.expect(200);
+            let now = unix_seconds(0);
+            let answer = fixture.act(user, id, act).await.expect(200);
             assert_eq!((&answer["Url"], &answer["Room"]), (&json!(URL), &json!(id)));
             assert_eq!(answer.as_object().unwrap().len(), 4);
             let (header, claims) = read(text(&answer["Token"]));
@@ -53,32 +53,32 @@ async fn a_token_says_what_is_needed_and_nothing_else() {
             let expires = OffsetDateTime::parse(text(&answer["ExpiresAt"]), &Rfc3339).unwrap();
             assert_eq!((expires.unix_timestamp(), expires.nanosecond()), (exp, 0));
         }
-        line.act(client, id, "end").await.expect(200);
+        fixture.act(client, id, "end").await.expect(200);
     }
 }
 
-/// Section 4: a repeated join and `media-token` each give a token that ends later, and change nothing. `media-token` is for who
-/// is Joined.
+/// RULE-MSG-032: a repeated join and `media-token` return a later token and change nothing.
+/// `media-token` needs Joined.
 #[tokio::test]
-async fn a_repeated_join_gives_a_new_token_and_changes_nothing() {
-    let line = Line::new().await;
-    let [_, agent, _] = line.people();
-    let id = line.ring(None).await;
-    line.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    let mut last = line.act(agent, id, "join").await.expect(200);
-    let card = line.card(id).await;
+async fn repeated_join_returns_a_new_token_and_changes_nothing() {
+    let fixture = CallFixture::new().await;
+    let [_, agent, _] = fixture.users();
+    let id = fixture.ring(None).await;
+    fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    let mut last = fixture.act(agent, id, "join").await.expect(200);
+    let card = fixture.card(id).await;
     for act in ["join", "media-token"] {
         let end = |access: &Value| read(text(&access["Token"])).1["exp"].as_i64().unwrap();
-        // The claims have whole seconds: a token of a later second differs from the last one.
-        eventually("the next second", async || (seconds(600) > end(&last)).then_some(())).await;
-        let earliest = seconds(600);
-        let new = line.act(agent, id, act).await.expect(200);
+        // Claims have whole seconds, so only a token of a later second differs from the last one.
+        eventually("the next second", async || (unix_seconds(600) > end(&last)).then_some(())).await;
+        let earliest = unix_seconds(600);
+        let new = fixture.act(agent, id, act).await.expect(200);
         assert!(end(&new) >= earliest && new["Token"] != last["Token"], "{act} gives {new} after {last}");
         let expires = OffsetDateTime::parse(text(&new["ExpiresAt"]), &Rfc3339).unwrap();
         assert_eq!(expires.unix_timestamp(), end(&new), "{act}");
         last = new;
     }
-    assert_eq!(line.card(id).await, card);
-    line.act(agent, id, "leave").await.expect(200);
-    line.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
+    assert_eq!(fixture.card(id).await, card);
+    fixture.act(agent, id, "leave").await.expect(200);
+    fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }

@@ -1,18 +1,19 @@
-//! Reading what was said.
+//! Pages of messages.
 
 use serde_json::{Value, json};
 use testkit::guid;
 
-use crate::{each, list, open_chat, path, person, say, service};
+use crate::{as_user, each, list, open_chat, path, send_text, service};
 
-/// Section 2: newest first, or oldest first after a message; `HasMore` that way.
+/// RULE-MSG-007, RULE-ALL-021: pages are newest first, or oldest first with `AfterSequence`.
+/// `HasMore` counts in the same direction.
 #[tokio::test]
-async fn a_chat_is_walked_by_sequence() {
+async fn messages_are_paged_by_sequence() {
     let (deal, id) = open_chat().await;
     for at in 1..=7 {
-        say(id, deal.client, &at.to_string()).await;
+        send_text(id, deal.client, &at.to_string()).await;
     }
-    let me = person(deal.agent());
+    let me = as_user(deal.agent());
     for (query, sequences, has_more) in [
         ("", vec![7, 6, 5, 4, 3, 2, 1], false),
         ("PageSize=7", vec![7, 6, 5, 4, 3, 2, 1], false),
@@ -35,9 +36,9 @@ async fn a_chat_is_walked_by_sequence() {
     }
 }
 
-/// Section 2: `PageSize` of 1 to 100, 50 by default.
+/// RULE-MSG-007: a page has 1 to 100 messages, 50 by default.
 #[tokio::test]
-async fn a_page_has_up_to_a_hundred_messages() {
+async fn message_page_has_at_most_one_hundred_messages() {
     let (deal, id) = open_chat().await;
     let sql = service().sql().await;
     let fill = "insert into message (id, chat_id, sequence, kind, sender_user_id, text, created_at, version) \
@@ -47,7 +48,7 @@ async fn a_page_has_up_to_a_hundred_messages() {
     sql.execute("update chat set last_sequence = 120 where id = $1::text::uuid", &[&id.to_string()])
         .await
         .unwrap();
-    let me = person(deal.client);
+    let me = as_user(deal.client);
     for (query, count) in
         [("", 50), ("PageSize=1", 1), ("PageSize=100", 100), ("PageSize=100&BeforeSequence=21", 20)]
     {
@@ -57,11 +58,11 @@ async fn a_page_has_up_to_a_hundred_messages() {
     }
 }
 
-/// Section 2: both bounds, a negative one, another page size: 400, before the chat is looked for.
+/// RULE-MSG-007: an invalid query is 400 before the chat is looked up.
 #[tokio::test]
-async fn a_walk_that_is_wrong_is_refused() {
+async fn invalid_message_query_is_refused() {
     let (deal, id) = open_chat().await;
-    for caller in [person(deal.client), person(guid())] {
+    for caller in [as_user(deal.client), as_user(guid())] {
         for (query, field, reason) in [
             ("BeforeSequence=1&AfterSequence=1", "/AfterSequence", "not_together"),
             ("BeforeSequence=-1", "/BeforeSequence", "out_of_range"),
@@ -76,9 +77,9 @@ async fn a_walk_that_is_wrong_is_refused() {
             refused.expect_refusal("VALIDATION_FAILED", field, reason);
         }
     }
-    let stranger = person(guid()).get(&path(id, "/messages")).await;
+    let stranger = as_user(guid()).get(&path(id, "/messages")).await;
     stranger.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    let empty = person(deal.client).get(&path(id, "/messages")).await.expect(200);
+    let empty = as_user(deal.client).get(&path(id, "/messages")).await.expect(200);
     assert_eq!(empty, json!({"Items": [], "HasMore": false, "LastSequence": 0}));
     assert_eq!(empty["Items"], Value::Array(Vec::new()));
 }

@@ -1,14 +1,14 @@
-//! What the environment configures.
+//! Settings of the service.
 
 use messenger::Service;
 use runtime::Env;
 use testkit::livekit::SECRET;
 
-use crate::calls::livekit;
+use crate::fixture::livekit;
 
-/// Section 8: the four settings of LiveKit are there together or not at all; each that is missing is named, and none is quoted.
+/// RULE-MSG-049: each missing setting of LiveKit is reported, and no value is printed.
 #[test]
-fn livekit_is_configured_whole_or_not_at_all() {
+fn livekit_settings_are_all_set_or_all_unset() {
     let all = livekit().settings();
     for given in 0..1_u32 << all.len() {
         let is_given = move |at: usize| (given >> at) & 1 == 1;

@@ -1,4 +1,4 @@
-//! How long streams last, and on how many replicas.
+//! Ends of streams, and streams on several replicas.
 
 use std::time::{Duration, Instant};
 
@@ -10,35 +10,35 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use crate::streams::{STREAM, Stream};
-use crate::{calls, messages, open_chat, say, service};
+use crate::stream_client::{STREAM, Stream};
+use crate::{fixture, messages, open_chat, send_text, service};
 
-/// Far less than how long a stream may last.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum wait for the end of a stream, much shorter than its longest time.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Another replica of the service that most tests share, on its database.
+/// Starts another replica of the service that most tests share.
 fn replica(settings: &[(&str, &str)]) -> Running {
     let url = service().database_url.clone();
     let all: Vec<_> = settings.iter().copied().chain([("DATABASE_URL", url.as_str())]).collect();
-    calls::start(calls::livekit(), &all)
+    fixture::start(fixture::livekit(), &all)
 }
 
-/// Section 6: what any replica commits is on every open stream within 1 s.
+/// RULE-MSG-027: a commit of any replica reaches every open stream.
 #[tokio::test]
-async fn every_replica_tells_what_any_commits() {
+async fn stream_receives_commits_of_every_replica() {
     let (deal, id) = open_chat().await;
     let other = replica(&[]);
-    let (mut there, ready) = Stream::at(&other, deal.client).await;
+    let (mut there, ready) = Stream::open_at(&other, deal.client).await;
     assert_eq!(
         (ready.name.as_str(), ready.id),
         ("ready", 1),
-        "positions are the person's, not the replica's"
+        "positions belong to the user, not to the replica"
     );
     let mut here = Stream::open(deal.client).await;
-    let sent = say(id, deal.agent(), "привет").await;
+    let sent = send_text(id, deal.agent(), "привет").await;
     for stream in [&mut there, &mut here] {
-        let told = stream.next().await;
-        assert_eq!((told.id, &told.data), (2, &sent));
+        let event = stream.next().await;
+        assert_eq!((event.id, &event.data), (2, &sent));
     }
     let path = crate::path(id, "/messages");
     other.caller(&Claims::user(deal.agent())).post(&path, json!({"Text": "оттуда"})).await.expect(201);
@@ -46,31 +46,32 @@ async fn every_replica_tells_what_any_commits() {
     assert_eq!(messages(id, deal.client).await.len(), 2);
 }
 
-/// Section 6: a comment every so often; a stream ends with its token, and after its longest time.
+/// RULE-MSG-028: a stream sends comments, and ends with its token and after its longest time.
 #[tokio::test]
-async fn a_stream_lives_and_ends_in_time() {
+async fn stream_has_heartbeats_and_ends_by_time_and_token() {
     let other =
         replica(&[("MESSENGER_STREAM_HEARTBEAT_SECONDS", "1"), ("MESSENGER_STREAM_MAX_SECONDS", "3")]);
-    let (mut stream, _) = Stream::at(&other, guid()).await;
+    let (mut stream, _) = Stream::open_at(&other, guid()).await;
     let began = Instant::now();
-    assert!(stream.ends_within(PATIENCE).await);
+    assert!(stream.ends_within(END_TIMEOUT).await);
     assert!(began.elapsed().as_secs() >= 2, "{:?}", began.elapsed());
     assert!(stream.comments >= 1);
 
-    let short = Claims { lifetime: time::Duration::seconds(2), ..Claims::user(guid()) };
-    let mut stream = Stream::ask(&service().caller(&short), None).await;
-    assert!(stream.ends_within(PATIENCE).await);
+    let short = Claims { lifetime: time::Duration::unix_seconds(2), ..Claims::user(guid()) };
+    let mut stream = Stream::request(&service().caller(&short), None).await;
+    assert!(stream.ends_within(END_TIMEOUT).await);
 }
 
-/// Section 6: a stream ends when 256 events wait for a slow reader, who may come again for the rest; a quick one loses none.
+/// RULE-MSG-028: a stream ends when 256 events wait for its reader, who can resume. A quick reader
+/// loses none.
 #[tokio::test]
-async fn who_reads_too_slowly_is_let_go_and_comes_again() {
+async fn slow_reader_is_disconnected_and_resumes() {
     const SENT: usize = 700;
     let (deal, id) = open_chat().await;
     let mut quick = Stream::open(deal.client).await;
     let token = issuer().token(&Claims::user(deal.client)).unwrap();
     let socket = TcpSocket::new_v4().unwrap();
-    // Little is on its way while nobody reads.
+    // A small buffer keeps few events in flight while the test does not read.
     socket.set_recv_buffer_size(4096).unwrap();
     let address = service().public_url().strip_prefix("http://").unwrap().to_owned();
     let mut slow = socket.connect(address.parse().unwrap()).await.unwrap();
@@ -78,26 +79,27 @@ async fn who_reads_too_slowly_is_let_go_and_comes_again() {
         "GET {STREAM} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
     );
     slow.write_all(request.as_bytes()).await.unwrap();
-    let mut came = String::new();
-    while !came.contains("event: ready") {
-        came.push(char::from(slow.read_u8().await.unwrap()));
+    let mut received = String::new();
+    while !received.contains("event: ready") {
+        received.push(char::from(slow.read_u8().await.unwrap()));
     }
 
-    // Each is 12 KB: more than the machine keeps for a connection.
+    // Each text has 12 KB, so that 700 of them exceed every buffer of the connection.
     let text = "漢".repeat(4000);
     let send = async {
         for _ in 0..SENT {
-            say(id, deal.agent(), &text).await;
+            send_text(id, deal.agent(), &text).await;
         }
     };
-    let hear = async {
+    let receive = async {
         for number in 1..=SENT {
             assert_eq!(quick.next_of("message").await.data["Sequence"], number);
         }
     };
-    tokio::join!(send, hear);
+    tokio::join!(send, receive);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // Who leaves the end of a stream unread for seconds is cut off.
+    // The server resets the connection of a client that leaves the end of a stream unread for
+    // seconds.
     let mut rest = Vec::new();
     let read = async {
         loop {
@@ -108,52 +110,52 @@ async fn who_reads_too_slowly_is_let_go_and_comes_again() {
             }
         }
     };
-    let was_cut_off = timeout(PATIENCE, read).await.expect("it has ended");
+    let was_cut_off = timeout(END_TIMEOUT, read).await.expect("the stream ends");
     let rest = String::from_utf8_lossy(&rest);
     let (whole, _) = rest.rsplit_once("\n\n").unwrap_or_default();
     let ids: Vec<i64> = whole.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
     assert!(ids.len() < SENT && (was_cut_off || ids.len() >= 256), "{} of {SENT}", ids.len());
-    assert!(ids.windows(2).all(|pair| pair[1] == pair[0] + 1), "in between nothing is missing");
+    assert!(ids.windows(2).all(|pair| pair[1] == pair[0] + 1), "no event is missing before the end");
     let last = ids.last().copied().unwrap_or(1);
     let (mut again, ready) = Stream::resume(deal.client, last).await;
     assert_eq!(ready.data, json!({"Resumed": true}));
     assert_eq!(again.next().await.id, last + 1);
 }
 
-/// Section 6: a sixth stream of one person on a replica ends the oldest.
+/// RULE-MSG-028: a sixth stream of one user on a replica ends the oldest.
 #[tokio::test]
-async fn a_sixth_stream_ends_the_oldest() {
+async fn sixth_stream_ends_the_oldest() {
     let (deal, id) = open_chat().await;
     let mut streams = Vec::new();
     for _ in 0..6 {
         streams.push(Stream::open(deal.client).await);
     }
-    assert!(streams[0].ends_within(PATIENCE).await);
-    say(id, deal.agent(), "а").await;
+    assert!(streams[0].ends_within(END_TIMEOUT).await);
+    send_text(id, deal.agent(), "а").await;
     for stream in &mut streams[1..] {
         assert_eq!(stream.next().await.name, "message");
     }
 }
 
-/// Section 6, Conventions: open streams are no requests under way, and end when the process does.
+/// RULE-MSG-028: open streams do not count as in-flight requests, and end with the process.
 #[tokio::test]
-async fn streams_keep_no_request_out_and_end_with_their_process() {
+async fn open_streams_are_not_in_flight_requests_and_end_at_shutdown() {
     let other = replica(&[("HTTP_MAX_REQUESTS_UNDER_WAY", "2")]);
     let mut streams = Vec::new();
     for _ in 0..8 {
-        streams.push(Stream::at(&other, guid()).await.0);
+        streams.push(Stream::open_at(&other, guid()).await.0);
     }
     let user = guid();
     other.caller(&Claims::user(user)).get("/api/messenger/unread").await.expect(200);
     other.process.stop();
     for stream in &mut streams {
-        assert!(stream.ends_within(PATIENCE).await);
+        assert!(stream.ends_within(END_TIMEOUT).await);
     }
 }
 
-/// Conventions: `HEAD` is answered as `GET` is, and nobody waits for the body that is left out.
+/// RULE-MSG-028, RULE-ALL-016: `HEAD` returns the headers of `GET` and ends without a body.
 #[tokio::test]
-async fn a_head_of_a_stream_ends_at_once() {
+async fn head_of_a_stream_ends_at_once() {
     let token = issuer().token(&Claims::user(guid())).unwrap();
     let address = service().public_url().strip_prefix("http://").unwrap().to_owned();
     let mut connection = TcpStream::connect(address).await.unwrap();

@@ -1,4 +1,4 @@
-//! What tests of streams stand on: a reader of Server-Sent Events.
+//! A client of streams for tests, which reads Server-Sent Events.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::service;
 
 pub const STREAM: &str = "/api/messenger/stream";
 
-/// Longer than anything takes that should come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Maximum wait for an expected event.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An event as it came.
+/// An event of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub id: i64,
@@ -24,39 +24,39 @@ pub struct Event {
     pub data: Value,
 }
 
-/// Somebody's open stream.
+/// An open stream of a user.
 pub struct Stream {
     response: Response,
     read: Vec<u8>,
-    /// The comments that came beside events.
+    /// Number of received comments.
     pub comments: usize,
 }
 
 impl Stream {
-    /// Of somebody, at the service that most tests share, from now on; `ready` has been read.
+    /// Opens a stream at the service that most tests share, and reads `ready`.
     pub async fn open(user: Uuid) -> Self {
-        let mut stream = Self::ask(&service().caller(&Claims::user(user)), None).await;
+        let mut stream = Self::request(&service().caller(&Claims::user(user)), None).await;
         let ready = stream.next().await;
         assert_eq!((ready.name.as_str(), &ready.data), ("ready", &json!({"Resumed": false})));
         stream
     }
 
-    /// The same at another replica.
-    pub async fn at(replica: &Running, user: Uuid) -> (Self, Event) {
-        let mut stream = Self::ask(&replica.caller(&Claims::user(user)), None).await;
+    /// Opens a stream at another replica, and returns it with its first event.
+    pub async fn open_at(replica: &Running, user: Uuid) -> (Self, Event) {
+        let mut stream = Self::request(&replica.caller(&Claims::user(user)), None).await;
         let first = stream.next().await;
         (stream, first)
     }
 
-    /// Going on after an event, or after what is none.
+    /// Opens a stream with this `Last-Event-ID`, and returns it with its first event.
     pub async fn resume(user: Uuid, last: impl ToString) -> (Self, Event) {
         let caller = service().caller(&Claims::user(user));
-        let mut stream = Self::ask(&caller, Some(last.to_string())).await;
+        let mut stream = Self::request(&caller, Some(last.to_string())).await;
         let first = stream.next().await;
         (stream, first)
     }
 
-    pub async fn ask(caller: &Client, last: Option<String>) -> Self {
+    pub async fn request(caller: &Client, last: Option<String>) -> Self {
         let request = caller.request(Method::GET, STREAM);
         let request = match last {
             Some(last) => request.header("Last-Event-ID", last),
@@ -69,15 +69,14 @@ impl Stream {
         Self { response, read: Vec::new(), comments: 0 }
     }
 
-    /// The next event.
     pub async fn next(&mut self) -> Event {
-        tokio::time::timeout(PATIENCE, self.read())
+        tokio::time::timeout(EVENT_TIMEOUT, self.read())
             .await
             .expect("an event in time")
             .expect("an event before the end")
     }
 
-    /// The next event of this name.
+    /// Returns the next event of this name, and skips others.
     pub async fn next_of(&mut self, name: &str) -> Event {
         loop {
             let event = self.next().await;
@@ -87,21 +86,21 @@ impl Stream {
         }
     }
 
-    /// All that comes until so long nothing has come.
-    pub async fn rest(&mut self, silence: Duration) -> Vec<Event> {
+    /// Returns all events until none arrives for `quiet_period`.
+    pub async fn read_until_quiet(&mut self, quiet_period: Duration) -> Vec<Event> {
         let mut all = Vec::new();
-        while let Ok(Some(event)) = tokio::time::timeout(silence, self.read()).await {
+        while let Ok(Some(event)) = tokio::time::timeout(quiet_period, self.read()).await {
             all.push(event);
         }
         all
     }
 
-    /// Whether it ends, whatever comes until then.
-    pub async fn ends_within(&mut self, patience: Duration) -> bool {
-        tokio::time::timeout(patience, async { while self.read().await.is_some() {} }).await.is_ok()
+    /// Reads events, and returns true if the stream ends before the timeout.
+    pub async fn ends_within(&mut self, timeout: Duration) -> bool {
+        tokio::time::timeout(timeout, async { while self.read().await.is_some() {} }).await.is_ok()
     }
 
-    /// `None` at the end.
+    /// Returns the next event, or `None` at the end of the stream.
     async fn read(&mut self) -> Option<Event> {
         loop {
             while let Some(end) = self.read.windows(2).position(|pair| pair == b"\n\n") {

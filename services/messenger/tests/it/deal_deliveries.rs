@@ -1,4 +1,4 @@
-//! A deal's history, in every order in which Kafka may deliver it.
+//! The history of a deal in every order in which Kafka may deliver it.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -10,28 +10,33 @@ use crate::{DEAL_CREATED, Deal, STAGE_CHANGED, cards, role, roles, view_when};
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Unheard-of"];
 
-/// What a change says of the agent.
+/// The member `AgentUserId` of a change.
 #[derive(Clone, Copy, Debug)]
-enum Said {
-    Nothing,
-    Nobody,
-    /// One of these.
-    Somebody(usize),
+enum AgentMember {
+    Absent,
+    Null,
+    /// One of four agents.
+    Agent(usize),
 }
 
-/// A change: to which status, and what it says of the agent; whether it is delivered again, and how many others later.
-type Step = (usize, Said, bool, usize);
+/// A change: its status, its agent, true if it is delivered twice, and the number of changes
+/// between.
+type Step = (usize, AgentMember, bool, usize);
 
 fn steps() -> impl Strategy<Value = (Vec<Step>, usize)> {
-    let said = prop_oneof![Just(Said::Nothing), Just(Said::Nobody), (0..4_usize).prop_map(Said::Somebody)];
-    let step = (0..STATUSES.len(), said, any::<bool>(), 0..4_usize);
+    let agent = prop_oneof![
+        Just(AgentMember::Absent),
+        Just(AgentMember::Null),
+        (0..4_usize).prop_map(AgentMember::Agent)
+    ];
+    let step = (0..STATUSES.len(), agent, any::<bool>(), 0..4_usize);
     (proptest::collection::vec(step, 1..8), 0..8_usize)
 }
 
-/// Section 3, INV-MSG-1, INV-MSG-3: whatever comes first and however often, the chat ends with the same people and one
-/// status card for each version, in that order.
+/// INV-MSG-3, RULE-EVT-023: in every delivery order a chat ends with the same members and one
+/// status card for each version.
 #[test]
-fn a_history_ends_in_one_state_in_every_order() {
+fn history_ends_in_one_state_in_every_delivery_order() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
     let result = runner.run(&steps(), |(steps, created_at)| {
@@ -43,50 +48,50 @@ fn a_history_ends_in_one_state_in_every_order() {
 
 async fn deliver(steps: &[Step], created_at: usize) {
     let deal = Deal::new();
-    // The fourth is the client, the third who made the deal.
+    // The manager and the client may become the agent too.
     let agents = [guid(), guid(), deal.manager, deal.client];
-    let (mut status, mut agent, mut told, mut expected) = (0, deal.agent, Vec::new(), Vec::new());
-    for (version, (to, said, ..)) in (2..).zip(steps) {
+    let (mut status, mut agent, mut changes, mut expected) = (0, deal.agent, Vec::new(), Vec::new());
+    for (version, (to, member, ..)) in (2..).zip(steps) {
         let mut change = deal.changed(version, STATUSES[status], STATUSES[*to], None);
-        match said {
-            Said::Nothing => drop(change.as_object_mut().unwrap().remove("AgentUserId")),
-            Said::Nobody => agent = None,
-            Said::Somebody(which) => agent = Some(agents[*which]),
+        match member {
+            AgentMember::Absent => drop(change.as_object_mut().unwrap().remove("AgentUserId")),
+            AgentMember::Null => agent = None,
+            AgentMember::Agent(which) => agent = Some(agents[*which]),
         }
-        if matches!(said, Said::Somebody(_)) {
+        if matches!(member, AgentMember::Agent(_)) {
             change["AgentUserId"] = agent.unwrap().to_string().into();
         }
         if status != *to {
             expected.push(STATUSES[*to]);
         }
         status = *to;
-        told.push(change);
+        changes.push(change);
     }
-    // What was delivered is delivered again, behind some that came later.
+    // Some changes are delivered again, behind later ones.
     let mut order: Vec<Value> = Vec::new();
-    for (at, change) in told.iter().enumerate() {
+    for (at, change) in changes.iter().enumerate() {
         order.push(change.clone());
         order.extend(
             (0..at)
                 .filter(|earlier| steps[*earlier].2 && earlier + steps[*earlier].3 == at)
-                .map(|earlier| told[earlier].clone()),
+                .map(|earlier| changes[earlier].clone()),
         );
     }
     let created_at = created_at.min(order.len());
     for (at, change) in order.iter().enumerate() {
         if at == created_at {
-            deal.tell(DEAL_CREATED, &deal.created()).await;
-            // The topics are apart: only now is it sure to have come before what follows.
+            deal.publish(DEAL_CREATED, &deal.created()).await;
+            // Two topics have no common order, so the test waits until the chat exists.
             deal.chat().await;
         }
-        deal.tell(STAGE_CHANGED, change).await;
+        deal.publish(STAGE_CHANGED, change).await;
     }
     if created_at == order.len() {
-        deal.tell(DEAL_CREATED, &deal.created()).await;
+        deal.publish(DEAL_CREATED, &deal.created()).await;
     }
-    deal.tell(DEAL_CREATED, &deal.created()).await;
-    // Behind this one all has been heard.
-    deal.tell(
+    deal.publish(DEAL_CREATED, &deal.created()).await;
+    // The last change shows that all earlier ones were applied.
+    deal.publish(
         STAGE_CHANGED,
         &crate::without(deal.changed(100, STATUSES[status], "End", None), "AgentUserId"),
     )
@@ -99,19 +104,19 @@ async fn deliver(steps: &[Step], created_at: usize) {
     let statuses = cards(chat, deal.client).await.into_iter();
     let statuses = statuses.filter(|card| card["Type"] == "DealStatusChanged");
     assert_eq!(statuses.map(|card| card["ToStatus"].clone()).collect::<Vec<_>>(), expected, "{steps:?}");
-    let expected = people(&deal, agent);
+    let expected = expected_roles(&deal, agent);
     assert_eq!(roles(&seen).len(), expected.len(), "{steps:?}: {seen}");
     for (user, expected) in expected {
         assert_eq!(role(&seen, user).as_deref(), Some(expected), "{steps:?}: {seen}");
     }
 }
 
-/// Who is in the chat of a deal that has this agent.
-fn people(deal: &Deal, agent: Option<Uuid>) -> Vec<(Uuid, &'static str)> {
-    let manager_is = if agent == Some(deal.manager) { "Agent" } else { "Manager" };
-    let mut people = vec![(deal.client, "Client"), (deal.manager, manager_is)];
-    people.extend(
+/// Returns the members of the chat of a deal with this agent, with their roles.
+fn expected_roles(deal: &Deal, agent: Option<Uuid>) -> Vec<(Uuid, &'static str)> {
+    let manager_role = if agent == Some(deal.manager) { "Agent" } else { "Manager" };
+    let mut roles = vec![(deal.client, "Client"), (deal.manager, manager_role)];
+    roles.extend(
         agent.filter(|agent| ![deal.client, deal.manager].contains(agent)).map(|agent| (agent, "Agent")),
     );
-    people
+    roles
 }

@@ -1,0 +1,232 @@
+//! Commands for LiveKit, its probes, and the comparison with its rooms.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::faults::Fault;
+use testkit::livekit::{KEY, LiveKit, SECRET};
+use testkit::{eventually, guid};
+use tokio::time::sleep;
+
+use crate::fixture::{CallFixture, livekit, start, state};
+
+/// Waits until LiveKit received at least `count` calls of a method for a room, and returns them.
+async fn wait_for_calls(
+    livekit: &LiveKit,
+    method: &str,
+    room: uuid::Uuid,
+    count: usize,
+) -> Vec<testkit::faults::Call> {
+    let calls = || livekit.calls(method, &room.to_string());
+    eventually(method, async || (calls().len() >= count).then_some(())).await;
+    calls()
+}
+
+/// Returns the grants of a call's token.
+fn grants(call: &testkit::faults::Call) -> Value {
+    use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+    let token = call.headers["authorization"].strip_prefix("Bearer ").unwrap();
+    let key = DecodingKey::from_secret(SECRET.as_bytes());
+    let claims =
+        jsonwebtoken::decode::<Value>(token, &key, &Validation::new(Algorithm::HS256)).unwrap().claims;
+    assert_eq!(claims["iss"], KEY);
+    claims["video"].clone()
+}
+
+/// RULE-MSG-050: a participant who was Removed or left by request is removed once, and the end
+/// deletes the room once.
+#[tokio::test]
+async fn removal_and_end_send_one_command_each() {
+    let fixture = CallFixture::new().await;
+    let [client, agent, manager] = fixture.users();
+    let id = fixture.ring_and_join().await;
+    fixture.act(agent, id, "leave").await.expect(200);
+    let removed = wait_for_calls(livekit(), "RemoveParticipant", id, 1).await;
+    assert_eq!(removed[0].body, json!({"room": id, "identity": agent}));
+    assert_eq!(grants(&removed[0]), json!({"roomAdmin": true, "room": id}));
+    fixture.remove(client, id, manager).await.expect(200);
+    let removed = wait_for_calls(livekit(), "RemoveParticipant", id, 2).await;
+    assert_eq!(removed[1].body["identity"], json!(manager));
+    fixture.act(client, id, "end").await.expect(200);
+    let closed = wait_for_calls(livekit(), "DeleteRoom", id, 1).await;
+    assert_eq!((&closed[0].body, grants(&closed[0])), (&json!({"room": id}), json!({"roomCreate": true})));
+    assert_eq!(closed[0].headers["content-type"], "application/json");
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(livekit().calls("RemoveParticipant", &id.to_string()).len(), 2);
+    assert_eq!(livekit().calls("DeleteRoom", &id.to_string()).len(), 1);
+}
+
+/// RULE-MSG-050: a command is repeated until LiveKit accepts it, and `not_found` is a success. No
+/// request waits for it.
+#[tokio::test]
+async fn failed_command_is_repeated_until_accepted() {
+    let livekit = LiveKit::start();
+    let own = start(&livekit, &[]);
+    let fixture = CallFixture::of(&own).await;
+    let [client, agent, _] = fixture.users();
+    let id = fixture.ring_and_join().await;
+    livekit.refuse(2, "RemoveParticipant", 503, "unavailable");
+    livekit.refuse(1, "DeleteRoom", 404, "not_found");
+    fixture.act(agent, id, "leave").await.expect(200);
+    wait_for_calls(&livekit, "RemoveParticipant", id, 3).await;
+    fixture.act(client, id, "end").await.expect(200);
+    wait_for_calls(&livekit, "DeleteRoom", id, 1).await;
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(livekit.calls("RemoveParticipant", &id.to_string()).len(), 3);
+    assert_eq!(livekit.calls("DeleteRoom", &id.to_string()).len(), 1);
+
+    // Another 404, for example for an unknown method, is not a success.
+    let id = fixture.ring(None).await;
+    livekit.refuse(1, "DeleteRoom", 404, "bad_route");
+    fixture.act(client, id, "end").await.expect(200);
+    wait_for_calls(&livekit, "DeleteRoom", id, 2).await;
+}
+
+/// RULE-MSG-050: a command is repeated for 24 h after the end of the conference and then given up.
+#[tokio::test]
+async fn failed_command_is_repeated_for_a_day_at_most() {
+    let livekit = LiveKit::start();
+    let own = start(&livekit, &[]);
+    let fixture = CallFixture::of(&own).await;
+    let id = fixture.ring(None).await;
+    livekit.refuse(10_000, "DeleteRoom", 503, "unavailable");
+    fixture.act(fixture.deal.client, id, "end").await.expect(200);
+    wait_for_calls(&livekit, "DeleteRoom", id, 2).await;
+    let sql = own.sql().await;
+    // The pauses between attempts grow, so the test makes the job due.
+    let attempt = async || {
+        let now = "update job set due_at = clock_timestamp() where kind = 'media-order' and run is null";
+        sql.execute(now, &[]).await.unwrap();
+        let left = "select count(*) from job where kind = 'media-order'";
+        sql.query_one(left, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let ended = async |ago: &str| {
+        let end = "update conference set ended_at = clock_timestamp() - $1::text::interval";
+        sql.execute(end, &[&ago]).await.unwrap();
+    };
+    ended("23 hours 59 minutes").await;
+    let sent = livekit.calls("DeleteRoom", &id.to_string()).len();
+    eventually("another attempt", async || {
+        assert_eq!(attempt().await, 1, "the job is kept");
+        (livekit.calls("DeleteRoom", &id.to_string()).len() > sent + 1).then_some(())
+    })
+    .await;
+    ended("24 hours 1 minute").await;
+    eventually("no further attempt", async || (attempt().await == 0).then_some(())).await;
+    let sent = livekit.calls("DeleteRoom", &id.to_string()).len();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(livekit.calls("DeleteRoom", &id.to_string()).len(), sent);
+    assert_eq!(fixture.card(id).await["EndReason"], "EndedByHost");
+}
+
+/// RULE-MSG-050: a participant who was Invited or Joined again is not removed.
+#[tokio::test]
+async fn rejoined_participant_is_not_removed() {
+    let livekit = LiveKit::start();
+    let own = start(&livekit, &[]);
+    let fixture = CallFixture::of(&own).await;
+    let [client, agent, manager] = fixture.users();
+    let id = fixture.ring_and_join().await;
+    livekit.faults().refuse();
+    fixture.act(agent, id, "leave").await.expect(200);
+    fixture.remove(client, id, manager).await.expect(200);
+    fixture.act(agent, id, "join").await.expect(200);
+    fixture.invite(client, id, &[manager]).await.expect(200);
+    sleep(Duration::from_millis(1500)).await;
+    livekit.faults().listen();
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(livekit.calls("RemoveParticipant", &id.to_string()).len(), 0);
+    fixture.act(client, id, "end").await.expect(200);
+    wait_for_calls(&livekit, "DeleteRoom", id, 1).await;
+}
+
+/// RULE-MSG-048: after three failed probes media operations are 503, until a probe succeeds.
+#[tokio::test]
+async fn three_failed_probes_refuse_media_operations() {
+    let livekit = LiveKit::start();
+    let own = start(&livekit, &[("MESSENGER_MEDIA_PROBE_SECONDS", "1")]);
+    let fixture = CallFixture::of(&own).await;
+    let [client, agent, _] = fixture.users();
+    let id = fixture.ring(None).await;
+    livekit.faults().on("/", Fault::Answer(503, String::new()));
+    let refused = eventually("a refusal", async || {
+        let answer = fixture.act(agent, id, "join").await;
+        (answer.status == 503).then_some(answer)
+    })
+    .await;
+    assert!(!refused.header("retry-after").is_empty());
+    refused.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    fixture.act(client, id, "media-token").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    let version = fixture.card(id).await["Version"].clone();
+    fixture.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    assert_eq!(fixture.card(id).await["Version"], version, "503 precedes any write");
+    fixture.act(client, id, "end").await.expect(200);
+    let answer = fixture.start(client, json!({"Media": "Audio"})).await;
+    answer.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
+    livekit.faults().heal();
+    livekit.faults().on("/", Fault::Answer(200, "OK".to_owned()));
+    let start = async || {
+        let answer = fixture.start(client, json!({"Media": "Audio"})).await;
+        (answer.status == 201).then_some(())
+    };
+    eventually("a call", start).await;
+}
+
+/// RULE-MSG-048: two failed probes refuse nothing, and a successful probe resets the count.
+#[tokio::test]
+async fn two_failed_probes_refuse_nothing() {
+    let livekit = LiveKit::start();
+    let own = start(&livekit, &[("MESSENGER_MEDIA_PROBE_SECONDS", "2")]);
+    let fixture = CallFixture::of(&own).await;
+    let agent = fixture.deal.agent();
+    let id = fixture.ring(None).await;
+    let probes = || livekit.faults().calls("/").iter().filter(|call| call.path == "/").count();
+    let wait_for_probes = async |count: usize| {
+        eventually("the probes", async || {
+            fixture.act(agent, id, "join").await.expect(200);
+            sleep(Duration::from_millis(100)).await;
+            (probes() >= count).then_some(())
+        })
+        .await;
+    };
+    // The faults are set right after a probe, well before the next one.
+    wait_for_probes(probes() + 1).await;
+    let before = probes();
+    // Twice two failed probes and a successful one. The fault that is set last is used first.
+    for _ in 0..2 {
+        livekit.faults().next(1, "/", Fault::Answer(200, "OK".to_owned()));
+        livekit.faults().next(2, "/", Fault::Answer(503, String::new()));
+    }
+    // Every other call succeeds.
+    livekit.faults().on("/twirp/", Fault::Answer(200, "{}".to_owned()));
+    wait_for_probes(before + 7).await;
+}
+
+/// RULE-MSG-053: where probes run, the comparison with LiveKit's rooms has the effect of lost
+/// webhooks.
+#[tokio::test]
+async fn comparison_replaces_lost_webhooks() {
+    let livekit = LiveKit::start();
+    let own = start(&livekit, &[("MESSENGER_MEDIA_PROBE_SECONDS", "1")]);
+    let fixture = CallFixture::of(&own).await;
+    let [client, agent, manager] = fixture.users();
+    let stranger = guid();
+    let id = fixture.ring_and_join().await;
+    // The comparison ignores participants who joined within the last 10 s.
+    sleep(Duration::from_secs(11)).await;
+    let connected = [(client, "PA_1"), (manager, "PA_2"), (stranger, "PA_3")];
+    livekit.seat(&connected.map(|(user, sid)| (user.to_string(), sid)));
+    let before = fixture.card(id).await;
+    assert_eq!((state(&before, agent), state(&before, manager)), ("Joined", "Invited"));
+    let sql = own.sql().await;
+    let now = "update job set due_at = clock_timestamp() where kind = 'media-reconciliation' and run is null";
+    eventually("a comparison", async || {
+        sql.execute(now, &[]).await.unwrap();
+        (state(&fixture.card(id).await, agent) == "Left").then_some(())
+    })
+    .await;
+    let card = fixture.card(id).await;
+    assert_eq!((state(&card, client), state(&card, manager)), ("Joined", "Joined"));
+    let removals = wait_for_calls(&livekit, "RemoveParticipant", id, 1).await;
+    assert_eq!(removals[0].body["identity"], json!(stranger));
+}
