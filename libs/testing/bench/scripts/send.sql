@@ -2,7 +2,7 @@
 begin;
 select id, kind, deal_id, tenant_id, property_object_id, agent_user_id, row_version, last_sequence, created_at, last_activity_at
 from chat where id = ('5eed0042-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid for no key update;
-select chat_id, user_id, role, role_beneath, joined_at, read_sequence from member
+select chat_id, user_id, role, fallback_role, joined_at, read_sequence from member
 where chat_id = ('5eed0042-0000-4000-8000-' || lpad((:number)::text, 12, '0'))::uuid order by joined_at, user_id;
 with said as (
 insert into message (id, chat_id, sequence, kind, sender_user_id, text, created_at, version)
