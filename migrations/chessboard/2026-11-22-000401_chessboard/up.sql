@@ -1,4 +1,5 @@
--- Companies as identity tells of them.
+-- Company registry: companies of identity.
+
 create table company (
     id uuid primary key,
     type text collate "C" not null check (type in ('Developer', 'Agency', 'Partner', 'Platform')),
@@ -8,21 +9,9 @@ create table company (
     version bigint not null
 );
 
--- What an outside system tells of a profile that cannot take it yet: the newest of each outside id.
-create table outside_profile (
-    outside_id uuid primary key,
-    company_id uuid not null,
-    version bigint not null,
-    name text not null,
-    legal_name text,
-    logo_file_id uuid,
-    founded_year integer,
-    -- Of several that wait for one company the first that came is applied.
-    came bigint not null generated always as identity
-);
-create index outside_profile_company on outside_profile (company_id, came);
+-- Developers: profiles, their logs, and external profiles that wait.
 
--- A developer's profile: its company's id, and the tenant of all that is below.
+-- The id of a developer is the id of its company and the tenant of its projects.
 create table developer (
     id uuid primary key,
     name text not null check (char_length(name) between 1 and 256),
@@ -35,10 +24,10 @@ create table developer (
     founded_year integer check (founded_year between 1900 and 2100),
     highlights json not null,
     status text collate "C" not null check (status in ('Draft', 'Published', 'Hidden')),
-    -- Hidden by identity's cascade and by nobody else since: what identity may publish again.
+    -- True if the identity cascade hid the profile last, so that it may publish it again.
     hidden_by_identity boolean not null default false,
     sync_source text collate "C" not null check (sync_source in ('Platform', 'ExternalChessboard')),
-    -- INV-DEV-2, among the deleted ones too.
+    -- INV-DEV-2: unique among deleted profiles, too.
     external_chessboard_developer_id uuid unique,
     replica_version bigint,
     last_synced_at timestamptz,
@@ -50,7 +39,7 @@ create table developer (
     deleted_at timestamptz,
     deleted_by_user_id uuid,
     version bigint not null check (version >= 1),
-    -- What the service makes of the words, so that letter case is told by Unicode and not by the database's locale.
+    -- Folded by the service, because the case mapping of the database depends on its locale.
     lower_name text collate "C" not null,
     search_text text collate "C" not null,
     check (not hidden_by_identity or status = 'Hidden'),
@@ -61,13 +50,13 @@ create table developer (
 ) with (fillfactor = 85);
 create index developer_published on developer (lower_name, id) where status = 'Published';
 create index developer_projects on developer (projects_published_count, id) where status = 'Published';
--- For the platform, which lists all.
+-- For the administrator, who lists all developers.
 create index developer_name on developer (lower_name, id);
 create index developer_created on developer (created_at, id);
 create index developer_updated on developer (updated_at, id);
 create index developer_trigrams on developer using gin (trigrams(search_text)) with (fastupdate = off);
 
--- INV-LOG-1: names of fields, never values. Entries are only ever added.
+-- INV-LOG-1: names of fields, never values.
 create table developer_log (
     id uuid primary key,
     developer_id uuid not null references developer (id),
@@ -84,13 +73,29 @@ create table developer_log (
 );
 create index developer_log_newest on developer_log (developer_id, version desc, id desc);
 
-create function developer_log_is_for_good() returns trigger language plpgsql as $$
+create function developer_log_append_only() returns trigger language plpgsql as $$
 begin
-    raise exception 'entries of the log are only added' using errcode = 'restrict_violation';
+    raise exception 'developer_log is append-only' using errcode = 'restrict_violation';
 end
 $$;
-create trigger developer_log_is_for_good before update or delete or truncate on developer_log
-    for each statement execute function developer_log_is_for_good();
+create trigger developer_log_append_only before update or delete or truncate on developer_log
+    for each statement execute function developer_log_append_only();
+
+-- Profiles of the external chessboard system that cannot be applied yet, the newest of each id.
+create table external_profile (
+    external_id uuid primary key,
+    company_id uuid not null,
+    version bigint not null,
+    name text not null,
+    legal_name text,
+    logo_file_id uuid,
+    founded_year integer,
+    -- Of several waiting profiles of one company the first arrival is applied.
+    arrival_order bigint not null generated always as identity
+);
+create index external_profile_company on external_profile (company_id, arrival_order);
+
+-- Projects.
 
 create table project (
     id uuid primary key,
@@ -104,7 +109,7 @@ create table project (
     longitude double precision check (longitude between -180 and 180),
     cover_file_id uuid,
     status text collate "C" not null check (status in ('Draft', 'Published', 'Hidden')),
-    published_at timestamptz, -- the first time
+    published_at timestamptz, -- time of the first publication
     created_at timestamptz not null,
     created_by_user_id uuid not null,
     updated_at timestamptz not null,
@@ -120,8 +125,10 @@ create index project_tenant on project (tenant_id, created_at, id) where deleted
 create index project_published on project (published_at, id) where deleted_at is null and status = 'Published';
 create index project_name on project (lower_name, id) where deleted_at is null and status = 'Published';
 create index project_city on project (lower_city, published_at, id) where deleted_at is null and status = 'Published';
-create index project_place on project (latitude, longitude) where deleted_at is null and status = 'Published';
+create index project_location on project (latitude, longitude) where deleted_at is null and status = 'Published';
 create index project_trigrams on project using gin (trigrams(lower_name)) with (fastupdate = off);
+
+-- Buildings.
 
 create table building (
     id uuid primary key,
@@ -137,7 +144,7 @@ create table building (
     updated_at timestamptz not null,
     deleted_at timestamptz,
     version bigint not null check (version >= 1),
-    -- The last day of the quarter, or of the year; what is commissioned always was ready.
+    -- The last day of the quarter or the year. A commissioned building was always ready.
     ready_on date generated always as (
         case
             when state = 'Commissioned' then '-infinity'::date
@@ -148,6 +155,8 @@ create table building (
     check (ready_quarter is null or ready_year is not null)
 ) with (fillfactor = 85);
 create index building_project on building (project_id, name, id) where deleted_at is null;
+
+-- Property objects and their prices.
 
 create table property_object (
     id uuid primary key,
@@ -161,7 +170,7 @@ create table property_object (
     position_on_floor smallint not null check (position_on_floor between 1 and 1000),
     rooms smallint check (rooms between 1 and 20),
     is_studio boolean not null,
-    -- Areas are in hundredths of a square metre.
+    -- Areas in hundredths of a square metre.
     area_total integer not null check (area_total between 1 and 100000000),
     area_living integer check (area_living between 1 and area_total),
     area_kitchen integer check (area_kitchen between 1 and area_total),
@@ -170,21 +179,22 @@ create table property_object (
     currency text collate "C" not null check (currency ~ '^[A-Z]{3}$'),
     layout_file_id uuid,
     status text collate "C" not null check (status in ('Available', 'Reserved', 'Booked', 'Sold', 'Unavailable')),
-    -- What a person gave last: what it returns to when nothing holds it any more.
+    -- The status that a user set last. A released object returns to it.
     own_status text collate "C" not null check (own_status in ('Available', 'Reserved', 'Sold', 'Unavailable')),
     hold_deal_id uuid,
     created_at timestamptz not null,
     updated_at timestamptz not null,
     removed_at timestamptz,
     version bigint not null check (version >= 1),
-    -- What was told last of what is above it, and whether it was there: what tells of it compares.
-    told_project_name text not null,
-    told_building_name text not null,
-    told_is_live boolean not null,
-    told_is_public boolean not null,
-    -- As the filters and figures have it: 0 for studios, -1 where none are given.
-    rooms_asked smallint not null generated always as (case when is_studio then 0 else coalesce(rooms, -1) end) stored,
-    -- INV-OBJ-1
+    -- The state of the ancestors in the last published event. The next change is compared with it.
+    published_project_name text not null,
+    published_building_name text not null,
+    published_is_live boolean not null,
+    published_is_public boolean not null,
+    -- The key of filters and figures: 0 for studios, -1 without a number of rooms.
+    room_category smallint not null
+        generated always as (case when is_studio then 0 else coalesce(rooms, -1) end) stored,
+    -- INV-OBJ-1: an object keeps its id through removal and return.
     constraint property_object_number unique (building_id, number),
     check (not is_studio or kind in ('Flat', 'Apartment')),
     check (hold_deal_id is null or (status in ('Booked', 'Sold') and removed_at is null)),
@@ -196,28 +206,55 @@ create index property_object_project_area on property_object (project_id, area_t
 create index property_object_tenant on property_object (tenant_id, id) where removed_at is null;
 create index property_object_tenant_price on property_object (tenant_id, price, id) where removed_at is null;
 create index property_object_tenant_area on property_object (tenant_id, area_total, id) where removed_at is null;
-create index property_object_homes on property_object (project_id, rooms_asked, price)
+create index property_object_homes on property_object (project_id, room_category, price)
     include (building_id) where removed_at is null and status = 'Available' and kind in ('Flat', 'Apartment');
 
--- INV-OBJ-3: a row for the first price and for each change of it, never changed.
+-- INV-OBJ-3: a row for the first price and for each change.
 create table price_history (
     property_object_id uuid not null references property_object (id),
-    version bigint not null, -- the object's, with this price
+    version bigint not null, -- version of the object with this price
     price bigint not null,
     currency text collate "C" not null,
     changed_at timestamptz not null,
     primary key (property_object_id, version)
 );
 
-create function price_history_is_for_good() returns trigger language plpgsql as $$
+create function price_history_append_only() returns trigger language plpgsql as $$
 begin
-    raise exception 'prices of the past stay as they were' using errcode = 'restrict_violation';
+    raise exception 'price_history is append-only' using errcode = 'restrict_violation';
 end
 $$;
-create trigger price_history_is_for_good before update or delete or truncate on price_history
-    for each statement execute function price_history_is_for_good();
+create trigger price_history_append_only before update or delete or truncate on price_history
+    for each statement execute function price_history_append_only();
 
--- What a building shows of the counts and prices of its Available objects.
+-- Figures of the catalog: counts and prices of Available objects.
+--
+-- Offers concern homes, which are Available flats and apartments. Prices are stored by steps, 16 to
+-- an octave, from 2^21 to 2^37 minor units. The first and the last step are open.
+
+create function price_steps() returns bigint[] language sql immutable parallel safe as $$
+    select array_agg((16 + n % 16)::bigint << (n / 16 + 17) order by n) from generate_series(0, 254) as n
+$$;
+
+-- Returns the step of a price, 0 to 255.
+create function price_step(price bigint) returns integer language sql immutable parallel safe as $$
+    select width_bucket(price, price_steps())
+$$;
+
+-- Returns the bits of the steps from `first` to `last`, both included.
+create function price_step_bits(first integer, last integer) returns bit(256) language sql immutable parallel safe as $$
+    select (repeat('0', first) || repeat('1', last - first + 1))::bit(256)
+$$;
+
+-- Returns the position of a room category in `offer_prices`, which has 256 bits for each one.
+create function offer_offset(rooms integer) returns integer language sql immutable parallel safe as $$
+    select (rooms + 22) % 22 * 256
+$$;
+
+create function offer_price_bit(rooms integer, step integer) returns bit(5632) language sql immutable parallel safe as $$
+    select set_bit(repeat('0', 5632)::bit(5632), offer_offset(rooms) + step, 1)
+$$;
+
 create table building_figures (
     building_id uuid primary key references building (id),
     free_flat integer not null default 0,
@@ -225,19 +262,38 @@ create table building_figures (
     free_parking integer not null default 0,
     free_storage integer not null default 0,
     free_commercial integer not null default 0,
-    -- Of flats and apartments.
+    -- Lowest and highest price of the homes.
     price_from bigint,
     price_to bigint,
-    -- The same by rooms, side by side: `rooms_asked`, how many, and the lowest price.
+    -- Offers as parallel arrays: room category, number of homes, lowest price.
     offer_rooms smallint[] not null default '{}',
     offer_free integer[] not null default '{}',
     offer_price_from bigint[] not null default '{}',
-    -- The rooms once more, a bit for each: 0 for studios, n for n, 21 where none are given.
-    offer_bits integer not null default 0
+    -- A bit for each offered room category: n for n rooms, 0 for studios, 21 without a number.
+    offer_bits integer not null default 0,
+    -- A bit for each room category and price step of a home.
+    offer_prices bit(5632) not null default repeat('0', 5632)::bit(5632)
 ) with (fillfactor = 80);
 
--- Renews a building's figures. Whoever changes objects calls it in the same transaction, after they are written: it waits
--- for whoever else does, and then sees what they have committed.
+-- The sum of a project's live buildings. It may be outdated for projects in project_figures_change.
+create table project_figures (
+    project_id uuid primary key,
+    price_from bigint,
+    price_to bigint,
+    offer_bits integer,
+    offer_prices bit(5632)
+) with (fillfactor = 50);
+
+-- Projects with changes since project_figures was written. Writers of different buildings insert
+-- their own rows here, so that they do not wait for each other. A job adds the changes up.
+create table project_figures_change (
+    id bigint primary key generated always as identity,
+    project_id uuid not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+create index project_figures_change_project on project_figures_change (project_id);
+
+-- Renews the figures of a building. A transaction calls it after it has written objects. It waits
+-- for concurrent writers of the building and then reads what they have committed.
 create function renew_building_figures(renewed uuid) returns void language plpgsql as $$
 begin
     insert into building_figures (building_id) values (renewed) on conflict do nothing;
@@ -252,42 +308,86 @@ begin
             from property_object
             where building_id = renewed and removed_at is null and status = 'Available'
         ),
-        (offer_rooms, offer_free, offer_price_from, offer_bits) = (
+        (offer_rooms, offer_free, offer_price_from, offer_bits, offer_prices) = (
             select coalesce(array_agg(rooms), '{}'), coalesce(array_agg(free), '{}'),
-                coalesce(array_agg(price_from), '{}'), coalesce(bit_or(1 << (rooms + 22) % 22), 0)
+                coalesce(array_agg(price_from), '{}'), coalesce(bit_or(1 << (rooms + 22) % 22), 0),
+                coalesce(bit_or(prices), repeat('0', 5632)::bit(5632))
             from (
-                select rooms_asked as rooms, count(*)::integer as free, min(price) as price_from
-                from property_object
-                where building_id = renewed and removed_at is null and status = 'Available'
-                    and kind in ('Flat', 'Apartment')
-                group by rooms_asked
+                select rooms, sum(free)::integer as free, min(price_from) as price_from,
+                    bit_or(offer_price_bit(rooms, step)) as prices
+                from (
+                    select room_category as rooms, price_step(price) as step, count(*) as free, min(price) as price_from
+                    from property_object
+                    where building_id = renewed and removed_at is null and status = 'Available'
+                        and kind in ('Flat', 'Apartment')
+                    group by room_category, price_step(price)
+                ) as priced
+                group by rooms
             ) as offer
         )
     where building_id = renewed;
+    insert into project_figures_change (project_id) select project_id from building where id = renewed;
 end
 $$;
 
--- A deal's claim on an object, by its newest event. Also of objects that are not known (yet).
+create function mark_project_figures_changed() returns trigger language plpgsql as $$
+begin
+    insert into project_figures_change (project_id) values (new.project_id);
+    return null;
+end
+$$;
+create trigger mark_project_figures_changed after update of deleted_at on building
+    for each row when (old.deleted_at is distinct from new.deleted_at)
+    execute function mark_project_figures_changed();
+
+-- Adds up the figures of up to `max_projects` changed projects and returns their number.
+create function renew_project_figures(max_projects bigint) returns bigint language plpgsql as $$
+declare
+    renewed uuid;
+    count bigint := 0;
+begin
+    for renewed in select distinct project_id from project_figures_change order by project_id limit max_projects loop
+        insert into project_figures (project_id) values (renewed) on conflict do nothing;
+        perform from project_figures where project_id = renewed for no key update;
+        -- The deletion precedes the sum. A change that commits in between is then in the sum and
+        -- still marked. In the other order it could be unmarked and missing from the sum.
+        delete from project_figures_change where project_id = renewed;
+        update project_figures set (price_from, price_to, offer_bits, offer_prices) = (
+            select min(price_from), max(price_to), bit_or(offer_bits), bit_or(offer_prices)
+            from building join building_figures as figures on figures.building_id = building.id
+            where building.project_id = renewed and building.deleted_at is null
+        )
+        where project_id = renewed;
+        count := count + 1;
+    end loop;
+    return count;
+end
+$$;
+
+-- Claims of deals, by the newest event of each deal. The object may be unknown yet.
 create table deal_claim (
     deal_id uuid primary key,
     property_object_id uuid not null,
-    claim text collate "C" not null check (claim in ('Claims', 'GaveUp', 'Sells')),
+    kind text collate "C" not null check (kind in ('Claims', 'GaveUp', 'Sells')),
     row_version bigint not null,
-    claimed_at timestamptz -- the booking's CreatedAt, or the completion's CompletedAt
+    claimed_at timestamptz -- CreatedAt of the booking, or CompletedAt of the completion
 ) with (fillfactor = 80);
 create index deal_claim_object on deal_claim (property_object_id);
 
--- What has changed above objects and is to be told of each of them, by a job.
+-- Changed developers, projects and buildings whose objects a job must publish.
 create table propagation (
     scope text collate "C" not null check (scope in ('Developer', 'Project', 'Building')),
     scope_id uuid not null,
     tenant_id uuid not null,
-    -- What hides goes before names.
+    -- Hiding precedes changes of names.
     hides boolean not null,
-    -- How often it was asked for: who has told of all since finds it unchanged, or begins again.
-    asked bigint not null default 1,
-    told_to uuid, -- null: nothing yet
-    turn bigint not null generated always as identity, -- developers take turns
+    -- Number of requests. A batch that finds another number starts from the beginning.
+    requests bigint not null default 1,
+    published_to uuid, -- id of the last published object; null at the beginning
+    turn bigint not null generated always as identity,
+    -- Each change of a developer has its own round, so that developers take turns.
+    round bigint not null default 0,
     primary key (scope, scope_id)
 ) with (fillfactor = 80);
-create index propagation_turn on propagation (hides desc, turn);
+create index propagation_turn on propagation (hides desc, round, turn);
+create index propagation_tenant on propagation (tenant_id, hides, round);

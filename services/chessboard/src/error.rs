@@ -1,6 +1,8 @@
-//! What chessboard refuses.
+//! The error codes of the service.
 
 use values::Code;
+
+use crate::domain::MAX_BUILDINGS;
 
 pub use service::Error;
 pub use web::FORBIDDEN;
@@ -9,29 +11,27 @@ pub const DEVELOPER_NOT_FOUND: Code = Code::new(404, "CHESSBOARD_DEVELOPER_NOT_F
 pub const PROJECT_NOT_FOUND: Code = Code::new(404, "CHESSBOARD_PROJECT_NOT_FOUND");
 pub const BUILDING_NOT_FOUND: Code = Code::new(404, "CHESSBOARD_BUILDING_NOT_FOUND");
 pub const PROPERTY_OBJECT_NOT_FOUND: Code = Code::new(404, "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND");
-/// INV-DEV-1
+/// The company is unknown or not of type Developer (INV-DEV-1).
 pub const DEVELOPER_COMPANY_NOT_FOUND: Code = Code::new(422, "CHESSBOARD_DEVELOPER_COMPANY_NOT_FOUND");
 pub const DEVELOPER_ALREADY_EXISTS: Code = Code::new(409, "CHESSBOARD_DEVELOPER_ALREADY_EXISTS");
-/// INV-DEV-2
+/// The external id belongs to another profile (INV-DEV-2).
 pub const DEVELOPER_TALENT_DUPLICATE: Code = Code::new(409, "CHESSBOARD_DEVELOPER_TALENT_DUPLICATE");
-/// INV-DEV-3
+/// A field is owned by the external system (INV-DEV-3).
 pub const DEVELOPER_FIELD_SYNC_MANAGED: Code = Code::new(422, "CHESSBOARD_DEVELOPER_FIELD_SYNC_MANAGED");
 pub const DEVELOPER_INVALID_TRANSITION: Code = Code::new(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
 pub const DEVELOPER_COMPANY_NOT_ACTIVE: Code = Code::new(409, "CHESSBOARD_DEVELOPER_COMPANY_NOT_ACTIVE");
-/// INV-DEV-5
+/// A field that a publication requires is not filled (INV-DEV-5).
 pub const DEVELOPER_PUBLISH_INCOMPLETE: Code = Code::new(409, "CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE");
 pub const DEVELOPER_HAS_LIVE_PROJECTS: Code = Code::new(409, "CHESSBOARD_DEVELOPER_HAS_LIVE_PROJECTS");
 pub const PROJECT_INVALID_TRANSITION: Code = Code::new(409, "CHESSBOARD_PROJECT_INVALID_TRANSITION");
-/// INV-PRJ-1
+/// The developer of the project is not Published (INV-PRJ-1).
 pub const PROJECT_DEVELOPER_NOT_PUBLISHED: Code =
     Code::new(409, "CHESSBOARD_PROJECT_DEVELOPER_NOT_PUBLISHED");
-/// Live ones in a project.
-pub const MOST_BUILDINGS: u32 = 200;
 pub const BUILDINGS_LIMIT_EXCEEDED: Code =
-    Code::new(409, "CHESSBOARD_BUILDINGS_LIMIT_EXCEEDED").with("max", MOST_BUILDINGS as u64);
-/// INV-OBJ-2
+    Code::new(409, "CHESSBOARD_BUILDINGS_LIMIT_EXCEEDED").with("max", MAX_BUILDINGS as u64);
+/// A deal holds the object (INV-OBJ-2).
 pub const PROPERTY_OBJECT_HELD: Code = Code::new(409, "CHESSBOARD_PROPERTY_OBJECT_HELD");
-/// INV-OBJ-1
+/// Another object of the building has the number (INV-OBJ-1).
 pub const PROPERTY_OBJECT_NUMBER_TAKEN: Code = Code::new(409, "CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN");
-/// The losing side of a race, or a version that is no longer the current one.
+/// The caller's version is outdated, or the caller lost a race.
 pub const CONFLICT: Code = Code::conflict("CHESSBOARD_CONCURRENCY_CONFLICT");

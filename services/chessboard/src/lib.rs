@@ -1,4 +1,4 @@
-//! Chessboard: developers' profiles, their projects and buildings, and the grid of flats that guests see.
+//! The service chessboard: developers' profiles, projects, buildings and grids of property objects.
 
 mod app;
 mod consumers;
@@ -8,8 +8,10 @@ mod error;
 mod events;
 mod http;
 mod jobs;
+mod messages;
+mod metrics;
 mod ops;
+mod service;
 mod settings;
-mod waiting;
 
-pub use app::Service;
+pub use self::service::Service;

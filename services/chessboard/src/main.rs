@@ -1,4 +1,4 @@
-//! The chessboard service: `chessboard [serve | work | migrate | contracts | config]`.
+//! The binary of the service chessboard. `chessboard --help` lists its commands.
 
 use std::process::ExitCode;
 

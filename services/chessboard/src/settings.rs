@@ -1,4 +1,4 @@
-//! What the environment configures beside what it does for all services.
+//! The settings of the service, beside the common ones.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use runtime::Env;
 use values::{Currency, PhoneRegion};
 
 pub struct Settings {
-    /// Of every price.
+    /// Currency of all prices.
     pub currency: Currency,
-    /// Of phone numbers without a country.
+    /// Region of phone numbers without a country code.
     pub phone_region: PhoneRegion,
     pub project_recount_interval: Duration,
     pub propagation_interval: Duration,
@@ -19,30 +19,32 @@ pub struct Settings {
 
 impl Settings {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let currency =
-            env.or("CATALOG_CURRENCY", Currency::RUB, "the currency of all prices, as ISO 4217 has it");
+        let currency = env.or("CATALOG_CURRENCY", Currency::RUB, "currency of all prices, as ISO 4217 code");
         let phone_region = env.or(
             "PHONE_DEFAULT_REGION",
             PhoneRegion::RU,
-            "the region of phone numbers without a country, as ISO 3166 has it",
+            "region of phone numbers without a country code, as ISO 3166 code",
         );
         let project_recount_interval = env.or(
             "PROJECT_RECOUNT_INTERVAL_S",
             const { NonZeroU32::new(3600).unwrap() },
-            "published projects are counted anew every so many seconds, beside what their events tell",
+            "interval of the job that recounts published projects, in seconds",
         );
         let interval = env.or(
             "OBJECT_PROPAGATION_INTERVAL_MS",
             const { NonZeroU32::new(1_000).unwrap() },
-            "how long nobody looks for what is to be told of objects after there was nothing, in milliseconds",
+            "pause of the propagation job when it has no work, in milliseconds",
         );
         let batch = env.or(
             "OBJECT_PROPAGATION_BATCH",
             const { NonZeroU32::new(500).unwrap() },
-            "objects that are told together of what changed above them",
+            "objects in one batch of the propagation job",
         );
-        let guest_reads_per_minute =
-            env.or("GUEST_READS_PER_MINUTE", 120, "reads for each guest address; 0 for no limit");
+        let guest_reads_per_minute = env.or(
+            "GUEST_READS_PER_MINUTE",
+            120,
+            "catalog reads of one guest address per minute; 0 for no limit",
+        );
         Some(Self {
             currency: currency?,
             phone_region: phone_region?,

@@ -1,4 +1,4 @@
-//! Companies, as identity tells of them on two topics.
+//! The consumer of identity's companies, on two topics.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -6,15 +6,15 @@ use messaging::{Failure, Handler, Message};
 use serde::Deserialize;
 use values::Whole;
 
-use crate::domain::{Company, CompanyStatus, CompanyType, DeveloperName, LegalName};
+use crate::domain::{COMPANY_GROUP, Company, CompanyStatus, CompanyType, DeveloperName, LegalName};
 use crate::ops;
 
 pub struct Companies;
 
-/// The fields that are read here, of either event.
+/// The fields that the service reads from both events.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct CompanyTold {
+struct CompanyEvent {
     company_id: CompanyId,
     #[serde(rename = "Type")]
     kind: CompanyType,
@@ -25,14 +25,14 @@ struct CompanyTold {
 }
 
 impl Handler for Companies {
-    const GROUP: &'static str = "chessboard.identity";
+    const GROUP: &'static str = COMPANY_GROUP;
     const TOPICS: &'static [&'static str] =
         &["platform.identity.company-upserted.v1", "platform.identity.company-suspended.v1"];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        let CompanyTold { company_id: id, kind, status, name, legal_name, version } = message.decode()?;
+        let CompanyEvent { company_id: id, kind, status, name, legal_name, version } = message.decode()?;
         let version = version.get();
-        ops::company::hear(tx, Company { id, kind, status, name, legal_name, version }).await?;
+        ops::company::apply_event(tx, Company { id, kind, status, name, legal_name, version }).await?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! CRM's deals, which hold objects and let them go.
+//! The consumer of crm's deals, which hold objects and release them.
 
 use ::db::Tx;
 use messaging::{Failure, Handler, Message, Thing};
@@ -17,7 +17,7 @@ const COMPLETED: &str = "platform.crm.deal-completed.v1";
 
 pub struct Deals;
 
-/// The fields that all of them have.
+/// The fields that the events of all topics have.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DealEvent {
@@ -44,15 +44,15 @@ impl Handler for Deals {
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
         let DealEvent { deal_id, property_object_id, row_version } = message.decode()?;
-        let (claim, claimed_at) = match &*message.topic {
+        let (kind, claimed_at) = match &*message.topic {
             BOOKED => (ClaimKind::Claims, Some(message.decode::<BookingCreated>()?.created_at.0)),
             COMPLETED => (ClaimKind::Sells, Some(message.decode::<DealCompleted>()?.completed_at.0)),
             _ => (ClaimKind::GaveUp, None),
         };
         let row_version = row_version.get();
-        let claim = Claim { deal_id, property_object_id, claim, row_version, claimed_at };
+        let claim = Claim { deal_id, property_object_id, kind, row_version, claimed_at };
         Thing::lock(tx, Self::GROUP, deal_id).await?;
-        ops::claim::take_claim(tx, &claim, clock::now()).await?;
+        ops::claim::apply_claim(tx, &claim, clock::now()).await?;
         Ok(())
     }
 }

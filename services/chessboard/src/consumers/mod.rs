@@ -1,20 +1,20 @@
-//! What this service takes from the bus.
+//! The consumers of the service.
 
 mod company;
 mod deal;
-mod outside_developer;
+mod external_developer;
 mod project_status;
 
 use messaging::Subscription;
 
-pub use company::Companies;
+use company::Companies;
 use deal::Deals;
-use outside_developer::OutsideDevelopers;
+use external_developer::ExternalDevelopers;
 use project_status::ProjectStatuses;
 
 pub const ALL: &[Subscription] = &[
     Subscription::of::<Companies>(),
     Subscription::of::<Deals>(),
-    Subscription::of::<OutsideDevelopers>(),
+    Subscription::of::<ExternalDevelopers>(),
     Subscription::of::<ProjectStatuses>(),
 ];

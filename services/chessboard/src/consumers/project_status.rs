@@ -1,4 +1,4 @@
-//! This service's own projects, which their developers count.
+//! The consumer of the service's own project events, which recounts the projects of developers.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -9,7 +9,7 @@ use crate::db;
 
 pub struct ProjectStatuses;
 
-/// The field that is read here.
+/// The field that the service reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ProjectStatusChanged {
@@ -21,7 +21,7 @@ impl Handler for ProjectStatuses {
     const TOPICS: &'static [&'static str] = &["platform.chessboard.project-status-changed.v1"];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        let told: ProjectStatusChanged = message.decode()?;
-        Ok(db::developer::recount_projects(tx, told.tenant_id).await?)
+        let event: ProjectStatusChanged = message.decode()?;
+        Ok(db::developer::recount_projects(tx, event.tenant_id).await?)
     }
 }

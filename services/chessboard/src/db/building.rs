@@ -1,4 +1,4 @@
-//! Buildings as they are stored, locked and found.
+//! Buildings: writes, locks and reads of managers.
 
 use ::db::{Cached, Conn, Lookup, Tx};
 use diesel::dsl::{exists, max};
@@ -15,7 +15,7 @@ pub async fn insert(tx: &mut Tx, new: &Building) -> Result<(), ::db::Error> {
     renew_figures(tx, vec![new.id]).await
 }
 
-/// Renews what these buildings show of their objects, after those were written.
+/// Renews the figures of buildings whose objects were written in this transaction.
 pub async fn renew_figures(tx: &mut Tx, ids: Vec<BuildingId>) -> Result<(), ::db::Error> {
     let renew = diesel::sql_query("select renew_building_figures(id) from unnest($1) as id");
     Cached(renew.bind::<Array<SqlUuid>, _>(ids)).execute(tx.conn()).await?;
@@ -30,8 +30,8 @@ pub async fn look_up(
     live(project, id).select(Building::as_select()).first(&mut conn).await.optional()
 }
 
-/// Those of a project, by name.
-pub async fn of_project(mut conn: Lookup<'_>, project: ProjectId) -> QueryResult<Vec<Building>> {
+/// Returns the live buildings of a project by name.
+pub async fn list_by_project(mut conn: Lookup<'_>, project: ProjectId) -> QueryResult<Vec<Building>> {
     building::table
         .filter(building::project_id.eq(project))
         .filter(building::deleted_at.is_null())
@@ -41,15 +41,15 @@ pub async fn of_project(mut conn: Lookup<'_>, project: ProjectId) -> QueryResult
         .await
 }
 
-/// How many a project has.
+/// Returns the number of live buildings of a project.
 pub async fn count(tx: &mut Tx, project: ProjectId) -> Result<i64, ::db::Error> {
     let rows =
         building::table.filter(building::project_id.eq(project)).filter(building::deleted_at.is_null());
     Ok(rows.count().get_result(tx.conn()).await?)
 }
 
-/// The version alone, as it is before whoever changes it now has committed.
-pub async fn version(
+/// Returns the committed version without waiting for concurrent writers.
+pub async fn find_version(
     conn: &mut Conn,
     project: ProjectId,
     id: BuildingId,
@@ -57,7 +57,7 @@ pub async fn version(
     Ok(live(project, id).select(building::version).first(conn).await.optional()?)
 }
 
-/// The building, which is this transaction's to change until it ends.
+/// Locks the building for writing until the transaction ends.
 pub async fn lock(tx: &mut Tx, project: ProjectId, id: BuildingId) -> Result<Option<Building>, ::db::Error> {
     Ok(live(project, id)
         .select(Building::as_select())
@@ -67,8 +67,8 @@ pub async fn lock(tx: &mut Tx, project: ProjectId, id: BuildingId) -> Result<Opt
         .optional()?)
 }
 
-/// Up to where its objects stand.
-pub async fn top(tx: &mut Tx, id: BuildingId) -> Result<Option<(Section, Floor)>, ::db::Error> {
+/// Returns the highest section and the highest floor of the live objects.
+pub async fn extent(tx: &mut Tx, id: BuildingId) -> Result<Option<(Section, Floor)>, ::db::Error> {
     let objects = property_object::table
         .filter(property_object::building_id.eq(id))
         .filter(property_object::removed_at.is_null())
@@ -77,18 +77,18 @@ pub async fn top(tx: &mut Tx, id: BuildingId) -> Result<Option<(Section, Floor)>
     Ok(section.zip(floor))
 }
 
-/// Whether a deal holds an object in it.
-pub async fn has_held(tx: &mut Tx, id: BuildingId) -> Result<bool, ::db::Error> {
+/// Returns true if a deal holds an object of the building.
+pub async fn has_held_object(tx: &mut Tx, id: BuildingId) -> Result<bool, ::db::Error> {
     let held = property_object::table
         .filter(property_object::building_id.eq(id))
         .filter(property_object::hold_deal_id.is_not_null());
     Ok(diesel::select(exists(held)).get_result(tx.conn()).await?)
 }
 
-/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one.
+/// Writes the mutable columns and raises the version of the row and of `changed`.
 ///
 /// # Errors
-/// [`CONFLICT`]
+/// [`CONFLICT`] if the row no longer has the version that was read.
 pub async fn save(tx: &mut Tx, changed: &mut Building) -> Result<(), Error> {
     let row = building::table.find(changed.id).filter(building::version.eq(changed.version));
     let save = diesel::update(row).set((

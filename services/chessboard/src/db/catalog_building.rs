@@ -1,4 +1,4 @@
-//! Buildings as guests find them.
+//! Buildings of the catalog.
 
 use ::db::Lookup;
 use diesel::prelude::*;
@@ -11,37 +11,37 @@ use values::{Currency, Money};
 use super::schema::{building, building_figures, developer, project, property_object};
 use crate::domain::{BuildingFacts, BuildingId, DeveloperStatus, ProjectId, ProjectStatus};
 
-/// A building of a project.
+/// A building in the catalog.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CatalogBuilding {
     pub id: BuildingId,
     #[serde(flatten)]
     pub facts: BuildingFacts,
-    /// The lowest price of an available flat or apartment.
+    /// Lowest price of the Available flats and apartments.
     pub price_from: Option<Money>,
-    /// Available flats and apartments.
+    /// Number of Available flats and apartments.
     pub free_count: i32,
 }
 
-/// With the figures, which are missing where there never was an object.
+/// A building with its figures, which are null if it never had an object.
 type Row = (BuildingId, BuildingFacts, Option<i64>, Option<i32>);
 
-fn shown((id, facts, price_from, free_count): Row, currency: Currency) -> CatalogBuilding {
+fn catalog_building((id, facts, price_from, free_count): Row, currency: Currency) -> CatalogBuilding {
     let price_from = price_from.map(|amount_minor| Money { amount_minor, currency });
     CatalogBuilding { id, facts, price_from, free_count: free_count.unwrap_or_default() }
 }
 
-/// Those of a project, by name.
-pub async fn of_project(
+/// Returns the live buildings of a project by name.
+pub async fn list_by_project(
     mut conn: Lookup<'_>,
-    of: ProjectId,
+    project_id: ProjectId,
     currency: Currency,
 ) -> QueryResult<Vec<CatalogBuilding>> {
     let free = building_figures::free_flat + building_figures::free_apartment;
     let rows: Vec<Row> = building::table
         .left_join(building_figures::table.on(building_figures::building_id.eq(building::id)))
-        .filter(building::project_id.eq(of))
+        .filter(building::project_id.eq(project_id))
         .filter(building::deleted_at.is_null())
         .select((
             building::id,
@@ -51,8 +51,8 @@ pub async fn of_project(
         ))
         .load(&mut conn)
         .await?;
-    let mut buildings: Vec<_> = rows.into_iter().map(|row| shown(row, currency)).collect();
-    // By code point, as the database sorts names, too.
+    let mut buildings: Vec<_> = rows.into_iter().map(|row| catalog_building(row, currency)).collect();
+    // Code-point order, as in the manager's list, which the database sorts.
     buildings.sort_by(|one, other| {
         let key = |building: &CatalogBuilding| (building.facts.name.as_str().to_owned(), building.id);
         key(one).cmp(&key(other))
@@ -60,10 +60,10 @@ pub async fn of_project(
     Ok(buildings)
 }
 
-/// A building of a project that is shown, and how many objects it has.
+/// Returns a visible building of a project with the number of its live objects.
 pub async fn look_up(
     conn: Lookup<'_>,
-    of: ProjectId,
+    project_id: ProjectId,
     id: BuildingId,
     currency: Currency,
 ) -> QueryResult<Option<(CatalogBuilding, i64)>> {
@@ -74,7 +74,7 @@ pub async fn look_up(
         .inner_join(developer::table.on(developer::id.eq(project::tenant_id)))
         .left_join(building_figures::table.on(building_figures::building_id.eq(building::id)))
         .filter(building::id.eq(id))
-        .filter(building::project_id.eq(of))
+        .filter(building::project_id.eq(project_id))
         .filter(building::deleted_at.is_null())
         .filter(project::deleted_at.is_null())
         .filter(project::status.eq(ProjectStatus::Published))
@@ -94,5 +94,5 @@ pub async fn look_up(
         .get_result::<i64>(&mut second);
     let row = async { row.await.optional() };
     let (row, objects) = try_join(row, objects).await?;
-    Ok(row.map(|row| (shown(row, currency), objects)))
+    Ok(row.map(|row| (catalog_building(row, currency), objects)))
 }

@@ -1,4 +1,4 @@
-//! Developers as guests find them.
+//! Developers of the catalog.
 
 use ::db::{Json, Lookup};
 use ::web::{Page, Paging, SortKey};
@@ -21,7 +21,7 @@ use crate::domain::{
     LegalName, Website,
 };
 
-/// A developer as anybody sees it.
+/// A developer in the catalog.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = developer, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -35,13 +35,13 @@ pub struct CatalogDeveloper {
     pub contact_phone: Option<ContactPhone>,
     pub contact_email: Option<ContactEmail>,
     pub founded_year: Option<FoundedYear>,
-    // As they are stored: what is only passed on need not be taken apart.
+    // The stored JSON is passed through, because parsing it would serve no purpose here.
     #[schema(value_type = Highlights)]
     pub highlights: Json<Box<RawValue>>,
     pub projects_published_count: i32,
 }
 
-/// What the list of developers may be sorted by.
+/// The sort keys of the catalog's developer list.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum CatalogDeveloperSort {
     Name,
@@ -52,19 +52,19 @@ impl SortKey for CatalogDeveloperSort {
     const DEFAULT: &'static str = "Name";
 }
 
-/// Those that are shown, and have `query` in their names.
-fn shown(query: Option<&str>) -> developer::BoxedQuery<'static, Pg> {
-    let shown = developer::table
+/// Selects the Published developers whose name contains `query`.
+fn visible(query: Option<&str>) -> developer::BoxedQuery<'static, Pg> {
+    let visible = developer::table
         .filter(list::planned_anew())
         .filter(developer::status.eq(DeveloperStatus::Published))
         .filter(developer::deleted_at.is_null())
         .into_boxed();
-    let Some(query) = query.filter(|query| !query.is_empty()).map(fold) else { return shown };
+    let Some(query) = query.filter(|query| !query.is_empty()).map(fold) else { return visible };
     let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(").bind::<Text, _>(query.clone()).sql(")");
-    shown.filter(developer::lower_name.like(anywhere(&query))).filter(trigrams)
+    visible.filter(developer::lower_name.like(anywhere(&query))).filter(trigrams)
 }
 
-/// One page of a search.
+/// Returns one page of Published developers.
 pub async fn search(
     conn: Lookup<'_>,
     query: Option<&str>,
@@ -74,8 +74,8 @@ pub async fn search(
         CatalogDeveloperSort::Name => list::by(paging, developer::lower_name),
         CatalogDeveloperSort::ProjectsPublishedCount => list::by(paging, developer::projects_published_count),
     };
-    let sorted = shown(query).select(CatalogDeveloper::as_select()).order((order, developer::id));
-    Ok(list::page(conn, paging, sorted, shown(query).select(developer::id)).await?)
+    let sorted = visible(query).select(CatalogDeveloper::as_select()).order((order, developer::id));
+    Ok(list::page(conn, paging, sorted, visible(query).select(developer::id)).await?)
 }
 
 pub async fn look_up(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<CatalogDeveloper>> {

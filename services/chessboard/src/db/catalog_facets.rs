@@ -1,4 +1,4 @@
-//! What a search of projects could be narrowed down to.
+//! Facets of the catalog's project search.
 
 use ::db::{Json, Lookup};
 use ::web::COUNTED;
@@ -9,20 +9,23 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use values::{Currency, Money};
 
-use super::catalog_project::{FITTING, IN_CITY, NARROWED, OF_CLASS, ProjectFilter, SHOWN};
+use super::catalog_project::{
+    CITY_FILTER, CLASS_FILTER, COMMON_FILTERS, IS_VISIBLE, MATCHING_HOME, ProjectFilter,
+};
 use crate::domain::ProjectClass;
 
-/// What a search could be narrowed down to. Each list leaves out the filter of its own kind.
+/// The facets of a project search. Each list ignores the filter of its own kind.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Facets {
-    /// Of projects found; 10,000 stands for "or more".
+    /// Number of matching projects. 10,000 means 10,000 or more.
     #[schema(maximum = 10000)]
     pub total_count: i64,
-    /// The lowest and the highest price of an available flat or apartment of these.
+    /// Lowest price of the Available flats and apartments of the matching projects.
     pub price_min: Option<Money>,
+    /// Highest price of the Available flats and apartments of the matching projects.
     pub price_max: Option<Money>,
-    /// Those with most projects.
+    /// Cities with the most projects.
     #[schema(max_items = 100)]
     pub cities: Vec<CityFacet>,
     pub classes: Vec<ClassFacet>,
@@ -32,7 +35,7 @@ pub struct Facets {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CityFacet {
-    /// As most of its projects write it.
+    /// The spelling that most of the city's projects use.
     pub city: String,
     pub projects_count: i64,
 }
@@ -47,7 +50,7 @@ pub struct ClassFacet {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct RoomsFacet {
-    /// 0 for studios.
+    /// Number of rooms, 0 for studios.
     pub rooms: i16,
     pub projects_count: i64,
 }
@@ -68,25 +71,28 @@ struct FacetsRow {
     rooms: Json<Vec<RoomsFacet>>,
 }
 
-/// What projects offer: as kept, where nothing has changed since.
+/// Returns the SQL of what each project offers.
+///
+/// Stored figures of projects are used, except for projects with changes that no job has added up
+/// yet. With `ReadyBefore` all figures are added up from the buildings.
 fn offers(filter: &ProjectFilter) -> String {
     if filter.ready_before.is_some() {
-        return added_up(filter, "");
+        return building_sums(filter, "");
     }
-    let prices = if filter.is_of_prices() { ", offer_prices" } else { "" };
+    let prices = if filter.has_price_filter() { ", offer_prices" } else { "" };
     let changed = "and building.project_id = any (array(select project_id from project_figures_change))";
     format!(
         "select project_id, price_from, price_to, null::bool as is_ready, offer_bits{prices} from project_figures \
             where project_id not in (select project_id from project_figures_change) \
         union all {}",
-        added_up(filter, changed)
+        building_sums(filter, changed)
     )
 }
 
-/// The same, added up from those buildings that are ready in time.
-fn added_up(filter: &ProjectFilter, which: &str) -> String {
+/// Returns the SQL that adds up the offers of the buildings that are ready in time.
+fn building_sums(filter: &ProjectFilter, condition: &str) -> String {
     const IN_TIME: &str = "filter (where $13::date is null or building.ready_on < $13)";
-    let prices = if filter.is_of_prices() {
+    let prices = if filter.has_price_filter() {
         format!(", bit_or(offer_prices) {IN_TIME} as offer_prices")
     } else {
         String::new()
@@ -95,33 +101,36 @@ fn added_up(filter: &ProjectFilter, which: &str) -> String {
         "select building.project_id, min(price_from) as price_from, max(price_to) as price_to, \
             bool_or(building.ready_on < $13) as is_ready, bit_or(offer_bits) {IN_TIME} as offer_bits{prices} \
         from building left join building_figures as figures on figures.building_id = building.id \
-        where building.deleted_at is null {which} group by building.project_id"
+        where building.deleted_at is null {condition} group by building.project_id"
     )
 }
 
-/// Whether a project has a home with so many rooms that fits. A step of prices that lies within those asked for says yes, none
-/// that they touch no; a home is looked for where neither is so.
+/// Returns the SQL condition that a project has a matching home with a number of rooms.
+///
+/// The condition is true for an offered price step inside the price range, and false if no offered
+/// step touches the range. Only in between are the homes themselves searched.
 fn fitting() -> String {
-    const STEPS: &str = "substring(project.offer_prices from rooms.place for 256)";
+    const STEPS: &str = "substring(project.offer_prices from rooms.first_step for 256)";
     format!(
         "case when bit_count({STEPS} & price_step_bits( \
                 coalesce(price_step($11 - 1) + 1, 0), coalesce(price_step($12) - 1, 255))) > 0 then true \
             when bit_count({STEPS} & price_step_bits( \
                 coalesce(price_step($11), 0), coalesce(price_step($12 - 1), 255))) = 0 then false \
-            else {FITTING} and home.rooms_asked = rooms.rooms limit 1) end"
+            else {MATCHING_HOME} and home.room_category = rooms.rooms limit 1) end"
     )
 }
 
-/// What a search could be narrowed down to, in one statement: homes are looked at only where prices are asked for and what is
-/// kept of them does not say.
+/// Counts the facets in one statement.
+///
+/// Homes are read only with a price filter that the stored price steps cannot decide.
 pub async fn count(
     mut conn: Lookup<'_>,
     filter: &ProjectFilter,
     currency: Currency,
 ) -> Result<Facets, ::db::Error> {
     let offers = offers(filter);
-    let fitting = if filter.is_of_prices() { fitting() } else { "true".to_owned() };
-    let is_found = match (filter.is_of_homes(), filter.ready_before) {
+    let fitting = if filter.has_price_filter() { fitting() } else { "true".to_owned() };
+    let is_found = match (filter.has_home_filter(), filter.ready_before) {
         (true, _) if filter.rooms.is_some() => {
             "project.id in (select id from fitting where rooms = any ($10))"
         }
@@ -132,12 +141,12 @@ pub async fn count(
     let sql = format!(
         "with candidate as materialized ( \
             select project.id, project.city, project.lower_city, project.class, \
-                {IN_CITY} as in_city, {OF_CLASS} as of_class, offers.* \
+                {CITY_FILTER} as in_city, {CLASS_FILTER} as of_class, offers.* \
             from project join developer on developer.id = project.tenant_id \
                 left join ({offers}) as offers on offers.project_id = project.id \
-            where {SHOWN} and {NARROWED} \
+            where {IS_VISIBLE} and {COMMON_FILTERS} \
         ), rooms as materialized ( \
-            select rooms, 1 << (rooms + 22) % 22 as bit, offer_place(rooms) + 1 as place \
+            select rooms, 1 << (rooms + 22) % 22 as bit, offer_offset(rooms) + 1 as first_step \
             from generate_series(-1, 20) as rooms \
         ), fitting as materialized ( \
             select project.id, rooms.rooms from candidate as project join rooms on project.offer_bits & rooms.bit <> 0 \

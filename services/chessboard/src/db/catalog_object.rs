@@ -1,4 +1,4 @@
-//! Property objects as guests find them.
+//! Property objects of the catalog.
 
 use ::db::{Cached, Limited, Lookup};
 use ::web::{CursorPage, CursorPaging, SortKey, Sorting};
@@ -17,11 +17,12 @@ use values::{Currency, Money};
 
 use super::schema::{building, developer, project, property_object};
 use crate::domain::{
-    AreaBound, BuildingId, BuildingName, DeveloperStatus, Finishing, FloorBound, ObjectFacts, ObjectKind,
-    ObjectStatus, Placed, PriceBound, ProjectId, ProjectName, ProjectStatus, PropertyObjectId, RoomsAsked,
+    AreaBound, BuildingId, BuildingName, DeveloperStatus, Finishing, FloorBound, GridItem, ObjectFacts,
+    ObjectKind, ObjectStatus, PriceBound, ProjectId, ProjectName, ProjectStatus, PropertyObjectId,
+    RoomCategory,
 };
 
-/// What the search may be sorted by.
+/// The sort keys of the object search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
 pub enum CatalogObjectSort {
     Id,
@@ -33,7 +34,7 @@ impl SortKey for CatalogObjectSort {
     const DEFAULT: &'static str = "Id";
 }
 
-/// Where a walk stands: at the object that was shown last, by what the walk is sorted by.
+/// The content of a cursor: the sort key of the last object of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectKey {
     last: LastObject,
@@ -44,13 +45,13 @@ pub struct ObjectKey {
 enum LastObject {
     Id(PropertyObjectId),
     Price(i64, PropertyObjectId),
-    /// In units of the last place.
+    /// The area is in hundredths of a square metre.
     AreaTotal(i64, PropertyObjectId),
 }
 
 impl ObjectKey {
-    fn of(object: &CatalogObject, sorting: Sorting<CatalogObjectSort>) -> Self {
-        let GridObject { id, facts, .. } = &object.shown;
+    fn new(object: &CatalogObject, sorting: Sorting<CatalogObjectSort>) -> Self {
+        let GridObject { id, facts, .. } = &object.object;
         let last = match sorting.key {
             CatalogObjectSort::Id => LastObject::Id(*id),
             CatalogObjectSort::Price => LastObject::Price(facts.price.amount_minor.get(), *id),
@@ -59,8 +60,8 @@ impl ObjectKey {
         Self { last, descending: sorting.descending }
     }
 
-    /// Whether it is of a walk that is sorted so.
-    pub fn is_of(&self, sorting: Sorting<CatalogObjectSort>) -> bool {
+    /// Returns true if the cursor was issued for this sort key and direction.
+    pub fn has_sorting(&self, sorting: Sorting<CatalogObjectSort>) -> bool {
         let key = match self.last {
             LastObject::Id(_) => CatalogObjectSort::Id,
             LastObject::Price(..) => CatalogObjectSort::Price,
@@ -70,17 +71,17 @@ impl ObjectKey {
     }
 }
 
-/// A page of the search has 50 objects, or as many as are asked for, up to 500.
+/// The paging of the object search: 50 objects by default and at most 500.
 pub type ObjectPaging = CursorPaging<ObjectKey, 50, 500>;
 
-/// Which objects are asked for.
+/// The filters of the object search.
 #[derive(Default)]
 pub struct ObjectFilter {
     pub project_id: Option<ProjectId>,
     pub developer_id: Option<CompanyId>,
     pub building_id: Option<BuildingId>,
     pub kinds: Option<Vec<ObjectKind>>,
-    pub rooms: Option<Vec<RoomsAsked>>,
+    pub rooms: Option<Vec<RoomCategory>>,
     pub finishings: Option<Vec<Finishing>>,
     pub statuses: Vec<ObjectStatus>,
     pub price_from: Option<PriceBound>,
@@ -93,9 +94,10 @@ pub struct ObjectFilter {
 }
 
 impl ObjectFilter {
-    /// Whether it asks for all that is for sale of a developer or in a project, in pages of the usual size. They are read in the
-    /// order of an index by the same few statements for all.
-    pub fn is_walk(&self, paging: &ObjectPaging) -> bool {
+    /// Returns true for a walk without optional filters, in pages of the default size.
+    ///
+    /// Its statements have constant SQL and read in index order, so they are prepared once.
+    pub fn is_plain_walk(&self, paging: &ObjectPaging) -> bool {
         let Self {
             project_id: _,
             developer_id: _,
@@ -126,7 +128,7 @@ impl ObjectFilter {
     }
 }
 
-/// An object as anybody sees it: in a grid, and wherever else one is shown.
+/// An object as guests see it.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = property_object, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -138,7 +140,7 @@ pub struct GridObject {
     pub status: ObjectStatus,
 }
 
-impl Placed for GridObject {
+impl GridItem for GridObject {
     fn section(&self) -> i64 {
         self.facts.section.get()
     }
@@ -148,12 +150,12 @@ impl Placed for GridObject {
     }
 }
 
-/// An object with what it is in.
+/// An object with its building, project and developer.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CatalogObject {
     #[serde(flatten)]
-    pub shown: GridObject,
+    pub object: GridObject,
     pub developer_id: CompanyId,
     pub project_id: ProjectId,
     pub project_name: ProjectName,
@@ -167,15 +169,15 @@ type Row = (GridObject, CompanyId, ProjectId, ProjectName, BuildingId, BuildingN
 
 impl From<Row> for CatalogObject {
     fn from(
-        (shown, developer_id, project_id, project_name, building_id, building_name, updated_at): Row,
+        (object, developer_id, project_id, project_name, building_id, building_name, updated_at): Row,
     ) -> Self {
-        Self { shown, developer_id, project_id, project_name, building_id, building_name, updated_at }
+        Self { object, developer_id, project_id, project_name, building_id, building_name, updated_at }
     }
 }
 
-/// Objects that are live, in what is live and published.
+/// Selects the live objects of Published projects of Published developers.
 #[auto_type(no_type_alias)]
-fn shown() -> _ {
+fn visible() -> _ {
     let project_status: ProjectStatus = ProjectStatus::Published;
     let developer_status: DeveloperStatus = DeveloperStatus::Published;
     property_object::table
@@ -190,7 +192,7 @@ fn shown() -> _ {
         .filter(developer::status.eq(developer_status))
 }
 
-/// What a [`Row`] is made of.
+/// The columns of a [`Row`].
 type Columns = (
     diesel::dsl::AsSelect<GridObject, Pg>,
     property_object::tenant_id,
@@ -214,15 +216,18 @@ fn columns() -> Columns {
 }
 
 pub async fn look_up(mut conn: Lookup<'_>, id: PropertyObjectId) -> QueryResult<Option<CatalogObject>> {
-    let object = shown().filter(property_object::id.eq(id)).select(columns());
+    let object = visible().filter(property_object::id.eq(id)).select(columns());
     let row: Option<Row> = object.first(&mut conn).await.optional()?;
     Ok(row.map(CatalogObject::from))
 }
 
-/// The objects of a building, as they stand: from the top floor down.
-pub async fn of_building(mut conn: Lookup<'_>, of: BuildingId) -> Result<Vec<GridObject>, ::db::Error> {
+/// Returns the live objects of a building in the order of a grid.
+pub async fn list_by_building(
+    mut conn: Lookup<'_>,
+    building_id: BuildingId,
+) -> Result<Vec<GridObject>, ::db::Error> {
     let objects = property_object::table
-        .filter(property_object::building_id.eq(of))
+        .filter(property_object::building_id.eq(building_id))
         .filter(property_object::removed_at.is_null())
         .order((
             property_object::section,
@@ -233,15 +238,17 @@ pub async fn of_building(mut conn: Lookup<'_>, of: BuildingId) -> Result<Vec<Gri
     Ok(objects.select(GridObject::as_select()).load(&mut conn).await?)
 }
 
-/// One page of a search, from where the last one ended: however deep that is, it is read from there in the order of an
-/// index. Ties are by id in the direction of the sort, as such an index has them.
+/// Returns one page of a search, after the cursor.
+///
+/// A page is read in index order, so its cost does not depend on its depth. Ties sort by id in the
+/// direction of the sort, as in the index.
 pub async fn search(
     mut conn: Lookup<'_>,
     filter: &ObjectFilter,
     sorting: Sorting<CatalogObjectSort>,
     paging: &ObjectPaging,
 ) -> QueryResult<CursorPage<CatalogObject>> {
-    let mut found = shown().select(columns()).into_boxed::<Pg>();
+    let mut found = visible().select(columns()).into_boxed::<Pg>();
     if let Some(project) = filter.project_id {
         found = found.filter(property_object::project_id.eq(project));
     }
@@ -255,7 +262,7 @@ pub async fn search(
         found = found.filter(property_object::kind.eq_any(kinds));
     }
     if let Some(rooms) = &filter.rooms {
-        found = found.filter(property_object::rooms_asked.eq_any(rooms));
+        found = found.filter(property_object::room_category.eq_any(rooms));
     }
     if let Some(finishings) = &filter.finishings {
         found = found.filter(property_object::finishing.eq_any(finishings));
@@ -280,7 +287,7 @@ pub async fn search(
         found = found.filter(property_object::floor.le(max));
     }
     if let Some(ObjectKey { last, descending }) = paging.after {
-        // Compared as pairs, which an index is read by.
+        // A comparison of pairs can use the index.
         let beyond = if descending { "<" } else { ">" };
         let pairs = |key: &str, value: i64, id: PropertyObjectId| {
             let after = sql::<Bool>(&format!("(property_object.{key}, property_object.id) {beyond} ("));
@@ -302,15 +309,15 @@ pub async fn search(
         (CatalogObjectSort::AreaTotal, false) => found.order((property_object::area_total.asc(), id.asc())),
         (CatalogObjectSort::AreaTotal, true) => found.order((property_object::area_total.desc(), id.desc())),
     };
-    let rows: Vec<Row> = match paging.usual_limit().filter(|_| filter.is_walk(paging)) {
+    let rows: Vec<Row> = match paging.usual_limit().filter(|_| filter.is_plain_walk(paging)) {
         Some(limit) => Cached(Limited(found, limit)).load(&mut conn).await?,
         None => found.filter(list::planned_anew()).limit(paging.limit()).load(&mut conn).await?,
     };
     let objects = rows.into_iter().map(CatalogObject::from).collect();
-    Ok(paging.page(objects, |last| ObjectKey::of(last, sorting)))
+    Ok(paging.page(objects, |last| ObjectKey::new(last, sorting)))
 }
 
-/// A price that an object has had.
+/// A past or present price of an object.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PastPrice {
@@ -319,7 +326,7 @@ pub struct PastPrice {
     changed_at: OffsetDateTime,
 }
 
-/// Of an object that is shown; without a price where it had none.
+/// A row of a visible object's price history. All columns are null if the history is empty.
 #[derive(QueryableByName)]
 struct PastPriceRow {
     #[diesel(sql_type = Nullable<BigInt>)]
@@ -331,7 +338,7 @@ struct PastPriceRow {
 }
 
 const PRICE_HISTORY: &str = "\
-    with shown as ( \
+    with visible as ( \
         select object.id, project.published_at from property_object as object \
             join building on building.id = object.building_id and building.deleted_at is null \
             join project on project.id = object.project_id \
@@ -340,26 +347,28 @@ const PRICE_HISTORY: &str = "\
                 and developer.deleted_at is null and developer.status = 'Published' \
         where object.id = $1 and object.removed_at is null \
     ) \
-    select past.price, past.currency, past.changed_at from shown left join lateral ( \
+    select past.price, past.currency, past.changed_at from visible left join lateral ( \
         select price, currency, changed_at, version from price_history \
-        where property_object_id = shown.id and version >= coalesce(( \
+        where property_object_id = visible.id and version >= coalesce(( \
             select max(version) from price_history \
-            where property_object_id = shown.id and changed_at <= shown.published_at), 0) \
+            where property_object_id = visible.id and changed_at <= visible.published_at), 0) \
         order by version desc limit 100 \
     ) as past on true order by past.version desc";
 
-/// The prices of an object that is shown: the one that it had when its project was first published, and each since,
-/// newest first, a hundred at most.
+/// Returns the price of a visible object at the first publication of its project and each later
+/// price.
+///
+/// The newest price is first, and there are at most 100. Returns `None` for other objects.
 pub async fn price_history(
     mut conn: Lookup<'_>,
     id: PropertyObjectId,
 ) -> QueryResult<Option<Vec<PastPrice>>> {
     let statement = Cached(diesel::sql_query(PRICE_HISTORY).bind::<SqlUuid, _>(id));
     let rows: Vec<PastPriceRow> = statement.load(&mut conn).await?;
-    let is_shown = !rows.is_empty();
+    let is_visible = !rows.is_empty();
     let prices = rows.into_iter().filter_map(|row| {
         let price = Money { amount_minor: row.price?, currency: row.currency? };
         Some(PastPrice { price, changed_at: row.changed_at? })
     });
-    Ok(is_shown.then(|| prices.collect()))
+    Ok(is_visible.then(|| prices.collect()))
 }

@@ -1,4 +1,4 @@
-//! Projects as guests find them: lists and cards.
+//! Projects of the catalog: lists and cards.
 
 use ::db::Lookup;
 use ::web::{COUNTED, Page, Paging, SortKey};
@@ -19,27 +19,27 @@ use values::{Currency, Money, anywhere};
 
 use crate::domain::{
     Address, BoundingBox, City, DeveloperName, FileId, Latitude, Longitude, PriceBound, ProjectClass,
-    ProjectDescription, ProjectId, ProjectName, RoomsAsked,
+    ProjectDescription, ProjectId, ProjectName, RoomCategory,
 };
 
-/// Which projects are asked for.
+/// The filters of the project search.
 #[derive(Default)]
 pub struct ProjectFilter {
-    /// As it is compared.
+    /// Case-folded.
     pub city: Option<String>,
     pub developer_id: Option<CompanyId>,
     pub classes: Option<Vec<ProjectClass>>,
-    pub rooms: Option<Vec<RoomsAsked>>,
+    pub rooms: Option<Vec<RoomCategory>>,
     pub price_from: Option<PriceBound>,
     /// Exclusive.
     pub price_to: Option<PriceBound>,
     pub ready_before: Option<Date>,
     pub within: Option<BoundingBox>,
-    /// As it is compared.
+    /// Case-folded.
     pub query: Option<String>,
 }
 
-/// What the list of projects may be sorted by.
+/// The sort keys of the catalog's project list.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum CatalogProjectSort {
     PublishedAt,
@@ -51,7 +51,7 @@ impl SortKey for CatalogProjectSort {
     const DEFAULT: &'static str = "-PublishedAt";
 }
 
-/// A project in a list. What it tells of its objects is of the whole project, whatever was asked for.
+/// A project in the catalog. Its numbers concern the whole project, regardless of the filters.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CatalogProject {
@@ -67,16 +67,16 @@ pub struct CatalogProject {
     pub cover_file_id: Option<FileId>,
     #[serde(with = "time::serde::rfc3339::option")]
     pub published_at: Option<OffsetDateTime>,
-    /// The lowest price of an available flat or apartment.
+    /// Lowest price of the Available flats and apartments.
     pub price_from: Option<Money>,
-    /// Available flats and apartments.
+    /// Number of Available flats and apartments.
     pub free_count: i64,
     pub free_by_kind: FreeByKind,
-    /// Available flats and apartments by rooms; those without a number last.
+    /// Available flats and apartments by number of rooms, ascending, with null last.
     pub offers: Vec<Offer>,
 }
 
-/// How many objects of each kind are available.
+/// Number of Available objects of each kind.
 #[derive(Clone, Copy, Debug, QueryableByName, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct FreeByKind {
@@ -92,59 +92,65 @@ pub struct FreeByKind {
     pub commercial: i64,
 }
 
-/// Available flats and apartments of so many rooms.
+/// The Available flats and apartments with one number of rooms.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Offer {
-    /// 0 for studios, `null` where none are given.
+    /// 0 for studios, and `null` for homes without a number of rooms.
     pub rooms: Option<i16>,
     pub free_count: i64,
     pub price_from: Money,
 }
 
-/// What is shown: live and published, of a live and published developer.
-pub(super) const SHOWN: &str = "project.deleted_at is null and project.status = 'Published' \
+/// The condition that a project is live and Published, and its developer, too.
+pub(super) const IS_VISIBLE: &str = "project.deleted_at is null and project.status = 'Published' \
     and developer.deleted_at is null and developer.status = 'Published'";
 
-/// The filters of which no facet is made. What is not asked for is null, and folded away by the planner.
-pub(super) const NARROWED: &str = "($1::uuid is null or project.tenant_id = $1) \
+/// The filters that have no facet. A filter that is not sent is null, and the planner removes it.
+pub(super) const COMMON_FILTERS: &str = "($1::uuid is null or project.tenant_id = $1) \
     and ($2::float8 is null or project.latitude between $2 and $3 and project.longitude between $4 and $5) \
     and ($6::text is null or project.lower_name like $6 and trigrams(project.lower_name) @> trigrams($7))";
 
-/// The filters by city and by class.
-pub(super) const IN_CITY: &str = "($8::text is null or project.lower_city = $8)";
-pub(super) const OF_CLASS: &str = "($9::text[] is null or project.class = any ($9))";
+/// The filter by city, which the facet of cities ignores.
+pub(super) const CITY_FILTER: &str = "($8::text is null or project.lower_city = $8)";
+/// The filter by class, which the facet of classes ignores.
+pub(super) const CLASS_FILTER: &str = "($9::text[] is null or project.class = any ($9))";
 
-/// Whether a project has a home with so many rooms that fits. All numbers of rooms are named, where none are asked
-/// for: so each is looked up in the index by its prices, where else all prices of a project were gone through. A value and not
-/// an `exists`, which the planner would make a join with all homes of.
-pub(super) const FITTING: &str = "(select true from property_object as home join building on building.id = home.building_id \
+/// The beginning of a scalar subquery for a matching home. The caller adds a condition on
+/// `home.room_category` and the end ` limit 1)`.
+///
+/// The condition names every room category even without a filter by rooms. The index is then
+/// searched by category and price instead of reading all prices of a project. A scalar subquery is
+/// used because the planner turns `exists` into a join with all homes.
+pub(super) const MATCHING_HOME: &str = "(select true from property_object as home join building on building.id = home.building_id \
     where home.project_id = project.id and home.removed_at is null and home.status = 'Available' \
     and home.kind in ('Flat', 'Apartment') and home.price >= coalesce($11, 0) \
     and home.price < coalesce($12, 9223372036854775807) \
     and building.deleted_at is null and ($13::date is null or building.ready_on < $13)";
 
-/// Whether a project has a building that is ready in time.
-const READY: &str = "exists (select from building where building.project_id = project.id \
+/// The condition that a project has a building that is ready in time.
+const READY_BUILDING: &str = "exists (select from building where building.project_id = project.id \
     and building.deleted_at is null and building.ready_on < $13)";
 
-/// The figures of a project's live buildings.
-const FIGURES: &str = "building join building_figures as figures on figures.building_id = building.id";
+/// The join of buildings with their figures.
+const BUILDING_FIGURES: &str =
+    "building join building_figures as figures on figures.building_id = building.id";
 
-/// The numbers of rooms that are asked for, or all as they are kept: -1 where none are given.
-const ROOMS: &str = "coalesce($10::smallint[], '{-1,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20}')";
+/// The requested room categories, or all of them. -1 means homes without a number of rooms.
+const ROOM_CATEGORIES: &str =
+    "coalesce($10::smallint[], '{-1,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20}')";
 
 impl ProjectFilter {
-    /// Whether homes are looked at.
-    pub(super) fn is_of_homes(&self) -> bool {
-        self.rooms.is_some() || self.is_of_prices()
+    /// Returns true if the filter has conditions on homes.
+    pub(super) fn has_home_filter(&self) -> bool {
+        self.rooms.is_some() || self.has_price_filter()
     }
 
-    pub(super) fn is_of_prices(&self) -> bool {
+    pub(super) fn has_price_filter(&self) -> bool {
         self.price_from.is_some() || self.price_to.is_some()
     }
 
-    /// A statement with the filters as its first parameters.
+    /// Binds the filters as the parameters `$1` to `$13` of a statement.
     pub(super) fn bind(&self, sql: String) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
         let within = |side: fn(&BoundingBox) -> f64| self.within.as_ref().map(side);
         diesel::sql_query(sql)
@@ -165,16 +171,16 @@ impl ProjectFilter {
     }
 }
 
-/// Which projects a page shows, and how many there are.
+/// The projects of a page and the number of all matching projects.
 #[derive(QueryableByName)]
-struct Found {
+struct PageRow {
     #[diesel(sql_type = BigInt)]
     total_count: i64,
     #[diesel(sql_type = Array<SqlUuid>)]
     ids: Vec<ProjectId>,
 }
 
-/// One page of a search: which projects, then these.
+/// Returns one page of a search, in two statements: the ids of the page, then its projects.
 pub async fn search(
     mut conn: Lookup<'_>,
     filter: &ProjectFilter,
@@ -188,36 +194,39 @@ pub async fn search(
         CatalogProjectSort::PriceFrom => (
             "prices.price_from",
             format!(
-                "left join (select building.project_id, min(figures.price_from) as price_from from {FIGURES} \
+                "left join (select building.project_id, min(figures.price_from) as price_from from {BUILDING_FIGURES} \
              where building.deleted_at is null group by building.project_id) as prices on prices.project_id = project.id"
             ),
         ),
     };
-    let homes = match (filter.is_of_homes(), filter.ready_before) {
-        (true, _) => format!("{FITTING} and home.rooms_asked = any ({ROOMS}) limit 1)"),
-        (false, Some(_)) => READY.to_owned(),
+    let homes = match (filter.has_home_filter(), filter.ready_before) {
+        (true, _) => format!("{MATCHING_HOME} and home.room_category = any ({ROOM_CATEGORIES}) limit 1)"),
+        (false, Some(_)) => READY_BUILDING.to_owned(),
         (false, None) => "true".to_owned(),
     };
-    // What takes long to find is found once, for the page and the count; else both stop when they have enough.
-    let is_slow =
-        filter.is_of_homes() || filter.ready_before.is_some() || filter.query.is_some() || !prices.is_empty();
-    let materialized = if is_slow { "materialized" } else { "not materialized" };
+    // An expensive search is materialized once for the page and the count. A cheap one is not, so
+    // that both can stop early.
+    let is_expensive = filter.has_home_filter()
+        || filter.ready_before.is_some()
+        || filter.query.is_some()
+        || !prices.is_empty();
+    let materialized = if is_expensive { "materialized" } else { "not materialized" };
     let sql = format!(
         "with found as {materialized} ( \
             select project.id, {key} as key from project join developer on developer.id = project.tenant_id {prices} \
-            where {SHOWN} and {NARROWED} and {IN_CITY} and {OF_CLASS} and {homes} \
+            where {IS_VISIBLE} and {COMMON_FILTERS} and {CITY_FILTER} and {CLASS_FILTER} and {homes} \
         ) \
         select (select count(*) from (select from found limit $14) as counted) as total_count, \
             array(select id from found order by key {direction} nulls last, id limit $15 offset $16) as ids"
     );
     let found = filter.bind(sql).bind::<BigInt, _>(COUNTED);
     let found = found.bind::<BigInt, _>(paging.limit()).bind::<BigInt, _>(paging.offset());
-    let Found { total_count, ids } = found.get_result(&mut conn).await?;
-    let rows = rows(conn, &ids).await?;
-    Ok(paging.page(rows.into_iter().map(|row| row.shown(currency)).collect(), total_count))
+    let PageRow { total_count, ids } = found.get_result(&mut conn).await?;
+    let rows = load_rows(conn, &ids).await?;
+    Ok(paging.page(rows.into_iter().map(|row| row.into_project(currency)).collect(), total_count))
 }
 
-/// A project with what its buildings show.
+/// A project with the added-up figures of its buildings.
 #[derive(QueryableByName)]
 struct ProjectRow {
     #[diesel(sql_type = SqlUuid)]
@@ -248,7 +257,7 @@ struct ProjectRow {
     free_by_kind: FreeByKind,
     #[diesel(sql_type = Nullable<BigInt>)]
     price_from: Option<i64>,
-    /// Side by side; -1 rooms where none are given.
+    /// Parallel to `offer_free` and `offer_price_from`. -1 means homes without a number of rooms.
     #[diesel(sql_type = Array<SmallInt>)]
     offer_rooms: Vec<i16>,
     #[diesel(sql_type = Array<BigInt>)]
@@ -257,39 +266,39 @@ struct ProjectRow {
     offer_price_from: Vec<i64>,
 }
 
-/// The projects among `ids` that are shown, in that order.
-async fn rows(mut conn: Lookup<'_>, ids: &[ProjectId]) -> QueryResult<Vec<ProjectRow>> {
+/// Returns the visible projects among `ids`, in their order.
+async fn load_rows(mut conn: Lookup<'_>, ids: &[ProjectId]) -> QueryResult<Vec<ProjectRow>> {
     let sql = format!(
         "select project.id, project.tenant_id as developer_id, developer.name as developer_name, project.name, \
             project.class, project.city, project.address, project.latitude, project.longitude, \
             project.cover_file_id, project.published_at, project.description, free.*, offers.* \
-        from unnest($1) with ordinality as asked (id, place) \
-            join project on project.id = asked.id \
+        from unnest($1) with ordinality as requested (id, rank) \
+            join project on project.id = requested.id \
             join developer on developer.id = project.tenant_id \
             cross join lateral ( \
                 select coalesce(sum(free_flat), 0) as flat, coalesce(sum(free_apartment), 0) as apartment, \
                     coalesce(sum(free_parking), 0) as parking, coalesce(sum(free_storage), 0) as storage, \
                     coalesce(sum(free_commercial), 0) as commercial, min(price_from) as price_from \
-                from {FIGURES} where building.project_id = project.id and building.deleted_at is null \
+                from {BUILDING_FIGURES} where building.project_id = project.id and building.deleted_at is null \
             ) as free \
             cross join lateral ( \
                 select coalesce(array_agg(rooms order by rooms < 0, rooms), '{{}}') as offer_rooms, \
                     coalesce(array_agg(free order by rooms < 0, rooms), '{{}}') as offer_free, \
                     coalesce(array_agg(price order by rooms < 0, rooms), '{{}}') as offer_price_from \
                 from ( \
-                    select rooms, sum(free) as free, min(price) as price from {FIGURES} \
+                    select rooms, sum(free) as free, min(price) as price from {BUILDING_FIGURES} \
                         cross join unnest(offer_rooms, offer_free, offer_price_from) as offer (rooms, free, price) \
                     where building.project_id = project.id and building.deleted_at is null \
                     group by rooms \
                 ) as offer \
             ) as offers \
-        where {SHOWN} order by asked.place"
+        where {IS_VISIBLE} order by requested.rank"
     );
     ::db::Cached(diesel::sql_query(sql).bind::<Array<SqlUuid>, _>(ids)).load(&mut conn).await
 }
 
 impl ProjectRow {
-    fn shown(self, currency: Currency) -> CatalogProject {
+    fn into_project(self, currency: Currency) -> CatalogProject {
         let money = |amount_minor| Money { amount_minor, currency };
         let offers = self.offer_rooms.iter().zip(&self.offer_free).zip(&self.offer_price_from);
         let offers = offers.map(|((&rooms, &free_count), &price_from)| Offer {
@@ -317,15 +326,15 @@ impl ProjectRow {
     }
 }
 
-/// A project and what it says of itself.
+/// Returns a visible project and its description.
 pub async fn look_up(
     conn: Lookup<'_>,
     id: ProjectId,
     currency: Currency,
 ) -> QueryResult<Option<(CatalogProject, Option<ProjectDescription>)>> {
-    let found = rows(conn, &[id]).await?.pop();
+    let found = load_rows(conn, &[id]).await?.pop();
     Ok(found.map(|mut row| {
         let description = row.description.take();
-        (row.shown(currency), description)
+        (row.into_project(currency), description)
     }))
 }

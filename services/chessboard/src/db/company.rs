@@ -1,4 +1,4 @@
-//! Companies, as identity tells of them.
+//! The local registry of companies.
 
 use ::db::{Cached, Tx};
 use auth::CompanyId;
@@ -13,15 +13,16 @@ pub async fn find(tx: &mut Tx, id: CompanyId) -> Result<Option<Company>, ::db::E
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
-/// The company, which stays as it is until this transaction ends.
+/// Locks the company for reading until the transaction ends.
 pub async fn lock_for_reading(tx: &mut Tx, id: CompanyId) -> Result<Option<Company>, ::db::Error> {
     let row = company::table.find(id).select(Company::as_select()).for_share();
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
-/// Keeps what is told of a company.
-pub async fn upsert(tx: &mut Tx, told: &Company) -> Result<(), ::db::Error> {
-    let put = diesel::insert_into(company::table).values(told).on_conflict(company::id).do_update().set(told);
-    Cached(put).execute(tx.conn()).await?;
+/// Inserts or replaces a company.
+pub async fn upsert(tx: &mut Tx, company: &Company) -> Result<(), ::db::Error> {
+    let upsert =
+        diesel::insert_into(company::table).values(company).on_conflict(company::id).do_update().set(company);
+    Cached(upsert).execute(tx.conn()).await?;
     Ok(())
 }

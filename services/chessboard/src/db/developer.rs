@@ -1,4 +1,4 @@
-//! Developers as they are stored, locked and found.
+//! Developers: writes, locks and reads of managers and administrators.
 
 use ::db::{Cached, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -14,10 +14,12 @@ use uuid::Uuid;
 use values::Private;
 
 use super::schema::{developer, project};
-use crate::domain::{Developer, DeveloperStatus, OutsideId, ProjectStatus, SEPARATOR, SyncSource};
+use crate::domain::{
+    Developer, DeveloperStatus, ExternalDeveloperId, NAME_SEPARATOR, ProjectStatus, SyncSource,
+};
 use crate::error::{CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_TALENT_DUPLICATE, Error};
 
-/// What the list of all developers may be sorted by.
+/// The sort keys of the administrator's list.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum DeveloperSort {
     Name,
@@ -29,18 +31,21 @@ impl SortKey for DeveloperSort {
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
-/// Which developers are asked for.
+/// The filters of the administrator's list.
 #[derive(Default)]
 pub struct DeveloperFilter {
-    /// As [`fold`](values::fold) has it.
+    /// Folded by [`fold`](values::fold).
     pub query: Option<String>,
     pub statuses: Option<Vec<DeveloperStatus>>,
     pub sync_sources: Option<Vec<SyncSource>>,
-    pub with_deleted: bool,
+    pub include_deleted: bool,
 }
 
+/// Inserts a new profile.
+///
 /// # Errors
-/// [`DEVELOPER_ALREADY_EXISTS`], [`DEVELOPER_TALENT_DUPLICATE`]
+/// - [`DEVELOPER_ALREADY_EXISTS`] if the company has a profile.
+/// - [`DEVELOPER_TALENT_DUPLICATE`] if another profile has the external id.
 pub async fn insert(tx: &mut Tx, new: &Developer) -> Result<(), Error> {
     let insert = diesel::insert_into(developer::table).values((
         (
@@ -70,24 +75,27 @@ pub async fn insert(tx: &mut Tx, new: &Developer) -> Result<(), Error> {
             developer::search_text.eq(new.search_text()),
         ),
     ));
-    Cached(insert).execute(tx.conn()).await.map_err(taken)?;
+    Cached(insert).execute(tx.conn()).await.map_err(unique_violation)?;
     Ok(())
 }
 
-/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one. What has
-/// no version is written only by whoever has changed it: else an edit would put back what the books have had since.
+/// Writes the mutable columns and raises the version of the row and of `changed`.
+///
+/// Bookkeeping columns have no version. They are written only if this change concerns them, so
+/// that a concurrent edit does not restore their old values.
 ///
 /// # Errors
-/// [`CONFLICT`], [`DEVELOPER_TALENT_DUPLICATE`]
+/// - [`CONFLICT`] if the row no longer has the version that was read.
+/// - [`DEVELOPER_TALENT_DUPLICATE`] if another profile has the external id.
 pub async fn save(tx: &mut Tx, before: &Developer, changed: &mut Developer) -> Result<(), Error> {
     let row = developer::table.find(changed.id).filter(developer::version.eq(changed.version));
-    let synced = (
+    let sync_state = (
         developer::sync_source.eq(changed.sync_source),
         developer::external_chessboard_developer_id.eq(changed.external_chessboard_developer_id),
         developer::replica_version.eq(changed.replica_version),
         developer::last_synced_at.eq(changed.last_synced_at),
     );
-    let claim = developer::hidden_by_identity.eq(changed.hidden_by_identity);
+    let cascade_state = developer::hidden_by_identity.eq(changed.hidden_by_identity);
     let save = diesel::update(row).set((
         (
             developer::status.eq(changed.status),
@@ -110,21 +118,22 @@ pub async fn save(tx: &mut Tx, before: &Developer, changed: &mut Developer) -> R
             developer::lower_name.eq(changed.lower_name()),
             developer::search_text.eq(changed.search_text()),
         ),
-        changed.is_synced_otherwise_than(before).then_some(synced),
-        (changed.hidden_by_identity != before.hidden_by_identity).then_some(claim),
+        changed.has_other_sync_state_than(before).then_some(sync_state),
+        (changed.hidden_by_identity != before.hidden_by_identity).then_some(cascade_state),
     ));
-    if Cached(save).execute(tx.conn()).await.map_err(taken)? == 0 {
+    if Cached(save).execute(tx.conn()).await.map_err(unique_violation)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
     Ok(())
 }
 
-/// Writes what is nobody's conflict: whether identity may publish it, and how far the outside system has been followed.
+/// Writes the bookkeeping columns, which raise no version: the cascade and the applied external
+/// version.
 ///
 /// # Errors
-/// [`CONFLICT`]
-pub async fn save_books(tx: &mut Tx, changed: &Developer) -> Result<(), Error> {
+/// [`CONFLICT`] if the row no longer has the version that was read.
+pub async fn save_bookkeeping(tx: &mut Tx, changed: &Developer) -> Result<(), Error> {
     let row = developer::table.find(changed.id).filter(developer::version.eq(changed.version));
     let save = diesel::update(row).set((
         developer::hidden_by_identity.eq(changed.hidden_by_identity),
@@ -138,37 +147,45 @@ pub async fn look_up(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<
     developer::table.find(id).select(Developer::as_select()).first(&mut conn).await.optional()
 }
 
-/// The developer as they are, deleted or not.
+/// Returns the developer, deleted or not.
 pub async fn find(tx: &mut Tx, id: CompanyId) -> Result<Option<Developer>, ::db::Error> {
     Ok(look_up(tx.conn(), id).await?)
 }
 
-/// The developer, deleted or not, who stays as they are until this transaction ends: for whoever makes or tells of
-/// something below.
+/// Locks the developer, deleted or not, for reading until the transaction ends.
+///
+/// Transactions that create or publish something of the developer take this lock.
 pub async fn lock_for_reading(tx: &mut Tx, id: CompanyId) -> Result<Option<Developer>, ::db::Error> {
     let row = developer::table.find(id).select(Developer::as_select()).for_share();
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
-/// The developer, deleted or not, who is this transaction's to change: nothing is made below meanwhile.
+/// Locks the developer, deleted or not, for writing until the transaction ends.
+///
+/// No concurrent transaction can create a project of the developer.
 pub async fn lock(tx: &mut Tx, id: CompanyId) -> Result<Option<Developer>, ::db::Error> {
     let row = developer::table.find(id).select(Developer::as_select()).for_no_key_update();
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
-/// Whose profile has an outside id, deleted ones too.
-pub async fn of_outside_id(tx: &mut Tx, outside: OutsideId) -> Result<Option<CompanyId>, ::db::Error> {
-    let row = developer::table.filter(developer::external_chessboard_developer_id.eq(outside));
+/// Returns the developer whose profile, deleted or not, has the external id.
+pub async fn find_owner_of_external_id(
+    tx: &mut Tx,
+    external_id: ExternalDeveloperId,
+) -> Result<Option<CompanyId>, ::db::Error> {
+    let row = developer::table.filter(developer::external_chessboard_developer_id.eq(external_id));
     Ok(row.select(developer::id).first(tx.conn()).await.optional()?)
 }
 
-/// Whether there are projects that are not deleted, of whatever status.
+/// Returns true if the developer has a project that is not deleted, in any status.
 pub async fn has_live_projects(tx: &mut Tx, id: CompanyId) -> Result<bool, ::db::Error> {
     let live = project::table.filter(project::tenant_id.eq(id)).filter(project::deleted_at.is_null());
     Ok(diesel::select(exists(live)).get_result(tx.conn()).await?)
 }
 
-/// INV-PRJ-2: counts the published projects of a developer anew. Under the lock nobody publishes one.
+/// Recounts the live Published projects of a developer (INV-PRJ-2).
+///
+/// The lock of the developer prevents concurrent publications of its projects.
 pub async fn recount_projects(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
     let row = developer::table.find(id).select(developer::id).for_no_key_update();
     if row.first::<CompanyId>(tx.conn()).await.optional()?.is_none() {
@@ -186,8 +203,8 @@ pub async fn recount_projects(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Er
     Ok(())
 }
 
-/// Whose count of published projects is not what it should be.
-pub async fn miscounted(mut conn: Lookup<'_>) -> Result<Vec<CompanyId>, ::db::Error> {
+/// Returns the developers whose stored count of Published projects is wrong.
+pub async fn find_miscounted(mut conn: Lookup<'_>) -> Result<Vec<CompanyId>, ::db::Error> {
     #[derive(QueryableByName)]
     struct Row {
         #[diesel(sql_type = diesel::sql_types::Uuid)]
@@ -204,13 +221,13 @@ pub async fn miscounted(mut conn: Lookup<'_>) -> Result<Vec<CompanyId>, ::db::Er
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-/// Those of `keys`, by id.
-pub async fn all_of(tx: &mut Tx, keys: &[Uuid]) -> Result<Vec<Developer>, ::db::Error> {
-    let some = developer::table.filter(developer::id.eq_any(keys)).order(developer::id);
-    Ok(some.select(Developer::as_select()).load(tx.conn()).await?)
+/// Returns the developers with these ids, sorted by id.
+pub async fn list_by_ids(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Developer>, ::db::Error> {
+    let rows = developer::table.filter(developer::id.eq_any(ids)).order(developer::id);
+    Ok(rows.select(Developer::as_select()).load(tx.conn()).await?)
 }
 
-/// One page of all developers.
+/// Returns one page of all developers.
 pub async fn list(
     conn: Lookup<'_>,
     filter: &DeveloperFilter,
@@ -221,22 +238,22 @@ pub async fn list(
         DeveloperSort::CreatedAt => list::by(paging, developer::created_at),
         DeveloperSort::UpdatedAt => list::by(paging, developer::updated_at),
     };
-    let sorted = found(filter).select(Developer::as_select()).order((order, developer::id));
-    Ok(list::page(conn, paging, sorted, found(filter).select(developer::id)).await?)
+    let sorted = filtered(filter).select(Developer::as_select()).order((order, developer::id));
+    Ok(list::page(conn, paging, sorted, filtered(filter).select(developer::id)).await?)
 }
 
-fn found(filter: &DeveloperFilter) -> developer::BoxedQuery<'static, Pg> {
+fn filtered(filter: &DeveloperFilter) -> developer::BoxedQuery<'static, Pg> {
     let mut found = developer::table.filter(list::planned_anew()).into_boxed();
     if let Some(query) = &filter.query {
         let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(");
         found = found.filter(developer::search_text.like(values::anywhere(query)));
         found = found.filter(trigrams.bind::<Text, _>(query.clone()).sql(")"));
-        if query.contains(SEPARATOR) {
-            // What stands between the two names is in neither.
+        if query.contains(NAME_SEPARATOR) {
+            // The separator may have matched, so one of the two names must match by itself.
             let anywhere = values::anywhere(query);
-            let own = sql::<Bool>("(lower_name like ").bind::<Text, _>(anywhere.clone());
-            let own = own.sql(" or substr(search_text, length(lower_name) + 2) like ");
-            found = found.filter(own.bind::<Text, _>(anywhere).sql(")"));
+            let one_name = sql::<Bool>("(lower_name like ").bind::<Text, _>(anywhere.clone());
+            let one_name = one_name.sql(" or substr(search_text, length(lower_name) + 2) like ");
+            found = found.filter(one_name.bind::<Text, _>(anywhere).sql(")"));
         }
     }
     if let Some(statuses) = &filter.statuses {
@@ -245,10 +262,11 @@ fn found(filter: &DeveloperFilter) -> developer::BoxedQuery<'static, Pg> {
     if let Some(sources) = &filter.sync_sources {
         found = found.filter(developer::sync_source.eq_any(sources.clone()));
     }
-    if filter.with_deleted { found } else { found.filter(developer::deleted_at.is_null()) }
+    if filter.include_deleted { found } else { found.filter(developer::deleted_at.is_null()) }
 }
 
-fn taken(error: diesel::result::Error) -> Error {
+/// Maps a violated unique constraint to its code.
+fn unique_violation(error: diesel::result::Error) -> Error {
     let error = ::db::Error::from(error);
     match error.violated_constraint() {
         Some("developer_pkey") => DEVELOPER_ALREADY_EXISTS.into(),

@@ -1,4 +1,4 @@
-//! The logs of profiles: entries are added and read.
+//! The logs of profiles.
 
 use ::db::{Lookup, Tx};
 use ::web::{CursorPage, CursorPaging};
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 use super::schema::developer_log;
 use crate::domain::{LogEntry, LogEntryId};
 
-/// By which a log is sorted, newest first: versions of a profile follow the order of commits.
+/// The sort key of a log. Versions of a profile follow the order of commits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogKey {
     pub version: i64,
     pub id: LogEntryId,
 }
 
-/// Adds entries, in their order.
+/// Adds entries in their order.
 pub async fn append(tx: &mut Tx, entries: &[LogEntry]) -> Result<(), ::db::Error> {
     diesel::insert_into(developer_log::table).values(entries).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// Whether an entry is in this log: only of these are cursors given out.
-pub async fn has(mut conn: Lookup<'_>, developer: CompanyId, key: &LogKey) -> Result<bool, ::db::Error> {
+/// Returns true if the log contains the entry of a cursor.
+pub async fn contains(mut conn: Lookup<'_>, developer: CompanyId, key: &LogKey) -> Result<bool, ::db::Error> {
     let entry = developer_log::table
         .find(key.id)
         .filter(developer_log::developer_id.eq(developer))
@@ -32,7 +32,7 @@ pub async fn has(mut conn: Lookup<'_>, developer: CompanyId, key: &LogKey) -> Re
     Ok(diesel::select(diesel::dsl::exists(entry)).get_result(&mut conn).await?)
 }
 
-/// One page, newest first.
+/// Returns one page, newest first.
 pub async fn list(
     mut conn: Lookup<'_>,
     developer: CompanyId,
@@ -43,7 +43,7 @@ pub async fn list(
         .select(LogEntry::as_select())
         .into_boxed();
     if let Some(&LogKey { version, id }) = paging.after.as_ref() {
-        // The first is what an index is read by.
+        // The first condition can use the index.
         let is_older = developer_log::version.lt(version).or(developer_log::id.lt(id));
         entries = entries.filter(developer_log::version.le(version)).filter(is_older);
     }

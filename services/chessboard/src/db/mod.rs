@@ -1,6 +1,6 @@
-//! Queries.
+//! The queries and statements of the service.
 
-pub mod above;
+pub mod ancestors;
 pub mod building;
 pub mod catalog_building;
 pub mod catalog_developer;
@@ -10,8 +10,8 @@ pub mod catalog_project;
 pub mod claim;
 pub mod company;
 pub mod developer;
+pub mod external_profile;
 pub mod log;
-pub mod outside_profile;
 pub mod project;
 pub mod propagation;
 pub mod property_object;

@@ -1,4 +1,4 @@
-//! Projects as they are stored, locked and found.
+//! Projects: writes, locks and reads of managers.
 
 use ::db::{Cached, Conn, Lookup, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -19,10 +19,10 @@ use crate::error::{CONFLICT, Error};
 
 #[diesel::declare_sql_function]
 extern "SQL" {
-    fn renew_project_figures(most: BigInt) -> BigInt;
+    fn renew_project_figures(max_projects: BigInt) -> BigInt;
 }
 
-/// What a list may be sorted by.
+/// The sort keys of the manager's list.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum ProjectSort {
     CreatedAt,
@@ -34,15 +34,15 @@ impl SortKey for ProjectSort {
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
-/// Which projects of a developer are asked for.
+/// The filters of the manager's list.
 pub struct ProjectFilter {
     pub query: Option<String>,
     pub statuses: Option<Vec<ProjectStatus>>,
 }
 
 pub async fn insert(tx: &mut Tx, new: &Project) -> Result<(), ::db::Error> {
-    let words = (project::lower_name.eq(new.lower_name()), project::lower_city.eq(new.lower_city()));
-    Cached(diesel::insert_into(project::table).values((new, words))).execute(tx.conn()).await?;
+    let folded = (project::lower_name.eq(new.lower_name()), project::lower_city.eq(new.lower_city()));
+    Cached(diesel::insert_into(project::table).values((new, folded))).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -50,12 +50,16 @@ pub async fn look_up(mut conn: Lookup<'_>, tenant: CompanyId, id: ProjectId) -> 
     live(tenant, id).select(Project::as_select()).first(&mut conn).await.optional()
 }
 
-/// The version alone, as it is before whoever changes it now has committed.
-pub async fn version(conn: &mut Conn, tenant: CompanyId, id: ProjectId) -> Result<Option<i64>, ::db::Error> {
+/// Returns the committed version without waiting for concurrent writers.
+pub async fn find_version(
+    conn: &mut Conn,
+    tenant: CompanyId,
+    id: ProjectId,
+) -> Result<Option<i64>, ::db::Error> {
     Ok(live(tenant, id).select(project::version).first(conn).await.optional()?)
 }
 
-/// The project, which nobody changes until the transaction ends.
+/// Locks the project for reading until the transaction ends.
 pub async fn lock_for_reading(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -64,15 +68,15 @@ pub async fn lock_for_reading(
     Ok(live(tenant, id).select(Project::as_select()).for_share().first(tx.conn()).await.optional()?)
 }
 
-/// The project, which is this transaction's to change until it ends.
+/// Locks the project for writing until the transaction ends.
 pub async fn lock(tx: &mut Tx, tenant: CompanyId, id: ProjectId) -> Result<Option<Project>, ::db::Error> {
     Ok(live(tenant, id).select(Project::as_select()).for_no_key_update().first(tx.conn()).await.optional()?)
 }
 
-/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one.
+/// Writes the mutable columns and raises the version of the row and of `changed`.
 ///
 /// # Errors
-/// [`CONFLICT`]
+/// [`CONFLICT`] if the row no longer has the version that was read.
 pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
     let row = project::table.find(changed.id).filter(project::version.eq(changed.version));
     let save = diesel::update(row).set((
@@ -93,21 +97,21 @@ pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds up what projects offer where something has changed since, of so many projects at most. Answers of how many.
-pub async fn renew_figures(tx: &mut Tx, most: i64) -> Result<i64, ::db::Error> {
-    let renew = diesel::select(renew_project_figures(most));
+/// Adds up the offers of up to `limit` projects whose buildings changed. Returns their number.
+pub async fn renew_figures(tx: &mut Tx, limit: i64) -> Result<i64, ::db::Error> {
+    let renew = diesel::select(renew_project_figures(limit));
     Ok(Cached(renew).get_result(tx.conn()).await?)
 }
 
-/// Whether a deal holds an object in it.
-pub async fn has_held(tx: &mut Tx, id: ProjectId) -> Result<bool, ::db::Error> {
+/// Returns true if a deal holds an object of the project.
+pub async fn has_held_object(tx: &mut Tx, id: ProjectId) -> Result<bool, ::db::Error> {
     let held = property_object::table
         .filter(property_object::project_id.eq(id))
         .filter(property_object::hold_deal_id.is_not_null());
     Ok(diesel::select(exists(held)).get_result(tx.conn()).await?)
 }
 
-/// Takes its buildings along when it is deleted.
+/// Deletes the buildings of a deleted project.
 pub async fn delete_buildings(tx: &mut Tx, id: ProjectId, now: OffsetDateTime) -> Result<(), ::db::Error> {
     let rows = building::table.filter(building::project_id.eq(id)).filter(building::deleted_at.is_null());
     let delete = diesel::update(rows).set((
@@ -119,7 +123,7 @@ pub async fn delete_buildings(tx: &mut Tx, id: ProjectId, now: OffsetDateTime) -
     Ok(())
 }
 
-/// One page of a developer's projects.
+/// Returns one page of a developer's live projects.
 pub async fn list(
     conn: Lookup<'_>,
     tenant: CompanyId,
@@ -131,11 +135,11 @@ pub async fn list(
         ProjectSort::Name => list::by(paging, project::lower_name),
         ProjectSort::UpdatedAt => list::by(paging, project::updated_at),
     };
-    let sorted = found(tenant, filter).select(Project::as_select()).order((order, project::id));
-    list::page(conn, paging, sorted, found(tenant, filter).select(project::id)).await
+    let sorted = filtered(tenant, filter).select(Project::as_select()).order((order, project::id));
+    list::page(conn, paging, sorted, filtered(tenant, filter).select(project::id)).await
 }
 
-fn found(tenant: CompanyId, filter: &ProjectFilter) -> project::BoxedQuery<'static, Pg> {
+fn filtered(tenant: CompanyId, filter: &ProjectFilter) -> project::BoxedQuery<'static, Pg> {
     let own = project::table.filter(project::tenant_id.eq(tenant)).filter(project::deleted_at.is_null());
     let mut found = own.into_boxed();
     if let Some(query) = &filter.query {

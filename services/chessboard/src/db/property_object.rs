@@ -1,4 +1,4 @@
-//! Property objects as they are stored, locked and found.
+//! Property objects: writes, locks and reads of managers, deals and jobs.
 
 use ::db::{Cached, Conn, Json, Lookup, Tx};
 use diesel::prelude::*;
@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use values::Currency;
 
-use super::above::Place;
+use super::ancestors::ObjectLocation;
 use super::propagation::{Propagation, Scope};
 use super::schema::property_object;
 use crate::domain::{
@@ -18,8 +18,11 @@ use crate::domain::{
 };
 use crate::error::{Error, PROPERTY_OBJECT_NUMBER_TAKEN};
 
-/// The objects of a building as its grid shows them: sections upwards, floors downwards, by place and number.
-pub async fn of_building(mut conn: Lookup<'_>, building: BuildingId) -> QueryResult<Vec<PropertyObject>> {
+/// Returns the live objects of a building in the order of a grid.
+pub async fn list_by_building(
+    mut conn: Lookup<'_>,
+    building: BuildingId,
+) -> QueryResult<Vec<PropertyObject>> {
     property_object::table
         .filter(property_object::building_id.eq(building))
         .filter(property_object::removed_at.is_null())
@@ -34,7 +37,7 @@ pub async fn of_building(mut conn: Lookup<'_>, building: BuildingId) -> QueryRes
         .await
 }
 
-/// How many objects a building has.
+/// Returns the number of live objects of a building.
 pub async fn count(mut conn: Lookup<'_>, building: BuildingId) -> QueryResult<i64> {
     property_object::table
         .filter(property_object::building_id.eq(building))
@@ -44,8 +47,8 @@ pub async fn count(mut conn: Lookup<'_>, building: BuildingId) -> QueryResult<i6
         .await
 }
 
-/// The objects of a building that are live, and those of these numbers that were removed.
-pub async fn standing(
+/// Returns the live objects of a building and its removed objects with the listed numbers.
+pub async fn find_for_grid(
     tx: &mut Tx,
     building: BuildingId,
     numbers: &[ObjectNumber],
@@ -58,7 +61,7 @@ pub async fn standing(
     Ok(rows.load(tx.conn()).await?)
 }
 
-/// An object that is live in a building.
+/// Returns a live object of a building.
 pub async fn find(
     conn: &mut Conn,
     building: BuildingId,
@@ -71,29 +74,36 @@ pub async fn find(
     Ok(row.select(PropertyObject::as_select()).first(conn).await.optional()?)
 }
 
-/// Where these stand, of those that are known.
-pub async fn places(tx: &mut Tx, ids: &[PropertyObjectId]) -> Result<Vec<Place>, ::db::Error> {
-    let rows = property_object::table.filter(property_object::id.eq_any(ids)).select(PLACE);
-    Ok(rows.load(tx.conn()).await?.into_iter().map(place).collect())
+/// Returns the locations of the known ones among these objects.
+pub async fn find_locations(
+    tx: &mut Tx,
+    ids: &[PropertyObjectId],
+) -> Result<Vec<ObjectLocation>, ::db::Error> {
+    let rows = property_object::table.filter(property_object::id.eq_any(ids)).select(LOCATION);
+    Ok(rows.load(tx.conn()).await?.into_iter().map(location).collect())
 }
 
-/// Where the next objects below something stand, by id.
-pub async fn below(tx: &mut Tx, asked: &Propagation, limit: i64) -> Result<Vec<Place>, ::db::Error> {
+/// Returns the locations of the next live objects of a propagation, by id.
+pub async fn list_next(
+    tx: &mut Tx,
+    propagation: &Propagation,
+    limit: i64,
+) -> Result<Vec<ObjectLocation>, ::db::Error> {
     let live = property_object::table.filter(property_object::removed_at.is_null()).into_boxed();
-    let below = match asked.scope {
-        Scope::Developer => live.filter(property_object::tenant_id.eq(asked.scope_id)),
-        Scope::Project => live.filter(property_object::project_id.eq(asked.scope_id)),
-        Scope::Building => live.filter(property_object::building_id.eq(asked.scope_id)),
+    let all = match propagation.scope {
+        Scope::Developer => live.filter(property_object::tenant_id.eq(propagation.scope_id)),
+        Scope::Project => live.filter(property_object::project_id.eq(propagation.scope_id)),
+        Scope::Building => live.filter(property_object::building_id.eq(propagation.scope_id)),
     };
-    let rest = match asked.told_to {
-        None => below,
-        Some(told_to) => below.filter(property_object::id.gt(told_to)),
+    let rest = match propagation.published_to {
+        None => all,
+        Some(published_to) => all.filter(property_object::id.gt(published_to)),
     };
-    let rows = rest.order(property_object::id).limit(limit).select(PLACE).load(tx.conn()).await?;
-    Ok(rows.into_iter().map(place).collect())
+    let rows = rest.order(property_object::id).limit(limit).select(LOCATION).load(tx.conn()).await?;
+    Ok(rows.into_iter().map(location).collect())
 }
 
-const PLACE: (
+const LOCATION: (
     property_object::tenant_id,
     property_object::project_id,
     property_object::building_id,
@@ -105,13 +115,13 @@ const PLACE: (
     property_object::id,
 );
 
-fn place(
+fn location(
     (tenant_id, project_id, building_id, id): (auth::CompanyId, ProjectId, BuildingId, PropertyObjectId),
-) -> Place {
-    Place { tenant_id, project_id, building_id, id }
+) -> ObjectLocation {
+    ObjectLocation { tenant_id, project_id, building_id, id }
 }
 
-/// These, by id, which are this transaction's to change until it ends.
+/// Locks the objects for writing until the transaction ends, in the order of their ids.
 pub async fn lock(tx: &mut Tx, ids: &[PropertyObjectId]) -> Result<Vec<PropertyObject>, ::db::Error> {
     let rows = property_object::table
         .filter(property_object::id.eq_any(ids))
@@ -121,13 +131,13 @@ pub async fn lock(tx: &mut Tx, ids: &[PropertyObjectId]) -> Result<Vec<PropertyO
     Ok(rows.load(tx.conn()).await?)
 }
 
-/// Those of `keys`, by id.
-pub async fn all_of(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<PropertyObject>, ::db::Error> {
-    let some = property_object::table.filter(property_object::id.eq_any(keys)).order(property_object::id);
-    Ok(some.select(PropertyObject::as_select()).load(conn).await?)
+/// Returns the objects with these ids, sorted by id.
+pub async fn list_by_ids(conn: &mut Conn, ids: &[Uuid]) -> Result<Vec<PropertyObject>, ::db::Error> {
+    let rows = property_object::table.filter(property_object::id.eq_any(ids)).order(property_object::id);
+    Ok(rows.select(PropertyObject::as_select()).load(conn).await?)
 }
 
-/// A row as JSON has it.
+/// A row of the table as a JSON document.
 #[derive(Debug, Serialize)]
 struct Row<'o> {
     id: PropertyObjectId,
@@ -158,20 +168,20 @@ struct Row<'o> {
     #[serde(with = "time::serde::rfc3339::option")]
     removed_at: Option<OffsetDateTime>,
     version: i64,
-    told_project_name: &'o ProjectName,
-    told_building_name: &'o BuildingName,
-    told_is_live: bool,
-    told_is_public: bool,
+    published_project_name: &'o ProjectName,
+    published_building_name: &'o BuildingName,
+    published_is_live: bool,
+    published_is_public: bool,
 }
 
-/// What a row is known by, and where it stands: this never changes.
-const KEPT: &str = "id, building_id, project_id, tenant_id, created_at";
-const CHANGED: &str = "number, kind, section, floor, position_on_floor, rooms, is_studio, area_total, area_living, \
+/// The columns that never change.
+const IMMUTABLE_COLUMNS: &str = "id, building_id, project_id, tenant_id, created_at";
+const MUTABLE_COLUMNS: &str = "number, kind, section, floor, position_on_floor, rooms, is_studio, area_total, area_living, \
     area_kitchen, finishing, price, currency, layout_file_id, status, own_status, hold_deal_id, updated_at, \
-    removed_at, version, told_project_name, told_building_name, told_is_live, told_is_public";
+    removed_at, version, published_project_name, published_building_name, published_is_live, published_is_public";
 
 impl<'o> Row<'o> {
-    fn of(object: &'o PropertyObject) -> Self {
+    fn new(object: &'o PropertyObject) -> Self {
         let facts = &object.facts;
         Self {
             id: object.id,
@@ -199,28 +209,29 @@ impl<'o> Row<'o> {
             updated_at: object.updated_at,
             removed_at: object.removed_at,
             version: object.version,
-            told_project_name: &object.told.project_name,
-            told_building_name: &object.told.building_name,
-            told_is_live: object.told.is_live,
-            told_is_public: object.told.is_public,
+            published_project_name: &object.published.project_name,
+            published_building_name: &object.published.building_name,
+            published_is_live: object.published.is_live,
+            published_is_public: object.published.is_public,
         }
     }
 }
 
-/// Writes objects that are new or this transaction's to change: one statement, however many they are.
+/// Inserts or updates objects in one statement. The transaction has locked the existing ones.
 ///
 /// # Errors
-/// [`PROPERTY_OBJECT_NUMBER_TAKEN`]
+/// [`PROPERTY_OBJECT_NUMBER_TAKEN`] if another object of the building has the number.
 pub async fn write<'o>(
     tx: &mut Tx,
     objects: impl IntoIterator<Item = &'o PropertyObject>,
 ) -> Result<(), Error> {
-    let rows: Vec<_> = objects.into_iter().map(Row::of).collect();
+    let rows: Vec<_> = objects.into_iter().map(Row::new).collect();
     let write = diesel::sql_query(format!(
-        "insert into property_object ({KEPT}, {CHANGED}) \
-         select {KEPT}, {CHANGED} from json_populate_recordset(null::property_object, $1) order by id \
-         on conflict (id) do update set ({CHANGED}) = row({})",
-        CHANGED
+        "insert into property_object ({IMMUTABLE_COLUMNS}, {MUTABLE_COLUMNS}) \
+         select {IMMUTABLE_COLUMNS}, {MUTABLE_COLUMNS} \
+         from json_populate_recordset(null::property_object, $1) order by id \
+         on conflict (id) do update set ({MUTABLE_COLUMNS}) = row({})",
+        MUTABLE_COLUMNS
             .split(", ")
             .map(|column| format!("excluded.{}", column.trim()))
             .collect::<Vec<_>>()
@@ -231,7 +242,7 @@ pub async fn write<'o>(
     Ok(())
 }
 
-/// INV-OBJ-1
+/// Maps the violated constraint of INV-OBJ-1 to its code.
 fn number_taken(error: ::db::Error) -> Error {
     match error.violated_constraint() {
         Some("property_object_number") => PROPERTY_OBJECT_NUMBER_TAKEN.into(),
@@ -239,7 +250,7 @@ fn number_taken(error: ::db::Error) -> Error {
     }
 }
 
-/// INV-OBJ-3: adds the prices of these to the history.
+/// Adds the prices of objects to the price history (INV-OBJ-3).
 pub async fn record_prices<'o>(
     tx: &mut Tx,
     objects: impl IntoIterator<Item = &'o PropertyObject>,

@@ -13,15 +13,15 @@ diesel::table! {
 }
 
 diesel::table! {
-    outside_profile (outside_id) {
-        outside_id -> Uuid,
+    external_profile (external_id) {
+        external_id -> Uuid,
         company_id -> Uuid,
         version -> BigInt,
         name -> Text,
         legal_name -> Nullable<Text>,
         logo_file_id -> Nullable<Uuid>,
         founded_year -> Nullable<Integer>,
-        came -> BigInt,
+        arrival_order -> BigInt,
     }
 }
 
@@ -143,11 +143,11 @@ diesel::table! {
         updated_at -> Timestamptz,
         removed_at -> Nullable<Timestamptz>,
         version -> BigInt,
-        told_project_name -> Text,
-        told_building_name -> Text,
-        told_is_live -> Bool,
-        told_is_public -> Bool,
-        rooms_asked -> SmallInt,
+        published_project_name -> Text,
+        published_building_name -> Text,
+        published_is_live -> Bool,
+        published_is_public -> Bool,
+        room_category -> SmallInt,
     }
 }
 
@@ -182,7 +182,7 @@ diesel::table! {
     deal_claim (deal_id) {
         deal_id -> Uuid,
         property_object_id -> Uuid,
-        claim -> Text,
+        kind -> Text,
         row_version -> BigInt,
         claimed_at -> Nullable<Timestamptz>,
     }
@@ -194,8 +194,8 @@ diesel::table! {
         scope_id -> Uuid,
         tenant_id -> Uuid,
         hides -> Bool,
-        asked -> BigInt,
-        told_to -> Nullable<Uuid>,
+        requests -> BigInt,
+        published_to -> Nullable<Uuid>,
         turn -> BigInt,
         round -> BigInt,
     }
@@ -203,7 +203,7 @@ diesel::table! {
 
 diesel::allow_tables_to_appear_in_same_query!(
     company,
-    outside_profile,
+    external_profile,
     developer,
     developer_log,
     project,

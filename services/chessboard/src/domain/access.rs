@@ -1,10 +1,10 @@
-//! Who may do what.
+//! The permissions of the service.
 
 use auth::{Actor, CompanyId, Permission};
 
 const MANAGE: &str = "chessboard.developers.manage";
 
-/// Managers of a developer: of the company that this gives, and of no other.
+/// The permission of a manager. It grants the developer of the manager's own company only.
 pub enum ManageOwnDeveloper {}
 
 impl Permission for ManageOwnDeveloper {
@@ -15,7 +15,7 @@ impl Permission for ManageOwnDeveloper {
     }
 }
 
-/// Administrators of the platform, for every developer.
+/// The permission of a platform administrator for all developers.
 pub enum ManageDevelopers {}
 
 impl Permission for ManageDevelopers {

@@ -1,4 +1,4 @@
-//! A building of a project: what its objects stand in.
+//! A building of a project.
 
 use auth::CompanyId;
 use diesel::pg::Pg;
@@ -13,8 +13,11 @@ use crate::db::schema::building;
 
 pub type BuildingName = Text<1, 128>;
 
+/// Maximum number of live buildings in a project.
+pub const MAX_BUILDINGS: u32 = 200;
+
 values::text_enum! {
-    /// How far a building has come.
+    /// The progress of construction.
     pub enum BuildingState {
         Planned,
         UnderConstruction,
@@ -22,7 +25,7 @@ values::text_enum! {
     }
 }
 
-/// What a building is described by.
+/// The fields of a building that managers write.
 #[derive(Clone, Debug, PartialEq, Queryable, Selectable, Insertable, AsChangeset, Serialize, ToSchema)]
 #[diesel(table_name = building, check_for_backend(Pg))]
 #[diesel(treat_none_as_null = true, treat_none_as_default_value = false)]
@@ -33,11 +36,11 @@ pub struct BuildingFacts {
     pub floors_total: Whole<1, 200>,
     pub state: BuildingState,
     pub ready_year: Option<Whole<1900, 2100>>,
-    /// Only with a year.
+    /// Only together with `ReadyYear`.
     pub ready_quarter: Option<Whole<1, 4>>,
 }
 
-/// The aggregate, which is also its row and its answer.
+/// The aggregate. It is also the database row and the HTTP response.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
 #[diesel(table_name = building, check_for_backend(Pg), treat_none_as_default_value = false)]
 #[serde(rename_all = "PascalCase")]
@@ -52,7 +55,7 @@ pub struct Building {
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
-    /// For `Version` of the next change of the building or of its grid.
+    /// The current version, for `Version` in a change of the building or of its grid.
     pub version: i64,
     #[serde(skip)]
     pub deleted_at: Option<OffsetDateTime>,
@@ -79,23 +82,25 @@ impl Building {
 }
 
 impl BuildingFacts {
-    /// What is wrong with something that is to stand there.
-    pub fn misplaces(&self, section: Section, floor: Floor) -> Vec<(&'static str, Invalid)> {
-        let beyond = |member, min, at: i64, max: i64| {
+    /// Returns an error for each coordinate of an object that lies outside the building.
+    pub fn placement_errors(&self, section: Section, floor: Floor) -> Vec<(&'static str, Invalid)> {
+        let error = |member, min, value: i64, max: i64| {
             let invalid = Invalid { code: "out_of_range", args: vec![("min", min), ("max", max)] };
-            (at > max).then_some((member, invalid))
+            (value > max).then_some((member, invalid))
         };
-        let section = beyond("Section", 1, section.get(), self.sections_count.get());
-        let floor = beyond("Floor", -10, floor.get(), self.floors_total.get());
+        let section = error("Section", 1, section.get(), self.sections_count.get());
+        let floor = error("Floor", -10, floor.get(), self.floors_total.get());
         section.into_iter().chain(floor).collect()
     }
 
-    /// What is wrong with these facts of a building whose objects stand up to there.
-    pub fn cuts_off(&self, top: Option<(Section, Floor)>) -> Vec<(&'static str, Invalid)> {
-        let Some((section, floor)) = top else { return Vec::new() };
-        let cut = |member, at: i64, max: i64| (at > max).then(|| (member, Invalid::new("cuts_off")));
-        let section = cut("SectionsCount", section.get(), self.sections_count.get());
-        let floor = cut("FloorsTotal", floor.get(), self.floors_total.get());
+    /// Returns an error for each dimension that is too small for the stored objects.
+    ///
+    /// `extent` is the highest section and the highest floor of the live objects.
+    pub fn extent_errors(&self, extent: Option<(Section, Floor)>) -> Vec<(&'static str, Invalid)> {
+        let Some((section, floor)) = extent else { return Vec::new() };
+        let error = |member, value: i64, max: i64| (value > max).then(|| (member, Invalid::new("cuts_off")));
+        let section = error("SectionsCount", section.get(), self.sections_count.get());
+        let floor = error("FloorsTotal", floor.get(), self.floors_total.get());
         section.into_iter().chain(floor).collect()
     }
 }
@@ -119,20 +124,23 @@ mod tests {
     }
 
     proptest! {
-        /// Refusals 2: a building whose object stands beyond it would cut that object off, and the reverse.
+        /// RULE-CHS-025: a building rejects a coordinate exactly if it would cut off an object
+        /// there.
         #[test]
-        fn what_may_stand_there_is_not_cut_off(
+        fn placement_error_means_building_would_cut_off_object(
             sections in 1_i64..=100, floors in 1_i64..=200, section in 1_i64..=100, floor in -10_i64..=200,
         ) {
-            let (building, at) = (facts(sections, floors), (Whole::parse(section).unwrap(), Whole::parse(floor).unwrap()));
-            let misplaced = building.misplaces(at.0, at.1);
-            prop_assert_eq!(misplaced.is_empty(), section <= sections && floor <= floors);
-            prop_assert_eq!(misplaced.len(), building.cuts_off(Some(at)).len());
+            let building = facts(sections, floors);
+            let extent = (Whole::parse(section).unwrap(), Whole::parse(floor).unwrap());
+            let errors = building.placement_errors(extent.0, extent.1);
+            prop_assert_eq!(errors.is_empty(), section <= sections && floor <= floors);
+            prop_assert_eq!(errors.len(), building.extent_errors(Some(extent)).len());
         }
     }
 
+    /// RULE-CHS-025: a building without objects may have any size.
     #[test]
-    fn a_building_without_objects_cuts_nothing_off() {
-        assert!(facts(1, 1).cuts_off(None).is_empty());
+    fn building_without_objects_cuts_off_nothing() {
+        assert!(facts(1, 1).extent_errors(None).is_empty());
     }
 }

@@ -1,21 +1,21 @@
-//! What guests look for.
+//! Filter values of the catalog.
 
 use std::str::FromStr;
 
 use values::{Decimal, Invalid, Text, Whole};
 
-/// What is looked for in names.
+/// A text to find in names.
 pub type CatalogQuery = Text<0, 200>;
-/// How many rooms a home has: 0 for studios.
-pub type RoomsAsked = Whole<0, 20>;
-/// A bound of prices, in minor units.
+/// A number of rooms as a filter value. 0 means studios.
+pub type RoomCategory = Whole<0, 20>;
+/// A bound of prices in minor units.
 pub type PriceBound = Whole<0, { i64::MAX }>;
-/// A bound of areas.
+/// A bound of areas in square metres.
 pub type AreaBound = Decimal<2, 0, 100_000_000>;
 /// A bound of floors.
 pub type FloorBound = Whole<-32_768, 32_767>;
 
-/// A part of the map, with its edges; it does not reach over the 180th meridian.
+/// A rectangle of the map, edges included. It cannot cross the 180th meridian.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BoundingBox {
     pub south: f64,
@@ -24,7 +24,7 @@ pub struct BoundingBox {
     pub east: f64,
 }
 
-/// As in `55.5,37.3,55.9,37.9`: south, west, north, east, in degrees.
+/// Parses `south,west,north,east` in degrees, such as `55.5,37.3,55.9,37.9`.
 impl FromStr for BoundingBox {
     type Err = Invalid;
 
@@ -50,20 +50,21 @@ mod tests {
     use super::BoundingBox;
 
     proptest! {
-        /// Filters of projects: what is on earth and upright is a box, and nothing else.
+        /// RULE-CHS-051: a box is valid exactly if its degrees are in range and in order.
         #[test]
-        fn a_box_is_four_degrees_in_their_order(
+        fn box_is_valid_if_degrees_are_in_range_and_order(
             south in -200.0..200.0_f64, west in -200.0..200.0_f64, north in -200.0..200.0_f64, east in -200.0..200.0_f64,
         ) {
-            let is_one = (-90.0..=90.0).contains(&south) && north <= 90.0 && south <= north
+            let is_valid = (-90.0..=90.0).contains(&south) && north <= 90.0 && south <= north
                 && (-180.0..=180.0).contains(&west) && east <= 180.0 && west <= east;
-            let read = format!("{south},{west},{north},{east}").parse();
-            prop_assert_eq!(read.ok(), is_one.then_some(BoundingBox { south, west, north, east }));
+            let parsed = format!("{south},{west},{north},{east}").parse();
+            prop_assert_eq!(parsed.ok(), is_valid.then_some(BoundingBox { south, west, north, east }));
         }
     }
 
+    /// RULE-CHS-051: a text that is not four degrees is rejected.
     #[test]
-    fn what_is_no_box_is_refused() {
+    fn malformed_box_is_rejected() {
         for text in [
             "",
             "1",

@@ -1,34 +1,36 @@
-//! The chessboard itself: a building's objects as they stand.
+//! The chessboard: the objects of a building by section and floor.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What stands in a building.
-pub trait Placed {
+/// An object with its position in the building.
+pub trait GridItem {
     fn section(&self) -> i64;
     fn floor(&self) -> i64;
 }
 
-/// A section that has objects.
+/// A section with objects.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct GridSection<T> {
     pub section: i64,
-    /// From the top down.
+    /// Floors with objects, descending.
     pub floors: Vec<GridFloor<T>>,
 }
 
-/// A floor of a section that has objects.
+/// A floor of a section with objects.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct GridFloor<T> {
     pub floor: i64,
-    /// By their position, then by number.
+    /// Objects by position, then by number.
     pub objects: Vec<T>,
 }
 
-/// The grid of `objects`, which are sorted by section, then from the top floor down, then as on their floor.
-pub fn grid<T: Placed>(objects: Vec<T>) -> Vec<GridSection<T>> {
+/// Groups objects by section and floor.
+///
+/// `objects` are sorted by section ascending, by floor descending, and as on their floor.
+pub fn build_grid<T: GridItem>(objects: Vec<T>) -> Vec<GridSection<T>> {
     let mut sections: Vec<GridSection<T>> = Vec::new();
     for object in objects {
         let (number, level) = (object.section(), object.floor());
@@ -54,9 +56,9 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Placed, grid};
+    use super::{GridItem, build_grid};
 
-    impl Placed for (i64, i64, i64) {
+    impl GridItem for (i64, i64, i64) {
         fn section(&self) -> i64 {
             self.0
         }
@@ -67,11 +69,12 @@ mod tests {
     }
 
     proptest! {
-        /// Grid: sections ascending, floors descending, each once and with what stands there; nothing is lost.
+        /// RULE-CHS-044: a grid has each section and floor with objects once and in order, and
+        /// loses no object.
         #[test]
-        fn a_grid_has_each_section_and_floor_once(mut objects in prop::collection::vec((1..4_i64, -2..3_i64, 1..9_i64), 0..40)) {
+        fn grid_contains_each_section_and_floor_once(mut objects in prop::collection::vec((1..4_i64, -2..3_i64, 1..9_i64), 0..40)) {
             objects.sort_by_key(|&(section, floor, position)| (section, Reverse(floor), position));
-            let grid = grid(objects.clone());
+            let grid = build_grid(objects.clone());
             prop_assert!(grid.is_sorted_by(|one, next| one.section < next.section));
             for section in &grid {
                 prop_assert!(section.floors.is_sorted_by(|one, next| one.floor > next.floor));

@@ -1,4 +1,4 @@
-//! What deals claim of objects.
+//! Claims of deals on property objects.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -8,7 +8,7 @@ use super::{DealId, ObjectStatus, PropertyObjectId};
 use crate::db::schema::deal_claim;
 
 values::text_enum! {
-    /// What a deal's newest event says, by rank: of events of one version the later kind decides.
+    /// The effect of a deal's newest event. Of events with one version the later kind decides.
     pub enum ClaimKind {
         Claims,
         GaveUp,
@@ -16,19 +16,19 @@ values::text_enum! {
     }
 }
 
-/// What a deal has to do with an object, by its newest event: each deal has one claim, on the object that it names.
+/// The claim of a deal on the object that its newest event names. Each deal has at most one claim.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable, Insertable)]
 #[diesel(table_name = deal_claim, check_for_backend(Pg))]
 pub struct Claim {
     pub deal_id: DealId,
     pub property_object_id: PropertyObjectId,
-    pub claim: ClaimKind,
+    pub kind: ClaimKind,
     pub row_version: i64,
-    /// Of a claim that was given up: nothing.
+    /// Time of the booking or the completion. Null for a claim that was given up.
     pub claimed_at: Option<OffsetDateTime>,
 }
 
-/// A deal that holds an object, and what the object's status is by that.
+/// The deal that holds an object, with the status that this gives to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub deal_id: DealId,
@@ -36,12 +36,13 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Which of the claims on one object holds it: one that sells, else the latest that claims; of such that came
-    /// together the deal with the higher id.
-    pub fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
-        let standing = claims.into_iter().filter(|claim| claim.claim != ClaimKind::GaveUp);
-        let holder = standing.max_by_key(|claim| (claim.claim, claim.claimed_at, claim.deal_id))?;
-        let status = match holder.claim {
+    /// Returns the hold that follows from the claims on one object.
+    ///
+    /// A sale precedes a booking. The latest claim holds, and of equal times the higher deal id.
+    pub fn from_claims<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
+        let active = claims.into_iter().filter(|claim| claim.kind != ClaimKind::GaveUp);
+        let holder = active.max_by_key(|claim| (claim.kind, claim.claimed_at, claim.deal_id))?;
+        let status = match holder.kind {
             ClaimKind::Sells => ObjectStatus::Sold,
             ClaimKind::Claims | ClaimKind::GaveUp => ObjectStatus::Booked,
         };
@@ -60,40 +61,40 @@ mod tests {
     fn claims() -> impl Strategy<Value = Vec<Claim>> {
         let kind = prop_oneof![Just(ClaimKind::Claims), Just(ClaimKind::GaveUp), Just(ClaimKind::Sells)];
         let object = PropertyObjectId::generate();
-        let claim = (kind, 0_i64..4).prop_map(move |(claim, hour)| Claim {
+        let claim = (kind, 0_i64..4).prop_map(move |(kind, hour)| Claim {
             deal_id: DealId::generate(),
             property_object_id: object,
-            claim,
+            kind,
             row_version: 1,
-            claimed_at: (claim != ClaimKind::GaveUp)
+            claimed_at: (kind != ClaimKind::GaveUp)
                 .then(|| OffsetDateTime::UNIX_EPOCH + Duration::hours(hour)),
         });
         prop::collection::vec(claim, 0..6)
     }
 
     proptest! {
-        /// The object follows from its claims, whatever came first.
+        /// INV-OBJ-2, RULE-EVT-024: the hold does not depend on the order of the claims.
         #[test]
-        fn who_holds_does_not_depend_on_the_order(claims in claims().prop_shuffle()) {
-            let held = Hold::of(&claims);
+        fn hold_is_independent_of_claim_order(claims in claims().prop_shuffle()) {
+            let hold = Hold::from_claims(&claims);
             let mut reversed = claims.clone();
             reversed.reverse();
-            prop_assert_eq!(held, Hold::of(&reversed));
-            let some = |kind| claims.iter().any(|claim| claim.claim == kind);
-            let expected = if some(ClaimKind::Sells) {
+            prop_assert_eq!(hold, Hold::from_claims(&reversed));
+            let has = |kind| claims.iter().any(|claim| claim.kind == kind);
+            let expected = if has(ClaimKind::Sells) {
                 Some(ObjectStatus::Sold)
             } else {
-                some(ClaimKind::Claims).then_some(ObjectStatus::Booked)
+                has(ClaimKind::Claims).then_some(ObjectStatus::Booked)
             };
-            prop_assert_eq!(held.map(|hold| hold.status), expected);
+            prop_assert_eq!(hold.map(|hold| hold.status), expected);
         }
 
-        /// Of those that claim the latest holds.
+        /// INV-OBJ-2: of claims of one kind the latest holds.
         #[test]
-        fn the_latest_claim_holds(claims in claims()) {
-            let Some(hold) = Hold::of(&claims) else { return Ok(()) };
+        fn latest_claim_holds(claims in claims()) {
+            let Some(hold) = Hold::from_claims(&claims) else { return Ok(()) };
             let holder = claims.iter().find(|claim| claim.deal_id == hold.deal_id).unwrap();
-            for other in claims.iter().filter(|claim| claim.claim == holder.claim) {
+            for other in claims.iter().filter(|claim| claim.kind == holder.kind) {
                 prop_assert!(other.claimed_at <= holder.claimed_at);
             }
         }

@@ -1,4 +1,4 @@
-//! A company, as identity tells of it.
+//! A company of identity, as the local registry stores it.
 
 use auth::CompanyId;
 use diesel::pg::Pg;
@@ -7,8 +7,13 @@ use diesel::prelude::*;
 use super::{DeveloperName, LegalName};
 use crate::db::schema::company;
 
+/// The consumer group of identity's company events.
+///
+/// The per-company lock uses the group as its namespace, see `ops::company::acquire_lock`.
+pub const COMPANY_GROUP: &str = "chessboard.identity";
+
 values::text_enum! {
-    /// What kind of company it is.
+    /// The type of a company in identity.
     pub enum CompanyType {
         Developer,
         Agency,
@@ -18,7 +23,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Whether it may do business.
+    /// The status of a company in identity.
     pub enum CompanyStatus {
         Active,
         Suspended,
@@ -39,7 +44,7 @@ pub struct Company {
 }
 
 impl Company {
-    /// INV-DEV-1
+    /// Returns true if the company may have a developer's profile (INV-DEV-1).
     pub fn is_developer(&self) -> bool {
         self.kind == CompanyType::Developer
     }

@@ -1,4 +1,6 @@
-//! A developer: the root of projects, buildings and objects, with a profile that two masters write.
+//! A developer with its profile.
+//!
+//! Users and identity write the profile, and the external chessboard system replicates into it.
 
 use ::db::Json;
 use auth::{CompanyId, UserId};
@@ -9,8 +11,8 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Code, Email, Phone, Private, Text, WebAddress, Whole, fold};
 
-use super::{Author, Company, DeveloperField, FileId, Highlights, OutsideId};
-use crate::db::schema::{developer, outside_profile};
+use super::{Author, Company, DeveloperField, ExternalDeveloperId, FileId, Highlights};
+use crate::db::schema::{developer, external_profile};
 use crate::error::DEVELOPER_INVALID_TRANSITION;
 
 pub type DeveloperName = Text<1, 256>;
@@ -21,11 +23,11 @@ pub type ContactPhone = Private<Phone>;
 pub type ContactEmail = Private<Email<256>>;
 pub type FoundedYear = Whole<1900, 2100>;
 
-/// What stands between the names by which the platform finds a developer. It may be in a name, too.
-pub const SEPARATOR: char = '\n';
+/// The separator between the two names in [`Developer::search_text`]. A name may contain it, too.
+pub const NAME_SEPARATOR: char = '\n';
 
 values::text_enum! {
-    /// Whether guests see the profile, and what is below it.
+    /// The visibility of a profile. Only a Published profile and its projects are in the catalog.
     pub enum DeveloperStatus {
         Draft,
         Published,
@@ -34,39 +36,39 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Who is the master of the replica fields: `Name`, `LegalName`, `LogoFileId`, `FoundedYear`.
+    /// The owner of the replica fields `Name`, `LegalName`, `LogoFileId` and `FoundedYear`.
     pub enum SyncSource {
         Platform,
         ExternalChessboard,
     }
 }
 
-/// A move that a person makes.
+/// A change of a profile's status by a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Move {
+pub enum Transition {
     Publish,
     Hide,
     Withdraw,
 }
 
 impl DeveloperStatus {
-    /// Where a move leads to.
+    /// Returns the status after a transition.
     ///
     /// # Errors
-    /// [`DEVELOPER_INVALID_TRANSITION`]
-    pub fn after(self, made: Move) -> Result<Self, Code> {
-        match (made, self) {
-            (Move::Publish, Self::Draft | Self::Hidden) => Ok(Self::Published),
-            (Move::Hide, Self::Published) => Ok(Self::Hidden),
-            (Move::Withdraw, Self::Published) => Ok(Self::Draft),
+    /// [`DEVELOPER_INVALID_TRANSITION`] if the status does not allow the transition.
+    pub fn after(self, transition: Transition) -> Result<Self, Code> {
+        match (transition, self) {
+            (Transition::Publish, Self::Draft | Self::Hidden) => Ok(Self::Published),
+            (Transition::Hide, Self::Published) => Ok(Self::Hidden),
+            (Transition::Withdraw, Self::Published) => Ok(Self::Draft),
             _ => Err(DEVELOPER_INVALID_TRANSITION),
         }
     }
 }
 
-/// What a person writes, but for the names.
+/// The fields of a profile that users write, without the names.
 #[derive(Clone, Debug, Default)]
-pub struct Details {
+pub struct ProfileDetails {
     pub description: Option<Description>,
     pub logo_file_id: Option<FileId>,
     pub website: Option<Website>,
@@ -76,19 +78,19 @@ pub struct Details {
     pub highlights: Highlights,
 }
 
-/// What a person writes.
+/// The fields of a profile that users write.
 #[derive(Clone, Debug)]
 pub struct Profile {
     pub name: DeveloperName,
     pub legal_name: Option<LegalName>,
-    pub details: Details,
+    pub details: ProfileDetails,
 }
 
-/// What the outside system tells of a profile: the replica fields, under its own id and version.
+/// A profile of the external chessboard system: the replica fields with their own id and version.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable, AsChangeset)]
-#[diesel(table_name = outside_profile, check_for_backend(Pg), treat_none_as_null = true)]
-pub struct OutsideProfile {
-    pub outside_id: OutsideId,
+#[diesel(table_name = external_profile, check_for_backend(Pg), treat_none_as_null = true)]
+pub struct ExternalProfile {
+    pub external_id: ExternalDeveloperId,
     pub company_id: CompanyId,
     pub version: i64,
     pub name: DeveloperName,
@@ -97,12 +99,12 @@ pub struct OutsideProfile {
     pub founded_year: Option<FoundedYear>,
 }
 
-/// The aggregate, which is also its row and its answer.
+/// The aggregate. It is also the database row and the HTTP response.
 #[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = developer, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
 pub struct Developer {
-    /// The id of its company, and the `TenantId` of all that is below.
+    /// The id of the company. It is also the `TenantId` of projects, buildings and objects.
     pub id: CompanyId,
     pub status: DeveloperStatus,
     pub name: DeveloperName,
@@ -115,12 +117,12 @@ pub struct Developer {
     pub founded_year: Option<FoundedYear>,
     #[schema(value_type = Highlights)]
     pub highlights: Json<Highlights>,
-    /// Counted in the background.
+    /// Number of live Published projects, counted in the background.
     #[schema(minimum = 0)]
     pub projects_published_count: i32,
-    pub external_chessboard_developer_id: Option<OutsideId>,
+    pub external_chessboard_developer_id: Option<ExternalDeveloperId>,
     pub sync_source: SyncSource,
-    /// Of the outside event that was applied last.
+    /// Version of the last applied external event.
     pub replica_version: Option<i64>,
     #[serde(with = "time::serde::rfc3339::option")]
     pub last_synced_at: Option<OffsetDateTime>,
@@ -133,15 +135,15 @@ pub struct Developer {
     #[serde(with = "time::serde::rfc3339::option")]
     pub deleted_at: Option<OffsetDateTime>,
     pub deleted_by_user_id: Option<UserId>,
-    /// For `Version` of the next change.
+    /// The current version, for `Version` in a change.
     pub version: i64,
-    /// Identity hid it last, and may publish it again.
+    /// True if the identity cascade hid the profile last and may publish it again.
     #[serde(skip)]
     pub hidden_by_identity: bool,
 }
 
 impl Developer {
-    /// A new profile, in Draft.
+    /// Creates a profile in Draft.
     pub fn new(id: CompanyId, profile: Profile, by: Author, now: OffsetDateTime) -> Self {
         let Profile { name, legal_name, details } = profile;
         Self {
@@ -172,7 +174,9 @@ impl Developer {
         }
     }
 
-    /// The same developer come back, with the link that it had and nothing else of its profile.
+    /// Returns the restored profile in Draft.
+    ///
+    /// The link to the external system stays. All other fields are those of `profile`.
     #[must_use]
     pub fn restored(&self, profile: Profile, by: Author, now: OffsetDateTime) -> Self {
         Self {
@@ -188,16 +192,16 @@ impl Developer {
         }
     }
 
-    /// Has the outside system's events of this id apply from now on, unless another's do already.
-    pub fn link(&mut self, outside: OutsideId) {
+    /// Links the profile to an external id, unless it is linked already.
+    pub fn link(&mut self, external_id: ExternalDeveloperId) {
         if self.external_chessboard_developer_id.is_none() {
-            self.external_chessboard_developer_id = Some(outside);
+            self.external_chessboard_developer_id = Some(external_id);
             self.sync_source = SyncSource::ExternalChessboard;
             self.replica_version = Some(0);
         }
     }
 
-    /// The outside system is its master no longer.
+    /// Makes the platform the owner of all fields again.
     pub fn release(&mut self) {
         self.external_chessboard_developer_id = None;
         self.sync_source = SyncSource::Platform;
@@ -212,19 +216,21 @@ impl Developer {
         self.status == DeveloperStatus::Published
     }
 
-    /// By which lists sort it, and guests find it.
+    /// Returns the case-folded name, by which lists sort and guests search.
     pub fn lower_name(&self) -> String {
         fold(self.name.as_str())
     }
 
-    /// In which the platform finds it: both names, with [`SEPARATOR`] between them.
+    /// Returns both case-folded names with [`NAME_SEPARATOR`] between them.
+    ///
+    /// The administrator's search matches this text.
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Text::as_str).unwrap_or_default();
-        format!("{}{SEPARATOR}{}", self.lower_name(), fold(legal_name))
+        format!("{}{NAME_SEPARATOR}{}", self.lower_name(), fold(legal_name))
     }
 
-    /// Replaces what a person writes.
-    pub fn describe(&mut self, profile: Profile) {
+    /// Replaces the fields that users write.
+    pub fn replace_profile(&mut self, profile: Profile) {
         let Profile { name, legal_name, details } = profile;
         self.name = name;
         self.legal_name = legal_name;
@@ -237,19 +243,19 @@ impl Developer {
         self.highlights = Json(details.highlights);
     }
 
-    /// By a person's move: from now on the status is not identity's to change back.
+    /// Changes the status on behalf of a user, which takes the profile out of the identity cascade.
     ///
     /// # Errors
-    /// [`DEVELOPER_INVALID_TRANSITION`]
-    pub fn make(&mut self, made: Move) -> Result<(), Code> {
-        self.status = self.status.after(made)?;
+    /// [`DEVELOPER_INVALID_TRANSITION`] if the status does not allow the transition.
+    pub fn apply_transition(&mut self, transition: Transition) -> Result<(), Code> {
+        self.status = self.status.after(transition)?;
         self.hidden_by_identity = false;
         Ok(())
     }
 
-    /// What became of its company, which was `before` what it is `now`.
-    pub fn follow(&mut self, before: Option<&Company>, now: &Company) {
-        // Only what changed there: a person's edit outlives other news of the company.
+    /// Applies a change of the company: its names and the status cascade.
+    pub fn apply_company(&mut self, before: Option<&Company>, now: &Company) {
+        // A field that did not change in the company stays, because a user may have edited it.
         if let Some(before) = before.filter(|_| self.sync_source == SyncSource::Platform) {
             if before.name != now.name {
                 self.name = now.name.clone();
@@ -263,30 +269,32 @@ impl Developer {
             self.hidden_by_identity = true;
         } else if now.is_active() && self.hidden_by_identity {
             self.hidden_by_identity = false;
-            if self.lacks().is_empty() {
+            if self.missing_fields().is_empty() {
                 self.status = DeveloperStatus::Published;
             }
         }
     }
 
-    /// Whether the outside system has told of it under this version or a later one.
-    pub fn knows(&self, version: i64) -> bool {
-        self.replica_version.is_some_and(|known| version <= known)
+    /// Returns true if an external event of this version or a later one is applied (INV-DEV-4).
+    pub fn has_applied(&self, version: i64) -> bool {
+        self.replica_version.is_some_and(|applied| version <= applied)
     }
 
-    /// Takes over what the outside system tells, and is its replica from now on.
-    pub fn replicate(&mut self, outside: OutsideProfile, now: OffsetDateTime) {
-        self.name = outside.name;
-        self.legal_name = outside.legal_name;
-        self.logo_file_id = outside.logo_file_id;
-        self.founded_year = outside.founded_year;
-        self.external_chessboard_developer_id = Some(outside.outside_id);
+    /// Overwrites the replica fields and makes the external system their owner.
+    pub fn apply_external(&mut self, external: ExternalProfile, now: OffsetDateTime) {
+        self.name = external.name;
+        self.legal_name = external.legal_name;
+        self.logo_file_id = external.logo_file_id;
+        self.founded_year = external.founded_year;
+        self.external_chessboard_developer_id = Some(external.external_id);
         self.sync_source = SyncSource::ExternalChessboard;
-        self.replica_version = Some(outside.version);
+        self.replica_version = Some(external.version);
         self.last_synced_at = Some(now);
     }
 
-    /// Soft. What was published is hidden, so that those who follow learn of it.
+    /// Deletes the profile softly.
+    ///
+    /// A Published profile becomes Hidden, so that consumers learn of the deletion.
     pub fn delete(&mut self, by: UserId, now: OffsetDateTime) {
         if self.is_published() {
             self.status = DeveloperStatus::Hidden;
@@ -295,8 +303,10 @@ impl Developer {
         self.deleted_by_user_id = Some(by);
     }
 
-    /// INV-DEV-5: what has to be filled before it is published. White space fills nothing.
-    pub fn lacks(&self) -> Vec<DeveloperField> {
+    /// Returns the fields that must be filled before a publication (INV-DEV-5).
+    ///
+    /// A text of white space only counts as not filled.
+    pub fn missing_fields(&self) -> Vec<DeveloperField> {
         let is_blank = |text: &str| text.chars().all(char::is_whitespace);
         let description = self.description.as_ref().map(Text::as_str).unwrap_or_default();
         [
@@ -305,7 +315,7 @@ impl Developer {
             (DeveloperField::Description, is_blank(description)),
         ]
         .into_iter()
-        .filter_map(|(field, is_lacking)| is_lacking.then_some(field))
+        .filter_map(|(field, is_missing)| is_missing.then_some(field))
         .collect()
     }
 }
@@ -315,23 +325,23 @@ mod tests {
     use proptest::prelude::*;
     use time::OffsetDateTime;
 
-    use super::{Details, Developer, DeveloperStatus, Move, Profile};
+    use super::{Developer, DeveloperStatus, Profile, ProfileDetails, Transition};
     use crate::domain::{Author, Company, CompanyStatus, CompanyType, FileId};
 
-    /// What may happen to a profile that is filled, or not.
+    /// A step in the history of a profile.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Company(CompanyStatus),
-        Person(Move),
-        Fills(bool),
+        User(Transition),
+        Fill(bool),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         use CompanyStatus::{Active, Archived, Suspended};
         let company = prop::sample::select(vec![Active, Suspended, Archived]).prop_map(Step::Company);
-        let person =
-            prop::sample::select(vec![Move::Publish, Move::Hide, Move::Withdraw]).prop_map(Step::Person);
-        prop::collection::vec(prop_oneof![company, person, any::<bool>().prop_map(Step::Fills)], 0..30)
+        let user = prop::sample::select(vec![Transition::Publish, Transition::Hide, Transition::Withdraw])
+            .prop_map(Step::User);
+        prop::collection::vec(prop_oneof![company, user, any::<bool>().prop_map(Step::Fill)], 0..30)
     }
 
     fn company(status: CompanyStatus) -> Company {
@@ -346,51 +356,53 @@ mod tests {
     }
 
     proptest! {
-        /// Section 4: nobody but people publishes a Draft, identity publishes only what it hid last, and nothing is Published
-        /// while its company is not Active.
+        /// RULE-CHS-005: only users publish a Draft, and identity publishes only a profile that it
+        /// hid last. No profile is Published while its company is not Active.
         #[test]
-        fn identity_follows_the_company_and_people_decide(steps in steps()) {
+        fn identity_cascade_changes_only_published_and_cascaded_profiles(steps in steps()) {
             let now = OffsetDateTime::UNIX_EPOCH;
-            let mut told = company(CompanyStatus::Active);
-            let profile = Profile { name: told.name.clone(), legal_name: None, details: Details::default() };
-            let mut developer = Developer::new(told.id, profile, Author::identity(), now);
+            let mut current = company(CompanyStatus::Active);
+            let profile =
+                Profile { name: current.name.clone(), legal_name: None, details: ProfileDetails::default() };
+            let mut developer = Developer::new(current.id, profile, Author::identity(), now);
             let mut hidden_by_identity = false;
             for step in steps {
                 let before = developer.status;
                 match step {
                     Step::Company(status) => {
-                        let known = std::mem::replace(&mut told, company(status));
-                        developer.follow(Some(&known), &told);
+                        let previous = std::mem::replace(&mut current, company(status));
+                        developer.apply_company(Some(&previous), &current);
                         match (before, developer.status) {
                             (DeveloperStatus::Published, DeveloperStatus::Hidden) => {
-                                prop_assert!(!told.is_active());
+                                prop_assert!(!current.is_active());
                                 hidden_by_identity = true;
                             }
                             (DeveloperStatus::Hidden, DeveloperStatus::Published) => {
-                                prop_assert!(told.is_active() && hidden_by_identity);
+                                prop_assert!(current.is_active() && hidden_by_identity);
                                 hidden_by_identity = false;
                             }
                             (from, to) => {
                                 prop_assert_eq!(from, to);
-                                hidden_by_identity &= !told.is_active();
+                                hidden_by_identity &= !current.is_active();
                             }
                         }
                     }
-                    Step::Person(made) => {
-                        let mut moved = developer.clone();
-                        let may = made != Move::Publish || told.is_active() && developer.lacks().is_empty();
-                        if may && moved.make(made).is_ok() {
-                            developer = moved;
+                    Step::User(transition) => {
+                        let mut after = developer.clone();
+                        let is_allowed = transition != Transition::Publish
+                            || current.is_active() && developer.missing_fields().is_empty();
+                        if is_allowed && after.apply_transition(transition).is_ok() {
+                            developer = after;
                             hidden_by_identity = false;
                         }
                     }
-                    Step::Fills(is_filled) => {
+                    Step::Fill(is_filled) => {
                         developer.logo_file_id = is_filled.then(|| FileId::from(uuid::Uuid::from_u128(7)));
                         developer.description =
                             is_filled.then(|| super::Description::parse("x").unwrap());
                     }
                 }
-                prop_assert!(!developer.is_published() || told.is_active());
+                prop_assert!(!developer.is_published() || current.is_active());
                 prop_assert_eq!(developer.hidden_by_identity, hidden_by_identity);
             }
         }

@@ -1,9 +1,11 @@
-//! What has changed in a profile: its log, its version and its event all follow from that.
+//! The comparison of a profile before and after a change.
+//!
+//! The log entries, the version and the event all follow from it.
 
 use super::{Developer, SyncSource};
 
 values::text_enum! {
-    /// A member of a profile that somebody can change; never its value.
+    /// The name of a profile's field, never its value.
     pub enum DeveloperField {
         ContactEmail,
         ContactPhone,
@@ -20,22 +22,22 @@ values::text_enum! {
 }
 
 impl DeveloperField {
-    /// INV-DEV-3: whether the outside system is its master where there is one.
-    fn is_synced(self) -> bool {
+    /// Returns true for the fields that the external system owns after it has linked the profile.
+    fn is_replica_field(self) -> bool {
         matches!(self, Self::Name | Self::LegalName | Self::LogoFileId | Self::FoundedYear)
     }
 }
 
 impl Developer {
-    /// The members that somebody can change and has, by name; the status apart.
+    /// Returns the changed fields, sorted by name, without the status.
     pub fn fields_changed_since(&self, before: &Self) -> Vec<DeveloperField> {
         use DeveloperField as Field;
-        let outside_id = |of: &Self| of.external_chessboard_developer_id;
+        let external_id = |developer: &Self| developer.external_chessboard_developer_id;
         [
             (Field::ContactEmail, self.contact_email != before.contact_email),
             (Field::ContactPhone, self.contact_phone != before.contact_phone),
             (Field::Description, self.description != before.description),
-            (Field::ExternalChessboardDeveloperId, outside_id(self) != outside_id(before)),
+            (Field::ExternalChessboardDeveloperId, external_id(self) != external_id(before)),
             (Field::FoundedYear, self.founded_year != before.founded_year),
             (Field::Highlights, self.highlights != before.highlights),
             (Field::LegalName, self.legal_name != before.legal_name),
@@ -49,37 +51,39 @@ impl Developer {
         .collect()
     }
 
-    /// INV-DEV-3: of what a person has changed, what is the outside system's to change.
-    pub fn synced_fields_changed_since(&self, before: &Self) -> Vec<DeveloperField> {
+    /// Returns the changed fields that only the external system may change (INV-DEV-3).
+    pub fn replica_fields_changed_since(&self, before: &Self) -> Vec<DeveloperField> {
         if before.sync_source == SyncSource::Platform {
             return Vec::new();
         }
-        self.fields_changed_since(before).into_iter().filter(|field| field.is_synced()).collect()
+        self.fields_changed_since(before).into_iter().filter(|field| field.is_replica_field()).collect()
     }
 
-    /// Whether its version has to grow.
+    /// Returns true if the change raises the version.
     pub fn differs_from(&self, before: &Self) -> bool {
         self.status != before.status
             || self.is_deleted() != before.is_deleted()
             || !self.fields_changed_since(before).is_empty()
     }
 
-    /// Whether another outside profile, or a later version of it, has been followed.
-    pub fn is_synced_otherwise_than(&self, before: &Self) -> bool {
-        let link = |of: &Self| (of.external_chessboard_developer_id, of.replica_version);
+    /// Returns true if the external id or the applied external version differs.
+    pub fn has_other_sync_state_than(&self, before: &Self) -> bool {
+        let link = |developer: &Self| (developer.external_chessboard_developer_id, developer.replica_version);
         link(self) != link(before)
     }
 
-    /// Whether anything differs that is no reason for a conflict, but for the count of projects.
-    pub fn has_other_books_than(&self, before: &Self) -> bool {
-        self.hidden_by_identity != before.hidden_by_identity || self.is_synced_otherwise_than(before)
+    /// Returns true if bookkeeping differs, which raises no version and causes no conflict.
+    ///
+    /// The count of projects is written elsewhere and not compared here.
+    pub fn has_other_bookkeeping_than(&self, before: &Self) -> bool {
+        self.hidden_by_identity != before.hidden_by_identity || self.has_other_sync_state_than(before)
     }
 
-    /// Whether others are told of it.
-    pub fn matters_to_others(&self, before: Option<&Self>) -> bool {
+    /// Returns true if the change is published as `developer-upserted`.
+    pub fn changes_event(&self, before: Option<&Self>) -> bool {
         use DeveloperField::{Highlights, LogoFileId, Name};
         let Some(before) = before.filter(|before| !before.is_deleted()) else { return true };
-        let told = |field: &DeveloperField| matches!(field, Name | LogoFileId | Highlights);
-        self.status != before.status || self.fields_changed_since(before).iter().any(told)
+        let is_published = |field: &DeveloperField| matches!(field, Name | LogoFileId | Highlights);
+        self.status != before.status || self.fields_changed_since(before).iter().any(is_published)
     }
 }

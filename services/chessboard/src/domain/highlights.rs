@@ -1,22 +1,22 @@
-//! What a developer boasts of. No secrets and no personal data are in it.
+//! A developer's highlights, which are public and must not contain personal data.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::ObjectBuilder;
 use values::{Checked, Decimal, Email, Invalid, List, Rule, Text, Whole, has_international_number};
 
-/// As many as a profile counts.
+/// A number of objects.
 type Count = Whole<0, 2_147_483_647>;
 type AwardTitles = List<Checked<AwardTitle>, 0, 20>;
 
-/// At most 256 Unicode scalar values, by which no person can be reached.
+/// A title of at most 256 Unicode scalar values, without an e-mail address or a phone number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AwardTitle {}
 
 impl Rule for AwardTitle {
     fn parse(raw: &str) -> Result<String, Invalid> {
         Text::<0, 256>::parse(raw)?;
-        if is_personal(raw) { Err(Invalid::new("personal_data")) } else { Ok(raw.to_owned()) }
+        if has_contact(raw) { Err(Invalid::new("personal_data")) } else { Ok(raw.to_owned()) }
     }
 
     fn name() -> String {
@@ -28,32 +28,32 @@ impl Rule for AwardTitle {
     }
 }
 
-/// The highlights of a developer, contract version 1.
+/// The highlights of a developer in contract version 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Highlights {
     pub contract_version: Whole<1, 1>,
     pub objects_delivered_count: Option<Count>,
     pub objects_in_progress_count: Option<Count>,
-    /// Null: clients derive it from the year of foundation.
+    /// If null, clients derive it from `FoundedYear`.
     pub years_on_market: Option<Whole<0, 200>>,
-    /// Of `ReliabilityMax` at most.
+    /// At most `ReliabilityMax`.
     pub reliability_value: Option<Decimal<1, 0, 10_000>>,
-    #[serde(default = "ten")]
+    #[serde(default = "default_reliability_max")]
     #[schema(default = 10)]
     pub reliability_max: Decimal<1, 1, 10_000>,
-    /// None has an e-mail address or an international phone number in it.
+    /// Titles without e-mail addresses and international phone numbers.
     pub award_titles: AwardTitles,
 }
 
 impl Highlights {
-    /// Whether its value is within its own maximum.
-    pub fn is_reliable(&self) -> bool {
+    /// Returns true if `ReliabilityValue` is at most `ReliabilityMax`.
+    pub fn is_reliability_consistent(&self) -> bool {
         self.reliability_value.is_none_or(|value| value.units() <= self.reliability_max.units())
     }
 }
 
-/// As a profile has them at first.
+/// The highlights of a new profile.
 impl Default for Highlights {
     fn default() -> Self {
         Self {
@@ -62,23 +62,25 @@ impl Default for Highlights {
             objects_in_progress_count: None,
             years_on_market: None,
             reliability_value: None,
-            reliability_max: ten(),
+            reliability_max: default_reliability_max(),
             award_titles: List::default(),
         }
     }
 }
 
-fn ten() -> Decimal<1, 1, 10_000> {
+fn default_reliability_max() -> Decimal<1, 1, 10_000> {
     Decimal::known::<100>()
 }
 
-/// Whether a person can be reached by what stands in a text.
-fn is_personal(text: &str) -> bool {
+/// Returns true if a text contains an e-mail address or a valid international phone number.
+fn has_contact(text: &str) -> bool {
     text.match_indices('@').any(|(at, _)| is_address_at(text, at)) || has_international_number(text)
 }
 
-/// Whether the `@` that is `at` this place is an e-mail address's: something stands before it, and a domain after it,
-/// which may end with any of its labels, whatever comes behind that.
+/// Returns true if the `@` at this position belongs to an e-mail address.
+///
+/// A character of a local part precedes it, and a domain follows it. The domain may end after any
+/// of its labels, because more text may follow without a space.
 fn is_address_at(text: &str, at: usize) -> bool {
     let is_of_name = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~\"".contains(c);
     let after = text[at + 1..].split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '.')).next();
@@ -96,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{Highlights, is_personal};
+    use super::{Highlights, has_contact};
 
     fn read(members: &serde_json::Value) -> Result<Highlights, serde_json::Error> {
         let mut all = json!({"ContractVersion": 1, "AwardTitles": []});
@@ -104,17 +106,19 @@ mod tests {
         serde_json::from_value(all)
     }
 
+    /// RULE-CHS-002: a reliability above its own maximum is rejected.
     #[test]
-    fn reliability_is_measured_by_its_own_maximum() {
-        let is_reliable = |members| read(&members).unwrap().is_reliable();
-        assert!(is_reliable(json!({"ReliabilityValue": 10})));
-        assert!(!is_reliable(json!({"ReliabilityValue": 10.1})));
-        assert!(!is_reliable(json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})));
-        assert!(is_reliable(json!({"ReliabilityValue": 1000, "ReliabilityMax": 1000})));
+    fn reliability_above_its_maximum_is_inconsistent() {
+        let is_consistent = |members| read(&members).unwrap().is_reliability_consistent();
+        assert!(is_consistent(json!({"ReliabilityValue": 10})));
+        assert!(!is_consistent(json!({"ReliabilityValue": 10.1})));
+        assert!(!is_consistent(json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})));
+        assert!(is_consistent(json!({"ReliabilityValue": 1000, "ReliabilityMax": 1000})));
     }
 
+    /// RULE-CHS-002: an award title with an e-mail address or a phone number is rejected.
     #[test]
-    fn an_award_tells_of_no_person() {
+    fn award_title_with_contact_is_rejected() {
         for title in ["Best of 2020", "a@b", ""] {
             assert!(read(&json!({"AwardTitles": [title]})).is_ok(), "{title}");
         }
@@ -123,8 +127,9 @@ mod tests {
         }
     }
 
+    /// RULE-CHS-002: an e-mail address is found anywhere in an award title.
     #[test]
-    fn addresses_are_found_wherever_they_stand() {
+    fn email_address_is_found_anywhere_in_text() {
         for text in [
             "anna@example.org",
             "Премия (anna.b+c@mail.example.co), 2020",
@@ -134,19 +139,19 @@ mod tests {
             "anna@example.org...и другие",
             "anna@example.org-.2020",
         ] {
-            assert!(is_personal(text), "{text}");
+            assert!(has_contact(text), "{text}");
         }
         for text in ["", "@", "@home 2020", "Best @ Show", "№ 1 in 24/7 + more", "user@localhost", "a@b..c"]
         {
-            assert!(!is_personal(text), "{text}");
+            assert!(!has_contact(text), "{text}");
         }
     }
 
     proptest! {
-        /// Nothing that a client sends panics.
+        /// RULE-CHS-002: no text causes a panic.
         #[test]
-        fn any_text_may_be_a_title(text in "\\PC{0,64}|[a-z@.+0-9 ()-]{0,64}") {
-            is_personal(&text);
+        fn any_award_title_is_checked_without_panic(text in "\\PC{0,64}|[a-z@.+0-9 ()-]{0,64}") {
+            has_contact(&text);
         }
     }
 }

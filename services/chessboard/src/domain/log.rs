@@ -1,4 +1,5 @@
-//! The log of a profile: what was done, by whom. It has names of fields, never values (INV-LOG-1).
+//! The log of a profile: changes with their authors. It contains names of fields, never values
+//! (INV-LOG-1).
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -12,7 +13,7 @@ use super::{Developer, DeveloperField, DeveloperStatus, LogEntryId, SyncSource};
 use crate::db::schema::developer_log;
 
 values::text_enum! {
-    /// What was done.
+    /// The kind of a change in the log.
     pub enum LogKind {
         Created,
         StatusChanged,
@@ -23,17 +24,17 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Who did it.
+    /// The kind of the author of a change.
     pub enum ActorKind {
         User,
-        /// The company's status or names, as identity tells of them.
+        /// A change of the company's status or names in identity.
         Identity,
-        /// The outside system.
+        /// The external chessboard system.
         ExternalChessboard,
     }
 }
 
-/// Who changes a profile.
+/// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Author {
     pub kind: ActorKind,
@@ -49,7 +50,7 @@ impl Author {
         Self::system(ActorKind::Identity, 1)
     }
 
-    pub fn sync() -> Self {
+    pub fn external_sync() -> Self {
         Self::system(ActorKind::ExternalChessboard, 2)
     }
 
@@ -58,7 +59,7 @@ impl Author {
     }
 }
 
-/// An entry. Nothing changes it.
+/// An immutable log entry.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
 #[diesel(table_name = developer_log, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -73,21 +74,21 @@ pub struct LogEntry {
     #[serde(rename = "To")]
     #[diesel(column_name = to_status)]
     pub to: Option<DeveloperStatus>,
-    /// Sorted; empty but for `FieldsChanged`.
+    /// Sorted names of fields. Empty unless `Kind` is `FieldsChanged`.
     pub changed_fields: Vec<DeveloperField>,
-    /// Of what was created or restored.
+    /// The owner of the replica fields. Null unless `Kind` is `Created` or `Restored`.
     pub sync_source: Option<SyncSource>,
     pub actor_kind: ActorKind,
     pub actor_user_id: UserId,
-    /// The developer's, with this change.
+    /// The developer's version with this change.
     pub version: i64,
     #[serde(with = "time::serde::rfc3339")]
     pub occurred_at: OffsetDateTime,
 }
 
 impl LogEntry {
-    /// What happened to a developer who is `after` it as they are, in order.
-    pub fn of(before: Option<&Developer>, after: &Developer, by: Author) -> Vec<Self> {
+    /// Returns the entries of a change in their order.
+    pub fn for_change(before: Option<&Developer>, after: &Developer, by: Author) -> Vec<Self> {
         let entry = |kind| Self {
             id: LogEntryId::generate(),
             developer_id: after.id,

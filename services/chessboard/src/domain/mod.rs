@@ -1,16 +1,16 @@
-//! What developers, projects, buildings and objects are and may do. No clock, no I/O.
+//! The rules of developers, projects, buildings and property objects, without clock and I/O.
 
 mod access;
 mod building;
 mod catalog;
 mod catalog_grid;
-mod change;
 mod claim;
 mod company;
 mod developer;
 mod developer_change;
 mod highlights;
 mod log;
+mod object_change;
 mod project;
 mod property_object;
 mod replacement;
@@ -18,19 +18,19 @@ mod replacement;
 use ids::Reference;
 
 pub use access::{ManageDevelopers, ManageOwnDeveloper};
-pub use building::{Building, BuildingFacts, BuildingName, BuildingState};
-pub use catalog::{AreaBound, BoundingBox, CatalogQuery, FloorBound, PriceBound, RoomsAsked};
-pub use catalog_grid::{GridSection, Placed, grid};
-pub use change::{Above, Change, Told};
+pub use building::{Building, BuildingFacts, BuildingName, BuildingState, MAX_BUILDINGS};
+pub use catalog::{AreaBound, BoundingBox, CatalogQuery, FloorBound, PriceBound, RoomCategory};
+pub use catalog_grid::{GridItem, GridSection, build_grid};
 pub use claim::{Claim, ClaimKind, Hold};
-pub use company::{Company, CompanyStatus, CompanyType};
+pub use company::{COMPANY_GROUP, Company, CompanyStatus, CompanyType};
 pub use developer::{
-    ContactEmail, ContactPhone, Description, Details, Developer, DeveloperName, DeveloperStatus, FoundedYear,
-    LegalName, Move, OutsideProfile, Profile, SEPARATOR, SyncSource, Website,
+    ContactEmail, ContactPhone, Description, Developer, DeveloperName, DeveloperStatus, ExternalProfile,
+    FoundedYear, LegalName, NAME_SEPARATOR, Profile, ProfileDetails, SyncSource, Transition, Website,
 };
 pub use developer_change::DeveloperField;
 pub use highlights::Highlights;
 pub use log::{Author, LogEntry};
+pub use object_change::{Ancestors, ObjectChange, PublishedState};
 pub use project::{
     Address, City, Latitude, Longitude, Project, ProjectClass, ProjectDescription, ProjectFacts, ProjectName,
     ProjectStatus,
@@ -39,18 +39,18 @@ pub use property_object::{
     Area, Finishing, Floor, ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position, Price,
     PropertyObject, Rooms, Section,
 };
-pub use replacement::{Entry, Replacement, replace};
+pub use replacement::{GridEntry, GridReplacement, MAX_GRID_OBJECTS, MAX_REPORTED_ERRORS, replace_grid};
 
 ids::typed_id!(
-    /// A developer's profile in the outside system.
-    OutsideId
+    /// The id of a developer's profile in the external chessboard system.
+    ExternalDeveloperId
 );
 ids::typed_id!(
-    /// A file of the external file store.
+    /// A file in the external file store.
     FileId
 );
 ids::typed_id!(
-    /// An entry of a profile's log.
+    /// An entry in the log of a profile.
     LogEntryId
 );
 ids::typed_id!(
@@ -66,9 +66,9 @@ ids::typed_id!(
     PropertyObjectId
 );
 ids::typed_id!(
-    /// A deal, of CRM.
+    /// A deal of crm.
     DealId
 );
 
-/// Of a file, as a request names it.
+/// The id of a file in a request body.
 pub type FileReference = Reference<FileId>;

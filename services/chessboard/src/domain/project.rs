@@ -1,4 +1,4 @@
-//! A project: what a developer builds in one place.
+//! A project: a residential complex of a developer.
 
 use auth::{CompanyId, UserId};
 use diesel::deserialize::FromSqlRow;
@@ -26,15 +26,17 @@ pub type Address = Text<1, 512>;
 pub type Latitude = Degrees<90>;
 pub type Longitude = Degrees<180>;
 
-/// Degrees of `-MAX..=MAX`.
+/// A number of degrees in `-MAX..=MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, AsExpression, FromSqlRow)]
 #[serde(transparent)]
 #[diesel(sql_type = Double)]
 pub struct Degrees<const MAX: i32>(f64);
 
 impl<const MAX: i32> Degrees<MAX> {
+    /// Checks a number of degrees.
+    ///
     /// # Errors
-    /// `out_of_range` (with `min` and `max`)
+    /// `out_of_range` with `min` and `max`.
     pub fn parse(degrees: f64) -> Result<Self, Invalid> {
         let max = f64::from(MAX);
         if (-max..=max).contains(&degrees) {
@@ -79,7 +81,7 @@ impl<const MAX: i32> ToSchema for Degrees<MAX> {
 }
 
 values::text_enum! {
-    /// What a project is built for.
+    /// The market segment of a project.
     pub enum ProjectClass {
         Economy,
         Comfort,
@@ -89,7 +91,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Guests see what is Published, of a developer who is.
+    /// The visibility of a project. Guests see a Published project of a Published developer.
     pub enum ProjectStatus {
         Draft,
         Published,
@@ -97,7 +99,7 @@ values::text_enum! {
     }
 }
 
-/// What a project is described by.
+/// The fields of a project that managers write.
 #[derive(Clone, Debug, PartialEq, Queryable, Selectable, Insertable, AsChangeset, Serialize, ToSchema)]
 #[diesel(table_name = project, check_for_backend(Pg))]
 #[diesel(treat_none_as_null = true, treat_none_as_default_value = false)]
@@ -113,7 +115,7 @@ pub struct ProjectFacts {
     pub cover_file_id: Option<FileId>,
 }
 
-/// The aggregate, which is also its row and its answer.
+/// The aggregate. It is also the database row and the HTTP response.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]
 #[diesel(table_name = project, check_for_backend(Pg), treat_none_as_default_value = false)]
 #[serde(rename_all = "PascalCase")]
@@ -124,7 +126,7 @@ pub struct Project {
     #[diesel(embed)]
     pub facts: ProjectFacts,
     pub status: ProjectStatus,
-    /// When it was published first.
+    /// Time of the first publication.
     #[serde(with = "time::serde::rfc3339::option")]
     pub published_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
@@ -135,7 +137,7 @@ pub struct Project {
     pub updated_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339::option")]
     pub deleted_at: Option<OffsetDateTime>,
-    /// For `Version` of the next change.
+    /// The current version, for `Version` in a change.
     pub version: i64,
 }
 
@@ -156,20 +158,21 @@ impl Project {
         }
     }
 
-    /// By which it is found and lists sort it.
+    /// Returns the case-folded name, by which lists sort and search.
     pub fn lower_name(&self) -> String {
         fold(self.facts.name.as_str())
     }
 
-    /// By which it is found.
+    /// Returns the case-folded city, by which filters compare.
     pub fn lower_city(&self) -> String {
         fold(self.facts.city.as_str())
     }
 
-    /// Publishes it; its developer is Published or not.
+    /// Publishes the project.
     ///
     /// # Errors
-    /// [`PROJECT_INVALID_TRANSITION`], [`PROJECT_DEVELOPER_NOT_PUBLISHED`] (INV-PRJ-1)
+    /// - [`PROJECT_INVALID_TRANSITION`] if the project is Published already.
+    /// - [`PROJECT_DEVELOPER_NOT_PUBLISHED`] if the developer is not Published (INV-PRJ-1).
     pub fn publish(
         &mut self,
         developer_is_published: bool,
@@ -188,8 +191,10 @@ impl Project {
         Ok(())
     }
 
+    /// Hides the project.
+    ///
     /// # Errors
-    /// [`PROJECT_INVALID_TRANSITION`]
+    /// [`PROJECT_INVALID_TRANSITION`] if the project is not Published.
     pub fn hide(&mut self, by: UserId, now: OffsetDateTime) -> Result<(), Code> {
         if self.status != ProjectStatus::Published {
             return Err(PROJECT_INVALID_TRANSITION);
@@ -234,12 +239,13 @@ mod tests {
         Project { status, ..new }
     }
 
-    /// The table of moves, and INV-PRJ-1.
+    /// INV-PRJ-1, RULE-CHS-034, RULE-CHS-035: a project changes its status as the table says, and
+    /// becomes Published only under a Published developer.
     #[test]
-    fn a_project_moves_as_the_table_says() {
+    fn project_transition_follows_table() {
         use ProjectStatus::{Draft, Hidden, Published};
         let (by, now) = (UserId::generate(), OffsetDateTime::UNIX_EPOCH);
-        for (from, published, publishing, hiding) in [
+        for (from, developer_is_published, publish_result, hide_result) in [
             (Draft, true, Ok(()), Err(PROJECT_INVALID_TRANSITION)),
             (Draft, false, Err(PROJECT_DEVELOPER_NOT_PUBLISHED), Err(PROJECT_INVALID_TRANSITION)),
             (Published, true, Err(PROJECT_INVALID_TRANSITION), Ok(())),
@@ -247,23 +253,25 @@ mod tests {
             (Hidden, true, Ok(()), Err(PROJECT_INVALID_TRANSITION)),
             (Hidden, false, Err(PROJECT_DEVELOPER_NOT_PUBLISHED), Err(PROJECT_INVALID_TRANSITION)),
         ] {
-            assert_eq!(project(from).publish(published, by, now), publishing, "{from}");
-            assert_eq!(project(from).hide(by, now), hiding, "{from}");
+            assert_eq!(project(from).publish(developer_is_published, by, now), publish_result, "{from}");
+            assert_eq!(project(from).hide(by, now), hide_result, "{from}");
         }
     }
 
+    /// INV-PRJ-1: `PublishedAt` is the time of the first publication.
     #[test]
-    fn the_first_publication_is_the_one_that_is_kept() {
+    fn second_publication_keeps_published_at() {
         let (by, first) = (UserId::generate(), OffsetDateTime::UNIX_EPOCH);
-        let mut moved = project(ProjectStatus::Draft);
-        moved.publish(true, by, first).unwrap();
-        moved.hide(by, first).unwrap();
-        moved.publish(true, by, first + time::Duration::HOUR).unwrap();
-        assert_eq!(moved.published_at, Some(first));
+        let mut project = project(ProjectStatus::Draft);
+        project.publish(true, by, first).unwrap();
+        project.hide(by, first).unwrap();
+        project.publish(true, by, first + time::Duration::HOUR).unwrap();
+        assert_eq!(project.published_at, Some(first));
     }
 
+    /// RULE-CHS-023: a latitude or longitude out of its range is rejected.
     #[test]
-    fn degrees_are_within_their_bounds() {
+    fn degrees_out_of_range_are_rejected() {
         for json in ["90", "-90", "55.751244", "0", "-0.0", "9e1"] {
             serde_json::from_str::<Latitude>(json).unwrap();
         }

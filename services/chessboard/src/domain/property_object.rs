@@ -1,4 +1,4 @@
-//! A property object: a flat, or whatever else is sold one by one.
+//! A property object: a flat or another unit that is for sale.
 
 use auth::CompanyId;
 use diesel::pg::Pg;
@@ -8,7 +8,9 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Currency, Decimal, Invalid, Text, Whole};
 
-use super::{Above, BuildingId, DealId, FileId, Hold, Placed, ProjectId, PropertyObjectId, Told};
+use super::{
+    Ancestors, BuildingId, DealId, FileId, GridItem, Hold, ProjectId, PropertyObjectId, PublishedState,
+};
 use crate::db::schema::property_object;
 
 pub type ObjectNumber = Text<1, 32>;
@@ -16,11 +18,11 @@ pub type Section = Whole<1, 100>;
 pub type Floor = Whole<-10, 200>;
 pub type Position = Whole<1, 1000>;
 pub type Rooms = Whole<1, 20>;
-/// In square metres.
+/// An area in square metres.
 pub type Area = Decimal<2, 1, 100_000_000>;
 
 values::text_enum! {
-    /// What an object is.
+    /// The kind of a property object.
     pub enum ObjectKind {
         Flat,
         Apartment,
@@ -31,7 +33,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// How an object is finished.
+    /// The finishing of a property object.
     pub enum Finishing {
         None,
         PreFinish,
@@ -41,7 +43,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Booked is given by deals alone.
+    /// The status of a property object. Only deals set Booked.
     pub enum ObjectStatus {
         Available,
         Reserved,
@@ -51,7 +53,7 @@ values::text_enum! {
     }
 }
 
-/// A price, in the minor units of its currency.
+/// A price in minor units of its currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Queryable, Selectable, Serialize, Deserialize, ToSchema)]
 #[diesel(table_name = property_object, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -62,7 +64,7 @@ pub struct Price {
     pub currency: Currency,
 }
 
-/// What an object is described by, beside its status.
+/// The fields of an object that managers write, without the status.
 #[derive(Clone, Debug, PartialEq, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = property_object, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -84,7 +86,7 @@ pub struct ObjectFacts {
 }
 
 impl ObjectFacts {
-    /// What of them does not go together, whatever building they are for.
+    /// Returns an error for each field that contradicts another one or the catalog's currency.
     pub fn contradictions(&self, currency: Currency) -> Vec<(&'static str, Invalid)> {
         let is_home = matches!(self.kind, ObjectKind::Flat | ObjectKind::Apartment);
         let is_part = |part: Option<Area>| part.is_none_or(|part| part <= self.area_total);
@@ -95,13 +97,13 @@ impl ObjectFacts {
             (self.price.currency == currency, "Price/Currency", "unknown_value"),
         ]
         .into_iter()
-        .filter(|(holds, ..)| !holds)
+        .filter(|(is_consistent, ..)| !is_consistent)
         .map(|(_, member, code)| (member, Invalid::new(code)))
         .collect()
     }
 }
 
-/// The aggregate, which is also its row and, for the company that owns it, its answer.
+/// The aggregate. It is also the database row and the response to the owning company.
 #[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = property_object, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -115,32 +117,38 @@ pub struct PropertyObject {
     #[diesel(embed)]
     pub facts: ObjectFacts,
     pub status: ObjectStatus,
-    /// What a person gave last: what it returns to when no deal holds it any more.
+    /// The status that a user set last. A released object returns to it.
     #[serde(skip)]
     pub own_status: ObjectStatus,
-    /// The deal by which it is Booked or Sold.
+    /// The deal that holds the object.
     pub hold_deal_id: Option<DealId>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
-    /// For `Version` of the next change.
+    /// The current version, for `Version` in a change.
     pub version: i64,
     #[serde(skip)]
     pub removed_at: Option<OffsetDateTime>,
     #[serde(skip)]
     #[diesel(embed)]
-    pub told: Told,
+    pub published: PublishedState,
 }
 
 impl PropertyObject {
-    pub fn new(above: &Above, facts: ObjectFacts, status: Option<ObjectStatus>, now: OffsetDateTime) -> Self {
+    /// Creates an object, by default Available.
+    pub fn new(
+        ancestors: &Ancestors,
+        facts: ObjectFacts,
+        status: Option<ObjectStatus>,
+        now: OffsetDateTime,
+    ) -> Self {
         let status = status.unwrap_or(ObjectStatus::Available);
         Self {
             id: PropertyObjectId::generate(),
-            building_id: above.building_id,
-            project_id: above.project_id,
-            tenant_id: above.tenant_id,
+            building_id: ancestors.building_id,
+            project_id: ancestors.project_id,
+            tenant_id: ancestors.tenant_id,
             facts,
             status,
             own_status: status,
@@ -149,7 +157,7 @@ impl PropertyObject {
             updated_at: now,
             version: 1,
             removed_at: None,
-            told: above.told(true),
+            published: ancestors.published_state(true),
         }
     }
 
@@ -157,25 +165,22 @@ impl PropertyObject {
         self.removed_at.is_none()
     }
 
-    /// INV-OBJ-2
+    /// Returns true if a deal holds the object, so that only deals change its status (INV-OBJ-2).
     pub fn is_held(&self) -> bool {
         self.hold_deal_id.is_some()
     }
 
-    /// Whether a person may send this status for it: Booked where it is Booked, and any other.
-    pub fn may_be_sent(object: Option<&Self>, status: Option<ObjectStatus>) -> bool {
+    /// Returns true if a user may send this status. Booked is allowed for a Booked object only.
+    pub fn is_status_allowed(object: Option<&Self>, status: Option<ObjectStatus>) -> bool {
         let is_booked =
             object.is_some_and(|object| object.is_live() && object.status == ObjectStatus::Booked);
         is_booked || status != Some(ObjectStatus::Booked)
     }
 
-    /// Replaces what it is described by; without a status it stays in its own. `false`: that changed nothing.
-    pub fn describe(
-        &mut self,
-        facts: ObjectFacts,
-        status: Option<ObjectStatus>,
-        now: OffsetDateTime,
-    ) -> bool {
+    /// Replaces the fields that managers write. Without a status the present one stays.
+    ///
+    /// Returns false if nothing changed.
+    pub fn update(&mut self, facts: ObjectFacts, status: Option<ObjectStatus>, now: OffsetDateTime) -> bool {
         let status = status.unwrap_or(self.status);
         if self.facts == facts && self.status == status {
             return false;
@@ -194,7 +199,7 @@ impl PropertyObject {
         self.updated_at = now;
     }
 
-    /// Brings it back from removal, held where a claim holds it.
+    /// Restores a removed object, held by `hold` if there is one.
     pub fn restore(
         &mut self,
         facts: ObjectFacts,
@@ -207,11 +212,11 @@ impl PropertyObject {
         self.status = self.own_status;
         self.removed_at = None;
         self.updated_at = now;
-        self.follow(hold, now);
+        self.apply_hold(hold, now);
     }
 
-    /// Is held by this, or by nothing any more. `false`: it was so already.
-    pub fn follow(&mut self, hold: Option<Hold>, now: OffsetDateTime) -> bool {
+    /// Sets or clears the hold, and the status with it. Returns false if nothing changed.
+    pub fn apply_hold(&mut self, hold: Option<Hold>, now: OffsetDateTime) -> bool {
         let (status, deal) =
             hold.map_or((self.own_status, None), |Hold { deal_id, status }| (status, Some(deal_id)));
         if (self.status, self.hold_deal_id) == (status, deal) {
@@ -222,22 +227,22 @@ impl PropertyObject {
         true
     }
 
-    /// As events have it: what is gone is Unavailable.
-    pub fn told_status(&self) -> ObjectStatus {
-        if self.told.is_live { self.status } else { ObjectStatus::Unavailable }
+    /// Returns the status in events, where a removed object is Unavailable.
+    pub fn published_status(&self) -> ObjectStatus {
+        if self.published.is_live { self.status } else { ObjectStatus::Unavailable }
     }
 
-    /// All that events tell of it but its version.
-    pub fn telling(&self) -> impl PartialEq + '_ {
+    /// Returns the payload of the event without the version, to compare it.
+    pub fn published_payload(&self) -> impl PartialEq + '_ {
         let facts = &self.facts;
         (
             (&facts.number, facts.kind, facts.rooms, facts.is_studio, facts.floor, facts.area_total),
-            (facts.finishing, facts.price, facts.layout_file_id, self.told_status(), &self.told),
+            (facts.finishing, facts.price, facts.layout_file_id, self.published_status(), &self.published),
         )
     }
 }
 
-impl Placed for PropertyObject {
+impl GridItem for PropertyObject {
     fn section(&self) -> i64 {
         self.facts.section.get()
     }
@@ -255,12 +260,12 @@ pub mod tests {
     use values::{Currency, Text, Whole};
 
     use super::{Area, Finishing, ObjectFacts, ObjectKind, ObjectStatus, Price, PropertyObject};
-    use crate::domain::{Above, BuildingId, DealId, Hold, ProjectId};
+    use crate::domain::{Ancestors, BuildingId, DealId, Hold, ProjectId};
 
     pub const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
-    pub fn above() -> Above {
-        Above {
+    pub fn ancestors() -> Ancestors {
+        Ancestors {
             tenant_id: CompanyId::generate(),
             project_id: ProjectId::generate(),
             project_name: Text::parse("Сосны").unwrap(),
@@ -289,88 +294,92 @@ pub mod tests {
         }
     }
 
-    pub fn statuses() -> impl Strategy<Value = ObjectStatus> {
+    /// The statuses that a user may set.
+    pub fn user_statuses() -> impl Strategy<Value = ObjectStatus> {
         use ObjectStatus::{Available, Reserved, Sold, Unavailable};
         prop_oneof![Just(Available), Just(Reserved), Just(Sold), Just(Unavailable)]
     }
 
-    /// What may happen to an object.
+    /// A step in the history of an object.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        Given(ObjectStatus),
-        Held(u8, bool),
-        Released,
+        SetStatus(ObjectStatus),
+        Hold { deal: u8, is_sale: bool },
+        Release,
     }
 
     proptest! {
-        /// Section 4: what a deal held returns to the status that a person gave last, whoever held it meanwhile.
+        /// INV-OBJ-2: a released object returns to the status that a user set last, whatever held
+        /// it in between.
         #[test]
-        fn what_is_released_is_as_a_person_left_it(steps in prop::collection::vec(prop_oneof![
-            statuses().prop_map(Step::Given),
-            (0_u8..3, any::<bool>()).prop_map(|(deal, sells)| Step::Held(deal, sells)),
-            Just(Step::Released),
+        fn released_object_returns_to_user_status(steps in prop::collection::vec(prop_oneof![
+            user_statuses().prop_map(Step::SetStatus),
+            (0_u8..3, any::<bool>()).prop_map(|(deal, is_sale)| Step::Hold { deal, is_sale }),
+            Just(Step::Release),
         ], 0..12)) {
             let deals = [DealId::generate(), DealId::generate(), DealId::generate()];
-            let mut object = PropertyObject::new(&above(), facts("1", 1), None, NOW);
-            let mut given = ObjectStatus::Available;
+            let mut object = PropertyObject::new(&ancestors(), facts("1", 1), None, NOW);
+            let mut user_status = ObjectStatus::Available;
             for step in steps {
                 match step {
-                    Step::Given(status) if !object.is_held() => {
-                        object.describe(facts("1", 1), Some(status), NOW);
-                        given = status;
+                    Step::SetStatus(status) if !object.is_held() => {
+                        object.update(facts("1", 1), Some(status), NOW);
+                        user_status = status;
                     }
-                    Step::Given(_) => {}
-                    Step::Held(deal, sells) => {
-                        let status = if sells { ObjectStatus::Sold } else { ObjectStatus::Booked };
-                        object.follow(Some(Hold { deal_id: deals[usize::from(deal)], status }), NOW);
+                    Step::SetStatus(_) => {}
+                    Step::Hold { deal, is_sale } => {
+                        let status = if is_sale { ObjectStatus::Sold } else { ObjectStatus::Booked };
+                        object.apply_hold(Some(Hold { deal_id: deals[usize::from(deal)], status }), NOW);
                         prop_assert_eq!(object.status, status);
                     }
-                    Step::Released => {
-                        object.follow(None, NOW);
-                        prop_assert_eq!(object.status, given);
+                    Step::Release => {
+                        object.apply_hold(None, NOW);
+                        prop_assert_eq!(object.status, user_status);
                     }
                 }
-                prop_assert_eq!(object.own_status, given);
+                prop_assert_eq!(object.own_status, user_status);
             }
         }
     }
 
+    /// RULE-CHS-026: contradicting fields of an object are reported by name.
     #[test]
-    fn what_does_not_go_together_is_named() {
-        let told = |change: fn(&mut ObjectFacts)| {
+    fn contradicting_object_fields_are_reported() {
+        let errors = |change: fn(&mut ObjectFacts)| {
             let mut facts = facts("1", 1);
             change(&mut facts);
-            let told = facts.contradictions(Currency::RUB).into_iter();
-            told.map(|(member, invalid)| format!("{member} {}", invalid.code)).collect::<Vec<_>>()
+            let errors = facts.contradictions(Currency::RUB).into_iter();
+            errors.map(|(member, invalid)| format!("{member} {}", invalid.code)).collect::<Vec<_>>()
         };
-        assert!(told(|_| {}).is_empty());
-        assert!(told(|facts| (facts.kind, facts.is_studio) = (ObjectKind::Apartment, true)).is_empty());
-        assert!(told(|facts| facts.area_living = Some(facts.area_total)).is_empty());
+        assert!(errors(|_| {}).is_empty());
+        assert!(errors(|facts| (facts.kind, facts.is_studio) = (ObjectKind::Apartment, true)).is_empty());
+        assert!(errors(|facts| facts.area_living = Some(facts.area_total)).is_empty());
         assert_eq!(
-            told(|facts| (facts.kind, facts.is_studio) = (ObjectKind::Parking, true)),
+            errors(|facts| (facts.kind, facts.is_studio) = (ObjectKind::Parking, true)),
             ["IsStudio not_a_home"]
         );
         assert_eq!(
-            told(|facts| facts.area_kitchen = Area::of_units(4_501).ok()),
+            errors(|facts| facts.area_kitchen = Area::of_units(4_501).ok()),
             ["AreaKitchen out_of_bounds"]
         );
         assert_eq!(
-            told(|facts| facts.price.currency = "USD".parse().unwrap()),
+            errors(|facts| facts.price.currency = "USD".parse().unwrap()),
             ["Price/Currency unknown_value"]
         );
     }
 
+    /// RULE-CHS-026: Booked is accepted for a Booked object only.
     #[test]
-    fn booked_is_sent_for_what_is_booked_alone() {
-        let mut object = PropertyObject::new(&above(), facts("1", 1), None, NOW);
-        let sent =
-            |object: Option<&PropertyObject>, status| PropertyObject::may_be_sent(object, Some(status));
-        assert!(!sent(None, ObjectStatus::Booked) && !sent(Some(&object), ObjectStatus::Booked));
-        assert!(sent(None, ObjectStatus::Sold) && PropertyObject::may_be_sent(None, None));
-        object.follow(Some(Hold { deal_id: DealId::generate(), status: ObjectStatus::Booked }), NOW);
-        assert!(sent(Some(&object), ObjectStatus::Booked));
-        object.follow(None, NOW);
+    fn booked_is_allowed_for_booked_object_only() {
+        let mut object = PropertyObject::new(&ancestors(), facts("1", 1), None, NOW);
+        let is_allowed =
+            |object: Option<&PropertyObject>, status| PropertyObject::is_status_allowed(object, Some(status));
+        assert!(!is_allowed(None, ObjectStatus::Booked) && !is_allowed(Some(&object), ObjectStatus::Booked));
+        assert!(is_allowed(None, ObjectStatus::Sold) && PropertyObject::is_status_allowed(None, None));
+        object.apply_hold(Some(Hold { deal_id: DealId::generate(), status: ObjectStatus::Booked }), NOW);
+        assert!(is_allowed(Some(&object), ObjectStatus::Booked));
+        object.apply_hold(None, NOW);
         object.remove(NOW + Duration::HOUR);
-        assert!(!sent(Some(&object), ObjectStatus::Booked));
+        assert!(!is_allowed(Some(&object), ObjectStatus::Booked));
     }
 }

@@ -1,48 +1,59 @@
-//! A building's grid, replaced whole.
+//! The replacement of a building's grid.
 
 use std::collections::HashMap;
 
 use time::OffsetDateTime;
 
-use super::{Above, Change, Hold, ObjectFacts, ObjectNumber, ObjectStatus, PropertyObject, PropertyObjectId};
+use super::{
+    Ancestors, Hold, ObjectChange, ObjectFacts, ObjectNumber, ObjectStatus, PropertyObject, PropertyObjectId,
+};
+
+/// Maximum number of objects in a grid.
+pub const MAX_GRID_OBJECTS: usize = 5000;
+
+/// Maximum number of errors that a grid reports from stored data.
+pub const MAX_REPORTED_ERRORS: usize = 16;
 
 /// An object as a grid lists it.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct GridEntry {
     pub facts: ObjectFacts,
     pub status: Option<ObjectStatus>,
 }
 
-/// What a grid makes of the objects of its building.
+/// The result of replacing a grid.
 #[derive(Debug, Default)]
-pub struct Replacement {
-    /// Those that were not there before, whether they are new or come back.
+pub struct GridReplacement {
+    /// Number of new and returned objects.
     pub created: usize,
     pub updated: usize,
     pub unchanged: usize,
     pub removed: usize,
-    /// The numbers of those that deals hold: they are left as they are.
+    /// Numbers of the held objects, which stay as they are.
     pub kept: Vec<ObjectNumber>,
-    pub changes: Vec<Change>,
+    pub changes: Vec<ObjectChange>,
 }
 
-/// Replaces the objects of a building by those of a grid, in which each number is there once. `standing` are those that
-/// are live and those that were removed and are listed, which come back as `holds` has them.
-pub fn replace(
-    standing: Vec<PropertyObject>,
-    entries: Vec<Entry>,
+/// Replaces the objects of a building by the entries of a grid, each with a unique number.
+///
+/// `existing` contains the live objects and the listed removed ones. A returned object is held if
+/// `holds` contains it.
+pub fn replace_grid(
+    existing: Vec<PropertyObject>,
+    entries: Vec<GridEntry>,
     holds: &HashMap<PropertyObjectId, Hold>,
-    above: &Above,
+    ancestors: &Ancestors,
     now: OffsetDateTime,
-) -> Replacement {
-    let mut replaced = Replacement::default();
-    let by_number = standing.into_iter().map(|object| (object.facts.number.clone(), object));
-    let mut standing: HashMap<ObjectNumber, PropertyObject> = by_number.collect();
-    for Entry { facts, status } in entries {
-        match standing.remove(&facts.number) {
+) -> GridReplacement {
+    let mut replaced = GridReplacement::default();
+    let by_number = existing.into_iter().map(|object| (object.facts.number.clone(), object));
+    let mut existing: HashMap<ObjectNumber, PropertyObject> = by_number.collect();
+    for GridEntry { facts, status } in entries {
+        match existing.remove(&facts.number) {
             None => {
                 replaced.created += 1;
-                replaced.changes.push(Change::made(PropertyObject::new(above, facts, status, now)));
+                let new = PropertyObject::new(ancestors, facts, status, now);
+                replaced.changes.push(ObjectChange::created(new));
             }
             Some(object) if object.is_held() => replaced.kept.push(object.facts.number),
             Some(object) => {
@@ -50,28 +61,28 @@ pub fn replace(
                 if !object.is_live() {
                     after.restore(facts, status, holds.get(&object.id).copied(), now);
                     replaced.created += 1;
-                } else if after.describe(facts, status, now) {
+                } else if after.update(facts, status, now) {
                     replaced.updated += 1;
                 } else {
                     replaced.unchanged += 1;
                     continue;
                 }
-                replaced.changes.push(Change::of(object, after, above));
+                replaced.changes.push(ObjectChange::updated(object, after, ancestors));
             }
         }
     }
-    for object in standing.into_values().filter(PropertyObject::is_live) {
+    for object in existing.into_values().filter(PropertyObject::is_live) {
         if object.is_held() {
             replaced.kept.push(object.facts.number);
         } else {
             let mut after = object.clone();
             after.remove(now);
             replaced.removed += 1;
-            replaced.changes.push(Change::of(object, after, above));
+            replaced.changes.push(ObjectChange::updated(object, after, ancestors));
         }
     }
     replaced.kept.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
-    // In one order by all who write them, so that none of two waits for the other.
+    // All writers lock rows in the order of ids, so two of them cannot deadlock.
     replaced.changes.sort_unstable_by_key(|change| change.after.id);
     replaced
 }
@@ -82,16 +93,16 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Entry, replace};
-    use crate::domain::property_object::tests::{NOW, above, facts, statuses};
-    use crate::domain::{Above, DealId, Hold, ObjectStatus, PropertyObject};
+    use super::{GridEntry, replace_grid};
+    use crate::domain::property_object::tests::{NOW, ancestors, facts, user_statuses};
+    use crate::domain::{Ancestors, DealId, Hold, ObjectStatus, PropertyObject};
 
-    /// By number: its price and status.
-    fn grids() -> impl Strategy<Value = Vec<Entry>> {
-        let entry = (1_i64..4, proptest::option::of(statuses()));
+    /// Grids with a random price and status for each number.
+    fn grids() -> impl Strategy<Value = Vec<GridEntry>> {
+        let entry = (1_i64..4, proptest::option::of(user_statuses()));
         let entries = prop::collection::btree_map(0_u8..6, entry, 0..6);
         entries.prop_map(|entries| {
-            let entry = |(number, (price, status)): (u8, _)| Entry {
+            let entry = |(number, (price, status)): (u8, _)| GridEntry {
                 facts: facts(&number.to_string(), price),
                 status,
             };
@@ -99,13 +110,13 @@ mod tests {
         })
     }
 
-    /// All that was ever there, by number.
+    /// All objects, removed ones included, by number.
     type Known = BTreeMap<String, PropertyObject>;
 
-    /// Applies a grid, and answers whether it changed anything.
-    fn apply(known: &mut Known, grid: &[Entry], above: &Above) -> bool {
-        let standing: Vec<_> = known.values().cloned().collect();
-        let replaced = replace(standing, grid.to_vec(), &HashMap::new(), above, NOW);
+    /// Applies a grid. Returns true if it changed anything.
+    fn apply(known: &mut Known, grid: &[GridEntry], ancestors: &Ancestors) -> bool {
+        let existing: Vec<_> = known.values().cloned().collect();
+        let replaced = replace_grid(existing, grid.to_vec(), &HashMap::new(), ancestors, NOW);
         let changed = !replaced.changes.is_empty();
         let live = |known: &Known| known.values().filter(|object| object.is_live()).count();
         let before = live(known);
@@ -124,19 +135,19 @@ mod tests {
     }
 
     proptest! {
-        /// Grid: what is there afterwards is what the grid lists, and what deals hold, exactly as it was. Ids and
-        /// versions outlive removal and return (INV-OBJ-1). The same grid again changes nothing.
+        /// RULE-CHS-026, INV-OBJ-1: a building contains the objects of its last grid, and the held
+        /// ones unchanged. Ids and versions survive removal and return.
         #[test]
-        fn a_building_is_what_its_last_grid_lists_and_what_deals_hold(
+        fn building_contains_last_grid_and_held_objects(
             grids in prop::collection::vec((grids(), proptest::option::of(0_u8..6)), 1..6),
         ) {
-            let (above, mut known) = (above(), Known::new());
+            let (ancestors, mut known) = (ancestors(), Known::new());
             for (grid, booked) in grids {
                 if let Some(object) = booked.and_then(|number| known.get_mut(&number.to_string())).filter(|object| object.is_live()) {
-                    object.follow(Some(Hold { deal_id: DealId::generate(), status: ObjectStatus::Booked }), NOW);
+                    object.apply_hold(Some(Hold { deal_id: DealId::generate(), status: ObjectStatus::Booked }), NOW);
                 }
                 let before = known.clone();
-                apply(&mut known, &grid, &above);
+                apply(&mut known, &grid, &ancestors);
                 for (number, old) in &before {
                     let new = &known[number];
                     prop_assert_eq!(new.id, old.id);
@@ -156,29 +167,30 @@ mod tests {
                         prop_assert!(entry.status.is_none_or(|status| status == object.status));
                     }
                 }
-                prop_assert!(!apply(&mut known, &grid, &above), "the same again changed something");
+                prop_assert!(!apply(&mut known, &grid, &ancestors), "an identical grid changed something");
             }
         }
     }
 
-    /// Grid: what comes back comes back Available where nothing else is said, and held if a claim holds it.
+    /// RULE-CHS-026: a returned object has the sent status or is Available, and is held if a claim
+    /// holds it.
     #[test]
-    fn what_comes_back_is_available_or_held() {
-        let above = above();
-        let mut object = PropertyObject::new(&above, facts("1", 1), Some(ObjectStatus::Reserved), NOW);
+    fn returned_object_is_available_or_held() {
+        let ancestors = ancestors();
+        let mut object = PropertyObject::new(&ancestors, facts("1", 1), Some(ObjectStatus::Reserved), NOW);
         object.remove(NOW);
         let hold = Hold { deal_id: DealId::generate(), status: ObjectStatus::Sold };
-        let back = |status, holds: &HashMap<_, _>| {
-            let grid = vec![Entry { facts: facts("1", 1), status }];
-            let replaced = replace(vec![object.clone()], grid, holds, &above, NOW);
+        let restore = |status, holds: &HashMap<_, _>| {
+            let grid = vec![GridEntry { facts: facts("1", 1), status }];
+            let replaced = replace_grid(vec![object.clone()], grid, holds, &ancestors, NOW);
             let after = replaced.changes[0].after.clone();
             (after.status, after.hold_deal_id, after.own_status)
         };
         let (free, claimed) = (HashMap::new(), HashMap::from([(object.id, hold)]));
-        assert_eq!(back(None, &free), (ObjectStatus::Available, None, ObjectStatus::Available));
-        assert_eq!(back(Some(ObjectStatus::Sold), &free), (ObjectStatus::Sold, None, ObjectStatus::Sold));
+        assert_eq!(restore(None, &free), (ObjectStatus::Available, None, ObjectStatus::Available));
+        assert_eq!(restore(Some(ObjectStatus::Sold), &free), (ObjectStatus::Sold, None, ObjectStatus::Sold));
         assert_eq!(
-            back(Some(ObjectStatus::Reserved), &claimed),
+            restore(Some(ObjectStatus::Reserved), &claimed),
             (ObjectStatus::Sold, Some(hold.deal_id), ObjectStatus::Reserved)
         );
     }

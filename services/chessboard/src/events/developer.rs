@@ -1,4 +1,4 @@
-//! The event of a developer.
+//! The event of a developer's profile.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -11,8 +11,8 @@ use super::DEVELOPER;
 use crate::db;
 use crate::domain::{Developer, DeveloperName, DeveloperStatus, FileId, FoundedYear, Highlights, LegalName};
 
-/// A developer as others show them, told when the profile is made or comes back, and when its name, status, logo or
-/// highlights change. Of anything else the next one tells.
+/// A developer's profile. Published when it is created or restored, and when its name, status, logo
+/// or highlights change. Other changes are part of the next event.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DeveloperUpserted {
@@ -28,7 +28,7 @@ pub struct DeveloperUpserted {
 }
 
 impl DeveloperUpserted {
-    pub fn of(developer: &Developer) -> Self {
+    pub fn new(developer: &Developer) -> Self {
         Self {
             id: developer.id,
             status: developer.status,
@@ -52,15 +52,15 @@ impl Event for DeveloperUpserted {
     }
 }
 
-/// Tells anew what each developer is.
+/// Publishes the present profile of each developer again.
 pub enum Developers {}
 
 impl Republish for Developers {
     const AGGREGATE: Aggregate = DEVELOPER;
 
     async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
-        let developers = db::developer::all_of(tx, keys).await?;
-        let told: Vec<_> = developers.iter().map(DeveloperUpserted::of).collect();
-        outbox::append_all(tx, &told).await
+        let developers = db::developer::list_by_ids(tx, keys).await?;
+        let events: Vec<_> = developers.iter().map(DeveloperUpserted::new).collect();
+        outbox::append_all(tx, &events).await
     }
 }

@@ -1,4 +1,4 @@
-//! What this service tells.
+//! The events that the service publishes.
 
 mod developer;
 mod project;
@@ -20,6 +20,6 @@ pub const ALL: &[Published] = &[
     Published::of::<PropertyObjectUpserted>(),
 ];
 
-/// What can be told anew.
+/// The aggregates that `chessboard republish` knows.
 pub const REPUBLISHED: &[Republished] =
     &[Republished::of::<Developers>(), Republished::of::<PropertyObjects>()];

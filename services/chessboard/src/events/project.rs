@@ -1,4 +1,4 @@
-//! Events of a project.
+//! The event of a project.
 
 use auth::CompanyId;
 use messaging::{Aggregate, Event};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::PROJECT;
 use crate::domain::{Project, ProjectId, ProjectStatus};
 
-/// A project was made (`From` is null), moved, or deleted (`To` is null).
+/// A project was created (`From` is null), changed its status, or was deleted (`To` is null).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ProjectStatusChanged {
@@ -25,8 +25,8 @@ pub struct ProjectStatusChanged {
 }
 
 impl ProjectStatusChanged {
-    /// Of a project as it is after the change.
-    pub fn of(project: &Project, from: Option<ProjectStatus>) -> Self {
+    /// Creates the event of a change, from the project after the change.
+    pub fn new(project: &Project, from: Option<ProjectStatus>) -> Self {
         Self {
             project_id: project.id,
             tenant_id: project.tenant_id,

@@ -1,4 +1,4 @@
-//! Events of a property object. They never say which deal holds it.
+//! The event of a property object. It never names the deal that holds the object.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -14,8 +14,8 @@ use crate::domain::{
     ProjectId, ProjectName, PropertyObject, PropertyObjectId, Rooms,
 };
 
-/// A property object as it is shown, told when anything of it has changed but its version. One that is gone is Unavailable
-/// and not public.
+/// A property object. Published when any member but `Version` changes. A removed object has the
+/// status `Unavailable` and is not public.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PropertyObjectUpserted {
@@ -35,22 +35,22 @@ pub struct PropertyObjectUpserted {
     price: Price,
     status: ObjectStatus,
     layout_file_id: Option<FileId>,
-    /// Its developer and its project are Published, and it is there.
+    /// True if the developer and the project are Published and the object is not removed.
     is_public: bool,
     #[schema(minimum = 1)]
     version: i64,
 }
 
 impl PropertyObjectUpserted {
-    pub fn of(object: &PropertyObject) -> Self {
-        let (facts, told) = (&object.facts, &object.told);
+    pub fn new(object: &PropertyObject) -> Self {
+        let (facts, published) = (&object.facts, &object.published);
         Self {
             id: object.id,
             building_id: object.building_id,
             project_id: object.project_id,
             tenant_id: object.tenant_id,
-            project_name: told.project_name.clone(),
-            building_name: told.building_name.clone(),
+            project_name: published.project_name.clone(),
+            building_name: published.building_name.clone(),
             number: facts.number.clone(),
             kind: facts.kind,
             rooms: facts.rooms,
@@ -59,9 +59,9 @@ impl PropertyObjectUpserted {
             area_total: facts.area_total,
             finishing: facts.finishing,
             price: facts.price,
-            status: object.told_status(),
+            status: object.published_status(),
             layout_file_id: facts.layout_file_id,
-            is_public: told.is_public,
+            is_public: published.is_public,
             version: object.version,
         }
     }
@@ -77,15 +77,15 @@ impl Event for PropertyObjectUpserted {
     }
 }
 
-/// Tells anew what each object was told to be.
+/// Publishes the last published state of each object again.
 pub enum PropertyObjects {}
 
 impl Republish for PropertyObjects {
     const AGGREGATE: Aggregate = PROPERTY_OBJECT;
 
     async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
-        let objects = db::property_object::all_of(tx.conn(), keys).await?;
-        let told: Vec<_> = objects.iter().map(PropertyObjectUpserted::of).collect();
-        outbox::append_all(tx, &told).await
+        let objects = db::property_object::list_by_ids(tx.conn(), keys).await?;
+        let events: Vec<_> = objects.iter().map(PropertyObjectUpserted::new).collect();
+        outbox::append_all(tx, &events).await
     }
 }

@@ -1,4 +1,4 @@
-//! All developers, for administrators of the platform.
+//! All developers, for platform administrators.
 
 use ::db::Lookups;
 use ::web::{Both, CursorPage, CursorPaging, Json, OptionalJson, Page, Paging, Problem, Query, Several};
@@ -10,15 +10,16 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use values::{PhoneRegion, Text, fold};
 
-use super::Seen;
-use super::developer::{GivenPhone, UpdateDeveloper, check, log, make, update};
+use super::ExpectedVersion;
+use super::developer::{SentPhone, UpdateDeveloper, change_status, check_profile, list_log, update};
 use crate::app::App;
 use crate::db;
 use crate::db::developer::{DeveloperFilter, DeveloperSort};
 use crate::db::log::LogKey;
 use crate::domain::{
-    ContactEmail, Description, Details, Developer, DeveloperName, DeveloperStatus, FileReference,
-    FoundedYear, Highlights, LegalName, LogEntry, ManageDevelopers, Move, OutsideId, SyncSource, Website,
+    ContactEmail, Description, Developer, DeveloperName, DeveloperStatus, ExternalDeveloperId, FileReference,
+    FoundedYear, Highlights, LegalName, LogEntry, ManageDevelopers, ProfileDetails, SyncSource, Transition,
+    Website,
 };
 use crate::error::{DEVELOPER_NOT_FOUND, Error};
 use crate::ops;
@@ -28,13 +29,13 @@ use crate::ops::developer::Creation;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListDevelopers {
-    /// Found anywhere in a name or a legal name; letter case does not count.
+    /// Text to find anywhere in a name or a legal name, regardless of letter case.
     #[param(inline)]
     query: Option<Text<0, 200>>,
-    /// Separated by commas.
+    /// Values separated by commas.
     #[param(value_type = Option<Vec<DeveloperStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<Several<DeveloperStatus>>,
-    /// Separated by commas.
+    /// Values separated by commas.
     #[param(value_type = Option<Vec<SyncSource>>, inline, min_items = 1, style = Form, explode = false)]
     sync_source: Option<Several<SyncSource>>,
     #[serde(default)]
@@ -44,62 +45,64 @@ pub struct ListDevelopers {
 
 /// List developers.
 ///
-/// Of any status; deleted ones where they are asked for.
+/// Developers of any status. Deleted ones are listed only with `IncludeDeleted`.
 #[utoipa::path(
     tag = "Administration", params(ListDevelopers, Paging<DeveloperSort>),
-    responses((status = 200, description = "One page", body = Page<Developer>))
+    responses((status = 200, description = "One page of developers", body = Page<Developer>))
 )]
 #[get("/api/v1/admin/developers")]
 pub async fn list_developers(
     app: Data<App>,
     _: Permitted<ManageDevelopers>,
-    Both(Query(asked), paging): Both<Query<ListDevelopers>, Paging<DeveloperSort>>,
+    Both(Query(parameters), paging): Both<Query<ListDevelopers>, Paging<DeveloperSort>>,
 ) -> Result<impl Responder, Error> {
     let filter = DeveloperFilter {
-        query: asked.query.map(|query| fold(query.as_str())).filter(|query| !query.is_empty()),
-        statuses: asked.status.map(|statuses| statuses.0),
-        sync_sources: asked.sync_source.map(|sources| sources.0),
-        with_deleted: asked.include_deleted,
+        query: parameters.query.map(|query| fold(query.as_str())).filter(|query| !query.is_empty()),
+        statuses: parameters.status.map(|statuses| statuses.0),
+        sync_sources: parameters.sync_source.map(|sources| sources.0),
+        include_deleted: parameters.include_deleted,
     };
     let conn = app.db.conn().await?;
     Ok(web::Json(db::developer::list(&conn, &filter, &paging).await?))
 }
 
 type CompanyReference = Reference<CompanyId>;
-type OutsideReference = Reference<OutsideId>;
+type ExternalDeveloperReference = Reference<ExternalDeveloperId>;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateDeveloper {
-    /// Of a company that is a developer; the profile gets the same id.
+    /// The id of a company of type Developer. The profile gets the same id.
     company_id: CompanyReference,
-    /// The company's, where none is given.
+    /// The default is the company's name.
     name: Option<DeveloperName>,
-    /// The company's, where none is given.
+    /// The default is the company's legal name.
     legal_name: Option<LegalName>,
     description: Option<Description>,
     logo_file_id: Option<FileReference>,
-    /// Absolute.
+    /// An absolute `http` or `https` URL.
     website: Option<Website>,
-    /// Kept in E.164.
-    contact_phone: Option<GivenPhone>,
+    /// Stored in E.164.
+    contact_phone: Option<SentPhone>,
     contact_email: Option<ContactEmail>,
     founded_year: Option<FoundedYear>,
     highlights: Option<Highlights>,
-    /// Links the profile with one of the outside system, which is its master from then on.
-    external_chessboard_developer_id: Option<OutsideReference>,
+    /// Links the profile to a profile of the external system, which then owns the replica fields.
+    external_chessboard_developer_id: Option<ExternalDeveloperReference>,
 }
 
 impl CreateDeveloper {
+    /// Checks the body and converts it.
+    ///
     /// # Errors
-    /// `400 VALIDATION_FAILED`
+    /// `400 VALIDATION_FAILED` as [`check_profile`].
     fn into_creation(self, region: PhoneRegion) -> Result<Creation, Problem> {
         let highlights = self.highlights.unwrap_or_default();
-        let details = Details {
+        let details = ProfileDetails {
             description: self.description,
             logo_file_id: self.logo_file_id.map(|id| id.0),
             website: self.website,
-            contact_phone: check(self.contact_phone.as_ref(), &highlights, region)?,
+            contact_phone: check_profile(self.contact_phone.as_ref(), &highlights, region)?,
             contact_email: self.contact_email,
             founded_year: self.founded_year,
             highlights,
@@ -109,17 +112,18 @@ impl CreateDeveloper {
             name: self.name,
             legal_name: self.legal_name,
             details,
-            outside_id: self.external_chessboard_developer_id.map(|id| id.0),
+            external_id: self.external_chessboard_developer_id.map(|id| id.0),
         })
     }
 }
 
-/// Create a developer, or bring a deleted one back.
+/// Create or restore a developer.
 ///
-/// In Draft. One that comes back keeps its id and its link with the outside system, and nothing else of its profile.
+/// The profile is a draft. A restored profile keeps its id and its link to the external system.
+/// All other members are those of the body or their defaults.
 #[utoipa::path(
     tag = "Administration", request_body = CreateDeveloper,
-    responses((status = 201, description = "Created", body = Developer))
+    responses((status = 201, description = "The new or restored developer", body = Developer))
 )]
 #[post("/api/v1/admin/developers")]
 pub async fn create_developer(
@@ -135,7 +139,7 @@ pub async fn create_developer(
 
 /// Read a developer.
 ///
-/// A deleted one, too.
+/// Deleted developers are returned, too.
 #[utoipa::path(
     tag = "Administration", params(("developer_id" = CompanyId, Path)),
     responses((status = 200, description = "The developer", body = Developer))
@@ -152,10 +156,10 @@ pub async fn get_developer(
 
 /// Replace a developer's profile.
 ///
-/// What is the same already changes nothing, not even the version.
+/// An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = UpdateDeveloper,
-    responses((status = 200, description = "As it is now", body = Developer))
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[put("/api/v1/admin/developers/{developer_id}")]
 pub async fn update_developer(
@@ -169,7 +173,7 @@ pub async fn update_developer(
 
 /// Delete a developer.
 ///
-/// Softly; one that has projects stays.
+/// The deletion is soft. A developer with a project that is not deleted cannot be deleted.
 #[utoipa::path(
     tag = "Administration", params(("developer_id" = CompanyId, Path)),
     responses((status = 204, description = "Deleted"))
@@ -187,81 +191,82 @@ pub async fn delete_developer(
 
 /// Publish a developer.
 ///
-/// Its name, logo and description have to be filled, and its company active.
+/// Name, logo and description must be filled, and the company must be active.
 #[utoipa::path(
-    tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Developer))
+    tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[post("/api/v1/admin/developers/{developer_id}/publish")]
 pub async fn publish_developer(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
     id: Path<CompanyId>,
-    OptionalJson(seen): OptionalJson<Seen>,
+    OptionalJson(expected): OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
-    make(&app, *id, permitted.actor.user_id, Move::Publish, &seen).await
+    change_status(&app, *id, permitted.actor.user_id, Transition::Publish, &expected).await
 }
 
 /// Hide a developer.
 ///
-/// With all of its projects, until it is published again.
+/// Guests no longer see the developer and its projects until it is published again.
 #[utoipa::path(
-    tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Developer))
+    tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[post("/api/v1/admin/developers/{developer_id}/hide")]
 pub async fn hide_developer(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
     id: Path<CompanyId>,
-    OptionalJson(seen): OptionalJson<Seen>,
+    OptionalJson(expected): OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
-    make(&app, *id, permitted.actor.user_id, Move::Hide, &seen).await
+    change_status(&app, *id, permitted.actor.user_id, Transition::Hide, &expected).await
 }
 
 /// Withdraw a developer.
 ///
-/// From publication, to be worked on.
+/// A published developer becomes a draft again.
 #[utoipa::path(
-    tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Developer))
+    tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[post("/api/v1/admin/developers/{developer_id}/withdraw")]
 pub async fn withdraw_developer(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
     id: Path<CompanyId>,
-    OptionalJson(seen): OptionalJson<Seen>,
+    OptionalJson(expected): OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
-    make(&app, *id, permitted.actor.user_id, Move::Withdraw, &seen).await
+    change_status(&app, *id, permitted.actor.user_id, Transition::Withdraw, &expected).await
 }
 
-/// Release a developer from the outside system.
+/// Release a developer from the external system.
 ///
-/// The platform is the master of all of its members again, until the outside system tells of its company once more.
+/// The platform owns all members again, until the external system publishes a later profile of the
+/// company.
 #[utoipa::path(
-    tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Developer))
+    tag = "Administration", params(("developer_id" = CompanyId, Path)), request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[post("/api/v1/admin/developers/{developer_id}/release")]
 pub async fn release_developer(
     app: Data<App>,
     permitted: Permitted<ManageDevelopers>,
     id: Path<CompanyId>,
-    OptionalJson(seen): OptionalJson<Seen>,
+    OptionalJson(expected): OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
     let (by, now) = (permitted.actor.user_id, runtime::clock::now());
-    let released =
-        app.db.tx(async |tx| ops::developer::release_developer(tx, *id, by, seen.version, now).await);
-    Ok(web::Json(released.await?))
+    let release =
+        async |tx: &mut _| ops::developer::release_developer(tx, *id, by, expected.version, now).await;
+    Ok(web::Json(app.db.tx(release).await?))
 }
 
 /// Read the log of a developer.
 ///
-/// Newest first; of a deleted one, too.
+/// Entries are sorted by version, newest first. The log of a deleted developer is returned, too.
 #[utoipa::path(
     tag = "Administration", params(("developer_id" = CompanyId, Path), CursorPaging<LogKey>),
-    responses((status = 200, description = "One page", body = CursorPage<LogEntry>))
+    responses((status = 200, description = "One page of entries", body = CursorPage<LogEntry>))
 )]
 #[get("/api/v1/admin/developers/{developer_id}/events")]
 pub async fn list_developer_events(
@@ -270,5 +275,5 @@ pub async fn list_developer_events(
     id: Path<CompanyId>,
     paging: CursorPaging<LogKey>,
 ) -> Result<impl Responder, Error> {
-    log(&app, *id, |_| false, paging).await
+    list_log(&app, *id, |_| false, paging).await
 }

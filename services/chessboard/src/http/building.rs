@@ -1,4 +1,4 @@
-//! Buildings of a project, for managers of their developer.
+//! Buildings of a project, for managers of the developer.
 
 use ::db::Lookups;
 use ::web::{Fields, Json, reserve};
@@ -14,13 +14,13 @@ use crate::app::App;
 use crate::db;
 use crate::domain::{
     Building, BuildingFacts, BuildingId, BuildingName, BuildingState, GridSection, ManageOwnDeveloper,
-    ProjectId, PropertyObject, grid,
+    ProjectId, PropertyObject, build_grid,
 };
 use crate::error::{BUILDING_NOT_FOUND, Error, PROJECT_NOT_FOUND};
 use crate::ops;
 
-/// An object takes so many bytes of an answer, where its texts are long.
-const BYTES_OF_OBJECT: usize = 1024;
+/// Bytes that an object with long texts takes in a response.
+const OBJECT_BYTES: usize = 1024;
 
 /// A building with its objects.
 #[derive(Serialize, ToSchema)]
@@ -28,7 +28,7 @@ const BYTES_OF_OBJECT: usize = 1024;
 pub struct BuildingView {
     #[serde(flatten)]
     building: Building,
-    /// By section.
+    /// Sections with objects, ascending.
     grid: Vec<GridSection<PropertyObject>>,
 }
 
@@ -40,13 +40,15 @@ pub struct CreateBuilding {
     floors_total: Whole<1, 200>,
     state: BuildingState,
     ready_year: Option<Whole<1900, 2100>>,
-    /// Only with a year.
+    /// Only together with `ReadyYear`.
     ready_quarter: Option<Whole<1, 4>>,
 }
 
 impl CreateBuilding {
+    /// Checks that a quarter is sent with its year.
+    ///
     /// # Errors
-    /// `VALIDATION_FAILED`
+    /// `VALIDATION_FAILED` if the year is missing.
     fn facts(self) -> Result<BuildingFacts, Error> {
         let mut fields = Fields::default();
         if self.ready_quarter.is_some() && self.ready_year.is_none() {
@@ -60,11 +62,11 @@ impl CreateBuilding {
 
 /// Add a building to a project.
 ///
-/// There are at most 200 in a project; a repeat makes another one.
+/// A project has at most 200 buildings. A repeated request creates another building.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
     request_body(content = CreateBuilding, description = "At most 256 KiB."),
-    responses((status = 201, description = "Created", body = Building))
+    responses((status = 201, description = "The new building", body = Building))
 )]
 #[post("/api/v1/developers/projects/{project_id}/buildings")]
 pub async fn create_building(
@@ -81,10 +83,10 @@ pub async fn create_building(
 
 /// Read a building.
 ///
-/// With its objects as a grid: sections upwards, floors downwards.
+/// The response contains the objects as a grid, with sections ascending and floors descending.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
-    responses((status = 200, description = "The building", body = BuildingView))
+    responses((status = 200, description = "The building with its grid", body = BuildingView))
 )]
 #[get("/api/v1/developers/projects/{project_id}/buildings/{building_id}")]
 pub async fn get_building(
@@ -103,35 +105,35 @@ pub async fn get_building(
     let (project, building, objects) = found.await?;
     project.ok_or(PROJECT_NOT_FOUND)?;
     let building = building.ok_or(BUILDING_NOT_FOUND)?;
-    reserve(&request, usize::try_from(objects).unwrap_or_default() * BYTES_OF_OBJECT).await?;
-    let objects = db::property_object::of_building(&*app.db.conn().await?, id).await?;
-    Ok(web::Json(BuildingView { building, grid: grid(objects) }))
+    reserve(&request, usize::try_from(objects).unwrap_or_default() * OBJECT_BYTES).await?;
+    let objects = db::property_object::list_by_building(&*app.db.conn().await?, id).await?;
+    Ok(web::Json(BuildingView { building, grid: build_grid(objects) }))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateBuilding {
     name: BuildingName,
-    /// Not fewer than its objects need.
+    /// At least the highest section of the objects.
     sections_count: Whole<1, 100>,
-    /// Not fewer than its objects need.
+    /// At least the highest floor of the objects.
     floors_total: Whole<1, 200>,
     state: BuildingState,
     ready_year: Option<Whole<1900, 2100>>,
-    /// Only with a year.
+    /// Only together with `ReadyYear`.
     ready_quarter: Option<Whole<1, 4>>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is not the current one, the response is 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
-/// Replace what a building is described by.
+/// Replace a building.
 ///
-/// What is the same already changes nothing, not even the version.
+/// An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
     request_body(content = UpdateBuilding, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = Building))
+    responses((status = 200, description = "The building after the change", body = Building))
 )]
 #[put("/api/v1/developers/projects/{project_id}/buildings/{building_id}")]
 pub async fn update_building(
@@ -142,8 +144,8 @@ pub async fn update_building(
 ) -> Result<impl Responder, Error> {
     let UpdateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter, version } =
         body.0;
-    let described = CreateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter };
-    let ((project, id), facts, now) = (ids.into_inner(), described.facts()?, clock::now());
+    let building = CreateBuilding { name, sections_count, floors_total, state, ready_year, ready_quarter };
+    let ((project, id), facts, now) = (ids.into_inner(), building.facts()?, clock::now());
     let update = async |tx: &mut _| {
         ops::building::update_building(tx, permitted.granted, project, id, version, facts, now).await
     };
@@ -152,7 +154,7 @@ pub async fn update_building(
 
 /// Delete a building.
 ///
-/// Its objects go with it, unless a deal holds one of them.
+/// The objects are deleted, too. A building with an object that a deal holds cannot be deleted.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
     responses((status = 204, description = "Deleted"))

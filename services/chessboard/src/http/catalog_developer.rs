@@ -1,4 +1,4 @@
-//! Developers, for anybody.
+//! Developers of the catalog.
 
 use ::db::Lookups;
 use ::web::{Both, ClientAddress, Page, Paging, Query};
@@ -20,19 +20,19 @@ use crate::error::{DEVELOPER_NOT_FOUND, Error};
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListCatalogDevelopers {
-    /// Found anywhere in a name, as it is written; letter case does not count.
+    /// Text to find literally anywhere in a name, regardless of letter case.
     #[param(inline)]
     query: Option<CatalogQuery>,
 }
 
 /// List developers.
 ///
-/// Those that are published.
+/// Published developers only.
 #[utoipa::path(
     tag = "Catalog", security(()), params(ListCatalogDevelopers, Paging<CatalogDeveloperSort>),
     responses(
-        (status = 200, description = "One page", body = Page<CatalogDeveloper>),
-        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+        (status = 200, description = "One page of developers", body = Page<CatalogDeveloper>),
+        (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
 #[get("/api/v1/public/developers", wrap = "from_fn(::web::cacheable)")]
@@ -40,22 +40,22 @@ pub async fn list_catalog_developers(
     app: Data<App>,
     guest: Guest,
     address: ClientAddress,
-    Both(Query(asked), paging): Both<Query<ListCatalogDevelopers>, Paging<CatalogDeveloperSort>>,
+    Both(Query(parameters), paging): Both<Query<ListCatalogDevelopers>, Paging<CatalogDeveloperSort>>,
 ) -> Result<impl Responder, Error> {
-    app.admit(&guest, address)?;
+    app.limit_guest(&guest, address)?;
     let conn = app.db.conn().await?;
-    let query = asked.query.as_ref().map(Text::as_str);
+    let query = parameters.query.as_ref().map(Text::as_str);
     Ok(web::Json(db::catalog_developer::search(&conn, query, &paging).await?))
 }
 
 /// Read a developer.
 ///
-/// One that is published.
+/// Published developers only.
 #[utoipa::path(
     tag = "Catalog", security(()), params(("developer_id" = CompanyId, Path)),
     responses(
         (status = 200, description = "The developer", body = CatalogDeveloper),
-        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+        (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
 #[get("/api/v1/public/developers/{developer_id}", wrap = "from_fn(::web::cacheable)")]
@@ -66,7 +66,7 @@ pub async fn get_catalog_developer(
     id: Path<CompanyId>,
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
-    app.admit(&guest, address)?;
+    app.limit_guest(&guest, address)?;
     let found = lookups.run(async |conn| db::catalog_developer::look_up(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(DEVELOPER_NOT_FOUND)?))
 }

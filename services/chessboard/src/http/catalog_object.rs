@@ -1,4 +1,4 @@
-//! Property objects, for anybody.
+//! Property objects of the catalog.
 
 use ::db::{Lookup, Lookups};
 use ::web::{Both, Check, ClientAddress, CursorPage, Fields, Filter, Several, Sorting, unknown_cursor};
@@ -15,52 +15,53 @@ use crate::db;
 use crate::db::catalog_object::{CatalogObject, CatalogObjectSort, ObjectFilter, ObjectPaging, PastPrice};
 use crate::domain::{
     AreaBound, BuildingId, Finishing, FloorBound, ObjectKind, ObjectStatus, PriceBound, ProjectId,
-    PropertyObjectId, RoomsAsked,
+    PropertyObjectId, RoomCategory,
 };
 use crate::error::{Error, PROPERTY_OBJECT_NOT_FOUND};
 
-/// Within one project or developer.
+/// The filters of the object search. `ProjectId` or `DeveloperId` is required.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct SearchObjects {
-    /// Required unless there is a `DeveloperId`.
+    /// Required without `DeveloperId`.
     project_id: Option<ProjectId>,
-    /// Required unless there is a `ProjectId`.
+    /// Required without `ProjectId`.
     developer_id: Option<CompanyId>,
     building_id: Option<BuildingId>,
-    /// Separated by commas.
+    /// Values separated by commas.
     #[param(value_type = Option<Vec<ObjectKind>>, inline, min_items = 1, style = Form, explode = false)]
     kind: Option<Several<ObjectKind>>,
-    /// Separated by commas; 0 for studios.
-    #[param(value_type = Option<Vec<RoomsAsked>>, inline, min_items = 1, style = Form, explode = false)]
-    rooms: Option<Several<RoomsAsked>>,
-    /// Separated by commas.
+    /// Values separated by commas. 0 means studios.
+    #[param(value_type = Option<Vec<RoomCategory>>, inline, min_items = 1, style = Form, explode = false)]
+    rooms: Option<Several<RoomCategory>>,
+    /// Values separated by commas.
     #[param(value_type = Option<Vec<Finishing>>, inline, min_items = 1, style = Form, explode = false)]
     finishing: Option<Several<Finishing>>,
-    /// Separated by commas; Available where none is named.
+    /// Values separated by commas. The default is `Available`.
     #[param(value_type = Option<Vec<ObjectStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<Several<ObjectStatus>>,
-    /// In minor units.
+    /// Lowest price in minor units, inclusive.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(inline)]
     price_from: Option<PriceBound>,
-    /// In minor units; exclusive.
+    /// Highest price in minor units, exclusive.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(inline)]
     price_to: Option<PriceBound>,
-    /// Of at most two decimal places.
+    /// Smallest area in square metres, inclusive, with at most two decimal places.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(inline)]
     area_min: Option<AreaBound>,
-    /// Inclusive.
+    /// Largest area in square metres, inclusive, with at most two decimal places.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(inline)]
     area_max: Option<AreaBound>,
+    /// Lowest floor, inclusive.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(inline)]
     floor_min: Option<FloorBound>,
-    /// Inclusive.
+    /// Highest floor, inclusive.
     #[serde(default, deserialize_with = "::web::parsed")]
     #[param(inline)]
     floor_max: Option<FloorBound>,
@@ -68,8 +69,8 @@ pub struct SearchObjects {
 
 impl Check for SearchObjects {
     fn check(&self, fields: &mut Fields) {
-        let is_bound = self.project_id.is_some() || self.developer_id.is_some();
-        fields.check("/ProjectId", if is_bound { Ok(()) } else { Err(Invalid::new("required")) });
+        let has_scope = self.project_id.is_some() || self.developer_id.is_some();
+        fields.check("/ProjectId", if has_scope { Ok(()) } else { Err(Invalid::new("required")) });
         fields.range("/PriceTo", self.price_from.as_ref(), self.price_to.as_ref());
         fields.span("/AreaMax", self.area_min.as_ref(), self.area_max.as_ref());
         fields.span("/FloorMax", self.floor_min.as_ref(), self.floor_max.as_ref());
@@ -77,36 +78,36 @@ impl Check for SearchObjects {
 }
 
 impl From<SearchObjects> for ObjectFilter {
-    fn from(asked: SearchObjects) -> Self {
+    fn from(parameters: SearchObjects) -> Self {
         Self {
-            project_id: asked.project_id,
-            developer_id: asked.developer_id,
-            building_id: asked.building_id,
-            kinds: asked.kind.map(|kinds| kinds.0),
-            rooms: asked.rooms.map(|rooms| rooms.0),
-            finishings: asked.finishing.map(|finishings| finishings.0),
-            statuses: asked.status.map_or_else(|| vec![ObjectStatus::Available], |statuses| statuses.0),
-            price_from: asked.price_from,
-            price_to: asked.price_to,
-            area_min: asked.area_min,
-            area_max: asked.area_max,
-            floor_min: asked.floor_min,
-            floor_max: asked.floor_max,
+            project_id: parameters.project_id,
+            developer_id: parameters.developer_id,
+            building_id: parameters.building_id,
+            kinds: parameters.kind.map(|kinds| kinds.0),
+            rooms: parameters.rooms.map(|rooms| rooms.0),
+            finishings: parameters.finishing.map(|finishings| finishings.0),
+            statuses: parameters.status.map_or_else(|| vec![ObjectStatus::Available], |statuses| statuses.0),
+            price_from: parameters.price_from,
+            price_to: parameters.price_to,
+            area_min: parameters.area_min,
+            area_max: parameters.area_max,
+            floor_min: parameters.floor_min,
+            floor_max: parameters.floor_max,
         }
     }
 }
 
-type Asked = Both<Both<Filter<SearchObjects>, Sorting<CatalogObjectSort>>, ObjectPaging>;
+type SearchParameters = Both<Both<Filter<SearchObjects>, Sorting<CatalogObjectSort>>, ObjectPaging>;
 
 /// Search property objects.
 ///
-/// Within one project or developer. Who follows the cursors sees each object that is there and unchanged all the time
-/// exactly once.
+/// Search within one project or developer. A walk along the cursors returns each object exactly
+/// once, if the object does not change during the walk.
 #[utoipa::path(
     tag = "Catalog", security(()), params(SearchObjects, Sorting<CatalogObjectSort>, ObjectPaging),
     responses(
-        (status = 200, description = "One page", body = CursorPage<CatalogObject>),
-        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+        (status = 200, description = "One page of objects", body = CursorPage<CatalogObject>),
+        (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
 #[get("/api/v1/public/property-objects", wrap = "from_fn(::web::cacheable)")]
@@ -114,16 +115,16 @@ pub async fn search_catalog_objects(
     app: Data<App>,
     guest: Guest,
     address: ClientAddress,
-    Both(Both(Filter(asked), sorting), paging): Asked,
+    Both(Both(Filter(parameters), sorting), paging): SearchParameters,
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
-    app.admit(&guest, address)?;
-    if paging.after.is_some_and(|after| !after.is_of(sorting)) {
+    app.limit_guest(&guest, address)?;
+    if paging.after.is_some_and(|after| !after.has_sorting(sorting)) {
         return Err(unknown_cursor().into());
     }
-    let filter = ObjectFilter::from(asked);
+    let filter = ObjectFilter::from(parameters);
     let search = async |conn: Lookup<'_>| db::catalog_object::search(conn, &filter, sorting, &paging).await;
-    let page = if filter.is_walk(&paging) {
+    let page = if filter.is_plain_walk(&paging) {
         lookups.run(search).await?
     } else {
         search(&*app.db.conn().await?).await?
@@ -133,12 +134,12 @@ pub async fn search_catalog_objects(
 
 /// Read a property object.
 ///
-/// Of any status.
+/// Objects of every status.
 #[utoipa::path(
     tag = "Catalog", security(()), params(("property_object_id" = PropertyObjectId, Path)),
     responses(
         (status = 200, description = "The object", body = CatalogObject),
-        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+        (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
 #[get("/api/v1/public/property-objects/{property_object_id}", wrap = "from_fn(::web::cacheable)")]
@@ -149,28 +150,28 @@ pub async fn get_catalog_object(
     id: Path<PropertyObjectId>,
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
-    app.admit(&guest, address)?;
+    app.limit_guest(&guest, address)?;
     let found = lookups.run(async |conn| db::catalog_object::look_up(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(PROPERTY_OBJECT_NOT_FOUND)?))
 }
 
-/// What a property object has cost.
+/// The prices of a property object.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PriceHistory {
-    /// Newest first.
+    /// Prices, newest first.
     #[schema(max_items = 100)]
     items: Vec<PastPrice>,
 }
 
-/// Read what a property object has cost.
+/// Read the price history of a property object.
 ///
-/// The price that it had when its project was first published, and each change since.
+/// The price at the first publication of the project, and each later price.
 #[utoipa::path(
     tag = "Catalog", security(()), params(("property_object_id" = PropertyObjectId, Path)),
     responses(
-        (status = 200, description = "The prices", body = PriceHistory),
-        (status = 304, description = "As the guest has it already (`If-None-Match`)")
+        (status = 200, description = "The price history", body = PriceHistory),
+        (status = 304, description = "The caller has the current response already (`If-None-Match`)")
     )
 )]
 #[get(
@@ -184,7 +185,7 @@ pub async fn get_catalog_price_history(
     id: Path<PropertyObjectId>,
     lookups: Data<Lookups>,
 ) -> Result<impl Responder, Error> {
-    app.admit(&guest, address)?;
+    app.limit_guest(&guest, address)?;
     let found = lookups.run(async |conn| db::catalog_object::price_history(conn, *id).await).await?;
     Ok(web::Json(PriceHistory { items: found.ok_or(PROPERTY_OBJECT_NOT_FOUND)? }))
 }

@@ -1,4 +1,4 @@
-//! One's own developer, for its managers; and what requests about profiles have in common.
+//! The developer of a manager, and the shared parts of requests about profiles.
 
 use ::db::Lookups;
 use ::web::{CursorPage, CursorPaging, Fields, Json, OptionalJson, Problem, unknown_cursor};
@@ -9,19 +9,19 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use values::{Dialled, Invalid, Phone, PhoneRegion, Private};
 
-use super::Seen;
+use super::ExpectedVersion;
 use crate::app::App;
 use crate::db;
 use crate::db::log::LogKey;
 use crate::domain::{
-    ContactEmail, ContactPhone, Description, Details, Developer, DeveloperName, FileReference, FoundedYear,
-    Highlights, LegalName, LogEntry, ManageOwnDeveloper, Move, Profile, Website,
+    ContactEmail, ContactPhone, Description, Developer, DeveloperName, FileReference, FoundedYear,
+    Highlights, LegalName, LogEntry, ManageOwnDeveloper, Profile, ProfileDetails, Transition, Website,
 };
 use crate::error::{DEVELOPER_NOT_FOUND, Error};
 use crate::ops;
 
-/// A phone number as somebody writes it.
-pub type GivenPhone = Private<Dialled<32>>;
+/// A phone number as the caller writes it.
+pub type SentPhone = Private<Dialled<32>>;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
@@ -30,24 +30,26 @@ pub struct UpdateDeveloper {
     legal_name: Option<LegalName>,
     description: Option<Description>,
     logo_file_id: Option<FileReference>,
-    /// Absolute.
+    /// An absolute `http` or `https` URL.
     website: Option<Website>,
-    /// Kept in E.164.
-    contact_phone: Option<GivenPhone>,
+    /// Stored in E.164.
+    contact_phone: Option<SentPhone>,
     contact_email: Option<ContactEmail>,
     founded_year: Option<FoundedYear>,
     highlights: Highlights,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is not the current one, the response is 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
 impl UpdateDeveloper {
+    /// Converts the body into the version that the caller has seen and the new profile.
+    ///
     /// # Errors
-    /// `400 VALIDATION_FAILED`
+    /// `400 VALIDATION_FAILED` as [`check_profile`].
     pub fn into_profile(self, region: PhoneRegion) -> Result<(Option<i64>, Profile), Problem> {
-        let contact_phone = check(self.contact_phone.as_ref(), &self.highlights, region)?;
-        let details = Details {
+        let contact_phone = check_profile(self.contact_phone.as_ref(), &self.highlights, region)?;
+        let details = ProfileDetails {
             description: self.description,
             logo_file_id: self.logo_file_id.map(|id| id.0),
             website: self.website,
@@ -60,19 +62,19 @@ impl UpdateDeveloper {
     }
 }
 
-/// What has to be known together, or by the settings: the number that is meant, and that the highlights are consistent.
+/// Checks the members that need a setting or another member, and returns the phone number.
 ///
 /// # Errors
-/// `400 VALIDATION_FAILED`
-pub fn check(
-    phone: Option<&GivenPhone>,
+/// `400 VALIDATION_FAILED` for an invalid phone number or a reliability above its maximum.
+pub fn check_profile(
+    phone: Option<&SentPhone>,
     highlights: &Highlights,
     region: PhoneRegion,
 ) -> Result<Option<ContactPhone>, Problem> {
     let mut fields = Fields::default();
     let phone = phone.map(|phone| Phone::of(phone.expose(), region).map(Private::new)).transpose();
     let phone = fields.check("/ContactPhone", phone);
-    if !highlights.is_reliable() {
+    if !highlights.is_reliability_consistent() {
         fields.check::<()>("/Highlights/ReliabilityValue", Err(Invalid::new("out_of_bounds")));
     }
     fields.finish(phone)
@@ -80,7 +82,7 @@ pub fn check(
 
 /// Read my developer.
 ///
-/// The whole profile.
+/// The profile with all members.
 #[utoipa::path(tag = "Profile", responses((status = 200, description = "The developer", body = Developer)))]
 #[get("/api/v1/developers/me")]
 pub async fn get_my_developer(
@@ -95,10 +97,10 @@ pub async fn get_my_developer(
 
 /// Replace my developer's profile.
 ///
-/// What is the same already changes nothing, not even the version.
+/// An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Profile", request_body = UpdateDeveloper,
-    responses((status = 200, description = "As it is now", body = Developer))
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[put("/api/v1/developers/me")]
 pub async fn update_my_developer(
@@ -111,58 +113,58 @@ pub async fn update_my_developer(
 
 /// Publish my developer.
 ///
-/// Its name, logo and description have to be filled, and its company active.
+/// Name, logo and description must be filled, and the company must be active.
 #[utoipa::path(
-    tag = "Profile", request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Developer))
+    tag = "Profile", request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[post("/api/v1/developers/me/publish")]
 pub async fn publish_my_developer(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
-    OptionalJson(seen): OptionalJson<Seen>,
+    OptionalJson(expected): OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
-    make(&app, permitted.granted, permitted.actor.user_id, Move::Publish, &seen).await
+    change_status(&app, permitted.granted, permitted.actor.user_id, Transition::Publish, &expected).await
 }
 
 /// Hide my developer.
 ///
-/// With all of its projects, until it is published again.
+/// Guests no longer see the developer and its projects until it is published again.
 #[utoipa::path(
-    tag = "Profile", request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Developer))
+    tag = "Profile", request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[post("/api/v1/developers/me/hide")]
 pub async fn hide_my_developer(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
-    OptionalJson(seen): OptionalJson<Seen>,
+    OptionalJson(expected): OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
-    make(&app, permitted.granted, permitted.actor.user_id, Move::Hide, &seen).await
+    change_status(&app, permitted.granted, permitted.actor.user_id, Transition::Hide, &expected).await
 }
 
 /// Withdraw my developer.
 ///
-/// From publication, to be worked on.
+/// A published developer becomes a draft again.
 #[utoipa::path(
-    tag = "Profile", request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Developer))
+    tag = "Profile", request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The developer after the change", body = Developer))
 )]
 #[post("/api/v1/developers/me/withdraw")]
 pub async fn withdraw_my_developer(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
-    OptionalJson(seen): OptionalJson<Seen>,
+    OptionalJson(expected): OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
-    make(&app, permitted.granted, permitted.actor.user_id, Move::Withdraw, &seen).await
+    change_status(&app, permitted.granted, permitted.actor.user_id, Transition::Withdraw, &expected).await
 }
 
 /// Read the log of my developer.
 ///
-/// Newest first.
+/// Entries are sorted by version, newest first.
 #[utoipa::path(
     tag = "Profile", params(CursorPaging<LogKey>),
-    responses((status = 200, description = "One page", body = CursorPage<LogEntry>))
+    responses((status = 200, description = "One page of entries", body = CursorPage<LogEntry>))
 )]
 #[get("/api/v1/developers/me/events")]
 pub async fn list_my_developer_events(
@@ -170,7 +172,7 @@ pub async fn list_my_developer_events(
     permitted: Permitted<ManageOwnDeveloper>,
     paging: CursorPaging<LogKey>,
 ) -> Result<impl Responder, Error> {
-    log(&app, permitted.granted, Developer::is_deleted, paging).await
+    list_log(&app, permitted.granted, Developer::is_deleted, paging).await
 }
 
 pub async fn update(
@@ -185,31 +187,32 @@ pub async fn update(
     Ok(web::Json(updated.await?))
 }
 
-pub async fn make(
+pub async fn change_status(
     app: &App,
     id: CompanyId,
     by: UserId,
-    made: Move,
-    seen: &Seen,
+    transition: Transition,
+    expected: &ExpectedVersion,
 ) -> Result<web::Json<Developer>, Error> {
     let now = runtime::clock::now();
-    let moved =
-        app.db.tx(async |tx| ops::developer::move_developer(tx, id, by, seen.version, made, now).await);
-    Ok(web::Json(moved.await?))
+    let change = async |tx: &mut _| {
+        ops::developer::change_developer_status(tx, id, by, expected.version, transition, now).await
+    };
+    Ok(web::Json(app.db.tx(change).await?))
 }
 
-/// One page of the log of a developer who is not `invisible` to whoever asks.
-pub async fn log(
+/// Returns one page of the log of a developer, unless `is_hidden` hides it from the caller.
+pub async fn list_log(
     app: &App,
     id: CompanyId,
-    invisible: fn(&Developer) -> bool,
+    is_hidden: fn(&Developer) -> bool,
     paging: CursorPaging<LogKey>,
 ) -> Result<web::Json<CursorPage<LogEntry>>, Error> {
     let conn = app.db.conn().await?;
     let found = db::developer::look_up(&conn, id).await?;
-    found.filter(|developer| !invisible(developer)).ok_or(DEVELOPER_NOT_FOUND)?;
+    found.filter(|developer| !is_hidden(developer)).ok_or(DEVELOPER_NOT_FOUND)?;
     if let Some(after) = &paging.after
-        && !db::log::has(&conn, id, after).await?
+        && !db::log::contains(&conn, id, after).await?
     {
         return Err(unknown_cursor().into());
     }

@@ -1,4 +1,4 @@
-//! The HTTP edge: the routes of the public port.
+//! The HTTP routes of the public port.
 
 mod admin_developer;
 mod building;
@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use utoipa_actix_web::scope;
 use values::Code;
 
-use self::property_object::LARGEST_GRID;
+use self::property_object::MAX_GRID_BYTES;
 use crate::error::{
     BUILDING_NOT_FOUND, BUILDINGS_LIMIT_EXCEEDED, CONFLICT, DEVELOPER_ALREADY_EXISTS,
     DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND, DEVELOPER_FIELD_SYNC_MANAGED,
@@ -27,44 +27,44 @@ use crate::error::{
     PROPERTY_OBJECT_NUMBER_TAKEN,
 };
 
-/// What developers' managers and administrators do, and what guests see.
+/// The public listener: operations of managers and administrators, and the catalog of guests.
 pub const PUBLIC: Listener = Listener {
     name: "public",
     callers: Callers::People,
     tags: &[
-        ("Catalog", "What is published, for anybody."),
-        ("Profile", "One's own developer."),
-        ("Projects", "Projects of one's own developer, their buildings and objects."),
-        ("Administration", "All developers, for administrators of the platform."),
+        ("Catalog", "Published data for guests."),
+        ("Profile", "The profile of the manager's own developer."),
+        ("Projects", "Projects of the manager's own developer, with their buildings and objects."),
+        ("Administration", "All developers, for platform administrators."),
     ],
     routes: public,
 };
 
-/// What the body of a move may say.
+/// The optional body of a status change.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
-pub struct Seen {
-    /// The version that the caller has seen; another one is a conflict.
+pub struct ExpectedVersion {
+    /// The version that the caller has seen. If it is not the current one, the response is 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     pub version: Option<i64>,
 }
 
-/// What whoever reads a developer may meet.
-const READING: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
+/// The errors of reading a developer.
+const READ_ERRORS: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
 
-/// What whoever changes a developer may meet.
-const CHANGING: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
+/// The errors of changing a developer.
+const CHANGE_ERRORS: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
 
-const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with("max", LARGEST_GRID as u64);
+const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with("max", MAX_GRID_BYTES as u64);
 
-/// What whoever reads or deletes something of a project may meet.
-const IN_PROJECT: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];
+/// The errors of reading or deleting something of a project.
+const PROJECT_ERRORS: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];
 
-/// The same of a building.
-const IN_BUILDING: [Code; 3] = [FORBIDDEN, PROJECT_NOT_FOUND, BUILDING_NOT_FOUND];
+/// The errors of reading or deleting something of a building.
+const BUILDING_ERRORS: [Code; 3] = [FORBIDDEN, PROJECT_NOT_FOUND, BUILDING_NOT_FOUND];
 
 fn public(routes: &mut Routes<'_>) {
-    let publishing =
+    let publish_errors =
         [DEVELOPER_INVALID_TRANSITION, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_PUBLISH_INCOMPLETE];
     routes.service(
         scope::scope("")
@@ -78,14 +78,20 @@ fn public(routes: &mut Routes<'_>) {
             .service(catalog_object::search_catalog_objects)
             .service(catalog_object::get_catalog_object.refuses([PROPERTY_OBJECT_NOT_FOUND]))
             .service(catalog_object::get_catalog_price_history.refuses([PROPERTY_OBJECT_NOT_FOUND]))
-            .service(developer::get_my_developer.refuses(READING))
-            .service(developer::update_my_developer.refuses(CHANGING).refuses([DEVELOPER_FIELD_SYNC_MANAGED]))
-            .service(developer::publish_my_developer.refuses(CHANGING).refuses(publishing))
-            .service(developer::hide_my_developer.refuses(CHANGING).refuses([DEVELOPER_INVALID_TRANSITION]))
+            .service(developer::get_my_developer.refuses(READ_ERRORS))
             .service(
-                developer::withdraw_my_developer.refuses(CHANGING).refuses([DEVELOPER_INVALID_TRANSITION]),
+                developer::update_my_developer.refuses(CHANGE_ERRORS).refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
             )
-            .service(developer::list_my_developer_events.refuses(READING))
+            .service(developer::publish_my_developer.refuses(CHANGE_ERRORS).refuses(publish_errors))
+            .service(
+                developer::hide_my_developer.refuses(CHANGE_ERRORS).refuses([DEVELOPER_INVALID_TRANSITION]),
+            )
+            .service(
+                developer::withdraw_my_developer
+                    .refuses(CHANGE_ERRORS)
+                    .refuses([DEVELOPER_INVALID_TRANSITION]),
+            )
+            .service(developer::list_my_developer_events.refuses(READ_ERRORS))
             .service(admin_developer::list_developers.refuses([FORBIDDEN]))
             .service(admin_developer::create_developer.refuses([
                 FORBIDDEN,
@@ -94,50 +100,58 @@ fn public(routes: &mut Routes<'_>) {
                 DEVELOPER_TALENT_DUPLICATE,
                 CONFLICT,
             ]))
-            .service(admin_developer::get_developer.refuses(READING))
+            .service(admin_developer::get_developer.refuses(READ_ERRORS))
             .service(
-                admin_developer::update_developer.refuses(CHANGING).refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
+                admin_developer::update_developer
+                    .refuses(CHANGE_ERRORS)
+                    .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
             )
             .service(
-                admin_developer::delete_developer.refuses(CHANGING).refuses([DEVELOPER_HAS_LIVE_PROJECTS]),
+                admin_developer::delete_developer
+                    .refuses(CHANGE_ERRORS)
+                    .refuses([DEVELOPER_HAS_LIVE_PROJECTS]),
             )
-            .service(admin_developer::publish_developer.refuses(CHANGING).refuses(publishing))
+            .service(admin_developer::publish_developer.refuses(CHANGE_ERRORS).refuses(publish_errors))
             .service(
-                admin_developer::hide_developer.refuses(CHANGING).refuses([DEVELOPER_INVALID_TRANSITION]),
+                admin_developer::hide_developer
+                    .refuses(CHANGE_ERRORS)
+                    .refuses([DEVELOPER_INVALID_TRANSITION]),
             )
             .service(
-                admin_developer::withdraw_developer.refuses(CHANGING).refuses([DEVELOPER_INVALID_TRANSITION]),
+                admin_developer::withdraw_developer
+                    .refuses(CHANGE_ERRORS)
+                    .refuses([DEVELOPER_INVALID_TRANSITION]),
             )
-            .service(admin_developer::release_developer.refuses(CHANGING))
-            .service(admin_developer::list_developer_events.refuses(READING))
+            .service(admin_developer::release_developer.refuses(CHANGE_ERRORS))
+            .service(admin_developer::list_developer_events.refuses(READ_ERRORS))
             .service(project::list_projects.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
             .service(project::create_project.refuses([FORBIDDEN, DEVELOPER_NOT_FOUND]))
-            .service(project::get_project.refuses(IN_PROJECT))
-            .service(project::update_project.refuses(IN_PROJECT).refuses([CONFLICT]))
-            .service(project::publish_project.refuses(IN_PROJECT).refuses([
+            .service(project::get_project.refuses(PROJECT_ERRORS))
+            .service(project::update_project.refuses(PROJECT_ERRORS).refuses([CONFLICT]))
+            .service(project::publish_project.refuses(PROJECT_ERRORS).refuses([
                 CONFLICT,
                 PROJECT_INVALID_TRANSITION,
                 PROJECT_DEVELOPER_NOT_PUBLISHED,
             ]))
             .service(
-                project::hide_project.refuses(IN_PROJECT).refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
+                project::hide_project.refuses(PROJECT_ERRORS).refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
             )
-            .service(project::delete_project.refuses(IN_PROJECT).refuses([PROPERTY_OBJECT_HELD]))
+            .service(project::delete_project.refuses(PROJECT_ERRORS).refuses([PROPERTY_OBJECT_HELD]))
             .service(
                 project::delete_developers_project
-                    .refuses(IN_PROJECT)
+                    .refuses(PROJECT_ERRORS)
                     .refuses([DEVELOPER_NOT_FOUND, PROPERTY_OBJECT_HELD]),
             )
-            .service(building::create_building.refuses(IN_PROJECT).refuses([BUILDINGS_LIMIT_EXCEEDED]))
-            .service(building::get_building.refuses(IN_BUILDING))
-            .service(building::update_building.refuses(IN_BUILDING).refuses([CONFLICT]))
-            .service(building::delete_building.refuses(IN_BUILDING).refuses([PROPERTY_OBJECT_HELD]))
+            .service(building::create_building.refuses(PROJECT_ERRORS).refuses([BUILDINGS_LIMIT_EXCEEDED]))
+            .service(building::get_building.refuses(BUILDING_ERRORS))
+            .service(building::update_building.refuses(BUILDING_ERRORS).refuses([CONFLICT]))
+            .service(building::delete_building.refuses(BUILDING_ERRORS).refuses([PROPERTY_OBJECT_HELD]))
             .service(
                 property_object::replace_property_objects
-                    .refuses(IN_BUILDING)
+                    .refuses(BUILDING_ERRORS)
                     .refuses([CONFLICT, GRID_TOO_LARGE]),
             )
-            .service(property_object::update_property_object.refuses(IN_BUILDING).refuses([
+            .service(property_object::update_property_object.refuses(BUILDING_ERRORS).refuses([
                 PROPERTY_OBJECT_NOT_FOUND,
                 CONFLICT,
                 PROPERTY_OBJECT_HELD,

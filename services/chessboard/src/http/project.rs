@@ -1,4 +1,4 @@
-//! Projects, for managers of their developer.
+//! Projects, for managers of the developer.
 
 use ::db::Lookups;
 use ::web::{Both, Fields, Json, OptionalJson, Page, Paging, Query, Several};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use values::{Invalid, Text};
 
-use super::Seen;
+use super::ExpectedVersion;
 use crate::app::App;
 use crate::db;
 use crate::db::project::{ProjectFilter, ProjectSort};
@@ -27,7 +27,7 @@ use crate::ops;
 pub struct ProjectView {
     #[serde(flatten)]
     project: Project,
-    /// By name.
+    /// Buildings by name.
     #[schema(max_items = 200)]
     buildings: Vec<Building>,
 }
@@ -36,33 +36,33 @@ pub struct ProjectView {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListProjects {
-    /// Found anywhere in a name; letter case does not count.
+    /// Text to find anywhere in a name, regardless of letter case.
     #[param(inline)]
     query: Option<Text<0, 200>>,
-    /// Separated by commas.
+    /// Values separated by commas.
     #[param(value_type = Option<Vec<ProjectStatus>>, inline, min_items = 1, style = Form, explode = false)]
     status: Option<Several<ProjectStatus>>,
 }
 
 /// List the projects of my developer.
 ///
-/// Of any status.
+/// Projects of any status. Deleted projects are not listed.
 #[utoipa::path(
     tag = "Projects", params(ListProjects, Paging<ProjectSort>),
-    responses((status = 200, description = "One page", body = Page<Project>))
+    responses((status = 200, description = "One page of projects", body = Page<Project>))
 )]
 #[get("/api/v1/developers/projects")]
 pub async fn list_projects(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
-    Both(Query(asked), paging): Both<Query<ListProjects>, Paging<ProjectSort>>,
+    Both(Query(parameters), paging): Both<Query<ListProjects>, Paging<ProjectSort>>,
 ) -> Result<impl Responder, Error> {
     let filter = ProjectFilter {
-        query: asked.query.map(|query| query.as_str().to_owned()),
-        statuses: asked.status.map(|statuses| statuses.0),
+        query: parameters.query.map(|query| query.as_str().to_owned()),
+        statuses: parameters.status.map(|statuses| statuses.0),
     };
     let conn = app.db.conn().await?;
-    if !db::above::has_developer(&conn, permitted.granted).await? {
+    if !db::ancestors::has_developer(&conn, permitted.granted).await? {
         return Err(DEVELOPER_NOT_FOUND.into());
     }
     Ok(web::Json(db::project::list(&conn, permitted.granted, &filter, &paging).await?))
@@ -76,23 +76,25 @@ pub struct CreateProject {
     class: ProjectClass,
     city: City,
     address: Address,
-    /// Together with `Longitude`, or neither.
+    /// Required together with `Longitude`.
     latitude: Option<Latitude>,
     longitude: Option<Longitude>,
     cover_file_id: Option<FileReference>,
 }
 
 impl CreateProject {
+    /// Checks that both coordinates are sent or neither.
+    ///
     /// # Errors
-    /// `VALIDATION_FAILED`
+    /// `VALIDATION_FAILED` if one coordinate is missing.
     fn facts(self) -> Result<ProjectFacts, Error> {
         let mut fields = Fields::default();
-        let half = match (self.latitude, self.longitude) {
+        let missing = match (self.latitude, self.longitude) {
             (Some(_), None) => Some("/Longitude"),
             (None, Some(_)) => Some("/Latitude"),
             _ => None,
         };
-        if let Some(missing) = half {
+        if let Some(missing) = missing {
             fields.check::<()>(missing, Err(Invalid::new("required")));
         }
         let Self { name, description, class, city, address, latitude, longitude, cover_file_id } = self;
@@ -105,10 +107,11 @@ impl CreateProject {
 
 /// Create a project.
 ///
-/// It is a draft, whatever the status of its developer; a repeat makes another one.
+/// The project is a draft, regardless of the developer's status. A repeated request creates another
+/// project.
 #[utoipa::path(
     tag = "Projects", request_body(content = CreateProject, description = "At most 256 KiB."),
-    responses((status = 201, description = "Created", body = Project))
+    responses((status = 201, description = "The new project", body = Project))
 )]
 #[post("/api/v1/developers/projects")]
 pub async fn create_project(
@@ -123,10 +126,10 @@ pub async fn create_project(
 
 /// Read a project.
 ///
-/// With its buildings, by name.
+/// The response contains the buildings by name.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
-    responses((status = 200, description = "The project", body = ProjectView))
+    responses((status = 200, description = "The project with its buildings", body = ProjectView))
 )]
 #[get("/api/v1/developers/projects/{project_id}")]
 pub async fn get_project(
@@ -136,7 +139,7 @@ pub async fn get_project(
 ) -> Result<impl Responder, Error> {
     let found = lookups.run(async |conn| {
         let project = db::project::look_up(conn, permitted.granted, *id).await?;
-        Ok((project, db::building::of_project(conn, *id).await?))
+        Ok((project, db::building::list_by_project(conn, *id).await?))
     });
     let (project, buildings) = found.await?;
     Ok(web::Json(ProjectView { project: project.ok_or(PROJECT_NOT_FOUND)?, buildings }))
@@ -146,27 +149,27 @@ pub async fn get_project(
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateProject {
     name: ProjectName,
-    /// `null`, or nothing, removes it; so it is with all that may be left out.
+    /// `null` or a missing member removes the value. This holds for all optional members.
     description: Option<ProjectDescription>,
     class: ProjectClass,
     city: City,
     address: Address,
-    /// Together with `Longitude`, or neither.
+    /// Required together with `Longitude`.
     latitude: Option<Latitude>,
     longitude: Option<Longitude>,
     cover_file_id: Option<FileReference>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is not the current one, the response is 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
-/// Replace what a project is described by.
+/// Replace a project.
 ///
-/// What is the same already changes nothing, not even the version.
+/// An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
     request_body(content = UpdateProject, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = Project))
+    responses((status = 200, description = "The project after the change", body = Project))
 )]
 #[put("/api/v1/developers/projects/{project_id}")]
 pub async fn update_project(
@@ -186,9 +189,9 @@ pub async fn update_project(
         cover_file_id,
         version,
     } = body.0;
-    let described =
+    let project =
         CreateProject { name, description, class, city, address, latitude, longitude, cover_file_id };
-    let (facts, by, now) = (described.facts()?, permitted.actor.user_id, clock::now());
+    let (facts, by, now) = (project.facts()?, permitted.actor.user_id, clock::now());
     let update = async |tx: &mut _| {
         ops::project::update_project(tx, permitted.granted, by, *id, version, facts, now).await
     };
@@ -197,17 +200,17 @@ pub async fn update_project(
 
 /// Publish a project.
 ///
-/// Its developer has to be Published.
+/// The developer must be Published.
 #[utoipa::path(
-    tag = "Projects", params(("project_id" = ProjectId, Path)), request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Project))
+    tag = "Projects", params(("project_id" = ProjectId, Path)), request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The project after the change", body = Project))
 )]
 #[post("/api/v1/developers/projects/{project_id}/publish")]
 pub async fn publish_project(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     id: Path<ProjectId>,
-    body: OptionalJson<Seen>,
+    body: OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
     let (by, version, now) = (permitted.actor.user_id, body.0.version, clock::now());
     let publish =
@@ -217,17 +220,17 @@ pub async fn publish_project(
 
 /// Hide a published project.
 ///
-/// Its buildings and objects are kept, and guests see nothing of them.
+/// Guests no longer see the project, its buildings and its objects. The data stays.
 #[utoipa::path(
-    tag = "Projects", params(("project_id" = ProjectId, Path)), request_body = Option<Seen>,
-    responses((status = 200, description = "As it is now", body = Project))
+    tag = "Projects", params(("project_id" = ProjectId, Path)), request_body = Option<ExpectedVersion>,
+    responses((status = 200, description = "The project after the change", body = Project))
 )]
 #[post("/api/v1/developers/projects/{project_id}/hide")]
 pub async fn hide_project(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     id: Path<ProjectId>,
-    body: OptionalJson<Seen>,
+    body: OptionalJson<ExpectedVersion>,
 ) -> Result<impl Responder, Error> {
     let (by, version, now) = (permitted.actor.user_id, body.0.version, clock::now());
     let hide =
@@ -237,7 +240,8 @@ pub async fn hide_project(
 
 /// Delete a project.
 ///
-/// Its buildings and objects go with it, unless a deal holds one of them.
+/// The buildings and objects are deleted, too. A project with an object that a deal holds cannot be
+/// deleted.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
     responses((status = 204, description = "Deleted"))
@@ -255,7 +259,7 @@ pub async fn delete_project(
 
 /// Delete a project of any developer.
 ///
-/// As its manager would, who may not be able to any more.
+/// The operation serves developers whose managers cannot act.
 #[utoipa::path(
     tag = "Administration", params(("developer_id" = CompanyId, Path), ("project_id" = ProjectId, Path)),
     responses((status = 204, description = "Deleted"))

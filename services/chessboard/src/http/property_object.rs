@@ -1,4 +1,4 @@
-//! Property objects of a building, whole grids of them or one, for managers of their developer.
+//! Property objects of a building, for managers of the developer: the whole grid or one object.
 
 use std::collections::HashSet;
 
@@ -13,30 +13,31 @@ use values::{Currency, Invalid, List};
 
 use crate::app::App;
 use crate::domain::{
-    Area, BuildingId, Entry, FileReference, Finishing, Floor, ManageOwnDeveloper, ObjectFacts, ObjectKind,
-    ObjectNumber, ObjectStatus, Position, Price, ProjectId, PropertyObject, PropertyObjectId, Rooms, Section,
+    Area, BuildingId, FileReference, Finishing, Floor, GridEntry, MAX_GRID_OBJECTS, ManageOwnDeveloper,
+    ObjectFacts, ObjectKind, ObjectNumber, ObjectStatus, Position, Price, ProjectId, PropertyObject,
+    PropertyObjectId, Rooms, Section,
 };
 use crate::error::Error;
 use crate::ops;
 use crate::ops::property_object::ObjectPath;
 
-/// A grid has so many bytes at most.
-pub const LARGEST_GRID: usize = 8 * 1024 * 1024;
+/// Maximum size of the body of a grid, in bytes.
+pub const MAX_GRID_BYTES: usize = 8 * 1024 * 1024;
 
 /// An object as a grid lists it.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ListedObject {
-    /// By which it is known in its building.
+    /// Identifies the object in its building.
     number: ObjectNumber,
     kind: ObjectKind,
-    /// One that the building has.
+    /// A section of the building.
     section: Section,
-    /// One that the building has.
+    /// A floor of the building.
     floor: Floor,
     position_on_floor: Position,
     rooms: Option<Rooms>,
-    /// True for flats and apartments alone.
+    /// True only for flats and apartments.
     #[serde(default)]
     is_studio: bool,
     area_total: Area,
@@ -45,16 +46,16 @@ pub struct ListedObject {
     /// At most `AreaTotal`.
     area_kitchen: Option<Area>,
     finishing: Finishing,
-    /// In the currency of the catalog.
+    /// The price in the currency of the catalog.
     price: Price,
     layout_file_id: Option<FileReference>,
-    /// Left out it stays as it is, and is Available where the object is new. Booked is given by deals alone.
+    /// The default is the present status, or `Available` for a new object. Only deals set `Booked`.
     status: Option<ObjectStatus>,
 }
 
 impl ListedObject {
-    /// The object, whose members that do not go together are refused below `prefix`.
-    fn entry(self, fields: &mut Fields, prefix: &str, currency: Currency) -> Entry {
+    /// Converts the object into an entry, with errors below `prefix` for contradicting members.
+    fn into_entry(self, fields: &mut Fields, prefix: &str, currency: Currency) -> GridEntry {
         let Self {
             number,
             kind,
@@ -90,64 +91,65 @@ impl ListedObject {
         for (member, invalid) in facts.contradictions(currency) {
             fields.check::<()>(&format!("{prefix}/{member}"), Err(invalid));
         }
-        Entry { facts, status }
+        GridEntry { facts, status }
     }
 }
 
-type ListedObjects = List<ListedObject, 0, 5000>;
+type ListedObjects = List<ListedObject, 0, MAX_GRID_OBJECTS>;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ReplaceGrid {
-    /// Each number is there once.
+    /// Objects with unique numbers.
     objects: ListedObjects,
-    /// The version of the building that the caller has seen; another one is a conflict.
+    /// The version of the building that the caller has seen. If it is not the current one, the
+    /// response is 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
-/// What a grid has done.
+/// The result of replacing a grid.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct GridReplaced {
     building_id: BuildingId,
-    /// The building's.
+    /// The version of the building.
     version: i64,
-    /// How many were not there before.
+    /// Number of new and returned objects.
     created: usize,
     updated: usize,
     unchanged: usize,
-    /// How many were there and are not listed.
+    /// Number of objects that the grid does not list.
     removed: usize,
-    /// The numbers of those that deals hold: they are left as they are, listed or not.
+    /// Numbers of the objects that deals hold. They stay as they are, listed or not.
     kept: Vec<ObjectNumber>,
 }
 
 /// Replace a building's grid.
 ///
-/// All of it or nothing. Objects are known by their numbers: what is listed is made, changed or comes back; what is not is
-/// removed. The same grid again changes nothing.
+/// The replacement is atomic. Objects are identified by their numbers. Listed objects are created,
+/// updated or restored, and other objects are removed. An identical grid changes nothing.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
     request_body(content = ReplaceGrid, description = "At most 8 MiB."),
-    responses((status = 200, description = "What was done", body = GridReplaced))
+    responses((status = 200, description = "The result", body = GridReplaced))
 )]
 #[put("/api/v1/developers/projects/{project_id}/buildings/{building_id}/property-objects")]
 pub async fn replace_property_objects(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     ids: Path<(ProjectId, BuildingId)>,
-    body: Json<ReplaceGrid, LARGEST_GRID>,
+    body: Json<ReplaceGrid, MAX_GRID_BYTES>,
 ) -> Result<impl Responder, Error> {
     let Json(ReplaceGrid { objects, version }) = body;
     let (mut fields, mut numbers) = (Fields::default(), HashSet::new());
     let listed = objects.into_inner().into_iter().enumerate();
-    let entries: Vec<Entry> = listed
+    let entries: Vec<GridEntry> = listed
         .map(|(at, object)| {
             if !numbers.insert(object.number.clone()) {
                 fields.check::<()>(&format!("/Objects/{at}/Number"), Err(Invalid::new("duplicate")));
             }
-            object.entry(&mut fields, &format!("/Objects/{at}"), app.settings.currency)
+            object.into_entry(&mut fields, &format!("/Objects/{at}"), app.settings.currency)
         })
         .collect();
     let entries = fields.finish(Some(entries))?;
@@ -171,16 +173,16 @@ pub async fn replace_property_objects(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct UpdatePropertyObject {
-    /// Of no other object of the building.
+    /// Unique in the building.
     number: ObjectNumber,
     kind: ObjectKind,
-    /// One that the building has.
+    /// A section of the building.
     section: Section,
-    /// One that the building has.
+    /// A floor of the building.
     floor: Floor,
     position_on_floor: Position,
     rooms: Option<Rooms>,
-    /// True for flats and apartments alone.
+    /// True only for flats and apartments.
     #[serde(default)]
     is_studio: bool,
     area_total: Area,
@@ -189,19 +191,19 @@ pub struct UpdatePropertyObject {
     /// At most `AreaTotal`.
     area_kitchen: Option<Area>,
     finishing: Finishing,
-    /// In the currency of the catalog.
+    /// The price in the currency of the catalog.
     price: Price,
     layout_file_id: Option<FileReference>,
-    /// Left out it stays as it is; so it does while a deal holds the object.
+    /// The default is the present status. It cannot change while a deal holds the object.
     status: Option<ObjectStatus>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// The version that the caller has seen. If it is not the current one, the response is 409.
     #[serde(default, deserialize_with = "::web::seen_version")]
     version: Option<i64>,
 }
 
-/// Replace what an object is described by.
+/// Replace a property object.
 ///
-/// What is the same already changes nothing, not even the version.
+/// An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects",
     params(
@@ -210,7 +212,7 @@ pub struct UpdatePropertyObject {
         ("property_object_id" = PropertyObjectId, Path),
     ),
     request_body(content = UpdatePropertyObject, description = "At most 256 KiB."),
-    responses((status = 200, description = "As it is now", body = PropertyObject))
+    responses((status = 200, description = "The object after the change", body = PropertyObject))
 )]
 #[put(
     "/api/v1/developers/projects/{project_id}/buildings/{building_id}/property-objects/{property_object_id}"
@@ -240,7 +242,7 @@ pub async fn update_property_object(
         status: sent.status,
     };
     let mut fields = Fields::default();
-    let entry = listed.entry(&mut fields, "", app.settings.currency);
+    let entry = listed.into_entry(&mut fields, "", app.settings.currency);
     let entry = fields.finish(Some(entry))?;
     let ((project, building, object), now) = (ids.into_inner(), clock::now());
     let path = ObjectPath { tenant: permitted.granted, project, building, object };

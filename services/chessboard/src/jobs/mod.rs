@@ -1,4 +1,4 @@
-//! What this service does by itself.
+//! The periodic jobs of the service.
 
 mod object_propagation;
 mod project_figures;

@@ -1,4 +1,5 @@
-//! Tells of the objects below what has changed: batch after batch, until there is nothing to tell.
+//! The job `object-propagation` publishes the objects below a changed developer, project or
+//! building, batch after batch.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,17 +11,18 @@ use crate::ops;
 
 const KIND: &str = "object-propagation";
 
-/// After so long a run makes room for the end of the process; the next one begins at once.
-const LONGEST: Duration = Duration::from_secs(2);
+/// Maximum duration of a run, so that a stopping process does not wait long. If work is left, the
+/// next run starts immediately.
+const MAX_RUN_TIME: Duration = Duration::from_secs(2);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.periodic(KIND, app.settings.propagation_interval, move |_| {
         let app = app.clone();
         async move {
-            let began = Instant::now();
+            let started = Instant::now();
             let batch = app.settings.propagation_batch.get();
-            while app.db.tx(async |tx| ops::propagation::tell_next(tx, batch).await).await? {
-                if began.elapsed() >= LONGEST {
+            while app.db.tx(async |tx| ops::propagation::propagate_batch(tx, batch).await).await? {
+                if started.elapsed() >= MAX_RUN_TIME {
                     let now = runtime::clock::now();
                     app.db.tx(async |tx| schedule(tx, KIND, [""], now).await).await?;
                     break;

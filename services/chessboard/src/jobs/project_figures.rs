@@ -1,4 +1,5 @@
-//! `project-figures`: adds up what projects offer where something has changed, so that who asks has little left to add.
+//! The job `project-figures` adds up the offers of projects whose buildings changed, so that the
+//! facets have few of them left to add up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +10,15 @@ use crate::app::App;
 use crate::db;
 
 const INTERVAL: Duration = Duration::from_secs(2);
-const BATCH: i64 = 100;
+const BATCH_SIZE: i64 = 100;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
     jobs.periodic("project-figures", INTERVAL, move |_| {
         let app = app.clone();
         async move {
-            while app.db.tx(async |tx| db::project::renew_figures(tx, BATCH).await).await? == BATCH {}
+            while app.db.tx(async |tx| db::project::renew_figures(tx, BATCH_SIZE).await).await? == BATCH_SIZE
+            {
+            }
             Ok(())
         }
     })

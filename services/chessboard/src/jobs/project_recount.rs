@@ -1,4 +1,6 @@
-//! `project-recount`: counts the published projects of developers, beside the consumer that is told of each.
+//! The job `project-recount` corrects the counts of published projects.
+//!
+//! The consumer of project events usually keeps them correct.
 
 use std::sync::Arc;
 

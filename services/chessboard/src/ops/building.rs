@@ -1,4 +1,4 @@
-//! What managers do with buildings.
+//! Use cases of buildings.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -6,17 +6,21 @@ use time::OffsetDateTime;
 use values::Invalid;
 use web::{FieldError, Problem};
 
-use super::project::{lock_developer, refuse_unseen};
+use super::project::{check_version, lock_developer};
 use crate::db;
 use crate::db::propagation::Scope;
-use crate::domain::{Above, Building, BuildingFacts, BuildingId, ProjectId, ProjectStatus};
+use crate::domain::{
+    Ancestors, Building, BuildingFacts, BuildingId, MAX_BUILDINGS, ProjectId, ProjectStatus,
+};
 use crate::error::{
-    BUILDING_NOT_FOUND, BUILDINGS_LIMIT_EXCEEDED, Error, MOST_BUILDINGS, PROJECT_NOT_FOUND,
-    PROPERTY_OBJECT_HELD,
+    BUILDING_NOT_FOUND, BUILDINGS_LIMIT_EXCEEDED, Error, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD,
 };
 
+/// Adds a building to a project.
+///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`], [`BUILDINGS_LIMIT_EXCEEDED`]
+/// - [`PROJECT_NOT_FOUND`] if the developer has no such live project.
+/// - [`BUILDINGS_LIMIT_EXCEEDED`] if the project has [`MAX_BUILDINGS`] live buildings.
 pub async fn create_building(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -24,9 +28,9 @@ pub async fn create_building(
     facts: BuildingFacts,
     now: OffsetDateTime,
 ) -> Result<Building, Error> {
-    // Those who add buildings to one project take turns.
+    // The lock serializes creations in one project, so the count below is exact.
     db::project::lock(tx, tenant, project).await?.ok_or(PROJECT_NOT_FOUND)?;
-    if db::building::count(tx, project).await? >= i64::from(MOST_BUILDINGS) {
+    if db::building::count(tx, project).await? >= i64::from(MAX_BUILDINGS) {
         return Err(BUILDINGS_LIMIT_EXCEEDED.into());
     }
     let building = Building::new(tenant, project, facts, now);
@@ -34,9 +38,12 @@ pub async fn create_building(
     Ok(building)
 }
 
+/// Replaces the fields of a building. Identical fields change nothing.
+///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`], [`BUILDING_NOT_FOUND`], `VALIDATION_FAILED` where it would cut off objects,
-/// [`CONFLICT`](crate::error::CONFLICT)
+/// - [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if the path leads to nothing live.
+/// - `VALIDATION_FAILED` if the new size would cut off a live object.
+/// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
 pub async fn update_building(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -46,27 +53,28 @@ pub async fn update_building(
     facts: BuildingFacts,
     now: OffsetDateTime,
 ) -> Result<Building, Error> {
-    let seen = version.or(db::building::version(tx.conn(), project, id).await?);
+    let expected = version.or(db::building::find_version(tx.conn(), project, id).await?);
     let mut building = lock(tx, tenant, project, id).await?;
-    blame("", facts.cuts_off(db::building::top(tx, id).await?))?;
+    reject_invalid("", facts.extent_errors(db::building::extent(tx, id).await?))?;
     if building.facts == facts {
         return Ok(building);
     }
-    refuse_unseen(seen, building.version)?;
+    check_version(expected, building.version)?;
     let is_renamed = building.facts.name != facts.name;
     building.facts = facts;
     building.updated_at = now;
     db::building::save(tx, &mut building).await?;
     if is_renamed {
-        db::propagation::ask(tx, Scope::Building, id.into(), tenant, false).await?;
+        db::propagation::request(tx, Scope::Building, id.into(), tenant, false).await?;
     }
     Ok(building)
 }
 
-/// Takes its objects along.
+/// Deletes a building with its objects.
 ///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`], [`BUILDING_NOT_FOUND`], [`PROPERTY_OBJECT_HELD`]
+/// - [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if the path leads to nothing live.
+/// - [`PROPERTY_OBJECT_HELD`] if a deal holds an object of the building.
 pub async fn delete_building(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -75,35 +83,35 @@ pub async fn delete_building(
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     let mut building = lock(tx, tenant, project, id).await?;
-    if db::building::has_held(tx, id).await? {
+    if db::building::has_held_object(tx, id).await? {
         return Err(PROPERTY_OBJECT_HELD.into());
     }
     building.deleted_at = Some(now);
     building.updated_at = now;
     db::building::save(tx, &mut building).await?;
-    Ok(db::propagation::ask(tx, Scope::Building, id.into(), tenant, true).await?)
+    Ok(db::propagation::request(tx, Scope::Building, id.into(), tenant, true).await?)
 }
 
-/// A building that is this transaction's to change, of a project that is locked for reading.
+/// Locks a building for writing and its project for reading.
 async fn lock(tx: &mut Tx, tenant: CompanyId, project: ProjectId, id: BuildingId) -> Result<Building, Error> {
     db::project::lock_for_reading(tx, tenant, project).await?.ok_or(PROJECT_NOT_FOUND)?;
     Ok(db::building::lock(tx, project, id).await?.ok_or(BUILDING_NOT_FOUND)?)
 }
 
-/// The same, with what is above its objects: whoever has it may change them, and tell of them.
+/// Locks a building for writing and its ancestors for reading, to change and publish its objects.
 ///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`], [`BUILDING_NOT_FOUND`]
+/// [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if the path leads to nothing live.
 pub async fn lock_with_objects(
     tx: &mut Tx,
     tenant: CompanyId,
     project: ProjectId,
     id: BuildingId,
-) -> Result<(Building, Above), Error> {
+) -> Result<(Building, Ancestors), Error> {
     let developer = lock_developer(tx, tenant).await?;
     let project = db::project::lock_for_reading(tx, tenant, project).await?.ok_or(PROJECT_NOT_FOUND)?;
     let building = db::building::lock(tx, project.id, id).await?.ok_or(BUILDING_NOT_FOUND)?;
-    let above = Above {
+    let ancestors = Ancestors {
         tenant_id: tenant,
         project_id: project.id,
         project_name: project.facts.name,
@@ -113,15 +121,17 @@ pub async fn lock_with_objects(
         is_published: developer.is_some_and(|developer| developer.is_published())
             && project.status == ProjectStatus::Published,
     };
-    Ok((building, above))
+    Ok((building, ancestors))
 }
 
+/// Rejects a request with invalid members below `prefix`.
+///
 /// # Errors
-/// `VALIDATION_FAILED` where something is wrong with members below `prefix`.
-pub fn blame(prefix: &str, wrong: Vec<(&'static str, Invalid)>) -> Result<(), Error> {
-    if wrong.is_empty() {
+/// `VALIDATION_FAILED` if `errors` is not empty.
+pub fn reject_invalid(prefix: &str, errors: Vec<(&'static str, Invalid)>) -> Result<(), Error> {
+    if errors.is_empty() {
         return Ok(());
     }
     let error = |(member, invalid)| FieldError { field: format!("{prefix}/{member}"), invalid };
-    Err(Problem::validation_failed(wrong.into_iter().map(error).collect()).into())
+    Err(Problem::validation_failed(errors.into_iter().map(error).collect()).into())
 }

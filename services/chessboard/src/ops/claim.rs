@@ -1,17 +1,19 @@
-//! What deals tell of objects.
+//! Use cases of deals' claims.
 
 use ::db::Tx;
 use time::OffsetDateTime;
 
-use super::property_object::follow_claims;
+use super::property_object::apply_claims;
 use crate::db;
 use crate::domain::Claim;
 use crate::error::Error;
 
-/// Takes what a deal tells last, in whatever order it comes, while this transaction has the deal's messages to itself.
-pub async fn take_claim(tx: &mut Tx, claim: &Claim, now: OffsetDateTime) -> Result<(), Error> {
-    match db::claim::supersede(tx, claim).await? {
-        Some(objects) => follow_claims(tx, &objects, now).await,
+/// Stores the claim of a deal's event if it is newer, and updates the objects that it concerns.
+///
+/// The caller holds the lock of the deal's messages.
+pub async fn apply_claim(tx: &mut Tx, claim: &Claim, now: OffsetDateTime) -> Result<(), Error> {
+    match db::claim::replace_older(tx, claim).await? {
+        Some(objects) => apply_claims(tx, &objects, now).await,
         None => Ok(()),
     }
 }

@@ -1,48 +1,53 @@
-//! Companies as identity tells of them, and what becomes of their developers.
+//! Use cases of companies and the identity cascade.
 
 use ::db::Tx;
 use auth::CompanyId;
-use messaging::{Handler, Thing};
+use messaging::Thing;
 
-use super::developer::{keep, make};
-use super::outside_profile;
-use crate::consumers::Companies;
+use super::developer::{insert, save};
+use super::external_profile;
 use crate::db;
-use crate::domain::{Author, Company, Details, Developer, Profile};
+use crate::domain::{Author, COMPANY_GROUP, Company, Developer, Profile, ProfileDetails};
 use crate::error::Error;
 
-/// Has whoever else hears of a company, or of its profile from outside, wait until this transaction ends: so neither
-/// misses the other.
-pub async fn take_turn(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
-    Thing::lock(tx, Companies::GROUP, id).await?;
+/// Locks a company until the transaction ends.
+///
+/// The lock serializes handlers of events about the company and about its external profile.
+/// Otherwise each of the two could miss what the other one has stored.
+pub async fn acquire_lock(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
+    Thing::lock(tx, COMPANY_GROUP, id).await?;
     Ok(())
 }
 
-/// Takes over what identity tells of a company, unless it is not newer than what is known.
-pub async fn hear(tx: &mut Tx, told: Company) -> Result<(), Error> {
-    take_turn(tx, told.id).await?;
-    let known = db::company::find(tx, told.id).await?;
-    if known.as_ref().is_some_and(|known| told.version <= known.version) {
+/// Applies an event of identity to the registry and to the company's profile.
+///
+/// An event that is not newer than the stored company changes nothing.
+pub async fn apply_event(tx: &mut Tx, company: Company) -> Result<(), Error> {
+    acquire_lock(tx, company.id).await?;
+    let stored = db::company::find(tx, company.id).await?;
+    if stored.as_ref().is_some_and(|stored| company.version <= stored.version) {
         return Ok(());
     }
-    // Whoever publishes holds the row, and is seen as published below; or comes later, and sees the status.
-    db::company::upsert(tx, &told).await?;
-    if !told.is_developer() {
+    // A publication locks the company's row for reading. An earlier one is visible below, and a
+    // later one waits for this write and reads the new status.
+    db::company::upsert(tx, &company).await?;
+    if !company.is_developer() {
         return Ok(());
     }
     let now = runtime::clock::now();
-    let Some(before) = db::developer::find(tx, told.id).await? else {
-        if outside_profile::settle(tx, told.id).await? || !told.is_active() {
+    let Some(before) = db::developer::find(tx, company.id).await? else {
+        if external_profile::apply_first_waiting(tx, company.id).await? || !company.is_active() {
             return Ok(());
         }
-        let profile = Profile { name: told.name, legal_name: told.legal_name, details: Details::default() };
-        return make(tx, &Developer::new(told.id, profile, Author::identity(), now), Author::identity())
-            .await;
+        let details = ProfileDetails::default();
+        let profile = Profile { name: company.name, legal_name: company.legal_name, details };
+        let new = Developer::new(company.id, profile, Author::identity(), now);
+        return insert(tx, &new, Author::identity()).await;
     };
     if before.is_deleted() {
         return Ok(());
     }
     let mut after = before.clone();
-    after.follow(known.as_ref(), &told);
-    keep(tx, &before, &mut after, Author::identity(), now).await
+    after.apply_company(stored.as_ref(), &company);
+    save(tx, &before, &mut after, Author::identity(), now).await
 }

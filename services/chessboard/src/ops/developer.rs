@@ -1,4 +1,4 @@
-//! What is done with developers' profiles, and how each change is kept, written down and told.
+//! Use cases of developers' profiles. Every change is stored, logged and published.
 
 use ::db::{Db, Tx};
 use ::web::{FieldError, Problem};
@@ -7,13 +7,13 @@ use messaging::outbox;
 use time::OffsetDateTime;
 use values::{Code, Invalid};
 
-use super::company::take_turn;
-use super::outside_profile;
+use super::company::acquire_lock;
+use super::external_profile;
 use crate::db;
 use crate::db::propagation::Scope;
 use crate::domain::{
-    Author, Company, Details, Developer, DeveloperField, DeveloperName, LegalName, LogEntry, Move, OutsideId,
-    Profile,
+    Author, Company, Developer, DeveloperField, DeveloperName, ExternalDeveloperId, LegalName, LogEntry,
+    Profile, ProfileDetails, Transition,
 };
 use crate::error::{
     CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND,
@@ -22,37 +22,39 @@ use crate::error::{
 };
 use crate::events::DeveloperUpserted;
 
-/// What the platform makes a profile of.
+/// The request of an administrator to create a profile.
 pub struct Creation {
     pub company_id: CompanyId,
-    /// `None`: the company's.
+    /// Defaults to the company's name.
     pub name: Option<DeveloperName>,
-    /// `None`: the company's.
+    /// Defaults to the company's legal name.
     pub legal_name: Option<LegalName>,
-    pub details: Details,
-    pub outside_id: Option<OutsideId>,
+    pub details: ProfileDetails,
+    pub external_id: Option<ExternalDeveloperId>,
 }
 
-/// Makes a profile, or brings a deleted one back.
+/// Creates a profile or restores a deleted one.
 ///
 /// # Errors
-/// [`DEVELOPER_COMPANY_NOT_FOUND`], [`DEVELOPER_ALREADY_EXISTS`], [`DEVELOPER_TALENT_DUPLICATE`]
+/// - [`DEVELOPER_COMPANY_NOT_FOUND`] if the company is unknown or not of type Developer.
+/// - [`DEVELOPER_ALREADY_EXISTS`] if the company has a live profile.
+/// - [`DEVELOPER_TALENT_DUPLICATE`] if the external id belongs to another profile.
 pub async fn create_developer(
     tx: &mut Tx,
     by: UserId,
     creation: Creation,
     now: OffsetDateTime,
 ) -> Result<Developer, Error> {
-    let Creation { company_id: id, name, legal_name, details, outside_id } = creation;
-    take_turn(tx, id).await?;
+    let Creation { company_id: id, name, legal_name, details, external_id } = creation;
+    acquire_lock(tx, id).await?;
     let company = db::company::find(tx, id).await?.filter(Company::is_developer);
     let company = company.ok_or(DEVELOPER_COMPANY_NOT_FOUND)?;
     let deleted = db::developer::find(tx, id).await?;
     if deleted.as_ref().is_some_and(|developer| !developer.is_deleted()) {
         return Err(DEVELOPER_ALREADY_EXISTS.into());
     }
-    if let Some(outside_id) = outside_id
-        && db::developer::of_outside_id(tx, outside_id).await?.is_some_and(|owner| owner != id)
+    if let Some(external_id) = external_id
+        && db::developer::find_owner_of_external_id(tx, external_id).await?.is_some_and(|owner| owner != id)
     {
         return Err(DEVELOPER_TALENT_DUPLICATE.into());
     }
@@ -62,24 +64,28 @@ pub async fn create_developer(
         Some(deleted) => deleted.restored(profile, by, now),
         None => Developer::new(id, profile, by, now),
     };
-    if let Some(outside_id) = outside_id {
-        after.link(outside_id);
+    if let Some(external_id) = external_id {
+        after.link(external_id);
     }
-    // What its outside id told meanwhile is part of what it comes back as.
+    // A waiting external profile is applied in the same write, so one version contains both.
     let linked = after.external_chessboard_developer_id;
-    if let Some(waiting) = db::outside_profile::first_for(tx, id, linked).await? {
-        db::outside_profile::forget(tx, waiting.outside_id).await?;
-        after.replicate(waiting, now);
+    if let Some(waiting) = db::external_profile::find_first_applicable(tx, id, linked).await? {
+        db::external_profile::delete(tx, waiting.external_id).await?;
+        after.apply_external(waiting, now);
     }
     match deleted {
-        Some(deleted) => keep(tx, &deleted, &mut after, by, now).await?,
-        None => make(tx, &after, by).await?,
+        Some(deleted) => save(tx, &deleted, &mut after, by, now).await?,
+        None => insert(tx, &after, by).await?,
     }
     Ok(after)
 }
 
+/// Replaces the fields of a profile that users write. An identical profile changes nothing.
+///
 /// # Errors
-/// [`DEVELOPER_NOT_FOUND`], [`CONFLICT`], [`DEVELOPER_FIELD_SYNC_MANAGED`]
+/// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
+/// - [`CONFLICT`] if `version` is outdated.
+/// - [`DEVELOPER_FIELD_SYNC_MANAGED`] if a field of the external system changes.
 pub async fn update_developer(
     tx: &mut Tx,
     id: CompanyId,
@@ -90,52 +96,63 @@ pub async fn update_developer(
 ) -> Result<Developer, Error> {
     let before = find_live(tx, id).await?;
     let mut after = before.clone();
-    after.describe(profile);
+    after.replace_profile(profile);
     if !after.differs_from(&before) {
         return Ok(before);
     }
-    compare(&before, version)?;
-    refuse(DEVELOPER_FIELD_SYNC_MANAGED, "read_only", &after.synced_fields_changed_since(&before))?;
-    keep(tx, &before, &mut after, Author::user(by), now).await?;
+    check_version(&before, version)?;
+    let read_only = after.replica_fields_changed_since(&before);
+    reject_fields(DEVELOPER_FIELD_SYNC_MANAGED, "read_only", &read_only)?;
+    save(tx, &before, &mut after, Author::user(by), now).await?;
     Ok(after)
 }
 
+/// Publishes, hides or withdraws a profile.
+///
 /// # Errors
-/// [`DEVELOPER_NOT_FOUND`], [`CONFLICT`], [`DEVELOPER_INVALID_TRANSITION`](crate::error::DEVELOPER_INVALID_TRANSITION),
-/// [`DEVELOPER_COMPANY_NOT_ACTIVE`], [`DEVELOPER_PUBLISH_INCOMPLETE`]
-pub async fn move_developer(
+/// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
+/// - [`CONFLICT`] if `version` is outdated.
+/// - [`DEVELOPER_INVALID_TRANSITION`](crate::error::DEVELOPER_INVALID_TRANSITION) if the status
+///   does not allow the transition.
+/// - [`DEVELOPER_COMPANY_NOT_ACTIVE`] or [`DEVELOPER_PUBLISH_INCOMPLETE`] for a publication.
+pub async fn change_developer_status(
     tx: &mut Tx,
     id: CompanyId,
     by: UserId,
     version: Option<i64>,
-    made: Move,
+    transition: Transition,
     now: OffsetDateTime,
 ) -> Result<Developer, Error> {
     let before = find_live(tx, id).await?;
-    compare(&before, version)?;
+    check_version(&before, version)?;
     let mut after = before.clone();
-    after.make(made)?;
+    after.apply_transition(transition)?;
     if after.is_published() {
-        // Whoever hears of a suspension meanwhile waits, and then hides what was published.
+        // The lock makes a concurrent suspension wait. It then hides the published profile.
         let company = db::company::lock_for_reading(tx, id).await?;
         if !company.is_some_and(|company| company.is_active()) {
             return Err(DEVELOPER_COMPANY_NOT_ACTIVE.into());
         }
-        refuse(DEVELOPER_PUBLISH_INCOMPLETE, "required", &after.lacks())?;
+        reject_fields(DEVELOPER_PUBLISH_INCOMPLETE, "required", &after.missing_fields())?;
     }
-    keep(tx, &before, &mut after, Author::user(by), now).await?;
+    save(tx, &before, &mut after, Author::user(by), now).await?;
     Ok(after)
 }
 
+/// Deletes a profile softly.
+///
 /// # Errors
-/// [`DEVELOPER_NOT_FOUND`], [`DEVELOPER_HAS_LIVE_PROJECTS`], [`CONFLICT`]
+/// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
+/// - [`DEVELOPER_HAS_LIVE_PROJECTS`] if a project is not deleted.
+/// - [`CONFLICT`] if the caller lost a race.
 pub async fn delete_developer(
     tx: &mut Tx,
     id: CompanyId,
     by: UserId,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
-    // Whoever makes a project meanwhile waits, and then finds the developer deleted; or was first, and is seen here.
+    // A concurrent creation of a project either waits for the lock and then finds the developer
+    // deleted, or has committed and is visible here.
     let before = db::developer::lock(tx, id).await?.filter(|developer| !developer.is_deleted());
     let before = before.ok_or(DEVELOPER_NOT_FOUND)?;
     if db::developer::has_live_projects(tx, id).await? {
@@ -143,13 +160,17 @@ pub async fn delete_developer(
     }
     let mut after = before.clone();
     after.delete(by, now);
-    keep(tx, &before, &mut after, Author::user(by), now).await
+    save(tx, &before, &mut after, Author::user(by), now).await
 }
 
-/// Gives the profile back to the platform, and to whatever else waits for its company.
+/// Makes the platform the owner of all fields and applies waiting external profiles.
+///
+/// Candidates are the first profile that waits for this company, and a profile of another company
+/// that waits for the freed external id.
 ///
 /// # Errors
-/// [`DEVELOPER_NOT_FOUND`], [`CONFLICT`]
+/// - [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
+/// - [`CONFLICT`] if `version` is outdated.
 pub async fn release_developer(
     tx: &mut Tx,
     id: CompanyId,
@@ -157,66 +178,65 @@ pub async fn release_developer(
     version: Option<i64>,
     now: OffsetDateTime,
 ) -> Result<Developer, Error> {
-    take_turn(tx, id).await?;
+    acquire_lock(tx, id).await?;
     let before = find_live(tx, id).await?;
-    compare(&before, version)?;
+    check_version(&before, version)?;
     let Some(freed) = before.external_chessboard_developer_id else { return Ok(before) };
     let mut after = before.clone();
     after.release();
-    keep(tx, &before, &mut after, Author::user(by), now).await?;
-    let is_taken_over = outside_profile::settle(tx, id).await?;
-    if let Some(waiting) = db::outside_profile::find(tx, freed).await?
+    save(tx, &before, &mut after, Author::user(by), now).await?;
+    let is_taken_over = external_profile::apply_first_waiting(tx, id).await?;
+    if let Some(waiting) = db::external_profile::find(tx, freed).await?
         && waiting.company_id != id
     {
-        take_turn(tx, waiting.company_id).await?;
+        acquire_lock(tx, waiting.company_id).await?;
         let company = db::company::find(tx, waiting.company_id).await?;
         if company.is_some_and(|company| company.is_developer()) {
-            outside_profile::settle(tx, waiting.company_id).await?;
+            external_profile::apply_first_waiting(tx, waiting.company_id).await?;
         }
     }
     if is_taken_over { find_live(tx, id).await } else { Ok(after) }
 }
 
-/// Counts anew what was miscounted: a developer to a transaction, so that nobody waits for long.
+/// Corrects wrong counts of published projects.
 ///
-/// # Errors
-/// Those of the database.
+/// Each developer has a transaction of its own, so that locks are short.
 pub async fn recount_projects(db: &Db) -> Result<(), ::db::Error> {
-    let miscounted = db::developer::miscounted(&*db.conn().await?).await?;
+    let miscounted = db::developer::find_miscounted(&*db.conn().await?).await?;
     for id in miscounted {
         db.tx(async |tx| db::developer::recount_projects(tx, id).await).await?;
     }
     Ok(())
 }
 
-/// The developer, who is not deleted.
+/// Returns the developer unless it is deleted.
 async fn find_live(tx: &mut Tx, id: CompanyId) -> Result<Developer, Error> {
     let found = db::developer::find(tx, id).await?.filter(|developer| !developer.is_deleted());
     Ok(found.ok_or(DEVELOPER_NOT_FOUND)?)
 }
 
-/// Compare and swap is on the version that was read; a caller may name the one that they have seen.
-fn compare(developer: &Developer, seen: Option<i64>) -> Result<(), Code> {
-    if seen.is_some_and(|seen| seen != developer.version) { Err(CONFLICT) } else { Ok(()) }
+/// Compares the version that the caller has seen, if any, with the stored one.
+fn check_version(developer: &Developer, expected: Option<i64>) -> Result<(), Code> {
+    if expected.is_some_and(|expected| expected != developer.version) { Err(CONFLICT) } else { Ok(()) }
 }
 
-/// Refuses what concerns these members, if any.
-fn refuse(code: Code, reason: &'static str, fields: &[DeveloperField]) -> Result<(), Problem> {
+/// Rejects a change with an error for each of these fields, if there are any.
+fn reject_fields(code: Code, reason: &'static str, fields: &[DeveloperField]) -> Result<(), Problem> {
     if fields.is_empty() {
         return Ok(());
     }
-    let blame = |field| FieldError { field: format!("/{field}"), invalid: Invalid::new(reason) };
-    Err(Problem::from(code).blaming(fields.iter().map(blame).collect()))
+    let error = |field| FieldError { field: format!("/{field}"), invalid: Invalid::new(reason) };
+    Err(Problem::from(code).blaming(fields.iter().map(error).collect()))
 }
 
-/// Keeps a new profile, writes it down and tells of it.
-pub(super) async fn make(tx: &mut Tx, new: &Developer, by: Author) -> Result<(), Error> {
+/// Inserts a new profile, logs and publishes it.
+pub(super) async fn insert(tx: &mut Tx, new: &Developer, by: Author) -> Result<(), Error> {
     db::developer::insert(tx, new).await?;
-    tell(tx, None, new, by).await
+    log_and_publish(tx, None, new, by).await
 }
 
-/// Keeps what became of a profile, writes it down and tells of it; nothing of that where only the books have changed.
-pub(super) async fn keep(
+/// Saves a changed profile, logs and publishes it. A change of bookkeeping is only saved.
+pub(super) async fn save(
     tx: &mut Tx,
     before: &Developer,
     after: &mut Developer,
@@ -228,22 +248,27 @@ pub(super) async fn keep(
         after.updated_by_user_id = by.user_id;
         db::developer::save(tx, before, after).await?;
         if after.is_published() != before.is_published() {
-            // What is below is shown or not, and whoever has replicas of it is told so.
+            // The objects become public or not, and their replicas must learn of it.
             let hides = !after.is_published();
-            db::propagation::ask(tx, Scope::Developer, after.id.into(), after.id, hides).await?;
+            db::propagation::request(tx, Scope::Developer, after.id.into(), after.id, hides).await?;
         }
-        return tell(tx, Some(before), after, by).await;
+        return log_and_publish(tx, Some(before), after, by).await;
     }
-    if after.has_other_books_than(before) {
-        db::developer::save_books(tx, after).await?;
+    if after.has_other_bookkeeping_than(before) {
+        db::developer::save_bookkeeping(tx, after).await?;
     }
     Ok(())
 }
 
-async fn tell(tx: &mut Tx, before: Option<&Developer>, after: &Developer, by: Author) -> Result<(), Error> {
-    db::log::append(tx, &LogEntry::of(before, after, by)).await?;
-    if after.matters_to_others(before) {
-        outbox::append(tx, &DeveloperUpserted::of(after)).await?;
+async fn log_and_publish(
+    tx: &mut Tx,
+    before: Option<&Developer>,
+    after: &Developer,
+    by: Author,
+) -> Result<(), Error> {
+    db::log::append(tx, &LogEntry::for_change(before, after, by)).await?;
+    if after.changes_event(before) {
+        outbox::append(tx, &DeveloperUpserted::new(after)).await?;
     }
     Ok(())
 }

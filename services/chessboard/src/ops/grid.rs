@@ -1,4 +1,4 @@
-//! Replacing a building's grid.
+//! The use case that replaces a building's grid.
 
 use std::collections::HashMap;
 
@@ -9,65 +9,72 @@ use values::Invalid;
 use web::{FieldError, Problem};
 
 use super::building::lock_with_objects;
-use super::project::refuse_unseen;
+use super::project::check_version;
 use super::property_object::save;
 use crate::db;
 use crate::domain::{
-    Building, BuildingId, Entry, ObjectNumber, ProjectId, PropertyObject, Replacement, replace,
+    Building, BuildingId, GridEntry, GridReplacement, MAX_REPORTED_ERRORS, ObjectNumber, ProjectId,
+    PropertyObject, replace_grid,
 };
 use crate::error::Error;
 
-/// Answers the building as it is afterwards, and what was done.
+/// Replaces the grid of a building and returns the building with the result.
+///
+/// An identical grid changes nothing.
 ///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND), [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND),
-/// `VALIDATION_FAILED` of what the building must know, [`CONFLICT`](crate::error::CONFLICT)
+/// - [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND) or
+///   [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND) if the path leads to nothing live.
+/// - `VALIDATION_FAILED` if an entry is outside the building or sends Booked without a deal.
+/// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
 pub async fn replace_property_objects(
     tx: &mut Tx,
     tenant: CompanyId,
     project: ProjectId,
     id: BuildingId,
     version: Option<i64>,
-    entries: Vec<Entry>,
+    entries: Vec<GridEntry>,
     now: OffsetDateTime,
-) -> Result<(Building, Replacement), Error> {
-    let seen = version.or(db::building::version(tx.conn(), project, id).await?);
-    let (mut building, above) = lock_with_objects(tx, tenant, project, id).await?;
+) -> Result<(Building, GridReplacement), Error> {
+    let expected = version.or(db::building::find_version(tx.conn(), project, id).await?);
+    let (mut building, ancestors) = lock_with_objects(tx, tenant, project, id).await?;
     let numbers: Vec<_> = entries.iter().map(|entry| entry.facts.number.clone()).collect();
-    let standing = db::property_object::standing(tx, id, &numbers).await?;
-    refuse_misplaced(&building, &standing, &entries)?;
-    let gone: Vec<_> = standing.iter().filter(|object| !object.is_live()).map(|object| object.id).collect();
-    let holds = if gone.is_empty() { HashMap::new() } else { db::claim::holds(tx, &gone).await? };
-    let mut replaced = replace(standing, entries, &holds, &above, now);
+    let existing = db::property_object::find_for_grid(tx, id, &numbers).await?;
+    check_entries(&building, &existing, &entries)?;
+    let removed: Vec<_> =
+        existing.iter().filter(|object| !object.is_live()).map(|object| object.id).collect();
+    let holds = if removed.is_empty() { HashMap::new() } else { db::claim::find_holds(tx, &removed).await? };
+    let mut replaced = replace_grid(existing, entries, &holds, &ancestors, now);
     if replaced.changes.is_empty() {
         return Ok((building, replaced));
     }
-    refuse_unseen(seen, building.version)?;
+    check_version(expected, building.version)?;
     save(tx, std::mem::take(&mut replaced.changes), now).await?;
     building.updated_at = now;
     db::building::save(tx, &mut building).await?;
     Ok((building, replaced))
 }
 
+/// Checks entries against the stored building and its objects.
+///
 /// # Errors
-/// `VALIDATION_FAILED` of what only the stored building and its objects show.
-fn refuse_misplaced(
+/// `VALIDATION_FAILED` with up to [`MAX_REPORTED_ERRORS`] errors.
+fn check_entries(
     building: &Building,
-    standing: &[PropertyObject],
-    entries: &[Entry],
+    existing: &[PropertyObject],
+    entries: &[GridEntry],
 ) -> Result<(), Error> {
     let by_number: HashMap<&ObjectNumber, &PropertyObject> =
-        standing.iter().map(|object| (&object.facts.number, object)).collect();
-    let errors = entries.iter().enumerate().flat_map(|(at, Entry { facts, status })| {
-        let mut wrong = building.facts.misplaces(facts.section, facts.floor);
-        if !PropertyObject::may_be_sent(by_number.get(&facts.number).copied(), *status) {
-            wrong.push(("Status", Invalid::new("given_by_deals")));
+        existing.iter().map(|object| (&object.facts.number, object)).collect();
+    let errors = entries.iter().enumerate().flat_map(|(at, GridEntry { facts, status })| {
+        let mut errors = building.facts.placement_errors(facts.section, facts.floor);
+        if !PropertyObject::is_status_allowed(by_number.get(&facts.number).copied(), *status) {
+            errors.push(("Status", Invalid::new("given_by_deals")));
         }
-        wrong
+        errors
             .into_iter()
             .map(move |(member, invalid)| FieldError { field: format!("/Objects/{at}/{member}"), invalid })
     });
-    // More than that nobody reads.
-    let errors: Vec<_> = errors.take(16).collect();
+    let errors: Vec<_> = errors.take(MAX_REPORTED_ERRORS).collect();
     if errors.is_empty() { Ok(()) } else { Err(Problem::validation_failed(errors).into()) }
 }

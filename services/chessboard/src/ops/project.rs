@@ -1,4 +1,4 @@
-//! What managers do with projects.
+//! Use cases of projects.
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
@@ -11,8 +11,10 @@ use crate::domain::{Developer, Project, ProjectFacts, ProjectId, ProjectStatus};
 use crate::error::{CONFLICT, DEVELOPER_NOT_FOUND, Error, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD};
 use crate::events::ProjectStatusChanged;
 
+/// Creates a project in Draft.
+///
 /// # Errors
-/// [`DEVELOPER_NOT_FOUND`]
+/// [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted.
 pub async fn create_project(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -23,12 +25,15 @@ pub async fn create_project(
     lock_developer(tx, tenant).await?.ok_or(DEVELOPER_NOT_FOUND)?;
     let project = Project::new(tenant, facts, by, now);
     db::project::insert(tx, &project).await?;
-    outbox::append(tx, &ProjectStatusChanged::of(&project, None)).await?;
+    outbox::append(tx, &ProjectStatusChanged::new(&project, None)).await?;
     Ok(project)
 }
 
+/// Replaces the fields of a project. Identical fields change nothing.
+///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`], [`CONFLICT`]
+/// - [`PROJECT_NOT_FOUND`] if the developer has no such live project.
+/// - [`CONFLICT`] if `version` is outdated.
 pub async fn update_project(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -38,25 +43,31 @@ pub async fn update_project(
     facts: ProjectFacts,
     now: OffsetDateTime,
 ) -> Result<Project, Error> {
-    let seen = version.or(db::project::version(tx.conn(), tenant, id).await?);
+    let expected = version.or(db::project::find_version(tx.conn(), tenant, id).await?);
     let mut project = db::project::lock(tx, tenant, id).await?.ok_or(PROJECT_NOT_FOUND)?;
     if project.facts == facts {
         return Ok(project);
     }
-    refuse_unseen(seen, project.version)?;
+    check_version(expected, project.version)?;
     let is_renamed = project.facts.name != facts.name;
     project.facts = facts;
     project.touch(by, now);
     db::project::save(tx, &mut project).await?;
     if is_renamed {
-        db::propagation::ask(tx, Scope::Project, id.into(), tenant, false).await?;
+        db::propagation::request(tx, Scope::Project, id.into(), tenant, false).await?;
     }
     Ok(project)
 }
 
+/// Publishes a project.
+///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`], [`CONFLICT`], [`PROJECT_INVALID_TRANSITION`](crate::error::PROJECT_INVALID_TRANSITION),
-/// [`PROJECT_DEVELOPER_NOT_PUBLISHED`](crate::error::PROJECT_DEVELOPER_NOT_PUBLISHED)
+/// - [`PROJECT_NOT_FOUND`] if the developer has no such live project.
+/// - [`CONFLICT`] if `version` is outdated.
+/// - [`PROJECT_INVALID_TRANSITION`](crate::error::PROJECT_INVALID_TRANSITION) if the project is
+///   Published already.
+/// - [`PROJECT_DEVELOPER_NOT_PUBLISHED`](crate::error::PROJECT_DEVELOPER_NOT_PUBLISHED) if the
+///   developer is not Published.
 pub async fn publish_project(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -65,18 +76,23 @@ pub async fn publish_project(
     version: Option<i64>,
     now: OffsetDateTime,
 ) -> Result<Project, Error> {
-    // INV-PRJ-1: the developer stays as it is until the project is Published.
+    // INV-PRJ-1: the lock keeps the developer's status until the project is Published.
     let is_published = lock_developer(tx, tenant).await?.is_some_and(|developer| developer.is_published());
     let mut project = db::project::lock(tx, tenant, id).await?.ok_or(PROJECT_NOT_FOUND)?;
-    refuse_unseen(version, project.version)?;
+    check_version(version, project.version)?;
     let from = project.status;
     project.publish(is_published, by, now)?;
-    save_moved(tx, &mut project, from).await?;
+    save_and_publish(tx, &mut project, from).await?;
     Ok(project)
 }
 
+/// Hides a Published project.
+///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`], [`CONFLICT`], [`PROJECT_INVALID_TRANSITION`](crate::error::PROJECT_INVALID_TRANSITION)
+/// - [`PROJECT_NOT_FOUND`] if the developer has no such live project.
+/// - [`CONFLICT`] if `version` is outdated.
+/// - [`PROJECT_INVALID_TRANSITION`](crate::error::PROJECT_INVALID_TRANSITION) if the project is not
+///   Published.
 pub async fn hide_project(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -86,17 +102,18 @@ pub async fn hide_project(
     now: OffsetDateTime,
 ) -> Result<Project, Error> {
     let mut project = db::project::lock(tx, tenant, id).await?.ok_or(PROJECT_NOT_FOUND)?;
-    refuse_unseen(version, project.version)?;
+    check_version(version, project.version)?;
     let from = project.status;
     project.hide(by, now)?;
-    save_moved(tx, &mut project, from).await?;
+    save_and_publish(tx, &mut project, from).await?;
     Ok(project)
 }
 
-/// Takes its buildings and objects along.
+/// Deletes a project with its buildings and objects.
 ///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`], [`PROPERTY_OBJECT_HELD`]
+/// - [`PROJECT_NOT_FOUND`] if the developer has no such live project.
+/// - [`PROPERTY_OBJECT_HELD`] if a deal holds an object of the project.
 pub async fn delete_project(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -105,19 +122,19 @@ pub async fn delete_project(
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     let mut project = db::project::lock(tx, tenant, id).await?.ok_or(PROJECT_NOT_FOUND)?;
-    if db::project::has_held(tx, id).await? {
+    if db::project::has_held_object(tx, id).await? {
         return Err(PROPERTY_OBJECT_HELD.into());
     }
     let from = project.status;
     project.delete(by, now);
     db::project::delete_buildings(tx, id, now).await?;
-    save_moved(tx, &mut project, from).await
+    save_and_publish(tx, &mut project, from).await
 }
 
-/// The same by the platform, for a developer who is there.
+/// Deletes a project of any developer, for an administrator.
 ///
 /// # Errors
-/// [`DEVELOPER_NOT_FOUND`], [`PROJECT_NOT_FOUND`], [`PROPERTY_OBJECT_HELD`]
+/// [`DEVELOPER_NOT_FOUND`] if the developer is missing or deleted, and those of [`delete_project`].
 pub async fn delete_developers_project(
     tx: &mut Tx,
     developer: CompanyId,
@@ -129,23 +146,25 @@ pub async fn delete_developers_project(
     delete_project(tx, developer, by, id, now).await
 }
 
-/// A developer who is there, and whom nobody changes until the transaction ends.
+/// Locks a live developer for reading until the transaction ends.
 pub async fn lock_developer(tx: &mut Tx, id: CompanyId) -> Result<Option<Developer>, Error> {
     let developer = db::developer::lock_for_reading(tx, id).await?;
     Ok(developer.filter(|developer| !developer.is_deleted()))
 }
 
-/// Writes a project that was moved or deleted, and tells of it.
-async fn save_moved(tx: &mut Tx, project: &mut Project, from: ProjectStatus) -> Result<(), Error> {
+/// Saves a project with a new status or a deletion, and publishes the change.
+async fn save_and_publish(tx: &mut Tx, project: &mut Project, from: ProjectStatus) -> Result<(), Error> {
     db::project::save(tx, project).await?;
     let hides = project.deleted_at.is_some() || project.status != ProjectStatus::Published;
-    db::propagation::ask(tx, Scope::Project, project.id.into(), project.tenant_id, hides).await?;
-    outbox::append(tx, &ProjectStatusChanged::of(project, Some(from))).await?;
+    db::propagation::request(tx, Scope::Project, project.id.into(), project.tenant_id, hides).await?;
+    outbox::append(tx, &ProjectStatusChanged::new(project, Some(from))).await?;
     Ok(())
 }
 
+/// Compares the version that the caller has seen, if any, with the stored one.
+///
 /// # Errors
-/// [`CONFLICT`] unless a caller has seen this version, or named none.
-pub fn refuse_unseen(seen: Option<i64>, version: i64) -> Result<(), Error> {
-    if seen.is_some_and(|seen| seen != version) { Err(CONFLICT.into()) } else { Ok(()) }
+/// [`CONFLICT`] if they differ.
+pub fn check_version(expected: Option<i64>, version: i64) -> Result<(), Error> {
+    if expected.is_some_and(|expected| expected != version) { Err(CONFLICT.into()) } else { Ok(()) }
 }

@@ -1,32 +1,32 @@
-//! Telling of the objects below what has changed.
+//! The use case that publishes the objects below a changed developer, project or building.
 
 use ::db::Tx;
 
 use super::property_object::write;
 use crate::db;
-use crate::db::above::Purpose;
-use crate::domain::Change;
+use crate::db::ancestors::LockPurpose;
+use crate::domain::ObjectChange;
 use crate::error::Error;
 
-/// Tells of the next objects, of so many at most. `false`: there is nothing left to tell.
-pub async fn tell_next(tx: &mut Tx, batch: u32) -> Result<bool, Error> {
-    let Some(asked) = db::propagation::next(tx).await? else { return Ok(false) };
-    let places = db::property_object::below(tx, &asked, batch.into()).await?;
-    let above = db::above::lock(tx, &places, Purpose::Telling).await?;
-    let ids: Vec<_> = places.iter().map(|place| place.id).collect();
+/// Publishes the next batch of objects, at most `batch`. Returns false if no propagation is left.
+pub async fn propagate_batch(tx: &mut Tx, batch: u32) -> Result<bool, Error> {
+    let Some(propagation) = db::propagation::find_next(tx).await? else { return Ok(false) };
+    let locations = db::property_object::list_next(tx, &propagation, batch.into()).await?;
+    let ancestors = db::ancestors::lock(tx, &locations, LockPurpose::Publish).await?;
+    let ids: Vec<_> = locations.iter().map(|location| location.id).collect();
     let objects = db::property_object::lock(tx, &ids).await?;
     let changes: Vec<_> = objects
         .into_iter()
         .filter_map(|object| {
-            let above = above.get(&object.building_id)?;
-            Change::above(object, above)
+            let ancestors = ancestors.get(&object.building_id)?;
+            ObjectChange::propagated(object, ancestors)
         })
         .collect();
     if !changes.is_empty() {
         write(tx, &changes).await?;
     }
-    let is_full = places.len() == usize::try_from(batch).unwrap_or(usize::MAX);
-    let told_to = ids.last().filter(|_| is_full).copied();
-    db::propagation::advance(tx, &asked, told_to.map(Into::into)).await?;
+    let is_full = locations.len() == usize::try_from(batch).unwrap_or(usize::MAX);
+    let published_to = ids.last().filter(|_| is_full).copied();
+    db::propagation::advance(tx, &propagation, published_to.map(Into::into)).await?;
     Ok(true)
 }

@@ -1,4 +1,4 @@
-//! What managers and deals do with property objects.
+//! Use cases of property objects, for managers and deals.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use messaging::outbox;
 use time::OffsetDateTime;
 use values::Invalid;
 
-use super::building::{blame, lock_with_objects};
-use super::project::refuse_unseen;
+use super::building::{lock_with_objects, reject_invalid};
+use super::project::check_version;
 use crate::db;
-use crate::db::above::Purpose;
-use crate::domain::{BuildingId, Change, Entry, ProjectId, PropertyObject, PropertyObjectId};
+use crate::db::ancestors::LockPurpose;
+use crate::domain::{BuildingId, GridEntry, ObjectChange, ProjectId, PropertyObject, PropertyObjectId};
 use crate::error::{Error, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NOT_FOUND};
 use crate::events::PropertyObjectUpserted;
 
-/// Where an object of a developer stands.
+/// The path of an object in a request.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectPath {
     pub tenant: CompanyId,
@@ -25,39 +25,45 @@ pub struct ObjectPath {
     pub object: PropertyObjectId,
 }
 
+/// Replaces the fields of an object. Identical fields change nothing.
+///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND), [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND),
-/// [`PROPERTY_OBJECT_NOT_FOUND`], `VALIDATION_FAILED` of what the building must know,
-/// [`CONFLICT`](crate::error::CONFLICT), [`PROPERTY_OBJECT_HELD`],
-/// [`PROPERTY_OBJECT_NUMBER_TAKEN`](crate::error::PROPERTY_OBJECT_NUMBER_TAKEN)
+/// - [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND),
+///   [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND) or [`PROPERTY_OBJECT_NOT_FOUND`] if
+///   the path leads to nothing live.
+/// - `VALIDATION_FAILED` if the object is outside the building or sends Booked without a deal.
+/// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
+/// - [`PROPERTY_OBJECT_HELD`] if a deal holds the object and the status changes.
+/// - [`PROPERTY_OBJECT_NUMBER_TAKEN`](crate::error::PROPERTY_OBJECT_NUMBER_TAKEN) if another object
+///   of the building has the number.
 pub async fn update_property_object(
     tx: &mut Tx,
     path: ObjectPath,
     version: Option<i64>,
-    entry: Entry,
+    entry: GridEntry,
     now: OffsetDateTime,
 ) -> Result<PropertyObject, Error> {
     let ObjectPath { tenant, project, building, object: id } = path;
     let found = db::property_object::find(tx.conn(), building, id).await?;
-    let seen = version.or(found.map(|found| found.version));
-    let (mut building, above) = lock_with_objects(tx, tenant, project, building).await?;
+    let expected = version.or(found.map(|found| found.version));
+    let (mut building, ancestors) = lock_with_objects(tx, tenant, project, building).await?;
     let object = db::property_object::find(tx.conn(), building.id, id).await?;
     let before = object.ok_or(PROPERTY_OBJECT_NOT_FOUND)?;
-    let Entry { facts, status } = entry;
-    let mut wrong = building.facts.misplaces(facts.section, facts.floor);
-    if !PropertyObject::may_be_sent(Some(&before), status) {
-        wrong.push(("Status", Invalid::new("given_by_deals")));
+    let GridEntry { facts, status } = entry;
+    let mut errors = building.facts.placement_errors(facts.section, facts.floor);
+    if !PropertyObject::is_status_allowed(Some(&before), status) {
+        errors.push(("Status", Invalid::new("given_by_deals")));
     }
-    blame("", wrong)?;
+    reject_invalid("", errors)?;
     let mut after = before.clone();
-    if !after.describe(facts, status, now) {
+    if !after.update(facts, status, now) {
         return Ok(before);
     }
-    refuse_unseen(seen, before.version)?;
+    check_version(expected, before.version)?;
     if before.is_held() && after.status != before.status {
         return Err(PROPERTY_OBJECT_HELD.into());
     }
-    let change = Change::of(before, after, &above);
+    let change = ObjectChange::updated(before, after, &ancestors);
     let after = change.after.clone();
     save(tx, vec![change], now).await?;
     building.updated_at = now;
@@ -65,39 +71,47 @@ pub async fn update_property_object(
     Ok(after)
 }
 
-/// Has these objects held as deals claim them. What was removed, and what is below something that was, stays as it is.
-pub async fn follow_claims(tx: &mut Tx, ids: &[PropertyObjectId], now: OffsetDateTime) -> Result<(), Error> {
-    let places = db::property_object::places(tx, ids).await?;
-    let above = db::above::lock(tx, &places, Purpose::Changing).await?;
+/// Updates the holds of objects from their claims.
+///
+/// Removed objects and objects below a deletion stay as they are.
+pub async fn apply_claims(tx: &mut Tx, ids: &[PropertyObjectId], now: OffsetDateTime) -> Result<(), Error> {
+    let locations = db::property_object::find_locations(tx, ids).await?;
+    let ancestors = db::ancestors::lock(tx, &locations, LockPurpose::Change).await?;
     let objects = db::property_object::lock(tx, ids).await?;
-    let holds = db::claim::holds(tx, ids).await?;
+    let holds = db::claim::find_holds(tx, ids).await?;
     let changes = objects.into_iter().filter_map(|before| {
-        let above = above.get(&before.building_id).filter(|above| above.is_live && before.is_live())?;
+        let ancestors = ancestors.get(&before.building_id)?;
+        if !ancestors.is_live || !before.is_live() {
+            return None;
+        }
         let mut after = before.clone();
-        after.follow(holds.get(&before.id).copied(), now).then(|| Change::of(before, after, above))
+        let is_changed = after.apply_hold(holds.get(&before.id).copied(), now);
+        is_changed.then(|| ObjectChange::updated(before, after, ancestors))
     });
     save(tx, changes.collect(), now).await
 }
 
-/// Writes what became of objects that are this transaction's to change, with their prices and what their buildings show of
-/// them, and tells of it: so many statements, however many objects.
-pub async fn save(tx: &mut Tx, changes: Vec<Change>, now: OffsetDateTime) -> Result<(), Error> {
+/// Writes and publishes changed objects, with their price history and their buildings' figures.
+///
+/// The transaction has locked the objects. The number of statements does not depend on the number
+/// of objects.
+pub async fn save(tx: &mut Tx, changes: Vec<ObjectChange>, now: OffsetDateTime) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());
     }
     write(tx, &changes).await?;
-    let priced = changes.iter().filter(|change| change.has_new_price()).map(|change| &change.after);
+    let priced = changes.iter().filter(|change| change.changes_price()).map(|change| &change.after);
     db::property_object::record_prices(tx, priced, now).await?;
     let buildings: BTreeSet<_> = changes.iter().map(|change| change.after.building_id).collect();
     db::building::renew_figures(tx, buildings.into_iter().collect()).await?;
     Ok(())
 }
 
-/// Writes what became of objects, and tells of it.
-pub async fn write(tx: &mut Tx, changes: &[Change]) -> Result<(), Error> {
+/// Writes changed objects and publishes those with a new payload.
+pub async fn write(tx: &mut Tx, changes: &[ObjectChange]) -> Result<(), Error> {
     db::property_object::write(tx, changes.iter().map(|change| &change.after)).await?;
-    let told = changes.iter().filter(|change| change.is_told());
-    let told: Vec<_> = told.map(|change| PropertyObjectUpserted::of(&change.after)).collect();
-    outbox::append_all(tx, &told).await?;
+    let published = changes.iter().filter(|change| change.changes_payload());
+    let events: Vec<_> = published.map(|change| PropertyObjectUpserted::new(&change.after)).collect();
+    outbox::append_all(tx, &events).await?;
     Ok(())
 }

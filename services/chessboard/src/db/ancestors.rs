@@ -1,5 +1,7 @@
-//! What is above objects, locked: developers, then projects, then buildings, each by id, and objects after them. All who
-//! tell of objects lock in this order, so none of two waits for the other.
+//! The ancestors of property objects, locked.
+//!
+//! Every transaction that publishes objects locks developers, projects, buildings and objects in
+//! this order, each by id. Two such transactions therefore cannot deadlock.
 
 use std::collections::HashMap;
 
@@ -10,61 +12,62 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::schema::{building, developer, project};
-use crate::domain::{Above, BuildingId, BuildingName, ProjectId, ProjectName, PropertyObjectId};
+use crate::domain::{Ancestors, BuildingId, BuildingName, ProjectId, ProjectName, PropertyObjectId};
 
-/// Where an object stands.
+/// The ids of an object and of its ancestors.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct ObjectLocation {
     pub tenant_id: CompanyId,
     pub project_id: ProjectId,
     pub building_id: BuildingId,
     pub id: PropertyObjectId,
 }
 
-/// What the transaction is going to do with the objects of a building.
+/// The reason for locking the ancestors of objects, which decides how buildings are locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// To tell of them.
-    Telling,
-    /// To change them: of those who do one at a time goes on in a building.
-    Changing,
+pub enum LockPurpose {
+    /// The transaction publishes objects that it does not change itself.
+    Publish,
+    /// The transaction changes objects. Such transactions run one at a time in a building.
+    Change,
 }
 
-/// Whether a developer is there.
+/// Returns true if the developer exists and is not deleted.
 pub async fn has_developer(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<bool> {
     let row = developer::table.find(id).filter(developer::deleted_at.is_null());
     diesel::select(exists(row)).get_result(&mut conn).await
 }
 
-/// What is above objects that stand there, by building.
+/// Locks the ancestors of objects and returns them by building.
 pub async fn lock(
     tx: &mut Tx,
-    places: &[Place],
-    purpose: Purpose,
-) -> Result<HashMap<BuildingId, Above>, ::db::Error> {
-    let developers = places.iter().map(|place| place.tenant_id).collect::<Vec<_>>();
+    locations: &[ObjectLocation],
+    purpose: LockPurpose,
+) -> Result<HashMap<BuildingId, Ancestors>, ::db::Error> {
+    let developers = locations.iter().map(|location| location.tenant_id).collect::<Vec<_>>();
     let developers = lock_developers(tx, &developers).await?;
-    let projects = places.iter().map(|place| place.project_id).collect::<Vec<_>>();
+    let projects = locations.iter().map(|location| location.project_id).collect::<Vec<_>>();
     let projects = lock_projects(tx, &projects).await?;
-    let buildings = places.iter().map(|place| place.building_id).collect::<Vec<_>>();
+    let buildings = locations.iter().map(|location| location.building_id).collect::<Vec<_>>();
     let buildings = lock_buildings(tx, &buildings, purpose).await?;
-    let above = buildings.into_iter().filter_map(|(building_id, project_id, building_name, is_live)| {
+    let ancestors = buildings.into_iter().filter_map(|(building_id, project_id, building_name, is_live)| {
         let (tenant_id, project_name, project_is_live, project_is_published) = projects.get(&project_id)?;
-        let developer = developers.get(tenant_id).copied();
-        let above = Above {
+        let developer_is_published = developers.get(tenant_id).copied();
+        let ancestors = Ancestors {
             tenant_id: *tenant_id,
             project_id,
             project_name: project_name.clone(),
             building_id,
             building_name,
-            is_live: is_live && *project_is_live && developer.is_some(),
-            is_published: *project_is_published && developer == Some(true),
+            is_live: is_live && *project_is_live && developer_is_published.is_some(),
+            is_published: *project_is_published && developer_is_published == Some(true),
         };
-        Some((building_id, above))
+        Some((building_id, ancestors))
     });
-    Ok(above.collect())
+    Ok(ancestors.collect())
 }
 
+/// Locks the live developers and returns whether each one is Published.
 async fn lock_developers(tx: &mut Tx, ids: &[CompanyId]) -> Result<HashMap<CompanyId, bool>, ::db::Error> {
     let rows = developer::table
         .filter(developer::id.eq_any(ids))
@@ -98,14 +101,14 @@ async fn lock_projects(
 async fn lock_buildings(
     tx: &mut Tx,
     ids: &[BuildingId],
-    purpose: Purpose,
+    purpose: LockPurpose,
 ) -> Result<Vec<(BuildingId, ProjectId, BuildingName, bool)>, ::db::Error> {
     let rows = building::table
         .filter(building::id.eq_any(ids))
         .select((building::id, building::project_id, building::name, building::deleted_at.is_null()))
         .order(building::id);
     Ok(match purpose {
-        Purpose::Telling => rows.for_share().load(tx.conn()).await?,
-        Purpose::Changing => rows.for_no_key_update().load(tx.conn()).await?,
+        LockPurpose::Publish => rows.for_share().load(tx.conn()).await?,
+        LockPurpose::Change => rows.for_no_key_update().load(tx.conn()).await?,
     })
 }

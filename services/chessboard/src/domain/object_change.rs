@@ -1,0 +1,148 @@
+//! Changes of property objects and of their ancestors, with the state that events publish.
+
+use auth::CompanyId;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+
+use super::{BuildingId, BuildingName, ProjectId, ProjectName, PropertyObject};
+use crate::db::schema::property_object;
+
+/// The part of an object's last published event that depends on its ancestors.
+#[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable)]
+#[diesel(table_name = property_object, check_for_backend(Pg))]
+pub struct PublishedState {
+    #[diesel(column_name = published_project_name)]
+    pub project_name: ProjectName,
+    #[diesel(column_name = published_building_name)]
+    pub building_name: BuildingName,
+    #[diesel(column_name = published_is_live)]
+    pub is_live: bool,
+    #[diesel(column_name = published_is_public)]
+    pub is_public: bool,
+}
+
+/// The developer, project and building of an object, locked for reading.
+#[derive(Clone, Debug)]
+pub struct Ancestors {
+    pub tenant_id: CompanyId,
+    pub project_id: ProjectId,
+    pub project_name: ProjectName,
+    pub building_id: BuildingId,
+    pub building_name: BuildingName,
+    /// True if none of the ancestors is deleted.
+    pub is_live: bool,
+    /// True if the developer and the project are Published.
+    pub is_published: bool,
+}
+
+impl Ancestors {
+    /// Returns the state to publish for an object, which is live itself or removed.
+    pub fn published_state(&self, is_object_live: bool) -> PublishedState {
+        let is_live = self.is_live && is_object_live;
+        PublishedState {
+            project_name: self.project_name.clone(),
+            building_name: self.building_name.clone(),
+            is_live,
+            is_public: is_live && self.is_published,
+        }
+    }
+}
+
+/// An object before and after a change.
+#[derive(Clone, Debug)]
+pub struct ObjectChange {
+    before: Option<PropertyObject>,
+    pub after: PropertyObject,
+}
+
+impl ObjectChange {
+    /// Creates the change that adds a new object.
+    pub fn created(new: PropertyObject) -> Self {
+        Self { before: None, after: new }
+    }
+
+    /// Creates a change of an existing object, with the next version and the state to publish.
+    pub fn updated(before: PropertyObject, mut after: PropertyObject, ancestors: &Ancestors) -> Self {
+        after.version = before.version + 1;
+        after.published = ancestors.published_state(after.is_live());
+        Self { before: Some(before), after }
+    }
+
+    /// Creates the change that publishes the present ancestors of an object.
+    ///
+    /// Returns `None` if the published payload is up to date or the removal is published already.
+    pub fn propagated(object: PropertyObject, ancestors: &Ancestors) -> Option<Self> {
+        let was_live = object.published.is_live;
+        let change = Self::updated(object.clone(), object, ancestors);
+        (change.changes_payload() && (was_live || change.after.published.is_live)).then_some(change)
+    }
+
+    /// Returns true if the payload of the event changes.
+    pub fn changes_payload(&self) -> bool {
+        self.before.as_ref().is_none_or(|before| before.published_payload() != self.after.published_payload())
+    }
+
+    /// Returns true if the price history needs a row (INV-OBJ-3).
+    pub fn changes_price(&self) -> bool {
+        self.before.as_ref().is_none_or(|before| before.facts.price != self.after.facts.price)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use values::{Text, Whole};
+
+    use super::{Ancestors, ObjectChange};
+    use crate::domain::property_object::tests::{NOW, ancestors, facts};
+    use crate::domain::{DealId, ObjectStatus, PropertyObject};
+
+    /// RULE-CHS-029: a change of a payload field is published, and any other change raises the
+    /// version only.
+    #[test]
+    fn object_change_outside_payload_raises_version_only() {
+        let ancestors = ancestors();
+        let object = PropertyObject::new(&ancestors, facts("1", 1), None, NOW);
+        let changed = |change: fn(&mut PropertyObject)| {
+            let mut after = object.clone();
+            change(&mut after);
+            ObjectChange::updated(object.clone(), after, &ancestors)
+        };
+        assert!(
+            changed(|object| object.facts.price.amount_minor = Whole::parse(2).unwrap()).changes_payload()
+        );
+        assert!(changed(|object| object.status = ObjectStatus::Sold).changes_payload());
+        assert!(changed(|object| object.remove(NOW)).changes_payload());
+        for unpublished in [
+            changed(|object| object.facts.section = Whole::parse(2).unwrap()),
+            changed(|object| object.facts.position_on_floor = Whole::parse(2).unwrap()),
+            changed(|object| object.facts.area_living = Some(object.facts.area_total)),
+            changed(|object| object.hold_deal_id = Some(DealId::generate())),
+        ] {
+            assert!(!unpublished.changes_payload());
+            assert_eq!(unpublished.after.version, 2);
+        }
+    }
+
+    /// RULE-CHS-029: a change of the ancestors is published once, and not if it was undone before.
+    #[test]
+    fn ancestor_change_is_published_once() {
+        let old = ancestors();
+        let object = PropertyObject::new(&old, facts("1", 1), None, NOW);
+        assert!(ObjectChange::propagated(object.clone(), &old).is_none());
+        let deleted = Ancestors { is_live: false, ..old.clone() };
+        let after = ObjectChange::propagated(object.clone(), &deleted).unwrap().after;
+        assert_eq!(
+            (after.version, after.published_status(), after.published.is_public),
+            (2, ObjectStatus::Unavailable, false)
+        );
+        let renamed = Ancestors { project_name: Text::parse("Ели").unwrap(), ..deleted };
+        assert!(ObjectChange::propagated(after, &renamed).is_none(), "the removal is published already");
+        let hidden = Ancestors { is_published: false, ..old };
+        let after = ObjectChange::propagated(object, &hidden).unwrap().after;
+        assert_eq!(
+            (after.version, after.published_status(), after.published.is_public),
+            (2, ObjectStatus::Available, false)
+        );
+        assert_eq!(after.updated_at, NOW, "the object itself did not change");
+    }
+}

@@ -1,0 +1,36 @@
+//! The metric of waiting external profiles, which every worker reports.
+
+use std::time::Duration;
+
+use ::db::Db;
+use prometheus_client::metrics::gauge::Gauge;
+use runtime::{Phase, Process};
+
+use crate::db;
+
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Updates the metric every [`POLL_INTERVAL`] until the process stops.
+pub fn report_waiting_profiles(db: Db, process: &Process) {
+    let waiting = Gauge::<i64>::default();
+    process.metrics().register(|registry| {
+        let help = "External profiles that wait for their company, or for the release of another profile";
+        registry.register("outside_profiles_waiting", help, waiting.clone());
+    });
+    process.spawn(Phase::Work, "waiting external profiles", |ending| async move {
+        loop {
+            match count_waiting(&db).await {
+                Ok(count) => drop(waiting.set(count)),
+                Err(error) => tracing::warn!(%error, "failed to count waiting external profiles"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = ending.cancelled() => return Ok(()),
+            }
+        }
+    });
+}
+
+async fn count_waiting(db: &Db) -> Result<i64, ::db::Error> {
+    db::external_profile::count(&mut *db.conn().await?).await
+}

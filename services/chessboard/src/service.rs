@@ -1,0 +1,50 @@
+//! The service with its listeners, events, consumers and jobs.
+
+use ::db::Db;
+use ::jobs::Jobs;
+use ::web::{Listener, RateLimit};
+use actix_web::web::Data;
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+use messaging::{Published, Republished, Subscription};
+use runtime::{Env, Process};
+use service::Role;
+
+use crate::app::App;
+use crate::messages::MESSAGES;
+use crate::settings::Settings;
+use crate::{consumers, events, http, jobs, metrics};
+
+/// The service chessboard: developers' profiles, projects, buildings and grids of property objects.
+pub struct Service;
+
+impl service::Service for Service {
+    const NAME: &'static str = "chessboard";
+    const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/chessboard");
+    const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
+    const LISTENERS: &'static [Listener] = &[http::PUBLIC];
+    const EVENTS: &'static [Published] = events::ALL;
+    const REPUBLISHED: &'static [Republished] = events::REPUBLISHED;
+    const CONSUMERS: &'static [Subscription] = consumers::ALL;
+    type Settings = Settings;
+    type App = App;
+
+    fn settings(env: &mut Env) -> Option<Settings> {
+        Settings::read(env)
+    }
+
+    fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
+        let guest_reads = RateLimit::per_minute(settings.guest_reads_per_minute);
+        Ok(App { db, settings, guest_reads })
+    }
+
+    fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
+        jobs::add(app.into_inner(), jobs)
+    }
+
+    fn run(app: Data<App>, role: Role, process: &Process) -> anyhow::Result<()> {
+        if role.works() {
+            metrics::report_waiting_profiles(app.db.clone(), process);
+        }
+        Ok(())
+    }
+}
