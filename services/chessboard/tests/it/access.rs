@@ -1,4 +1,4 @@
-//! Who may come in: every operation, as everybody.
+//! Access of each caller to each operation.
 
 use serde_json::{Value, json};
 use testkit::access::{self, Case};
@@ -6,14 +6,16 @@ use testkit::issuer::Claims;
 
 use crate::catalog_fill;
 use crate::{
-    MANAGE, MANAGE_ALL, company, create_developer, create_published_developer, guid, holder, objects,
-    operator, path, profile, read_when, service, tell_company,
+    MANAGE, MANAGE_ALL, administrator, company_event, create_developer, create_published_developer, guid,
+    objects, path, profile, publish_company, read_when, service, user_claims,
 };
 
-/// Each operation, and what it answers to whom. The organization scope gives nothing on the routes of the platform, the
-/// platform scope reaches no further than the own company on the routes of managers.
+/// The status of each operation for each caller.
+///
+/// Organization scope grants nothing on administrator routes. On manager routes platform scope
+/// reaches only the caller's own company.
 const TABLE: &str = "
-    operation                 | platform | manager | elsewhere | colleague | nobody | guest | forged | news | crm | issuer | other machines
+    operation                 | platform | manager | elsewhere | colleague | outsider | guest | forged | news | crm | issuer | other machines
     get_my_developer          |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     update_my_developer       |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
     publish_my_developer      |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -55,26 +57,26 @@ const TABLE: &str = "
     get_catalog_price_history |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
 ";
 
-/// A developer, and a request that concerns them.
+/// Creates a developer and a request that concerns it.
 async fn prepare(operation: &str) -> Case {
-    let made = operation.split('_').next().unwrap_or_default();
+    let verb = operation.split('_').next().unwrap_or_default();
     let is_catalog = operation.contains("catalog");
     let is_below =
         !is_catalog && ["project", "building", "object"].iter().any(|below| operation.contains(below));
-    let developer = match (operation, made) {
+    let developer = match (operation, verb) {
         _ if is_below => create_published_developer().await,
         (_, "hide" | "withdraw") => create_published_developer().await,
         (_, "publish") => {
             let id = create_developer().await;
-            operator().put(&path(id, ""), profile()).await.expect(200);
+            administrator().put(&path(id, ""), profile()).await.expect(200);
             id
         }
         ("create_developer", _) => {
-            // One that waits for the platform to bring it back.
+            // A deleted profile, which the operation restores.
             let id = guid();
-            tell_company(&company(id, "Active", 1)).await;
+            publish_company(&company_event(id, "Active", 1)).await;
             read_when(id, "the developer", |_| true).await;
-            operator().delete(&path(id, "")).await.expect(204);
+            administrator().delete(&path(id, "")).await.expect(204);
             id
         }
         _ => create_developer().await,
@@ -82,51 +84,52 @@ async fn prepare(operation: &str) -> Case {
     let own = Some(developer);
     let (elsewhere, without): (Vec<Claims>, Vec<Claims>) = (
         vec![
-            holder(Some(guid()), &[MANAGE]),
-            holder(Some(guid()), &["chessboard.developers.manage@organization"]),
+            user_claims(Some(guid()), &[MANAGE]),
+            user_claims(Some(guid()), &["chessboard.developers.manage@organization"]),
         ],
         vec![
-            holder(own, &[]),
-            holder(own, &["chessboard.developers.manage@elsewhere", "chessboard.developers"]),
+            user_claims(own, &[]),
+            user_claims(own, &["chessboard.developers.manage@elsewhere", "chessboard.developers"]),
         ],
     );
     let mut parameters = vec![("developer_id", developer.to_string())];
     let mut body = match operation {
         "create_developer" => json!({"CompanyId": developer}),
-        _ if made == "update" => profile(),
+        _ if verb == "update" => profile(),
         _ => Value::Null,
     };
     if is_below {
-        let (below, sent) = objects::concerned(operation, developer).await;
-        parameters.extend(below);
-        body = sent;
+        let (ids, request_body) = objects::prepare_request(operation, developer).await;
+        parameters.extend(ids);
+        body = request_body;
     }
     if is_catalog {
-        let shown = catalog_fill::one_with_an_object();
-        shown.fill(service()).await;
+        let catalog = catalog_fill::single_object_catalog();
+        catalog.fill(service()).await;
         parameters = vec![
-            ("developer_id", shown.developers[0].id.to_string()),
-            ("project_id", shown.projects[0].id.to_string()),
-            ("building_id", shown.buildings[0].id.to_string()),
-            ("property_object_id", shown.objects[0].id.to_string()),
-            ("ProjectId", shown.projects[0].id.to_string()),
+            ("developer_id", catalog.developers[0].id.to_string()),
+            ("project_id", catalog.projects[0].id.to_string()),
+            ("building_id", catalog.buildings[0].id.to_string()),
+            ("property_object_id", catalog.objects[0].id.to_string()),
+            ("ProjectId", catalog.projects[0].id.to_string()),
         ];
     }
     Case {
         parameters,
         body,
         people: vec![
-            ("platform", vec![holder(None, &[MANAGE_ALL])]),
-            ("manager", vec![holder(own, &[MANAGE])]),
+            ("platform", vec![user_claims(None, &[MANAGE_ALL])]),
+            ("manager", vec![user_claims(own, &[MANAGE])]),
             ("elsewhere", elsewhere),
             ("colleague", without),
-            ("nobody", vec![holder(None, &[MANAGE]), Claims::user(guid())]),
+            ("outsider", vec![user_claims(None, &[MANAGE]), Claims::user(guid())]),
         ],
     }
 }
 
-/// Authentication, Check order, Token, section 2: the table above, which leaves out no operation and no flaw of a token.
+/// RULE-CHS-010, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: the table
+/// above covers each operation and each flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_the_table_says() {
+async fn every_operation_returns_status_of_table_for_each_caller() {
     access::check(service(), TABLE, prepare).await;
 }

@@ -3,12 +3,13 @@
 use serde_json::json;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, members};
-use crate::catalog_fill::{Building, Object, one};
+use crate::catalog_fill::{Building, Object, single_building_catalog};
 use crate::{each, service};
 
+/// RULE-CHS-040: the card of a developer has the public members of the profile.
 #[tokio::test]
-async fn a_developer_has_a_card() {
-    let catalog = one();
+async fn developer_card_shows_public_profile() {
+    let catalog = single_building_catalog();
     catalog.fill(service()).await;
     let developer = &catalog.developers[0];
     let card = service().guest().get(&format!("{DEVELOPERS}/{}", developer.id)).await.expect(200);
@@ -27,10 +28,11 @@ async fn a_developer_has_a_card() {
     );
 }
 
-/// A project's card is its item, its description, and its buildings by name, each with what is free in it.
+/// RULE-CHS-043: the card of a project is its list item with the description and the buildings by
+/// name.
 #[tokio::test]
-async fn a_project_has_a_card() {
-    let mut catalog = one();
+async fn project_card_shows_item_description_and_buildings() {
+    let mut catalog = single_building_catalog();
     let project = catalog.projects[0].clone();
     catalog.buildings = ["б", "B", "а", "A"].map(|name| Building::new(&project, name)).to_vec();
     catalog.objects = vec![
@@ -61,10 +63,10 @@ async fn a_project_has_a_card() {
     assert_eq!((&nothing["PriceFrom"], &nothing["FreeCount"]), (&json!(null), &json!(0)));
 }
 
-/// An object's card is what the search shows of it, whatever its status.
+/// RULE-CHS-046: the card of an object equals the search item, in every status.
 #[tokio::test]
-async fn an_object_has_a_card() {
-    let mut catalog = one();
+async fn object_card_equals_search_item_in_every_status() {
+    let mut catalog = single_building_catalog();
     let building = catalog.buildings[0].clone();
     catalog.objects = ["Available", "Reserved", "Booked", "Sold", "Unavailable"]
         .map(|status| Object { status, area: 4_500, ..Object::new(&building, status) })
@@ -91,9 +93,9 @@ async fn an_object_has_a_card() {
     }
 }
 
-/// What is not there is told by the code of what was asked for; what is no id is nothing.
+/// RULE-CHS-052: an unknown resource returns 404 with its own code, and a malformed id `NOT_FOUND`.
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
+async fn unknown_resource_returns_its_own_404_code() {
     let guest = service().guest();
     for (path, code) in [
         (DEVELOPERS.to_owned(), "CHESSBOARD_DEVELOPER_NOT_FOUND"),

@@ -1,9 +1,9 @@
-//! The facets of a search of projects.
+//! Facets of the project search.
 
 use serde_json::{Value, json};
 
 use crate::cat_lists::{PROJECTS, encoded};
-use crate::catalog_fill::{Building, Catalog, Object, Project, one};
+use crate::catalog_fill::{Building, Catalog, Object, Project, single_building_catalog};
 use crate::{list, service, text};
 
 async fn facets(catalog: &Catalog, filter: &str) -> Value {
@@ -12,15 +12,15 @@ async fn facets(catalog: &Catalog, filter: &str) -> Value {
     service().guest().get(&path).await.expect(200)
 }
 
-/// `name count, …` of a list of facets.
-fn counts(list_of: &Value, member: &str) -> String {
-    let one =
+/// Formats a list of facets as `name count, name count`.
+fn counts(facets: &Value, member: &str) -> String {
+    let format_facet =
         |facet: &Value| format!("{} {}", facet[member].to_string().trim_matches('"'), facet["ProjectsCount"]);
-    list(list_of).iter().map(one).collect::<Vec<_>>().join(", ")
+    list(facets).iter().map(format_facet).collect::<Vec<_>>().join(", ")
 }
 
 fn catalog() -> Catalog {
-    let mut catalog = one();
+    let mut catalog = single_building_catalog();
     catalog.projects.clear();
     catalog.buildings.clear();
     for (name, city, class, homes) in [
@@ -48,9 +48,10 @@ fn catalog() -> Catalog {
     catalog
 }
 
-/// Facets: each list leaves its own filter out, so that a choice can be widened; the count and the prices do not.
+/// RULE-CHS-042: each list of facets ignores its own filter. The count and the prices apply all
+/// filters.
 #[tokio::test]
-async fn each_list_leaves_its_own_filter_out() {
+async fn facet_list_ignores_its_own_filter() {
     let catalog = catalog();
     catalog.fill(service()).await;
     let kazan = format!("City={}", encoded("КАЗАНЬ"));
@@ -80,10 +81,10 @@ async fn each_list_leaves_its_own_filter_out() {
     assert_eq!(none, empty);
 }
 
-/// Facets: the hundred cities with most projects.
+/// RULE-CHS-042: the facets have the 100 cities with the most projects.
 #[tokio::test]
-async fn a_hundred_cities_are_told() {
-    let mut catalog = one();
+async fn facets_contain_at_most_100_cities() {
+    let mut catalog = single_building_catalog();
     let developer = catalog.developers[0].clone();
     catalog.buildings.clear();
     catalog.projects = (0..105)

@@ -1,31 +1,32 @@
-//! The filters of projects.
+//! Filters of the project search.
 
 use crate::cat_lists::{PROJECTS, encoded, names};
-use crate::catalog_fill::{Building, Catalog, Object, Project, one};
+use crate::catalog_fill::{Building, Catalog, Object, Project, single_building_catalog};
 use crate::service;
 
-/// Names of what a filter finds among the projects of the only developer of `catalog`, by name.
+/// Returns the names of the projects of the catalog's first developer that match a filter, by name.
 async fn found(catalog: &Catalog, filter: &str) -> Vec<String> {
     let developer = catalog.developers[0].id;
     names(&service().guest(), &format!("{PROJECTS}?DeveloperId={developer}&Sort=Name&{filter}")).await
 }
 
-async fn refused(filter: &str, field: &str, code: &str) {
+async fn expect_rejection(filter: &str, field: &str, code: &str) {
     for path in [PROJECTS.to_owned(), format!("{PROJECTS}/facets")] {
-        let refused = service().guest().get(&format!("{path}?{filter}")).await;
-        refused.expect_refusal("VALIDATION_FAILED", field, code);
+        let answer = service().guest().get(&format!("{path}?{filter}")).await;
+        answer.expect_refusal("VALIDATION_FAILED", field, code);
     }
 }
 
-/// Without buildings.
-fn projects(of: &[Project]) -> Catalog {
-    Catalog { projects: of.to_vec(), buildings: Vec::new(), ..one() }
+/// Returns a catalog with these projects and without buildings.
+fn projects(projects: &[Project]) -> Catalog {
+    Catalog { projects: projects.to_vec(), buildings: Vec::new(), ..single_building_catalog() }
 }
 
-/// `City` (letter case aside), `Class` (several), `DeveloperId`.
+/// RULE-CHS-051: `City` ignores letter case, `Class` takes several values, and `DeveloperId` takes
+/// one.
 #[tokio::test]
-async fn by_city_class_and_developer() {
-    let catalog = one();
+async fn projects_are_filtered_by_city_class_and_developer() {
+    let catalog = single_building_catalog();
     let project = |name: &str, city: &str, class| Project {
         developer: catalog.developers[0].id,
         city: city.to_owned(),
@@ -55,16 +56,17 @@ async fn by_city_class_and_developer() {
     let elsewhere = format!("{PROJECTS}?DeveloperId={}", testkit::guid());
     assert_eq!(names(&service().guest(), &elsewhere).await, [""; 0]);
     for class in ["", "elite", "Elite,", ",", "Elite;Business"] {
-        refused(&format!("Class={class}"), "/Class", "unknown_value").await;
+        expect_rejection(&format!("Class={class}"), "/Class", "unknown_value").await;
     }
-    refused("DeveloperId=1", "/DeveloperId", "invalid_type").await;
-    refused(&format!("City={}", "x".repeat(129)), "/City", "too_long").await;
+    expect_rejection("DeveloperId=1", "/DeveloperId", "invalid_type").await;
+    expect_rejection(&format!("City={}", "x".repeat(129)), "/City", "too_long").await;
 }
 
-/// `Rooms`, `PriceFrom` (inclusive) and `PriceTo` (exclusive) hold together, for one Available flat or apartment.
+/// RULE-CHS-051: `Rooms`, `PriceFrom` (inclusive) and `PriceTo` (exclusive) must match one
+/// Available flat or apartment.
 #[tokio::test]
-async fn rooms_and_prices_are_of_one_home() {
-    let mut catalog = one();
+async fn rooms_and_prices_must_match_one_home() {
+    let mut catalog = single_building_catalog();
     catalog.projects.clear();
     catalog.buildings.clear();
     for (name, homes) in [
@@ -82,7 +84,7 @@ async fn rooms_and_prices_are_of_one_home() {
             ..Object::new(&building, &number.to_string()).at(price)
         };
         catalog.objects.extend(homes.into_iter().enumerate().map(home));
-        // Of these none counts.
+        // None of these objects is a home.
         for (number, (kind, status, is_removed)) in [
             ("Parking", "Available", false),
             ("Flat", "Reserved", false),
@@ -127,20 +129,21 @@ async fn rooms_and_prices_are_of_one_home() {
         assert_eq!(found(&catalog, filter).await, names, "{filter}");
     }
     for rooms in ["", "21", "-1", "1,", "x", "1.5", "null"] {
-        refused(&format!("Rooms={rooms}"), "/Rooms", "unknown_value").await;
+        expect_rejection(&format!("Rooms={rooms}"), "/Rooms", "unknown_value").await;
     }
-    refused("PriceFrom=100&PriceTo=100", "/PriceTo", "empty_range").await;
-    refused("PriceFrom=100&PriceTo=99", "/PriceTo", "empty_range").await;
-    refused("PriceFrom=1.5", "/PriceFrom", "invalid_type").await;
-    refused("PriceTo=x", "/PriceTo", "invalid_type").await;
-    refused("PriceTo=", "/PriceTo", "invalid_type").await;
+    expect_rejection("PriceFrom=100&PriceTo=100", "/PriceTo", "empty_range").await;
+    expect_rejection("PriceFrom=100&PriceTo=99", "/PriceTo", "empty_range").await;
+    expect_rejection("PriceFrom=1.5", "/PriceFrom", "invalid_type").await;
+    expect_rejection("PriceTo=x", "/PriceTo", "invalid_type").await;
+    expect_rejection("PriceTo=", "/PriceTo", "invalid_type").await;
 }
 
-/// `ReadyBefore`: a building is ready on the last day of its quarter, or year; Commissioned always, no year never. Alone
-/// it asks for any building, with rooms or prices for that of the home.
+/// RULE-CHS-051: a building is ready on the last day of its quarter or year, a Commissioned one
+/// always, and one without a year never. With rooms or prices the building of the home counts,
+/// otherwise any building.
 #[tokio::test]
-async fn a_building_is_ready_on_the_last_day_of_its_quarter_or_year() {
-    let mut catalog = one();
+async fn building_is_ready_on_last_day_of_quarter_or_year() {
+    let mut catalog = single_building_catalog();
     catalog.projects.clear();
     catalog.buildings.clear();
     for (name, state, year, quarter, has_home) in [
@@ -153,7 +156,7 @@ async fn a_building_is_ready_on_the_last_day_of_its_quarter_or_year() {
         let project = Project::new(&catalog.developers[0], name);
         let ready =
             Building { state, ready_year: year, ready_quarter: quarter, ..Building::new(&project, "1") };
-        // A home in a building that is not ready is none that is.
+        // A home in a building without a year is never ready.
         let never = Building::new(&project, "2");
         let building = if has_home { &ready } else { &never };
         catalog.objects.push(Object::new(building, "1").at(100));
@@ -182,14 +185,14 @@ async fn a_building_is_ready_on_the_last_day_of_its_quarter_or_year() {
         assert_eq!(found(&catalog, filter).await, names, "{filter}");
     }
     for date in ["2027", "2027-02-29", "2027-1-1", "2027-04-01T00:00:00Z", "01.04.2027", "", "-2027-04-01"] {
-        refused(&format!("ReadyBefore={date}"), "/ReadyBefore", "invalid_type").await;
+        expect_rejection(&format!("ReadyBefore={date}"), "/ReadyBefore", "invalid_type").await;
     }
 }
 
-/// `Box=south,west,north,east` in degrees, inclusive; out of range or upside down is refused.
+/// RULE-CHS-051: `Box` includes its edges. A value out of range or out of order returns 400.
 #[tokio::test]
-async fn a_box_has_its_edges() {
-    let mut catalog = one();
+async fn box_includes_its_edges() {
+    let mut catalog = single_building_catalog();
     let developer = catalog.developers[0].clone();
     let project = |name: &str, place| Project { place, ..Project::new(&developer, name) };
     catalog.projects = vec![
@@ -201,16 +204,16 @@ async fn a_box_has_its_edges() {
     ];
     catalog.buildings.clear();
     catalog.fill(service()).await;
-    for (area, names) in [
+    for (sides, names) in [
         ("55,37,56,38", vec!["a", "b"]),
         ("55,37,55,37", vec!["a"]),
         ("55.0001,37,56,39", vec!["b", "c"]),
         ("-90,-180,90,180", vec!["a", "b", "c", "e"]),
         ("0,0,1,1", vec![]),
     ] {
-        assert_eq!(found(&catalog, &format!("Box={area}")).await, names, "{area}");
+        assert_eq!(found(&catalog, &format!("Box={sides}")).await, names, "{sides}");
     }
-    for (area, code) in [
+    for (sides, code) in [
         ("56,37,55,38", "empty_range"),
         ("55,38,56,37", "empty_range"),
         ("-91,0,0,0", "out_of_bounds"),
@@ -223,13 +226,13 @@ async fn a_box_has_its_edges() {
         ("a,b,c,d", "invalid_type"),
         ("", "invalid_type"),
     ] {
-        refused(&format!("Box={area}"), "/Box", code).await;
+        expect_rejection(&format!("Box={sides}"), "/Box", code).await;
     }
 }
 
-/// All that is wrong with a query is told at once, and nothing of what was sent.
+/// RULE-CHS-051: a 400 lists every invalid filter and no value.
 #[tokio::test]
-async fn every_faulty_filter_is_told() {
+async fn every_invalid_filter_is_reported() {
     let query = "DeveloperId=sekret&Class=sekret&Rooms=sekret&PriceFrom=sekret&PriceTo=-5&ReadyBefore=sekret&Box=sekret&Sort=sekret";
     let answer = service().guest().get(&format!("{PROJECTS}?{query}")).await;
     assert!(!answer.text.contains("sekret"), "{}", answer.text);

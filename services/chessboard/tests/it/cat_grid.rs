@@ -1,16 +1,16 @@
-//! A building with its grid.
+//! The grid of a building in the catalog.
 
 use serde_json::json;
 
 use crate::cat_lists::{PROJECTS, members};
-use crate::catalog_fill::{Building, Object, Project, one};
+use crate::catalog_fill::{Building, Object, Project, single_building_catalog};
 use crate::{each, list, service};
 
-/// Grid: sections ascending, floors descending, objects by position, then number; only sections and floors that have
-/// objects; of every status.
+/// RULE-CHS-044: sections are ascending, floors descending, and objects sorted by position and
+/// number. The grid has objects of every status and no empty section or floor.
 #[tokio::test]
-async fn objects_stand_in_their_sections_and_floors() {
-    let mut catalog = one();
+async fn grid_sorts_sections_floors_and_objects() {
+    let mut catalog = single_building_catalog();
     let building =
         Building { ready_year: Some(2027), ready_quarter: Some(2), ..catalog.buildings[0].clone() };
     let object = |number: &str, section, floor, position| Object {
@@ -75,17 +75,18 @@ async fn objects_stand_in_their_sections_and_floors() {
     );
 }
 
-/// Catalog: a building is found under its own project alone, and told of by its own code.
+/// RULE-CHS-044: a building is found under its own project only, and otherwise returns 404 with its
+/// own code.
 #[tokio::test]
-async fn a_building_is_under_its_own_project() {
-    let mut catalog = one();
+async fn building_is_found_under_its_own_project_only() {
+    let mut catalog = single_building_catalog();
     let other = Project::new(&catalog.developers[0], "Другой");
-    let gone = Building { is_deleted: true, ..Building::new(&catalog.projects[0], "Снесён") };
+    let deleted = Building { is_deleted: true, ..Building::new(&catalog.projects[0], "Снесён") };
     catalog.projects.push(other);
-    catalog.buildings.push(gone);
+    catalog.buildings.push(deleted);
     catalog.fill(service()).await;
     let [own, other] = [0, 1].map(|at| catalog.projects[at].id);
-    let [building, gone] = [0, 1].map(|at| catalog.buildings[at].id);
+    let [building, deleted] = [0, 1].map(|at| catalog.buildings[at].id);
     let guest = service().guest();
     let empty = guest.get(&format!("{PROJECTS}/{own}/buildings/{building}")).await.expect(200);
     assert_eq!(
@@ -95,7 +96,7 @@ async fn a_building_is_under_its_own_project() {
     for (project, building) in [
         (other, building),
         (testkit::guid(), building),
-        (own, gone),
+        (own, deleted),
         (own, testkit::guid()),
         (own, uuid::Uuid::nil()),
     ] {
@@ -107,10 +108,10 @@ async fn a_building_is_under_its_own_project() {
     }
 }
 
-/// Size: a grid of 5,000 is read whole.
+/// RULE-CHS-044: a grid of 5,000 objects is returned whole.
 #[tokio::test]
-async fn a_grid_of_five_thousand_is_read_whole() {
-    let mut catalog = one();
+async fn grid_of_5000_objects_is_returned_whole() {
+    let mut catalog = single_building_catalog();
     let building = catalog.buildings[0].clone();
     catalog.objects = (0..5_000_i16)
         .map(|n| Object {

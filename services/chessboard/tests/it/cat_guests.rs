@@ -1,17 +1,17 @@
-//! The catalog is for anybody.
+//! Guests of the catalog: tokens, entity tags, compression and rate limits.
 
 use reqwest::Method;
 use testkit::client::{Client, send};
 use testkit::issuer::Claims;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
-use crate::catalog_fill::{Object, one};
-use crate::own::Own;
+use crate::catalog_fill::{Object, single_building_catalog};
+use crate::own::DedicatedService;
 use crate::{guid, service};
 
-/// Each public path, of something that is there.
+/// Returns each path of the catalog, with an existing resource.
 async fn paths() -> Vec<String> {
-    let mut catalog = one();
+    let mut catalog = single_building_catalog();
     catalog.objects = (0..20).map(|n| Object::new(&catalog.buildings[0], &n.to_string())).collect();
     catalog.fill(service()).await;
     let (developer, project, object) =
@@ -28,22 +28,24 @@ async fn paths() -> Vec<String> {
     ]
 }
 
-/// A token that is expired or broken is treated as none; one that holds changes nothing of what is shown.
+/// RULE-CHS-054: a caller with an expired or broken token is a guest. A valid token changes nothing
+/// in the response.
 #[tokio::test]
-async fn everybody_is_answered_alike() {
+async fn broken_token_makes_caller_a_guest() {
     for path in paths().await {
         let shown = service().guest().get(&path).await.expect(200);
         for (flaw, token) in testkit::forged::tokens(&Claims::user(guid())) {
             assert_eq!(service().bearer(&token).get(&path).await.expect(200), shown, "{flaw}: {path}");
         }
-        let (_, somebody) = service().user();
-        assert_eq!(somebody.get(&path).await.expect(200), shown, "{path}");
+        let (_, user) = service().user();
+        assert_eq!(user.get(&path).await.expect(200), shown, "{path}");
     }
 }
 
-/// What guests get has a tag, is 304 for who has it, is compressed for who takes that, and may be kept by caches that ask.
+/// RULE-CHS-054: a response to a guest has an `ETag`, is compressed, and may be cached. A response
+/// to a user may not.
 #[tokio::test]
-async fn answers_to_guests_have_tags_and_are_compressed() {
+async fn guest_response_has_etag_and_compression() {
     let with = async |guest: &Client, path: &str, name: &str, value: &str| {
         send(guest.request(Method::GET, path).header(name, value)).await
     };
@@ -57,11 +59,11 @@ async fn answers_to_guests_have_tags_and_are_compressed() {
         let again = with(&guest, &path, "If-None-Match", &tag).await;
         assert_eq!((again.status, again.text.as_str()), (304, ""), "{path}");
         assert_eq!(with(&guest, &path, "If-None-Match", "W/\"x\"").await.status, 200, "{path}");
-        let (_, somebody) = service().user();
+        let (_, user) = service().user();
         let is_long = shown.text.len() >= 1024;
         for (caller, encoding, cache) in [
             (&guest, if is_long { "gzip" } else { "" }, "public, max-age=0, must-revalidate"),
-            (&somebody, "", "no-store"),
+            (&user, "", "no-store"),
         ] {
             let answer =
                 caller.request(Method::GET, &path).header("Accept-Encoding", "gzip").send().await.unwrap();
@@ -74,39 +76,40 @@ async fn answers_to_guests_have_tags_and_are_compressed() {
     }
 }
 
-/// Conventions, Rate limits: 120 reads a minute for each guest address, for people none; `0` lifts it.
+/// RULE-CHS-054, RULE-ALL-026, RULE-ALL-027: a guest above the limit gets 429 with `Retry-After`.
+/// Users have no limit.
 #[tokio::test]
-async fn a_guest_reads_at_a_measured_pace() {
+async fn guest_above_limit_gets_429() {
     let settings = [("GUEST_READS_PER_MINUTE", "2")];
-    let limited = Own::start(&settings);
-    let none = |path: &str| format!("{path}/{}", guid());
+    let limited = DedicatedService::start(&settings);
+    let unknown = |path: &str| format!("{path}/{}", guid());
     for path in [
-        none(DEVELOPERS),
-        none(PROJECTS),
-        none(OBJECTS),
-        format!("{}/price-history", none(OBJECTS)),
+        unknown(DEVELOPERS),
+        unknown(PROJECTS),
+        unknown(OBJECTS),
+        format!("{}/price-history", unknown(OBJECTS)),
         DEVELOPERS.to_owned(),
         PROJECTS.to_owned(),
         format!("{PROJECTS}/facets"),
         format!("{OBJECTS}?ProjectId={}", guid()),
-        format!("{}/buildings/{}", none(PROJECTS), guid()),
+        format!("{}/buildings/{}", unknown(PROJECTS), guid()),
     ] {
-        let (guest, (_, somebody)) = (limited.guest(), limited.user());
+        let (guest, (_, user)) = (limited.guest(), limited.user());
         let mut statuses = Vec::new();
         for _ in 0..3 {
             statuses.push(guest.get(&path).await.status == 429);
-            assert_ne!(somebody.get(&path).await.status, 429);
+            assert_ne!(user.get(&path).await.status, 429);
         }
         assert_eq!(statuses, [false, false, true], "{path}");
-        let stopped = guest.get(&path).await;
-        assert!(stopped.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
-        stopped.expect_problem(429, "RATE_LIMITED");
+        let rejected = guest.get(&path).await;
+        assert!(rejected.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
+        rejected.expect_problem(429, "RATE_LIMITED");
     }
 }
 
-/// Only reading is for anybody.
+/// RULE-CHS-054: the catalog returns 405 for every method that writes.
 #[tokio::test]
-async fn the_catalog_is_only_read() {
+async fn catalog_rejects_writing_methods() {
     for path in [DEVELOPERS.to_owned(), PROJECTS.to_owned(), format!("{PROJECTS}/facets"), OBJECTS.to_owned()]
     {
         for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {

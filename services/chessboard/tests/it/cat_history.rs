@@ -1,15 +1,16 @@
-//! What an object has cost.
+//! The price history of an object.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cat_lists::OBJECTS;
-use crate::catalog_fill::{Object, change, one};
+use crate::catalog_fill::{Object, execute_sql, single_building_catalog};
 use crate::{list, service};
 
-/// An object whose project was first published at 2026-01-01T00:00:00Z, with these prices at so many hours after that.
+/// Inserts an object with prices, each with its hours since the first publication of the project
+/// at 2026-01-01T00:00:00Z.
 async fn object_of(prices: &[(i64, i64)]) -> Uuid {
-    let mut catalog = one();
+    let mut catalog = single_building_catalog();
     catalog.objects.push(Object::new(&catalog.buildings[0], "1"));
     catalog.fill(service()).await;
     let id = catalog.objects[0].id;
@@ -19,7 +20,7 @@ async fn object_of(prices: &[(i64, i64)]) -> Uuid {
     });
     let rows = rows.collect::<Vec<_>>().join(",");
     if !rows.is_empty() {
-        change(service(), &format!("insert into price_history values {rows}")).await;
+        execute_sql(service(), &format!("insert into price_history values {rows}")).await;
     }
     id
 }
@@ -34,9 +35,10 @@ fn prices(items: &[Value]) -> Vec<i64> {
     items.iter().map(|item| item["Price"]["AmountMinor"].as_i64().unwrap()).collect()
 }
 
-/// The price at the project's first publication and each change since, newest first; what was before is nobody's.
+/// RULE-CHS-047: the history has the price at the project's first publication and each later price,
+/// newest first.
 #[tokio::test]
-async fn prices_are_told_from_the_first_publication_on() {
+async fn price_history_starts_with_first_publication() {
     let object = object_of(&[(100, -30), (200, -20), (300, 0), (400, 1), (300, 2)]).await;
     let items = history(object).await;
     assert_eq!(prices(&items), [300, 400, 300]);
@@ -44,21 +46,25 @@ async fn prices_are_told_from_the_first_publication_on() {
         json!({"Price": {"AmountMinor": 300, "Currency": "RUB"}, "ChangedAt": "2026-01-01T02:00:00Z"});
     assert_eq!(items[0], newest);
     assert_eq!(prices(&history(object_of(&[(100, -30), (200, -20)]).await).await), [200], "unchanged since");
-    assert_eq!(prices(&history(object_of(&[(100, 5), (200, 6)]).await).await), [200, 100], "made afterwards");
+    assert_eq!(
+        prices(&history(object_of(&[(100, 5), (200, 6)]).await).await),
+        [200, 100],
+        "created afterwards"
+    );
     assert_eq!(prices(&history(object_of(&[]).await).await), [0; 0]);
 }
 
-/// At most a hundred: the newest.
+/// RULE-CHS-047: the history has the 100 newest prices.
 #[tokio::test]
-async fn a_hundred_prices_are_told() {
+async fn price_history_has_at_most_100_items() {
     let all: Vec<_> = (0..150).map(|n| (n + 1, n)).collect();
-    let told = prices(&history(object_of(&all).await).await);
-    assert_eq!((told.len(), told[0], told[99]), (100, 150, 51));
+    let newest = prices(&history(object_of(&all).await).await);
+    assert_eq!((newest.len(), newest[0], newest[99]), (100, 150, 51));
 }
 
-/// INV-OBJ-3, end to end: a price that a manager changes has its place in what guests are told.
+/// RULE-CHS-047, INV-OBJ-3: a manager's change of a price appears in the history of the catalog.
 #[tokio::test]
-async fn a_change_of_a_price_is_told() {
+async fn price_change_by_manager_appears_in_history() {
     let developer = crate::create_published_developer().await;
     let manager = crate::manager(developer);
     let projects = "/api/v1/developers/projects";

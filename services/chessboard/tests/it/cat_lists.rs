@@ -1,21 +1,21 @@
-//! The lists of the catalog: developers and projects, by page and in order.
+//! Lists of developers and projects in the catalog: order and pages.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
 use uuid::Uuid;
 
-use crate::catalog_fill::{Building, Catalog, Developer, Object, Project, one};
-use crate::own::Own;
-use crate::{ADMIN, each, id_of, list, manager, objects, operator, service, text};
+use crate::catalog_fill::{Building, Catalog, Developer, Object, Project, single_building_catalog};
+use crate::own::DedicatedService;
+use crate::{ADMIN, administrator, each, id_of, list, manager, objects, service, text};
 
 pub const DEVELOPERS: &str = "/api/v1/public/developers";
 pub const PROJECTS: &str = "/api/v1/public/projects";
 pub const OBJECTS: &str = "/api/v1/public/property-objects";
 
-/// Starts a service whose catalog has these rows alone.
-pub async fn service_of(catalog: &Catalog) -> Own {
-    let own = Own::start(&[("GUEST_READS_PER_MINUTE", "0")]);
-    // The job that counts projects runs when the service starts. It would replace the counts of the catalog.
+/// Starts a service whose catalog has only these rows.
+pub async fn start_with_catalog(catalog: &Catalog) -> DedicatedService {
+    let own = DedicatedService::start(&[("GUEST_READS_PER_MINUTE", "0")]);
+    // The recount job runs at the start of the service and would replace the counts of the catalog.
     let sql = own.sql().await;
     let counted = "select 1 from job where kind = 'project-recount' and run is null and due_at > now() + interval '1 minute'";
     testkit::eventually("the first count", async || sql.query_opt(counted, &[]).await.unwrap()).await;
@@ -42,15 +42,16 @@ fn developers(names: &[&str]) -> Catalog {
     Catalog { developers: names.iter().map(|name| Developer::new(name)).collect(), ..Catalog::default() }
 }
 
-/// Catalog: developers by name, or by how many projects they have; both ways, ties by id.
+/// RULE-CHS-039: developers sort by name or by number of projects, in both directions, with ties by
+/// id.
 #[tokio::test]
-async fn developers_are_sorted() {
+async fn developers_are_sorted_by_name_or_projects() {
     let mut catalog = developers(&["Б", "a", "А", "Z", "z"]);
     for (developer, count) in catalog.developers.iter_mut().zip([1, 2, 2, 0, 9]) {
         developer.projects_published_count = count;
     }
     catalog.developers.sort_by_key(|developer| developer.id);
-    let own = service_of(&catalog).await;
+    let own = start_with_catalog(&catalog).await;
     let guest = own.guest();
     let sorted = |key: &dyn Fn(&Developer) -> (i32, String), descending: bool| {
         let mut sorted = catalog.developers.clone();
@@ -72,14 +73,14 @@ async fn developers_are_sorted() {
     assert_eq!((list(&page["Items"]).len(), &page["TotalCount"], &page["Page"]), (2, &json!(5), &json!(2)));
 }
 
-/// Catalog: `Query` is found anywhere in a name, letter case aside, its characters taken literally.
+/// RULE-CHS-039: `Query` matches literally anywhere in a name, regardless of letter case.
 #[tokio::test]
-async fn names_are_found_by_any_part_of_them() {
+async fn query_matches_any_part_of_name() {
     let all = ["Северный Двор", "Straße 50%_off", "a\\b", "ЯЯ", "ΟΔΟΣ"];
     let mut catalog = developers(&all);
     let developer = catalog.developers[0].clone();
     catalog.projects = all.iter().map(|name| Project::new(&developer, name)).collect();
-    let own = service_of(&catalog).await;
+    let own = start_with_catalog(&catalog).await;
     let guest = own.guest();
     for (query, found) in [
         ("северный", vec!["Северный Двор"]),
@@ -115,13 +116,14 @@ async fn names_are_found_by_any_part_of_them() {
     }
 }
 
-/// Catalog, Numbers: what a project tells of its objects is of the whole project, and exact.
+/// RULE-CHS-041: the numbers of a project are exact and concern the whole project, regardless of
+/// the filters.
 #[tokio::test]
-async fn a_project_tells_of_its_objects() {
-    let mut catalog = one();
+async fn project_numbers_concern_all_its_objects() {
+    let mut catalog = single_building_catalog();
     let first = catalog.buildings[0].clone();
     let second = Building::new(&catalog.projects[0], "Корпус 2");
-    let gone = Building { is_deleted: true, ..Building::new(&catalog.projects[0], "Снесён") };
+    let deleted = Building { is_deleted: true, ..Building::new(&catalog.projects[0], "Снесён") };
     let object = |building: &Building, number: usize| Object::new(building, &number.to_string());
     catalog.objects = vec![
         object(&first, 1).at(900),
@@ -137,9 +139,9 @@ async fn a_project_tells_of_its_objects() {
         Object { status: "Sold", ..object(&first, 9).at(4) },
         Object { status: "Unavailable", ..object(&first, 10).at(4) },
         Object { is_removed: true, ..object(&first, 11).at(4) },
-        object(&gone, 1).at(4),
+        object(&deleted, 1).at(4),
     ];
-    catalog.buildings.extend([second, gone]);
+    catalog.buildings.extend([second, deleted]);
     let empty = Project { published_at: -1, ..Project::new(&catalog.developers[0], "Пусто") };
     catalog.projects.push(empty);
     catalog.fill(service()).await;
@@ -167,13 +169,14 @@ async fn a_project_tells_of_its_objects() {
         (&json!(null), &json!(0), &json!([]))
     );
     let narrowed = service().guest().get(&format!("{path}&Rooms=3&PriceFrom=650")).await.expect(200);
-    assert_eq!(narrowed["Items"], json!([shown]), "whatever the filters");
+    assert_eq!(narrowed["Items"], json!([shown]), "regardless of the filters");
 }
 
-/// Catalog: newest first unless asked otherwise; without a price last, either way; ties by id; both ways.
+/// RULE-CHS-041: the newest project is first by default. Projects without a price are last in both
+/// directions, and ties sort by id.
 #[tokio::test]
-async fn projects_are_sorted() {
-    let mut catalog = one();
+async fn projects_without_price_are_sorted_last() {
+    let mut catalog = single_building_catalog();
     let developer = catalog.developers[0].clone();
     catalog.projects.clear();
     catalog.buildings.clear();
@@ -213,10 +216,10 @@ async fn projects_are_sorted() {
     }
 }
 
-/// Conventions, Paging: what has one key is in the order of ids, whichever way it is sorted, and pages cut it without gaps or overlaps; for
-/// guests, for a manager and for the platform.
+/// RULE-CHS-004, RULE-CHS-023, RULE-CHS-041, RULE-ALL-021: ties sort by id in both directions, and
+/// pages have no gaps or overlaps. This holds for guests, managers and administrators.
 #[tokio::test]
-async fn ties_are_in_the_order_of_ids_over_all_pages() {
+async fn ties_sort_by_id_across_pages() {
     let (name, owner) = (testkit::guid().simple().to_string(), Developer::new("Владелец"));
     let projects: Vec<_> = (0..7).map(|_| Project::new(&owner, &name)).collect();
     let buildings: Vec<_> = projects.iter().map(|project| Building::new(project, "1")).collect();
@@ -224,10 +227,10 @@ async fn ties_are_in_the_order_of_ids_over_all_pages() {
     let mut developers: Vec<_> = (0..7).map(|_| Developer::new(&name)).collect();
     let of_developers = ordered(developers.iter().map(|developer| developer.id));
     let of_projects = ordered(projects.iter().map(|project| project.id));
-    let (guest, manager, operator) = (service().guest(), manager(owner.id), operator());
+    let (guest, manager, administrator) = (service().guest(), manager(owner.id), administrator());
     let of_owner = format!("{PROJECTS}?DeveloperId={}", owner.id);
     developers.push(owner);
-    // Each table is filled at one moment.
+    // All rows of a table get the same time, so they tie in every order by time.
     Catalog { developers, projects, buildings, objects }.fill(service()).await;
     for (caller, path, ids, sorts) in [
         (
@@ -243,17 +246,22 @@ async fn ties_are_in_the_order_of_ids_over_all_pages() {
             &of_projects,
             vec!["Name", "CreatedAt", "UpdatedAt"],
         ),
-        (&operator, format!("{ADMIN}?Query={name}"), &of_developers, vec!["Name", "CreatedAt", "UpdatedAt"]),
+        (
+            &administrator,
+            format!("{ADMIN}?Query={name}"),
+            &of_developers,
+            vec!["Name", "CreatedAt", "UpdatedAt"],
+        ),
     ] {
         for sort in sorts.into_iter().flat_map(|sort| [sort.to_owned(), format!("-{sort}")]) {
-            let mut met = Vec::new();
+            let mut listed = Vec::new();
             for page in 1..=3 {
-                let asked = format!("{path}&Sort={sort}&PageSize=3&Page={page}");
-                let page = caller.get(&asked).await.expect(200);
-                assert_eq!(page["TotalCount"], 7, "{asked}");
-                met.extend(each(&page["Items"], "Id").into_iter().map(id_of));
+                let query = format!("{path}&Sort={sort}&PageSize=3&Page={page}");
+                let page = caller.get(&query).await.expect(200);
+                assert_eq!(page["TotalCount"], 7, "{query}");
+                listed.extend(each(&page["Items"], "Id").into_iter().map(id_of));
             }
-            assert_eq!(met, *ids, "{path} by {sort}");
+            assert_eq!(listed, *ids, "{path} by {sort}");
         }
     }
 }
@@ -264,9 +272,10 @@ fn ordered(ids: impl Iterator<Item = Uuid>) -> Vec<Uuid> {
     ids
 }
 
-/// Conventions, Paging: what is out of bounds is refused, each member by its name.
+/// RULE-CHS-041: a page, page size or sort out of bounds returns 400 with the name of the
+/// parameter.
 #[tokio::test]
-async fn pages_out_of_bounds_are_refused() {
+async fn page_out_of_bounds_returns_400() {
     for path in [DEVELOPERS, PROJECTS] {
         for (query, field, code) in [
             ("Page=0", "/Page", "out_of_range"),
@@ -286,12 +295,12 @@ async fn pages_out_of_bounds_are_refused() {
     }
 }
 
-/// Conventions, Paging: `TotalCount` is exact up to 10,000, which stands for "or more".
+/// RULE-CHS-041: `TotalCount` is exact up to 10,000, which means 10,000 or more.
 #[tokio::test]
-async fn more_than_ten_thousand_are_not_counted() {
-    let mut catalog = one();
+async fn total_count_is_exact_up_to_10000() {
+    let mut catalog = single_building_catalog();
     catalog.objects.push(Object::new(&catalog.buildings[0], "1"));
-    let own = service_of(&catalog).await;
+    let own = start_with_catalog(&catalog).await;
     let fill = format!(
         "insert into project (id, tenant_id, name, class, city, address, status, published_at, created_at, \
             created_by_user_id, updated_at, updated_by_user_id, version, lower_name, lower_city) \

@@ -1,5 +1,6 @@
-//! The catalog against a plain model of it: random catalogs, random filters, the same answers. The catalogs are filled through the
-//! database, where many are tried, and through the edges, where fewer are.
+//! The catalog compared with a plain model, over random catalogs and filters.
+//!
+//! Many catalogs are inserted into the database, and fewer are written over HTTP, which is slower.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +9,9 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use testkit::service::Running;
 
-use crate::cat_figures::miscounted;
-use crate::cat_lists::{PROJECTS, encoded, service_of};
-use crate::cat_written::Written;
+use crate::cat_figures::count_wrong_figures;
+use crate::cat_lists::{PROJECTS, encoded, start_with_catalog};
+use crate::cat_written::WrittenCatalog;
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project};
 use crate::{each, list, text};
 
@@ -21,7 +22,7 @@ const STATUSES: [&str; 7] =
     ["Available", "Available", "Available", "Sold", "Booked", "Reserved", "Unavailable"];
 const STATES: [&str; 3] = ["Planned", "UnderConstruction", "Commissioned"];
 const NAMES: [&str; 4] = ["Сосны", "Сосновый бор", "River 50%", "river"];
-/// At the bounds of the steps by which prices are kept, beside them, and where there are none.
+/// Prices at and beside the bounds of the stored price steps, and beyond all steps.
 const PRICES: [i64; 14] = [
     1,
     2,
@@ -40,9 +41,9 @@ const PRICES: [i64; 14] = [
 ];
 const PUBLICITY: [&str; 4] = ["Published", "Published", "Published", "Hidden"];
 
-/// A filter, as numbers that choose; `None` for what is not asked for.
+/// A random filter. Its numbers are indexes into the constants, and `None` means no filter.
 #[derive(Clone, Debug)]
-struct Asked {
+struct RandomFilter {
     city: Option<usize>,
     classes: Option<BTreeSet<usize>>,
     rooms: Option<BTreeSet<i16>>,
@@ -57,7 +58,7 @@ struct Asked {
 const QUERIES: [&str; 4] = ["сосн", "%", "RIVER", "ов"];
 const SORTS: [&str; 4] = ["Name", "-PriceFrom", "PriceFrom", "-PublishedAt"];
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn filter() -> impl Strategy<Value = RandomFilter> {
     let filters = (
         prop::option::of(0..CITIES.len()),
         prop::option::of(prop::collection::btree_set(0..4_usize, 1..3)),
@@ -72,11 +73,11 @@ fn asked() -> impl Strategy<Value = Asked> {
     filters.prop_map(|(city, classes, rooms, (from, to), ready_before, within, query, developer, sort)| {
         let (from, to) = (from.map(|from| PRICES[from]), to.map(|to| PRICES[to]));
         let prices = (from, to.filter(|to| from.is_none_or(|from| from < *to)));
-        Asked { city, classes, rooms, prices, ready_before, within, query, developer, sort }
+        RandomFilter { city, classes, rooms, prices, ready_before, within, query, developer, sort }
     })
 }
 
-/// Two developers, projects of theirs, buildings of these, objects in them: each as random numbers say.
+/// Generates two developers with projects, buildings and objects.
 fn catalog() -> impl Strategy<Value = Catalog> {
     let object = (
         0..KINDS.len(),
@@ -144,7 +145,7 @@ fn catalog() -> impl Strategy<Value = Catalog> {
 }
 
 impl Building {
-    /// The day on which it is ready, as a number that grows with the days; of what is never ready none.
+    /// Returns the quarter of readiness as a number that increases with time, if there is one.
     fn ready_on(&self) -> Option<i32> {
         if self.state == "Commissioned" {
             return Some(i32::MIN);
@@ -163,12 +164,12 @@ impl Object {
         self.is_free() && matches!(self.kind, "Flat" | "Apartment")
     }
 
-    fn rooms_asked(&self) -> i16 {
+    fn room_category(&self) -> i16 {
         if self.is_studio { 0 } else { self.rooms.unwrap_or(-1) }
     }
 }
 
-/// Which facet leaves its own filter out.
+/// The filter that a facet ignores.
 #[derive(Clone, Copy, PartialEq)]
 enum Without {
     Nothing,
@@ -176,8 +177,8 @@ enum Without {
     Class,
 }
 
-impl Asked {
-    /// The day before which something must be ready is the first of a quarter.
+impl RandomFilter {
+    /// Compares quarters, because `ReadyBefore` of the test is the first day of a quarter.
     fn is_ready(&self, building: &Building) -> bool {
         let before = self.ready_before.map(|(year, quarter)| i32::from(year) * 4 + i32::from(quarter));
         before.is_none_or(|before| building.ready_on().is_some_and(|ready| ready < before))
@@ -224,33 +225,33 @@ impl<'c> Model<'c> {
         homes.filter(|(_, object)| object.is_free_home()).collect()
     }
 
-    /// The rooms of the homes that fit by price and readiness.
-    fn fitting(&self, project: &Project, asked: &Asked) -> BTreeSet<i16> {
-        let (from, to) = asked.prices;
+    /// Returns the room categories of the homes that match by price and readiness.
+    fn fitting(&self, project: &Project, filter: &RandomFilter) -> BTreeSet<i16> {
+        let (from, to) = filter.prices;
         let homes = self.homes(project).into_iter().filter(|(building, home)| {
-            asked.is_ready(building)
+            filter.is_ready(building)
                 && from.is_none_or(|from| home.price >= from)
                 && to.is_none_or(|to| home.price < to)
         });
-        homes.map(|(_, home)| home.rooms_asked()).collect()
+        homes.map(|(_, home)| home.room_category()).collect()
     }
 
-    fn found(&self, asked: &Asked, without: Without) -> Vec<&'c Project> {
-        let is_of_homes = asked.rooms.is_some() || asked.prices != (None, None);
-        let found = self.candidates(asked, without).into_iter().filter(|project| {
-            if is_of_homes {
-                let fitting = self.fitting(project, asked);
-                asked.rooms.as_ref().map_or(!fitting.is_empty(), |rooms| !rooms.is_disjoint(&fitting))
+    fn found(&self, filter: &RandomFilter, without: Without) -> Vec<&'c Project> {
+        let has_home_filter = filter.rooms.is_some() || filter.prices != (None, None);
+        let found = self.candidates(filter, without).into_iter().filter(|project| {
+            if has_home_filter {
+                let fitting = self.fitting(project, filter);
+                filter.rooms.as_ref().map_or(!fitting.is_empty(), |rooms| !rooms.is_disjoint(&fitting))
             } else {
-                asked.ready_before.is_none()
-                    || self.buildings(project).any(|building| asked.is_ready(building))
+                filter.ready_before.is_none()
+                    || self.buildings(project).any(|building| filter.is_ready(building))
             }
         });
         found.collect()
     }
 
-    /// What is shown and found by all but homes and readiness.
-    fn candidates(&self, asked: &Asked, without: Without) -> Vec<&'c Project> {
+    /// Returns the visible projects that match by all filters except those of homes and readiness.
+    fn candidates(&self, filter: &RandomFilter, without: Without) -> Vec<&'c Project> {
         let found = self.0.projects.iter().filter(|project| {
             let developer =
                 self.0.developers.iter().find(|developer| developer.id == project.developer).unwrap();
@@ -262,16 +263,16 @@ impl<'c> Model<'c> {
             project.status == "Published"
                 && !project.is_deleted
                 && developer.status == "Published"
-                && asked
+                && filter
                     .developer
                     .is_none_or(|developer| self.0.developers[developer].id == project.developer)
-                && asked
+                && filter
                     .query
                     .is_none_or(|query| values::fold(&project.name).contains(&values::fold(QUERIES[query])))
-                && asked.within.is_none_or(|within| project.place.is_some_and(|place| edge(place, within)))
-                && (without == Without::City || asked.city.is_none_or(|at| city(CITIES[at])))
+                && filter.within.is_none_or(|within| project.place.is_some_and(|place| edge(place, within)))
+                && (without == Without::City || filter.city.is_none_or(|at| city(CITIES[at])))
                 && (without == Without::Class
-                    || asked.classes.as_ref().is_none_or(|classes| classes.iter().any(class)))
+                    || filter.classes.as_ref().is_none_or(|classes| classes.iter().any(class)))
         });
         found.collect()
     }
@@ -280,14 +281,14 @@ impl<'c> Model<'c> {
         self.homes(project).iter().map(|(_, home)| home.price).min()
     }
 
-    /// What the list shows of a project's objects.
+    /// Returns the numbers of a project in the list.
     fn numbers(&self, project: &Project) -> Value {
         let homes = self.homes(project);
         let rub = |amount: i64| json!({"AmountMinor": amount, "Currency": "RUB"});
         let mut offers: BTreeMap<i16, Vec<i64>> = BTreeMap::new();
         for (_, home) in &homes {
-            // Those without a number come last.
-            let rooms = if home.rooms_asked() < 0 { i16::MAX } else { home.rooms_asked() };
+            // Homes without a number of rooms are last.
+            let rooms = if home.room_category() < 0 { i16::MAX } else { home.room_category() };
             offers.entry(rooms).or_default().push(home.price);
         }
         let offers = offers.into_iter().map(|(rooms, prices)| {
@@ -305,10 +306,10 @@ impl<'c> Model<'c> {
         })
     }
 
-    fn sorted(&self, asked: &Asked) -> Vec<&'c Project> {
-        let mut found = self.found(asked, Without::Nothing);
+    fn sorted(&self, filter: &RandomFilter) -> Vec<&'c Project> {
+        let mut found = self.found(filter, Without::Nothing);
         found.sort_by_key(|project| project.id);
-        match SORTS[asked.sort] {
+        match SORTS[filter.sort] {
             "Name" => found.sort_by_key(|project| values::fold(&project.name)),
             "-PublishedAt" => found.sort_by_key(|project| -project.published_at),
             "PriceFrom" => found.sort_by_key(|project| self.price_from(project).unwrap_or(i64::MAX)),
@@ -317,13 +318,13 @@ impl<'c> Model<'c> {
         found
     }
 
-    fn facets(&self, asked: &Asked) -> Value {
-        let found = self.found(asked, Without::Nothing);
+    fn facets(&self, filter: &RandomFilter) -> Value {
+        let found = self.found(filter, Without::Nothing);
         let prices: Vec<_> =
             found.iter().flat_map(|project| self.homes(project)).map(|(_, home)| home.price).collect();
         let rub = |amount: &i64| json!({"AmountMinor": amount, "Currency": "RUB"});
         let mut cities: BTreeMap<String, BTreeMap<&str, usize>> = BTreeMap::new();
-        for project in self.found(asked, Without::City) {
+        for project in self.found(filter, Without::City) {
             *cities.entry(values::fold(&project.city)).or_default().entry(&project.city).or_default() += 1;
         }
         let mut cities: Vec<_> = cities
@@ -335,15 +336,15 @@ impl<'c> Model<'c> {
             })
             .collect();
         cities.sort_by_key(|(count, _)| usize::MAX - count);
-        let classes = self.found(asked, Without::Class);
+        let classes = self.found(filter, Without::Class);
         let classes = CLASSES.iter().filter_map(|class| {
             let count = classes.iter().filter(|project| project.class == *class).count();
             (count > 0).then(|| json!({"Class": class, "ProjectsCount": count}))
         });
-        let candidates = self.candidates(asked, Without::Nothing);
+        let candidates = self.candidates(filter, Without::Nothing);
         let rooms = (0..=20_i16).filter_map(|rooms| {
             let count =
-                candidates.iter().filter(|project| self.fitting(project, asked).contains(&rooms)).count();
+                candidates.iter().filter(|project| self.fitting(project, filter).contains(&rooms)).count();
             (count > 0).then(|| json!({"Rooms": rooms, "ProjectsCount": count}))
         });
         let cities = cities.into_iter().map(|(count, city)| json!({"City": city, "ProjectsCount": count}));
@@ -354,7 +355,7 @@ impl<'c> Model<'c> {
     }
 }
 
-async fn agrees(service: &Running, catalog: &Catalog, asked: &[Asked]) {
+async fn insert_and_compare(service: &Running, catalog: &Catalog, filters: &[RandomFilter]) {
     let sql = service.sql().await;
     sql.batch_execute(
         "delete from property_object; delete from building_figures; delete from project_figures; delete from building; \
@@ -363,24 +364,25 @@ async fn agrees(service: &Running, catalog: &Catalog, asked: &[Asked]) {
     )
     .await
     .unwrap();
-    catalog.add(&sql).await;
-    compare(service, catalog, asked).await;
+    catalog.insert(&sql).await;
+    compare(service, catalog, filters).await;
 }
 
-/// Compares the answers of the service with those of the model.
-async fn compare(service: &Running, catalog: &Catalog, asked: &[Asked]) {
+/// Compares the responses of the service with the model.
+async fn compare(service: &Running, catalog: &Catalog, filters: &[RandomFilter]) {
     let sql = service.sql().await;
     let (model, guest) = (Model(catalog), service.guest());
-    for (at, asked) in asked.iter().enumerate() {
-        // At first what projects offer is added up by who asks, in the end it is kept of all.
+    for (at, filter) in filters.iter().enumerate() {
+        // The job adds up one more project with each query, so reads use stored and pending
+        // figures.
         let renew = "select renew_project_figures($1)";
         sql.execute(renew, &[&i64::try_from(at).unwrap()]).await.unwrap();
-        let query = asked.query(&catalog.developers);
+        let query = filter.query(&catalog.developers);
         let page = guest
-            .get(&format!("{PROJECTS}?PageSize=100&Sort={}&{query}", SORTS[asked.sort]))
+            .get(&format!("{PROJECTS}?PageSize=100&Sort={}&{query}", SORTS[filter.sort]))
             .await
             .expect(200);
-        let sorted = model.sorted(asked);
+        let sorted = model.sorted(filter);
         let ids: Vec<_> = sorted.iter().map(|project| project.id.to_string()).collect();
         assert_eq!(each(&page["Items"], "Id").into_iter().map(text).collect::<Vec<_>>(), ids, "{query}");
         assert_eq!(page["TotalCount"], ids.len(), "{query}");
@@ -390,41 +392,41 @@ async fn compare(service: &Running, catalog: &Catalog, asked: &[Asked]) {
             }
         }
         let facets = guest.get(&format!("{PROJECTS}/facets?{query}")).await.expect(200);
-        assert_eq!(facets, model.facets(asked), "{query}");
+        assert_eq!(facets, model.facets(filter), "{query}");
     }
-    assert_eq!(miscounted(&sql).await, 0);
+    assert_eq!(count_wrong_figures(&sql).await, 0);
 }
 
-/// Filters, numbers, sorts and facets, whatever is in the catalog and whatever is asked for.
+/// RULE-CHS-048: lists and facets equal those of a plain model, over random catalogs and filters.
 #[test]
-fn lists_and_facets_are_those_of_a_plain_model() {
+fn lists_and_facets_match_model() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let service = tokio.block_on(service_of(&Catalog::default()));
+    let service = tokio.block_on(start_with_catalog(&Catalog::default()));
     let cases = Config { cases: 60, failure_persistence: None, ..Config::default() };
-    let given = (catalog(), prop::collection::vec(asked(), 8));
-    let checked = TestRunner::new(cases).run(&given, |(catalog, asked)| {
-        tokio.block_on(agrees(&service, &catalog, &asked));
+    let inputs = (catalog(), prop::collection::vec(filter(), 8));
+    let result = TestRunner::new(cases).run(&inputs, |(catalog, filters)| {
+        tokio.block_on(insert_and_compare(&service, &catalog, &filters));
         Ok(())
     });
-    checked.unwrap();
+    result.unwrap();
 }
 
-/// The same where a manager writes the catalog through the edges, and deals hold the Booked objects: what writers store is what readers
-/// look for, in folded names and cities, in prices, figures, statuses and removals.
+/// RULE-CHS-048: lists and facets equal the model for a catalog that a manager writes over HTTP,
+/// with objects that deals hold.
 #[test]
-fn lists_and_facets_of_a_catalog_that_a_manager_writes_are_those_of_a_plain_model() {
+fn lists_and_facets_of_written_catalog_match_model() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let service = tokio.block_on(service_of(&Catalog::default()));
-    // A case that fails leaves its rows, so that a smaller one would fail for another reason.
+    let service = tokio.block_on(start_with_catalog(&Catalog::default()));
+    // A failed case leaves its rows behind, so shrinking would find failures with other causes.
     let cases = Config { cases: 8, max_shrink_iters: 0, failure_persistence: None, ..Config::default() };
-    let given = (catalog(), prop::collection::vec(asked(), 8));
-    let checked = TestRunner::new(cases).run(&given, |(mut catalog, asked)| {
+    let inputs = (catalog(), prop::collection::vec(filter(), 8));
+    let result = TestRunner::new(cases).run(&inputs, |(mut catalog, filters)| {
         tokio.block_on(async {
-            let written = Written::write(&service, &mut catalog).await;
-            compare(&service, &catalog, &asked).await;
+            let written = WrittenCatalog::write(&service, &mut catalog).await;
+            compare(&service, &catalog, &filters).await;
             written.hide().await;
         });
         Ok(())
     });
-    checked.unwrap();
+    result.unwrap();
 }

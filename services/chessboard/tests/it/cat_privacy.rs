@@ -1,12 +1,12 @@
-//! What the catalog shows to nobody.
+//! Members that the catalog never shows.
 
 use serde_json::Value;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded};
-use crate::catalog_fill::{Object, one};
-use crate::{holder, service};
+use crate::catalog_fill::{Object, single_building_catalog};
+use crate::{service, user_claims};
 
-/// The names of all members of an answer, however deep.
+/// Collects the names of all members of a response at any depth.
 fn all_members(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -18,11 +18,11 @@ fn all_members(value: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// Never shown: who holds an object, versions, audit members, where a profile comes from, what is deleted; not to those
-/// either who see it elsewhere.
+/// RULE-CHS-053: no response shows holds, versions, audit fields, deletions or the source of a
+/// profile, not even to the owner.
 #[tokio::test]
-async fn what_is_the_companys_alone_is_in_no_answer() {
-    let mut catalog = one();
+async fn internal_members_are_in_no_catalog_response() {
+    let mut catalog = single_building_catalog();
     catalog.developers[0].name = format!("Private {}", catalog.developers[0].id);
     catalog.objects = vec![
         Object { status: "Booked", ..Object::new(&catalog.buildings[0], "1") },
@@ -32,7 +32,7 @@ async fn what_is_the_companys_alone_is_in_no_answer() {
     let (developer, project, building) =
         (catalog.developers[0].id, catalog.projects[0].id, catalog.buildings[0].id);
     let name = encoded(&catalog.developers[0].name);
-    let manager = service().caller(&holder(Some(developer), &[crate::MANAGE, crate::MANAGE_ALL]));
+    let manager = service().caller(&user_claims(Some(developer), &[crate::MANAGE, crate::MANAGE_ALL]));
     for path in [
         format!("{DEVELOPERS}?Query={name}"),
         format!("{DEVELOPERS}/{developer}"),
@@ -49,7 +49,7 @@ async fn what_is_the_companys_alone_is_in_no_answer() {
             let answer = caller.get(&path).await.expect(200);
             all_members(&answer, &mut members);
             assert!(!members.is_empty());
-            for secret in [
+            for hidden in [
                 "HoldDealId",
                 "Version",
                 "CreatedAt",
@@ -64,7 +64,7 @@ async fn what_is_the_companys_alone_is_in_no_answer() {
                 "TenantId",
                 "OwnStatus",
             ] {
-                assert!(members.iter().all(|member| member != secret), "{path} shows {secret}");
+                assert!(members.iter().all(|member| member != hidden), "{path} shows {hidden}");
             }
             let is_objects = path.starts_with(OBJECTS);
             assert!(
@@ -75,16 +75,16 @@ async fn what_is_the_companys_alone_is_in_no_answer() {
     }
 }
 
-/// Refusals repeat no value that was sent.
+/// RULE-CHS-053: a problem of the catalog repeats no sent value.
 #[tokio::test]
-async fn refusals_repeat_nothing() {
+async fn catalog_problem_repeats_no_sent_value() {
     let guest = service().guest();
-    let faulty = "Query=sekret%00&Page=sekret&PageSize=sekret&Sort=sekret&Cursor=sekret&Kind=sekret&Status=sekret\
-        &AreaMin=sekret&FloorMin=sekret&ProjectId=sekret&BuildingId=sekret&Box=sekret&City=sekret%00";
+    let faulty = "Query=secret%00&Page=secret&PageSize=secret&Sort=secret&Cursor=secret&Kind=secret&Status=secret\
+        &AreaMin=secret&FloorMin=secret&ProjectId=secret&BuildingId=secret&Box=secret&City=secret%00";
     for path in [DEVELOPERS.to_owned(), PROJECTS.to_owned(), format!("{PROJECTS}/facets"), OBJECTS.to_owned()]
     {
         let answer = guest.get(&format!("{path}?{faulty}")).await;
-        assert!(!answer.text.contains("sekret"), "{path}: {}", answer.text);
+        assert!(!answer.text.contains("secret"), "{path}: {}", answer.text);
         answer.expect_problem(400, "VALIDATION_FAILED");
     }
 }

@@ -1,4 +1,4 @@
-//! The search of objects: within one project or developer, walked by cursors.
+//! The object search within one project or developer, and its cursors.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use testkit::client::Client;
 use uuid::Uuid;
 
 use crate::cat_lists::OBJECTS;
-use crate::catalog_fill::{Building, Catalog, Object, Project, change, one};
+use crate::catalog_fill::{Building, Catalog, Object, Project, execute_sql, single_building_catalog};
 use crate::{each, list, service, text};
 
 async fn numbers(guest: &Client, query: &str) -> Vec<String> {
@@ -19,10 +19,11 @@ async fn numbers(guest: &Client, query: &str) -> Vec<String> {
     numbers
 }
 
-/// Every filter, alone and together; Available unless said otherwise; bounds as they are told.
+/// RULE-CHS-045: each filter works alone and with others, `Status` defaults to Available, and
+/// bounds are as specified.
 #[tokio::test]
-async fn objects_are_filtered() {
-    let mut catalog = one();
+async fn object_search_applies_every_filter() {
+    let mut catalog = single_building_catalog();
     let second = Building::new(&catalog.projects[0], "Корпус 2");
     let object = |number: &str| Object::new(&catalog.buildings[0], number);
     let objects = vec![
@@ -84,8 +85,10 @@ async fn objects_are_filtered() {
     }
 }
 
+/// RULE-CHS-045, RULE-ALL-019: a search without a project or developer, or with an invalid
+/// parameter, returns 400.
 #[tokio::test]
-async fn faulty_searches_are_refused() {
+async fn invalid_object_search_returns_400() {
     let guest = service().guest();
     let project = testkit::guid();
     for query in ["", "BuildingId=0198f000-0000-7000-8000-000000000001", "Status=Sold"] {
@@ -123,7 +126,7 @@ async fn faulty_searches_are_refused() {
 }
 
 fn many() -> Catalog {
-    let mut catalog = one();
+    let mut catalog = single_building_catalog();
     let building = catalog.buildings[0].clone();
     catalog.objects = (0..23_i32)
         .map(|n| Object {
@@ -134,22 +137,24 @@ fn many() -> Catalog {
     catalog
 }
 
-/// Follows the cursors; the ids in the order in which they come.
-async fn walk(guest: &Client, query: &str, mut at: impl AsyncFnMut(usize)) -> Vec<Uuid> {
-    let (mut met, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
+/// Follows the cursors and returns the ids in the order of the pages. Calls `after_page` with the
+/// number of each page.
+async fn walk(guest: &Client, query: &str, mut after_page: impl AsyncFnMut(usize)) -> Vec<Uuid> {
+    let (mut ids, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
     loop {
         let page = guest.get(&format!("{OBJECTS}?{query}{cursor}")).await.expect(200);
-        met.extend(each(&page["Items"], "Id").into_iter().map(|id| text(id).parse::<Uuid>().unwrap()));
+        ids.extend(each(&page["Items"], "Id").into_iter().map(|id| text(id).parse::<Uuid>().unwrap()));
         pages += 1;
-        at(pages).await;
-        let Some(next) = page["NextCursor"].as_str() else { return met };
+        after_page(pages).await;
+        let Some(next) = page["NextCursor"].as_str() else { return ids };
         cursor = format!("&Cursor={next}");
     }
 }
 
-/// Sorts: `Id` by default, `Price`, `AreaTotal`, both ways, ties by id; who follows the cursors sees each object once.
+/// RULE-CHS-045: a walk returns each object once, in the order of `Id`, `Price` or `AreaTotal`, in
+/// both directions, with ties by id.
 #[tokio::test]
-async fn a_walk_meets_each_object_once_in_order() {
+async fn walk_returns_each_object_once_in_order() {
     let catalog = many();
     catalog.fill(service()).await;
     let (project, developer) = (catalog.projects[0].id, catalog.developers[0].id);
@@ -173,46 +178,48 @@ async fn a_walk_meets_each_object_once_in_order() {
             (format!("DeveloperId={developer}"), 1),
             (format!("ProjectId={project}"), 23),
         ] {
-            let met =
+            let ids =
                 walk(&service().guest(), &format!("{within}&PageSize={size}{query}"), async |_| {}).await;
-            assert_eq!(met, sorted, "{within} {size} {sort}");
+            assert_eq!(ids, sorted, "{within} {size} {sort}");
         }
     }
     let page = service().guest().get(&format!("{OBJECTS}?ProjectId={project}")).await.expect(200);
-    assert_eq!(list(&page["Items"]).len(), 23, "a page has fifty");
+    assert_eq!(list(&page["Items"]).len(), 23, "the default page size is 50");
 }
 
-/// Each object that is there and unchanged all the time is seen exactly once, whatever becomes of the others.
+/// RULE-CHS-045: a walk returns each object that does not change exactly once, regardless of
+/// changes of other objects.
 #[tokio::test]
-async fn a_walk_is_not_disturbed_by_changes() {
+async fn walk_returns_unchanged_objects_once_despite_changes() {
     let catalog = many();
     catalog.fill(service()).await;
     let project = catalog.projects[0].id;
     let changing: BTreeSet<_> = catalog.objects.iter().step_by(3).map(|object| object.id).collect();
     let ids = changing.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(",");
     for sort in ["Id", "-Price", "AreaTotal"] {
-        let met =
+        let walked =
             walk(&service().guest(), &format!("ProjectId={project}&PageSize=4&Sort={sort}"), async |page| {
                 let what = match page % 3 {
                     0 => "price = price + 1, area_total = area_total + 1",
                     1 => "removed_at = now()",
                     _ => "removed_at = null, price = price - 1",
                 };
-                change(service(), &format!("update property_object set {what} where id in ({ids})")).await;
+                execute_sql(service(), &format!("update property_object set {what} where id in ({ids})"))
+                    .await;
             })
             .await;
-        let mut still: Vec<_> = met.into_iter().filter(|id| !changing.contains(id)).collect();
-        still.sort_unstable();
+        let mut found: Vec<_> = walked.into_iter().filter(|id| !changing.contains(id)).collect();
+        found.sort_unstable();
         let mut unchanged: Vec<_> =
             catalog.objects.iter().map(|object| object.id).filter(|id| !changing.contains(id)).collect();
         unchanged.sort_unstable();
-        assert_eq!(still, unchanged, "{sort}");
+        assert_eq!(found, unchanged, "{sort}");
     }
 }
 
-/// A cursor that is none, or of another sort, is refused.
+/// RULE-CHS-045: a cursor of another sort or a made-up one returns 400.
 #[tokio::test]
-async fn a_cursor_is_of_its_own_sort() {
+async fn cursor_of_other_sort_is_rejected() {
     let catalog = many();
     catalog.fill(service()).await;
     let within = format!("{OBJECTS}?ProjectId={}&PageSize=5", catalog.projects[0].id);
@@ -234,18 +241,18 @@ async fn a_cursor_is_of_its_own_sort() {
     }
 }
 
-/// Two projects of one developer, in one walk; another's objects in none.
+/// RULE-CHS-045: one walk covers all projects of a developer and no object of another developer.
 #[tokio::test]
-async fn a_developers_objects_are_walked_over_projects() {
-    let mut catalog = one();
+async fn walk_of_developer_spans_projects() {
+    let mut catalog = single_building_catalog();
     let project = Project::new(&catalog.developers[0], "Второй");
     let building = Building::new(&project, "1");
     catalog.objects = vec![Object::new(&catalog.buildings[0], "1"), Object::new(&building, "1")];
     catalog.projects.push(project);
     catalog.buildings.push(building);
     catalog.fill(service()).await;
-    one().fill(service()).await;
-    let met = walk(
+    single_building_catalog().fill(service()).await;
+    let ids = walk(
         &service().guest(),
         &format!("DeveloperId={}&PageSize=1", catalog.developers[0].id),
         async |_| {},
@@ -253,5 +260,5 @@ async fn a_developers_objects_are_walked_over_projects() {
     .await;
     let mut all: Vec<_> = catalog.objects.iter().map(|object| object.id).collect();
     all.sort_unstable();
-    assert_eq!(met, all);
+    assert_eq!(ids, all);
 }

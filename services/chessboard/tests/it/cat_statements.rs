@@ -1,4 +1,4 @@
-//! How often the catalog asks its database.
+//! The number of statements of a catalog request.
 
 use serde_json::Value;
 use testkit::database;
@@ -9,8 +9,10 @@ use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded};
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project};
 use crate::{list, text};
 
-/// So many developers whose names have `word` in them; the first has as many projects, the first of these as many buildings, and
-/// the first of these as many objects.
+/// Returns a catalog with `count` developers whose names contain `word`.
+///
+/// The first developer has `count` projects, its first project `count` buildings, and its first
+/// building `count` objects.
 fn many(word: &str, count: usize) -> Catalog {
     let numbered = || (1..=count).map(|number| format!("{word} {number}"));
     let developers: Vec<_> = numbered().map(|name| Developer::new(&name)).collect();
@@ -24,7 +26,7 @@ fn many(word: &str, count: usize) -> Catalog {
     Catalog { developers, projects, buildings, objects }
 }
 
-/// Every read of the catalog, of what is first in it: the path, and where the answer has what there is so much of.
+/// Returns the path of each read of the catalog, with a JSON pointer to the list of `count` items.
 fn reads(word: &str, catalog: &Catalog) -> Vec<(String, &'static str)> {
     let (word, developer) = (encoded(word), catalog.developers[0].id);
     let (project, building) = (catalog.projects[0].id, catalog.buildings[0].id);
@@ -48,9 +50,10 @@ fn reads(word: &str, catalog: &Catalog) -> Vec<(String, &'static str)> {
     ]
 }
 
-/// Section 10: the number of statements of a request does not grow with the rows that it shows; it is three at most.
+/// RULE-CHS-055: a request takes at most three statements, and as many for a hundred rows as for
+/// one.
 #[tokio::test]
-async fn a_hundred_rows_take_as_many_statements_as_one() {
+async fn statement_count_does_not_depend_on_rows() {
     let url = database::create().await.unwrap();
     let statements = Statements::before(&url).await;
     let settings = [("DATABASE_URL", statements.url()), ("GUEST_READS_PER_MINUTE", "0")];
@@ -58,9 +61,9 @@ async fn a_hundred_rows_take_as_many_statements_as_one() {
     let (sql, guest) = (database::connect(&url).await.unwrap(), serve.guest());
     sql.batch_execute("set search_path = chessboard").await.unwrap();
     let counted = [("Один", 1), ("Сотня", 100)].map(|(word, count)| (word, count, many(word, count)));
-    let mut asked = Vec::new();
+    let mut executed = Vec::new();
     for (word, count, catalog) in &counted {
-        catalog.add(&sql).await;
+        catalog.insert(&sql).await;
         let prices = format!(
             "insert into price_history select '{}', n, n, 'RUB', '2026-02-01' from generate_series(1, {count}) as n",
             catalog.objects[0].id
@@ -68,7 +71,7 @@ async fn a_hundred_rows_take_as_many_statements_as_one() {
         sql.batch_execute(&prices).await.unwrap();
         for (path, shown) in reads(word, catalog) {
             let mut least = usize::MAX;
-            // Connections that are made meanwhile ask for their settings.
+            // New connections execute statements of their own, so the minimum of four reads counts.
             for _ in 0..4 {
                 let before = statements.executed();
                 let answer = guest.get(&path).await.expect(200);
@@ -77,17 +80,18 @@ async fn a_hundred_rows_take_as_many_statements_as_one() {
                     assert_eq!(list(answer.pointer(shown).unwrap_or(&Value::Null)).len(), *count, "{path}");
                 }
             }
-            asked.push(least);
+            executed.push(least);
         }
     }
-    let (one, hundred) = asked.split_at(asked.len() / 2);
+    let (one, hundred) = executed.split_at(executed.len() / 2);
     assert_eq!(one, hundred);
-    assert!(one.iter().all(|asked| (1..=3).contains(asked)), "{one:?}");
+    assert!(one.iter().all(|count| (1..=3).contains(count)), "{one:?}");
 }
 
-/// Section 10: a page of the search takes as long at any depth. What is planned anew takes longer than it is read.
+/// RULE-CHS-045: later pages of a walk prepare no statement. Planning would take longer than
+/// reading the page.
 #[tokio::test]
-async fn pages_of_the_search_that_follow_are_not_prepared_again() {
+async fn later_search_pages_use_prepared_statements() {
     let url = database::create().await.unwrap();
     let statements = Statements::before(&url).await;
     let settings = [("DATABASE_URL", statements.url()), ("GUEST_READS_PER_MINUTE", "0")];
@@ -95,11 +99,11 @@ async fn pages_of_the_search_that_follow_are_not_prepared_again() {
     let (sql, guest) = (database::connect(&url).await.unwrap(), serve.guest());
     sql.batch_execute("set search_path = chessboard").await.unwrap();
     let catalog = many("Глубоко", 200);
-    catalog.add(&sql).await;
+    catalog.insert(&sql).await;
     let found = format!("{OBJECTS}?DeveloperId={}&Sort=AreaTotal", catalog.developers[0].id);
     let (mut path, mut seen, mut prepared) = (found.clone(), 0, Vec::new());
     loop {
-        // Each thread has a connection of its own, which prepares it once.
+        // Each thread has its own connection, which prepares the statement once.
         for _ in 0..50 {
             guest.get(&path).await.expect(200);
         }
@@ -112,6 +116,6 @@ async fn pages_of_the_search_that_follow_are_not_prepared_again() {
         path = format!("{found}&Cursor={}", text(&page["NextCursor"]));
     }
     assert_eq!(seen, 200);
-    // The first has no cursor, and thus SQL of its own.
+    // The first page has no cursor and therefore different SQL.
     assert!(prepared[1..].windows(2).all(|pages| pages[0] == pages[1]), "{prepared:?}");
 }

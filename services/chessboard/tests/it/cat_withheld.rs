@@ -1,10 +1,10 @@
-//! What is not live, or not published, is shown nowhere.
+//! Data that the catalog withholds.
 
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
-use crate::catalog_fill::{Catalog, change, one_with_an_object};
+use crate::catalog_fill::{Catalog, execute_sql, single_object_catalog};
 use crate::{list, service};
 
 async fn status(path: &str) -> (u16, Value) {
@@ -12,8 +12,8 @@ async fn status(path: &str) -> (u16, Value) {
     (answer.status, answer.body)
 }
 
-/// An object of one room with all that is above it. The name of the developer is unique.
-pub struct Shown {
+/// The ids of an object of one room and of its ancestors. The name of the developer is unique.
+pub struct VisibleObject {
     pub developer: Uuid,
     pub developer_name: String,
     pub project: Uuid,
@@ -21,7 +21,7 @@ pub struct Shown {
     pub object: Uuid,
 }
 
-impl Shown {
+impl VisibleObject {
     fn of(catalog: &Catalog) -> Self {
         Self {
             developer: catalog.developers[0].id,
@@ -32,8 +32,10 @@ impl Shown {
         }
     }
 
-    /// Returns what guests see: the developer, the project, the building, the object. Each is seen by itself and in every list, or nowhere.
-    pub async fn seen(&self) -> [bool; 4] {
+    /// Returns whether guests see the developer, the project, the building and the object.
+    ///
+    /// Checks that each is visible by itself and in every list, or nowhere.
+    pub async fn visibility(&self) -> [bool; 4] {
         let Self { developer, developer_name, project, building, object } = self;
         let card = async |path: String, code: &str| {
             let (status, body) = status(&path).await;
@@ -67,11 +69,11 @@ impl Shown {
     }
 }
 
-/// Shown is what is live, in a Published project of a Published developer; anything else is 404 with the code of what was
-/// asked for, and in no list and no number.
+/// INV-DEV-6, RULE-CHS-052: data that is not live and Published is in no list and no number. It
+/// returns 404 with the code of the requested resource.
 #[tokio::test]
-async fn what_is_withheld_is_shown_nowhere() {
-    for (withheld, what) in [
+async fn hidden_or_deleted_data_is_in_no_response() {
+    for (change, visible) in [
         ("select", [true; 4]),
         ("update developer set status = 'Draft'", [false; 4]),
         ("update developer set status = 'Hidden'", [false; 4]),
@@ -82,12 +84,12 @@ async fn what_is_withheld_is_shown_nowhere() {
         ("update building set deleted_at = now()", [true, true, false, false]),
         ("update property_object set removed_at = now()", [true, true, true, false]),
     ] {
-        let mut catalog = one_with_an_object();
+        let mut catalog = single_object_catalog();
         catalog.developers[0].name = format!("Withheld {}", catalog.developers[0].id);
         catalog.fill(service()).await;
-        let shown = Shown::of(&catalog);
-        assert_eq!(shown.seen().await, [true; 4]);
-        let id = match withheld.split(' ').nth(1) {
+        let shown = VisibleObject::of(&catalog);
+        assert_eq!(shown.visibility().await, [true; 4]);
+        let id = match change.split(' ').nth(1) {
             Some("developer") => catalog.developers[0].id,
             Some("project") => catalog.projects[0].id,
             Some("building") => catalog.buildings[0].id,
@@ -95,14 +97,15 @@ async fn what_is_withheld_is_shown_nowhere() {
             None => continue,
         };
         let figures = format!("select renew_building_figures('{}')", catalog.buildings[0].id);
-        change(service(), &format!("begin; {withheld} where id = '{id}'; {figures}; commit")).await;
-        assert_eq!(shown.seen().await, what, "{withheld}");
+        execute_sql(service(), &format!("begin; {change} where id = '{id}'; {figures}; commit")).await;
+        assert_eq!(shown.visibility().await, visible, "{change}");
     }
 }
 
-/// From the moment of commit: whoever hides, deletes or removes something and then looks does not find it.
+/// INV-DEV-6, RULE-CHS-052: hidden, deleted or removed data disappears from the catalog with the
+/// commit.
 #[tokio::test]
-async fn what_was_hidden_is_withheld_at_once() {
+async fn hidden_data_disappears_at_commit() {
     let developer = crate::create_published_developer().await;
     let (manager, guest) = (crate::manager(developer), service().guest());
     let projects = "/api/v1/developers/projects";

@@ -1,4 +1,4 @@
-//! Catalogs that developers write through the edges and guests read: what one side stores is what the other side looks for.
+//! Catalogs that developers write over HTTP and guests read.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
@@ -8,28 +8,30 @@ use uuid::Uuid;
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded, names};
 use crate::catalog_fill::{Building, Catalog, Object};
 use crate::objects::{
-    BOOKED, COMPLETED, House, building, deal_event, flat, have_taken, house, project, put_of,
+    BOOKED, COMPLETED, House, building, deal_event, deliver_deal_event, flat, project, published_house,
+    unchanged_body,
 };
-use crate::own::Own;
+use crate::own::DedicatedService;
 use crate::{
-    ADMIN, COMPANY_UPSERTED, MANAGE, ME, company, create_developer, create_published_developer, each,
-    eventually, holder, id_of, list, manager, next, objects, operator, outside, path, profile, read_when,
-    service, tell_company, tell_outside, text, with,
+    ADMIN, COMPANY_UPSERTED, MANAGE, ME, administrator, company_event, create_developer,
+    create_published_developer, each, eventually, external_profile, id_of, list, manager, next_sequence,
+    objects, path, profile, publish_company, publish_external_profile, read_when, service, text, user_claims,
+    with,
 };
 
-/// The developers of a catalog that was written through the edges.
-pub struct Written {
+/// A catalog that was written over HTTP, with the managers of its developers.
+pub struct WrittenCatalog {
     managers: Vec<Client>,
 }
 
-impl Written {
-    /// Writes a catalog through the edges of a service, and gives it the ids that the service has given.
-    pub async fn write(own: &Own, catalog: &mut Catalog) -> Self {
+impl WrittenCatalog {
+    /// Writes a catalog over HTTP and replaces its ids by those of the service.
+    pub async fn write(own: &DedicatedService, catalog: &mut Catalog) -> Self {
         let mut managers = Vec::new();
         for at in 0..catalog.developers.len() {
             let (id, name) = (guid(), catalog.developers[at].name.clone());
-            own.bus().publish(COMPANY_UPSERTED, id, next(), &company(id, "Active", 1)).await;
-            let by = own.caller(&holder(Some(id), &[MANAGE]));
+            own.bus().publish(COMPANY_UPSERTED, id, next_sequence(), &company_event(id, "Active", 1)).await;
+            let by = own.caller(&user_claims(Some(id), &[MANAGE]));
             eventually("the developer", async || (by.get(ME).await.status == 200).then_some(())).await;
             by.put(ME, with(profile(), "Name", name)).await.expect(200);
             by.post(&format!("{ME}/publish"), json!({})).await.expect(200);
@@ -52,17 +54,17 @@ impl Written {
         Self { managers }
     }
 
-    /// Hides the developers, so that the catalog has nothing of theirs.
+    /// Hides the developers, so that the catalog shows nothing of them.
     pub async fn hide(self) {
         for by in self.managers {
-            // One that is hidden already refuses to be.
+            // A developer that is hidden already returns 409.
             let status = by.post(&format!("{ME}/hide"), json!({})).await.status;
             assert!([200, 409].contains(&status), "{status}");
         }
     }
 }
 
-async fn write_project(own: &Own, by: &Client, catalog: &mut Catalog, at: usize) {
+async fn write_project(own: &DedicatedService, by: &Client, catalog: &mut Catalog, at: usize) {
     let project = catalog.projects[at].clone();
     let (latitude, longitude) = project.place.unzip();
     let body = json!({
@@ -76,14 +78,14 @@ async fn write_project(own: &Own, by: &Client, catalog: &mut Catalog, at: usize)
     for at in 0..catalog.buildings.len() {
         if catalog.buildings[at].project == project.id {
             catalog.buildings[at].project = id;
-            let is_kept = !project.is_deleted && !catalog.buildings[at].is_deleted;
+            let is_live = !project.is_deleted && !catalog.buildings[at].is_deleted;
             let house = House {
                 developer: project.developer,
                 manager: by.clone(),
                 project: id,
                 building: Uuid::nil(),
             };
-            write_building(own, house, catalog, at, is_kept).await;
+            write_building(own, house, catalog, at, is_live).await;
         }
     }
     if project.status == "Hidden" {
@@ -94,21 +96,27 @@ async fn write_project(own: &Own, by: &Client, catalog: &mut Catalog, at: usize)
     }
 }
 
-async fn write_building(own: &Own, mut house: House, catalog: &mut Catalog, at: usize, is_kept: bool) {
+async fn write_building(
+    own: &DedicatedService,
+    mut house: House,
+    catalog: &mut Catalog,
+    at: usize,
+    is_live: bool,
+) {
     let Building { id, name, state, ready_year, ready_quarter, is_deleted, .. } =
         catalog.buildings[at].clone();
     let body = json!({
         "Name": name, "SectionsCount": 1, "FloorsTotal": 9, "State": state, "ReadyYear": ready_year,
         "ReadyQuarter": ready_quarter,
     });
-    let made = house.manager.post(&house.project_path("/buildings"), body).await.expect(201);
-    house.building = id_of(&made["Id"]);
+    let created = house.manager.post(&house.project_path("/buildings"), body).await.expect(201);
+    house.building = id_of(&created["Id"]);
     catalog.buildings[at].id = house.building;
     let mut written: Vec<_> = catalog.objects.iter_mut().filter(|object| object.building == id).collect();
     for object in &mut written {
         object.building = house.building;
-        // What a deal holds is not deleted.
-        if object.status == "Booked" && !is_kept {
+        // An object that a deal holds cannot be deleted, so it is Reserved in a deleted building.
+        if object.status == "Booked" && !is_live {
             object.status = "Reserved";
         }
     }
@@ -127,7 +135,7 @@ async fn write_building(own: &Own, mut house: House, catalog: &mut Catalog, at: 
     for object in written.iter().filter(|object| object.status == "Booked") {
         let deal = guid();
         let event = deal_event(deal, object.id, 1, "2026-11-22T10:00:00Z");
-        own.bus().publish(BOOKED, deal, next(), &event).await;
+        own.bus().publish(BOOKED, deal, next_sequence(), &event).await;
         let is_booked = async || (house.object(&object.number).await["Status"] == "Booked").then_some(());
         eventually("the booking", is_booked).await;
     }
@@ -136,7 +144,7 @@ async fn write_building(own: &Own, mut house: House, catalog: &mut Catalog, at: 
     }
 }
 
-/// A body that describes an object. Deals alone make one Booked.
+/// Returns the body of an object. Only deals set Booked.
 fn body_of(object: &Object) -> Value {
     let status = if object.status == "Booked" { "Available" } else { object.status };
     json!({
@@ -152,12 +160,13 @@ async fn finds(path: &str, query: &str, name: &str) -> bool {
     found.iter().any(|found| found == name)
 }
 
-/// `GET /public/developers`: whoever writes the name of a developer, guests find it in any letter case, and no longer by the name before.
+/// RULE-CHS-049: guests find a developer by its present name in any letter case, whether a user,
+/// identity or the external system wrote it.
 #[tokio::test]
-async fn a_developers_name_is_found_in_any_letter_case_whoever_wrote_it() {
+async fn developer_name_of_every_writer_is_found_in_any_case() {
     let id = create_published_developer().await;
     let tag = guid().simple().to_string();
-    let [person, platform, identity, sync] =
+    let [user, platform, identity, sync] =
         ["Straße ЁЖ", "Οδός ЁЛЬ", "ⰀⰁ ЁРШ", "Հայ ЁМ"].map(|name| format!("{tag} {name}"));
     let renamed = async |before: Option<&String>, after: &String, upper: &str| {
         read_when(id, "the name", |found| found["Name"] == *after).await;
@@ -171,32 +180,32 @@ async fn a_developers_name_is_found_in_any_letter_case_whoever_wrote_it() {
             );
         }
     };
-    manager(id).put(ME, with(profile(), "Name", person.clone())).await.expect(200);
-    renamed(None, &person, "STRASSE ёж").await;
-    operator().put(&path(id, ""), with(profile(), "Name", platform.clone())).await.expect(200);
-    renamed(Some(&person), &platform, "ΟΔΌΣ ёль").await;
-    tell_company(&with(company(id, "Active", 2), "Name", identity.clone())).await;
+    manager(id).put(ME, with(profile(), "Name", user.clone())).await.expect(200);
+    renamed(None, &user, "STRASSE ёж").await;
+    administrator().put(&path(id, ""), with(profile(), "Name", platform.clone())).await.expect(200);
+    renamed(Some(&user), &platform, "ΟΔΌΣ ёль").await;
+    publish_company(&with(company_event(id, "Active", 2), "Name", identity.clone())).await;
     renamed(Some(&platform), &identity, "ⰰⰱ ёрш").await;
-    tell_outside(&with(outside(guid(), id, 1), "Name", sync.clone())).await;
+    publish_external_profile(&with(external_profile(guid(), id, 1), "Name", sync.clone())).await;
     renamed(Some(&identity), &sync, "ՀԱՅ ём").await;
 
-    // `POST A`, and a restored profile.
+    // A profile that an administrator restored.
     let other = create_developer().await;
-    operator().delete(&path(other, "")).await.expect(204);
+    administrator().delete(&path(other, "")).await.expect(204);
     let restored = format!("{tag} Größe");
     let body = with(with(profile(), "CompanyId", json!(other)), "Name", restored.clone());
-    operator().post(ADMIN, body).await.expect(201);
-    operator().post(&path(other, "/publish"), json!({})).await.expect(200);
+    administrator().post(ADMIN, body).await.expect(201);
+    administrator().post(&path(other, "/publish"), json!({})).await.expect(200);
     assert!(finds(DEVELOPERS, &format!("{tag} GRÖSSE"), &restored).await);
     let sorted = names(&service().guest(), &format!("{DEVELOPERS}?Sort=Name&Query={tag}")).await;
     assert_eq!(sorted, [restored, sync]);
 }
 
-/// `GET /public/projects`: guests find a project by the name and the city that its manager wrote, in any letter case, and no longer by those
-/// before a change.
+/// RULE-CHS-049: guests find a project by its present name and city in any letter case, and no
+/// longer by former ones.
 #[tokio::test]
-async fn a_projects_name_and_city_are_found_in_any_letter_case_as_they_were_written_last() {
-    let house = house().await;
+async fn project_name_and_city_are_found_as_last_written() {
+    let house = published_house().await;
     let tag = guid().simple().to_string();
     let found = async |query: &str, city: &str| {
         let filter =
@@ -222,34 +231,36 @@ async fn a_projects_name_and_city_are_found_in_any_letter_case_as_they_were_writ
     let facets = service().guest().get(&of_developer).await.expect(200);
     assert_eq!(facets["Cities"], json!([{"City": "Ёлкино", "ProjectsCount": 1}]));
 
-    // What `POST` writes.
+    // A project that was created, not updated.
     let body = with(with(project(), "Name", first.clone()), "City", "ҒҰЛ");
-    let made = house.manager.post(objects::PROJECTS, body).await.expect(201);
-    let publish = format!("{}/{}/publish", objects::PROJECTS, text(&made["Id"]));
+    let created = house.manager.post(objects::PROJECTS, body).await.expect(201);
+    let publish = format!("{}/{}/publish", objects::PROJECTS, text(&created["Id"]));
     house.manager.post(&publish, json!({})).await.expect(200);
     assert_eq!(found(&format!("{tag} strasse"), "ғұл").await, [first]);
 }
 
-/// A price as it is sent and answered.
+/// Returns a price in requests and responses.
 fn rub(amount: i64) -> Value {
     json!({"AmountMinor": amount, "Currency": "RUB"})
 }
 
-/// The numbers of the objects that a search within a project finds, in the order of the answer.
+/// Returns the numbers of the objects that a search within the project finds, in their order.
 async fn search(house: &House, query: &str) -> Vec<String> {
     let path = format!("{OBJECTS}?ProjectId={}&{query}", house.project);
     let page = service().guest().get(&path).await.expect(200);
     each(&page["Items"], "Number").into_iter().map(|number| text(number).to_owned()).collect()
 }
 
-/// Asserts what the catalog shows of the prices and counts of the only project of a developer: in the list, the card, the building and the
-/// facets. `offers` has rooms, count and lowest price.
-async fn shows(house: &House, offers: &[(Value, i64, i64)], kinds: [i64; 5], most: Option<i64>) {
+/// Asserts prices and counts of a developer's only project in the list, the card, the building and
+/// the facets.
+///
+/// `offers` has rooms, count and lowest price. `max` is the highest price.
+async fn assert_figures(house: &House, offers: &[(Value, i64, i64)], kinds: [i64; 5], max: Option<i64>) {
     let guest = service().guest();
     let of_developer = format!("DeveloperId={}", house.developer);
     let listed = guest.get(&format!("{PROJECTS}?{of_developer}")).await.expect(200)["Items"][0].clone();
     let card = guest.get(&format!("{PROJECTS}/{}", house.project)).await.expect(200);
-    let least = offers.iter().map(|(_, _, price)| *price).min();
+    let min = offers.iter().map(|(_, _, price)| *price).min();
     let free: i64 = offers.iter().map(|(_, free, _)| free).sum();
     let offered = offers
         .iter()
@@ -260,22 +271,22 @@ async fn shows(house: &House, offers: &[(Value, i64, i64)], kinds: [i64; 5], mos
         "Flat": flats, "Apartment": apartments, "Parking": parking, "Storage": storage, "Commercial": commercial,
     });
     for shown in [&listed, &card] {
-        assert_eq!((&shown["PriceFrom"], &shown["FreeCount"]), (&json!(least.map(rub)), &json!(free)));
+        assert_eq!((&shown["PriceFrom"], &shown["FreeCount"]), (&json!(min.map(rub)), &json!(free)));
         assert_eq!((&shown["Offers"], &shown["FreeByKind"]), (&offered, &kinds));
     }
     let building = format!("{PROJECTS}/{}/buildings/{}", house.project, house.building);
     let building = guest.get(&building).await.expect(200);
     for building in [&building, &card["Buildings"][0]] {
-        assert_eq!((&building["PriceFrom"], &building["FreeCount"]), (&json!(least.map(rub)), &json!(free)));
+        assert_eq!((&building["PriceFrom"], &building["FreeCount"]), (&json!(min.map(rub)), &json!(free)));
     }
     let facets = guest.get(&format!("{PROJECTS}/facets?{of_developer}")).await.expect(200);
-    assert_eq!((&facets["PriceMin"], &facets["PriceMax"]), (&json!(least.map(rub)), &json!(most.map(rub))));
+    assert_eq!((&facets["PriceMin"], &facets["PriceMax"]), (&json!(min.map(rub)), &json!(max.map(rub))));
     let rooms = offers.iter().filter(|(rooms, ..)| !rooms.is_null());
     let rooms: Value = rooms.map(|(rooms, ..)| json!({"Rooms": rooms, "ProjectsCount": 1})).collect();
     assert_eq!(facets["Rooms"], rooms);
 }
 
-/// Whether the project is found by this filter, in the list and in the facets.
+/// Returns true if a filter finds the project, and checks that list and facets agree.
 async fn is_found(house: &House, filter: &str) -> bool {
     let (guest, of_developer) = (service().guest(), format!("DeveloperId={}&{filter}", house.developer));
     let listed = names(&guest, &format!("{PROJECTS}?{of_developer}")).await.len();
@@ -284,18 +295,19 @@ async fn is_found(house: &House, filter: &str) -> bool {
     listed == 1
 }
 
-/// Changes these members of an object by a `PUT` of that object alone.
-async fn change(house: &House, number: &str, members: Value) {
+/// Changes members of an object by a `PUT` of the object.
+async fn update_object(house: &House, number: &str, members: Value) {
     let now = house.object(number).await;
-    let mut body = put_of(&now);
+    let mut body = unchanged_body(&now);
     body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
     house.manager.put(&house.object_path(id_of(&now["Id"])), body).await.expect(200);
 }
 
-/// Filters, numbers, search and price history follow what a grid, a `PUT` of one object, a `PUT` of the building and a deal write.
+/// RULE-CHS-049: filters, numbers, search and price history follow a grid, a `PUT` of one object, a
+/// `PUT` of the building, and a deal.
 #[tokio::test]
-async fn prices_figures_and_filters_follow_every_writer() {
-    let house = house().await;
+async fn prices_and_figures_follow_every_writer() {
+    let house = published_house().await;
     let home = |number: &str, rooms: i64, price: i64, area: f64| {
         let home = with(with(flat(number), "Rooms", rooms), "Price", rub(price));
         with(with(with(home, "AreaTotal", area), "AreaLiving", Value::Null), "AreaKitchen", Value::Null)
@@ -306,7 +318,7 @@ async fn prices_figures_and_filters_follow_every_writer() {
         [home("a", 1, 100, 40.0), home("b", 2, 200, 50.5), studio, parking.clone(), home("r", 2, 90, 50.51)];
     house.grid(&grid).await;
     let both = [(json!(0), 1, 300), (json!(1), 1, 100), (json!(2), 2, 90)];
-    shows(&house, &both, [3, 1, 1, 0, 0], Some(300)).await;
+    assert_figures(&house, &both, [3, 1, 1, 0, 0], Some(300)).await;
     for (query, found) in [
         ("Sort=Price", vec!["p", "r", "a", "b", "s"]),
         ("Sort=-AreaTotal", vec!["r", "b", "a", "s", "p"]),
@@ -331,11 +343,16 @@ async fn prices_figures_and_filters_follow_every_writer() {
         assert_eq!(is_found(&house, filter).await, expected, "{filter}");
     }
 
-    // One object: its price, its area, its rooms, its status.
-    change(&house, "a", json!({"Price": rub(400), "AreaTotal": 60.01, "Rooms": 3})).await;
-    change(&house, "r", json!({"Status": "Reserved"})).await;
-    shows(&house, &[(json!(0), 1, 300), (json!(2), 1, 200), (json!(3), 1, 400)], [2, 1, 1, 0, 0], Some(400))
-        .await;
+    // A `PUT` of one object changes price, area, rooms and status.
+    update_object(&house, "a", json!({"Price": rub(400), "AreaTotal": 60.01, "Rooms": 3})).await;
+    update_object(&house, "r", json!({"Status": "Reserved"})).await;
+    assert_figures(
+        &house,
+        &[(json!(0), 1, 300), (json!(2), 1, 200), (json!(3), 1, 400)],
+        [2, 1, 1, 0, 0],
+        Some(400),
+    )
+    .await;
     assert_eq!(search(&house, "Sort=-Price&AreaMin=50.5").await, ["a", "b"]);
     assert_eq!(search(&house, "Status=Reserved").await, ["r"]);
     assert_eq!(
@@ -343,29 +360,29 @@ async fn prices_figures_and_filters_follow_every_writer() {
         (false, true)
     );
 
-    // A deal books one object, and another deal buys one.
+    // A deal books one object, and another deal buys another one.
     let (booked, sold) = (house.id_of("a").await, house.id_of("s").await);
-    have_taken(BOOKED, guid(), booked, 1, "2026-11-22T10:00:00Z").await;
-    have_taken(COMPLETED, guid(), sold, 1, "2026-11-22T10:00:00Z").await;
-    shows(&house, &[(json!(2), 1, 200)], [1, 0, 1, 0, 0], Some(200)).await;
+    deliver_deal_event(BOOKED, guid(), booked, 1, "2026-11-22T10:00:00Z").await;
+    deliver_deal_event(COMPLETED, guid(), sold, 1, "2026-11-22T10:00:00Z").await;
+    assert_figures(&house, &[(json!(2), 1, 200)], [1, 0, 1, 0, 0], Some(200)).await;
     assert_eq!(search(&house, "Sort=Price&Status=Booked,Sold").await, ["s", "a"]);
     assert!(!is_found(&house, "Rooms=0").await && !is_found(&house, "PriceFrom=201").await);
 
-    // The building: when it is ready, and its name.
+    // A `PUT` of the building changes readiness and name.
     let commissioned = with(with(building(), "State", "Commissioned"), "Name", "Корпус Ё");
     house.manager.put(&house.path(""), commissioned).await.expect(200);
     assert!(is_found(&house, "ReadyBefore=2000-01-01&Rooms=2").await);
     let card = service().guest().get(&format!("{OBJECTS}/{booked}")).await.expect(200);
     assert_eq!((&card["BuildingName"], &card["AreaTotal"]), (&json!("Корпус Ё"), &json!(60.01)));
 
-    // A grid without the others: what deals hold stays.
+    // A grid with one object removes the others, except the held ones.
     house.grid(&[parking]).await;
-    shows(&house, &[], [0, 0, 1, 0, 0], None).await;
+    assert_figures(&house, &[], [0, 0, 1, 0, 0], None).await;
     assert_eq!(search(&house, "Status=Available,Booked,Sold,Reserved&Sort=Price").await, ["p", "s", "a"]);
     let history = service().guest().get(&format!("{OBJECTS}/{booked}/price-history")).await.expect(200);
     assert_eq!(each(&history["Items"], "Price"), [&rub(400), &rub(100)]);
 
-    // The building goes, and everything of it.
+    // The deletion of a building includes all its objects.
     let second = house.manager.post(&house.project_path("/buildings"), building()).await.expect(201);
     let second = House { building: id_of(&second["Id"]), ..house.clone() };
     second.grid(&[home("x", 5, 700, 80.0)]).await;

@@ -1,12 +1,13 @@
-//! Catalogs that are filled through the database: what tests of the catalog need many of, in states that have nothing to
-//! do with how they came about. What is filled in stands here as plain values, which tests compare with answers.
+//! Catalogs that tests insert into the database as plain values and compare with responses.
+//!
+//! Inserting is faster than writing over HTTP, and any state is possible.
 
 use serde_json::{Value, json};
 use testkit::guid;
 use testkit::service::Running;
 use uuid::Uuid;
 
-/// A developer, Published unless said otherwise.
+/// A developer, Published by default.
 #[derive(Clone, Debug)]
 pub struct Developer {
     pub id: Uuid,
@@ -16,7 +17,7 @@ pub struct Developer {
     pub projects_published_count: i32,
 }
 
-/// A project, Published unless said otherwise.
+/// A project, Published by default.
 #[derive(Clone, Debug)]
 pub struct Project {
     pub id: Uuid,
@@ -27,7 +28,7 @@ pub struct Project {
     pub place: Option<(f64, f64)>,
     pub status: &'static str,
     pub is_deleted: bool,
-    /// Seconds after the first publication of all.
+    /// Seconds after 2026-01-01T00:00:00Z.
     pub published_at: i32,
 }
 
@@ -42,7 +43,7 @@ pub struct Building {
     pub is_deleted: bool,
 }
 
-/// An object, a flat that is Available unless said otherwise.
+/// An object, an Available flat by default.
 #[derive(Clone, Debug)]
 pub struct Object {
     pub id: Uuid,
@@ -54,7 +55,7 @@ pub struct Object {
     pub position: i16,
     pub rooms: Option<i16>,
     pub is_studio: bool,
-    /// In hundredths.
+    /// Area in hundredths of a square metre.
     pub area: i32,
     pub finishing: &'static str,
     pub price: i64,
@@ -124,13 +125,13 @@ impl Object {
         }
     }
 
-    /// With its price in minor units.
+    /// Sets the price in minor units.
     pub fn at(self, price: i64) -> Self {
         Self { price, ..self }
     }
 }
 
-/// What is filled in.
+/// The rows of a catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     pub developers: Vec<Developer>,
@@ -139,8 +140,8 @@ pub struct Catalog {
     pub objects: Vec<Object>,
 }
 
-/// One published project with a building, to which a test adds objects.
-pub fn one() -> Catalog {
+/// Returns a Published project with an empty building.
+pub fn single_building_catalog() -> Catalog {
     let developer = Developer::new("Северный Двор");
     let project = Project::new(&developer, "Сосны");
     let building = Building::new(&project, "Корпус 1");
@@ -152,14 +153,14 @@ pub fn one() -> Catalog {
     }
 }
 
-/// The same with an object.
-pub fn one_with_an_object() -> Catalog {
-    let mut catalog = one();
+/// Returns a Published project with a building and one object.
+pub fn single_object_catalog() -> Catalog {
+    let mut catalog = single_building_catalog();
     catalog.objects.push(Object::new(&catalog.buildings[0], "1"));
     catalog
 }
 
-const FILL: [&str; 5] = [
+const INSERTS: [&str; 5] = [
     "insert into developer (id, name, legal_name, description, website, contact_phone, contact_email, highlights, status, \
         sync_source, projects_published_count, created_at, created_by_user_id, updated_at, updated_by_user_id, deleted_at, \
         deleted_by_user_id, version, lower_name, search_text) \
@@ -167,43 +168,43 @@ const FILL: [&str; 5] = [
         '{\"ContractVersion\":1,\"ObjectsDeliveredCount\":null,\"ObjectsInProgressCount\":null,\"YearsOnMarket\":null,\
         \"ReliabilityValue\":null,\"ReliabilityMax\":10,\"AwardTitles\":[]}', status, 'Platform', count, now(), id, now(), id, \
         case when is_deleted then now() end, case when is_deleted then id end, 1, lower_name, lower_name \
-    from json_to_recordset($1::text::json) as given \
+    from json_to_recordset($1::text::json) as input \
         (id uuid, name text, status text, count int, is_deleted bool, lower_name text)",
     "insert into project (id, tenant_id, name, description, class, city, address, latitude, longitude, status, published_at, \
         created_at, created_by_user_id, updated_at, updated_by_user_id, deleted_at, version, lower_name, lower_city) \
     select id, developer, name, 'Pines', class, city, 'ул. Мира, 1', latitude, longitude, status, \
         '2026-01-01T00:00:00Z'::timestamptz + published_at * interval '1 s', now(), id, now(), id, \
         case when is_deleted then now() end, 1, lower_name, lower_city \
-    from json_to_recordset($1::text::json) as given (id uuid, developer uuid, name text, class text, city text, \
+    from json_to_recordset($1::text::json) as input (id uuid, developer uuid, name text, class text, city text, \
         latitude float8, longitude float8, status text, published_at int, is_deleted bool, lower_name text, lower_city text)",
     "insert into building (id, project_id, tenant_id, name, sections_count, floors_total, state, ready_year, ready_quarter, \
         created_at, updated_at, deleted_at, version) \
-    select given.id, project, project.tenant_id, given.name, 100, 200, state, ready_year, ready_quarter, now(), now(), \
+    select input.id, project, project.tenant_id, input.name, 100, 200, state, ready_year, ready_quarter, now(), now(), \
         case when is_deleted then now() end, 1 \
-    from json_to_recordset($1::text::json) as given (id uuid, project uuid, name text, state text, ready_year smallint, \
-        ready_quarter smallint, is_deleted bool) join project on project.id = given.project",
+    from json_to_recordset($1::text::json) as input (id uuid, project uuid, name text, state text, ready_year smallint, \
+        ready_quarter smallint, is_deleted bool) join project on project.id = input.project",
     "insert into property_object (id, building_id, project_id, tenant_id, number, kind, section, floor, position_on_floor, \
         rooms, is_studio, area_total, finishing, price, currency, status, own_status, hold_deal_id, created_at, updated_at, \
-        removed_at, version, told_project_name, told_building_name, told_is_live, told_is_public) \
-    select given.id, building, building.project_id, building.tenant_id, number, kind, section, floor, position, rooms, \
-        is_studio, area, finishing, price, 'RUB', given.status, \
-        case when given.status = 'Booked' then 'Available' else given.status end, \
-        case when given.status = 'Booked' then given.id end, now(), now(), case when is_removed then now() end, 1, \
+        removed_at, version, published_project_name, published_building_name, published_is_live, published_is_public) \
+    select input.id, building, building.project_id, building.tenant_id, number, kind, section, floor, position, rooms, \
+        is_studio, area, finishing, price, 'RUB', input.status, \
+        case when input.status = 'Booked' then 'Available' else input.status end, \
+        case when input.status = 'Booked' then input.id end, now(), now(), case when is_removed then now() end, 1, \
         project.name, building.name, true, true \
-    from json_to_recordset($1::text::json) as given (id uuid, building uuid, number text, kind text, section smallint, \
+    from json_to_recordset($1::text::json) as input (id uuid, building uuid, number text, kind text, section smallint, \
         floor smallint, position smallint, rooms smallint, is_studio bool, area int, finishing text, price bigint, \
         status text, is_removed bool) \
-        join building on building.id = given.building join project on project.id = building.project_id",
-    "select renew_building_figures(id) from json_to_recordset($1::text::json) as given (id uuid)",
+        join building on building.id = input.building join project on project.id = building.project_id",
+    "select renew_building_figures(id) from json_to_recordset($1::text::json) as input (id uuid)",
 ];
 
 impl Catalog {
-    /// Fills it in.
+    /// Inserts the rows into the database of a service.
     pub async fn fill(&self, service: &Running) {
-        self.add(&service.sql().await).await;
+        self.insert(&service.sql().await).await;
     }
 
-    pub async fn add(&self, sql: &tokio_postgres::Client) {
+    pub async fn insert(&self, sql: &tokio_postgres::Client) {
         let developers = self.developers.iter().map(|developer| {
             json!({
                 "id": developer.id, "name": developer.name, "status": developer.status,
@@ -236,15 +237,15 @@ impl Catalog {
             })
         });
         let buildings: Value = buildings.collect();
-        let given =
+        let inputs =
             [developers.collect(), projects.collect(), buildings.clone(), objects.collect(), buildings];
-        for (statement, given) in FILL.iter().zip::<[Value; 5]>(given) {
-            sql.execute(*statement, &[&given.to_string()]).await.unwrap();
+        for (statement, input) in INSERTS.iter().zip::<[Value; 5]>(inputs) {
+            sql.execute(*statement, &[&input.to_string()]).await.unwrap();
         }
     }
 }
 
-/// Changes what is filled in by SQL.
-pub async fn change(service: &Running, statement: &str) {
+/// Executes SQL in the database of a service.
+pub async fn execute_sql(service: &Running, statement: &str) {
     service.sql().await.batch_execute(statement).await.unwrap();
 }

@@ -1,35 +1,35 @@
-//! The log of a profile: what was done, by whom, in the transaction of what was done (INV-LOG-1).
+//! The log of a profile (INV-LOG-1).
 
 use serde_json::{Value, json};
 
 use crate::{
-    ADMIN, ME, company, create_developer, create_published_developer, each, entries, guid, highlights,
-    holder, list, manager, operator, outside, path, profile, read, read_when, service, tell_company,
-    tell_outside, text, with,
+    ADMIN, ME, administrator, company_event, create_developer, create_published_developer, each,
+    external_profile, guid, highlights, list, log_entries, manager, path, profile, publish_company,
+    publish_external_profile, read_developer, read_when, service, text, user_claims, with,
 };
 
 const IDENTITY: &str = "00000000-0000-7000-8000-000000000001";
 const SYNC: &str = "00000000-0000-7000-8000-000000000002";
 
-/// Section 8: each change has its entry, whole: names of fields, never values. A restored profile has one entry, `Restored`, without the
-/// names of the fields that the body replaced.
+/// INV-LOG-1: each change has a whole entry with names of fields and no values. A restored profile
+/// has one entry without names.
 #[tokio::test]
-async fn each_change_has_its_entry() {
-    let (id, outside_id) = (create_developer().await, guid());
-    let claims = holder(Some(id), &[crate::MANAGE]);
+async fn every_change_has_log_entry() {
+    let (id, external_id) = (create_developer().await, guid());
+    let claims = user_claims(Some(id), &[crate::MANAGE]);
     let (by, user) = (service().caller(&claims), claims.sub.clone());
     by.put(ME, profile()).await.expect(200);
     by.post(&format!("{ME}/publish"), json!({})).await.expect(200);
-    let seen = read(id).await;
-    tell_company(&with(company(id, "Suspended", 2), "Name", "Лютик")).await;
+    let seen = read_developer(id).await;
+    publish_company(&with(company_event(id, "Suspended", 2), "Name", "Лютик")).await;
     read_when(id, "the cascade", |found| found["Status"] == "Hidden").await;
-    let replica = outside(outside_id, id, 1);
-    tell_outside(&replica).await;
+    let replica = external_profile(external_id, id, 1);
+    publish_external_profile(&replica).await;
     read_when(id, "the link", |found| found["ReplicaVersion"] == 1).await;
-    operator().post(&path(id, "/release"), json!({})).await.expect(200);
-    operator().delete(&path(id, "")).await.expect(204);
-    operator().post(ADMIN, json!({"CompanyId": id})).await.expect(201);
-    let all = entries(id).await;
+    administrator().post(&path(id, "/release"), json!({})).await.expect(200);
+    administrator().delete(&path(id, "")).await.expect(204);
+    administrator().post(ADMIN, json!({"CompanyId": id})).await.expect(201);
+    let all = log_entries(id).await;
     let every = json!([
         "ContactEmail",
         "ContactPhone",
@@ -58,40 +58,42 @@ async fn each_change_has_its_entry() {
         assert_eq!((&entry["From"], &entry["To"]), (&from, &to), "{kind}");
         assert_eq!((&entry["ChangedFields"], &entry["SyncSource"]), (&fields, &source), "{kind}");
         assert_eq!((text(&entry["ActorKind"]), &entry["Version"]), (actor, &json!(version)), "{kind}");
-        let whom = match actor {
+        let expected_user = match actor {
             "Identity" => IDENTITY,
             "ExternalChessboard" => SYNC,
             _ if version < 4 => &user,
             _ => text(&entry["ActorUserId"]),
         };
-        assert_eq!(text(&entry["ActorUserId"]), whom, "{kind}");
+        assert_eq!(text(&entry["ActorUserId"]), expected_user, "{kind}");
         assert_eq!(entry.as_object().unwrap().len(), 10);
     }
     assert_eq!(all[2]["OccurredAt"], seen["UpdatedAt"]);
 }
 
-/// Section 8: the delete of a Published profile is `StatusChanged`, then `Deleted`; a release tells the link's names.
+/// INV-LOG-1: deleting a Published profile writes StatusChanged and Deleted. A release names the
+/// fields of the link.
 #[tokio::test]
-async fn a_published_profile_is_hidden_then_deleted() {
+async fn deletion_of_published_profile_logs_two_entries() {
     let id = create_published_developer().await;
-    operator().delete(&path(id, "")).await.expect(204);
-    let all = entries(id).await;
+    administrator().delete(&path(id, "")).await.expect(204);
+    let all = log_entries(id).await;
     let [status, deleted] = all.last_chunk().unwrap();
     assert_eq!((&status["From"], &status["To"]), (&json!("Published"), &json!("Hidden")));
     assert_eq!((&status["Kind"], &deleted["Kind"]), (&json!("StatusChanged"), &json!("Deleted")));
     assert_eq!((&status["Version"], &deleted["Version"]), (&json!(4), &json!(4)));
     let other = create_developer().await;
-    tell_outside(&outside(guid(), other, 1)).await;
+    publish_external_profile(&external_profile(guid(), other, 1)).await;
     read_when(other, "the link", |found| found["ReplicaVersion"] == 1).await;
-    operator().post(&path(other, "/release"), json!({})).await.expect(200);
-    let last = entries(other).await.pop().unwrap();
+    administrator().post(&path(other, "/release"), json!({})).await.expect(200);
+    let last = log_entries(other).await.pop().unwrap();
     assert_eq!(last["ChangedFields"], json!(["ExternalChessboardDeveloperId", "SyncSource"]));
     assert_eq!(last["ActorKind"], "User");
 }
 
-/// Section 2: newest first; who follows the cursors meets each entry once, whatever is written meanwhile.
+/// INV-LOG-1: a walk returns each entry once, newest first, regardless of entries that are written
+/// during the walk.
 #[tokio::test]
-async fn the_log_is_walked() {
+async fn log_walk_returns_each_entry_once() {
     let id = create_developer().await;
     let edit = async |years: i64| {
         let body = with(profile(), "Highlights", with(highlights(), "YearsOnMarket", years));
@@ -100,26 +102,26 @@ async fn the_log_is_walked() {
     for years in 0..7 {
         edit(years).await;
     }
-    let before: Vec<Value> = entries(id).await.into_iter().rev().collect();
-    let (mut met, mut cursor, mut years) = (Vec::new(), String::new(), 10);
+    let before: Vec<Value> = log_entries(id).await.into_iter().rev().collect();
+    let (mut walked, mut cursor, mut years) = (Vec::new(), String::new(), 10);
     loop {
         let page = manager(id).get(&format!("{ME}/events?PageSize=3{cursor}")).await.expect(200);
-        met.extend(list(&page["Items"]).iter().cloned());
+        walked.extend(list(&page["Items"]).iter().cloned());
         years += 1;
         edit(years).await;
         let Some(next) = page["NextCursor"].as_str() else { break };
         cursor = format!("&Cursor={next}");
     }
-    assert_eq!(met, before);
-    let page = operator().get(&path(id, "/events")).await.expect(200);
+    assert_eq!(walked, before);
+    let page = administrator().get(&path(id, "/events")).await.expect(200);
     assert_eq!(list(&page["Items"]).len(), 11);
     let versions: Vec<_> = each(&page["Items"], "Version").into_iter().map(|v| v.as_i64().unwrap()).collect();
     assert_eq!(versions, (1..=11).rev().collect::<Vec<_>>());
 }
 
-/// A cursor that was not given out for this log is refused, and a page is of 1 to 100.
+/// INV-LOG-1: a cursor of another log and a page size out of bounds return 400.
 #[tokio::test]
-async fn a_cursor_of_another_log_is_refused() {
+async fn cursor_of_other_log_is_rejected() {
     let (one, other) = (create_published_developer().await, create_published_developer().await);
     let page = manager(one).get(&format!("{ME}/events?PageSize=1")).await.expect(200);
     let cursor = text(&page["NextCursor"]);
@@ -134,9 +136,9 @@ async fn a_cursor_of_another_log_is_refused() {
     }
 }
 
-/// INV-LOG-1: the database itself refuses to change or remove entries.
+/// INV-LOG-1: the database rejects updates and deletions of entries.
 #[tokio::test]
-async fn the_database_refuses_to_change_the_log() {
+async fn database_rejects_change_of_log() {
     create_developer().await;
     let sql = service().sql().await;
     for change in [

@@ -1,4 +1,4 @@
-//! Moves of a profile: by people, and by what becomes of its company.
+//! Transitions of a profile by users and by the identity cascade.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,19 +6,21 @@ use testkit::client::send;
 use uuid::Uuid;
 
 use crate::{
-    ADMIN, ME, company, create_developer, create_published_developer, each, guid, manager, operator, path,
-    profile, profile_events, publish, read, read_when, tell_company, tell_suspension, text, with,
+    ADMIN, ME, administrator, company_event, create_developer, create_published_developer, each, guid,
+    manager, path, profile, profile_events, publish_company, publish_profile, publish_suspension,
+    read_developer, read_when, text, with,
 };
 
-/// Without a body, which a move may do.
-async fn make(developer: Uuid, made: &str) -> Value {
-    send(operator().request(Method::POST, &path(developer, made))).await.expect(200)
+/// Requests a transition without a body.
+async fn transition(developer: Uuid, operation: &str) -> Value {
+    send(administrator().request(Method::POST, &path(developer, operation))).await.expect(200)
 }
 
-/// Section 4: the table of moves, whole, with what each tells.
+/// RULE-CHS-005, RULE-CHS-018: each transition follows the table and publishes one event. Any other
+/// one returns 409.
 #[tokio::test]
-async fn a_profile_moves_as_the_table_says() {
-    for (from, made, to) in [
+async fn profile_transition_follows_table() {
+    for (from, operation, to) in [
         ("Draft", "/publish", Some("Published")),
         ("Draft", "/hide", None),
         ("Draft", "/withdraw", None),
@@ -30,25 +32,29 @@ async fn a_profile_moves_as_the_table_says() {
         ("Hidden", "/withdraw", None),
     ] {
         let id = create_developer().await;
-        let way: &[&str] = match from {
+        let steps: &[&str] = match from {
             "Draft" => &[],
             "Published" => &["/publish"],
             _ => &["/publish", "/hide"],
         };
         manager(id).put(ME, profile()).await.expect(200);
-        for step in way {
-            make(id, step).await;
+        for step in steps {
+            transition(id, step).await;
         }
-        let before = read(id).await;
+        let before = read_developer(id).await;
         assert_eq!(before["Status"], from);
-        let answer = manager(id).post(&format!("{ME}{made}"), json!({})).await;
+        let answer = manager(id).post(&format!("{ME}{operation}"), json!({})).await;
         let Some(to) = to else {
             answer.expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
-            assert_eq!(read(id).await, before, "{from} {made}");
+            assert_eq!(read_developer(id).await, before, "{from} {operation}");
             continue;
         };
-        let (after, moves) = (answer.expect(200), way.len() + 3);
-        assert_eq!((&after["Status"], &after["Version"]), (&json!(to), &json!(moves)), "{from} {made}");
+        let (after, version) = (answer.expect(200), steps.len() + 3);
+        assert_eq!(
+            (&after["Status"], &after["Version"]),
+            (&json!(to), &json!(version)),
+            "{from} {operation}"
+        );
         let last = profile_events(id).await.pop().unwrap();
         assert_eq!(
             (&last.payload["Status"], &last.payload["Version"]),
@@ -57,9 +63,10 @@ async fn a_profile_moves_as_the_table_says() {
     }
 }
 
-/// INV-DEV-5: publishing needs `Name`, `LogoFileId` and `Description`; white space fills nothing. The members are named.
+/// INV-DEV-5, RULE-CHS-020: publishing requires `Name`, `LogoFileId` and `Description`. White space
+/// only is not filled, and the problem names the members.
 #[tokio::test]
-async fn an_incomplete_profile_is_not_published() {
+async fn incomplete_profile_is_not_published() {
     let id = create_developer().await;
     for (change, members) in [
         (json!({"Name": " \u{a0}\t"}), vec!["/Name"]),
@@ -72,36 +79,37 @@ async fn an_incomplete_profile_is_not_published() {
     ] {
         let mut body = profile();
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        operator().put(&path(id, ""), body).await.expect(200);
+        administrator().put(&path(id, ""), body).await.expect(200);
         let refused = manager(id).post(&format!("{ME}/publish"), json!({})).await;
         let problem = refused.expect_problem(409, "CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE");
         let named: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
         assert_eq!(named, members);
     }
-    operator().put(&path(id, ""), profile()).await.expect(200);
-    make(id, "/publish").await;
+    administrator().put(&path(id, ""), profile()).await.expect(200);
+    transition(id, "/publish").await;
     let emptied = with(profile(), "Description", Value::Null);
     let emptied = manager(id).put(ME, emptied).await.expect(200);
     assert_eq!(emptied["Status"], "Published", "an edit of a published profile may empty a field");
-    make(id, "/hide").await;
+    transition(id, "/hide").await;
     let refused = manager(id).post(&format!("{ME}/publish"), json!({})).await;
     refused.expect_problem(409, "CHESSBOARD_DEVELOPER_PUBLISH_INCOMPLETE");
 }
 
-/// Section 4: nobody publishes the profile of a company that is not Active; that comes before what is lacking.
+/// RULE-CHS-005, RULE-CHS-019: publishing returns 409 while the company is not Active, before
+/// incomplete fields are checked.
 #[tokio::test]
-async fn a_company_that_is_not_active_is_not_published() {
+async fn profile_of_inactive_company_is_not_published() {
     for status in ["Suspended", "Archived"] {
         let id = guid();
-        tell_company(&company(id, status, 1)).await;
+        publish_company(&company_event(id, status, 1)).await;
         crate::eventually("the company", async || {
-            (operator().post(ADMIN, json!({"CompanyId": id})).await.status == 201).then_some(())
+            (administrator().post(ADMIN, json!({"CompanyId": id})).await.status == 201).then_some(())
         })
         .await;
         let refused = manager(id).post(&format!("{ME}/publish"), json!({})).await;
         refused.expect_problem(409, "CHESSBOARD_DEVELOPER_COMPANY_NOT_ACTIVE");
-        tell_company(&company(id, "Active", 2)).await;
-        operator().put(&path(id, ""), profile()).await.expect(200);
+        publish_company(&company_event(id, "Active", 2)).await;
+        administrator().put(&path(id, ""), profile()).await.expect(200);
         let publish = async || {
             (manager(id).post(&format!("{ME}/publish"), json!({})).await.status == 200).then_some(())
         };
@@ -109,16 +117,17 @@ async fn a_company_that_is_not_active_is_not_published() {
     }
 }
 
-/// Section 4: a suspension or archiving hides what is published; reactivation publishes what identity hid.
+/// RULE-CHS-005: suspension or archiving hides a Published profile, and reactivation publishes it
+/// again.
 #[tokio::test]
-async fn identity_hides_and_publishes_again() {
+async fn identity_hides_and_republishes_profile() {
     for status in ["Suspended", "Archived"] {
         let id = create_published_developer().await;
-        tell_company(&company(id, status, 2)).await;
+        publish_company(&company_event(id, status, 2)).await;
         let hidden = read_when(id, "the cascade", |developer| developer["Status"] == "Hidden").await;
         assert_eq!(hidden["Version"], 4);
         assert_eq!(hidden["UpdatedByUserId"], "00000000-0000-7000-8000-000000000001");
-        tell_company(&company(id, "Active", 3)).await;
+        publish_company(&company_event(id, "Active", 3)).await;
         let shown = read_when(id, "the reactivation", |developer| developer["Status"] == "Published").await;
         assert_eq!(shown["Version"], 5);
         let statuses: Vec<_> =
@@ -127,72 +136,75 @@ async fn identity_hides_and_publishes_again() {
     }
 }
 
-/// `company-suspended` carries the whole company: it stands in for an upsert that is late.
+/// RULE-CHS-001: `company-suspended` contains the whole company, so it replaces a late
+/// `company-upserted`.
 #[tokio::test]
-async fn a_suspension_stands_in_for_an_upsert_that_is_late() {
+async fn suspension_event_replaces_late_upsert() {
     let id = create_published_developer().await;
-    let suspended = with(company(id, "Suspended", 2), "Name", "Иное имя");
-    tell_suspension(&suspended).await;
+    let suspended = with(company_event(id, "Suspended", 2), "Name", "Иное имя");
+    publish_suspension(&suspended).await;
     let hidden = read_when(id, "the cascade", |developer| developer["Status"] == "Hidden").await;
     assert_eq!(hidden["Name"], "Иное имя");
-    tell_company(&suspended).await;
-    tell_company(&company(id, "Active", 3)).await;
+    publish_company(&suspended).await;
+    publish_company(&company_event(id, "Active", 3)).await;
     let shown = read_when(id, "the reactivation", |developer| developer["Status"] == "Published").await;
     assert_eq!(shown["Version"], hidden["Version"].as_i64().unwrap() + 1);
 }
 
-/// Section 4: what a person hid, identity leaves hidden; a Draft stays a Draft.
+/// RULE-CHS-005: a reactivation does not publish a profile that a user hid. A Draft stays a Draft.
 #[tokio::test]
-async fn what_a_person_hid_stays_hidden() {
+async fn profile_hidden_by_user_stays_hidden() {
     let (hidden, draft) = (create_published_developer().await, create_developer().await);
-    make(hidden, "/hide").await;
+    transition(hidden, "/hide").await;
     for version in [2, 4] {
         for id in [hidden, draft] {
-            tell_company(&company(id, "Suspended", version)).await;
-            tell_company(&company(id, "Active", version + 1)).await;
+            publish_company(&company_event(id, "Suspended", version)).await;
+            publish_company(&company_event(id, "Active", version + 1)).await;
         }
     }
-    // A rename shows that all before it was heard.
+    // After the rename all earlier events of the company are applied.
     for id in [hidden, draft] {
-        tell_company(&with(company(id, "Active", 6), "Name", "Иное имя")).await;
+        publish_company(&with(company_event(id, "Active", 6), "Name", "Иное имя")).await;
         read_when(id, "the rename", |developer| developer["Name"] == "Иное имя").await;
     }
-    assert_eq!(read(hidden).await["Status"], "Hidden");
-    assert_eq!(read(draft).await["Status"], "Draft");
+    assert_eq!(read_developer(hidden).await["Status"], "Hidden");
+    assert_eq!(read_developer(draft).await["Status"], "Draft");
 }
 
-/// Section 4: whoever hides by the API takes the profile out of the cascade, also after identity published it again.
+/// RULE-CHS-005: a user who hides a profile takes it out of the cascade, also after identity has
+/// published it again.
 #[tokio::test]
-async fn identity_publishes_only_what_it_hid_last() {
+async fn identity_republishes_only_its_own_hiding() {
     let id = create_published_developer().await;
-    tell_company(&company(id, "Suspended", 2)).await;
+    publish_company(&company_event(id, "Suspended", 2)).await;
     read_when(id, "the cascade", |developer| developer["Status"] == "Hidden").await;
     let refused = manager(id).post(&format!("{ME}/hide"), json!({})).await;
     refused.expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
-    tell_company(&company(id, "Active", 3)).await;
+    publish_company(&company_event(id, "Active", 3)).await;
     read_when(id, "the reactivation", |developer| developer["Status"] == "Published").await;
-    make(id, "/hide").await;
-    tell_company(&company(id, "Suspended", 4)).await;
-    tell_company(&with(company(id, "Active", 5), "Name", "Иное имя")).await;
+    transition(id, "/hide").await;
+    publish_company(&company_event(id, "Suspended", 4)).await;
+    publish_company(&with(company_event(id, "Active", 5), "Name", "Иное имя")).await;
     let renamed = read_when(id, "the rename", |developer| developer["Name"] == "Иное имя").await;
     assert_eq!(renamed["Status"], "Hidden");
 }
 
-/// Section 4: where INV-DEV-5 does not hold, a reactivation leaves the profile hidden, and identity's claim has ended.
+/// RULE-CHS-005: if INV-DEV-5 does not hold at the reactivation, the profile stays Hidden and
+/// leaves the cascade.
 #[tokio::test]
-async fn an_incomplete_profile_is_a_persons_to_publish() {
+async fn incomplete_profile_leaves_cascade_at_reactivation() {
     let id = create_published_developer().await;
     let emptied = with(profile(), "Description", Value::Null);
-    operator().put(&path(id, ""), emptied).await.expect(200);
-    tell_company(&company(id, "Suspended", 2)).await;
+    administrator().put(&path(id, ""), emptied).await.expect(200);
+    publish_company(&company_event(id, "Suspended", 2)).await;
     read_when(id, "the cascade", |developer| developer["Status"] == "Hidden").await;
-    tell_company(&with(company(id, "Active", 3), "Name", "Второе имя")).await;
+    publish_company(&with(company_event(id, "Active", 3), "Name", "Второе имя")).await;
     let reactivated = read_when(id, "the rename", |developer| developer["Name"] == "Второе имя").await;
     assert_eq!(reactivated["Status"], "Hidden");
-    operator().put(&path(id, ""), with(profile(), "Name", "Второе имя")).await.expect(200);
-    tell_company(&with(company(id, "Suspended", 4), "Name", "Второе имя")).await;
-    tell_company(&with(company(id, "Active", 5), "Name", "Третье имя")).await;
+    administrator().put(&path(id, ""), with(profile(), "Name", "Второе имя")).await.expect(200);
+    publish_company(&with(company_event(id, "Suspended", 4), "Name", "Второе имя")).await;
+    publish_company(&with(company_event(id, "Active", 5), "Name", "Третье имя")).await;
     let renamed = read_when(id, "the rename", |developer| developer["Name"] == "Третье имя").await;
     assert_eq!(renamed["Status"], "Hidden");
-    publish(id).await;
+    publish_profile(id).await;
 }

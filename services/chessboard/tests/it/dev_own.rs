@@ -1,4 +1,4 @@
-//! Settings, and the `republish` command, which need a service that one test uses.
+//! Settings and the command `republish`, each with a dedicated service.
 
 use std::process::Stdio;
 
@@ -8,26 +8,26 @@ use testkit::service::issuer;
 use tokio::process::Command;
 use uuid::Uuid;
 
-use crate::objects::{flat, flats, house_of};
-use crate::own::{Own, payloads};
+use crate::objects::{create_house, flat, flats};
+use crate::own::{DedicatedService, payloads};
 use crate::{
-    COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_ALL, company, eventually, guid, holder, next, path,
-    profile, with,
+    COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_ALL, company_event, eventually, guid, next_sequence,
+    path, profile, user_claims, with,
 };
 
-/// Creates a developer of this service.
-async fn create_developer(own: &Own) -> (Uuid, Client) {
-    let (id, by) = (guid(), own.caller(&holder(None, &[MANAGE_ALL])));
-    own.bus().publish(COMPANY_UPSERTED, id, next(), &company(id, "Active", 1)).await;
+/// Creates a developer in this service.
+async fn create_developer(own: &DedicatedService) -> (Uuid, Client) {
+    let (id, by) = (guid(), own.caller(&user_claims(None, &[MANAGE_ALL])));
+    own.bus().publish(COMPANY_UPSERTED, id, next_sequence(), &company_event(id, "Active", 1)).await;
     let is_there = async || (by.get(&path(id, "")).await.status == 200).then_some(());
     eventually("the developer", is_there).await;
     (id, by)
 }
 
-/// Section 1: phone numbers without a country are read in `PHONE_DEFAULT_REGION`.
+/// RULE-CHS-002: a phone number without a country code is read in `PHONE_DEFAULT_REGION`.
 #[tokio::test]
-async fn phone_numbers_are_of_the_default_region() {
-    let own = Own::start(&[("PHONE_DEFAULT_REGION", "US")]);
+async fn phone_number_is_read_in_default_region() {
+    let own = DedicatedService::start(&[("PHONE_DEFAULT_REGION", "US")]);
     let (id, by) = create_developer(&own).await;
     for (dialled, number) in [("(202) 555-0123", "+12025550123"), ("+7 495 123-45-67", "+74951234567")] {
         let written = by.put(&path(id, ""), with(profile(), "ContactPhone", dialled)).await.expect(200);
@@ -37,12 +37,12 @@ async fn phone_numbers_are_of_the_default_region() {
     refused.expect_refusal("VALIDATION_FAILED", "/ContactPhone", "bad_phone");
 }
 
-/// Section 1: `Price.Currency` must be `CATALOG_CURRENCY`, and the catalog adds up in it.
+/// RULE-CHS-026: a price must be in `CATALOG_CURRENCY`, and the catalog uses this currency.
 #[tokio::test]
-async fn prices_are_in_the_currency_of_the_catalog() {
-    let own = Own::start(&[("CATALOG_CURRENCY", "USD")]);
+async fn price_in_other_currency_is_rejected() {
+    let own = DedicatedService::start(&[("CATALOG_CURRENCY", "USD")]);
     let (id, by) = create_developer(&own).await;
-    let house = house_of(id, own.caller(&holder(Some(id), &[MANAGE]))).await;
+    let house = create_house(id, own.caller(&user_claims(Some(id), &[MANAGE]))).await;
     let refused = house.send_grid(&flats(1), None).await;
     refused.expect_refusal("VALIDATION_FAILED", "/Objects/0/Price/Currency", "unknown_value");
     let price = json!({"AmountMinor": 5, "Currency": "USD"});
@@ -54,10 +54,11 @@ async fn prices_are_in_the_currency_of_the_catalog() {
     assert_eq!((&shown["PriceFrom"], &shown["Buildings"][0]["PriceFrom"]), (&price, &price));
 }
 
-/// `republish Developer` publishes one event of each developer, with the same payload and version as before.
+/// RULE-EVT-007, RULE-EVT-027: `republish Developer` publishes one event of each developer with the
+/// present payload and version.
 #[tokio::test]
-async fn republish_publishes_each_developer_again_under_its_version() {
-    let own = Own::start(&[]);
+async fn republish_repeats_developers_under_their_versions() {
+    let own = DedicatedService::start(&[]);
     let (id, _) = create_developer(&own).await;
     let events = async || payloads(own.published(id).await, DEVELOPER_UPSERTED);
     let before = events().await;

@@ -1,4 +1,4 @@
-//! Contact data: it is in the answers that have the profile, and in no other answer, event, log, span, metric or table.
+//! Privacy of contact data.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -12,43 +12,43 @@ use uuid::Uuid;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
 use crate::objects::{House, building, flats, project};
-use crate::own::{Broker, published};
+use crate::own::{DedicatedBroker, published};
 use crate::{
-    ADMIN, COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_ALL, ME, OUTSIDE_UPSERTED, company, holder,
-    id_of, next, objects, path, profile, with,
+    ADMIN, COMPANY_UPSERTED, DEVELOPER_UPSERTED, EXTERNAL_UPSERTED, MANAGE, MANAGE_ALL, ME, company_event,
+    id_of, next_sequence, objects, path, profile, user_claims, with,
 };
 
 const EMAIL: &str = "marked.contact@example.org";
 const PHONE: &str = "8 (495) 765-43-21";
-/// What only a contact has, as it is sent and as it is stored.
+/// Texts that occur only in contacts, as sent and as stored.
 const MARKS: [&str; 3] = ["marked.contact", "765-43-21", "4957654321"];
 
-/// The service as it is deployed, on a broker that no other service uses, and who calls it.
-struct Watched {
+/// A deployed service with a dedicated broker and its callers.
+struct ObservedService {
     service: Deployed,
-    broker: Broker,
+    broker: DedicatedBroker,
     sql: tokio_postgres::Client,
     developer: Uuid,
     manager: Client,
-    operator: Client,
+    administrator: Client,
     trace: String,
     requests: Mutex<usize>,
 }
 
-/// The marks in a text, and those in the bytes that it shows as hexadecimal digits, as the database does.
+/// Returns the marks in a text, also those in bytes that the database shows as hexadecimal digits.
 fn marks_in(text: &str) -> BTreeSet<&'static str> {
     let as_hex = |mark: &str| testkit::collector::hex(mark.as_bytes());
     MARKS.into_iter().filter(|mark| text.contains(*mark) || text.contains(&as_hex(mark))).collect()
 }
 
-/// A profile with the marked contacts.
+/// Returns a profile with the marked contacts.
 fn marked() -> Value {
     with(with(profile(), "ContactEmail", EMAIL), "ContactPhone", PHONE)
 }
 
-impl Watched {
+impl ObservedService {
     async fn start() -> Self {
-        let broker = Broker::start();
+        let broker = DedicatedBroker::start();
         let url = database::create().await.unwrap();
         let settings =
             [("DATABASE_URL", url.as_str()), ("KAFKA_BROKERS", broker.servers()), ("LOG", "debug")];
@@ -56,12 +56,15 @@ impl Watched {
         let sql = database::connect(&url).await.unwrap();
         sql.batch_execute("set search_path = chessboard").await.unwrap();
         let developer = guid();
-        broker.bus().publish(COMPANY_UPSERTED, developer, next(), &company(developer, "Active", 1)).await;
-        let manager = service.caller(&holder(Some(developer), &[MANAGE]));
+        broker
+            .bus()
+            .publish(COMPANY_UPSERTED, developer, next_sequence(), &company_event(developer, "Active", 1))
+            .await;
+        let manager = service.caller(&user_claims(Some(developer), &[MANAGE]));
         eventually("the developer", async || (manager.get(ME).await.status == 200).then_some(())).await;
-        let operator = service.caller(&holder(None, &[MANAGE_ALL]));
+        let administrator = service.caller(&user_claims(None, &[MANAGE_ALL]));
         let trace = guid().simple().to_string();
-        Self { service, broker, sql, developer, manager, operator, trace, requests: Mutex::new(0) }
+        Self { service, broker, sql, developer, manager, administrator, trace, requests: Mutex::new(0) }
     }
 
     async fn send(&self, by: &Client, method: Method, path: &str, body: &Value) -> Answer {
@@ -71,8 +74,8 @@ impl Watched {
         send(if body.is_null() { request } else { request.json(body) }).await
     }
 
-    /// Sends a request whose answer has the profile, contacts included.
-    async fn shows(&self, by: &Client, method: Method, path: &str, body: &Value) {
+    /// Sends a request whose response has the profile with contacts.
+    async fn expect_contacts(&self, by: &Client, method: Method, path: &str, body: &Value) {
         let answer = self.send(by, method, path, body).await;
         assert!(answer.status < 300, "{path}: {}", answer.text);
         assert_eq!(
@@ -83,48 +86,54 @@ impl Watched {
         );
     }
 
-    /// Sends a request whose answer has no contacts, whether it is refused or not.
-    async fn hides(&self, by: &Client, method: Method, path: &str, body: &Value) -> Answer {
+    /// Sends a request whose response has no contacts, with success or not.
+    async fn expect_no_contacts(&self, by: &Client, method: Method, path: &str, body: &Value) -> Answer {
         let answer = self.send(by, method, path, body).await;
         let whole = format!("{} {:?}", answer.text, answer.headers);
         assert_eq!(marks_in(&whole), [].into(), "{path}: {whole}");
         answer
     }
 
-    async fn refuses(&self, by: &Client, method: Method, path: &str, body: &Value, status: u16) {
-        let answer = self.hides(by, method, path, body).await;
+    async fn expect_rejection(&self, by: &Client, method: Method, path: &str, body: &Value, status: u16) {
+        let answer = self.expect_no_contacts(by, method, path, body).await;
         assert_eq!(answer.status, status, "{path}: {}", answer.text);
     }
 }
 
-/// Makes every move of the profile with its contacts, and builds below it. Returns the ids of what is below.
-async fn succeed(watched: &Watched) -> Vec<Uuid> {
-    let Watched { manager, operator, service, developer, .. } = watched;
+/// Sends every successful request of a profile with contacts and of the data below it. Returns the
+/// ids of the project and the object.
+async fn send_accepted_requests(observed: &ObservedService) -> Vec<Uuid> {
+    let ObservedService { manager, administrator, service, developer, .. } = observed;
     let (own, none) = (path(*developer, ""), json!({}));
-    watched.shows(manager, Method::PUT, ME, &marked()).await;
-    watched.shows(manager, Method::GET, ME, &Value::Null).await;
-    watched.shows(operator, Method::PUT, &own, &with(marked(), "Description", "Иное")).await;
-    watched.shows(operator, Method::GET, &own, &Value::Null).await;
-    watched.shows(operator, Method::GET, ADMIN, &Value::Null).await;
-    for made in ["publish", "withdraw", "publish", "hide", "publish"] {
-        watched.shows(manager, Method::POST, &format!("{ME}/{made}"), &none).await;
+    observed.expect_contacts(manager, Method::PUT, ME, &marked()).await;
+    observed.expect_contacts(manager, Method::GET, ME, &Value::Null).await;
+    observed.expect_contacts(administrator, Method::PUT, &own, &with(marked(), "Description", "Иное")).await;
+    observed.expect_contacts(administrator, Method::GET, &own, &Value::Null).await;
+    observed.expect_contacts(administrator, Method::GET, ADMIN, &Value::Null).await;
+    for operation in ["publish", "withdraw", "publish", "hide", "publish"] {
+        observed.expect_contacts(manager, Method::POST, &format!("{ME}/{operation}"), &none).await;
     }
-    watched.shows(operator, Method::POST, &path(*developer, "/release"), &none).await;
+    observed.expect_contacts(administrator, Method::POST, &path(*developer, "/release"), &none).await;
 
-    let created = watched.hides(manager, Method::POST, objects::PROJECTS, &project()).await.expect(201);
+    let created =
+        observed.expect_no_contacts(manager, Method::POST, objects::PROJECTS, &project()).await.expect(201);
     let project = id_of(&created["Id"]);
     let below = format!("{}/{project}", objects::PROJECTS);
-    let created = watched.hides(manager, Method::POST, &format!("{below}/buildings"), &building()).await;
+    let created =
+        observed.expect_no_contacts(manager, Method::POST, &format!("{below}/buildings"), &building()).await;
     let building = id_of(&created.expect(201)["Id"]);
     let house = House { developer: *developer, manager: manager.clone(), project, building };
     let grid = json!({"Objects": flats(2)});
-    watched.hides(manager, Method::PUT, &house.path("/property-objects"), &grid).await.expect(200);
-    watched.hides(manager, Method::POST, &format!("{below}/publish"), &none).await.expect(200);
+    observed
+        .expect_no_contacts(manager, Method::PUT, &house.path("/property-objects"), &grid)
+        .await
+        .expect(200);
+    observed.expect_no_contacts(manager, Method::POST, &format!("{below}/publish"), &none).await.expect(200);
     let object = house.id_of("1").await;
 
     let guest = &service.guest();
-    watched.shows(guest, Method::GET, DEVELOPERS, &Value::Null).await;
-    watched.shows(guest, Method::GET, &format!("{DEVELOPERS}/{developer}"), &Value::Null).await;
+    observed.expect_contacts(guest, Method::GET, DEVELOPERS, &Value::Null).await;
+    observed.expect_contacts(guest, Method::GET, &format!("{DEVELOPERS}/{developer}"), &Value::Null).await;
     for (by, path) in [
         (guest, PROJECTS.to_owned()),
         (guest, format!("{PROJECTS}/facets")),
@@ -137,16 +146,16 @@ async fn succeed(watched: &Watched) -> Vec<Uuid> {
         (manager, objects::PROJECTS.to_owned()),
         (manager, house.path("")),
         (manager, format!("{ME}/events?PageSize=100")),
-        (operator, self::path(*developer, "/events?PageSize=100")),
+        (administrator, self::path(*developer, "/events?PageSize=100")),
     ] {
-        watched.hides(by, Method::GET, &path, &Value::Null).await.expect(200);
+        observed.expect_no_contacts(by, Method::GET, &path, &Value::Null).await.expect(200);
     }
     vec![project, object]
 }
 
-/// Sends bodies with contacts that are refused, each for another reason.
-async fn refuse(watched: &Watched) {
-    let Watched { manager, operator, developer, .. } = watched;
+/// Sends bodies with contacts that are rejected, each for another reason.
+async fn send_rejected_requests(observed: &ObservedService) {
+    let ObservedService { manager, administrator, developer, .. } = observed;
     let own = path(*developer, "");
     for (member, value) in [
         ("Name", json!("")),
@@ -163,84 +172,101 @@ async fn refuse(watched: &Watched) {
         ("Version", json!(EMAIL)),
     ] {
         let body = with(marked(), member, value);
-        watched.refuses(manager, Method::PUT, ME, &body, 400).await;
-        watched.refuses(operator, Method::PUT, &own, &body, 400).await;
-        // A new profile has no version to name.
+        observed.expect_rejection(manager, Method::PUT, ME, &body, 400).await;
+        observed.expect_rejection(administrator, Method::PUT, &own, &body, 400).await;
+        // A creation has no version and ignores this member.
         let status = if member == "Version" { 422 } else { 400 };
         let body = with(body, "CompanyId", json!(guid()));
-        watched.refuses(operator, Method::POST, ADMIN, &body, status).await;
+        observed.expect_rejection(administrator, Method::POST, ADMIN, &body, status).await;
     }
     let stale = with(with(marked(), "Name", "Иное"), "Version", 1);
-    watched.refuses(manager, Method::PUT, ME, &stale, 409).await;
-    watched.refuses(operator, Method::POST, ADMIN, &with(marked(), "CompanyId", json!(guid())), 422).await;
-    watched.refuses(operator, Method::POST, ADMIN, &with(marked(), "CompanyId", json!(developer)), 409).await;
-    watched.refuses(operator, Method::PUT, &path(guid(), ""), &marked(), 404).await;
-    watched.refuses(operator, Method::DELETE, &own, &Value::Null, 409).await;
+    observed.expect_rejection(manager, Method::PUT, ME, &stale, 409).await;
+    observed
+        .expect_rejection(
+            administrator,
+            Method::POST,
+            ADMIN,
+            &with(marked(), "CompanyId", json!(guid())),
+            422,
+        )
+        .await;
+    observed
+        .expect_rejection(
+            administrator,
+            Method::POST,
+            ADMIN,
+            &with(marked(), "CompanyId", json!(developer)),
+            409,
+        )
+        .await;
+    observed.expect_rejection(administrator, Method::PUT, &path(guid(), ""), &marked(), 404).await;
+    observed.expect_rejection(administrator, Method::DELETE, &own, &Value::Null, 409).await;
     let torn = manager.request(Method::PUT, ME).header("content-type", "application/json");
     let torn = send(torn.body(format!("{{\"ContactEmail\": \"{EMAIL}"))).await;
     assert_eq!(marks_in(&torn.text), [].into());
     torn.expect_problem(400, "VALIDATION_FAILED");
 }
 
-/// Has the database refuse statements, with the whole row in what it says of that; and has the consumer meet an event with contacts in
-/// it that it cannot decode. Returns the key of the event.
-async fn fail(watched: &Watched) -> Uuid {
+/// Makes statements fail with the whole row in the database's error, and publishes an event with
+/// contacts that does not decode. Returns the key of the event.
+async fn cause_failures(observed: &ObservedService) -> Uuid {
     for (table, years) in [("developer", 2001), ("developer_log", 2002), ("outbox", 2003)] {
         let add = format!("alter table {table} add constraint refused check (false) not valid");
-        watched.sql.batch_execute(&add).await.unwrap();
+        observed.sql.batch_execute(&add).await.unwrap();
         let body = with(with(marked(), "FoundedYear", years), "LogoFileId", json!(guid()));
-        watched.refuses(&watched.manager, Method::PUT, ME, &body, 500).await;
-        watched.sql.batch_execute(&format!("alter table {table} drop constraint refused")).await.unwrap();
+        observed.expect_rejection(&observed.manager, Method::PUT, ME, &body, 500).await;
+        observed.sql.batch_execute(&format!("alter table {table} drop constraint refused")).await.unwrap();
     }
     let key = guid();
-    let event = crate::outside(key, watched.developer, 1);
+    let event = crate::external_profile(key, observed.developer, 1);
     let event = with(with(event, "FoundedYear", EMAIL), "ContactPhone", PHONE).to_string();
-    let headers = [("ce_id", guid().to_string()), ("ce_source", "/outside".to_owned())];
-    let bus = watched.broker.bus();
-    bus.publish_raw(OUTSIDE_UPSERTED, key.to_string().as_bytes(), &headers, event.as_bytes()).await;
+    let headers = [("ce_id", guid().to_string()), ("ce_source", "/external".to_owned())];
+    let bus = observed.broker.bus();
+    bus.publish_raw(EXTERNAL_UPSERTED, key.to_string().as_bytes(), &headers, event.as_bytes()).await;
     let dead = "select 1 from dead_letter where key = $1";
-    let ask = async || watched.sql.query_opt(dead, &[&key.to_string()]).await.unwrap();
+    let ask = async || observed.sql.query_opt(dead, &[&key.to_string()]).await.unwrap();
     eventually("the dead letter", ask).await;
     key
 }
 
-/// Reads every row of every table, but for the contacts of the profile, and for the message that a dead letter has whole. Returns the
-/// tables that have rows.
-async fn read_tables(watched: &Watched) -> BTreeSet<String> {
+/// Checks every row of every table for contacts and returns the tables that have rows.
+///
+/// The contacts of the profile and the message of a dead letter are exempt.
+async fn read_tables(observed: &ObservedService) -> BTreeSet<String> {
     let tables = "select table_name::text from information_schema.tables where table_schema = 'chessboard'";
     let mut filled = BTreeSet::new();
-    for table in watched.sql.query(tables, &[]).await.unwrap() {
+    for table in observed.sql.query(tables, &[]).await.unwrap() {
         let table: String = table.get(0);
-        let but = match table.as_str() {
+        let exempt = match table.as_str() {
             "developer" => "- 'contact_phone' - 'contact_email'",
             "dead_letter" => "- 'payload'",
             _ => "",
         };
-        let rows = format!("select (to_jsonb(t) {but})::text from \"{table}\" t");
-        for row in watched.sql.query(&rows, &[]).await.unwrap() {
+        let rows = format!("select (to_jsonb(t) {exempt})::text from \"{table}\" t");
+        for row in observed.sql.query(&rows, &[]).await.unwrap() {
             let row: String = row.get(0);
-            assert_eq!(marks_in(&row), [].into(), "{table} keeps contacts: {row}");
+            assert_eq!(marks_in(&row), [].into(), "{table} has contacts: {row}");
             filled.insert(table.clone());
         }
     }
     filled
 }
 
-/// Section 10, Privacy: contact data is in the answers that have the profile, not in events, logs, spans, metrics, refusals, the log of the
-/// profile, or a table other than that of the profile.
+/// RULE-CHS-011: contacts are in the responses with the profile. They are in no event, log, span,
+/// metric, problem or other table.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contacts_are_in_answers_alone() {
-    let watched = Watched::start().await;
-    let below = succeed(&watched).await;
-    refuse(&watched).await;
-    let dead = fail(&watched).await;
+async fn contacts_are_in_profile_responses_only() {
+    let observed = ObservedService::start().await;
+    let ids = send_accepted_requests(&observed).await;
+    send_rejected_requests(&observed).await;
+    let dead = cause_failures(&observed).await;
 
-    let bus = watched.broker.bus();
+    let bus = observed.broker.bus();
     let mut topics = BTreeSet::new();
-    for key in below.iter().chain([&watched.developer, &dead]) {
-        for mut event in published(&watched.sql, bus, &key.to_string()).await {
+    for key in ids.iter().chain([&observed.developer, &dead]) {
+        for mut event in published(&observed.sql, bus, &key.to_string()).await {
             if *key == dead {
-                // The message itself, and its copy in the dead-letter topic.
+                // The message itself and its copy in the dead-letter topic have contacts.
                 event.payload = Value::Null;
             }
             let shown = format!("{event:?}");
@@ -248,31 +274,31 @@ async fn contacts_are_in_answers_alone() {
             topics.insert(event.topic);
         }
     }
-    for topic in [DEVELOPER_UPSERTED, objects::PROJECT_CHANGED, objects::OBJECT_UPSERTED, OUTSIDE_UPSERTED] {
+    for topic in [DEVELOPER_UPSERTED, objects::PROJECT_CHANGED, objects::OBJECT_UPSERTED, EXTERNAL_UPSERTED] {
         assert!(topics.contains(topic), "no {topic} among {topics:?}");
     }
     assert!(topics.iter().any(|topic| topic.contains(".dlq")), "{topics:?}");
 
-    // The outbox is empty by now: it has no copy of the dead letter.
-    let filled = read_tables(&watched).await;
+    // The outbox is empty now, so it has no copy of the dead letter.
+    let filled = read_tables(&observed).await;
     for table in ["developer", "developer_log", "dead_letter", "project", "property_object", "inbox"] {
         assert!(filled.contains(table), "{table} has no row among {filled:?}");
     }
 
     let name = format!("PUT {ADMIN}/{{developer_id}}");
-    watched.service.collector.span(&watched.trace, |span| span.name == name).await;
-    let spans: Vec<_> = watched.service.collector.all().collect();
-    assert!(spans.len() > *watched.requests.lock().unwrap() / 2, "{} spans", spans.len());
+    observed.service.collector.span(&observed.trace, |span| span.name == name).await;
+    let spans: Vec<_> = observed.service.collector.all().collect();
+    assert!(spans.len() > *observed.requests.lock().unwrap() / 2, "{} spans", spans.len());
     for span in spans {
         let shown = format!("{span:?}");
         assert_eq!(marks_in(&shown), [].into(), "a span: {shown}");
     }
-    let log = watched.service.log();
+    let log = observed.service.log();
     let errors = log.iter().filter(|line| text(&line["level"]) == "ERROR").count();
     assert!(errors >= 3, "{errors} errors in the log");
     for line in log {
         assert_eq!(marks_in(&line.to_string()), [].into(), "a line of the log: {line}");
     }
-    let metrics = watched.service.operator().get("/metrics").await;
+    let metrics = observed.service.operator().get("/metrics").await;
     assert_eq!((metrics.status, marks_in(&metrics.text)), (200, [].into()));
 }

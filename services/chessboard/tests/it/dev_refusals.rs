@@ -1,16 +1,17 @@
-//! What is refused of profiles, and in which order.
+//! Rejections of profiles and their order.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    ADMIN, MANAGE, MANAGE_ALL, ME, create_developer, create_published_developer, each, guid, highlights,
-    holder, manager, operator, path, profile, read, service, text, with, without,
+    ADMIN, MANAGE, MANAGE_ALL, ME, administrator, create_developer, create_published_developer, each, guid,
+    highlights, manager, path, profile, read_developer, service, text, user_claims, with, without,
 };
 
-/// Section 1: each member within its bounds, on `PUT` of the manager, of the platform, and on `POST A`.
+/// RULE-CHS-002: an invalid member returns 400 with its name, for each operation that takes a
+/// profile.
 #[tokio::test]
-async fn each_member_is_within_its_bounds() {
+async fn invalid_profile_member_is_rejected() {
     let id = create_developer().await;
     let cases: &[(&str, Value, &str)] = &[
         ("Name", json!(""), "too_short"),
@@ -58,9 +59,13 @@ async fn each_member_is_within_its_bounds() {
         let body = with(profile(), member, value.clone());
         let field = format!("/{member}");
         manager(id).put(ME, body.clone()).await.expect_refusal("VALIDATION_FAILED", &field, reason);
-        operator().put(&path(id, ""), body.clone()).await.expect_refusal("VALIDATION_FAILED", &field, reason);
+        administrator().put(&path(id, ""), body.clone()).await.expect_refusal(
+            "VALIDATION_FAILED",
+            &field,
+            reason,
+        );
         let body = with(body, "CompanyId", json!(guid()));
-        operator().post(ADMIN, body).await.expect_refusal("VALIDATION_FAILED", &field, reason);
+        administrator().post(ADMIN, body).await.expect_refusal("VALIDATION_FAILED", &field, reason);
     }
     for (member, largest) in [
         ("Name", json!("я".repeat(256))),
@@ -75,10 +80,10 @@ async fn each_member_is_within_its_bounds() {
     }
 }
 
-/// Section 1: contacts of unusual form are accepted where the form is valid. A phone number is stored in E.164, the others as they were sent.
-/// A quoted local part of an e-mail address is one of them.
+/// RULE-CHS-002: contacts of unusual but valid form are accepted. A phone number is stored in
+/// E.164, the others as sent.
 #[tokio::test]
-async fn contacts_of_unusual_but_valid_form_are_accepted() {
+async fn unusual_valid_contact_is_accepted() {
     let id = create_developer().await;
     for (member, sent, stored) in [
         ("ContactPhone", "+74951234567", "+74951234567"),
@@ -96,7 +101,7 @@ async fn contacts_of_unusual_but_valid_form_are_accepted() {
     ] {
         let written = manager(id).put(ME, with(profile(), member, sent)).await.expect(200);
         assert_eq!(written[member], stored, "{sent}");
-        assert_eq!(read(id).await[member], stored, "{sent}");
+        assert_eq!(read_developer(id).await[member], stored, "{sent}");
     }
     let longest = format!("{}@{}.org", "a".repeat(64), "b".repeat(63));
     let longest = with(profile(), "ContactEmail", longest);
@@ -104,9 +109,10 @@ async fn contacts_of_unusual_but_valid_form_are_accepted() {
     assert_eq!(written["ContactEmail"], longest["ContactEmail"]);
 }
 
-/// Section 1, Highlights: whole, never rounded; none of the awards tells of a person.
+/// RULE-CHS-002: highlights out of bounds are rejected and never rounded. Award titles have no
+/// contacts.
 #[tokio::test]
-async fn highlights_are_within_their_bounds() {
+async fn invalid_highlights_are_rejected() {
     let id = create_developer().await;
     let award = |title: &str| json!([title]);
     for (member, value, field, reason) in [
@@ -146,25 +152,25 @@ async fn highlights_are_within_their_bounds() {
             "required",
         );
     }
-    let most = json!({
+    let max = json!({
         "ContractVersion": 1, "ObjectsDeliveredCount": 2_147_483_647, "ObjectsInProgressCount": null,
         "YearsOnMarket": 200, "ReliabilityValue": 1000, "ReliabilityMax": 1000, "AwardTitles": vec!["x"; 20],
     });
-    let written = manager(id).put(ME, with(profile(), "Highlights", most.clone())).await.expect(200);
-    assert_eq!(written["Highlights"], most);
+    let written = manager(id).put(ME, with(profile(), "Highlights", max.clone())).await.expect(200);
+    assert_eq!(written["Highlights"], max);
 }
 
-/// Conventions: all that is wrong with the values of a body is told at once, and no value is repeated.
+/// RULE-CHS-002: a 400 lists every invalid member and no value.
 #[tokio::test]
-async fn every_faulty_member_is_told_and_no_value() {
+async fn every_invalid_member_is_reported_without_value() {
     let id = create_developer().await;
     let body = json!({
-        "Name": "", "LogoFileId": "geheim", "Website": "geheim", "ContactPhone": "geheim", "ContactEmail": "geheim",
-        "FoundedYear": 1, "Highlights": {"ContractVersion": 7, "AwardTitles": [1, "geheim@example.org"]},
+        "Name": "", "LogoFileId": "secret", "Website": "secret", "ContactPhone": "secret", "ContactEmail": "secret",
+        "FoundedYear": 1, "Highlights": {"ContractVersion": 7, "AwardTitles": [1, "secret@example.org"]},
     });
     let problem = manager(id).put(ME, body).await.expect_problem(400, "VALIDATION_FAILED");
-    let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
-    told.sort_unstable();
+    let mut fields: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+    fields.sort_unstable();
     let all = [
         "/ContactEmail",
         "/ContactPhone",
@@ -176,117 +182,133 @@ async fn every_faulty_member_is_told_and_no_value() {
         "/Name",
         "/Website",
     ];
-    assert_eq!(told, all);
-    assert!(!problem.to_string().contains("geheim"));
+    assert_eq!(fields, all);
+    assert!(!problem.to_string().contains("secret"));
 }
 
-/// Section 6: 401, 403, 400 of the request alone, 404, a `PUT` that changes nothing, the Version, then the operation's own.
+/// RULE-CHS-010, RULE-CHS-013: the order is 401, 403, 400, 404, no change, `Version`, then the
+/// operation's own codes.
 #[tokio::test]
-async fn refusals_come_in_their_order() {
-    let nobody = service().caller(&holder(Some(guid()), &[]));
-    nobody.put(ME, json!("x")).await.expect_problem(403, "FORBIDDEN");
+async fn developer_rejections_follow_order() {
+    let unpermitted = service().caller(&user_claims(Some(guid()), &[]));
+    unpermitted.put(ME, json!("x")).await.expect_problem(403, "FORBIDDEN");
     service().guest().put(ME, json!("x")).await.expect_problem(401, "UNAUTHORIZED");
     let missing = guid();
     let broken = with(profile(), "Name", "");
     manager(missing).put(ME, broken.clone()).await.expect_problem(400, "VALIDATION_FAILED");
-    operator().put(&path(missing, ""), broken).await.expect_problem(400, "VALIDATION_FAILED");
+    administrator().put(&path(missing, ""), broken).await.expect_problem(400, "VALIDATION_FAILED");
     for answer in [
         manager(missing).put(ME, profile()).await,
-        operator().put(&path(missing, ""), profile()).await,
+        administrator().put(&path(missing, ""), profile()).await,
         manager(missing).get(ME).await,
         manager(missing).get(&format!("{ME}/events")).await,
-        operator().get(&path(missing, "/events")).await,
-        operator().post(&path(missing, "/publish"), json!({"Version": 7})).await,
-        operator().post(&path(missing, "/release"), json!({"Version": 7})).await,
-        operator().delete(&path(missing, "")).await,
+        administrator().get(&path(missing, "/events")).await,
+        administrator().post(&path(missing, "/publish"), json!({"Version": 7})).await,
+        administrator().post(&path(missing, "/release"), json!({"Version": 7})).await,
+        administrator().delete(&path(missing, "")).await,
     ] {
         answer.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
     }
     let id = create_published_developer().await;
-    for made in ["/publish", "/hide", "/withdraw", "/release"] {
-        let stale = operator().post(&path(id, made), json!({"Version": 1})).await;
+    for operation in ["/publish", "/hide", "/withdraw", "/release"] {
+        let stale = administrator().post(&path(id, operation), json!({"Version": 1})).await;
         stale.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
-        operator().post(&path(id, made), json!({"Version": "1"})).await.expect_refusal(
+        administrator().post(&path(id, operation), json!({"Version": "1"})).await.expect_refusal(
             "VALIDATION_FAILED",
             "/Version",
             "invalid_type",
         );
     }
     let stale = with(profile(), "Version", 1);
-    operator().put(&path(id, ""), stale).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
-    assert_eq!(read(id).await["Version"], 3);
-    operator()
+    administrator().put(&path(id, ""), stale).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
+    assert_eq!(read_developer(id).await["Version"], 3);
+    administrator()
         .post(&path(id, "/publish"), json!({"Version": 3}))
         .await
         .expect_problem(409, "CHESSBOARD_DEVELOPER_INVALID_TRANSITION");
 }
 
-/// Conventions: a Guid of a path that does not parse is 404, after 401 and 403, whatever the body.
+/// RULE-CHS-010: a malformed id in a path returns 404, after 401 and 403 and before the body is
+/// checked.
 #[tokio::test]
-async fn what_is_no_id_is_not_found() {
+async fn malformed_id_returns_404() {
     let id = create_developer().await;
-    let nobody = service().caller(&holder(Some(id), &[]));
+    let unpermitted = service().caller(&user_claims(Some(id), &[]));
     let projects = "/api/v1/developers/projects";
     for (by, path) in [
-        (operator(), format!("{ADMIN}/x")),
+        (administrator(), format!("{ADMIN}/x")),
         (manager(id), format!("{projects}/x")),
         (manager(id), format!("{projects}/{id}/buildings/x")),
         (manager(id), format!("{projects}/{id}/buildings/{id}/property-objects/x")),
     ] {
         service().guest().put(&path, json!("x")).await.expect_problem(401, "UNAUTHORIZED");
-        nobody.put(&path, json!("x")).await.expect_problem(403, "FORBIDDEN");
+        unpermitted.put(&path, json!("x")).await.expect_problem(403, "FORBIDDEN");
         by.put(&path, json!("x")).await.expect_problem(404, "NOT_FOUND");
     }
 }
 
-/// Section 6, `POST A`: unknown or of another Type, then live, then the outside id, which is refused where it is empty.
+/// INV-DEV-1, RULE-CHS-003, RULE-CHS-014, RULE-CHS-015, RULE-CHS-016: the order is an unknown
+/// company or another type, a live profile, then the external id of another profile.
 #[tokio::test]
-async fn creations_are_refused_in_their_order() {
+async fn creation_rejections_follow_order() {
     let unknown = json!({"CompanyId": guid(), "ExternalChessboardDeveloperId": guid()});
-    operator().post(ADMIN, unknown).await.expect_problem(422, "CHESSBOARD_DEVELOPER_COMPANY_NOT_FOUND");
+    administrator().post(ADMIN, unknown).await.expect_problem(422, "CHESSBOARD_DEVELOPER_COMPANY_NOT_FOUND");
     let agency = guid();
-    crate::tell_company(&with(crate::company(agency, "Active", 1), "Type", "Agency")).await;
-    let (live, holder) = (create_developer().await, create_developer().await);
-    operator()
+    crate::publish_company(&with(crate::company_event(agency, "Active", 1), "Type", "Agency")).await;
+    let (live, owner) = (create_developer().await, create_developer().await);
+    administrator()
         .post(ADMIN, json!({"CompanyId": agency}))
         .await
         .expect_problem(422, "CHESSBOARD_DEVELOPER_COMPANY_NOT_FOUND");
-    let outside = guid();
-    operator().delete(&path(holder, "")).await.expect(204);
-    let made = json!({"CompanyId": holder, "ExternalChessboardDeveloperId": outside});
-    operator().post(ADMIN, made).await.expect(201);
-    operator().delete(&path(holder, "")).await.expect(204);
-    let taken = json!({"CompanyId": live, "ExternalChessboardDeveloperId": outside});
-    operator().post(ADMIN, taken.clone()).await.expect_problem(409, "CHESSBOARD_DEVELOPER_ALREADY_EXISTS");
-    operator().delete(&path(live, "")).await.expect(204);
-    operator().post(ADMIN, taken).await.expect_problem(409, "CHESSBOARD_DEVELOPER_TALENT_DUPLICATE");
+    let external_id = guid();
+    administrator().delete(&path(owner, "")).await.expect(204);
+    let created = json!({"CompanyId": owner, "ExternalChessboardDeveloperId": external_id});
+    administrator().post(ADMIN, created).await.expect(201);
+    administrator().delete(&path(owner, "")).await.expect(204);
+    let taken = json!({"CompanyId": live, "ExternalChessboardDeveloperId": external_id});
+    administrator()
+        .post(ADMIN, taken.clone())
+        .await
+        .expect_problem(409, "CHESSBOARD_DEVELOPER_ALREADY_EXISTS");
+    administrator().delete(&path(live, "")).await.expect(204);
+    administrator().post(ADMIN, taken).await.expect_problem(409, "CHESSBOARD_DEVELOPER_TALENT_DUPLICATE");
     for member in ["CompanyId", "ExternalChessboardDeveloperId"] {
         let empty = with(json!({"CompanyId": live}), member, json!(Uuid::nil()));
-        let refused = operator().post(ADMIN, empty).await;
+        let refused = administrator().post(ADMIN, empty).await;
         refused.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), "empty_id");
     }
-    operator().post(ADMIN, json!({})).await.expect_refusal("VALIDATION_FAILED", "/CompanyId", "required");
+    administrator().post(ADMIN, json!({})).await.expect_refusal(
+        "VALIDATION_FAILED",
+        "/CompanyId",
+        "required",
+    );
 }
 
-/// Section 2: without a company in the token `me` is 403; the organization scope gives nothing on the admin routes.
+/// RULE-CHS-010, RULE-ALL-050: `me` requires a company in the token, and organization scope grants
+/// nothing on administrator routes.
 #[tokio::test]
-async fn scopes_reach_as_far_as_they_say() {
+async fn permission_scope_limits_reach() {
     let id = create_developer().await;
-    service().caller(&holder(None, &[MANAGE_ALL])).get(ME).await.expect_problem(403, "FORBIDDEN");
-    service().caller(&holder(Some(id), &[MANAGE_ALL])).get(ME).await.expect(200);
-    service().caller(&holder(Some(id), &[MANAGE])).get(&path(id, "")).await.expect_problem(403, "FORBIDDEN");
+    service().caller(&user_claims(None, &[MANAGE_ALL])).get(ME).await.expect_problem(403, "FORBIDDEN");
+    service().caller(&user_claims(Some(id), &[MANAGE_ALL])).get(ME).await.expect(200);
+    service()
+        .caller(&user_claims(Some(id), &[MANAGE]))
+        .get(&path(id, ""))
+        .await
+        .expect_problem(403, "FORBIDDEN");
 }
 
-/// Filters and paging of the list are refused by name, together.
+/// RULE-CHS-004: all invalid parameters of the list are reported together by name.
 #[tokio::test]
-async fn faulty_queries_are_refused() {
+async fn invalid_list_parameters_are_reported() {
     let query = "Status=draft&SyncSource=&IncludeDeleted=yes&Sort=Status&Page=0&PageSize=101";
-    let problem = operator().get(&format!("{ADMIN}?{query}")).await.expect_problem(400, "VALIDATION_FAILED");
-    let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
-    told.sort_unstable();
-    assert_eq!(told, ["/IncludeDeleted", "/Page", "/PageSize", "/Sort", "/Status", "/SyncSource"]);
+    let problem =
+        administrator().get(&format!("{ADMIN}?{query}")).await.expect_problem(400, "VALIDATION_FAILED");
+    let mut fields: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+    fields.sort_unstable();
+    assert_eq!(fields, ["/IncludeDeleted", "/Page", "/PageSize", "/Sort", "/Status", "/SyncSource"]);
     let long = "a".repeat(201);
-    operator().get(&format!("{ADMIN}?Query={long}")).await.expect_refusal(
+    administrator().get(&format!("{ADMIN}?Query={long}")).await.expect_refusal(
         "VALIDATION_FAILED",
         "/Query",
         "too_long",

@@ -1,23 +1,25 @@
-//! What is written down is what is served.
+//! Documents compared with the service.
 
 use chessboard::Service;
 
 use crate::service;
 
-/// Contracts, what was released of them, and every setting in the README.
+/// RULE-ALL-064, RULE-ALL-069: the service matches its contracts and their released versions. The
+/// README has every setting.
 #[test]
-fn what_is_written_down_is_what_is_served() {
+fn documents_match_service() {
     testkit::documents::check::<Service>();
 }
 
-/// Conventions, API page: it comes from the service alone, and the local stack's sign-in does not.
+/// RULE-ALL-069: the API page loads everything from the service, without the sign-in of the local
+/// stack.
 #[tokio::test]
-async fn the_api_page_loads_nothing_from_elsewhere() {
+async fn api_page_loads_from_service_only() {
     testkit::page::check(service()).await;
 }
 
-/// What people are woken for and look at (`helm/lib`) is told by the service.
+/// RULE-ALL-052: the service reports every metric of alerts and dashboards in `helm/lib`.
 #[tokio::test]
-async fn every_metric_of_alerts_and_dashboards_is_told() {
+async fn every_watched_metric_is_reported() {
     testkit::documents::check_watched(service()).await;
 }

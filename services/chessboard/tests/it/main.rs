@@ -1,4 +1,4 @@
-//! Chessboard at its edges: HTTP and Kafka, against a real database and broker.
+//! Tests of chessboard over HTTP and Kafka, with a real database and broker.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
@@ -56,7 +56,7 @@ use uuid::Uuid;
 
 const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
 const COMPANY_SUSPENDED: &str = "platform.identity.company-suspended.v1";
-const OUTSIDE_UPSERTED: &str = "external.chessboard.developer-upserted.v1";
+const EXTERNAL_UPSERTED: &str = "external.chessboard.developer-upserted.v1";
 const DEVELOPER_UPSERTED: &str = "platform.chessboard.developer-upserted.v1";
 
 const ADMIN: &str = "/api/v1/admin/developers";
@@ -65,97 +65,97 @@ const ME: &str = "/api/v1/developers/me";
 const MANAGE: &str = "chessboard.developers.manage";
 const MANAGE_ALL: &str = "chessboard.developers.manage@platform";
 
-/// The service that most tests share: each has developers of its own.
+/// Returns the service that most tests share. Each test has its own developers.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| Running::start::<Service>(&[]))
 }
 
-/// Whoever has these permissions, of this company or of none.
-fn holder(company: Option<Uuid>, permissions: &[&str]) -> Claims {
+/// Returns the claims of a user with these permissions, in a company or in none.
+fn user_claims(company: Option<Uuid>, permissions: &[&str]) -> Claims {
     let claims = Claims { company_id: company, ..Claims::user(guid()) };
     permissions.iter().fold(claims, |claims, permission| claims.permission(*permission))
 }
 
-/// An administrator of the platform.
-fn operator() -> Client {
-    service().caller(&holder(None, &[MANAGE_ALL]))
+/// Returns the client of a platform administrator.
+fn administrator() -> Client {
+    service().caller(&user_claims(None, &[MANAGE_ALL]))
 }
 
-/// A manager of the developer `company`.
+/// Returns the client of a manager of the developer `company`.
 fn manager(company: Uuid) -> Client {
-    service().caller(&holder(Some(company), &[MANAGE]))
+    service().caller(&user_claims(Some(company), &[MANAGE]))
 }
 
-/// A number that grows with each use: the sequence of an event.
-fn next() -> i64 {
+/// Returns the next sequence of an event.
+fn next_sequence() -> i64 {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A company as identity tells of it.
-fn company(id: Uuid, status: &str, version: i64) -> Value {
+/// Returns the payload of a company event of identity.
+fn company_event(id: Uuid, status: &str, version: i64) -> Value {
     json!({
         "CompanyId": id, "Type": "Developer", "Status": status, "Name": "Ромашка", "LegalName": "ООО «Ромашка»",
         "Version": version,
     })
 }
 
-/// Has identity tell of a company.
-async fn tell_company(told: &Value) {
-    service().bus().publish(COMPANY_UPSERTED, id_of(&told["CompanyId"]), next(), told).await;
+/// Publishes a `company-upserted` event.
+async fn publish_company(event: &Value) {
+    service().bus().publish(COMPANY_UPSERTED, id_of(&event["CompanyId"]), next_sequence(), event).await;
 }
 
-/// Has identity tell of a suspension, beside what it tells of the company.
-async fn tell_suspension(told: &Value) {
-    let told = with(with(told.clone(), "SuspendedAt", "2026-11-22T10:00:00Z"), "Reason", "debts");
-    service().bus().publish(COMPANY_SUSPENDED, id_of(&told["CompanyId"]), next(), &told).await;
+/// Publishes a `company-suspended` event.
+async fn publish_suspension(event: &Value) {
+    let event = with(with(event.clone(), "SuspendedAt", "2026-11-22T10:00:00Z"), "Reason", "debts");
+    service().bus().publish(COMPANY_SUSPENDED, id_of(&event["CompanyId"]), next_sequence(), &event).await;
 }
 
-/// A profile as the outside system tells of it.
-fn outside(id: Uuid, company: Uuid, version: i64) -> Value {
+/// Returns the payload of an event of the external system.
+fn external_profile(id: Uuid, company: Uuid, version: i64) -> Value {
     json!({
         "ExternalChessboardDeveloperId": id, "CompanyId": company, "Version": version, "Name": "Внешняя",
         "LegalName": "ООО «Внешняя»", "LogoFileId": guid(), "FoundedYear": 1999,
     })
 }
 
-/// Has the outside system tell of a profile.
-async fn tell_outside(told: &Value) {
-    let key = text(&told["ExternalChessboardDeveloperId"]).to_owned();
-    let headers = [("ce_id", guid().to_string()), ("ce_source", "/outside".to_owned())];
-    let payload = told.to_string();
-    service().bus().publish_raw(OUTSIDE_UPSERTED, key.as_bytes(), &headers, payload.as_bytes()).await;
+/// Publishes an event of the external system.
+async fn publish_external_profile(event: &Value) {
+    let key = text(&event["ExternalChessboardDeveloperId"]).to_owned();
+    let headers = [("ce_id", guid().to_string()), ("ce_source", "/external".to_owned())];
+    let payload = event.to_string();
+    service().bus().publish_raw(EXTERNAL_UPSERTED, key.as_bytes(), &headers, payload.as_bytes()).await;
 }
 
 fn path(developer: Uuid, below: &str) -> String {
     format!("{ADMIN}/{developer}{below}")
 }
 
-/// The developer as the platform sees them, if there is one.
-async fn look_up(developer: Uuid) -> Option<Value> {
-    let answer = operator().get(&path(developer, "")).await;
+/// Returns the developer as an administrator reads it, if it exists.
+async fn find_developer(developer: Uuid) -> Option<Value> {
+    let answer = administrator().get(&path(developer, "")).await;
     (answer.status == 200).then_some(answer.body)
 }
 
-async fn read(developer: Uuid) -> Value {
-    look_up(developer).await.expect("a developer")
+async fn read_developer(developer: Uuid) -> Value {
+    find_developer(developer).await.expect("a developer")
 }
 
-/// Waits until a developer is as they should be.
-async fn read_when(developer: Uuid, what: &str, is_there: impl Fn(&Value) -> bool) -> Value {
-    eventually(what, async || look_up(developer).await.filter(&is_there)).await
+/// Waits until the developer meets a condition, and returns it.
+async fn read_when(developer: Uuid, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    eventually(what, async || find_developer(developer).await.filter(&condition)).await
 }
 
-/// A developer of an Active company, in Draft, as identity makes them.
+/// Creates a Draft developer by an event of an Active company.
 async fn create_developer() -> Uuid {
     let id = guid();
-    tell_company(&company(id, "Active", 1)).await;
+    publish_company(&company_event(id, "Active", 1)).await;
     read_when(id, "the developer", |_| true).await;
     id
 }
 
-/// A body that fills what a profile needs.
+/// Returns a body of a complete profile.
 fn profile() -> Value {
     json!({
         "Name": "Ромашка", "LegalName": "ООО «Ромашка»", "Description": "Строим дома", "LogoFileId": guid(),
@@ -171,27 +171,27 @@ fn highlights() -> Value {
     })
 }
 
-/// Has a developer filled and published.
-async fn publish(developer: Uuid) -> Value {
-    operator().put(&path(developer, ""), profile()).await.expect(200);
-    operator().post(&path(developer, "/publish"), json!({})).await.expect(200)
+/// Completes and publishes a profile.
+async fn publish_profile(developer: Uuid) -> Value {
+    administrator().put(&path(developer, ""), profile()).await.expect(200);
+    administrator().post(&path(developer, "/publish"), json!({})).await.expect(200)
 }
 
-/// A published developer of an Active company.
+/// Creates a Published developer of an Active company.
 async fn create_published_developer() -> Uuid {
     let id = create_developer().await;
-    publish(id).await;
+    publish_profile(id).await;
     id
 }
 
-/// What a log has, oldest first.
-async fn entries(developer: Uuid) -> Vec<Value> {
-    let page = operator().get(&path(developer, "/events?PageSize=100")).await.expect(200);
+/// Returns the entries of a log, oldest first.
+async fn log_entries(developer: Uuid) -> Vec<Value> {
+    let page = administrator().get(&path(developer, "/events?PageSize=100")).await.expect(200);
     assert_eq!(page["NextCursor"], Value::Null);
     list(&page["Items"]).iter().rev().cloned().collect()
 }
 
-/// Returns every `developer-upserted` event of a developer, an event too many among them.
+/// Returns all `developer-upserted` events of a developer.
 async fn profile_events(developer: Uuid) -> Vec<Published> {
     let events = service().published(developer).await.into_iter();
     events.filter(|event| event.topic == DEVELOPER_UPSERTED).collect()
@@ -202,7 +202,7 @@ async fn profile_versions(developer: Uuid) -> Vec<i64> {
     profile_events(developer).await.iter().map(|event| event.payload["Version"].as_i64().unwrap()).collect()
 }
 
-/// Waits until `count` messages of this key are dead letters, and returns the reasons in their order.
+/// Waits until `count` messages of this key are dead letters, and returns their reasons.
 async fn dead_letters(key: impl ToString, count: usize) -> Vec<String> {
     let (sql, key) = (service().sql().await, key.to_string());
     let ask = async || {
@@ -228,7 +228,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// This member of every object of a list.
+/// Returns a member of each object of a list.
 fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
     list(objects).iter().map(|object| &object[member]).collect()
 }

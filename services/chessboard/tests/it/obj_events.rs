@@ -1,19 +1,22 @@
-//! What is told of an object, and what is not.
+//! Events of objects.
 
 use serde_json::{Value, json};
 use testkit::guid;
 
-use crate::objects::{BOOKED, book, flat, flats, have_taken, house, object_events, put_of};
+use crate::objects::{
+    BOOKED, book_object, deliver_deal_event, flat, flats, object_events, published_house, unchanged_body,
+};
 use crate::{id_of, list, service, with};
 
-/// Events: the payload whole; who holds the object is in none.
+/// RULE-CHS-029, RULE-EVT-009: the event has the whole payload and never names the deal that holds
+/// the object.
 #[tokio::test]
-async fn an_object_is_told_whole_and_never_who_holds_it() {
-    let house = house().await;
+async fn object_event_has_payload_without_holder() {
+    let house = published_house().await;
     let sent = flat("12а");
     house.grid(std::slice::from_ref(&sent)).await;
     let object = house.id_of("12а").await;
-    let deal = book(&house, "12а").await;
+    let deal = book_object(&house, "12а").await;
     let events = object_events(object, 2).await;
     let whole = json!({
         "Id": object, "BuildingId": house.building, "ProjectId": house.project, "TenantId": house.developer,
@@ -28,10 +31,11 @@ async fn an_object_is_told_whole_and_never_who_holds_it() {
     assert_eq!((&*headers["aggregatetype"], &*headers["contractversion"]), ("PropertyObject", "1"));
 }
 
-/// Events: what is not in the payload raises the version and is told with the next.
+/// RULE-CHS-029, RULE-EVT-009: a change of a field that is not in the payload raises the version,
+/// and the next event has it.
 #[tokio::test]
-async fn what_is_not_in_the_payload_is_told_with_the_next() {
-    let house = house().await;
+async fn change_outside_payload_is_in_next_event() {
+    let house = published_house().await;
     house.grid(&flats(1)).await;
     let object = house.object("1").await;
     let path = house.object_path(id_of(&object["Id"]));
@@ -42,20 +46,21 @@ async fn what_is_not_in_the_payload_is_told_with_the_next() {
         ("AreaKitchen", json!(9.99)),
     ] {
         let now = house.object("1").await;
-        house.manager.put(&path, with(put_of(&now), member, value)).await.expect(200);
+        house.manager.put(&path, with(unchanged_body(&now), member, value)).await.expect(200);
     }
     let now = house.object("1").await;
     assert_eq!(now["Version"], 5);
-    house.manager.put(&path, with(put_of(&now), "Finishing", "Finished")).await.expect(200);
+    house.manager.put(&path, with(unchanged_body(&now), "Finishing", "Finished")).await.expect(200);
     let versions: Vec<_> =
-        object_events(id_of(&object["Id"]), 2).await.iter().map(|told| told["Version"].clone()).collect();
+        object_events(id_of(&object["Id"]), 2).await.iter().map(|event| event["Version"].clone()).collect();
     assert_eq!(versions, [1, 6]);
 }
 
-/// Events: what was removed is told once, as Unavailable and not public; what comes back is told as it is.
+/// RULE-CHS-029, RULE-EVT-009: a removed object is published once as Unavailable and not public,
+/// and a returned one as it is.
 #[tokio::test]
-async fn removal_and_return_are_told() {
-    let house = house().await;
+async fn removal_and_return_are_published() {
+    let house = published_house().await;
     house.grid(&flats(1)).await;
     let object = house.id_of("1").await;
     house.grid(&[]).await;
@@ -64,7 +69,7 @@ async fn removal_and_return_are_told() {
     let events = object_events(object, 3).await;
     let seen: Vec<_> = events
         .iter()
-        .map(|told| (told["Version"].clone(), told["Status"].clone(), told["IsPublic"].clone()))
+        .map(|event| (event["Version"].clone(), event["Status"].clone(), event["IsPublic"].clone()))
         .collect();
     assert_eq!(
         seen,
@@ -76,16 +81,17 @@ async fn removal_and_return_are_told() {
     );
 }
 
-/// A change of the holder alone raises the version and publishes no event; a claim on a removed object changes nothing.
+/// RULE-CHS-029: a change of the holder only raises the version and publishes no event. A claim on
+/// a removed object changes nothing.
 #[tokio::test]
-async fn a_change_of_the_holder_alone_publishes_no_event() {
-    let house = house().await;
+async fn change_of_holder_publishes_no_event() {
+    let house = published_house().await;
     house.grid(&flats(2)).await;
     let (object, removed) = (house.id_of("1").await, house.id_of("2").await);
-    book(&house, "1").await;
+    book_object(&house, "1").await;
     house.grid(&flats(1)).await;
-    have_taken(BOOKED, guid(), object, 1, "2026-11-23T10:00:00Z").await;
-    have_taken(BOOKED, guid(), removed, 1, "2026-11-23T10:00:00Z").await;
+    deliver_deal_event(BOOKED, guid(), object, 1, "2026-11-23T10:00:00Z").await;
+    deliver_deal_event(BOOKED, guid(), removed, 1, "2026-11-23T10:00:00Z").await;
     assert_eq!(house.object("1").await["Version"], 3);
     for object in [object, removed] {
         assert_eq!(object_events(object, 2).await.len(), 2);

@@ -1,29 +1,36 @@
-//! A whole grid in one request.
+//! The replacement of a grid.
 
 use serde_json::{Value, json};
 use testkit::{guid, text};
 
-use crate::objects::{book, draft_house, flat, flats, house, object_events};
+use crate::objects::{book_object, draft_house, flat, flats, object_events, published_house};
 use crate::{each, list, service, with, without};
 
-/// Grid: upsert by number; what is not listed is removed and comes back under its Id; the same again changes nothing.
+/// RULE-CHS-026, INV-OBJ-1: a grid is an upsert by number. A removed object returns with its id,
+/// and an identical grid changes nothing.
 #[tokio::test]
-async fn a_grid_is_what_was_listed_last() {
-    let house = house().await;
+async fn grid_replacement_upserts_by_number() {
+    let house = published_house().await;
     let (one, two, three) = (flat("1"), flat("2"), flat("3"));
     assert_eq!(house.grid(&[one.clone(), two.clone()]).await, (2, 0, 0, 0, vec![]));
     assert_eq!(house.read().await["Version"], 2);
-    let made = house.object("1").await;
+    let created = house.object("1").await;
     for (member, value) in one.as_object().unwrap() {
-        assert_eq!(&made[member], value, "{member}");
+        assert_eq!(&created[member], value, "{member}");
     }
     assert_eq!(
-        (&made["Status"], &made["Version"], &made["HoldDealId"], &made["BuildingId"], &made["TenantId"]),
+        (
+            &created["Status"],
+            &created["Version"],
+            &created["HoldDealId"],
+            &created["BuildingId"],
+            &created["TenantId"]
+        ),
         (&json!("Available"), &json!(1), &Value::Null, &json!(house.building), &json!(house.developer))
     );
 
     assert_eq!(house.grid(&[one.clone(), two.clone()]).await, (0, 0, 2, 0, vec![]));
-    assert_eq!((house.read().await["Version"].clone(), house.object("1").await), (json!(2), made.clone()));
+    assert_eq!((house.read().await["Version"].clone(), house.object("1").await), (json!(2), created.clone()));
 
     let dearer = with(one.clone(), "Price", json!({"AmountMinor": 2, "Currency": "RUB"}));
     let changed = house.grid(&[with(dearer.clone(), "Status", "Reserved"), three.clone()]).await;
@@ -31,10 +38,10 @@ async fn a_grid_is_what_was_listed_last() {
     let object = house.object("1").await;
     assert_eq!(
         (&object["Id"], &object["Version"], &object["Status"]),
-        (&made["Id"], &json!(2), &json!("Reserved"))
+        (&created["Id"], &json!(2), &json!("Reserved"))
     );
     assert_eq!(house.objects().await.len(), 2);
-    // A status that is not sent stays.
+    // An absent status stays.
     assert_eq!(house.grid(&[dearer, three.clone()]).await, (0, 0, 2, 0, vec![]));
 
     house.grid(std::slice::from_ref(&three)).await;
@@ -42,29 +49,29 @@ async fn a_grid_is_what_was_listed_last() {
     let back = house.object("1").await;
     assert_eq!(
         (&back["Id"], &back["Version"], &back["Status"]),
-        (&made["Id"], &json!(4), &json!("Available"))
+        (&created["Id"], &json!(4), &json!("Available"))
     );
-    assert_eq!((&back["CreatedAt"], &back["Price"]), (&made["CreatedAt"], &made["Price"]));
+    assert_eq!((&back["CreatedAt"], &back["Price"]), (&created["CreatedAt"], &created["Price"]));
 
     assert_eq!(house.grid(&[]).await, (0, 0, 0, 2, vec![]));
     assert_eq!(house.read().await["Grid"], json!([]));
 }
 
-/// Grid: numbers are compared exactly: letter case and spaces make another one.
+/// INV-OBJ-1: numbers that differ in letter case or spaces are different.
 #[tokio::test]
-async fn numbers_are_compared_exactly() {
+async fn object_numbers_are_compared_exactly() {
     let house = draft_house().await;
     let all = ["1a", "1A", "1a ", "1\u{430}"].map(flat);
     assert_eq!(house.grid(&all).await, (4, 0, 0, 0, vec![]));
     assert_eq!(house.grid(&all).await, (0, 0, 4, 0, vec![]));
 }
 
-/// Grid: what a deal holds is left exactly as it is, listed or not; `Kept` are its numbers.
+/// RULE-CHS-026: a held object stays as it is, listed or not, and `Kept` has its number.
 #[tokio::test]
-async fn what_a_deal_holds_is_kept_as_it_is() {
-    let house = house().await;
+async fn held_object_stays_unchanged_by_grid() {
+    let house = published_house().await;
     house.grid(&flats(3)).await;
-    let deal = book(&house, "2").await;
+    let deal = book_object(&house, "2").await;
     let held = house.object("2").await;
     assert_eq!((&held["Status"], &held["HoldDealId"]), (&json!("Booked"), &json!(deal)));
     let cheaper = with(flat("2"), "Status", "Available");
@@ -72,13 +79,14 @@ async fn what_a_deal_holds_is_kept_as_it_is() {
     assert_eq!(house.object("2").await, held);
     assert_eq!(house.grid(&[]).await, (0, 0, 0, 1, vec!["2".to_owned()]));
     assert_eq!(house.object("2").await, held);
-    // Booked may be sent for what is Booked.
+    // Booked is accepted for a Booked object.
     assert_eq!(house.grid(&[with(flat("2"), "Status", "Booked")]).await, (0, 0, 0, 0, vec!["2".to_owned()]));
 }
 
-/// The read: sections upwards, floors downwards, by position and then number; no section and no floor without objects.
+/// RULE-CHS-026: the grid has sections ascending and floors descending, with objects by position
+/// and number.
 #[tokio::test]
-async fn a_grid_is_read_as_it_stands() {
+async fn grid_is_returned_by_section_floor_and_position() {
     let house = draft_house().await;
     let at = |number: &str, section: i64, floor: i64, position: i64| {
         with(with(with(flat(number), "Section", section), "Floor", floor), "PositionOnFloor", position)
@@ -93,7 +101,7 @@ async fn a_grid_is_read_as_it_stands() {
     ];
     house.grid(&listed).await;
     let read = house.read().await;
-    let told: Vec<_> = list(&read["Grid"])
+    let rows: Vec<_> = list(&read["Grid"])
         .iter()
         .flat_map(|section| list(&section["Floors"]).iter().map(|floor| (section["Section"].clone(), floor)))
         .map(|(section, floor)| {
@@ -102,12 +110,12 @@ async fn a_grid_is_read_as_it_stands() {
             format!("{section} {} {}", floor["Floor"], numbers.join(","))
         })
         .collect();
-    assert_eq!(told, ["1 2 a,b,Z", "1 1 c", "3 10 q", "3 -2 p"]);
+    assert_eq!(rows, ["1 2 a,b,Z", "1 1 c", "3 10 q", "3 -2 p"]);
 }
 
-/// Refusals: what is wrong with one object is told with its place, and nothing of the grid is kept.
+/// RULE-CHS-026: an invalid object returns 400 with its index, and nothing of the grid is stored.
 #[tokio::test]
-async fn all_or_nothing_of_a_grid_is_kept() {
+async fn invalid_grid_changes_nothing() {
     let house = draft_house().await;
     house.grid(&flats(2)).await;
     let before = house.read().await;
@@ -157,30 +165,31 @@ async fn all_or_nothing_of_a_grid_is_kept() {
     assert_eq!(house.read().await, before);
 }
 
-/// Fields: what may be left out is null or takes its default; bounds are inclusive.
+/// RULE-CHS-026: limits of an object are inclusive, and an absent optional member is null or its
+/// default.
 #[tokio::test]
-async fn the_least_and_the_most_of_an_object_are_kept() {
+async fn object_limits_are_inclusive() {
     let house = draft_house().await;
-    let least = json!({
+    let min = json!({
         "Number": " a ", "Kind": "Parking", "Section": 3, "Floor": -10, "PositionOnFloor": 1000, "AreaTotal": 0.01,
         "Finishing": "None", "Price": {"AmountMinor": 1_000_000_000_000_000_i64, "Currency": "RUB"},
     });
-    let most =
+    let max =
         with(with(with(flat("x"), "AreaTotal", 1_000_000), "AreaLiving", 1_000_000.0), "IsStudio", true);
-    house.grid(&[least, with(most, "Status", "Sold")]).await;
-    let least = house.object(" a ").await;
+    house.grid(&[min, with(max, "Status", "Sold")]).await;
+    let min = house.object(" a ").await;
     for member in ["Rooms", "AreaLiving", "AreaKitchen", "LayoutFileId", "HoldDealId"] {
-        assert_eq!(least[member], Value::Null, "{member}");
+        assert_eq!(min[member], Value::Null, "{member}");
     }
-    assert_eq!((&least["IsStudio"], &least["AreaTotal"]), (&json!(false), &json!(0.01)));
-    let most = house.object("x").await;
-    assert_eq!((most["AreaLiving"].as_f64(), &most["Status"]), (Some(1_000_000.0), &json!("Sold")));
+    assert_eq!((&min["IsStudio"], &min["AreaTotal"]), (&json!(false), &json!(0.01)));
+    let max = house.object("x").await;
+    assert_eq!((max["AreaLiving"].as_f64(), &max["Status"]), (Some(1_000_000.0), &json!("Sold")));
 }
 
-/// Size: 5,000 objects go in one request, and one more does not; what is above 8 MiB is refused unread.
+/// RULE-CHS-026: a grid takes 5,000 objects and no more. A body above 8 MiB returns 413.
 #[tokio::test]
-async fn five_thousand_objects_go_in_one_request() {
-    let house = house().await;
+async fn grid_takes_5000_objects_and_8_mib() {
+    let house = published_house().await;
     let all = flats(5000);
     assert_eq!(house.grid(&all).await, (5000, 0, 0, 0, vec![]));
     assert_eq!(house.grid(&all).await, (0, 0, 5000, 0, vec![]));
@@ -193,14 +202,15 @@ async fn five_thousand_objects_go_in_one_request() {
     let long = json!({"Objects": [], "x": "x".repeat(8 * 1024 * 1024)});
     house.manager.put(&house.path("/property-objects"), long).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
     let some = house.id_of("4321").await;
-    let told = object_events(some, 2).await;
-    assert_eq!(told.iter().map(|told| told["Version"].as_i64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    let events = object_events(some, 2).await;
+    assert_eq!(events.iter().map(|event| event["Version"].as_i64().unwrap()).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// INV-OBJ-3: each price has its row in the history, in the same write, and rows are never changed.
+/// INV-OBJ-3: each price has one row of the history in the same write, and the database rejects
+/// changes of rows.
 #[tokio::test]
-async fn each_price_has_one_row_in_the_history() {
-    let house = house().await;
+async fn each_price_has_one_history_row() {
+    let house = published_house().await;
     let sql = service().sql().await;
     let prices = format!(
         "select count(*) from price_history join property_object on id = property_object_id \
@@ -216,20 +226,21 @@ async fn each_price_has_one_row_in_the_history() {
     assert_eq!(count().await, 301, "a price that did not change has no row");
     house.grid(&[]).await;
     house.grid(&changed).await;
-    assert_eq!(count().await, 301, "what comes back at its price has none either");
+    assert_eq!(count().await, 301, "a returned object with its old price has no row");
     let refused = sql.batch_execute("update price_history set price = 1").await;
     assert!(refused.is_err(), "rows are never changed");
 }
 
-/// `Version` of a grid is the building's.
+/// RULE-CHS-026: `Version` of a grid is the version of the building, and an outdated one returns
+/// 409.
 #[tokio::test]
-async fn a_grid_of_a_version_that_is_gone_is_a_conflict() {
+async fn grid_with_outdated_version_conflicts() {
     let house = draft_house().await;
     let done = house.send_grid(&flats(1), Some(1)).await.expect(200);
     assert_eq!((&done["Version"], &done["BuildingId"]), (&json!(2), &json!(house.building)));
-    // The same again, whatever the version.
+    // A change with an outdated version conflicts, and an identical grid does not.
     house.send_grid(&flats(0), Some(1)).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
-    let same: Vec<_> = house.objects().await.iter().map(crate::objects::put_of).collect();
+    let same: Vec<_> = house.objects().await.iter().map(crate::objects::unchanged_body).collect();
     let done = house.send_grid(&same, Some(1)).await.expect(200);
     assert_eq!((&done["Unchanged"], &done["Version"]), (&json!(1), &json!(2)));
     let nowhere = house.project_path(&format!("/buildings/{}/property-objects", guid()));

@@ -1,4 +1,4 @@
-//! Deals hold objects and let them go, in whatever order Kafka delivers what CRM tells.
+//! Holds of deals on objects, in every order of events.
 
 use std::collections::BTreeMap;
 
@@ -9,48 +9,49 @@ use serde_json::{Value, json};
 use testkit::{eventually, guid};
 
 use crate::objects::{
-    BOOKED, CANCELLED, COMPLETED, EXPIRED, book, flats, have_taken, house, object_events, put_of, tell_deal,
+    BOOKED, CANCELLED, COMPLETED, EXPIRED, book_object, deliver_deal_event, flats, object_events,
+    publish_deal_event, published_house, unchanged_body,
 };
-use crate::{dead_letter, next, service, with};
+use crate::{dead_letter, next_sequence, service, with};
 
-/// What a deal may tell, by row version: `created_at` of hour `h` where it books.
+/// An event of a deal with its time as an hour.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct DealEvent {
     topic: &'static str,
     deal: usize,
     row_version: i64,
     hour: u8,
 }
 
-/// All orders of these.
-fn orders(told: &[Told]) -> Vec<Vec<Told>> {
-    if told.is_empty() {
+/// Returns all orders of events.
+fn orders(events: &[DealEvent]) -> Vec<Vec<DealEvent>> {
+    if events.is_empty() {
         return vec![Vec::new()];
     }
     let mut all = Vec::new();
-    for at in 0..told.len() {
-        let mut rest = told.to_vec();
+    for at in 0..events.len() {
+        let mut rest = events.to_vec();
         let first = rest.remove(at);
         all.extend(orders(&rest).into_iter().map(|order| [vec![first], order].concat()));
     }
     all
 }
 
-/// Deals: whatever comes first, the object is what the deals say last; of equal versions selling goes before giving up,
-/// that before claiming.
+/// INV-OBJ-2, RULE-EVT-016, RULE-EVT-023: an object follows the newest events of its deals in every
+/// order. At one version a sale precedes giving up, which precedes a booking.
 #[tokio::test]
-async fn an_object_follows_its_deals_in_every_order() {
-    let b = |deal, row_version, hour| Told { topic: BOOKED, deal, row_version, hour };
-    let of = |topic, deal, row_version| Told { topic, deal, row_version, hour: 12 };
-    let histories: [(&[Told], &str, Option<usize>); 6] = [
-        (&[b(0, 1, 1), of(CANCELLED, 0, 2)], "Available", None),
-        (&[b(0, 1, 1), of(EXPIRED, 0, 2), b(0, 3, 3)], "Booked", Some(0)),
-        (&[b(0, 4, 1), of(CANCELLED, 0, 4), of(COMPLETED, 0, 4)], "Sold", Some(0)),
-        (&[b(0, 4, 1), of(EXPIRED, 0, 4)], "Available", None),
-        (&[b(0, 1, 1), b(1, 1, 2), of(CANCELLED, 1, 2)], "Booked", Some(0)),
-        (&[b(0, 1, 2), of(COMPLETED, 1, 7), b(2, 1, 3)], "Sold", Some(1)),
+async fn object_follows_deals_in_every_order() {
+    let booked = |deal, row_version, hour| DealEvent { topic: BOOKED, deal, row_version, hour };
+    let event = |topic, deal, row_version| DealEvent { topic, deal, row_version, hour: 12 };
+    let histories: [(&[DealEvent], &str, Option<usize>); 6] = [
+        (&[booked(0, 1, 1), event(CANCELLED, 0, 2)], "Available", None),
+        (&[booked(0, 1, 1), event(EXPIRED, 0, 2), booked(0, 3, 3)], "Booked", Some(0)),
+        (&[booked(0, 4, 1), event(CANCELLED, 0, 4), event(COMPLETED, 0, 4)], "Sold", Some(0)),
+        (&[booked(0, 4, 1), event(EXPIRED, 0, 4)], "Available", None),
+        (&[booked(0, 1, 1), booked(1, 1, 2), event(CANCELLED, 1, 2)], "Booked", Some(0)),
+        (&[booked(0, 1, 2), event(COMPLETED, 1, 7), booked(2, 1, 3)], "Sold", Some(1)),
     ];
-    let house = house().await;
+    let house = published_house().await;
     house.grid(&flats(40)).await;
     let mut number = 0;
     for (history, status, holder) in histories {
@@ -58,9 +59,9 @@ async fn an_object_follows_its_deals_in_every_order() {
             number += 1;
             let deals = [guid(), guid(), guid()];
             let object = house.id_of(&number.to_string()).await;
-            for told in &order {
-                let at = format!("2026-11-22T{:02}:00:00Z", told.hour);
-                have_taken(told.topic, deals[told.deal], object, told.row_version, &at).await;
+            for event in &order {
+                let at = format!("2026-11-22T{:02}:00:00Z", event.hour);
+                deliver_deal_event(event.topic, deals[event.deal], object, event.row_version, &at).await;
             }
             let object = house.object(&number.to_string()).await;
             let held_by = object["HoldDealId"].as_str().map(str::to_owned);
@@ -73,57 +74,60 @@ async fn an_object_follows_its_deals_in_every_order() {
     }
 }
 
-/// INV-OBJ-2: what a deal does not hold it does not release; what it releases returns to what a person gave last.
+/// INV-OBJ-2: a deal releases only its own hold, and a released object returns to the status that a
+/// user set last.
 #[tokio::test]
-async fn a_deal_releases_what_it_holds_and_no_more() {
-    let house = house().await;
+async fn deal_releases_only_its_own_hold() {
+    let house = published_house().await;
     house.grid(&[with(flats(1)[0].clone(), "Status", "Reserved")]).await;
     let (object, at) = (house.id_of("1").await, "2026-11-22T10:00:00Z");
-    let first = book(&house, "1").await;
+    let first = book_object(&house, "1").await;
     let stranger = guid();
-    have_taken(CANCELLED, stranger, object, 9, at).await;
+    deliver_deal_event(CANCELLED, stranger, object, 9, at).await;
     assert_eq!(house.object("1").await["HoldDealId"], first.to_string());
-    // A later claim takes over.
+    // A later claim replaces the hold.
     let second = guid();
-    have_taken(BOOKED, second, object, 1, "2026-11-22T11:00:00Z").await;
+    deliver_deal_event(BOOKED, second, object, 1, "2026-11-22T11:00:00Z").await;
     assert_eq!(house.object("1").await["HoldDealId"], second.to_string());
-    have_taken(EXPIRED, second, object, 2, at).await;
+    deliver_deal_event(EXPIRED, second, object, 2, at).await;
     assert_eq!(house.object("1").await["HoldDealId"], first.to_string());
-    have_taken(CANCELLED, first, object, 2, at).await;
+    deliver_deal_event(CANCELLED, first, object, 2, at).await;
     let free = house.object("1").await;
     assert_eq!((&free["HoldDealId"], &free["Status"]), (&Value::Null, &json!("Reserved")));
-    let statuses: Vec<_> = object_events(object, 3).await.iter().map(|told| told["Status"].clone()).collect();
-    assert_eq!(statuses, ["Reserved", "Booked", "Reserved"], "a change of holder is told of nobody");
+    let statuses: Vec<_> =
+        object_events(object, 3).await.iter().map(|event| event["Status"].clone()).collect();
+    assert_eq!(statuses, ["Reserved", "Booked", "Reserved"], "a change of the holder publishes no event");
     assert_eq!(free["Version"], 5, "and raises the version");
     assert_eq!(house.read().await["Version"], 2, "deals leave the building's version alone");
 }
 
-/// Deals: each has one claim, on the object that its newest event names: what it named before is free, whichever comes first.
+/// INV-OBJ-2: a deal has one claim on the object of its newest event, so its former object becomes
+/// free.
 #[tokio::test]
-async fn a_deal_claims_what_its_newest_event_names() {
-    let house = house().await;
+async fn deal_claims_object_of_newest_event() {
+    let house = published_house().await;
     house.grid(&flats(3)).await;
     let (one, two) = (house.id_of("1").await, house.id_of("2").await);
-    let (deal, at) = (book(&house, "1").await, "2026-11-22T10:00:00Z");
-    have_taken(BOOKED, deal, two, 3, at).await;
-    // Late, and older.
-    have_taken(COMPLETED, deal, one, 2, at).await;
+    let (deal, at) = (book_object(&house, "1").await, "2026-11-22T10:00:00Z");
+    deliver_deal_event(BOOKED, deal, two, 3, at).await;
+    // An older event that arrives late changes nothing.
+    deliver_deal_event(COMPLETED, deal, one, 2, at).await;
     let (left, taken) = (house.object("1").await, house.object("2").await);
     assert_eq!((&left["Status"], &left["HoldDealId"]), (&json!("Available"), &Value::Null));
     assert_eq!((&taken["Status"], &taken["HoldDealId"]), (&json!("Booked"), &json!(deal)));
-    // What gives up names an object, too.
-    have_taken(EXPIRED, deal, house.id_of("3").await, 4, at).await;
+    // An event that gives up the claim names an object, too.
+    deliver_deal_event(EXPIRED, deal, house.id_of("3").await, 4, at).await;
     assert_eq!(house.object("2").await["HoldDealId"], Value::Null);
 }
 
-/// Deals: what was removed comes back held; a sale needs no booking.
+/// INV-OBJ-2: a removed object returns held if a claim holds it. A sale requires no booking.
 #[tokio::test]
-async fn what_comes_back_comes_back_held() {
-    let house = house().await;
+async fn returned_object_is_held_by_its_claim() {
+    let house = published_house().await;
     house.grid(&flats(2)).await;
     let (object, deal) = (house.id_of("1").await, guid());
     house.grid(&flats(2)[1..]).await;
-    have_taken(COMPLETED, deal, object, 3, "2026-11-22T10:00:00Z").await;
+    deliver_deal_event(COMPLETED, deal, object, 3, "2026-11-22T10:00:00Z").await;
     assert_eq!(house.objects().await.len(), 1);
     house.grid(&flats(2)).await;
     let back = house.object("1").await;
@@ -131,7 +135,7 @@ async fn what_comes_back_comes_back_held() {
         (&back["Status"], &back["HoldDealId"], &back["Id"]),
         (&json!("Sold"), &json!(deal), &json!(object))
     );
-    // Booked is sent for what is Booked alone, and never for what is sold.
+    // Booked is accepted for a Booked object only, and not for a Sold one.
     let booked = with(flats(1)[0].clone(), "Status", "Booked");
     let path = house.object_path(object);
     for (answer, field) in [
@@ -140,48 +144,49 @@ async fn what_comes_back_comes_back_held() {
     ] {
         answer.expect_refusal("VALIDATION_FAILED", field, "given_by_deals");
     }
-    have_taken(CANCELLED, deal, object, 4, "2026-11-22T10:00:00Z").await;
+    deliver_deal_event(CANCELLED, deal, object, 4, "2026-11-22T10:00:00Z").await;
     assert_eq!(house.object("1").await["Status"], "Available");
 }
 
-/// Consumers: what cannot be read, or breaks a bound, is put aside; what names an unknown object is kept and harms nobody.
+/// INV-OBJ-2: an event that does not decode or breaks a limit becomes a dead letter. A claim on an
+/// unknown object is stored.
 #[tokio::test]
-async fn what_cannot_be_read_is_put_aside() {
+async fn invalid_deal_event_is_dead_lettered() {
     let deal = guid();
-    let told = json!({"DealId": deal, "PropertyObjectId": guid(), "RowVersion": -1});
-    service().bus().publish(CANCELLED, deal, next(), &told).await;
+    let event = json!({"DealId": deal, "PropertyObjectId": guid(), "RowVersion": -1});
+    service().bus().publish(CANCELLED, deal, next_sequence(), &event).await;
     assert!(dead_letter(deal).await.contains("decode"));
-    // A moment that UTC has no name for.
+    // A time that UTC does not have.
     for topic in [BOOKED, COMPLETED] {
         let deal = guid();
-        tell_deal(topic, deal, guid(), 1, "9999-12-31T23:59:59-00:01").await;
+        publish_deal_event(topic, deal, guid(), 1, "9999-12-31T23:59:59-00:01").await;
         assert!(dead_letter(deal).await.contains("decode"), "{topic}");
     }
     let unknown = guid();
-    have_taken(BOOKED, unknown, guid(), 1, "2026-11-22T10:00:00Z").await;
+    deliver_deal_event(BOOKED, unknown, guid(), 1, "2026-11-22T10:00:00Z").await;
 }
 
-/// A held object keeps what a person gave it before, through a `PUT` of its other members.
+/// INV-OBJ-2: a `PUT` of a held object does not change the status that a user set before.
 #[tokio::test]
-async fn a_put_of_a_held_object_gives_it_no_status() {
-    let house = house().await;
+async fn put_of_held_object_keeps_user_status() {
+    let house = published_house().await;
     house.grid(&[with(flats(1)[0].clone(), "Status", "Unavailable")]).await;
-    let deal = book(&house, "1").await;
+    let deal = book_object(&house, "1").await;
     let held = house.object("1").await;
     let path = house.object_path(house.id_of("1").await);
-    house.manager.put(&path, with(put_of(&held), "Rooms", 4)).await.expect(200);
-    have_taken(CANCELLED, deal, house.id_of("1").await, 2, "2026-11-22T10:00:00Z").await;
+    house.manager.put(&path, with(unchanged_body(&held), "Rooms", 4)).await.expect(200);
+    deliver_deal_event(CANCELLED, deal, house.id_of("1").await, 2, "2026-11-22T10:00:00Z").await;
     assert_eq!(house.object("1").await["Status"], "Unavailable");
 }
 
-/// Deals, of any history that Kafka may deliver side by side: each deal has the claim of its newest event, and the object
+/// INV-OBJ-2: over random histories each deal has the claim of its newest event, and the object
 /// follows from the claims.
 #[tokio::test]
-async fn an_object_is_what_the_newest_events_of_its_deals_say() {
+async fn object_matches_claims_of_random_history() {
     const TOPICS: [(&str, u8); 4] = [(BOOKED, 0), (EXPIRED, 1), (CANCELLED, 1), (COMPLETED, 2)];
     let histories = prop::collection::vec((0_usize..3, 0_usize..4, 1_i64..5, 0_u8..24), 1..9);
     let mut runner = TestRunner::default();
-    let house = house().await;
+    let house = published_house().await;
     house.grid(&flats(20)).await;
     let sql = service().sql().await;
     for number in 1..=20 {
@@ -192,16 +197,16 @@ async fn an_object_is_what_the_newest_events_of_its_deals_say() {
         let mut sent = Vec::new();
         for &(deal, topic, row_version, hour) in &history {
             let (topic, rank) = TOPICS[topic];
-            // Of one deal and version an event of a kind is there once.
+            // A deal has at most one event of a kind for a version.
             if newest.contains_key(&(deal, row_version, rank)) {
                 continue;
             }
             newest.insert((deal, row_version, rank), hour);
             let at = format!("2026-11-22T{hour:02}:00:00Z");
-            let sequence = tell_deal(topic, deals[deal], object, row_version, &at).await;
+            let sequence = publish_deal_event(topic, deals[deal], object, row_version, &at).await;
             sent.push((topic, deals[deal].to_string(), sequence));
         }
-        eventually("all that was told", async || {
+        eventually("all events", async || {
             for (topic, key, sequence) in &sent {
                 let seen = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
                 sql.query_opt(seen, &[topic, key, sequence]).await.unwrap()?;

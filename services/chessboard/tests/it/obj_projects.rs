@@ -1,45 +1,54 @@
-//! Projects: what managers do with them.
+//! Operations on projects.
 
 use serde_json::{Value, json};
 use testkit::{guid, text};
 
 use crate::objects::{
-    PROJECT_CHANGED, PROJECTS, book, draft_house, flats, house, object_event_when, project,
+    PROJECT_CHANGED, PROJECTS, book_object, draft_house, flats, project, published_house,
+    wait_for_object_event,
 };
 use crate::{
-    ADMIN, create_developer, create_published_developer, each, id_of, list, manager, operator, publish,
-    service, with, without,
+    ADMIN, administrator, create_developer, create_published_developer, each, id_of, list, manager,
+    publish_profile, service, with, without,
 };
 
-/// Project: what was sent is answered as it is kept, with what the service writes.
+/// RULE-CHS-023: a created project is a Draft and is returned as stored, regardless of the
+/// developer's status.
 #[tokio::test]
-async fn a_project_is_made_as_a_draft_whatever_its_developers_status() {
+async fn created_project_is_draft() {
     let developer = create_developer().await;
     let by = manager(developer);
     let sent = project();
-    let made = by.post(PROJECTS, sent.clone()).await.expect(201);
+    let created = by.post(PROJECTS, sent.clone()).await.expect(201);
     for (member, value) in sent.as_object().unwrap() {
-        assert_eq!(&made[member], value, "{member}");
+        assert_eq!(&created[member], value, "{member}");
     }
     assert_eq!(
-        (&made["Status"], &made["Version"], &made["TenantId"], &made["PublishedAt"], &made["DeletedAt"]),
+        (
+            &created["Status"],
+            &created["Version"],
+            &created["TenantId"],
+            &created["PublishedAt"],
+            &created["DeletedAt"]
+        ),
         (&json!("Draft"), &json!(1), &json!(developer), &Value::Null, &Value::Null)
     );
     assert_eq!(
-        (&made["CreatedAt"], &made["CreatedByUserId"]),
-        (&made["UpdatedAt"], &made["UpdatedByUserId"])
+        (&created["CreatedAt"], &created["CreatedByUserId"]),
+        (&created["UpdatedAt"], &created["UpdatedByUserId"])
     );
-    let read = by.get(&format!("{PROJECTS}/{}", text(&made["Id"]))).await.expect(200);
-    assert_eq!(read, with(made, "Buildings", json!([])));
+    let read = by.get(&format!("{PROJECTS}/{}", text(&created["Id"]))).await.expect(200);
+    assert_eq!(read, with(created, "Buildings", json!([])));
 }
 
-/// `PUT` replaces: what is left out becomes null; what changes nothing changes no version, whatever version is sent.
+/// RULE-CHS-023: `PUT` replaces all members. An identical body changes nothing, regardless of
+/// `Version`.
 #[tokio::test]
-async fn a_project_is_replaced_and_a_repeat_changes_nothing() {
+async fn put_replaces_whole_project() {
     let developer = create_developer().await;
     let by = manager(developer);
-    let made = by.post(PROJECTS, project()).await.expect(201);
-    let path = format!("{PROJECTS}/{}", text(&made["Id"]));
+    let created = by.post(PROJECTS, project()).await.expect(201);
+    let path = format!("{PROJECTS}/{}", text(&created["Id"]));
     let bare = json!({"Name": "Ели", "Class": "Elite", "City": "Уфа", "Address": "1"});
     let changed = by.put(&path, with(bare.clone(), "Version", 1)).await.expect(200);
     assert_eq!((&changed["Version"], &changed["Name"]), (&json!(2), &json!("Ели")));
@@ -51,9 +60,10 @@ async fn a_project_is_replaced_and_a_repeat_changes_nothing() {
     by.put(&path, stale).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
 }
 
-/// Section 4: the moves of a project, INV-PRJ-1, and what is told of them.
+/// INV-PRJ-1, RULE-CHS-034, RULE-CHS-035, RULE-EVT-008: a project changes its status as the table
+/// says, and each change is published.
 #[tokio::test]
-async fn a_project_moves_as_the_table_says_and_tells_of_it() {
+async fn project_transition_follows_table_and_is_published() {
     let developer = create_developer().await;
     let by = manager(developer);
     let id = id_of(&by.post(PROJECTS, project()).await.expect(201)["Id"]);
@@ -63,13 +73,13 @@ async fn a_project_moves_as_the_table_says_and_tells_of_it() {
     by.post(&path("/publish"), json!({}))
         .await
         .expect_problem(409, "CHESSBOARD_PROJECT_DEVELOPER_NOT_PUBLISHED");
-    publish(developer).await;
+    publish_profile(developer).await;
     by.post(&path("/publish"), json!({"Version": 2}))
         .await
         .expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
     let first = by.post(&path("/publish"), json!({"Version": 1})).await.expect(200);
     assert_eq!((&first["Status"], &first["Version"]), (&json!("Published"), &json!(2)));
-    // No body is as good as `{}`.
+    // A request without a body equals `{}`.
     let bare = by.request(reqwest::Method::POST, &path("/publish"));
     testkit::client::send(bare).await.expect_problem(409, conflict);
     let hidden = by.post(&path("/hide"), json!({})).await.expect(200);
@@ -79,54 +89,58 @@ async fn a_project_moves_as_the_table_says_and_tells_of_it() {
     by.delete(&path("")).await.expect(204);
     by.delete(&path("")).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
     let events = service().published(id).await;
-    let moves: Vec<_> = events.iter().map(|event| (event.topic.as_str(), &event.payload)).collect();
-    let change = |from: Value, to: Value, version: i64, at: &Value| json!({"ProjectId": id, "TenantId": developer, "From": from, "To": to, "Version": version, "ChangedAt": at});
-    assert_eq!(moves.len(), 5);
-    assert!(moves.iter().all(|(topic, _)| *topic == PROJECT_CHANGED));
-    assert_eq!(moves[0].1["From"], Value::Null);
-    assert_eq!(*moves[1].1, change(json!("Draft"), json!("Published"), 2, &first["UpdatedAt"]));
-    assert_eq!(*moves[2].1, change(json!("Published"), json!("Hidden"), 3, &hidden["UpdatedAt"]));
-    assert_eq!(*moves[4].1, change(json!("Published"), Value::Null, 5, &moves[4].1["ChangedAt"]));
+    let changes: Vec<_> = events.iter().map(|event| (event.topic.as_str(), &event.payload)).collect();
+    let payload = |from: Value, to: Value, version: i64, at: &Value| json!({"ProjectId": id, "TenantId": developer, "From": from, "To": to, "Version": version, "ChangedAt": at});
+    assert_eq!(changes.len(), 5);
+    assert!(changes.iter().all(|(topic, _)| *topic == PROJECT_CHANGED));
+    assert_eq!(changes[0].1["From"], Value::Null);
+    assert_eq!(*changes[1].1, payload(json!("Draft"), json!("Published"), 2, &first["UpdatedAt"]));
+    assert_eq!(*changes[2].1, payload(json!("Published"), json!("Hidden"), 3, &hidden["UpdatedAt"]));
+    assert_eq!(*changes[4].1, payload(json!("Published"), Value::Null, 5, &changes[4].1["ChangedAt"]));
 }
 
-/// Deleting takes buildings and objects along, and no object that a deal holds.
+/// RULE-CHS-024: the deletion of a project includes buildings and objects, unless a deal holds one
+/// of them.
 #[tokio::test]
-async fn a_project_goes_with_all_that_is_below_unless_a_deal_holds_some() {
-    let held = house().await;
+async fn project_deletion_includes_objects_unless_held() {
+    let held = published_house().await;
     held.grid(&flats(2)).await;
-    book(&held, "1").await;
+    book_object(&held, "1").await;
     held.manager.delete(&held.project_path("")).await.expect_problem(409, "CHESSBOARD_PROPERTY_OBJECT_HELD");
-    operator()
+    administrator()
         .delete(&format!("{ADMIN}/{}/projects/{}", held.developer, held.project))
         .await
         .expect_problem(409, "CHESSBOARD_PROPERTY_OBJECT_HELD");
-    let free = house().await;
+    let free = published_house().await;
     free.grid(&flats(2)).await;
     let object = free.id_of("1").await;
-    operator().delete(&format!("{ADMIN}/{}/projects/{}", free.developer, free.project)).await.expect(204);
+    administrator()
+        .delete(&format!("{ADMIN}/{}/projects/{}", free.developer, free.project))
+        .await
+        .expect(204);
     free.manager.get(&free.path("")).await.expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
-    let told = object_event_when(object, "that it is gone", |told| told["Status"] == "Unavailable").await;
-    assert_eq!((&told["IsPublic"], &told["Version"]), (&json!(false), &json!(2)));
-    operator()
+    let event = wait_for_object_event(object, "the deletion", |event| event["Status"] == "Unavailable").await;
+    assert_eq!((&event["IsPublic"], &event["Version"]), (&json!(false), &json!(2)));
+    administrator()
         .delete(&format!("{ADMIN}/{}/projects/{}", free.developer, free.project))
         .await
         .expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
-    operator()
+    administrator()
         .delete(&format!("{ADMIN}/{}/projects/{}", guid(), free.project))
         .await
         .expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
 }
 
-/// `GET P`: filters and sorts; another company's projects are not there.
+/// RULE-CHS-023: the list filters and sorts the projects of the manager's own developer.
 #[tokio::test]
-async fn a_list_has_the_developers_own_projects() {
+async fn list_has_own_projects_only() {
     let (developer, other) = (create_published_developer().await, create_developer().await);
     let by = manager(developer);
     manager(other).post(PROJECTS, project()).await.expect(201);
     for (name, publishes) in [("Сосны 100%", true), ("ели", false), ("Ели-2", false)] {
-        let made = by.post(PROJECTS, with(project(), "Name", name)).await.expect(201);
+        let created = by.post(PROJECTS, with(project(), "Name", name)).await.expect(201);
         if publishes {
-            by.post(&format!("{PROJECTS}/{}/publish", text(&made["Id"])), json!({})).await.expect(200);
+            by.post(&format!("{PROJECTS}/{}/publish", text(&created["Id"])), json!({})).await.expect(200);
         }
     }
     let names = async |query: &str| {
@@ -153,9 +167,10 @@ async fn a_list_has_the_developers_own_projects() {
     manager(guid()).post(PROJECTS, project()).await.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
 }
 
-/// Fields: each bound of a project's, and both coordinates or neither.
+/// RULE-CHS-023: an invalid member of a project returns 400, and so does one coordinate without the
+/// other.
 #[tokio::test]
-async fn what_breaks_a_projects_bounds_is_named() {
+async fn invalid_project_member_is_rejected() {
     let by = manager(create_developer().await);
     for (member, value, code) in [
         ("Name", json!(""), "too_short"),
@@ -173,34 +188,35 @@ async fn what_breaks_a_projects_bounds_is_named() {
         let answer = by.post(PROJECTS, with(project(), member, value)).await;
         answer.expect_refusal("VALIDATION_FAILED", &format!("/{member}"), code);
     }
-    for (missing, blamed) in [("Latitude", "/Latitude"), ("Longitude", "/Longitude"), ("City", "/City")] {
+    for (missing, field) in [("Latitude", "/Latitude"), ("Longitude", "/Longitude"), ("City", "/City")] {
         let answer = by.post(PROJECTS, without(project(), missing)).await;
-        answer.expect_refusal("VALIDATION_FAILED", blamed, "required");
+        answer.expect_refusal("VALIDATION_FAILED", field, "required");
     }
     by.post(PROJECTS, with(with(project(), "Latitude", 90), "Longitude", -180)).await.expect(201);
 }
 
-/// Fields: bounds of a project's are inclusive.
+/// RULE-CHS-023, RULE-ALL-006: limits of a project are inclusive, and texts are counted in Unicode
+/// scalar values.
 #[tokio::test]
-async fn the_least_and_the_most_of_a_project_are_kept() {
+async fn project_limits_are_inclusive() {
     let by = manager(create_developer().await);
     for (length, degrees) in [([1, 1, 1, 1], [-90_i32, -180]), ([256, 4_000, 128, 512], [90, 180])] {
         let members = ["Name", "Description", "City", "Address"];
         let texts: Vec<_> = members.into_iter().zip(length.map(|length| "🏠".repeat(length))).collect();
         let placed = with(with(project(), "Latitude", degrees[0]), "Longitude", degrees[1]);
         let sent = texts.iter().fold(placed, |sent, (member, text)| with(sent, member, text.as_str()));
-        let made = by.post(PROJECTS, sent).await.expect(201);
+        let created = by.post(PROJECTS, sent).await.expect(201);
         for (member, text) in &texts {
-            assert_eq!(made[*member], *text, "{member}");
+            assert_eq!(created[*member], *text, "{member}");
         }
-        let place = [&made["Latitude"], &made["Longitude"]].map(Value::as_f64);
+        let place = [&created["Latitude"], &created["Longitude"]].map(Value::as_f64);
         assert_eq!(place, degrees.map(|degrees| Some(f64::from(degrees))));
     }
 }
 
-/// Another company's project is answered as if missing, and so is what is below it.
+/// RULE-CHS-023, RULE-CHS-031: another company's project and everything below it look missing.
 #[tokio::test]
-async fn what_is_anothers_is_not_there() {
+async fn project_of_other_company_returns_404() {
     let (own, other) = (draft_house().await, draft_house().await);
     let missing = "CHESSBOARD_PROJECT_NOT_FOUND";
     other.manager.get(&own.project_path("")).await.expect_problem(404, missing);
@@ -213,7 +229,7 @@ async fn what_is_anothers_is_not_there() {
         .put(&own.path("/property-objects"), json!({"Objects": []}))
         .await
         .expect_problem(404, missing);
-    // A building under another project.
+    // The building of another project.
     let path = other.project_path(&format!("/buildings/{}", own.building));
     other.manager.get(&path).await.expect_problem(404, "CHESSBOARD_BUILDING_NOT_FOUND");
 }

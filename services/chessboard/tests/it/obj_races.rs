@@ -1,17 +1,19 @@
-//! What requests, deals and moves above race for.
+//! Races of requests, deals and changes of ancestors.
 
 use futures_util::future::{join, join_all, join3};
 use serde_json::{Value, json};
 use testkit::{eventually, guid};
 
 use crate::objects::{
-    BOOKED, PROJECTS, draft_house, flat, flats, house, object_event_when, project, put_of, tell_deal,
+    BOOKED, PROJECTS, draft_house, flat, flats, project, publish_deal_event, published_house, unchanged_body,
+    wait_for_object_event,
 };
-use crate::{count, create_developer, id_of, manager, operator, path, publish, with};
+use crate::{administrator, count, create_developer, id_of, manager, path, publish_profile, with};
 
-/// Of ten `PUT`s with one version, and of parallel equal moves, one wins.
+/// RULE-CHS-030: one of ten `PUT`s of one version succeeds, and so does one of equal parallel
+/// transitions.
 #[tokio::test]
-async fn of_equal_changes_one_wins() {
+async fn only_one_equal_change_succeeds() {
     let house = draft_house().await;
     house.grid(&flats(1)).await;
     let object = house.object("1").await;
@@ -28,15 +30,16 @@ async fn of_equal_changes_one_wins() {
     };
     let answers = join_all((0..10).map(put)).await;
     assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
-    publish(house.developer).await;
+    publish_profile(house.developer).await;
     let publish_path = house.project_path("/publish");
     let answers = join_all((0..10).map(|_| house.manager.post(&publish_path, json!({})))).await;
     assert_eq!((count(&answers, 200), count(&answers, 409)), (1, 9));
 }
 
-/// Parallel grids answer 200 or 409 and leave one of those answered 200, whole.
+/// RULE-CHS-030: parallel grids return 200 or 409, and the building has one of the accepted grids,
+/// whole.
 #[tokio::test]
-async fn of_parallel_grids_one_is_left_whole() {
+async fn parallel_grids_leave_one_whole_grid() {
     for _ in 0..5 {
         let house = draft_house().await;
         let grid = |rooms: i64| -> Vec<Value> {
@@ -52,16 +55,17 @@ async fn of_parallel_grids_one_is_left_whole() {
     }
 }
 
-/// A booking that meets a grid is never lost: the object is held, or was removed and comes back held.
+/// RULE-CHS-030: a booking that races with a grid is never lost. The object is held, or returns
+/// held.
 #[tokio::test]
-async fn a_booking_that_meets_a_grid_is_never_lost() {
-    let house = house().await;
+async fn booking_racing_grid_is_never_lost() {
+    let house = published_house().await;
     for _ in 0..8 {
         house.grid(&flats(30)).await;
         let objects = house.objects().await;
         let free = objects.iter().find(|object| object["HoldDealId"] == Value::Null).unwrap();
         let (id, number, deal) = (id_of(&free["Id"]), free["Number"].clone(), guid());
-        let booking = tell_deal(BOOKED, deal, id, 1, "2026-11-22T10:00:00Z");
+        let booking = publish_deal_event(BOOKED, deal, id, 1, "2026-11-22T10:00:00Z");
         let emptying = async {
             for _ in 0..3 {
                 house.grid(&[]).await;
@@ -77,31 +81,33 @@ async fn a_booking_that_meets_a_grid_is_never_lost() {
     }
 }
 
-/// Of a project made while its developer is deleted, one is refused.
+/// RULE-CHS-030: of a creation of a project and a concurrent deletion of its developer one is
+/// rejected.
 #[tokio::test]
-async fn a_project_made_while_its_developer_is_deleted_is_one_of_two() {
+async fn project_creation_or_developer_deletion_is_rejected() {
     for _ in 0..10 {
         let developer = create_developer().await;
-        let (by, admin) = (manager(developer), operator());
-        let gone = path(developer, "");
-        let (made, deleted) = join(by.post(PROJECTS, project()), admin.delete(&gone)).await;
-        let made = (made.status, deleted.status);
-        assert!(made == (201, 409) || made == (404, 204), "{made:?}");
+        let (by, admin) = (manager(developer), administrator());
+        let developer_path = path(developer, "");
+        let (created, deleted) = join(by.post(PROJECTS, project()), admin.delete(&developer_path)).await;
+        let statuses = (created.status, deleted.status);
+        assert!(statuses == (201, 409) || statuses == (404, 204), "{statuses:?}");
     }
 }
 
-/// Section 10: an object that is told while its developer is hidden, or what is above it renamed, is told so in the end.
+/// RULE-CHS-030: an object that is published while its developer is hidden, or its project renamed,
+/// ends with the final state.
 #[tokio::test]
-async fn what_is_told_while_it_is_hidden_is_not_public_in_the_end() {
+async fn object_published_during_hiding_ends_hidden() {
     for round in 0..6 {
-        let house = house().await;
+        let house = published_house().await;
         house.grid(&flats(3)).await;
         let object = house.object("1").await;
         let id = house.id_of("1").await;
         let object_path = house.object_path(id);
-        let (admin, hide) = (operator(), path(house.developer, "/hide"));
+        let (admin, hide) = (administrator(), path(house.developer, "/hide"));
         let name = format!("Ели {round}");
-        let put = house.manager.put(&object_path, with(put_of(&object), "Rooms", 9));
+        let put = house.manager.put(&object_path, with(unchanged_body(&object), "Rooms", 9));
         let hiding = admin.post(&hide, json!({}));
         let project_path = house.project_path("");
         let renaming = house.manager.put(&project_path, with(project(), "Name", name.clone()));
@@ -109,7 +115,7 @@ async fn what_is_told_while_it_is_hidden_is_not_public_in_the_end() {
             let mut changed = flats(3);
             changed[1]["Rooms"] = json!(8);
             house.send_grid(&changed, None).await;
-            tell_deal(BOOKED, guid(), house.id_of("3").await, 1, "2026-11-22T10:00:00Z").await;
+            publish_deal_event(BOOKED, guid(), house.id_of("3").await, 1, "2026-11-22T10:00:00Z").await;
         };
         let (put, (hidden, renamed), ()) = join3(put, join(hiding, renaming), grids).await;
         assert!(matches!(put.status, 200 | 409));
@@ -117,8 +123,10 @@ async fn what_is_told_while_it_is_hidden_is_not_public_in_the_end() {
         renamed.expect(200);
         for number in ["1", "2", "3"] {
             let id = house.id_of(number).await;
-            object_event_when(id, "the end", |told| told["IsPublic"] == false && told["ProjectName"] == name)
-                .await;
+            wait_for_object_event(id, "the final state", |event| {
+                event["IsPublic"] == false && event["ProjectName"] == name
+            })
+            .await;
         }
     }
 }

@@ -1,48 +1,52 @@
-//! Section 6: of what stands against a request, the first in its order is told.
+//! The order of rejections of projects, buildings and grids.
 
 use serde_json::{Value, json};
 use testkit::guid;
 
-use crate::objects::{PROJECTS, book, building, flat, flats, house, project, put_of};
-use crate::{create_developer, holder, id_of, manager, publish, service, with, without};
+use crate::objects::{
+    PROJECTS, book_object, building, flat, flats, project, published_house, unchanged_body,
+};
+use crate::{create_developer, id_of, manager, publish_profile, service, user_claims, with, without};
 
-/// 403, then 400 of the request, then 404, then the version, then the move, then the developer.
+/// RULE-CHS-028: the order is 403, 400, 404, `Version`, the transition, then the developer's
+/// status.
 #[tokio::test]
-async fn moving_a_project_is_refused_in_order() {
+async fn project_transition_rejections_follow_order() {
     let developer = create_developer().await;
     let by = manager(developer);
     let id = id_of(&by.post(PROJECTS, project()).await.expect(201)["Id"]);
-    let (here, nowhere) = (format!("{PROJECTS}/{id}"), format!("{PROJECTS}/{}", guid()));
-    let nobody = service().caller(&holder(Some(developer), &[]));
+    let (known, unknown) = (format!("{PROJECTS}/{id}"), format!("{PROJECTS}/{}", guid()));
+    let unpermitted = service().caller(&user_claims(Some(developer), &[]));
     let broken = json!({"Version": "x"});
-    nobody.post(&format!("{nowhere}/publish"), broken.clone()).await.expect_problem(403, "FORBIDDEN");
-    let answer = by.post(&format!("{nowhere}/publish"), broken).await;
+    unpermitted.post(&format!("{unknown}/publish"), broken.clone()).await.expect_problem(403, "FORBIDDEN");
+    let answer = by.post(&format!("{unknown}/publish"), broken).await;
     answer.expect_refusal("VALIDATION_FAILED", "/Version", "invalid_type");
-    by.post(&format!("{nowhere}/publish"), json!({"Version": 9}))
+    by.post(&format!("{unknown}/publish"), json!({"Version": 9}))
         .await
         .expect_problem(404, "CHESSBOARD_PROJECT_NOT_FOUND");
     let conflict = "CHESSBOARD_CONCURRENCY_CONFLICT";
-    by.post(&format!("{here}/publish"), json!({"Version": 9})).await.expect_problem(409, conflict);
-    by.post(&format!("{here}/hide"), json!({"Version": 9})).await.expect_problem(409, conflict);
-    by.post(&format!("{here}/hide"), json!({}))
+    by.post(&format!("{known}/publish"), json!({"Version": 9})).await.expect_problem(409, conflict);
+    by.post(&format!("{known}/hide"), json!({"Version": 9})).await.expect_problem(409, conflict);
+    by.post(&format!("{known}/hide"), json!({}))
         .await
         .expect_problem(409, "CHESSBOARD_PROJECT_INVALID_TRANSITION");
-    by.post(&format!("{here}/publish"), json!({}))
+    by.post(&format!("{known}/publish"), json!({}))
         .await
         .expect_problem(409, "CHESSBOARD_PROJECT_DEVELOPER_NOT_PUBLISHED");
-    publish(developer).await;
-    by.post(&format!("{here}/publish"), json!({})).await.expect(200);
-    // Also under a developer who is hidden again: the move comes before them.
-    crate::operator().post(&crate::path(developer, "/hide"), json!({})).await.expect(200);
-    by.post(&format!("{here}/publish"), json!({}))
+    publish_profile(developer).await;
+    by.post(&format!("{known}/publish"), json!({})).await.expect(200);
+    // The transition is checked before the developer's status, also under a hidden developer.
+    crate::administrator().post(&crate::path(developer, "/hide"), json!({})).await.expect(200);
+    by.post(&format!("{known}/publish"), json!({}))
         .await
         .expect_problem(409, "CHESSBOARD_PROJECT_INVALID_TRANSITION");
 }
 
-/// 400 of the request, 404, 400 of what the building must know, the no-op, the version.
+/// RULE-CHS-028: the order is 400 of the request, 404, 400 of the stored building, no change, then
+/// `Version`.
 #[tokio::test]
-async fn replacing_a_grid_is_refused_in_order() {
-    let house = house().await;
+async fn grid_rejections_follow_order() {
+    let house = published_house().await;
     house.grid(&flats(1)).await;
     let put = async |path: &str, objects: Value, version: Value| {
         house.manager.put(path, json!({"Objects": objects, "Version": version})).await
@@ -62,17 +66,18 @@ async fn replacing_a_grid_is_refused_in_order() {
         "/Objects/0/Section",
         "out_of_range",
     );
-    let same = json!([put_of(&house.object("1").await)]);
+    let same = json!([unchanged_body(&house.object("1").await)]);
     put(&here, same, json!(9)).await.expect(200);
     put(&here, json!([]), json!(9)).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
     let answer = house.manager.put(&here, json!({"Version": 2})).await;
     answer.expect_refusal("VALIDATION_FAILED", "/Objects", "required");
 }
 
-/// 400 of the request, 404 as the path goes, 400 of what stands there, the no-op, the version.
+/// RULE-CHS-028: the order is 400 of the request, 404 along the path, 400 of the stored objects, no
+/// change, then `Version`.
 #[tokio::test]
-async fn describing_a_building_is_refused_in_order() {
-    let house = house().await;
+async fn building_update_rejections_follow_order() {
+    let house = published_house().await;
     house.grid(&[with(flat("1"), "Floor", 10)]).await;
     let put = async |path: &str, body: Value| house.manager.put(path, body).await;
     let (here, nowhere) = (house.path(""), house.project_path(&format!("/buildings/{}", guid())));
@@ -92,12 +97,12 @@ async fn describing_a_building_is_refused_in_order() {
         .expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
 }
 
-/// Refusals repeat no value that was sent, and never say which deal holds.
+/// RULE-CHS-028: a problem repeats no sent value and never names the deal that holds an object.
 #[tokio::test]
-async fn a_refusal_repeats_nothing_that_was_sent() {
-    let house = house().await;
+async fn problem_repeats_no_sent_value() {
+    let house = published_house().await;
     house.grid(&flats(2)).await;
-    let deal = book(&house, "1").await;
+    let deal = book_object(&house, "1").await;
     let secret = "s3cr3t".repeat(9);
     for (path, body) in [
         (house.project_path(""), with(project(), "Class", secret.clone())),
@@ -112,10 +117,10 @@ async fn a_refusal_repeats_nothing_that_was_sent() {
     assert!(answer.status == 409 && !answer.text.contains(&deal.to_string()), "{}", answer.text);
 }
 
-/// All that is wrong with a request is told at once, up to sixteen.
+/// RULE-CHS-028: a 400 lists all errors of a request, and at most 16 from stored data.
 #[tokio::test]
-async fn all_that_is_wrong_is_told_at_once() {
-    let house = house().await;
+async fn all_errors_are_reported_together() {
+    let house = published_house().await;
     let wrong = with(with(with(project(), "Name", ""), "Class", "x"), "Latitude", 91);
     let problem =
         house.manager.put(&house.project_path(""), wrong).await.expect_problem(400, "VALIDATION_FAILED");

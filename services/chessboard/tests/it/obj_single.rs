@@ -1,14 +1,15 @@
-//! One object in one request.
+//! The replacement of one object.
 
 use serde_json::json;
 use testkit::guid;
 
-use crate::objects::{book, draft_house, flat, flats, house, put_of};
+use crate::objects::{book_object, draft_house, flat, flats, published_house, unchanged_body};
 use crate::{with, without};
 
-/// `PUT` of an object: all of its members; the building's version grows with it, a repeat changes nothing.
+/// RULE-CHS-027: `PUT` replaces all members of an object and raises the building's version. An
+/// identical body changes nothing.
 #[tokio::test]
-async fn an_object_is_replaced_and_its_building_has_a_new_version() {
+async fn put_of_object_raises_building_version() {
     let house = draft_house().await;
     house.grid(&flats(2)).await;
     let object = house.object("1").await;
@@ -35,24 +36,25 @@ async fn an_object_is_replaced_and_its_building_has_a_new_version() {
     );
 }
 
-/// Section 6: held and taken, each after the version; and what the building must know before it.
+/// RULE-CHS-027, INV-OBJ-1, RULE-CHS-037, RULE-CHS-038: the order is 400 of the stored building,
+/// `Version`, the hold, then the number.
 #[tokio::test]
-async fn what_stands_against_an_object_is_told_in_order() {
-    let house = house().await;
+async fn object_rejections_follow_order() {
+    let house = published_house().await;
     house.grid(&flats(3)).await;
     house.grid(&flats(2)).await;
-    book(&house, "1").await;
+    book_object(&house, "1").await;
     let (held, free) = (house.object("1").await, house.object("2").await);
     let (held_path, free_path) =
         (house.object_path(house.id_of("1").await), house.object_path(house.id_of("2").await));
     let put = async |path: &str, body| house.manager.put(path, body).await;
 
-    put(&held_path, with(put_of(&held), "Status", "Sold"))
+    put(&held_path, with(unchanged_body(&held), "Status", "Sold"))
         .await
         .expect_problem(409, "CHESSBOARD_PROPERTY_OBJECT_HELD");
-    let stale = with(with(put_of(&held), "Status", "Sold"), "Version", 1);
+    let stale = with(with(unchanged_body(&held), "Status", "Sold"), "Version", 1);
     put(&held_path, stale).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
-    let both = with(with(put_of(&held), "Status", "Sold"), "Number", "2");
+    let both = with(with(unchanged_body(&held), "Status", "Sold"), "Number", "2");
     put(&held_path, both.clone()).await.expect_problem(409, "CHESSBOARD_PROPERTY_OBJECT_HELD");
     put(&held_path, with(both, "Floor", 11)).await.expect_refusal(
         "VALIDATION_FAILED",
@@ -60,21 +62,22 @@ async fn what_stands_against_an_object_is_told_in_order() {
         "out_of_range",
     );
 
-    // A held object may change in all but its status.
-    let changed = put(&held_path, with(put_of(&held), "Rooms", 5)).await.expect(200);
+    // All fields of a held object can change except its status.
+    let changed = put(&held_path, with(unchanged_body(&held), "Rooms", 5)).await.expect(200);
     assert_eq!((&changed["Status"], &changed["HoldDealId"]), (&json!("Booked"), &held["HoldDealId"]));
 
     for taken in ["1", "3"] {
-        let answer = put(&free_path, with(put_of(&free), "Number", taken)).await;
+        let answer = put(&free_path, with(unchanged_body(&free), "Number", taken)).await;
         answer.expect_problem(409, "CHESSBOARD_PROPERTY_OBJECT_NUMBER_TAKEN");
     }
-    let booked = with(put_of(&free), "Status", "Booked");
+    let booked = with(unchanged_body(&free), "Status", "Booked");
     put(&free_path, booked).await.expect_refusal("VALIDATION_FAILED", "/Status", "given_by_deals");
 }
 
-/// Section 6: each missing thing has its own code, as the path goes; what was removed is missing.
+/// RULE-CHS-027, RULE-CHS-032, RULE-CHS-033: each missing resource has its own code, in the order
+/// of the path. A removed object is missing.
 #[tokio::test]
-async fn what_is_missing_is_told_as_the_path_goes() {
+async fn missing_resource_is_reported_along_path() {
     let house = draft_house().await;
     house.grid(&flats(1)).await;
     let object = house.id_of("1").await;
@@ -89,7 +92,7 @@ async fn what_is_missing_is_told_as_the_path_goes() {
         .expect_problem(404, "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND");
     house.grid(&[]).await;
     put(&house.object_path(object)).await.expect_problem(404, "CHESSBOARD_PROPERTY_OBJECT_NOT_FOUND");
-    // What the request alone shows comes before.
+    // Errors of the request itself precede 404.
     let answer = house.manager.put(&path(guid(), guid(), guid()), with(flat("1"), "Section", 101)).await;
     answer.expect_refusal("VALIDATION_FAILED", "/Section", "out_of_range");
 }

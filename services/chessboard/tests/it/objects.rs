@@ -1,4 +1,4 @@
-//! What tests of projects, buildings and objects share.
+//! Helpers for tests of projects, buildings and objects.
 
 use serde_json::{Value, json};
 use testkit::bus::Bus;
@@ -7,7 +7,9 @@ use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
 use crate::own::payloads;
-use crate::{create_developer, create_published_developer, id_of, list, manager, next, service, with};
+use crate::{
+    create_developer, create_published_developer, id_of, list, manager, next_sequence, service, with,
+};
 
 pub const PROJECTS: &str = "/api/v1/developers/projects";
 pub const PROJECT_CHANGED: &str = "platform.chessboard.project-status-changed.v1";
@@ -18,7 +20,7 @@ pub const EXPIRED: &str = "platform.crm.booking-expired.v1";
 pub const CANCELLED: &str = "platform.crm.deal-cancelled.v1";
 pub const COMPLETED: &str = "platform.crm.deal-completed.v1";
 
-/// A body that describes a project.
+/// Returns the body of a project.
 pub fn project() -> Value {
     json!({
         "Name": "Сосны", "Description": "У леса", "Class": "Comfort", "City": "Казань", "Address": "ул. Мира, 1",
@@ -26,7 +28,7 @@ pub fn project() -> Value {
     })
 }
 
-/// A body that describes a building of three sections and ten floors.
+/// Returns the body of a building with three sections and ten floors.
 pub fn building() -> Value {
     json!({
         "Name": "Корпус 1", "SectionsCount": 3, "FloorsTotal": 10, "State": "UnderConstruction", "ReadyYear": 2027,
@@ -34,7 +36,7 @@ pub fn building() -> Value {
     })
 }
 
-/// A flat as a grid lists it.
+/// Returns the body of a flat.
 pub fn flat(number: &str) -> Value {
     json!({
         "Number": number, "Kind": "Flat", "Section": 1, "Floor": 1, "PositionOnFloor": 1, "Rooms": 2,
@@ -43,12 +45,12 @@ pub fn flat(number: &str) -> Value {
     })
 }
 
-/// So many flats, numbered from 1.
+/// Returns the bodies of `count` flats with numbers from 1.
 pub fn flats(count: usize) -> Vec<Value> {
     (1..=count).map(|number| flat(&number.to_string())).collect()
 }
 
-/// A building of a developer.
+/// A building with its project, its developer and a manager's client.
 #[derive(Clone)]
 pub struct House {
     pub developer: Uuid,
@@ -57,33 +59,34 @@ pub struct House {
     pub building: Uuid,
 }
 
-/// A building in a Published project of a Published developer.
-pub async fn house() -> House {
-    let house = hidden_house(create_published_developer().await).await;
+/// Creates a building in a Published project of a Published developer.
+pub async fn published_house() -> House {
+    let house = unpublished_house(create_published_developer().await).await;
     house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
     house
 }
 
-/// One in a project that is not published, of a developer who is not.
+/// Creates a building in a Draft project of a Draft developer.
 pub async fn draft_house() -> House {
-    hidden_house(create_developer().await).await
+    unpublished_house(create_developer().await).await
 }
 
-async fn hidden_house(developer: Uuid) -> House {
-    house_of(developer, manager(developer)).await
+async fn unpublished_house(developer: Uuid) -> House {
+    create_house(developer, manager(developer)).await
 }
 
-/// One that a developer's manager makes, wherever they call.
-pub async fn house_of(developer: Uuid, manager: Client) -> House {
+/// Creates a building with the manager's client, which may belong to a dedicated service.
+pub async fn create_house(developer: Uuid, manager: Client) -> House {
     let project = id_of(&manager.post(PROJECTS, project()).await.expect(201)["Id"]);
     let path = format!("{PROJECTS}/{project}/buildings");
     let building = id_of(&manager.post(&path, building()).await.expect(201)["Id"]);
     House { developer, manager, project, building }
 }
 
-/// What an operation on a house of this developer, of one object, is asked with: ids for its path, and a body.
-pub async fn concerned(operation: &str, developer: Uuid) -> (Vec<(&'static str, String)>, Value) {
-    let house = hidden_house(developer).await;
+/// Creates a building with one object, and returns the path parameters and the body of an operation
+/// on it.
+pub async fn prepare_request(operation: &str, developer: Uuid) -> (Vec<(&'static str, String)>, Value) {
+    let house = unpublished_house(developer).await;
     if operation == "hide_project" {
         house.manager.post(&house.project_path("/publish"), json!({})).await.expect(200);
     }
@@ -121,7 +124,8 @@ impl House {
         self.manager.put(&self.path("/property-objects"), body).await
     }
 
-    /// Replaces the grid, and answers what that did: created, updated, unchanged, removed, and the numbers kept.
+    /// Replaces the grid. Returns the counts of created, updated, unchanged and removed objects,
+    /// and the numbers of held ones.
     pub async fn grid(&self, objects: &[Value]) -> (i64, i64, i64, i64, Vec<String>) {
         let done = self.send_grid(objects, None).await.expect(200);
         let count = |member: &str| done[member].as_i64().unwrap();
@@ -133,14 +137,14 @@ impl House {
         self.manager.get(&self.path("")).await.expect(200)
     }
 
-    /// Its live objects, as they stand.
+    /// Returns the live objects in the order of the grid.
     pub async fn objects(&self) -> Vec<Value> {
         let read = self.read().await;
         let sections = list(&read["Grid"]).iter().flat_map(|section| list(&section["Floors"]));
         sections.flat_map(|floor| list(&floor["Objects"]).to_vec()).collect()
     }
 
-    /// The live object of this number.
+    /// Returns the live object with a number.
     pub async fn object(&self, number: &str) -> Value {
         let objects = self.objects().await;
         objects.into_iter().find(|object| object["Number"] == number).expect("an object")
@@ -151,12 +155,12 @@ impl House {
     }
 }
 
-/// A body that puts an object as it is.
-pub fn put_of(object: &Value) -> Value {
+/// Returns a body that leaves an object unchanged.
+pub fn unchanged_body(object: &Value) -> Value {
     with(object.clone(), "Version", Value::Null)
 }
 
-/// Returns the payload of an event of a deal, with the members that any of its topics has.
+/// Returns the payload of a deal's event, with the members of all its topics.
 pub fn deal_event(deal: Uuid, object: Uuid, row_version: i64, at: &str) -> Value {
     json!({
         "BookingId": guid(), "DealId": deal, "TenantId": guid(), "PropertyObjectId": object, "ClientUserId": guid(),
@@ -166,16 +170,16 @@ pub fn deal_event(deal: Uuid, object: Uuid, row_version: i64, at: &str) -> Value
     })
 }
 
-/// Has CRM tell of a deal.
-pub async fn tell_deal(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) -> i64 {
-    let sequence = next();
+/// Publishes an event of a deal and returns its sequence.
+pub async fn publish_deal_event(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) -> i64 {
+    let sequence = next_sequence();
     service().bus().publish(topic, deal, sequence, &deal_event(deal, object, row_version, at)).await;
     sequence
 }
 
-/// The same, and waits until it has been taken, whatever that changed.
-pub async fn have_taken(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) {
-    let (sequence, key) = (tell_deal(topic, deal, object, row_version, at).await, deal.to_string());
+/// Publishes an event of a deal and waits until it is handled.
+pub async fn deliver_deal_event(topic: &str, deal: Uuid, object: Uuid, row_version: i64, at: &str) {
+    let (sequence, key) = (publish_deal_event(topic, deal, object, row_version, at).await, deal.to_string());
     let sql = service().sql().await;
     eventually("the message", async || {
         let seen = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
@@ -184,31 +188,33 @@ pub async fn have_taken(topic: &str, deal: Uuid, object: Uuid, row_version: i64,
     .await;
 }
 
-/// Has a deal book an object.
-pub async fn book(house: &House, number: &str) -> Uuid {
+/// Books an object and returns the deal.
+pub async fn book_object(house: &House, number: &str) -> Uuid {
     let (deal, object) = (guid(), house.id_of(number).await);
-    have_taken(BOOKED, deal, object, 1, "2026-11-22T10:00:00Z").await;
+    deliver_deal_event(BOOKED, deal, object, 1, "2026-11-22T10:00:00Z").await;
     deal
 }
 
-/// Waits until `count` events of an object are published, and returns the payloads of all that the service has committed. The
-/// job may commit events later than the request that they follow from.
+/// Waits for `count` events of an object, and returns the payloads of all committed ones.
+///
+/// The job may commit an event later than the request that caused it.
 pub async fn object_events(object: Uuid, count: usize) -> Vec<Value> {
     object_events_on(service().bus(), object, count).await;
     payloads(service().published(object).await, OBJECT_UPSERTED)
 }
 
-/// Waits until `count` events of an object are on the bus, and returns the payloads of all that have arrived.
+/// Waits until `count` events of an object have arrived, and returns the payloads of all arrived
+/// ones.
 pub async fn object_events_on(bus: &Bus, object: Uuid, count: usize) -> Vec<Value> {
     let ask = async || Some(payloads(bus.events(&object), OBJECT_UPSERTED)).filter(|all| all.len() >= count);
     eventually("the events", ask).await
 }
 
-/// Waits until the last event of an object is as it should be, and returns its payload.
-pub async fn object_event_when(object: Uuid, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+/// Waits until the last event of an object meets a condition, and returns its payload.
+pub async fn wait_for_object_event(object: Uuid, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
     eventually(what, async || {
         let last = payloads(service().bus().events(&object), OBJECT_UPSERTED).pop()?;
-        Some(last).filter(&is_so)
+        Some(last).filter(&condition)
     })
     .await
 }

@@ -1,7 +1,7 @@
-//! Services and brokers of one test.
+//! Dedicated services and brokers, each for one test.
 //!
-//! Every service of this process consumes the companies of the shared broker and publishes profiles of them. A test that starts
-//! another service gives it another broker, so that each event of the shared broker is of the shared service.
+//! Every service on a broker consumes its companies and publishes profiles. A second service on the
+//! shared broker would duplicate the events of the shared service.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -13,14 +13,14 @@ use testkit::bus::{Bus, Published};
 use testkit::eventually;
 use testkit::service::Running;
 
-/// A broker that one test uses. It runs until the process ends.
-pub struct Broker {
+/// A broker for one test, which runs until the process ends.
+pub struct DedicatedBroker {
     servers: String,
     bus: OnceLock<Bus>,
 }
 
-impl Broker {
-    /// Starts a broker that has the topics of the service.
+impl DedicatedBroker {
+    /// Starts a broker with the topics of the service.
     pub fn start() -> Self {
         let broker = Box::leak(Box::new(Embedded::start(&topics()).unwrap()));
         Self { servers: broker.bootstrap_servers().unwrap(), bus: OnceLock::new() }
@@ -40,22 +40,22 @@ fn topics() -> Vec<String> {
     service::topics::<Service>()
 }
 
-/// A service that one test uses, with its broker.
-pub struct Own {
+/// A service for one test, with its own broker.
+pub struct DedicatedService {
     running: Running,
-    broker: Broker,
+    broker: DedicatedBroker,
 }
 
-impl Own {
+impl DedicatedService {
     /// Starts the service with these settings.
     pub fn start(settings: &[(&str, &str)]) -> Self {
-        let broker = Broker::start();
+        let broker = DedicatedBroker::start();
         let brokers = [("KAFKA_BROKERS", broker.servers())];
         let settings: Vec<_> = settings.iter().copied().chain(brokers).collect();
         Self { running: Running::start::<Service>(&settings), broker }
     }
 
-    pub fn broker(&self) -> &Broker {
+    pub fn broker(&self) -> &DedicatedBroker {
         &self.broker
     }
 
@@ -64,14 +64,14 @@ impl Own {
         self.broker.bus()
     }
 
-    /// Returns every event of `key` that the service has committed, as [`Running::published`] does for the shared broker.
+    /// Returns all committed events of a key, as [`Running::published`] does for the shared broker.
     pub async fn published(&self, key: impl ToString) -> Vec<Published> {
         let (sql, key) = (self.running.sql().await, key.to_string());
         published(&sql, self.bus(), &key).await
     }
 }
 
-impl Deref for Own {
+impl Deref for DedicatedService {
     type Target = Running;
 
     fn deref(&self) -> &Running {
@@ -79,7 +79,7 @@ impl Deref for Own {
     }
 }
 
-/// Returns every event of `key` that a service has committed. `sql` is a connection to its tables.
+/// Returns all committed events of a key. `sql` is a connection to the service's tables.
 pub async fn published(sql: &tokio_postgres::Client, bus: &Bus, key: &str) -> Vec<Published> {
     eventually("the outbox to be published", async || {
         let waiting = sql.query_one("select count(*) from outbox where key = $1", &[&key]).await;
@@ -90,7 +90,7 @@ pub async fn published(sql: &tokio_postgres::Client, bus: &Bus, key: &str) -> Ve
     bus.events(key)
 }
 
-/// Returns the payloads of these events on one topic, in their order.
+/// Returns the payloads of the events of one topic, in their order.
 pub fn payloads(events: Vec<Published>, topic: &str) -> Vec<Value> {
     events.into_iter().filter(|event| event.topic == topic).map(|event| event.payload).collect()
 }
