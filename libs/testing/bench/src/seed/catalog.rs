@@ -61,7 +61,7 @@ const BUILDINGS_OF: &str = "\
 const OBJECTS: &str = "\
     with made as (insert into property_object (id, building_id, project_id, tenant_id, number, kind, section, floor, position_on_floor, \
         rooms, is_studio, area_total, finishing, price, currency, status, own_status, created_at, updated_at, version, \
-        told_project_name, told_building_name, told_is_live, told_is_public) \
+        published_project_name, published_building_name, published_is_live, published_is_public) \
     select pg_temp.seeded('0013', (p * 100 + b) * 10000 + n), pg_temp.seeded('0012', p * 100 + b), \
         pg_temp.seeded('0011', p), pg_temp.seeded('0010', (p + 9) / 10), n::text, kind, 1 + n % 4, 1 + n / 4 % 25, 1 + n / 100, \
         case when n % 10 < 7 then nullif(n % 5, 0) end, n % 10 = 0, 2000 + (n * 37 + b * 11) % 9000, \

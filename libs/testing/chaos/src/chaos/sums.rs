@@ -68,15 +68,15 @@ pub(super) const RULES: &[Count] = &[
     (
         "objects that CRM or selections have otherwise than chessboard",
         "with source as ( \
-            select *, case when told_is_live then status else 'Unavailable' end as told_status \
+            select *, case when published_is_live then status else 'Unavailable' end as published_status \
             from chessboard.property_object \
          ) select count(*) from source \
          full join crm.property_object as told using (id) full join selections.property_object as seen using (id) \
-         where (source.tenant_id, source.told_project_name, source.told_building_name, source.number, \
-                source.price, source.currency, source.told_status) \
+         where (source.tenant_id, source.published_project_name, source.published_building_name, source.number, \
+                source.price, source.currency, source.published_status) \
                 is distinct from (told.tenant_id, told.project_name, told.building_name, told.number, \
                 told.price, told.currency, told.status) \
-            or (source.number, source.price::text, source.told_status) is distinct from \
+            or (source.number, source.price::text, source.published_status) is distinct from \
                 (seen.shown ->> 'Number', seen.shown -> 'Price' ->> 'AmountMinor', seen.shown ->> 'Status')",
     ),
     (
