@@ -4,7 +4,7 @@ use std::future::{Ready, ready};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ::web::{KnownCaller, Problem};
+use ::web::{AuthenticatedCaller, Problem};
 use actix_web::body::MessageBody;
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::AUTHORIZATION;
@@ -42,13 +42,15 @@ pub async fn authenticate<B: MessageBody>(
         let authentication = match verifier.verify(token).await {
             Ok(claims) => match verifier.check_limit(&claims) {
                 Ok(()) => {
-                    request.extensions_mut().insert(KnownCaller(claims.sub.clone()));
+                    request.extensions_mut().insert(AuthenticatedCaller(claims.sub.clone()));
                     Authentication::Verified(claims)
                 }
                 Err(limited) => Authentication::Failed(limited),
             },
             Err(VerificationError::Invalid) => Authentication::Invalid,
-            Err(VerificationError::Unavailable(cause)) => Authentication::Failed(Problem::unavailable(&cause)),
+            Err(VerificationError::Unavailable(cause)) => {
+                Authentication::Failed(Problem::unavailable(&cause))
+            }
         };
         request.extensions_mut().insert(authentication);
     }
@@ -120,7 +122,9 @@ impl FromRequest for Guest {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(match request.extensions().get::<Authentication>() {
-            Some(Authentication::Verified(claims)) => Ok(Self { actor: Actor::from_claims(Arc::clone(claims)) }),
+            Some(Authentication::Verified(claims)) => {
+                Ok(Self { actor: Actor::from_claims(Arc::clone(claims)) })
+            }
             Some(Authentication::Failed(problem)) => Err(problem.clone()),
             Some(Authentication::Invalid) | None => Ok(Self { actor: None }),
         })

@@ -37,10 +37,15 @@ pub struct Config {
 
 impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
-        let issuer = env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
-        let jwks_url = env.optional("AUTH_JWKS_URL", "URL of the issuer's keys (JWKS); found by discovery when unset");
-        let actor_requests_per_minute =
-            env.or("ACTOR_REQUESTS_PER_MINUTE", 0, "requests per minute of each signed-in user; 0 for no limit");
+        let issuer =
+            env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
+        let jwks_url =
+            env.optional("AUTH_JWKS_URL", "URL of the issuer's keys (JWKS); found by discovery when unset");
+        let actor_requests_per_minute = env.or(
+            "ACTOR_REQUESTS_PER_MINUTE",
+            0,
+            "requests per minute of each signed-in user; 0 for no limit",
+        );
         let token_max_lifetime = env.or(
             "AUTH_TOKEN_MAX_LIFETIME_SECONDS",
             3600,

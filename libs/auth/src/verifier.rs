@@ -106,8 +106,11 @@ impl Verifier {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(VerificationError::Invalid);
         }
-        let key =
-            self.keys.find(&key_id).await.map_err(|error| VerificationError::Unavailable(format!("{error:#}")))?;
+        let key = self
+            .keys
+            .find(&key_id)
+            .await
+            .map_err(|error| VerificationError::Unavailable(format!("{error:#}")))?;
         let key = key.ok_or(VerificationError::Invalid)?;
         let key = DecodingKey::from_jwk(&key).map_err(|_| VerificationError::Invalid)?;
         let mut validation = Validation::new(header.alg);
@@ -116,11 +119,14 @@ impl Verifier {
         validation.set_audience(&[self.audience]);
         validation.set_issuer(&[self.keys.issuer()]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        let claims =
-            jsonwebtoken::decode::<Claims>(token, &key, &validation).map_err(|_| VerificationError::Invalid)?.claims;
+        let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation)
+            .map_err(|_| VerificationError::Invalid)?
+            .claims;
         // A lifetime that begins in the future would not limit `exp`.
         let lifetime = claims.exp.saturating_sub(claims.iat);
-        if claims.iat > now + i64::from(CLOCK_SKEW_SECONDS) || lifetime > self.keys.config().token_max_lifetime.into() {
+        if claims.iat > now + i64::from(CLOCK_SKEW_SECONDS)
+            || lifetime > self.keys.config().token_max_lifetime.into()
+        {
             return Err(VerificationError::Invalid);
         }
         let claims = Arc::new(claims);

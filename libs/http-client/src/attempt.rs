@@ -78,7 +78,9 @@ async fn read_whole(mut response: Response) -> Result<Response> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
-            return Err(Error::Middleware(anyhow::anyhow!("the response is larger than {MAX_RESPONSE_BYTES} bytes")));
+            return Err(Error::Middleware(anyhow::anyhow!(
+                "the response is larger than {MAX_RESPONSE_BYTES} bytes"
+            )));
         }
         body.extend_from_slice(&chunk);
     }

@@ -41,9 +41,9 @@ impl Config {
     /// as `SELECTIONS_URL`.
     pub fn read(env: &mut Env, url_variable: &'static str, client_id: &'static str) -> Option<Self> {
         let url = env.require(url_variable, "URL of the internal port of the called service");
-        let issuer = env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
-        let client_id =
-            env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
+        let issuer =
+            env.require("AUTH_ISSUER", "URL of the OIDC issuer, as in the claim `iss` of its tokens");
+        let client_id = env.or("CLIENT_ID", client_id.to_owned(), "OAuth 2.0 client id of this service");
         let client_secret = env.require("CLIENT_SECRET", "OAuth 2.0 client secret of this service");
         Some(Self { url: url?, issuer: issuer?, client_id: client_id?, client_secret: client_secret? })
     }

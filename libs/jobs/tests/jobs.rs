@@ -60,7 +60,11 @@ impl Shop {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(tokio::time::timeout(TIMEOUT, wait).await.is_ok(), "{query}: {}", self.query_number(query).await);
+        assert!(
+            tokio::time::timeout(TIMEOUT, wait).await.is_ok(),
+            "{query}: {}",
+            self.query_number(query).await
+        );
     }
 
     async fn schedule(&self, keys: &[&str], due_at: OffsetDateTime) {
@@ -307,7 +311,10 @@ async fn stopping_replica_finishes_its_jobs_and_claims_no_more() {
     gate.notify_one();
     finished.await.unwrap();
     assert_eq!(shop.query_number("select count(*) from done where job = 'running'").await, 1);
-    assert_eq!(shop.query_number("select count(*) from job where key = 'too late' and attempts = 0").await, 1);
+    assert_eq!(
+        shop.query_number("select count(*) from job where key = 'too late' and attempts = 0").await,
+        1
+    );
 }
 
 #[tokio::test]

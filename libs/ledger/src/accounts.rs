@@ -23,7 +23,7 @@ struct Account {
 impl Republish for Accounts {
     const AGGREGATE: Aggregate = ACCOUNT;
 
-    async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), db::Error> {
+    async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), db::Error> {
         let accounts =
             diesel::sql_query("select key, n, closed from account where key = any($1) order by key")
                 .bind::<Array<SqlUuid>, _>(keys)

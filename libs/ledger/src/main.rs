@@ -11,7 +11,7 @@ use std::time::Duration;
 use actix_web::web::Data;
 use db::Db;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Aggregate, Event, Published, Republished, Subscription};
+use messaging::{Aggregate, Event, PublishedEvent, Republisher, Subscription};
 use runtime::{Env, Phase, Process};
 use serde::{Deserialize, Serialize};
 use service::Role;
@@ -92,9 +92,12 @@ struct Service;
 impl service::Service for Service {
     const NAME: &'static str = "ledger";
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!();
-    const EVENTS: &'static [Published] =
-        &[Published::of::<Counted>(), Published::of::<Remarked>(), Published::of::<AccountUpserted>()];
-    const REPUBLISHED: &'static [Republished] = &[Republished::of::<Accounts>()];
+    const EVENTS: &'static [PublishedEvent] = &[
+        PublishedEvent::of::<Counted>(),
+        PublishedEvent::of::<Remarked>(),
+        PublishedEvent::of::<AccountUpserted>(),
+    ];
+    const REPUBLISHED: &'static [Republisher] = &[Republisher::of::<Accounts>()];
     const CONSUMERS: &'static [Subscription] = &[Subscription::of::<Ledger>(), Subscription::of::<Remarks>()];
     type Settings = Settings;
     type App = App;

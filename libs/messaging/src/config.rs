@@ -92,7 +92,7 @@ impl Config {
     /// Makes readiness depend on the broker, since a worker cannot work without one.
     pub(crate) fn require_broker(&self, process: &Process) -> anyhow::Result<()> {
         let probe: Arc<BaseProducer> = Arc::new(self.producer().create()?);
-        process.require("broker", move || {
+        process.add_readiness_check("broker", move || {
             let probe = Arc::clone(&probe);
             // librdkafka's call blocks.
             let metadata =

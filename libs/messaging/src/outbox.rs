@@ -1,6 +1,6 @@
 //! Appends events to the outbox, in the transaction of the change that they describe.
 
-use db::{Cached, Conn, Tx};
+use db::{CommitSignal, Conn, Prepared, Tx};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Binary, Json, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
@@ -11,6 +11,9 @@ use uuid::Uuid;
 use crate::contract::event::{Aggregate, Event};
 use crate::contract::message::{KafkaPosition, Message};
 use crate::schema::outbox;
+
+/// Wakes the relay after a commit that appended events.
+pub(crate) const EVENTS_APPENDED: CommitSignal = CommitSignal("events");
 
 ids::typed_id!(
     /// The id of an event, `ce_id` on the wire.
@@ -47,7 +50,7 @@ pub async fn append<E: Event>(tx: &mut Tx, event: &E) -> Result<(), db::Error> {
     .bind::<SqlUuid, _>(EventId::generate())
     .bind::<Binary, _>(payload(event)?)
     .bind::<SqlUuid, _>(event.key());
-    let inserted = Cached(insert).execute(tx.conn()).await?;
+    let inserted = Prepared(insert).execute(tx.conn()).await?;
     signal_relay::<E>(tx, inserted, 1)
 }
 
@@ -91,7 +94,7 @@ async fn insert_all<E: Event>(
     .bind::<Array<SqlUuid>, _>(ids)
     .bind::<Array<SqlUuid>, _>(keys)
     .bind::<Array<Nullable<Binary>>, _>(payloads);
-    let inserted = Cached(insert).execute(tx.conn()).await?;
+    let inserted = Prepared(insert).execute(tx.conn()).await?;
     signal_relay::<E>(tx, inserted, count)
 }
 
@@ -113,7 +116,7 @@ fn signal_relay<E: Event>(tx: &mut Tx, inserted: usize, count: usize) -> Result<
         let missing = format!("{} of {count} events of {topic} have no row in {table}", count - inserted);
         return Err(diesel::result::Error::QueryBuilderError(missing.into()).into());
     }
-    tx.announce(db::Work::Events);
+    tx.notify_on_commit(EVENTS_APPENDED);
     Ok(())
 }
 
@@ -156,7 +159,7 @@ pub(crate) async fn append_dead_letter(
         outbox::headers.eq(Value::Object(headers)),
     );
     diesel::insert_into(outbox::table).values(copy).execute(tx.conn()).await?;
-    tx.announce(db::Work::Events);
+    tx.notify_on_commit(EVENTS_APPENDED);
     Ok(())
 }
 

@@ -58,7 +58,9 @@ fn kind(schema: &Value) -> &str {
 fn members(schema: &Value, document: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
     Value::Object(
-        properties.map(|(name, schema)| (name.clone(), example(schema, document, name))).collect::<Map<_, _>>(),
+        properties
+            .map(|(name, schema)| (name.clone(), example(schema, document, name)))
+            .collect::<Map<_, _>>(),
     )
 }
 

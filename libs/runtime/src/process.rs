@@ -47,7 +47,8 @@ struct PhaseParts {
 }
 
 /// A condition of readiness. `Err` states in a few words what is missing.
-pub type ReadinessCheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
+pub type ReadinessCheck =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
 /// A running service. Clones share it.
 #[derive(Clone)]
@@ -113,11 +114,7 @@ impl Process {
             async move {
                 let result = part.await.unwrap_or_else(|_| Err(anyhow::anyhow!("{name} panicked")));
                 if let Err(error) = result {
-                    tracing::error!(
-                        part = name,
-                        error = format!("{error:#}"),
-                        "part of the service failed"
-                    );
+                    tracing::error!(part = name, error = format!("{error:#}"), "part of the service failed");
                     process.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                     process.stop();
                 }

@@ -37,13 +37,12 @@ impl Config {
     pub fn read(env: &mut Env) -> Option<Self> {
         let filter = env.or("LOG", "info".to_owned(), "log filter, as in `info,selections=debug`");
         let json = env.or("LOG_JSON", true, "logs as JSON lines; `false` for plain text");
-        let otlp_endpoint =
-            env.optional("OTEL_EXPORTER_OTLP_ENDPOINT", "URL of the OTLP/HTTP collector of traces; no export when unset");
-        let disabled = env.or(
-            "OTEL_SDK_DISABLED",
-            false,
-            "disables spans and trace ids, to measure their cost",
+        let otlp_endpoint = env.optional(
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "URL of the OTLP/HTTP collector of traces; no export when unset",
         );
+        let disabled =
+            env.or("OTEL_SDK_DISABLED", false, "disables spans and trace ids, to measure their cost");
         Some(Self { filter: filter?, json: json?, otlp_endpoint: otlp_endpoint?, disabled: disabled? })
     }
 }
@@ -68,7 +67,8 @@ impl Telemetry {
 pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry> {
     global::set_text_map_propagator(TraceContextPropagator::new());
     let resource = Resource::builder().with_service_name(service).build();
-    let mut provider = SdkTracerProvider::builder().with_resource(resource).with_sampler(IndependentSampler::from_env());
+    let mut provider =
+        SdkTracerProvider::builder().with_resource(resource).with_sampler(IndependentSampler::from_env());
     if let Some(endpoint) = &config.otlp_endpoint {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()

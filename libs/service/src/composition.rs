@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ::web::{Area, Callers, Server};
+use ::web::{Callers, Server, ServiceInfo};
 use actix_web::web;
 use anyhow::Context;
 use auth::{INTERNAL_AUDIENCE, Keys, USER_AUDIENCE, Verifier};
@@ -38,7 +38,7 @@ pub struct Contracts {
 pub async fn migrate<S: Service>(config: &Config<S>) -> anyhow::Result<()> {
     let sources = [messaging::MIGRATIONS, jobs::MIGRATIONS, crate::list::MIGRATIONS, S::MIGRATIONS];
     db::migrate(&config.database, sources).await?;
-    config.messaging.make_topics(S::NAME, &topics::<S>()).await
+    config.messaging.create_topics(S::NAME, &topics::<S>()).await
 }
 
 /// Starts the parts of `role` on `process`. Returns when they listen.
@@ -55,7 +55,7 @@ pub async fn start<S: Service>(
     let info = service_info::<S>(&config.web.default_language)?;
     let admission_db = db.clone();
     let server = Server::new(process, config.web.clone(), info.clone());
-    let server = server.shed_while(move || admission_db.is_overloaded()).connections(S::MAX_CONNECTIONS);
+    let server = server.shed_while(move || admission_db.is_overloaded()).max_connections(S::MAX_CONNECTIONS);
     let app = web::Data::new(S::app(db.clone(), config.settings)?);
     let (mut public, mut internal) = (None, None);
     if let Some(auth) = config.auth.filter(|_| role.serves()) {
@@ -63,7 +63,7 @@ pub async fn start<S: Service>(
         process.spawn(Phase::Work, "issuer keys", |ending| keys.clone().refresh(ending));
         for listener in S::LISTENERS {
             let (audience, address) = match listener.callers {
-                Callers::People => (USER_AUDIENCE, Some(config.web.public)),
+                Callers::Users => (USER_AUDIENCE, Some(config.web.public)),
                 Callers::Services => (INTERNAL_AUDIENCE, config.internal),
             };
             let Some(address) = address else { continue };
@@ -76,7 +76,7 @@ pub async fn start<S: Service>(
                 worker.app_data(verifier.clone()).app_data(lookups);
             })?;
             match listener.callers {
-                Callers::People => public = Some(address),
+                Callers::Users => public = Some(address),
                 Callers::Services => internal = Some(address),
             }
         }
@@ -87,7 +87,7 @@ pub async fn start<S: Service>(
     }
     S::run(app, role, process)?;
     // The admin port is last: a replica that reports readiness must already listen.
-    Ok(Endpoints { public, internal, admin: server.admin()? })
+    Ok(Endpoints { public, internal, admin: server.listen_admin()? })
 }
 
 /// Runs one of the commands that all services have. Its output is standard output.
@@ -99,7 +99,7 @@ pub async fn run_operation<S: Service>(
     operation: messaging::Operation,
 ) -> anyhow::Result<()> {
     let db = Db::new(&config.database)?.with_language(&config.web.default_language);
-    bus::<S>(db, config.messaging).operate(operation, S::REPUBLISHED).await
+    operation.execute(&bus::<S>(db, config.messaging), S::REPUBLISHED).await
 }
 
 /// Runs a command of the service's own. `arguments` are those of a command line, without the
@@ -128,8 +128,8 @@ pub(crate) async fn run_registered<S: Service>(
 pub fn topics<S: Service>() -> Vec<String> {
     let published = S::EVENTS.iter().map(|event| event.topic.to_owned());
     let consumed = S::CONSUMERS.iter().flat_map(|consumer| consumer.topics);
-    let consumed =
-        consumed.flat_map(|topic| [(*topic).to_owned(), messaging::topics::dead_letters(topic, S::NAME)]);
+    let consumed = consumed
+        .flat_map(|topic| [(*topic).to_owned(), messaging::topics::dead_letter_topic(topic, S::NAME)]);
     let mut topics: Vec<_> = published.chain(consumed).collect();
     topics.sort_unstable();
     topics.dedup();
@@ -145,8 +145,8 @@ pub fn contracts<S: Service>() -> anyhow::Result<Contracts> {
     Ok(Contracts { openapi: ::web::to_yaml(&api)?, asyncapi: AsyncApi::of(S::NAME, S::EVENTS).to_yaml()? })
 }
 
-fn service_info<S: Service>(default_language: &str) -> anyhow::Result<Area> {
-    Area::new(S::NAME, S::CODE_PREFIX, S::MESSAGES, default_language)
+fn service_info<S: Service>(default_language: &str) -> anyhow::Result<ServiceInfo> {
+    ServiceInfo::new(S::NAME, S::CODE_PREFIX, S::MESSAGES, default_language)
 }
 
 fn bus<S: Service>(db: Db, config: messaging::Config) -> Bus {

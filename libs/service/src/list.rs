@@ -57,7 +57,7 @@ where
     Ok(paging.page(items, total))
 }
 
-/// Counts the rows that a query finds, up to [`::web::COUNTED`]. Further rows are not read.
+/// Counts the rows that a query finds, up to [`::web::MAX_TOTAL_COUNT`]. Further rows are not read.
 #[derive(Clone, Copy, Debug)]
 pub struct CappedCount<Q>(pub Q);
 
@@ -66,7 +66,7 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for CappedCount<Q> {
         out.push_sql("select count(*) from (");
         self.0.walk_ast(out.reborrow())?;
         out.push_sql(" limit ");
-        out.push_bind_param::<BigInt, _>(&::web::COUNTED)?;
+        out.push_bind_param::<BigInt, _>(&::web::MAX_TOTAL_COUNT)?;
         out.push_sql(") as found");
         Ok(())
     }

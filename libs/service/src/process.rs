@@ -13,7 +13,9 @@ use crate::config::{Config, configure};
 use crate::service::{Role, Service};
 
 #[derive(Parser)]
-#[command(about = "Runs a service. Without a command it serves and works. Settings are environment variables.")]
+#[command(
+    about = "Runs a service. Without a command it serves and works. Settings are environment variables."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

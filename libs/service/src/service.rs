@@ -6,7 +6,7 @@ use db::Db;
 use diesel_migrations::EmbeddedMigrations;
 use http_client::Call;
 use jobs::Jobs;
-use messaging::{Published, Republished, Subscription};
+use messaging::{PublishedEvent, Republisher, Subscription};
 use runtime::{Env, Process};
 
 use crate::command::RegisteredCommand;
@@ -24,11 +24,11 @@ pub trait Service: 'static {
     /// The HTTP operations, grouped by their callers.
     const LISTENERS: &'static [Listener] = &[];
     /// The maximum number of open connections of each listener.
-    const MAX_CONNECTIONS: usize = ::web::CONNECTIONS;
+    const MAX_CONNECTIONS: usize = ::web::DEFAULT_MAX_CONNECTIONS;
     /// The published events.
-    const EVENTS: &'static [Published] = &[];
+    const EVENTS: &'static [PublishedEvent] = &[];
     /// The aggregates whose current state can be republished.
-    const REPUBLISHED: &'static [Republished] = &[];
+    const REPUBLISHED: &'static [Republisher] = &[];
     /// The subscriptions to events of other services.
     const CONSUMERS: &'static [Subscription] = &[];
     /// The operations of other services that the service calls.

@@ -166,7 +166,10 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX
         if !(f64::from(MIN)..=f64::from(MAX)).contains(&units) {
             return Err(Invalid::new("out_of_bounds"));
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the value is an integer within the bounds of i32")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the value is an integer within the bounds of i32"
+        )]
         let rounded = Self(units as i32);
         // A decimal has one nearest float. So the floats are equal only if the text had no further
         // decimal places.

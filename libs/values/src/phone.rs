@@ -49,7 +49,10 @@ impl Phone {
     ///
     /// # Errors
     /// `bad_phone` if there is no such number.
-    pub fn from_dialled<const MAX: usize>(dialled: &Dialled<MAX>, region: PhoneRegion) -> Result<Self, Invalid> {
+    pub fn from_dialled<const MAX: usize>(
+        dialled: &Dialled<MAX>,
+        region: PhoneRegion,
+    ) -> Result<Self, Invalid> {
         Self::parse(Some(region.0), dialled.as_str()).ok_or_else(|| Invalid::new("bad_phone"))
     }
 

@@ -46,10 +46,7 @@ pub fn read_ignoring_errors<T>(ignored: usize, read: impl FnOnce() -> T) -> (T, 
 ///
 /// # Errors
 /// The error of `parsed`, unless it is ignored.
-pub fn read<T, E: Error>(
-    parsed: Result<T, Invalid>,
-    placeholder: impl FnOnce() -> T,
-) -> Result<T, E> {
+pub fn read<T, E: Error>(parsed: Result<T, Invalid>, placeholder: impl FnOnce() -> T) -> Result<T, E> {
     parsed.or_else(|invalid| {
         PASS.with_borrow_mut(|pass| match pass {
             Some(pass) if pass.ignored_left > 0 => {

@@ -27,8 +27,10 @@ impl<const MAX: usize> Rule for HttpAddress<MAX> {
         // A user name can imitate a host, and a password would be public.
         let authority = raw.split("//").nth(1).and_then(|rest| rest.split(['/', '?', '#']).next());
         let has_no_user = authority.is_some_and(|authority| !authority.contains('@'));
-        let is_address =
-            has_clean_characters && has_scheme && has_no_user && Url::parse(raw).is_ok_and(|url| url.has_host());
+        let is_address = has_clean_characters
+            && has_scheme
+            && has_no_user
+            && Url::parse(raw).is_ok_and(|url| url.has_host());
         if is_address { Ok(raw.to_owned()) } else { Err(Invalid::new("bad_url")) }
     }
 

@@ -95,7 +95,7 @@ fn start_span(tracer: &BoxedTracer, request: &ServiceRequest, method: &'static s
     let span = if !parent.has_active_span() || is_trusted(request.request()) {
         span.start_with_context(tracer, &parent)
     } else {
-        span.start_with_context(tracer, &runtime::telemetry::sample_anew(&parent))
+        span.start_with_context(tracer, &runtime::telemetry::sample_independently(&parent))
     };
     let trace = parent.with_span(span);
     if trace.span().is_recording() {

@@ -155,7 +155,7 @@ impl Server {
         .disable_signals()
         .listen(socket)?
         .run();
-        self.process.spawn(Phase::Watch, "admin", |stopping| serve_until(server, stopping));
+        self.process.spawn(Phase::Monitoring, "admin", |stopping| serve_until(server, stopping));
         Ok(address)
     }
 }

@@ -5,7 +5,7 @@ use ::jobs::Jobs;
 use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Published, Subscription};
+use messaging::{PublishedEvent, Subscription};
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::{Env, Process};
 use service::Role;
@@ -23,7 +23,7 @@ impl service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/agent");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
-    const EVENTS: &'static [Published] = events::ALL;
+    const EVENTS: &'static [PublishedEvent] = events::ALL;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     type Settings = Settings;
     type App = App;

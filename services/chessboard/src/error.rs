@@ -28,7 +28,7 @@ pub const PROJECT_INVALID_TRANSITION: Code = Code::new(409, "CHESSBOARD_PROJECT_
 pub const PROJECT_DEVELOPER_NOT_PUBLISHED: Code =
     Code::new(409, "CHESSBOARD_PROJECT_DEVELOPER_NOT_PUBLISHED");
 pub const BUILDINGS_LIMIT_EXCEEDED: Code =
-    Code::new(409, "CHESSBOARD_BUILDINGS_LIMIT_EXCEEDED").with("max", MAX_BUILDINGS as u64);
+    Code::new(409, "CHESSBOARD_BUILDINGS_LIMIT_EXCEEDED").with_arg("max", MAX_BUILDINGS as u64);
 /// A deal holds the object (INV-OBJ-2).
 pub const PROPERTY_OBJECT_HELD: Code = Code::new(409, "CHESSBOARD_PROPERTY_OBJECT_HELD");
 /// Another object of the building has the number (INV-OBJ-1).

@@ -5,7 +5,7 @@ use ::jobs::Jobs;
 use ::web::{Listener, RateLimit};
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Published, Republished, Subscription};
+use messaging::{PublishedEvent, Republisher, Subscription};
 use runtime::{Env, Process};
 use service::Role;
 
@@ -22,8 +22,8 @@ impl service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/chessboard");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
-    const EVENTS: &'static [Published] = events::ALL;
-    const REPUBLISHED: &'static [Republished] = events::REPUBLISHED;
+    const EVENTS: &'static [PublishedEvent] = events::ALL;
+    const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     type Settings = Settings;
     type App = App;

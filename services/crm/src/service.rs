@@ -6,7 +6,7 @@ use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use http_client::Call;
-use messaging::{Published, Republished, Subscription};
+use messaging::{PublishedEvent, Republisher, Subscription};
 use runtime::Env;
 
 use crate::app::App;
@@ -23,8 +23,8 @@ impl service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/crm");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
-    const EVENTS: &'static [Published] = events::ALL;
-    const REPUBLISHED: &'static [Republished] = events::REPUBLISHED;
+    const EVENTS: &'static [PublishedEvent] = events::ALL;
+    const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;

@@ -4,9 +4,9 @@ use ::db::Db;
 use ::web::Listener;
 use auth::Actor;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Published, Republished};
+use messaging::{PublishedEvent, Republisher};
 use runtime::Env;
-use service::OwnCommand;
+use service::RegisteredCommand;
 
 use crate::bootstrap::Bootstrap;
 use crate::domain::Baseline;
@@ -24,9 +24,9 @@ impl service::Service for Service {
     const MESSAGES: &'static [(&'static str, &'static str)] =
         &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
-    const EVENTS: &'static [Published] = events::ALL;
-    const REPUBLISHED: &'static [Republished] = &[Republished::of::<Companies>()];
-    const COMMANDS: &'static [OwnCommand] = &[OwnCommand::of::<Bootstrap>()];
+    const EVENTS: &'static [PublishedEvent] = events::ALL;
+    const REPUBLISHED: &'static [Republisher] = &[Republisher::of::<Companies>()];
+    const COMMANDS: &'static [RegisteredCommand] = &[RegisteredCommand::of::<Bootstrap>()];
     type Settings = Settings;
     type App = App;
 

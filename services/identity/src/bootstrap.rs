@@ -4,7 +4,7 @@ use ::db::Db;
 use anyhow::{Context, bail};
 use auth::UserId;
 use clap::Parser;
-use service::Operate;
+use service::OperatorCommand;
 use values::{Checked, Invalid, Private, Rule};
 
 use crate::domain::TenantName;
@@ -31,7 +31,7 @@ pub struct Bootstrap {
     company: String,
 }
 
-impl Operate for Bootstrap {
+impl OperatorCommand for Bootstrap {
     async fn execute(self, db: Db) -> anyhow::Result<()> {
         let company: TenantName = parse("--company", &self.company)?;
         let person = Person {

@@ -26,7 +26,7 @@ pub const EMPLOYEE_INVALID_TRANSITION: Code = Code::new(409, "IDENTITY_EMPLOYEE_
 pub const LAST_ADMIN: Code = Code::new(409, "IDENTITY_LAST_ADMIN");
 /// INV-IDN-006
 pub const ROLE_ESCALATION_FORBIDDEN: Code =
-    Code::new(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN").naming("permissions", "crm.deals.manage-own");
+    Code::new(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN").with_text("permissions", "crm.deals.manage-own");
 /// INV-IDN-007
 pub const ROLE_NOT_ASSIGNABLE: Code = Code::new(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
 /// The losing side of a race, or a version that is no longer the current one.

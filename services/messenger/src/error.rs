@@ -9,7 +9,7 @@ pub use web::FORBIDDEN;
 
 pub const CHAT_NOT_FOUND: Code = Code::new(404, "MESSENGER_CHAT_NOT_FOUND");
 pub const CHAT_NOT_DEAL: Code = Code::new(422, "MESSENGER_CHAT_NOT_DEAL");
-pub const CHAT_FULL: Code = Code::new(409, "MESSENGER_CHAT_FULL").with("max", MAX_MEMBERS as u64);
+pub const CHAT_FULL: Code = Code::new(409, "MESSENGER_CHAT_FULL").with_arg("max", MAX_MEMBERS as u64);
 pub const MEMBER_OF_DEAL: Code = Code::new(409, "MESSENGER_MEMBER_OF_DEAL");
 pub const PARTICIPANT_NOT_FOUND: Code = Code::new(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 pub const MESSAGE_NOT_FOUND: Code = Code::new(404, "MESSENGER_MESSAGE_NOT_FOUND");
@@ -18,9 +18,10 @@ pub const MESSAGE_LOCKED: Code = Code::new(409, "MESSENGER_MESSAGE_LOCKED");
 pub const CONFERENCE_NOT_FOUND: Code = Code::new(404, "MESSENGER_CONFERENCE_NOT_FOUND");
 /// INV-CNF-1
 pub const CONFERENCE_ALREADY_ACTIVE: Code = Code::new(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE")
-    .showing(&("conferenceId", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"));
+    .with_member(&("conferenceId", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"));
 /// INV-CNF-3
 pub const CONFERENCE_ENDED: Code = Code::new(409, "MESSENGER_CONFERENCE_ENDED");
-pub const CONFERENCE_FULL: Code = Code::new(409, "MESSENGER_CONFERENCE_FULL").with("max", MAX_SEATS as u64);
+pub const CONFERENCE_FULL: Code =
+    Code::new(409, "MESSENGER_CONFERENCE_FULL").with_arg("max", MAX_SEATS as u64);
 pub const PARTICIPANT_REMOVED: Code = Code::new(403, "MESSENGER_PARTICIPANT_REMOVED");
 pub const MEDIA_UNAVAILABLE: Code = Code::new(503, "MESSENGER_MEDIA_UNAVAILABLE").retry_after(10);

@@ -9,7 +9,7 @@ use ::web::Listener;
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use http_client::Call;
-use messaging::{Published, Subscription};
+use messaging::{PublishedEvent, Subscription};
 use runtime::{Env, Phase, Process};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -30,8 +30,8 @@ impl ::service::Service for Service {
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     /// Ten thousand streams, and room for other requests.
-    const CONNECTIONS: usize = 12_288;
-    const EVENTS: &'static [Published] = events::ALL;
+    const MAX_CONNECTIONS: usize = 12_288;
+    const EVENTS: &'static [PublishedEvent] = events::ALL;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;
     const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;

@@ -17,7 +17,7 @@ pub const POST_INVALID_TRANSITION: Code = Code::new(409, "NEWS_POST_INVALID_TRAN
 /// Rejects the publication of a post without a block.
 pub const POST_PUBLISH_INCOMPLETE: Code = Code::new(409, "NEWS_POST_PUBLISH_INCOMPLETE");
 pub const TOO_MANY_BLOCKS: Code =
-    Code::new(400, "NEWS_TOO_MANY_BLOCKS").with("max", MAX_BLOCKS as u64).at("/Blocks", "too_many");
+    Code::new(400, "NEWS_TOO_MANY_BLOCKS").with_arg("max", MAX_BLOCKS as u64).at("/Blocks", "too_many");
 /// Rejects a snapshot that is missing, detached or of another post.
 pub const SNAPSHOT_INVALID: Code = Code::new(422, "NEWS_SNAPSHOT_INVALID");
 pub const SELECTION_SOURCE_DELETED: Code = Code::new(400, "NEWS_SELECTION_SOURCE_DELETED");

@@ -6,7 +6,7 @@ use ::web::{Listener, RateLimit};
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use http_client::Call;
-use messaging::Published;
+use messaging::PublishedEvent;
 use runtime::Env;
 
 use crate::app::App;
@@ -23,7 +23,7 @@ impl ::service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/news");
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
-    const EVENTS: &'static [Published] = events::ALL;
+    const EVENTS: &'static [PublishedEvent] = events::ALL;
     const CALLS: &'static [Call] = clients::CALLS;
     type Settings = Settings;
     type App = App;

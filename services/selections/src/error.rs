@@ -16,14 +16,15 @@ pub const CONFLICT: Code = Code::conflict("SELECTIONS_CONCURRENCY_CONFLICT");
 pub const DUPLICATE_ITEM: Code =
     Code::new(400, "SELECTIONS_DUPLICATE_ITEM").at("/Items/1/PropertyObjectId", "duplicate");
 /// INV-SEL-004.
-pub const ITEMS_LIMIT_EXCEEDED: Code =
-    Code::new(400, "SELECTIONS_ITEMS_LIMIT_EXCEEDED").with("max", MAX_ITEMS as u64).at("/Items", "too_many");
+pub const ITEMS_LIMIT_EXCEEDED: Code = Code::new(400, "SELECTIONS_ITEMS_LIMIT_EXCEEDED")
+    .with_arg("max", MAX_ITEMS as u64)
+    .at("/Items", "too_many");
 /// INV-SEL-007.
 pub const LIMIT_EXCEEDED: Code =
-    Code::new(409, "SELECTIONS_LIMIT_EXCEEDED").with("max", MAX_SELECTIONS as u64);
+    Code::new(409, "SELECTIONS_LIMIT_EXCEEDED").with_arg("max", MAX_SELECTIONS as u64);
 pub const FAVORITES_EMPTY: Code = Code::new(400, "SELECTIONS_FAVORITES_EMPTY");
 pub const FAVORITES_LIMIT_EXCEEDED: Code =
-    Code::new(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED").with("max", MAX_FAVORITES as u64);
+    Code::new(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED").with_arg("max", MAX_FAVORITES as u64);
 /// INV-SNP-002.
 pub const SOURCE_DELETED: Code = Code::new(400, "SELECTIONS_SOURCE_DELETED");
 /// INV-SNP-002.

@@ -3,7 +3,7 @@
 use ::db::Db;
 use ::web::{Listener, RateLimit};
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-use messaging::{Published, Subscription};
+use messaging::{PublishedEvent, Subscription};
 use runtime::Env;
 
 use crate::app::App;
@@ -20,7 +20,7 @@ impl ::service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
     const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
-    const EVENTS: &'static [Published] = events::ALL;
+    const EVENTS: &'static [PublishedEvent] = events::ALL;
     const CONSUMERS: &'static [Subscription] = &[Subscription::of::<Chessboard>()];
     type Settings = Settings;
     type App = App;

@@ -69,12 +69,13 @@ impl Bus {
 
 /// Makes the topics that are missing.
 async fn create_topics(brokers: &str, topics: &[String]) -> anyhow::Result<()> {
-    let declared = Topics::built_in()?.replicated_by_default();
+    let declared = Topics::built_in()?.with_default_replication();
     let mut client = ClientConfig::new();
     client.set("bootstrap.servers", brokers);
-    let outcome = declared.make(&client, topics).await.with_context(|| format!("the broker at {brokers}"))?;
-    ensure!(outcome.refused.is_empty(), "{}", outcome.refused.join("; "));
-    for difference in outcome.differing {
+    let outcome =
+        declared.create_missing(&client, topics).await.with_context(|| format!("the broker at {brokers}"))?;
+    ensure!(outcome.failed.is_empty(), "{}", outcome.failed.join("; "));
+    for difference in outcome.mismatched {
         eprintln!("{difference}");
     }
     Ok(())

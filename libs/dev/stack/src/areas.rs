@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use anyhow::Context;
 use http_client::Call;
-use messaging::{Published, Subscription};
+use messaging::{PublishedEvent, Subscription};
 use runtime::{Env, Process};
 use service::{Config, Contracts, Endpoints, Role, Service};
 use testkit::issuer::CLIENTS;
@@ -26,7 +26,7 @@ pub struct Area {
     pub prefixes: &'static [&'static str],
     /// The variable that tells others where its internal port is; `None` where it has none.
     pub url_variable: Option<&'static str>,
-    pub events: &'static [Published],
+    pub events: &'static [PublishedEvent],
     pub consumers: &'static [Subscription],
     pub calls: &'static [Call],
     pub topics: fn() -> Vec<String>,
@@ -119,7 +119,9 @@ impl Area {
             },
             command: |settings, arguments| {
                 Box::pin(async {
-                    service::command(configuration::<S>(settings)?, arguments).await.with_context(|| S::NAME)
+                    service::run_command(configuration::<S>(settings)?, arguments)
+                        .await
+                        .with_context(|| S::NAME)
                 })
             },
         }
@@ -396,7 +398,7 @@ mod tests {
         let names: BTreeSet<_> = declared.topics().iter().map(|topic| topic.name.clone()).collect();
         assert_eq!(names.difference(&used).count(), 0, "{names:?} are not all used: {used:?}");
         for name in used.difference(&names) {
-            let made = all().iter().any(|area| declared.is_made_by(area.name, name));
+            let made = all().iter().any(|area| declared.is_created_by(area.name, name));
             assert!(made, "{name} is neither declared nor anybody's dead letters");
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Context;
-use messaging::topics::{Topics, dead_letters};
+use messaging::topics::{Topics, dead_letter_topic};
 
 use crate::areas::Area;
 
@@ -15,9 +15,9 @@ const HEAD: &str = "\
 pub fn declared(areas: &[Area], area: &Area) -> anyhow::Result<String> {
     let topics = Topics::built_in()?;
     let mut made = (area.topics)();
-    made.retain(|topic| topics.is_made_by(area.name, topic));
+    made.retain(|topic| topics.is_created_by(area.name, topic));
     let consumed = || area.consumers.iter().flat_map(|of| of.topics.iter().map(|topic| (*topic, of.group)));
-    let aside = consumed().map(|(topic, _)| dead_letters(topic, area.name));
+    let aside = consumed().map(|(topic, _)| dead_letter_topic(topic, area.name));
     let mut published: Vec<_> = area.events.iter().map(|event| event.topic.to_owned()).chain(aside).collect();
     published.sort_unstable();
     published.dedup();
@@ -30,7 +30,7 @@ pub fn declared(areas: &[Area], area: &Area) -> anyhow::Result<String> {
         &mut file,
         "topics",
         made.iter().map(|name| {
-            let layout = topics.layout(name).with_context(|| format!("{name} is declared nowhere"))?;
+            let layout = topics.spec(name).with_context(|| format!("{name} is declared nowhere"))?;
             let replicas = layout.replicas.context("topics.yaml says nothing of replicas")?;
             let settings: Vec<_> =
                 layout.settings.iter().map(|(name, value)| format!("{name}: \"{value}\"")).collect();
@@ -48,7 +48,7 @@ pub fn declared(areas: &[Area], area: &Area) -> anyhow::Result<String> {
         "consumes",
         consumed().map(|(topic, group)| {
             let partitions =
-                topics.layout(topic).with_context(|| format!("{topic} is declared nowhere"))?.partitions;
+                topics.spec(topic).with_context(|| format!("{topic} is declared nowhere"))?.partitions;
             Ok(format!("{{topic: {topic}, group: {group}, partitions: {partitions}}}"))
         }),
     )?;
@@ -59,7 +59,7 @@ pub fn declared(areas: &[Area], area: &Area) -> anyhow::Result<String> {
 }
 
 fn calls(area: &Area, other: &Area) -> bool {
-    area.calls.iter().any(|call| call.of == other.name)
+    area.calls.iter().any(|call| call.service == other.name)
 }
 
 /// A YAML list of what stands in one line each.

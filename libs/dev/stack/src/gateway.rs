@@ -194,7 +194,7 @@ fn problem(
     let trace = trace.filter(|id| id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let body = ProblemBody {
         kind: format!("urn:problem:{}", code.to_lowercase().replace('_', "-")),
-        title: messages.say(request, code).unwrap_or_else(|| code.to_owned()),
+        title: messages.render(request, code).unwrap_or_else(|| code.to_owned()),
         status: status.as_u16(),
         detail: None,
         instance: request.path().to_owned(),

@@ -85,8 +85,8 @@ fn write_topic(page: &mut String, areas: &[Area], topic: &Topic) -> anyhow::Resu
 
 fn write_calls(page: &mut String, areas: &[Area], is_meant: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     for area in areas {
-        for call in area.calls.iter().filter(|call| is_meant(call.of)) {
-            let (of, method, path) = (call.of, call.method, call.path);
+        for call in area.calls.iter().filter(|call| is_meant(call.service)) {
+            let (of, method, path) = (call.service, call.method, call.path);
             let (timeout, retries) = (call.timeout.as_secs(), call.retries);
             writeln!(page, "| {} | {of} | `{method} {path}` | {timeout} s | {retries} |", area.name)?;
         }
@@ -102,7 +102,7 @@ fn contract(area: &Area) -> anyhow::Result<Contract> {
 fn uncalled(areas: &[Area], area: &Area) -> anyhow::Result<Vec<(String, String)>> {
     let mut operations = contract(area)?.operations_of("service");
     let calls: Vec<_> =
-        areas.iter().flat_map(|area| area.calls).filter(|call| call.of == area.name).collect();
+        areas.iter().flat_map(|area| area.calls).filter(|call| call.service == area.name).collect();
     operations.retain(|(method, path)| !calls.iter().any(|call| call.method == method && call.path == path));
     Ok(operations)
 }
@@ -122,7 +122,7 @@ mod tests {
     fn every_call_is_to_an_internal_operation_that_its_owner_documents() {
         for caller in areas::all() {
             for call in caller.calls {
-                let Some(callee) = areas::find(call.of) else { continue };
+                let Some(callee) = areas::find(call.service) else { continue };
                 let operation = (call.method.to_owned(), call.path.to_owned());
                 assert!(contract(&callee).unwrap().operations_of("service").contains(&operation), "{call:?}");
             }

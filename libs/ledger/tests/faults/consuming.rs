@@ -55,7 +55,7 @@ async fn a_rebalance_in_mid_handler_applies_nothing_twice() {
     }
     rig.blocked(1, "insert into applied%").await;
     let second = rig.work().await;
-    eventually("a rebalance", async || second.logged("a message waits").is_some()).await;
+    eventually("a rebalance", async || second.logged("message not applied yet, retrying").is_some()).await;
     lock.release().await;
     rig.clean().await;
     drop(first);
@@ -74,7 +74,7 @@ async fn a_partition_that_was_paused_goes_on_after_a_rebalance() {
     }
     eventually("the relay", async || rig.number("select count(*) from outbox").await == 0).await;
     let second = rig.work().await;
-    eventually("a rebalance", async || second.logged("a message waits").is_some()).await;
+    eventually("a rebalance", async || second.logged("message not applied yet, retrying").is_some()).await;
     lock.release().await;
     rig.clean().await;
 }

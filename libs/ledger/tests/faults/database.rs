@@ -120,7 +120,7 @@ async fn a_table_that_is_away_for_a_while_does_not_empty_a_topic_into_dead_lette
         rig.step().await;
     }
     eventually("a pause", async || worker.metric("consumer_paused").await >= 1.0).await;
-    assert!(worker.logged("the database refuses all").is_some());
+    assert!(worker.logged("every message fails in the database").is_some());
     for _ in 0..10 {
         rig.step().await;
     }

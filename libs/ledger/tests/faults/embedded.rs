@@ -40,7 +40,8 @@ async fn a_relay_to_which_the_broker_owes_answers_does_not_release_its_lease() {
     let (epoch, released) =
         (rig.epoch().await, "select count(*) from outbox_lease where expires_at = '-infinity'");
     let lock = rig.lock("outbox_lease").await;
-    eventually("the end of its tenure", async || worker.logged("the broker owes answers").is_some()).await;
+    eventually("the end of its tenure", async || worker.logged("unacknowledged messages remained").is_some())
+        .await;
     lock.release().await;
     assert_eq!(rig.number(released).await, 0);
     embedded.broker_round_trip_time(1, Duration::ZERO).unwrap();

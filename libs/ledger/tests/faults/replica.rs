@@ -37,7 +37,7 @@ impl Replica {
     pub fn relayed(&self, epoch: i64) -> bool {
         let epoch = format!("\"epoch\":{epoch}");
         let lines = self.lines.lock().unwrap();
-        lines.iter().any(|line| line.contains("\"relaying\"") && line.contains(&epoch))
+        lines.iter().any(|line| line.contains("\"relay session started\"") && line.contains(&epoch))
     }
 
     /// Whether it says that it is ready.

@@ -1,6 +1,6 @@
 //! The order of messages about one entity that arrive over several topics.
 
-use db::{Cached, Tx};
+use db::{Prepared, Tx};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, SmallInt, Text, Timestamptz};
 use diesel_async::RunQueryDsl;
@@ -29,7 +29,7 @@ impl EntityGate {
         let lock = diesel::sql_query("select pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))")
             .bind::<Text, _>(gate.consumer)
             .bind::<Text, _>(&gate.entity);
-        Cached(lock).execute(tx.conn()).await?;
+        Prepared(lock).execute(tx.conn()).await?;
         Ok(gate)
     }
 
@@ -59,7 +59,7 @@ impl EntityGate {
         .bind::<Text, _>(field)
         .bind::<BigInt, _>(version)
         .bind::<SmallInt, _>(tie_breaker);
-        Ok(Cached(advance).execute(tx.conn()).await? == 1)
+        Ok(Prepared(advance).execute(tx.conn()).await? == 1)
     }
 
     /// Stores a message until the entity exists.
@@ -77,7 +77,7 @@ impl EntityGate {
             deferred_message::headers.eq(Value::Object(headers.clone())),
             deferred_message::payload.eq(payload),
         ));
-        Cached(insert).execute(tx.conn()).await?;
+        Prepared(insert).execute(tx.conn()).await?;
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl EntityGate {
         .bind::<Text, _>(consumer)
         .bind::<Timestamptz, _>(before)
         .bind::<BigInt, _>(i64::from(limit));
-        Ok(Cached(delete).execute(tx.conn()).await?)
+        Ok(Prepared(delete).execute(tx.conn()).await?)
     }
 }
 

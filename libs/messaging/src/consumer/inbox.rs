@@ -1,6 +1,6 @@
 //! The record of applied messages, written in the transaction that applies them.
 
-use db::{Cached, Tx};
+use db::{Prepared, Tx};
 use diesel::OptionalExtension;
 use diesel::prelude::*;
 use diesel::query_dsl::methods::FilterDsl;
@@ -58,7 +58,7 @@ async fn advance(
         .set((inbox::sequence.eq(excluded(inbox::sequence)), inbox::seen_on.eq(excluded(inbox::seen_on))))
         .filter(inbox::sequence.lt(excluded(inbox::sequence)))
         .returning(inbox::blocked);
-    Ok(Cached(advance).get_result(tx.conn()).await.optional()?)
+    Ok(Prepared(advance).get_result(tx.conn()).await.optional()?)
 }
 
 /// Records an event without a sequence by its id. Returns false if it was recorded before.
@@ -87,7 +87,7 @@ async fn lock(tx: &mut Tx, consumer: &str, message: &Message) -> Result<bool, db
         .do_update()
         .set(inbox::seen_on.eq(excluded(inbox::seen_on)))
         .returning(inbox::blocked);
-    Ok(Cached(lock).get_result(tx.conn()).await?)
+    Ok(Prepared(lock).get_result(tx.conn()).await?)
 }
 
 /// Locks a key and sets whether its later messages become dead letters without being applied.

@@ -84,7 +84,7 @@ impl Consumer {
     ) -> Self {
         let metrics = ConsumerMetrics::register(metrics, subscription.group);
         let outage = OutageDetector::new(subscription.group, metrics.paused.clone());
-        Self { db: db.keeping_plans(), service, config, subscription, limits, outage, metrics }
+        Self { db: db.with_generic_plans(), service, config, subscription, limits, outage, metrics }
     }
 
     /// Consumes until `stopping`, then completes the deliveries in progress and commits offsets.

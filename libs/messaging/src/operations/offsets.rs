@@ -75,7 +75,7 @@ async fn rebuild(bus: &Bus, group: &str) -> anyhow::Result<()> {
     bus.db
         .tx(async |tx| {
             // The transaction may be long, since no replica of the group is running.
-            tx.allow(REBUILD_TIMEOUT).await?;
+            tx.extend_timeout(REBUILD_TIMEOUT).await?;
             let letters = dead_letter::table.filter(dead_letter::consumer.eq(group)).count();
             let letters: i64 = letters.get_result(tx.conn()).await.map_err(db::Error::from)?;
             ensure!(letters == 0, "replay or discard the {letters} dead letters of the group first");

@@ -69,7 +69,7 @@ enum Progress {
 impl RelaySession<'_> {
     /// Sends events until `ending`, and then until no event is left.
     pub async fn relay(&self, ending: &CancellationToken) -> Result<(), SessionError> {
-        let mut committed = self.db.committed(db::Work::Events);
+        let mut committed = self.db.listen(crate::outbox::EVENTS_APPENDED);
         let mut pipeline = Pipeline::new(self);
         let mut pause = POLL_MIN;
         loop {

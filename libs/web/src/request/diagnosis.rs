@@ -1,7 +1,7 @@
 //! Errors of request values, each with a JSON pointer.
 
 use serde_path_to_error::{Path, Segment};
-use values::{Invalid, read_past};
+use values::{Invalid, read_ignoring_errors};
 
 use crate::response::problem::{FieldError, Problem};
 
@@ -24,7 +24,7 @@ pub(crate) fn collect_errors<T>(
 ) -> (Option<T>, Vec<FieldError>) {
     let mut errors = Vec::new();
     loop {
-        match read_past(errors.len(), &mut read) {
+        match read_ignoring_errors(errors.len(), &mut read) {
             (Ok(value), _) => return (Some(value), errors),
             (Err(FieldError { field, invalid }), refused) => {
                 // serde may have discarded the refusal, as in an optional flattened part.

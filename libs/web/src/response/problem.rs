@@ -165,7 +165,7 @@ impl Problem {
 
     /// `413 PAYLOAD_TOO_LARGE`; `max` in bytes.
     pub fn payload_too_large(max: usize) -> Self {
-        Code::common(413, "PAYLOAD_TOO_LARGE").with("max", max as u64).into()
+        Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", max as u64).into()
     }
 
     /// `415 UNSUPPORTED_MEDIA_TYPE`

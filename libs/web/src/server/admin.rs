@@ -4,7 +4,7 @@ use actix_web::{HttpResponse, web};
 use runtime::{Metrics, Process};
 
 pub(super) async fn ready(process: web::Data<Process>) -> HttpResponse {
-    match process.ready().await {
+    match process.check_readiness().await {
         Ok(()) => HttpResponse::NoContent().finish(),
         Err(missing) => HttpResponse::ServiceUnavailable().body(missing.join("\n")),
     }

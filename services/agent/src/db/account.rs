@@ -1,6 +1,6 @@
 //! Accounts by agent and currency.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
@@ -24,7 +24,7 @@ pub async fn lock(tx: &Tx, keys: &[AccountKey]) -> Result<Vec<Account>, ::db::Er
          returning agent_user_id, currency, entries, pending, approved, in_payout, paid",
     );
     let lock = lock.bind::<Array<SqlUuid>, _>(agents).bind::<Array<Text>, _>(currencies);
-    Ok(Cached(lock).load(&mut tx.pipeline()).await?)
+    Ok(Prepared(lock).load(&mut tx.pipeline()).await?)
 }
 
 /// Updates accounts that the transaction has locked.
@@ -54,12 +54,12 @@ pub async fn save(tx: &Tx, accounts: impl Iterator<Item = &Account>) -> Result<(
     .bind::<Array<BigInt>, _>(approved)
     .bind::<Array<BigInt>, _>(in_payout)
     .bind::<Array<BigInt>, _>(paid);
-    Cached(save).execute(&mut tx.pipeline()).await?;
+    Prepared(save).execute(&mut tx.pipeline()).await?;
     Ok(())
 }
 
 /// Returns an agent's accounts with accruals, by currency.
-pub async fn look_up(mut conn: Lookup<'_>, agent: UserId) -> QueryResult<Vec<Account>> {
+pub async fn look_up(mut conn: &Conn, agent: UserId) -> QueryResult<Vec<Account>> {
     let accounts = account::table.filter(account::agent_user_id.eq(agent)).filter(account::entries.gt(0));
     accounts.select(Account::as_select()).order(account::currency).load(&mut conn).await
 }

@@ -1,6 +1,6 @@
 //! Writing of accruals. Only [`crate::ops::Books`] uses it.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
@@ -13,7 +13,7 @@ const INSERT_BATCH_SIZE: usize = 2_000;
 pub async fn insert(tx: &Tx, accruals: &[Accrual]) -> Result<(), ::db::Error> {
     let mut conn = tx.pipeline();
     if let [accrual] = accruals {
-        Cached(diesel::insert_into(accrual::table).values(accrual)).execute(&mut conn).await?;
+        Prepared(diesel::insert_into(accrual::table).values(accrual)).execute(&mut conn).await?;
         return Ok(());
     }
     for batch in accruals.chunks(INSERT_BATCH_SIZE) {
@@ -51,5 +51,5 @@ pub async fn update(tx: &mut Tx, accruals: &[&Accrual]) -> Result<bool, ::db::Er
         each.clone().map(|accrual| accrual.decision_comment.as_deref()).collect::<Vec<_>>(),
     )
     .bind::<Array<BigInt>, _>(each.map(|accrual| accrual.version).collect::<Vec<_>>());
-    Ok(Cached(update).execute(tx.conn()).await? == accruals.len())
+    Ok(Prepared(update).execute(tx.conn()).await? == accruals.len())
 }

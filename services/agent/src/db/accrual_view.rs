@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ::db::Lookup;
+use ::db::Conn;
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use futures_util::future::try_join;
 use serde::Serialize;
-use service::list::{self, Order};
+use service::list::{self, OrderBy};
 use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -70,7 +70,7 @@ struct RelatedData {
 }
 
 impl RelatedData {
-    async fn read(conn: Lookup<'_>, accruals: &[Accrual]) -> QueryResult<Self> {
+    async fn read(conn: &Conn, accruals: &[Accrual]) -> QueryResult<Self> {
         let (mut first, mut second) = (conn, conn);
         let developers: Vec<_> = accruals.iter().map(|accrual| accrual.developer_company_id).collect();
         let ids: Vec<_> = accruals.iter().map(|accrual| accrual.id).collect();
@@ -122,7 +122,7 @@ impl RelatedData {
 }
 
 /// Returns the view of an accrual that was read or written before.
-pub async fn view(conn: Lookup<'_>, accrual: Accrual) -> QueryResult<AccrualView> {
+pub async fn view(conn: &Conn, accrual: Accrual) -> QueryResult<AccrualView> {
     let mut related = RelatedData::read(conn, std::slice::from_ref(&accrual)).await?;
     Ok(related.view(&accrual))
 }
@@ -156,16 +156,17 @@ pub struct AccrualFilter {
 
 /// Returns one page.
 pub async fn list(
-    conn: Lookup<'_>,
+    conn: &Conn,
     filter: &AccrualFilter,
     paging: &Paging<AccrualSort>,
 ) -> QueryResult<Page<AccrualView>> {
-    let order: Order<accrual::table> = match paging.sort {
-        AccrualSort::CreatedAt => list::by(paging, accrual::created_at),
-        AccrualSort::EarnedAt => list::by(paging, accrual::earned_at),
-        AccrualSort::Amount => list::by(paging, accrual::amount),
+    let order: OrderBy<accrual::table> = match paging.sort {
+        AccrualSort::CreatedAt => list::order_by(paging, accrual::created_at),
+        AccrualSort::EarnedAt => list::order_by(paging, accrual::earned_at),
+        AccrualSort::Amount => list::order_by(paging, accrual::amount),
     };
-    let sorted = filtered(filter).select(Accrual::as_select()).order((order, list::by(paging, accrual::id)));
+    let sorted =
+        filtered(filter).select(Accrual::as_select()).order((order, list::order_by(paging, accrual::id)));
     let counted = filtered(filter).select(accrual::id);
     let Page { items, page, page_size, total_count } =
         list::page::<_, Accrual, _, _>(conn, paging, sorted, counted).await?;
@@ -175,7 +176,7 @@ pub async fn list(
 }
 
 fn filtered(filter: &AccrualFilter) -> accrual::BoxedQuery<'static, Pg> {
-    let mut query = accrual::table.filter(list::planned_anew()).into_boxed();
+    let mut query = accrual::table.filter(list::custom_plan()).into_boxed();
     if let Some(agent) = filter.agent_user_id {
         query = query.filter(accrual::agent_user_id.eq(agent));
     }

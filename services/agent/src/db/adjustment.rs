@@ -1,6 +1,6 @@
 //! Adjustment requests.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::UserId;
 use diesel::pg::Pg;
@@ -31,7 +31,7 @@ pub async fn insert(tx: &mut Tx, new: &AdjustmentRequest) -> Result<bool, ::db::
             adjustment_request::version.eq(new.version),
         ))
         .on_conflict_do_nothing();
-    Ok(Cached(insert).execute(tx.conn()).await? == 1)
+    Ok(Prepared(insert).execute(tx.conn()).await? == 1)
 }
 
 pub async fn find(tx: &mut Tx, id: AdjustmentRequestId) -> Result<Option<AdjustmentRequest>, ::db::Error> {
@@ -53,7 +53,7 @@ pub async fn save_decision(tx: &mut Tx, decided: &AdjustmentRequest) -> Result<b
         adjustment_request::decided_by_user_id.eq(decided.decided_by_user_id),
         adjustment_request::version.eq(decided.version),
     ));
-    Ok(Cached(update).execute(tx.conn()).await? == 1)
+    Ok(Prepared(update).execute(tx.conn()).await? == 1)
 }
 
 /// Closes the open requests about accruals as Rejected. The transaction has locked their account.
@@ -72,12 +72,12 @@ pub async fn close(
         adjustment_request::decided_by_user_id.eq(by),
         adjustment_request::version.eq(adjustment_request::version + 1),
     ));
-    Cached(update).execute(tx.conn()).await?;
+    Prepared(update).execute(tx.conn()).await?;
     Ok(())
 }
 
 /// Returns the number of an agent's open requests.
-pub async fn count_open(mut conn: Lookup<'_>, agent: UserId) -> QueryResult<i64> {
+pub async fn count_open(mut conn: &Conn, agent: UserId) -> QueryResult<i64> {
     let open = adjustment_request::table
         .filter(adjustment_request::agent_user_id.eq(agent))
         .filter(adjustment_request::status.eq(AdjustmentStatus::Open));
@@ -104,12 +104,15 @@ pub struct AdjustmentFilter {
 
 /// Returns one page.
 pub async fn list(
-    conn: Lookup<'_>,
+    conn: &Conn,
     filter: &AdjustmentFilter,
     paging: &Paging<AdjustmentSort>,
 ) -> QueryResult<Page<AdjustmentRequestView>> {
     let AdjustmentSort::CreatedAt = paging.sort;
-    let order = (list::by(paging, adjustment_request::created_at), list::by(paging, adjustment_request::id));
+    let order = (
+        list::order_by(paging, adjustment_request::created_at),
+        list::order_by(paging, adjustment_request::id),
+    );
     let sorted = filtered(filter).select((AdjustmentRequest::as_select(), accrual::currency)).order(order);
     let counted = filtered(filter).select(adjustment_request::id);
     let page: Page<(AdjustmentRequest, Currency)> = list::page(conn, paging, sorted, counted).await?;

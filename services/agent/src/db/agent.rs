@@ -1,6 +1,6 @@
 //! Agents and their agencies.
 
-use ::db::{Cached, Conn, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -9,14 +9,14 @@ use super::schema::agent;
 use crate::domain::Agent;
 
 pub async fn find(conn: &mut Conn, id: UserId) -> QueryResult<Option<Agent>> {
-    Cached(agent::table.find(id).select(Agent::as_select())).get_result(conn).await.optional()
+    Prepared(agent::table.find(id).select(Agent::as_select())).get_result(conn).await.optional()
 }
 
 /// Stores an agent over the version before. Returns false if a concurrent change was first.
 pub async fn save(tx: &mut Tx, new: &Agent) -> Result<bool, ::db::Error> {
     if new.version == 1 {
         let insert = diesel::insert_into(agent::table).values(new).on_conflict_do_nothing();
-        return Ok(Cached(insert).execute(tx.conn()).await? == 1);
+        return Ok(Prepared(insert).execute(tx.conn()).await? == 1);
     }
     let read = agent::table.find(new.user_id).filter(agent::version.eq(new.version - 1));
     let update = diesel::update(read).set((
@@ -25,5 +25,5 @@ pub async fn save(tx: &mut Tx, new: &Agent) -> Result<bool, ::db::Error> {
         agent::updated_at.eq(new.updated_at),
         agent::updated_by_user_id.eq(new.updated_by_user_id),
     ));
-    Ok(Cached(update).execute(tx.conn()).await? == 1)
+    Ok(Prepared(update).execute(tx.conn()).await? == 1)
 }

@@ -20,7 +20,7 @@ struct Count {
 /// An account has to equal the sums of its accruals.
 /// A payout has to equal the sum of its lines, and to have the accruals that its status requires.
 pub async fn count_mismatches(tx: &mut Tx) -> Result<i64, ::db::Error> {
-    tx.allow(AUDIT_TIMEOUT).await?;
+    tx.extend_timeout(AUDIT_TIMEOUT).await?;
     let accounts = diesel::sql_query(
         "select count(*) as count from account full join ( \
             select agent_user_id, currency, count(*) as entries, \

@@ -1,6 +1,6 @@
 //! Deals.
 
-use ::db::{Cached, Conn, Tx};
+use ::db::{Conn, Prepared, Tx};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
@@ -10,19 +10,19 @@ use crate::domain::{Deal, DealId};
 /// Locks a deal, if it is stored. A transaction locks deals before accounts.
 pub async fn lock(tx: &mut Tx, id: DealId) -> Result<Option<Deal>, ::db::Error> {
     let find = deal::table.find(id).select(Deal::as_select()).for_no_key_update();
-    Ok(Cached(find).get_result(tx.conn()).await.optional()?)
+    Ok(Prepared(find).get_result(tx.conn()).await.optional()?)
 }
 
 /// Stores a new deal. Returns false if a concurrent transaction has stored it.
 pub async fn insert(tx: &Tx, new: &Deal) -> Result<bool, ::db::Error> {
     let insert = diesel::insert_into(deal::table).values(new).on_conflict_do_nothing();
-    Ok(Cached(insert).execute(&mut tx.pipeline()).await? == 1)
+    Ok(Prepared(insert).execute(&mut tx.pipeline()).await? == 1)
 }
 
 /// Updates a deal that the transaction has locked.
 pub async fn save(tx: &Tx, known: &Deal) -> Result<(), ::db::Error> {
     let update = diesel::update(deal::table.find(known.id)).set(known);
-    Cached(update).execute(&mut tx.pipeline()).await?;
+    Prepared(update).execute(&mut tx.pipeline()).await?;
     Ok(())
 }
 
@@ -31,7 +31,7 @@ pub async fn save(tx: &Tx, known: &Deal) -> Result<(), ::db::Error> {
 pub async fn lock_unrated(tx: &mut Tx, ids: &[DealId]) -> Result<Vec<Deal>, ::db::Error> {
     let unrated = deal::table.filter(deal::id.eq_any(ids)).filter(deal::is_unrated);
     let lock = unrated.select(Deal::as_select()).order(deal::id).for_no_key_update().skip_locked();
-    Ok(Cached(lock).load(tx.conn()).await?)
+    Ok(Prepared(lock).load(tx.conn()).await?)
 }
 
 /// Marks deals that have a Base now.
@@ -40,7 +40,7 @@ pub async fn mark_rated(tx: &mut Tx, ids: &[DealId]) -> Result<(), ::db::Error> 
         return Ok(());
     }
     let update = diesel::update(deal::table.filter(deal::id.eq_any(ids))).set(deal::is_unrated.eq(false));
-    Cached(update).execute(tx.conn()).await?;
+    Prepared(update).execute(tx.conn()).await?;
     Ok(())
 }
 

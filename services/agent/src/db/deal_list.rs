@@ -1,6 +1,6 @@
 //! Lists of unrated deals and of held deals.
 
-use ::db::Lookup;
+use ::db::Conn;
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -51,7 +51,7 @@ type UnratedRow = (DealId, UserId, CompanyId, Option<String>, i64, Currency, Off
 
 /// Returns one page of unrated deals.
 pub async fn list_unrated(
-    conn: Lookup<'_>,
+    conn: &Conn,
     filter: &UnratedFilter,
     paging: &Paging<UnratedSort>,
 ) -> QueryResult<Page<UnratedDeal>> {
@@ -66,7 +66,7 @@ pub async fn list_unrated(
             deal::sale_currency.assume_not_null(),
             deal::sold_at.assume_not_null(),
         ))
-        .order((list::by(paging, deal::sold_at), list::by(paging, deal::id)));
+        .order((list::order_by(paging, deal::sold_at), list::order_by(paging, deal::id)));
     let counted = filtered_unrated(filter).select(deal::id);
     let Page { items, page, page_size, total_count } =
         list::page::<_, UnratedRow, _, _>(conn, paging, sorted, counted).await?;
@@ -90,7 +90,7 @@ type WithName = diesel::dsl::IntoBoxed<
 
 fn filtered_unrated(filter: &UnratedFilter) -> WithName {
     let named = deal::table.left_join(developer::table.on(developer::id.eq(deal::developer_company_id)));
-    let mut query = named.into_boxed().filter(deal::is_unrated).filter(list::planned_anew());
+    let mut query = named.into_boxed().filter(deal::is_unrated).filter(list::custom_plan());
     if let Some(agent) = filter.agent_user_id {
         query = query.filter(deal::sale_agent_user_id.eq(agent));
     }
@@ -127,7 +127,7 @@ impl SortKey for HeldSort {
 
 /// Returns one page of the held deals of all agents, or of one.
 pub async fn list_held(
-    conn: Lookup<'_>,
+    conn: &Conn,
     agent: Option<UserId>,
     paging: &Paging<HeldSort>,
 ) -> QueryResult<Page<HeldDeal>> {
@@ -140,12 +140,12 @@ pub async fn list_held(
             deal::known_row_version,
             deal::held_since.assume_not_null(),
         ))
-        .order((list::by(paging, deal::held_since), list::by(paging, deal::id)));
+        .order((list::order_by(paging, deal::held_since), list::order_by(paging, deal::id)));
     list::page(conn, paging, sorted, filtered_held(agent).select(deal::id)).await
 }
 
 fn filtered_held(agent: Option<UserId>) -> deal::BoxedQuery<'static, Pg> {
-    let held = deal::table.filter(deal::held_since.is_not_null()).filter(list::planned_anew());
+    let held = deal::table.filter(deal::held_since.is_not_null()).filter(list::custom_plan());
     match agent {
         Some(agent) => held.filter(deal::agent_user_id.eq(agent)).into_boxed(),
         None => held.into_boxed(),

@@ -1,6 +1,6 @@
 //! The replica of chessboard's developers.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use auth::CompanyId;
 use diesel::prelude::*;
 use diesel::upsert::excluded;
@@ -29,6 +29,6 @@ pub async fn upsert(
         .do_update()
         .set(newest)
         .filter(developer::version.lt(excluded(developer::version)));
-    Cached(upsert).execute(tx.conn()).await?;
+    Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }

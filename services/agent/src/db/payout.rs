@@ -1,6 +1,6 @@
 //! Payouts, their statements, and the accruals that a run can pay.
 
-use ::db::{Cached, Conn, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::CompanyId;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -30,7 +30,7 @@ pub async fn insert(tx: &mut Tx, new: &Payout) -> Result<(), ::db::Error> {
         payout::updated_at.eq(new.updated_at),
         payout::version.eq(new.version),
     ));
-    Cached(insert).execute(tx.conn()).await?;
+    Prepared(insert).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -41,7 +41,7 @@ pub async fn freeze_statement(tx: &mut Tx, id: PayoutId) -> Result<(), ::db::Err
          select accrual.payout_id, accrual.id, developer.name from accrual \
          left join developer on developer.id = accrual.developer_company_id where accrual.payout_id = $1",
     );
-    Cached(insert.bind::<SqlUuid, _>(id)).execute(tx.conn()).await?;
+    Prepared(insert.bind::<SqlUuid, _>(id)).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -49,7 +49,7 @@ pub async fn find(tx: &mut Tx, id: PayoutId) -> Result<Option<Payout>, ::db::Err
     Ok(payout::table.find(id).select(Payout::as_select()).first(tx.conn()).await.optional()?)
 }
 
-pub async fn look_up(mut conn: Lookup<'_>, id: PayoutId) -> QueryResult<Option<Payout>> {
+pub async fn look_up(mut conn: &Conn, id: PayoutId) -> QueryResult<Option<Payout>> {
     payout::table.find(id).select(Payout::as_select()).first(&mut conn).await.optional()
 }
 
@@ -71,7 +71,7 @@ pub async fn update(tx: &mut Tx, after: &Payout) -> Result<bool, ::db::Error> {
         payout::updated_at.eq(after.updated_at),
         payout::version.eq(after.version),
     ));
-    Ok(Cached(update).execute(tx.conn()).await? == 1)
+    Ok(Prepared(update).execute(tx.conn()).await? == 1)
 }
 
 /// A line of a statement. It never changes.
@@ -110,7 +110,7 @@ pub async fn list_lines(conn: &mut Conn, id: PayoutId) -> Result<Vec<PayoutLine>
          from payout_line as line join accrual on accrual.id = line.accrual_id \
          where line.payout_id = $1 order by accrual.earned_at, accrual.id",
     );
-    Ok(Cached(lines.bind::<SqlUuid, _>(id)).load(conn).await?)
+    Ok(Prepared(lines.bind::<SqlUuid, _>(id)).load(conn).await?)
 }
 
 /// Locks the deals whose accruals a run can pay, against changes until the end of the transaction.
@@ -136,7 +136,7 @@ pub async fn lock_payable_deals(
     );
     let deals = deals.bind::<SqlUuid, _>(agent).bind::<Text, _>(currency);
     let deals = deals.bind::<Timestamptz, _>(before).bind::<BigInt, _>(limit);
-    Cached(deals).execute(tx.conn()).await?;
+    Prepared(deals).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -161,5 +161,5 @@ pub async fn list_payable(
     );
     let payable = payable.bind::<SqlUuid, _>(agent).bind::<Text, _>(currency);
     let payable = payable.bind::<Timestamptz, _>(before).bind::<BigInt, _>(limit);
-    Ok(Cached(payable).load(tx.conn()).await?)
+    Ok(Prepared(payable).load(tx.conn()).await?)
 }

@@ -1,11 +1,11 @@
 //! Lists of payouts.
 
-use ::db::Lookup;
+use ::db::Conn;
 use ::web::{Page, Paging, SortKey};
 use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use service::list::{self, Order};
+use service::list::{self, OrderBy};
 use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use values::Currency;
@@ -39,16 +39,17 @@ pub struct PayoutFilter {
 
 /// Returns one page.
 pub async fn list(
-    conn: Lookup<'_>,
+    conn: &Conn,
     filter: &PayoutFilter,
     paging: &Paging<PayoutSort>,
 ) -> QueryResult<Page<PayoutView>> {
-    let order: Order<payout::table> = match paging.sort {
-        PayoutSort::CreatedAt => list::by(paging, payout::created_at),
-        PayoutSort::PeriodTo => list::by(paging, payout::period_to),
-        PayoutSort::Net => list::by(paging, payout::net),
+    let order: OrderBy<payout::table> = match paging.sort {
+        PayoutSort::CreatedAt => list::order_by(paging, payout::created_at),
+        PayoutSort::PeriodTo => list::order_by(paging, payout::period_to),
+        PayoutSort::Net => list::order_by(paging, payout::net),
     };
-    let sorted = filtered(filter).select(Payout::as_select()).order((order, list::by(paging, payout::id)));
+    let sorted =
+        filtered(filter).select(Payout::as_select()).order((order, list::order_by(paging, payout::id)));
     let counted = filtered(filter).select(payout::id);
     let Page { items, page, page_size, total_count } =
         list::page::<_, Payout, _, _>(conn, paging, sorted, counted).await?;
@@ -57,7 +58,7 @@ pub async fn list(
 }
 
 fn filtered(filter: &PayoutFilter) -> payout::BoxedQuery<'static, Pg> {
-    let mut query = payout::table.filter(list::planned_anew()).into_boxed();
+    let mut query = payout::table.filter(list::custom_plan()).into_boxed();
     if let Some(agent) = filter.agent_user_id {
         query = query.filter(payout::agent_user_id.eq(agent));
     }

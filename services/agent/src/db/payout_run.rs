@@ -1,6 +1,6 @@
 //! Payout runs and their progress.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -13,7 +13,7 @@ use crate::domain::{AccountKey, PayoutRun, PayoutRunId, PayoutRunView, RunKey, R
 /// Stores a run. Returns false if its key has one.
 pub async fn insert(tx: &mut Tx, new: &PayoutRun) -> Result<bool, ::db::Error> {
     let insert = diesel::insert_into(payout_run::table).values(new).on_conflict_do_nothing();
-    Ok(Cached(insert).execute(tx.conn()).await? == 1)
+    Ok(Prepared(insert).execute(tx.conn()).await? == 1)
 }
 
 pub async fn find_by_key(tx: &mut Tx, key: &RunKey) -> Result<PayoutRun, ::db::Error> {
@@ -63,7 +63,7 @@ pub async fn save_progress(tx: &mut Tx, run: &PayoutRun) -> Result<(), ::db::Err
         payout_run::last_currency.eq(run.last_currency),
         payout_run::completed_at.eq(run.completed_at),
     ));
-    Cached(update).execute(tx.conn()).await?;
+    Prepared(update).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -89,7 +89,7 @@ impl RunRow {
 }
 
 /// Returns a run with the sums of its payouts so far.
-pub async fn find_view(mut conn: Lookup<'_>, id: PayoutRunId) -> QueryResult<Option<PayoutRunView>> {
+pub async fn find_view(mut conn: &Conn, id: PayoutRunId) -> QueryResult<Option<PayoutRunView>> {
     let find = diesel::sql_query(
         "select run.*, total.* from payout_run as run left join lateral ( \
             select currency, count(*) as count, \
@@ -97,7 +97,7 @@ pub async fn find_view(mut conn: Lookup<'_>, id: PayoutRunId) -> QueryResult<Opt
             from payout where run_id = run.id group by currency \
         ) as total on true where run.id = $1 order by total.currency",
     );
-    let rows: Vec<RunRow> = Cached(find.bind::<SqlUuid, _>(id)).load(&mut conn).await?;
+    let rows: Vec<RunRow> = Prepared(find.bind::<SqlUuid, _>(id)).load(&mut conn).await?;
     let count = rows.iter().filter_map(|row| row.count).sum();
     let totals = rows.iter().filter_map(RunRow::total).collect();
     let run = rows.into_iter().next().map(|row| row.run);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use ::db::Lookup;
+use ::db::Conn;
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -174,7 +174,7 @@ const SALES_SQL: &str = "\
 /// Reads the performance of an agent.
 ///
 /// The statements are not cached, because their plans depend on the agent and the period.
-pub async fn read(conn: Lookup<'_>, agent: UserId, period: Period) -> QueryResult<Performance> {
+pub async fn read(conn: &Conn, agent: UserId, period: Period) -> QueryResult<Performance> {
     let months = period.months();
     let query = |sql: &str| query(sql, agent, period, &months);
     let (mut first, mut second, mut third) = (conn, conn, conn);

@@ -1,6 +1,6 @@
 //! The rates of sales.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use auth::{CompanyId, UserId};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
@@ -47,7 +47,7 @@ pub async fn find(
          left join agent as terms on terms.user_id = sale.agent cross join lateral ({BEST_RATE_SQL}) as best"
     ));
     let find = find.bind::<SqlUuid, _>(agent).bind::<SqlUuid, _>(developer).bind::<Timestamptz, _>(at);
-    let best: Option<BestRate> = Cached(find).get_result(&mut tx.pipeline()).await.optional()?;
+    let best: Option<BestRate> = Prepared(find).get_result(&mut tx.pipeline()).await.optional()?;
     Ok(best.map(|best| BasisPoints(best.rate_bps.unsigned_abs())))
 }
 
@@ -89,5 +89,5 @@ pub async fn list_unrated(
          left join lateral ({BEST_RATE_SQL}) as best on true order by sale.at, sale.id"
     ));
     let unrated = unrated.bind::<Timestamptz, _>(sold_at).bind::<SqlUuid, _>(id).bind::<BigInt, _>(limit);
-    Ok(Cached(unrated).load(tx.conn()).await?)
+    Ok(Prepared(unrated).load(tx.conn()).await?)
 }

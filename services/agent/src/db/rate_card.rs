@@ -1,6 +1,6 @@
 //! Rate cards.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -22,7 +22,7 @@ pub async fn find(tx: &mut Tx, key: CardKey) -> Result<Option<(RateCard, Vec<Rat
         .filter(rate_card::agency_company_id.is_not_distinct_from(key.agency_company_id))
         .filter(rate_card::agent_user_id.is_not_distinct_from(key.agent_user_id));
     let rows = card.select((RateCard::as_select(), Option::<Rate>::as_select())).order(rate::valid_from);
-    let rows: Vec<(RateCard, Option<Rate>)> = Cached(rows).load(tx.conn()).await?;
+    let rows: Vec<(RateCard, Option<Rate>)> = Prepared(rows).load(tx.conn()).await?;
     let (mut cards, rates): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
     Ok(cards.pop().map(|card| (card, rates.into_iter().flatten().collect())))
 }
@@ -32,7 +32,7 @@ pub async fn find(tx: &mut Tx, key: CardKey) -> Result<Option<(RateCard, Vec<Rat
 pub async fn save(tx: &mut Tx, new: &RateCard, rates: &[Rate]) -> Result<bool, ::db::Error> {
     let written = if new.version == 1 {
         let insert = diesel::insert_into(rate_card::table).values(new).on_conflict_do_nothing();
-        Cached(insert).execute(tx.conn()).await?
+        Prepared(insert).execute(tx.conn()).await?
     } else {
         let read = rate_card::table.find(new.id).filter(rate_card::version.eq(new.version - 1));
         let update = diesel::update(read).set((
@@ -40,12 +40,12 @@ pub async fn save(tx: &mut Tx, new: &RateCard, rates: &[Rate]) -> Result<bool, :
             rate_card::updated_by_user_id.eq(new.updated_by_user_id),
             rate_card::version.eq(new.version),
         ));
-        Cached(update).execute(tx.conn()).await?
+        Prepared(update).execute(tx.conn()).await?
     };
     if written == 0 {
         return Ok(false);
     }
-    Cached(diesel::delete(rate::table.filter(rate::card_id.eq(new.id)))).execute(tx.conn()).await?;
+    Prepared(diesel::delete(rate::table.filter(rate::card_id.eq(new.id)))).execute(tx.conn()).await?;
     let rates: Vec<_> = rates
         .iter()
         .map(|new_rate| {
@@ -80,20 +80,20 @@ pub struct RateCardFilter {
 ///
 /// One statement reads each card with its rates, so that they have one version.
 pub async fn list(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     filter: &RateCardFilter,
     paging: &Paging<RateCardSort>,
 ) -> QueryResult<Page<RateCardView>> {
     let RateCardSort::UpdatedAt = paging.sort;
-    let order = (list::by(paging, rate_card::updated_at), list::by(paging, rate_card::id));
+    let order = (list::order_by(paging, rate_card::updated_at), list::order_by(paging, rate_card::id));
     let sorted = filtered(filter).select(rate_card::id).order(order);
     let counted = filtered(filter).select(rate_card::id);
     let Page { items, page, page_size, total_count } =
         list::page::<_, RateCardId, _, _>(conn, paging, sorted, counted).await?;
     let rows = rate_card::table.left_join(rate::table).filter(rate_card::id.eq_any(items));
     let rows = rows.select((RateCard::as_select(), Option::<Rate>::as_select())).order((
-        list::by(paging, rate_card::updated_at),
-        list::by(paging, rate_card::id),
+        list::order_by(paging, rate_card::updated_at),
+        list::order_by(paging, rate_card::id),
         rate::valid_from,
     ));
     let rows: Vec<(RateCard, Option<Rate>)> = rows.load(&mut conn).await?;
@@ -106,7 +106,7 @@ pub async fn list(
 }
 
 fn filtered(filter: &RateCardFilter) -> rate_card::BoxedQuery<'static, Pg> {
-    let mut query = rate_card::table.filter(list::planned_anew()).into_boxed();
+    let mut query = rate_card::table.filter(list::custom_plan()).into_boxed();
     if let Some(developer) = filter.developer_company_id {
         query = query.filter(rate_card::developer_company_id.eq(developer));
     }

@@ -4,7 +4,7 @@ use std::iter;
 
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime, Time};
-use values::{Decimal, Invalid, half_to_even};
+use values::{Decimal, Invalid, div_half_to_even};
 
 /// The longest period of the statistics.
 const MAX_PERIOD: Duration = Duration::hours(366 * 24);
@@ -75,7 +75,7 @@ fn next_month(start: OffsetDateTime) -> Option<OffsetDateTime> {
 
 /// Returns the share of deals that were sold, in basis points, or `None` without deals.
 pub fn conversion_bps(sold: i64, deals: i64) -> Option<i64> {
-    let share = (deals > 0).then(|| half_to_even(i128::from(sold) * 10_000, i128::from(deals)))?;
+    let share = (deals > 0).then(|| div_half_to_even(i128::from(sold) * 10_000, i128::from(deals)))?;
     i64::try_from(share).ok()
 }
 
@@ -83,8 +83,8 @@ pub fn conversion_bps(sold: i64, deals: i64) -> Option<i64> {
 ///
 /// `sum_micros` is their sum in microseconds.
 pub fn mean_cycle_days(sum_micros: i128, count: i64) -> Option<CycleDays> {
-    let tenths = (count > 0).then(|| half_to_even(sum_micros * 10, i128::from(count) * DAY_MICROS))?;
-    CycleDays::of_units(i64::try_from(tenths).ok()?).ok()
+    let tenths = (count > 0).then(|| div_half_to_even(sum_micros * 10, i128::from(count) * DAY_MICROS))?;
+    CycleDays::from_units(i64::try_from(tenths).ok()?).ok()
 }
 
 #[cfg(test)]

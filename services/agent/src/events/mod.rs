@@ -3,7 +3,7 @@
 mod accrual;
 mod payout;
 
-use messaging::{Aggregate, Published};
+use messaging::{Aggregate, PublishedEvent};
 
 pub use accrual::AccrualChanged;
 pub use payout::PayoutStatusChanged;
@@ -11,4 +11,5 @@ pub use payout::PayoutStatusChanged;
 const ACCRUAL: Aggregate = Aggregate { name: "Accrual", table: "accrual", key: "id" };
 const PAYOUT: Aggregate = Aggregate { name: "Payout", table: "payout", key: "id" };
 
-pub const ALL: &[Published] = &[Published::of::<AccrualChanged>(), Published::of::<PayoutStatusChanged>()];
+pub const ALL: &[PublishedEvent] =
+    &[PublishedEvent::of::<AccrualChanged>(), PublishedEvent::of::<PayoutStatusChanged>()];

@@ -1,6 +1,6 @@
 //! Lists of accruals: the caller's own, and those of all agents for the platform.
 
-use ::web::{Both, Check, Fields, Filter, Page, Paging, Query, Several};
+use ::web::{Both, Check, CheckedQuery, CommaSeparated, Fields, Page, Paging, Query};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Permitted, UserId};
@@ -33,10 +33,10 @@ pub struct AgentParam {
 pub struct AccrualQuery {
     /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<AccrualStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    status: Option<Several<AccrualStatus>>,
+    status: Option<CommaSeparated<AccrualStatus>>,
     /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<AccrualKind>>, inline, min_items = 1, style = Form, explode = false)]
-    kind: Option<Several<AccrualKind>>,
+    kind: Option<CommaSeparated<AccrualKind>>,
     #[param(value_type = Option<DealId>)]
     deal_id: Option<Reference<DealId>>,
     #[param(value_type = Option<CompanyId>)]
@@ -46,27 +46,27 @@ pub struct AccrualQuery {
     #[param(value_type = Option<String>, pattern = "^[A-Z]{3}$")]
     currency: Option<Currency>,
     /// Lower bound of `CreatedAt`, inclusive.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
     /// Upper bound of `CreatedAt`, exclusive.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
 }
 
 impl Check for AccrualQuery {
     fn check(&self, fields: &mut Fields) {
-        fields.range("/To", self.from.as_ref(), self.to.as_ref());
+        fields.check_range("/To", self.from.as_ref(), self.to.as_ref());
     }
 }
 
-type ListQuery = Both<Filter<AccrualQuery>, Paging<AccrualSort>>;
+type ListQuery = Both<CheckedQuery<AccrualQuery>, Paging<AccrualSort>>;
 
 async fn list(
     app: &App,
     agent_user_id: Option<UserId>,
-    Both(Filter(query), paging): ListQuery,
+    Both(CheckedQuery(query), paging): ListQuery,
 ) -> Result<web::Json<Page<AccrualView>>, Error> {
     let filter = AccrualFilter {
         agent_user_id,

@@ -1,6 +1,6 @@
 //! Adjustment requests.
 
-use ::web::{Both, Json, OptionalJson, Page, Paging, Query, Several};
+use ::web::{Both, CommaSeparated, Json, OptionalJson, Page, Paging, Query};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Permitted, UserId};
@@ -88,7 +88,7 @@ pub async fn ask_for_adjustment(
 pub struct AdjustmentQuery {
     /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<AdjustmentStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    status: Option<Several<AdjustmentStatus>>,
+    status: Option<CommaSeparated<AdjustmentStatus>>,
     #[param(value_type = Option<UserId>)]
     agent_user_id: Option<Reference<UserId>>,
     #[param(value_type = Option<AccrualId>)]

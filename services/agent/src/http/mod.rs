@@ -28,7 +28,7 @@ use crate::error::{
 /// The public API for agents and for employees of the platform.
 pub const PUBLIC: Listener = Listener {
     name: "public",
-    callers: Callers::People,
+    callers: Callers::Users,
     tags: &[
         ("Cabinet", "Statistics, accruals and payouts of the calling agent."),
         ("Commissions", "Rates, agencies, accruals and adjustment requests of all agents."),

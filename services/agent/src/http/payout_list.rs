@@ -1,6 +1,6 @@
 //! Lists of payouts: the caller's own, and those of all agents for the platform.
 
-use ::web::{Both, Check, Fields, Filter, Page, Paging, Query, Several};
+use ::web::{Both, Check, CheckedQuery, CommaSeparated, Fields, Page, Paging, Query};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{Permitted, UserId};
@@ -24,22 +24,22 @@ use crate::error::Error;
 pub struct PayoutQuery {
     /// One or several values, separated by commas.
     #[param(value_type = Option<Vec<PayoutStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    status: Option<Several<PayoutStatus>>,
+    status: Option<CommaSeparated<PayoutStatus>>,
     #[param(value_type = Option<String>, pattern = "^[A-Z]{3}$")]
     currency: Option<Currency>,
     /// Lower bound of `CreatedAt`, inclusive.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
     /// Upper bound of `CreatedAt`, exclusive.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
 }
 
 impl Check for PayoutQuery {
     fn check(&self, fields: &mut Fields) {
-        fields.range("/To", self.from.as_ref(), self.to.as_ref());
+        fields.check_range("/To", self.from.as_ref(), self.to.as_ref());
     }
 }
 
@@ -53,13 +53,13 @@ pub struct RunParam {
     run_id: Option<Reference<PayoutRunId>>,
 }
 
-type ListQuery = Both<Filter<PayoutQuery>, Paging<PayoutSort>>;
+type ListQuery = Both<CheckedQuery<PayoutQuery>, Paging<PayoutSort>>;
 
 async fn list(
     app: &App,
     agent_user_id: Option<UserId>,
     run_id: Option<PayoutRunId>,
-    Both(Filter(query), paging): ListQuery,
+    Both(CheckedQuery(query), paging): ListQuery,
 ) -> Result<web::Json<Page<PayoutView>>, Error> {
     let filter = PayoutFilter {
         agent_user_id,

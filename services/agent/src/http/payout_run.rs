@@ -52,7 +52,7 @@ impl BeginPayoutRun {
     fn into_run(self, by: UserId, now: OffsetDateTime) -> Result<PayoutRun, Problem> {
         let mut fields = Fields::default();
         let (Moment(period_from), Moment(period_to)) = (self.period_from, self.period_to);
-        fields.range("/PeriodTo", Some(&period_from), Some(&period_to));
+        fields.check_range("/PeriodTo", Some(&period_from), Some(&period_to));
         let is_within = period_to <= now && period_to - period_from <= MAX_RUN_PERIOD;
         fields.check("/PeriodTo", if is_within { Ok(()) } else { Err(Invalid::new("out_of_bounds")) });
         let agents = self.agent_user_ids.map(|ids| ids.into_inner().into_iter().map(|id| id.0));

@@ -22,11 +22,11 @@ use crate::error::Error;
 pub struct PeriodQuery {
     /// Start, inclusive.
     /// The default is the first of the month in UTC, eleven months before the month of `To`.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
     /// End, exclusive. The default is now.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
 }

@@ -106,7 +106,7 @@ impl ReplaceRateCard {
         for (index, rate) in self.rates.into_inner().into_iter().enumerate() {
             let NewRate { rate_bps, valid_from: Moment(valid_from), valid_to } = rate;
             let valid_to = valid_to.map(|to| to.0);
-            fields.range(&format!("/Rates/{index}/ValidTo"), Some(&valid_from), valid_to.as_ref());
+            fields.check_range(&format!("/Rates/{index}/ValidTo"), Some(&valid_from), valid_to.as_ref());
             let rate_bps = i32::try_from(rate_bps.get()).unwrap_or_default();
             rates.push((index, Rate { rate_bps, valid_from, valid_to }));
         }

@@ -1,6 +1,6 @@
 //! Statements of payouts.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{Problem, Query, reserve};
 use actix_web::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use actix_web::web::{Data, Path};
@@ -138,7 +138,7 @@ fn to_csv(lines: Vec<PayoutLine>) -> Result<Vec<u8>, csv::Error> {
 
 async fn respond(
     app: &App,
-    lookups: &Lookups,
+    lookups: &PipelinedConn,
     request: &HttpRequest,
     id: PayoutId,
     agent: Option<UserId>,
@@ -180,7 +180,7 @@ pub async fn get_own_statement(
     permitted: Permitted<UseCabinet>,
     id: Path<PayoutId>,
     Query(query): Query<StatementQuery>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     respond(&app, &lookups, &request, *id, Some(permitted.actor.user_id), &query).await
@@ -201,7 +201,7 @@ pub async fn get_statement(
     _: Permitted<ManagePayouts>,
     id: Path<PayoutId>,
     Query(query): Query<StatementQuery>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     respond(&app, &lookups, &request, *id, None, &query).await

@@ -1,6 +1,6 @@
 //! The commission summary of an agent.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::Permitted;
@@ -65,7 +65,7 @@ impl Balance {
 #[get("/api/v1/my/commission-summary")]
 pub async fn get_summary(
     permitted: Permitted<UseCabinet>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let agent = permitted.actor.user_id;
     let read = lookups.run(async |conn| {

@@ -13,7 +13,7 @@ use crate::ops;
 use crate::ops::payout_run::PAYOUT_RUN;
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
-    jobs.due_within(PAYOUT_RUN, app.settings.payout_run_poll_interval, move |job| {
+    jobs.due_with_poll_interval(PAYOUT_RUN, app.settings.payout_run_poll_interval, move |job| {
         let app = app.clone();
         async move {
             while pay_next(&app, &job).await? {}
@@ -28,7 +28,7 @@ async fn pay_next(app: &App, job: &Job) -> anyhow::Result<bool> {
     let step = app.db.tx(async |tx| {
         let has_more = ops::payout_run::pay_next(tx, id, max_lines, now).await?;
         if !has_more {
-            job.done(tx).await?;
+            job.complete(tx).await?;
         }
         Ok::<_, Error>(has_more)
     });

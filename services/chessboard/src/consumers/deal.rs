@@ -1,7 +1,7 @@
 //! The consumer of crm's deals, which hold objects and release them.
 
 use ::db::Tx;
-use messaging::{Failure, Handler, Message, Thing};
+use messaging::{EntityGate, Failure, Handler, Message};
 use runtime::clock;
 use serde::Deserialize;
 use values::Whole;
@@ -51,7 +51,7 @@ impl Handler for Deals {
         };
         let row_version = row_version.get();
         let claim = Claim { deal_id, property_object_id, kind, row_version, claimed_at };
-        Thing::lock(tx, Self::GROUP, deal_id).await?;
+        EntityGate::lock(tx, Self::GROUP, deal_id).await?;
         ops::claim::apply_claim(tx, &claim, clock::now()).await?;
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use ::db::{Lookup, Tx};
+use ::db::{Conn, Tx};
 use auth::CompanyId;
 use diesel::dsl::exists;
 use diesel::prelude::*;
@@ -33,7 +33,7 @@ pub enum LockPurpose {
 }
 
 /// Returns true if the developer exists and is not deleted.
-pub async fn has_developer(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<bool> {
+pub async fn has_developer(mut conn: &Conn, id: CompanyId) -> QueryResult<bool> {
     let row = developer::table.find(id).filter(developer::deleted_at.is_null());
     diesel::select(exists(row)).get_result(&mut conn).await
 }

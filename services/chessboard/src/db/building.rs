@@ -1,6 +1,6 @@
 //! Buildings: writes, locks and reads of managers.
 
-use ::db::{Cached, Conn, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use diesel::dsl::{exists, max};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Text, Uuid as SqlUuid};
@@ -11,27 +11,23 @@ use crate::domain::{Building, BuildingId, Floor, ProjectId, Section};
 use crate::error::{CONFLICT, Error};
 
 pub async fn insert(tx: &mut Tx, new: &Building) -> Result<(), ::db::Error> {
-    Cached(diesel::insert_into(building::table).values(new)).execute(tx.conn()).await?;
+    Prepared(diesel::insert_into(building::table).values(new)).execute(tx.conn()).await?;
     renew_figures(tx, vec![new.id]).await
 }
 
 /// Renews the figures of buildings whose objects were written in this transaction.
 pub async fn renew_figures(tx: &mut Tx, ids: Vec<BuildingId>) -> Result<(), ::db::Error> {
     let renew = diesel::sql_query("select renew_building_figures(id) from unnest($1) as id");
-    Cached(renew.bind::<Array<SqlUuid>, _>(ids)).execute(tx.conn()).await?;
+    Prepared(renew.bind::<Array<SqlUuid>, _>(ids)).execute(tx.conn()).await?;
     Ok(())
 }
 
-pub async fn look_up(
-    mut conn: Lookup<'_>,
-    project: ProjectId,
-    id: BuildingId,
-) -> QueryResult<Option<Building>> {
+pub async fn look_up(mut conn: &Conn, project: ProjectId, id: BuildingId) -> QueryResult<Option<Building>> {
     live(project, id).select(Building::as_select()).first(&mut conn).await.optional()
 }
 
 /// Returns the live buildings of a project by name.
-pub async fn list_by_project(mut conn: Lookup<'_>, project: ProjectId) -> QueryResult<Vec<Building>> {
+pub async fn list_by_project(mut conn: &Conn, project: ProjectId) -> QueryResult<Vec<Building>> {
     building::table
         .filter(building::project_id.eq(project))
         .filter(building::deleted_at.is_null())
@@ -97,7 +93,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Building) -> Result<(), Error> {
         building::deleted_at.eq(changed.deleted_at),
         building::version.eq(changed.version + 1),
     ));
-    if Cached(save).execute(tx.conn()).await? == 0 {
+    if Prepared(save).execute(tx.conn()).await? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;

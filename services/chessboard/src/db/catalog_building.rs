@@ -1,6 +1,6 @@
 //! Buildings of the catalog.
 
-use ::db::Lookup;
+use ::db::Conn;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use futures_util::future::try_join;
@@ -34,7 +34,7 @@ fn catalog_building((id, facts, price_from, free_count): Row, currency: Currency
 
 /// Returns the live buildings of a project by name.
 pub async fn list_by_project(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     project_id: ProjectId,
     currency: Currency,
 ) -> QueryResult<Vec<CatalogBuilding>> {
@@ -62,7 +62,7 @@ pub async fn list_by_project(
 
 /// Returns a visible building of a project with the number of its live objects.
 pub async fn look_up(
-    conn: Lookup<'_>,
+    conn: &Conn,
     project_id: ProjectId,
     id: BuildingId,
     currency: Currency,

@@ -1,6 +1,6 @@
 //! Developers of the catalog.
 
-use ::db::{Json, Lookup};
+use ::db::{Conn, Json};
 use ::web::{Page, Paging, SortKey};
 use auth::CompanyId;
 use diesel::dsl::sql;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use service::list;
 use strum::{EnumString, VariantNames};
 use utoipa::ToSchema;
-use values::{anywhere, fold};
+use values::{fold_case, like_containing};
 
 use super::schema::developer;
 use crate::domain::{
@@ -55,30 +55,32 @@ impl SortKey for CatalogDeveloperSort {
 /// Selects the Published developers whose name contains `query`.
 fn visible(query: Option<&str>) -> developer::BoxedQuery<'static, Pg> {
     let visible = developer::table
-        .filter(list::planned_anew())
+        .filter(list::custom_plan())
         .filter(developer::status.eq(DeveloperStatus::Published))
         .filter(developer::deleted_at.is_null())
         .into_boxed();
-    let Some(query) = query.filter(|query| !query.is_empty()).map(fold) else { return visible };
+    let Some(query) = query.filter(|query| !query.is_empty()).map(fold_case) else { return visible };
     let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(").bind::<Text, _>(query.clone()).sql(")");
-    visible.filter(developer::lower_name.like(anywhere(&query))).filter(trigrams)
+    visible.filter(developer::lower_name.like(like_containing(&query))).filter(trigrams)
 }
 
 /// Returns one page of Published developers.
 pub async fn search(
-    conn: Lookup<'_>,
+    conn: &Conn,
     query: Option<&str>,
     paging: &Paging<CatalogDeveloperSort>,
 ) -> Result<Page<CatalogDeveloper>, ::db::Error> {
     let order = match paging.sort {
-        CatalogDeveloperSort::Name => list::by(paging, developer::lower_name),
-        CatalogDeveloperSort::ProjectsPublishedCount => list::by(paging, developer::projects_published_count),
+        CatalogDeveloperSort::Name => list::order_by(paging, developer::lower_name),
+        CatalogDeveloperSort::ProjectsPublishedCount => {
+            list::order_by(paging, developer::projects_published_count)
+        }
     };
     let sorted = visible(query).select(CatalogDeveloper::as_select()).order((order, developer::id));
     Ok(list::page(conn, paging, sorted, visible(query).select(developer::id)).await?)
 }
 
-pub async fn look_up(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<CatalogDeveloper>> {
+pub async fn look_up(mut conn: &Conn, id: CompanyId) -> QueryResult<Option<CatalogDeveloper>> {
     developer::table
         .find(id)
         .filter(developer::status.eq(DeveloperStatus::Published))

@@ -1,7 +1,7 @@
 //! Facets of the catalog's project search.
 
-use ::db::{Json, Lookup};
-use ::web::COUNTED;
+use ::db::{Conn, Json};
+use ::web::MAX_TOTAL_COUNT;
 use diesel::QueryableByName;
 use diesel::sql_types::{BigInt, Json as SqlJson, Nullable};
 use diesel_async::RunQueryDsl;
@@ -124,7 +124,7 @@ fn fitting() -> String {
 ///
 /// Homes are read only with a price filter that the stored price steps cannot decide.
 pub async fn count(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     filter: &ProjectFilter,
     currency: Currency,
 ) -> Result<Facets, ::db::Error> {
@@ -155,7 +155,7 @@ pub async fn count(
             select id, city, lower_city, class, in_city, of_class, price_from, price_to, {is_found} as is_found \
             from candidate as project \
         ) \
-        select least((select count(*) from found where in_city and of_class and is_found), {COUNTED}) as total_count, \
+        select least((select count(*) from found where in_city and of_class and is_found), {MAX_TOTAL_COUNT}) as total_count, \
             (select min(price_from) from found where in_city and of_class and is_found) as price_min, \
             (select max(price_to) from found where in_city and of_class and is_found) as price_max, \
             (select coalesce(json_agg(json_build_object('City', city, 'ProjectsCount', count) \

@@ -1,6 +1,6 @@
 //! Property objects of the catalog.
 
-use ::db::{Cached, Limited, Lookup};
+use ::db::{Conn, Limited, Prepared};
 use ::web::{CursorPage, CursorPaging, SortKey, Sorting};
 use auth::CompanyId;
 use diesel::dsl::{auto_type, sql};
@@ -113,7 +113,7 @@ impl ObjectFilter {
             floor_min,
             floor_max,
         } = self;
-        paging.usual_limit().is_some()
+        paging.default_limit().is_some()
             && statuses == &[ObjectStatus::Available]
             && building_id.is_none()
             && kinds.is_none()
@@ -215,7 +215,7 @@ fn columns() -> Columns {
     )
 }
 
-pub async fn look_up(mut conn: Lookup<'_>, id: PropertyObjectId) -> QueryResult<Option<CatalogObject>> {
+pub async fn look_up(mut conn: &Conn, id: PropertyObjectId) -> QueryResult<Option<CatalogObject>> {
     let object = visible().filter(property_object::id.eq(id)).select(columns());
     let row: Option<Row> = object.first(&mut conn).await.optional()?;
     Ok(row.map(CatalogObject::from))
@@ -223,7 +223,7 @@ pub async fn look_up(mut conn: Lookup<'_>, id: PropertyObjectId) -> QueryResult<
 
 /// Returns the live objects of a building in the order of a grid.
 pub async fn list_by_building(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     building_id: BuildingId,
 ) -> Result<Vec<GridObject>, ::db::Error> {
     let objects = property_object::table
@@ -243,7 +243,7 @@ pub async fn list_by_building(
 /// A page is read in index order, so its cost does not depend on its depth. Ties sort by id in the
 /// direction of the sort, as in the index.
 pub async fn search(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     filter: &ObjectFilter,
     sorting: Sorting<CatalogObjectSort>,
     paging: &ObjectPaging,
@@ -309,9 +309,9 @@ pub async fn search(
         (CatalogObjectSort::AreaTotal, false) => found.order((property_object::area_total.asc(), id.asc())),
         (CatalogObjectSort::AreaTotal, true) => found.order((property_object::area_total.desc(), id.desc())),
     };
-    let rows: Vec<Row> = match paging.usual_limit().filter(|_| filter.is_plain_walk(paging)) {
-        Some(limit) => Cached(Limited(found, limit)).load(&mut conn).await?,
-        None => found.filter(list::planned_anew()).limit(paging.limit()).load(&mut conn).await?,
+    let rows: Vec<Row> = match paging.default_limit().filter(|_| filter.is_plain_walk(paging)) {
+        Some(limit) => Prepared(Limited(found, limit)).load(&mut conn).await?,
+        None => found.filter(list::custom_plan()).limit(paging.limit()).load(&mut conn).await?,
     };
     let objects = rows.into_iter().map(CatalogObject::from).collect();
     Ok(paging.page(objects, |last| ObjectKey::new(last, sorting)))
@@ -359,11 +359,8 @@ const PRICE_HISTORY: &str = "\
 /// price.
 ///
 /// The newest price is first, and there are at most 100. Returns `None` for other objects.
-pub async fn price_history(
-    mut conn: Lookup<'_>,
-    id: PropertyObjectId,
-) -> QueryResult<Option<Vec<PastPrice>>> {
-    let statement = Cached(diesel::sql_query(PRICE_HISTORY).bind::<SqlUuid, _>(id));
+pub async fn price_history(mut conn: &Conn, id: PropertyObjectId) -> QueryResult<Option<Vec<PastPrice>>> {
+    let statement = Prepared(diesel::sql_query(PRICE_HISTORY).bind::<SqlUuid, _>(id));
     let rows: Vec<PastPriceRow> = statement.load(&mut conn).await?;
     let is_visible = !rows.is_empty();
     let prices = rows.into_iter().filter_map(|row| {

@@ -1,7 +1,7 @@
 //! Projects of the catalog: lists and cards.
 
-use ::db::Lookup;
-use ::web::{COUNTED, Page, Paging, SortKey};
+use ::db::Conn;
+use ::web::{MAX_TOTAL_COUNT, Page, Paging, SortKey};
 use auth::CompanyId;
 use diesel::QueryResult;
 use diesel::QueryableByName;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use strum::{EnumString, VariantNames};
 use time::{Date, OffsetDateTime};
 use utoipa::ToSchema;
-use values::{Currency, Money, anywhere};
+use values::{Currency, Money, like_containing};
 
 use crate::domain::{
     Address, BoundingBox, City, DeveloperName, FileId, Latitude, Longitude, PriceBound, ProjectClass,
@@ -160,7 +160,7 @@ impl ProjectFilter {
             .bind::<Nullable<Double>, _>(within(|within| within.north))
             .bind::<Nullable<Double>, _>(within(|within| within.west))
             .bind::<Nullable<Double>, _>(within(|within| within.east))
-            .bind::<Nullable<Text>, _>(self.query.as_deref().map(anywhere))
+            .bind::<Nullable<Text>, _>(self.query.as_deref().map(like_containing))
             .bind::<Nullable<Text>, _>(self.query.as_deref())
             .bind::<Nullable<Text>, _>(self.city.as_deref())
             .bind::<Nullable<Array<Text>>, _>(self.classes.as_ref())
@@ -182,7 +182,7 @@ struct PageRow {
 
 /// Returns one page of a search, in two statements: the ids of the page, then its projects.
 pub async fn search(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     filter: &ProjectFilter,
     paging: &Paging<CatalogProjectSort>,
     currency: Currency,
@@ -219,7 +219,7 @@ pub async fn search(
         select (select count(*) from (select from found limit $14) as counted) as total_count, \
             array(select id from found order by key {direction} nulls last, id limit $15 offset $16) as ids"
     );
-    let found = filter.bind(sql).bind::<BigInt, _>(COUNTED);
+    let found = filter.bind(sql).bind::<BigInt, _>(MAX_TOTAL_COUNT);
     let found = found.bind::<BigInt, _>(paging.limit()).bind::<BigInt, _>(paging.offset());
     let PageRow { total_count, ids } = found.get_result(&mut conn).await?;
     let rows = load_rows(conn, &ids).await?;
@@ -267,7 +267,7 @@ struct ProjectRow {
 }
 
 /// Returns the visible projects among `ids`, in their order.
-async fn load_rows(mut conn: Lookup<'_>, ids: &[ProjectId]) -> QueryResult<Vec<ProjectRow>> {
+async fn load_rows(mut conn: &Conn, ids: &[ProjectId]) -> QueryResult<Vec<ProjectRow>> {
     let sql = format!(
         "select project.id, project.tenant_id as developer_id, developer.name as developer_name, project.name, \
             project.class, project.city, project.address, project.latitude, project.longitude, \
@@ -294,7 +294,7 @@ async fn load_rows(mut conn: Lookup<'_>, ids: &[ProjectId]) -> QueryResult<Vec<P
             ) as offers \
         where {IS_VISIBLE} order by requested.rank"
     );
-    ::db::Cached(diesel::sql_query(sql).bind::<Array<SqlUuid>, _>(ids)).load(&mut conn).await
+    ::db::Prepared(diesel::sql_query(sql).bind::<Array<SqlUuid>, _>(ids)).load(&mut conn).await
 }
 
 impl ProjectRow {
@@ -328,7 +328,7 @@ impl ProjectRow {
 
 /// Returns a visible project and its description.
 pub async fn look_up(
-    conn: Lookup<'_>,
+    conn: &Conn,
     id: ProjectId,
     currency: Currency,
 ) -> QueryResult<Option<(CatalogProject, Option<ProjectDescription>)>> {

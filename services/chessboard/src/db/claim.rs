@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
@@ -35,7 +35,7 @@ pub async fn replace_older(tx: &mut Tx, new: &Claim) -> Result<Option<Vec<Proper
                 .eq(excluded(deal_claim::row_version))
                 .and(deal_claim::kind.lt(excluded(deal_claim::kind)))),
         );
-    if Cached(upsert).execute(tx.conn()).await? == 0 {
+    if Prepared(upsert).execute(tx.conn()).await? == 0 {
         return Ok(None);
     }
     let old = old.filter(|old| *old != new.property_object_id);

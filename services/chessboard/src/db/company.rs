@@ -1,6 +1,6 @@
 //! The local registry of companies.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use auth::CompanyId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -23,6 +23,6 @@ pub async fn lock_for_reading(tx: &mut Tx, id: CompanyId) -> Result<Option<Compa
 pub async fn upsert(tx: &mut Tx, company: &Company) -> Result<(), ::db::Error> {
     let upsert =
         diesel::insert_into(company::table).values(company).on_conflict(company::id).do_update().set(company);
-    Cached(upsert).execute(tx.conn()).await?;
+    Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }

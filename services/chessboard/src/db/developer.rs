@@ -1,6 +1,6 @@
 //! Developers: writes, locks and reads of managers and administrators.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::CompanyId;
 use diesel::dsl::{count_star, exists, sql};
@@ -34,7 +34,7 @@ impl SortKey for DeveloperSort {
 /// The filters of the administrator's list.
 #[derive(Default)]
 pub struct DeveloperFilter {
-    /// Folded by [`fold`](values::fold).
+    /// Folded by [`fold_case`](values::fold_case).
     pub query: Option<String>,
     pub statuses: Option<Vec<DeveloperStatus>>,
     pub sync_sources: Option<Vec<SyncSource>>,
@@ -75,7 +75,7 @@ pub async fn insert(tx: &mut Tx, new: &Developer) -> Result<(), Error> {
             developer::search_text.eq(new.search_text()),
         ),
     ));
-    Cached(insert).execute(tx.conn()).await.map_err(unique_violation)?;
+    Prepared(insert).execute(tx.conn()).await.map_err(unique_violation)?;
     Ok(())
 }
 
@@ -121,7 +121,7 @@ pub async fn save(tx: &mut Tx, before: &Developer, changed: &mut Developer) -> R
         changed.has_other_sync_state_than(before).then_some(sync_state),
         (changed.hidden_by_identity != before.hidden_by_identity).then_some(cascade_state),
     ));
-    if Cached(save).execute(tx.conn()).await.map_err(unique_violation)? == 0 {
+    if Prepared(save).execute(tx.conn()).await.map_err(unique_violation)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -140,10 +140,10 @@ pub async fn save_bookkeeping(tx: &mut Tx, changed: &Developer) -> Result<(), Er
         developer::replica_version.eq(changed.replica_version),
         developer::last_synced_at.eq(changed.last_synced_at),
     ));
-    if Cached(save).execute(tx.conn()).await? == 0 { Err(CONFLICT.into()) } else { Ok(()) }
+    if Prepared(save).execute(tx.conn()).await? == 0 { Err(CONFLICT.into()) } else { Ok(()) }
 }
 
-pub async fn look_up(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<Developer>> {
+pub async fn look_up(mut conn: &Conn, id: CompanyId) -> QueryResult<Option<Developer>> {
     developer::table.find(id).select(Developer::as_select()).first(&mut conn).await.optional()
 }
 
@@ -199,12 +199,12 @@ pub async fn recount_projects(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Er
     let count = i32::try_from(count).unwrap_or(i32::MAX);
     let differs = developer::table.find(id).filter(developer::projects_published_count.ne(count));
     let save = diesel::update(differs).set(developer::projects_published_count.eq(count));
-    Cached(save).execute(tx.conn()).await?;
+    Prepared(save).execute(tx.conn()).await?;
     Ok(())
 }
 
 /// Returns the developers whose stored count of Published projects is wrong.
-pub async fn find_miscounted(mut conn: Lookup<'_>) -> Result<Vec<CompanyId>, ::db::Error> {
+pub async fn find_miscounted(mut conn: &Conn) -> Result<Vec<CompanyId>, ::db::Error> {
     #[derive(QueryableByName)]
     struct Row {
         #[diesel(sql_type = diesel::sql_types::Uuid)]
@@ -217,7 +217,7 @@ pub async fn find_miscounted(mut conn: Lookup<'_>) -> Result<Vec<CompanyId>, ::d
              on counted.tenant_id = developer.id \
          where developer.projects_published_count <> coalesce(counted.published, 0)",
     );
-    let rows: Vec<Row> = Cached(found).load(&mut conn).await?;
+    let rows: Vec<Row> = Prepared(found).load(&mut conn).await?;
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
@@ -229,28 +229,28 @@ pub async fn list_by_ids(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Developer>, ::
 
 /// Returns one page of all developers.
 pub async fn list(
-    conn: Lookup<'_>,
+    conn: &Conn,
     filter: &DeveloperFilter,
     paging: &Paging<DeveloperSort>,
 ) -> Result<Page<Developer>, ::db::Error> {
     let order = match paging.sort {
-        DeveloperSort::Name => list::by(paging, developer::lower_name),
-        DeveloperSort::CreatedAt => list::by(paging, developer::created_at),
-        DeveloperSort::UpdatedAt => list::by(paging, developer::updated_at),
+        DeveloperSort::Name => list::order_by(paging, developer::lower_name),
+        DeveloperSort::CreatedAt => list::order_by(paging, developer::created_at),
+        DeveloperSort::UpdatedAt => list::order_by(paging, developer::updated_at),
     };
     let sorted = filtered(filter).select(Developer::as_select()).order((order, developer::id));
     Ok(list::page(conn, paging, sorted, filtered(filter).select(developer::id)).await?)
 }
 
 fn filtered(filter: &DeveloperFilter) -> developer::BoxedQuery<'static, Pg> {
-    let mut found = developer::table.filter(list::planned_anew()).into_boxed();
+    let mut found = developer::table.filter(list::custom_plan()).into_boxed();
     if let Some(query) = &filter.query {
         let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(");
-        found = found.filter(developer::search_text.like(values::anywhere(query)));
+        found = found.filter(developer::search_text.like(values::like_containing(query)));
         found = found.filter(trigrams.bind::<Text, _>(query.clone()).sql(")"));
         if query.contains(NAME_SEPARATOR) {
             // The separator may have matched, so one of the two names must match by itself.
-            let anywhere = values::anywhere(query);
+            let anywhere = values::like_containing(query);
             let one_name = sql::<Bool>("(lower_name like ").bind::<Text, _>(anywhere.clone());
             let one_name = one_name.sql(" or substr(search_text, length(lower_name) + 2) like ");
             found = found.filter(one_name.bind::<Text, _>(anywhere).sql(")"));

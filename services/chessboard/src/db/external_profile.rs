@@ -1,6 +1,6 @@
 //! The queue of external profiles that cannot be applied yet.
 
-use ::db::{Cached, Conn, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::CompanyId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -15,7 +15,7 @@ pub async fn upsert(tx: &mut Tx, profile: &ExternalProfile) -> Result<(), ::db::
         .on_conflict(external_profile::external_id)
         .do_update()
         .set(profile);
-    Cached(upsert).execute(tx.conn()).await?;
+    Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }
 

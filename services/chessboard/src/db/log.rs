@@ -1,6 +1,6 @@
 //! The logs of profiles.
 
-use ::db::{Lookup, Tx};
+use ::db::{Conn, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::CompanyId;
 use diesel::prelude::*;
@@ -24,7 +24,7 @@ pub async fn append(tx: &mut Tx, entries: &[LogEntry]) -> Result<(), ::db::Error
 }
 
 /// Returns true if the log contains the entry of a cursor.
-pub async fn contains(mut conn: Lookup<'_>, developer: CompanyId, key: &LogKey) -> Result<bool, ::db::Error> {
+pub async fn contains(mut conn: &Conn, developer: CompanyId, key: &LogKey) -> Result<bool, ::db::Error> {
     let entry = developer_log::table
         .find(key.id)
         .filter(developer_log::developer_id.eq(developer))
@@ -34,7 +34,7 @@ pub async fn contains(mut conn: Lookup<'_>, developer: CompanyId, key: &LogKey) 
 
 /// Returns one page, newest first.
 pub async fn list(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     developer: CompanyId,
     paging: &CursorPaging<LogKey>,
 ) -> Result<CursorPage<LogEntry>, ::db::Error> {

@@ -1,6 +1,6 @@
 //! Projects: writes, locks and reads of managers.
 
-use ::db::{Cached, Conn, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::CompanyId;
 use diesel::dsl::exists;
@@ -11,7 +11,7 @@ use diesel_async::RunQueryDsl;
 use service::list;
 use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
-use values::{anywhere, fold};
+use values::{fold_case, like_containing};
 
 use super::schema::{building, project, property_object};
 use crate::domain::{Project, ProjectId, ProjectStatus};
@@ -42,11 +42,11 @@ pub struct ProjectFilter {
 
 pub async fn insert(tx: &mut Tx, new: &Project) -> Result<(), ::db::Error> {
     let folded = (project::lower_name.eq(new.lower_name()), project::lower_city.eq(new.lower_city()));
-    Cached(diesel::insert_into(project::table).values((new, folded))).execute(tx.conn()).await?;
+    Prepared(diesel::insert_into(project::table).values((new, folded))).execute(tx.conn()).await?;
     Ok(())
 }
 
-pub async fn look_up(mut conn: Lookup<'_>, tenant: CompanyId, id: ProjectId) -> QueryResult<Option<Project>> {
+pub async fn look_up(mut conn: &Conn, tenant: CompanyId, id: ProjectId) -> QueryResult<Option<Project>> {
     live(tenant, id).select(Project::as_select()).first(&mut conn).await.optional()
 }
 
@@ -90,7 +90,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
         project::lower_name.eq(changed.lower_name()),
         project::lower_city.eq(changed.lower_city()),
     ));
-    if Cached(save).execute(tx.conn()).await? == 0 {
+    if Prepared(save).execute(tx.conn()).await? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -100,7 +100,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Project) -> Result<(), Error> {
 /// Adds up the offers of up to `limit` projects whose buildings changed. Returns their number.
 pub async fn renew_figures(tx: &mut Tx, limit: i64) -> Result<i64, ::db::Error> {
     let renew = diesel::select(renew_project_figures(limit));
-    Ok(Cached(renew).get_result(tx.conn()).await?)
+    Ok(Prepared(renew).get_result(tx.conn()).await?)
 }
 
 /// Returns true if a deal holds an object of the project.
@@ -119,21 +119,21 @@ pub async fn delete_buildings(tx: &mut Tx, id: ProjectId, now: OffsetDateTime) -
         building::updated_at.eq(now),
         building::version.eq(building::version + 1),
     ));
-    Cached(delete).execute(tx.conn()).await?;
+    Prepared(delete).execute(tx.conn()).await?;
     Ok(())
 }
 
 /// Returns one page of a developer's live projects.
 pub async fn list(
-    conn: Lookup<'_>,
+    conn: &Conn,
     tenant: CompanyId,
     filter: &ProjectFilter,
     paging: &Paging<ProjectSort>,
 ) -> QueryResult<Page<Project>> {
     let order = match paging.sort {
-        ProjectSort::CreatedAt => list::by(paging, project::created_at),
-        ProjectSort::Name => list::by(paging, project::lower_name),
-        ProjectSort::UpdatedAt => list::by(paging, project::updated_at),
+        ProjectSort::CreatedAt => list::order_by(paging, project::created_at),
+        ProjectSort::Name => list::order_by(paging, project::lower_name),
+        ProjectSort::UpdatedAt => list::order_by(paging, project::updated_at),
     };
     let sorted = filtered(tenant, filter).select(Project::as_select()).order((order, project::id));
     list::page(conn, paging, sorted, filtered(tenant, filter).select(project::id)).await
@@ -143,7 +143,7 @@ fn filtered(tenant: CompanyId, filter: &ProjectFilter) -> project::BoxedQuery<'s
     let own = project::table.filter(project::tenant_id.eq(tenant)).filter(project::deleted_at.is_null());
     let mut found = own.into_boxed();
     if let Some(query) = &filter.query {
-        found = found.filter(project::lower_name.like(anywhere(&fold(query))));
+        found = found.filter(project::lower_name.like(like_containing(&fold_case(query))));
     }
     if let Some(statuses) = &filter.statuses {
         found = found.filter(project::status.eq_any(statuses.clone()));

@@ -1,6 +1,6 @@
 //! The queue of changed developers, projects and buildings whose objects must be published.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use auth::CompanyId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -52,7 +52,7 @@ pub async fn request(
     .bind::<SqlUuid, _>(id)
     .bind::<SqlUuid, _>(tenant)
     .bind::<diesel::sql_types::Bool, _>(hides);
-    Cached(request).execute(tx.conn()).await?;
+    Prepared(request).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn next_round(tenant: &str, hides: &str) -> String {
 pub async fn find_next(tx: &mut Tx) -> Result<Option<Propagation>, ::db::Error> {
     let order = (propagation::hides.desc(), propagation::round, propagation::turn);
     let next = propagation::table.order(order).limit(1).select(Propagation::as_select());
-    Ok(Cached(next).get_result(tx.conn()).await.optional()?)
+    Ok(Prepared(next).get_result(tx.conn()).await.optional()?)
 }
 
 /// Stores the progress of a propagation and gives the turn to other developers.
@@ -85,7 +85,7 @@ pub async fn advance(
     let &Propagation { scope, scope_id, requests, .. } = propagation;
     if published_to.is_none() {
         let row = propagation::table.find((scope, scope_id)).filter(propagation::requests.eq(requests));
-        if Cached(diesel::delete(row)).execute(tx.conn()).await? == 1 {
+        if Prepared(diesel::delete(row)).execute(tx.conn()).await? == 1 {
             return Ok(());
         }
     }
@@ -100,6 +100,6 @@ pub async fn advance(
     .bind::<SqlUuid, _>(scope_id)
     .bind::<BigInt, _>(requests)
     .bind::<Nullable<SqlUuid>, _>(published_to);
-    Cached(update).execute(tx.conn()).await?;
+    Prepared(update).execute(tx.conn()).await?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Property objects: writes, locks and reads of managers, deals and jobs.
 
-use ::db::{Cached, Conn, Json, Lookup, Tx};
+use ::db::{Conn, Json, Prepared, Tx};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Json as SqlJson, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
@@ -19,10 +19,7 @@ use crate::domain::{
 use crate::error::{Error, PROPERTY_OBJECT_NUMBER_TAKEN};
 
 /// Returns the live objects of a building in the order of a grid.
-pub async fn list_by_building(
-    mut conn: Lookup<'_>,
-    building: BuildingId,
-) -> QueryResult<Vec<PropertyObject>> {
+pub async fn list_by_building(mut conn: &Conn, building: BuildingId) -> QueryResult<Vec<PropertyObject>> {
     property_object::table
         .filter(property_object::building_id.eq(building))
         .filter(property_object::removed_at.is_null())
@@ -38,7 +35,7 @@ pub async fn list_by_building(
 }
 
 /// Returns the number of live objects of a building.
-pub async fn count(mut conn: Lookup<'_>, building: BuildingId) -> QueryResult<i64> {
+pub async fn count(mut conn: &Conn, building: BuildingId) -> QueryResult<i64> {
     property_object::table
         .filter(property_object::building_id.eq(building))
         .filter(property_object::removed_at.is_null())
@@ -237,7 +234,7 @@ pub async fn write<'o>(
             .collect::<Vec<_>>()
             .join(", ")
     ));
-    let written = Cached(write.bind::<SqlJson, _>(Json(rows))).execute(tx.conn()).await;
+    let written = Prepared(write.bind::<SqlJson, _>(Json(rows))).execute(tx.conn()).await;
     written.map_err(::db::Error::from).map_err(number_taken)?;
     Ok(())
 }
@@ -276,6 +273,6 @@ pub async fn record_prices<'o>(
     .bind::<Array<BigInt>, _>(prices)
     .bind::<Array<Text>, _>(currencies)
     .bind::<Timestamptz, _>(now);
-    Cached(insert).execute(tx.conn()).await?;
+    Prepared(insert).execute(tx.conn()).await?;
     Ok(())
 }

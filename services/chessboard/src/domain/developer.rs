@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{Code, Email, Phone, Private, Text, WebAddress, Whole, fold};
+use values::{Code, Email, Phone, Private, Text, WebAddress, Whole, fold_case};
 
 use super::{Author, Company, DeveloperField, ExternalDeveloperId, FileId, Highlights};
 use crate::db::schema::{developer, external_profile};
@@ -218,7 +218,7 @@ impl Developer {
 
     /// Returns the case-folded name, by which lists sort and guests search.
     pub fn lower_name(&self) -> String {
-        fold(self.name.as_str())
+        fold_case(self.name.as_str())
     }
 
     /// Returns both case-folded names with [`NAME_SEPARATOR`] between them.
@@ -226,7 +226,7 @@ impl Developer {
     /// The administrator's search matches this text.
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Text::as_str).unwrap_or_default();
-        format!("{}{NAME_SEPARATOR}{}", self.lower_name(), fold(legal_name))
+        format!("{}{NAME_SEPARATOR}{}", self.lower_name(), fold_case(legal_name))
     }
 
     /// Replaces the fields that users write.

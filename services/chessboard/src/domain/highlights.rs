@@ -57,7 +57,7 @@ impl Highlights {
 impl Default for Highlights {
     fn default() -> Self {
         Self {
-            contract_version: Whole::known::<1>(),
+            contract_version: Whole::literal::<1>(),
             objects_delivered_count: None,
             objects_in_progress_count: None,
             years_on_market: None,
@@ -69,7 +69,7 @@ impl Default for Highlights {
 }
 
 fn default_reliability_max() -> Decimal<1, 1, 10_000> {
-    Decimal::known::<100>()
+    Decimal::literal::<100>()
 }
 
 /// Returns true if a text contains an e-mail address or a valid international phone number.

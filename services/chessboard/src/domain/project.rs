@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
-use values::{Code, Invalid, Number, Text, fold, read_number};
+use values::{Code, Invalid, Number, Text, fold_case, read_number};
 
 use super::{FileId, ProjectId};
 use crate::db::schema::project;
@@ -160,12 +160,12 @@ impl Project {
 
     /// Returns the case-folded name, by which lists sort and search.
     pub fn lower_name(&self) -> String {
-        fold(self.facts.name.as_str())
+        fold_case(self.facts.name.as_str())
     }
 
     /// Returns the case-folded city, by which filters compare.
     pub fn lower_city(&self) -> String {
-        fold(self.facts.city.as_str())
+        fold_case(self.facts.city.as_str())
     }
 
     /// Publishes the project.

@@ -285,7 +285,7 @@ pub mod tests {
             position_on_floor: Whole::parse(1).unwrap(),
             rooms: None,
             is_studio: false,
-            area_total: Area::of_units(4_500).unwrap(),
+            area_total: Area::from_units(4_500).unwrap(),
             area_living: None,
             area_kitchen: None,
             finishing: Finishing::None,
@@ -359,7 +359,7 @@ pub mod tests {
             ["IsStudio not_a_home"]
         );
         assert_eq!(
-            errors(|facts| facts.area_kitchen = Area::of_units(4_501).ok()),
+            errors(|facts| facts.area_kitchen = Area::from_units(4_501).ok()),
             ["AreaKitchen out_of_bounds"]
         );
         assert_eq!(

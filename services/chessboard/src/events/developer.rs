@@ -58,7 +58,7 @@ pub enum Developers {}
 impl Republish for Developers {
     const AGGREGATE: Aggregate = DEVELOPER;
 
-    async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
+    async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
         let developers = db::developer::list_by_ids(tx, keys).await?;
         let events: Vec<_> = developers.iter().map(DeveloperUpserted::new).collect();
         outbox::append_all(tx, &events).await

@@ -4,7 +4,7 @@ mod developer;
 mod project;
 mod property_object;
 
-use messaging::{Aggregate, Published, Republished};
+use messaging::{Aggregate, PublishedEvent, Republisher};
 
 pub use developer::{DeveloperUpserted, Developers};
 pub use project::ProjectStatusChanged;
@@ -14,12 +14,12 @@ const DEVELOPER: Aggregate = Aggregate { name: "Developer", table: "developer", 
 const PROJECT: Aggregate = Aggregate { name: "Project", table: "project", key: "id" };
 const PROPERTY_OBJECT: Aggregate = Aggregate { name: "PropertyObject", table: "property_object", key: "id" };
 
-pub const ALL: &[Published] = &[
-    Published::of::<DeveloperUpserted>(),
-    Published::of::<ProjectStatusChanged>(),
-    Published::of::<PropertyObjectUpserted>(),
+pub const ALL: &[PublishedEvent] = &[
+    PublishedEvent::of::<DeveloperUpserted>(),
+    PublishedEvent::of::<ProjectStatusChanged>(),
+    PublishedEvent::of::<PropertyObjectUpserted>(),
 ];
 
 /// The aggregates that `chessboard republish` knows.
-pub const REPUBLISHED: &[Republished] =
-    &[Republished::of::<Developers>(), Republished::of::<PropertyObjects>()];
+pub const REPUBLISHED: &[Republisher] =
+    &[Republisher::of::<Developers>(), Republisher::of::<PropertyObjects>()];

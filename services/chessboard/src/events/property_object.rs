@@ -83,7 +83,7 @@ pub enum PropertyObjects {}
 impl Republish for PropertyObjects {
     const AGGREGATE: Aggregate = PROPERTY_OBJECT;
 
-    async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
+    async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
         let objects = db::property_object::list_by_ids(tx.conn(), keys).await?;
         let events: Vec<_> = objects.iter().map(PropertyObjectUpserted::new).collect();
         outbox::append_all(tx, &events).await

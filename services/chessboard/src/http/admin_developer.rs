@@ -1,14 +1,16 @@
 //! All developers, for platform administrators.
 
-use ::db::Lookups;
-use ::web::{Both, CursorPage, CursorPaging, Json, OptionalJson, Page, Paging, Problem, Query, Several};
+use ::db::PipelinedConn;
+use ::web::{
+    Both, CommaSeparated, CursorPage, CursorPaging, Json, OptionalJson, Page, Paging, Problem, Query,
+};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{CompanyId, Permitted};
 use ids::Reference;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
-use values::{PhoneRegion, Text, fold};
+use values::{PhoneRegion, Text, fold_case};
 
 use super::ExpectedVersion;
 use super::developer::{SentPhone, UpdateDeveloper, change_status, check_profile, list_log, update};
@@ -34,10 +36,10 @@ pub struct ListDevelopers {
     query: Option<Text<0, 200>>,
     /// Values separated by commas.
     #[param(value_type = Option<Vec<DeveloperStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    status: Option<Several<DeveloperStatus>>,
+    status: Option<CommaSeparated<DeveloperStatus>>,
     /// Values separated by commas.
     #[param(value_type = Option<Vec<SyncSource>>, inline, min_items = 1, style = Form, explode = false)]
-    sync_source: Option<Several<SyncSource>>,
+    sync_source: Option<CommaSeparated<SyncSource>>,
     #[serde(default)]
     #[param(default = false)]
     include_deleted: bool,
@@ -57,7 +59,7 @@ pub async fn list_developers(
     Both(Query(parameters), paging): Both<Query<ListDevelopers>, Paging<DeveloperSort>>,
 ) -> Result<impl Responder, Error> {
     let filter = DeveloperFilter {
-        query: parameters.query.map(|query| fold(query.as_str())).filter(|query| !query.is_empty()),
+        query: parameters.query.map(|query| fold_case(query.as_str())).filter(|query| !query.is_empty()),
         statuses: parameters.status.map(|statuses| statuses.0),
         sync_sources: parameters.sync_source.map(|sources| sources.0),
         include_deleted: parameters.include_deleted,
@@ -148,7 +150,7 @@ pub async fn create_developer(
 pub async fn get_developer(
     _: Permitted<ManageDevelopers>,
     id: Path<CompanyId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let found = lookups.run(async |conn| db::developer::look_up(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(DEVELOPER_NOT_FOUND)?))

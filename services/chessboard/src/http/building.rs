@@ -1,6 +1,6 @@
 //! Buildings of a project, for managers of the developer.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{Fields, Json, reserve};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, put, web};
@@ -93,7 +93,7 @@ pub async fn get_building(
     app: Data<App>,
     permitted: Permitted<ManageOwnDeveloper>,
     ids: Path<(ProjectId, BuildingId)>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<impl Responder, Error> {
     let (project, id) = *ids;
@@ -123,7 +123,7 @@ pub struct UpdateBuilding {
     /// Only together with `ReadyYear`.
     ready_quarter: Option<Whole<1, 4>>,
     /// The version that the caller has seen. If it is not the current one, the response is 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 

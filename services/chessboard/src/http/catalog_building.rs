@@ -1,6 +1,6 @@
 //! Buildings of the catalog.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{ClientAddress, reserve};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
@@ -45,7 +45,7 @@ pub async fn get_catalog_building(
     guest: Guest,
     address: ClientAddress,
     path: Path<(ProjectId, BuildingId)>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;

@@ -1,6 +1,6 @@
 //! Developers of the catalog.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{Both, ClientAddress, Page, Paging, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
@@ -64,7 +64,7 @@ pub async fn get_catalog_developer(
     guest: Guest,
     address: ClientAddress,
     id: Path<CompanyId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     let found = lookups.run(async |conn| db::catalog_developer::look_up(conn, *id).await).await?;

@@ -1,7 +1,9 @@
 //! Property objects of the catalog.
 
-use ::db::{Lookup, Lookups};
-use ::web::{Both, Check, ClientAddress, CursorPage, Fields, Filter, Several, Sorting, unknown_cursor};
+use ::db::{Conn, PipelinedConn};
+use ::web::{
+    Both, Check, CheckedQuery, ClientAddress, CommaSeparated, CursorPage, Fields, Sorting, unknown_cursor,
+};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, web};
@@ -31,38 +33,38 @@ pub struct SearchObjects {
     building_id: Option<BuildingId>,
     /// Values separated by commas.
     #[param(value_type = Option<Vec<ObjectKind>>, inline, min_items = 1, style = Form, explode = false)]
-    kind: Option<Several<ObjectKind>>,
+    kind: Option<CommaSeparated<ObjectKind>>,
     /// Values separated by commas. 0 means studios.
     #[param(value_type = Option<Vec<RoomCategory>>, inline, min_items = 1, style = Form, explode = false)]
-    rooms: Option<Several<RoomCategory>>,
+    rooms: Option<CommaSeparated<RoomCategory>>,
     /// Values separated by commas.
     #[param(value_type = Option<Vec<Finishing>>, inline, min_items = 1, style = Form, explode = false)]
-    finishing: Option<Several<Finishing>>,
+    finishing: Option<CommaSeparated<Finishing>>,
     /// Values separated by commas. The default is `Available`.
     #[param(value_type = Option<Vec<ObjectStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    status: Option<Several<ObjectStatus>>,
+    status: Option<CommaSeparated<ObjectStatus>>,
     /// Lowest price in minor units, inclusive.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     price_from: Option<PriceBound>,
     /// Highest price in minor units, exclusive.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     price_to: Option<PriceBound>,
     /// Smallest area in square metres, inclusive, with at most two decimal places.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     area_min: Option<AreaBound>,
     /// Largest area in square metres, inclusive, with at most two decimal places.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     area_max: Option<AreaBound>,
     /// Lowest floor, inclusive.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     floor_min: Option<FloorBound>,
     /// Highest floor, inclusive.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     floor_max: Option<FloorBound>,
 }
@@ -71,9 +73,9 @@ impl Check for SearchObjects {
     fn check(&self, fields: &mut Fields) {
         let has_scope = self.project_id.is_some() || self.developer_id.is_some();
         fields.check("/ProjectId", if has_scope { Ok(()) } else { Err(Invalid::new("required")) });
-        fields.range("/PriceTo", self.price_from.as_ref(), self.price_to.as_ref());
-        fields.span("/AreaMax", self.area_min.as_ref(), self.area_max.as_ref());
-        fields.span("/FloorMax", self.floor_min.as_ref(), self.floor_max.as_ref());
+        fields.check_range("/PriceTo", self.price_from.as_ref(), self.price_to.as_ref());
+        fields.check_inclusive_range("/AreaMax", self.area_min.as_ref(), self.area_max.as_ref());
+        fields.check_inclusive_range("/FloorMax", self.floor_min.as_ref(), self.floor_max.as_ref());
     }
 }
 
@@ -97,7 +99,7 @@ impl From<SearchObjects> for ObjectFilter {
     }
 }
 
-type SearchParameters = Both<Both<Filter<SearchObjects>, Sorting<CatalogObjectSort>>, ObjectPaging>;
+type SearchParameters = Both<Both<CheckedQuery<SearchObjects>, Sorting<CatalogObjectSort>>, ObjectPaging>;
 
 /// Search property objects.
 ///
@@ -115,15 +117,15 @@ pub async fn search_catalog_objects(
     app: Data<App>,
     guest: Guest,
     address: ClientAddress,
-    Both(Both(Filter(parameters), sorting), paging): SearchParameters,
-    lookups: Data<Lookups>,
+    Both(Both(CheckedQuery(parameters), sorting), paging): SearchParameters,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     if paging.after.is_some_and(|after| !after.has_sorting(sorting)) {
         return Err(unknown_cursor().into());
     }
     let filter = ObjectFilter::from(parameters);
-    let search = async |conn: Lookup<'_>| db::catalog_object::search(conn, &filter, sorting, &paging).await;
+    let search = async |conn: &Conn| db::catalog_object::search(conn, &filter, sorting, &paging).await;
     let page = if filter.is_plain_walk(&paging) {
         lookups.run(search).await?
     } else {
@@ -148,7 +150,7 @@ pub async fn get_catalog_object(
     guest: Guest,
     address: ClientAddress,
     id: Path<PropertyObjectId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     let found = lookups.run(async |conn| db::catalog_object::look_up(conn, *id).await).await?;
@@ -183,7 +185,7 @@ pub async fn get_catalog_price_history(
     guest: Guest,
     address: ClientAddress,
     id: Path<PropertyObjectId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     let found = lookups.run(async |conn| db::catalog_object::price_history(conn, *id).await).await?;

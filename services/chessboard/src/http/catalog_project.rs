@@ -1,7 +1,7 @@
 //! Projects of the catalog.
 
-use ::db::Lookups;
-use ::web::{Both, Check, ClientAddress, Fields, Filter, Page, Paging, Several};
+use ::db::PipelinedConn;
+use ::web::{Both, Check, CheckedQuery, ClientAddress, CommaSeparated, Fields, Page, Paging};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, web};
@@ -10,7 +10,7 @@ use futures_util::future::try_join;
 use serde::{Deserialize, Serialize};
 use time::Date;
 use utoipa::{IntoParams, ToSchema};
-use values::{Text, fold};
+use values::{Text, fold_case};
 
 use crate::app::App;
 use crate::db;
@@ -36,25 +36,25 @@ pub struct SearchProjects {
     developer_id: Option<CompanyId>,
     /// Values separated by commas.
     #[param(value_type = Option<Vec<ProjectClass>>, inline, min_items = 1, style = Form, explode = false)]
-    class: Option<Several<ProjectClass>>,
+    class: Option<CommaSeparated<ProjectClass>>,
     /// Values separated by commas. 0 means studios.
     #[param(value_type = Option<Vec<RoomCategory>>, inline, min_items = 1, style = Form, explode = false)]
-    rooms: Option<Several<RoomCategory>>,
+    rooms: Option<CommaSeparated<RoomCategory>>,
     /// Lowest price in minor units, inclusive.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     price_from: Option<PriceBound>,
     /// Highest price in minor units, exclusive.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(inline)]
     price_to: Option<PriceBound>,
     /// The building is ready before this date. A building is ready on the last day of its quarter
     /// or year, and a commissioned one always.
-    #[serde(default, deserialize_with = "::web::date")]
+    #[serde(default, deserialize_with = "::web::read_date")]
     #[param(value_type = Option<String>, format = Date)]
     ready_before: Option<Date>,
     /// `south,west,north,east` in degrees, edges included.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(value_type = Option<String>, example = "55.5,37.3,55.9,37.9")]
     r#box: Option<BoundingBox>,
     /// Text to find literally anywhere in a name, regardless of letter case.
@@ -64,14 +64,14 @@ pub struct SearchProjects {
 
 impl Check for SearchProjects {
     fn check(&self, fields: &mut Fields) {
-        fields.range("/PriceTo", self.price_from.as_ref(), self.price_to.as_ref());
+        fields.check_range("/PriceTo", self.price_from.as_ref(), self.price_to.as_ref());
     }
 }
 
 impl From<SearchProjects> for ProjectFilter {
     fn from(parameters: SearchProjects) -> Self {
         // An empty value does not filter.
-        let folded = |text: &str| (!text.is_empty()).then(|| fold(text));
+        let folded = |text: &str| (!text.is_empty()).then(|| fold_case(text));
         Self {
             city: parameters.city.as_ref().and_then(|city| folded(city.as_str())),
             developer_id: parameters.developer_id,
@@ -102,7 +102,7 @@ pub async fn list_catalog_projects(
     app: Data<App>,
     guest: Guest,
     address: ClientAddress,
-    Both(Filter(parameters), paging): Both<Filter<SearchProjects>, Paging<CatalogProjectSort>>,
+    Both(CheckedQuery(parameters), paging): Both<CheckedQuery<SearchProjects>, Paging<CatalogProjectSort>>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     let conn = app.db.conn().await?;
@@ -126,7 +126,7 @@ pub async fn get_catalog_facets(
     app: Data<App>,
     guest: Guest,
     address: ClientAddress,
-    Filter(parameters): Filter<SearchProjects>,
+    CheckedQuery(parameters): CheckedQuery<SearchProjects>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     let conn = app.db.conn().await?;
@@ -161,7 +161,7 @@ pub async fn get_catalog_project(
     guest: Guest,
     address: ClientAddress,
     id: Path<ProjectId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
     let currency = app.settings.currency;

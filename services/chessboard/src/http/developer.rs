@@ -1,6 +1,6 @@
 //! The developer of a manager, and the shared parts of requests about profiles.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{CursorPage, CursorPaging, Fields, Json, OptionalJson, Problem, unknown_cursor};
 use actix_web::web::Data;
 use actix_web::{Responder, get, post, put, web};
@@ -38,7 +38,7 @@ pub struct UpdateDeveloper {
     founded_year: Option<FoundedYear>,
     highlights: Highlights,
     /// The version that the caller has seen. If it is not the current one, the response is 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
@@ -72,7 +72,7 @@ pub fn check_profile(
     region: PhoneRegion,
 ) -> Result<Option<ContactPhone>, Problem> {
     let mut fields = Fields::default();
-    let phone = phone.map(|phone| Phone::of(phone.expose(), region).map(Private::new)).transpose();
+    let phone = phone.map(|phone| Phone::from_dialled(phone.expose(), region).map(Private::new)).transpose();
     let phone = fields.check("/ContactPhone", phone);
     if !highlights.is_reliability_consistent() {
         fields.check::<()>("/Highlights/ReliabilityValue", Err(Invalid::new("out_of_bounds")));
@@ -87,7 +87,7 @@ pub fn check_profile(
 #[get("/api/v1/developers/me")]
 pub async fn get_my_developer(
     permitted: Permitted<ManageOwnDeveloper>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let id = permitted.granted;
     let found = lookups.run(async |conn| db::developer::look_up(conn, id).await).await?;

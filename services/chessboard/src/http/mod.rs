@@ -30,7 +30,7 @@ use crate::error::{
 /// The public listener: operations of managers and administrators, and the catalog of guests.
 pub const PUBLIC: Listener = Listener {
     name: "public",
-    callers: Callers::People,
+    callers: Callers::Users,
     tags: &[
         ("Catalog", "Published data for guests."),
         ("Profile", "The profile of the manager's own developer."),
@@ -45,7 +45,7 @@ pub const PUBLIC: Listener = Listener {
 #[serde(rename_all = "PascalCase")]
 pub struct ExpectedVersion {
     /// The version that the caller has seen. If it is not the current one, the response is 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     pub version: Option<i64>,
 }
 
@@ -55,7 +55,7 @@ const READ_ERRORS: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
 /// The errors of changing a developer.
 const CHANGE_ERRORS: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
 
-const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with("max", MAX_GRID_BYTES as u64);
+const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_GRID_BYTES as u64);
 
 /// The errors of reading or deleting something of a project.
 const PROJECT_ERRORS: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];

@@ -1,7 +1,7 @@
 //! Projects, for managers of the developer.
 
-use ::db::Lookups;
-use ::web::{Both, Fields, Json, OptionalJson, Page, Paging, Query, Several};
+use ::db::PipelinedConn;
+use ::web::{Both, CommaSeparated, Fields, Json, OptionalJson, Page, Paging, Query};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{CompanyId, Permitted};
@@ -41,7 +41,7 @@ pub struct ListProjects {
     query: Option<Text<0, 200>>,
     /// Values separated by commas.
     #[param(value_type = Option<Vec<ProjectStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    status: Option<Several<ProjectStatus>>,
+    status: Option<CommaSeparated<ProjectStatus>>,
 }
 
 /// List the projects of my developer.
@@ -135,7 +135,7 @@ pub async fn create_project(
 pub async fn get_project(
     permitted: Permitted<ManageOwnDeveloper>,
     id: Path<ProjectId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let found = lookups.run(async |conn| {
         let project = db::project::look_up(conn, permitted.granted, *id).await?;
@@ -159,7 +159,7 @@ pub struct UpdateProject {
     longitude: Option<Longitude>,
     cover_file_id: Option<FileReference>,
     /// The version that the caller has seen. If it is not the current one, the response is 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 

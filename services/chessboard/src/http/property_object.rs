@@ -104,7 +104,7 @@ pub struct ReplaceGrid {
     objects: ListedObjects,
     /// The version of the building that the caller has seen. If it is not the current one, the
     /// response is 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
@@ -197,7 +197,7 @@ pub struct UpdatePropertyObject {
     /// The default is the present status. It cannot change while a deal holds the object.
     status: Option<ObjectStatus>,
     /// The version that the caller has seen. If it is not the current one, the response is 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 

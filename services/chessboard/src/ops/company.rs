@@ -2,7 +2,7 @@
 
 use ::db::Tx;
 use auth::CompanyId;
-use messaging::Thing;
+use messaging::EntityGate;
 
 use super::developer::{insert, save};
 use super::external_profile;
@@ -15,7 +15,7 @@ use crate::error::Error;
 /// The lock serializes handlers of events about the company and about its external profile.
 /// Otherwise each of the two could miss what the other one has stored.
 pub async fn acquire_lock(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
-    Thing::lock(tx, COMPANY_GROUP, id).await?;
+    EntityGate::lock(tx, COMPANY_GROUP, id).await?;
     Ok(())
 }
 

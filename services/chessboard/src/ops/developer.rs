@@ -226,7 +226,7 @@ fn reject_fields(code: Code, reason: &'static str, fields: &[DeveloperField]) ->
         return Ok(());
     }
     let error = |field| FieldError { field: format!("/{field}"), invalid: Invalid::new(reason) };
-    Err(Problem::from(code).blaming(fields.iter().map(error).collect()))
+    Err(Problem::from(code).with_errors(fields.iter().map(error).collect()))
 }
 
 /// Inserts a new profile, logs and publishes it.

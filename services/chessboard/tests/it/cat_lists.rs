@@ -60,7 +60,7 @@ async fn developers_are_sorted_by_name_or_projects() {
         );
         sorted.into_iter().map(|developer| developer.name).collect::<Vec<_>>()
     };
-    let name = |developer: &Developer| (0, values::fold(&developer.name));
+    let name = |developer: &Developer| (0, values::fold_case(&developer.name));
     let count = |developer: &Developer| (developer.projects_published_count, String::new());
     assert_eq!(names(&guest, DEVELOPERS).await, sorted(&name, false));
     assert_eq!(names(&guest, &format!("{DEVELOPERS}?Sort=Name")).await, sorted(&name, false));

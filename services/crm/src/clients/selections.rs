@@ -2,7 +2,7 @@
 
 use ::web::Problem;
 use auth::UserId;
-use http_client::{Call, CallError, Service};
+use http_client::{Call, CallError, ServiceClient};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::openapi::RefOr;
@@ -18,7 +18,7 @@ const LIST_BY_OWNER: Call = Call::get("selections", "/api/v1/internal/selections
 pub const CALLS: &[Call] = &[GET_SELECTION, LIST_BY_OWNER];
 
 pub struct Selections {
-    service: Service,
+    service: ServiceClient,
 }
 
 /// An unchanged response of selections.
@@ -47,7 +47,7 @@ impl Selections {
     /// # Errors
     /// The HTTP client cannot be built.
     pub fn new(config: &http_client::Config) -> anyhow::Result<Self> {
-        Ok(Self { service: Service::new(config)? })
+        Ok(Self { service: ServiceClient::new(config)? })
     }
 
     /// Returns a selection and its owner, also a deleted one. Returns `None` for an unknown id.
@@ -55,7 +55,7 @@ impl Selections {
     /// # Errors
     /// `SERVICE_UNAVAILABLE` if selections does not return a selection after all retries.
     pub async fn find(&self, id: SelectionId) -> Result<Option<(UserId, SelectionsResponse)>, Error> {
-        let selection: SelectionsResponse = match self.service.get(&GET_SELECTION.at(id)).await {
+        let selection: SelectionsResponse = match self.service.get(&GET_SELECTION.path_with(id)).await {
             Ok(selection) => selection,
             Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
             Err(error) => return Err(Problem::unavailable(&error).into()),
@@ -70,7 +70,7 @@ impl Selections {
     /// # Errors
     /// `SERVICE_UNAVAILABLE` if selections does not return a page after all retries.
     pub async fn list_by_owner(&self, owner: UserId) -> Result<SelectionsResponse, Error> {
-        let path = format!("{}?PageSize=100", LIST_BY_OWNER.at(owner));
+        let path = format!("{}?PageSize=100", LIST_BY_OWNER.path_with(owner));
         self.service.get(&path).await.map_err(|error| Problem::unavailable(&error).into())
     }
 }

@@ -1,6 +1,6 @@
 //! The board: a column for each step, with its newest deals and the totals of all its deals.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::CursorPaging;
 use auth::CompanyId;
 use diesel::deserialize;
@@ -180,7 +180,7 @@ pub enum Selected {
 ///
 /// `paging` applies to each column.
 pub async fn read(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     tenant: CompanyId,
     selected: Selected,
     filter: &DealFilter,
@@ -248,7 +248,7 @@ pub async fn fold_total_changes(tx: &mut Tx, limit: i64) -> Result<i64, ::db::Er
         ) \
         select count(*) as count from removed",
     );
-    let ChangeCount { count } = Cached(fold.bind::<BigInt, _>(limit)).get_result(tx.conn()).await?;
+    let ChangeCount { count } = Prepared(fold.bind::<BigInt, _>(limit)).get_result(tx.conn()).await?;
     Ok(count)
 }
 

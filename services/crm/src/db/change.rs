@@ -1,6 +1,6 @@
 //! Writes of deals. One change writes the deal, its stages, its booking and its timeline together.
 
-use ::db::{Cached, Json, Lookup, Tx};
+use ::db::{Conn, Json, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -25,7 +25,7 @@ pub async fn insert(
     request: Option<CreationRequest>,
     author: Author,
 ) -> Result<bool, Error> {
-    let conn: Lookup<'_> = tx.conn();
+    let conn: &Conn = tx.conn();
     let (is_live, is_inserted) =
         join(lock_live_step(conn, new.step_id), insert_row(conn, new, request)).await;
     let (is_live, is_inserted) = (is_live?, is_inserted?);
@@ -49,7 +49,7 @@ pub async fn insert(
 /// [`DEAL_CONFLICT`] if the deal has another version, or if the step that it enters was archived.
 pub async fn save(tx: &mut Tx, change: &Change) -> Result<(), Error> {
     let after = &change.after;
-    let conn: Lookup<'_> = tx.conn();
+    let conn: &Conn = tx.conn();
     let changes_step = change.has_changed_step();
     let lock = async { if changes_step { lock_live_step(conn, after.step_id).await } else { Ok(true) } };
     let close = async { if changes_step { close_stage(conn, after).await } else { Ok(()) } };
@@ -94,12 +94,12 @@ pub async fn append_note(
 }
 
 /// Locks a live step until the transaction ends. Returns false if the step is not live.
-async fn lock_live_step(mut conn: Lookup<'_>, id: StepId) -> QueryResult<bool> {
+async fn lock_live_step(mut conn: &Conn, id: StepId) -> QueryResult<bool> {
     let live = step::table.find(id).filter(step::archived_at.is_null()).select(step::id).for_share();
     Ok(live.first::<StepId>(&mut conn).await.optional()?.is_some())
 }
 
-async fn insert_row(mut conn: Lookup<'_>, new: &Deal, request: Option<CreationRequest>) -> QueryResult<bool> {
+async fn insert_row(mut conn: &Conn, new: &Deal, request: Option<CreationRequest>) -> QueryResult<bool> {
     let insert = diesel::insert_into(deal::table)
         .values((
             (
@@ -126,11 +126,11 @@ async fn insert_row(mut conn: Lookup<'_>, new: &Deal, request: Option<CreationRe
             deal::request_family.eq(request.map(CreationRequest::family)),
         ))
         .on_conflict_do_nothing();
-    Ok(Cached(insert).execute(&mut conn).await? == 1)
+    Ok(Prepared(insert).execute(&mut conn).await? == 1)
 }
 
 /// Updates the row by compare and swap. Returns false if the deal has another version.
-async fn update_row(mut conn: Lookup<'_>, change: &Change) -> QueryResult<bool> {
+async fn update_row(mut conn: &Conn, change: &Change) -> QueryResult<bool> {
     let after = &change.after;
     let contract = &after.contract;
     let row = deal::table.find(after.id).filter(deal::row_version.eq(change.before.row_version));
@@ -153,19 +153,19 @@ async fn update_row(mut conn: Lookup<'_>, change: &Change) -> QueryResult<bool> 
         deal::updated_by_user_id.eq(after.updated_by_user_id),
         deal::row_version.eq(after.row_version),
     ));
-    Ok(Cached(update).execute(&mut conn).await? == 1)
+    Ok(Prepared(update).execute(&mut conn).await? == 1)
 }
 
 /// Closes the current stage.
-async fn close_stage(mut conn: Lookup<'_>, after: &Deal) -> QueryResult<()> {
+async fn close_stage(mut conn: &Conn, after: &Deal) -> QueryResult<()> {
     let current = stage::table.filter(stage::deal_id.eq(after.id)).filter(stage::left_at.is_null());
     let close = diesel::update(current).set(stage::left_at.eq(after.step_entered_at));
-    Cached(close).execute(&mut conn).await?;
+    Prepared(close).execute(&mut conn).await?;
     Ok(())
 }
 
 /// Opens the stage of the deal's step.
-async fn open_stage(mut conn: Lookup<'_>, after: &Deal) -> QueryResult<()> {
+async fn open_stage(mut conn: &Conn, after: &Deal) -> QueryResult<()> {
     let open = diesel::insert_into(stage::table).values((
         stage::deal_id.eq(after.id),
         stage::row_version.eq(after.row_version),
@@ -173,27 +173,27 @@ async fn open_stage(mut conn: Lookup<'_>, after: &Deal) -> QueryResult<()> {
         stage::status.eq(after.status),
         stage::entered_at.eq(after.step_entered_at),
     ));
-    Cached(open).execute(&mut conn).await?;
+    Prepared(open).execute(&mut conn).await?;
     Ok(())
 }
 
-async fn upsert_booking(mut conn: Lookup<'_>, booking: &Booking) -> QueryResult<()> {
+async fn upsert_booking(mut conn: &Conn, booking: &Booking) -> QueryResult<()> {
     let upsert =
         diesel::insert_into(booking::table).values(booking).on_conflict(booking::id).do_update().set(booking);
-    Cached(upsert).execute(&mut conn).await?;
+    Prepared(upsert).execute(&mut conn).await?;
     Ok(())
 }
 
 /// Appends the rows of one change in their order.
 async fn append_entries(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     after: &Deal,
     entries: &[TimelineEntry],
     author: Author,
 ) -> QueryResult<()> {
     let rows: Vec<_> = entries.iter().map(|entry| NewTimelineRow::of(after, entry, author)).collect();
     // A change has at most three rows, so the cache holds at most three statements.
-    Cached(diesel::insert_into(timeline::table).values(rows)).execute(&mut conn).await?;
+    Prepared(diesel::insert_into(timeline::table).values(rows)).execute(&mut conn).await?;
     Ok(())
 }
 

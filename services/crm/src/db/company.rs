@@ -1,6 +1,6 @@
 //! The replica of companies whose `Type` is Developer.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
@@ -20,6 +20,6 @@ pub async fn upsert(tx: &mut Tx, new: &Company) -> Result<(), ::db::Error> {
         .do_update()
         .set(latest)
         .filter(company::version.lt(excluded(company::version)));
-    Cached(upsert).execute(tx.conn()).await?;
+    Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }

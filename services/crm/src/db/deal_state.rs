@@ -1,6 +1,6 @@
 //! Reads for the rules: deals with everything that decides about them, and objects for new deals.
 
-use ::db::{Cached, Conn, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::{Reach, UserId};
 use diesel::dsl::{exists, sql};
 use diesel::expression::SqlLiteral;
@@ -29,14 +29,14 @@ fn is_completed() -> SqlLiteral<Bool> {
 }
 
 /// Reads a deal with its booking, the live steps of its developer and the developer's status.
-pub async fn look_up(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<DealState>> {
+pub async fn look_up(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealState>> {
     let mut other = conn;
     let found = deal::table
         .left_join(booking::table.on(booking::deal_id.eq(deal::id).and(is_active())))
         .left_join(company::table.on(company::id.eq(deal::tenant_id)))
         .filter(deal::id.eq(id))
         .select((Deal::as_select(), Option::<Booking>::as_select(), company::status.nullable()));
-    let found = Cached(found).get_result(&mut conn);
+    let found = Prepared(found).get_result(&mut conn);
     let tenant = deal::table.find(id).select(deal::tenant_id).single_value();
     let steps = step::table
         .filter(step::tenant_id.nullable().eq(tenant))
@@ -61,7 +61,7 @@ pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, :
         .for_no_key_update();
     let locked = object.first(tx.conn()).await.optional()?;
     let Some((object, status)) = locked else { return Ok(None) };
-    let conn: Lookup<'_> = tx.conn();
+    let conn: &Conn = tx.conn();
     let (state, (is_booked, is_sold)) = try_join(look_up(conn, id), look_up_rivals(conn, object, id)).await?;
     let object = Some(ObjectState { status, is_booked, is_sold });
     Ok(state.map(|state| DealState { object, ..state }))
@@ -69,11 +69,7 @@ pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, :
 
 /// Returns two flags: another deal has an Active booking of the object, and another deal of it is
 /// Completed.
-async fn look_up_rivals(
-    mut conn: Lookup<'_>,
-    object: PropertyObjectId,
-    id: DealId,
-) -> QueryResult<(bool, bool)> {
+async fn look_up_rivals(mut conn: &Conn, object: PropertyObjectId, id: DealId) -> QueryResult<(bool, bool)> {
     let booked = booking::table
         .filter(booking::property_object_id.eq(object))
         .filter(is_active())
@@ -82,12 +78,12 @@ async fn look_up_rivals(
         .filter(deal::property_object_id.eq(object))
         .filter(is_completed())
         .filter(deal::id.ne(id));
-    Cached(diesel::select((exists(booked), exists(sold)))).get_result(&mut conn).await
+    Prepared(diesel::select((exists(booked), exists(sold)))).get_result(&mut conn).await
 }
 
 /// Reads the deal that an earlier request with this id has created, and the object of the new deal.
 pub async fn look_up_creation(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     object: PropertyObjectId,
     creator: UserId,
     request: Option<CreationRequest>,
@@ -106,7 +102,7 @@ pub async fn look_up_creation(
         .select(Step::as_select())
         .load(&mut second);
     let sold = deal::table.filter(deal::property_object_id.eq(object)).filter(is_completed());
-    let sold = Cached(diesel::select(exists(sold))).get_result(&mut third);
+    let sold = Prepared(diesel::select(exists(sold))).get_result(&mut third);
     let existing = find_by_request(conn, creator, request);
     let (existing, found, steps, is_sold) =
         try_join4(existing, async { found.await.optional() }, steps, sold).await?;
@@ -118,7 +114,7 @@ pub async fn look_up_creation(
 ///
 /// On company routes the deal must also belong to the company.
 pub async fn find_by_request(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     creator: UserId,
     request: Option<CreationRequest>,
 ) -> QueryResult<Option<DealId>> {
@@ -130,13 +126,13 @@ pub async fn find_by_request(
     match reach {
         Reach::Platform => {
             let on_platform = by_request.filter(sql::<Bool>("request_family = 'Platform'"));
-            Cached(on_platform).get_result(&mut conn).await
+            Prepared(on_platform).get_result(&mut conn).await
         }
         Reach::Company(tenant) => {
             let in_company = by_request
                 .filter(sql::<Bool>("request_family = 'Developer'"))
                 .filter(deal::tenant_id.eq(tenant));
-            Cached(in_company).get_result(&mut conn).await
+            Prepared(in_company).get_result(&mut conn).await
         }
     }
     .optional()
@@ -156,14 +152,14 @@ pub async fn find_overdue(
         .order((booking::expires_at, booking::id))
         .limit(limit)
         .select(booking::deal_id);
-    Ok(Cached(overdue).load(conn).await?)
+    Ok(Prepared(overdue).load(conn).await?)
 }
 
 /// Locks a deal until the transaction ends, and reads it with everything that decides about it.
 ///
 /// Returns `None` without waiting if another transaction is changing the deal.
 pub async fn try_lock(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, ::db::Error> {
-    let conn: Lookup<'_> = tx.conn();
+    let conn: &Conn = tx.conn();
     let mut first = conn;
     let lock = deal::table.find(id).select(deal::id).for_no_key_update().skip_locked();
     let lock = async { lock.first::<DealId>(&mut first).await.optional() };
@@ -172,6 +168,6 @@ pub async fn try_lock(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, ::db
     Ok(locked.and(state))
 }
 
-pub async fn find_deal(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<Deal>> {
+pub async fn find_deal(mut conn: &Conn, id: DealId) -> QueryResult<Option<Deal>> {
     deal::table.find(id).select(Deal::as_select()).first(&mut conn).await.optional()
 }

@@ -1,6 +1,6 @@
 //! Reads of deals, joined with the names of their objects and the expiry of their bookings.
 
-use ::db::{Cached, Lookup};
+use ::db::{Conn, Prepared};
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -10,7 +10,7 @@ use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlU
 use diesel_async::RunQueryDsl;
 use futures_util::future::try_join;
 use serde::Serialize;
-use service::list::Counted;
+use service::list::CappedCount;
 use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -88,7 +88,7 @@ pub struct DealView {
     updated_by_user_id: Option<UserId>,
 }
 
-pub async fn look_up(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<DealView>> {
+pub async fn look_up(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealView>> {
     let sql = format!(
         "select {SUMMARY_COLUMNS}, developer.name as developer_name, step.name as step_name, deal.selection_id, \
             deal.contract_type, deal.payment_method, deal.cancelled_at, deal.cancel_reason, deal.completed_at, \
@@ -96,11 +96,11 @@ pub async fn look_up(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<Dea
         from deal join step on step.id = deal.step_id left join developer on developer.id = deal.tenant_id {JOINS} \
         where deal.id = $1"
     );
-    let view = Cached(diesel::sql_query(sql).bind::<SqlUuid, _>(id));
+    let view = Prepared(diesel::sql_query(sql).bind::<SqlUuid, _>(id));
     view.get_result(&mut conn).await.optional()
 }
 
-pub async fn tenant_of(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<CompanyId>> {
+pub async fn tenant_of(mut conn: &Conn, id: DealId) -> QueryResult<Option<CompanyId>> {
     deal::table.find(id).select(deal::tenant_id).first(&mut conn).await.optional()
 }
 
@@ -114,7 +114,7 @@ pub struct DealParties {
     pub selection_id: Option<SelectionId>,
 }
 
-pub async fn find_parties(mut conn: Lookup<'_>, id: DealId) -> QueryResult<Option<DealParties>> {
+pub async fn find_parties(mut conn: &Conn, id: DealId) -> QueryResult<Option<DealParties>> {
     deal::table.find(id).select(DealParties::as_select()).first(&mut conn).await.optional()
 }
 
@@ -187,7 +187,7 @@ pub struct DealListQuery {
 
 /// Reads one page of deals.
 pub async fn list(
-    conn: Lookup<'_>,
+    conn: &Conn,
     query: DealListQuery,
     paging: &Paging<DealSort>,
 ) -> QueryResult<Page<DealSummary>> {
@@ -211,7 +211,7 @@ pub async fn list(
         order by {order}"
     );
     let page = bind(page).bind::<BigInt, _>(paging.limit()).bind::<BigInt, _>(paging.offset());
-    let count = Counted(bind(format!("select from deal where {listed}")));
+    let count = CappedCount(bind(format!("select from deal where {listed}")));
     let (mut first, mut second) = (conn, conn);
     let (items, total) = try_join(page.load(&mut first), count.get_result(&mut second)).await?;
     Ok(paging.page(items, total))

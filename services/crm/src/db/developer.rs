@@ -1,6 +1,6 @@
 //! The replica of developers.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use auth::CompanyId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -19,11 +19,11 @@ pub async fn upsert(
 ) -> Result<bool, ::db::Error> {
     let values = (developer::id.eq(id), developer::name.eq(name), developer::version.eq(version));
     let insert = diesel::insert_into(developer::table).values(values).on_conflict_do_nothing();
-    if Cached(insert).execute(tx.conn()).await? == 1 {
+    if Prepared(insert).execute(tx.conn()).await? == 1 {
         return Ok(true);
     }
     let older = developer::table.find(id).filter(developer::version.lt(version));
     let update = diesel::update(older).set((developer::name.eq(name), developer::version.eq(version)));
-    Cached(update).execute(tx.conn()).await?;
+    Prepared(update).execute(tx.conn()).await?;
     Ok(false)
 }

@@ -1,6 +1,6 @@
 //! Past changes of deals, for a republish.
 
-use ::db::{Cached, Conn};
+use ::db::{Conn, Prepared};
 use auth::UserId;
 use diesel::dsl::sql;
 use diesel::prelude::*;
@@ -53,7 +53,7 @@ pub async fn past_changes(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<PastChan
          and stage.row_version < change.row_version order by row_version desc limit 1) as earlier on true \
          order by change.deal_id, change.row_version",
     );
-    Ok(Cached(past.bind::<Array<SqlUuid>, _>(keys)).load(conn).await?)
+    Ok(Prepared(past.bind::<Array<SqlUuid>, _>(keys)).load(conn).await?)
 }
 
 /// Reads deals as they are now, with their Active bookings.

@@ -1,6 +1,6 @@
 //! The replica of property objects.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
@@ -28,6 +28,6 @@ pub async fn upsert(tx: &mut Tx, new: &PropertyObject) -> Result<(), ::db::Error
         .do_update()
         .set(latest)
         .filter(property_object::version.lt(excluded(property_object::version)));
-    Cached(upsert).execute(tx.conn()).await?;
+    Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }

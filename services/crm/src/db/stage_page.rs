@@ -1,6 +1,6 @@
 //! Pages of the stages of a deal, newest first.
 
-use ::db::Lookup;
+use ::db::Conn;
 use ::web::{CursorPage, CursorPaging};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -56,7 +56,7 @@ pub struct Stage {
 
 /// Reads one page. The current stage counts to `now`.
 pub async fn list(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     deal_id: DealId,
     paging: &CursorPaging<StageKey>,
     now: OffsetDateTime,

@@ -1,6 +1,6 @@
 //! Pipelines: the steps of a developer and their version.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::CompanyId;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
@@ -74,8 +74,8 @@ const PIPELINE: &str = "\
     order by step.archived_at desc nulls first, step.sort_order, step.id desc";
 
 /// Reads a pipeline from one snapshot. Returns `None` for an unknown developer.
-pub async fn find_pipeline(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResult<Option<Pipeline>> {
-    let statement = Cached(diesel::sql_query(PIPELINE).bind::<SqlUuid, _>(tenant));
+pub async fn find_pipeline(mut conn: &Conn, tenant: CompanyId) -> QueryResult<Option<Pipeline>> {
+    let statement = Prepared(diesel::sql_query(PIPELINE).bind::<SqlUuid, _>(tenant));
     let rows: Vec<Row> = statement.load(&mut conn).await?;
     let pipeline = rows.as_slice().first().map(|row| (row.developer_name.clone(), row.pipeline_version));
     let steps = rows.into_iter().filter_map(|row| row.into_step(tenant)).collect();
@@ -87,11 +87,11 @@ pub async fn find_pipeline(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResu
     }))
 }
 
-pub async fn pipeline_version(mut conn: Lookup<'_>, tenant: CompanyId) -> QueryResult<Option<i64>> {
+pub async fn pipeline_version(mut conn: &Conn, tenant: CompanyId) -> QueryResult<Option<i64>> {
     developer::table.find(tenant).select(developer::pipeline_version).first(&mut conn).await.optional()
 }
 
-pub async fn tenant_of(mut conn: Lookup<'_>, id: StepId) -> QueryResult<Option<CompanyId>> {
+pub async fn tenant_of(mut conn: &Conn, id: StepId) -> QueryResult<Option<CompanyId>> {
     step::table.find(id).select(step::tenant_id).first(&mut conn).await.optional()
 }
 
@@ -126,7 +126,7 @@ pub async fn replace(
 ) -> Result<(), Error> {
     let row = developer::table.find(tenant).filter(developer::pipeline_version.eq(seen));
     let next = diesel::update(row).set(developer::pipeline_version.eq(seen + 1));
-    if Cached(next).execute(tx.conn()).await? == 0 {
+    if Prepared(next).execute(tx.conn()).await? == 0 {
         return Err(PIPELINE_CONFLICT.into());
     }
     let archived = step::table.filter(step::id.eq_any(&replacement.archived));

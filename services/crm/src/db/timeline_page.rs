@@ -1,6 +1,6 @@
 //! Pages of the timeline of a deal, newest first.
 
-use ::db::Lookup;
+use ::db::Conn;
 use ::web::{CursorPage, CursorPaging};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -25,7 +25,7 @@ impl TimelineKey {
 
 /// Reads one page.
 pub async fn list(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     deal_id: DealId,
     paging: &CursorPaging<TimelineKey>,
 ) -> QueryResult<CursorPage<TimelineRow>> {

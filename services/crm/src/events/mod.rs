@@ -4,7 +4,7 @@ mod booking;
 mod deal;
 mod republish;
 
-use messaging::{Aggregate, Published, Republished};
+use messaging::{Aggregate, PublishedEvent, Republisher};
 
 pub use booking::{BookingCreated, BookingExpired};
 pub use deal::{DealCancelled, DealCompleted, DealCreated, DealStageChanged};
@@ -12,14 +12,14 @@ pub use republish::Deals;
 
 const DEAL: Aggregate = Aggregate { name: "Deal", table: "deal", key: "id" };
 
-pub const ALL: &[Published] = &[
-    Published::of::<DealCreated>(),
-    Published::of::<DealStageChanged>(),
-    Published::of::<DealCancelled>(),
-    Published::of::<DealCompleted>(),
-    Published::of::<BookingCreated>(),
-    Published::of::<BookingExpired>(),
+pub const ALL: &[PublishedEvent] = &[
+    PublishedEvent::of::<DealCreated>(),
+    PublishedEvent::of::<DealStageChanged>(),
+    PublishedEvent::of::<DealCancelled>(),
+    PublishedEvent::of::<DealCompleted>(),
+    PublishedEvent::of::<BookingCreated>(),
+    PublishedEvent::of::<BookingExpired>(),
 ];
 
 /// The aggregates that can be republished.
-pub const REPUBLISHED: &[Republished] = &[Republished::of::<Deals>()];
+pub const REPUBLISHED: &[Republisher] = &[Republisher::of::<Deals>()];

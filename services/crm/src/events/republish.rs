@@ -17,7 +17,7 @@ pub enum Deals {}
 impl Republish for Deals {
     const AGGREGATE: Aggregate = DEAL;
 
-    async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
+    async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
         let changes = db::history::past_changes(tx.conn(), keys).await?;
         let current = db::history::current_deals(tx.conn(), keys).await?;
         let deals: HashMap<_, _> = current.iter().map(|(deal, _)| (deal.id, deal)).collect();

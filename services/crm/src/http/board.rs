@@ -1,7 +1,7 @@
 //! Routes of the board.
 
-use ::db::Lookups;
-use ::web::{Both, CursorPaging, Filter, PathReference, Query, Several, unknown_cursor};
+use ::db::PipelinedConn;
+use ::web::{Both, CheckedQuery, CommaSeparated, CursorPaging, PathReference, Query, unknown_cursor};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Permitted, Reach};
@@ -39,19 +39,19 @@ impl DeveloperParam {
 pub struct BoardParams {
     /// Groups of the columns, separated by commas. By default all groups.
     #[param(value_type = Option<Vec<StepGroup>>, inline, min_items = 1, style = Form, explode = false)]
-    groups: Option<Several<StepGroup>>,
+    groups: Option<CommaSeparated<StepGroup>>,
     /// Number of deals in each column.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(value_type = Option<u8>, minimum = 1, maximum = 100, default = 20)]
     page_size: Option<Whole<1, 100>>,
 }
 
-type BoardQuery = Both<Query<BoardParams>, Filter<DealFilterParams>>;
+type BoardQuery = Both<Query<BoardParams>, CheckedQuery<DealFilterParams>>;
 
 async fn read(
     app: &App,
     tenant: CompanyId,
-    Both(Query(board), Filter(filter)): BoardQuery,
+    Both(Query(board), CheckedQuery(filter)): BoardQuery,
 ) -> Result<web::Json<Board>, Error> {
     let page_size = board.page_size.map_or(20, Whole::get);
     let paging = CursorPaging { page_size: u32::try_from(page_size).unwrap_or(20), after: None };
@@ -98,14 +98,14 @@ pub async fn get_own_board(
     read(&app, permitted.granted, query).await
 }
 
-type ColumnQuery = Both<Filter<DealFilterParams>, ColumnPaging>;
+type ColumnQuery = Both<CheckedQuery<DealFilterParams>, ColumnPaging>;
 
 async fn column(
     app: &App,
-    lookups: &Lookups,
+    lookups: &PipelinedConn,
     reach: Reach,
     id: StepId,
-    Both(Filter(filter), paging): ColumnQuery,
+    Both(CheckedQuery(filter), paging): ColumnQuery,
 ) -> Result<web::Json<Column>, Error> {
     if paging.after.is_some_and(|after| !after.is_in(id)) {
         return Err(unknown_cursor().into());
@@ -131,7 +131,7 @@ pub async fn get_board_column(
     _: Permitted<ReadDeals>,
     PathReference(id): PathReference<StepId>,
     query: ColumnQuery,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     column(&app, &lookups, Reach::Platform, id, query).await
 }
@@ -149,7 +149,7 @@ pub async fn get_own_board_column(
     permitted: Permitted<ReadOwnDeals>,
     PathReference(id): PathReference<StepId>,
     query: ColumnQuery,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     column(&app, &lookups, Reach::Company(permitted.granted), id, query).await
 }

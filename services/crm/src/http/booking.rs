@@ -1,6 +1,6 @@
 //! Routes of bookings.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{FieldError, Json, Moment, PathReference, Problem};
 use actix_web::web::Data;
 use actix_web::{HttpResponse, Responder, post, put, web};
@@ -89,7 +89,7 @@ pub async fn book_deal(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<BookDeal>,
 ) -> Result<HttpResponse, Error> {
     book(&app, &lookups, permitted.into(), id.0, &body.0).await
@@ -108,7 +108,7 @@ pub async fn book_own_deal(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<BookDeal>,
 ) -> Result<HttpResponse, Error> {
     book(&app, &lookups, permitted.into(), id.0, &body.0).await
@@ -116,7 +116,7 @@ pub async fn book_own_deal(
 
 async fn book(
     app: &App,
-    lookups: &Lookups,
+    lookups: &PipelinedConn,
     manager: Manager,
     id: DealId,
     body: &BookDeal,
@@ -144,7 +144,7 @@ pub async fn prolong_booking(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<ProlongBooking>,
 ) -> Result<impl Responder, Error> {
     prolong(&app, &lookups, permitted.into(), id.0, &body.0).await.map(web::Json)
@@ -163,7 +163,7 @@ pub async fn prolong_own_booking(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<ProlongBooking>,
 ) -> Result<impl Responder, Error> {
     prolong(&app, &lookups, permitted.into(), id.0, &body.0).await.map(web::Json)
@@ -171,7 +171,7 @@ pub async fn prolong_own_booking(
 
 async fn prolong(
     app: &App,
-    lookups: &Lookups,
+    lookups: &PipelinedConn,
     manager: Manager,
     id: DealId,
     body: &ProlongBooking,

@@ -1,6 +1,6 @@
 //! Routes of contract data. No other response shows escrow account number and fixation data.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{Json, PathReference};
 use actix_web::web::Data;
 use actix_web::{Responder, get, put, web};
@@ -68,7 +68,7 @@ impl UpdateContract {
 pub async fn get_deal_contract(
     _permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     read(&lookups, id.0, Reach::Platform).await.map(web::Json)
 }
@@ -84,12 +84,12 @@ pub async fn get_deal_contract(
 pub async fn get_own_deal_contract(
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     read(&lookups, id.0, Reach::Company(permitted.granted)).await.map(web::Json)
 }
 
-async fn read(lookups: &Lookups, id: DealId, reach: Reach) -> Result<ContractView, Error> {
+async fn read(lookups: &PipelinedConn, id: DealId, reach: Reach) -> Result<ContractView, Error> {
     let found = lookups.run(async |conn| db::deal_state::find_deal(conn, id).await).await?;
     let deal = found.filter(|deal| reach.covers(deal.tenant_id)).ok_or(DEAL_NOT_FOUND)?;
     let Contract { contract_type, payment_method, escrow_account_number, fixation_data } = deal.contract;
@@ -117,7 +117,7 @@ pub async fn update_deal_contract(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<UpdateContract>,
 ) -> Result<impl Responder, Error> {
     let (seen_version, operation) = body.0.operation();
@@ -138,7 +138,7 @@ pub async fn update_own_deal_contract(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<UpdateContract>,
 ) -> Result<impl Responder, Error> {
     let (seen_version, operation) = body.0.operation();

@@ -1,6 +1,6 @@
 //! Routes that create, move, reassign, cancel and complete deals.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{FieldError, Json, PathReference, Problem};
 use actix_web::http::header::LOCATION;
 use actix_web::web::Data;
@@ -57,7 +57,7 @@ pub struct CreateDeal {
 pub async fn create_deal(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
     body: Json<CreateDeal>,
 ) -> Result<HttpResponse, Error> {
@@ -78,7 +78,7 @@ pub async fn create_deal(
 pub async fn create_own_deal(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
     body: Json<CreateDeal>,
 ) -> Result<HttpResponse, Error> {
@@ -87,7 +87,7 @@ pub async fn create_own_deal(
 
 async fn create(
     app: &App,
-    lookups: &Lookups,
+    lookups: &PipelinedConn,
     creator: UserId,
     Manager { author, reach }: Manager,
     http: &HttpRequest,
@@ -127,7 +127,7 @@ fn amount_required() -> Problem {
     Problem::validation_failed(vec![FieldError { field: "/Amount".to_owned(), invalid }])
 }
 
-async fn view(lookups: &Lookups, id: DealId) -> Result<DealView, Error> {
+async fn view(lookups: &PipelinedConn, id: DealId) -> Result<DealView, Error> {
     let found = lookups.run(async |conn| db::deal_view::look_up(conn, id).await).await?;
     Ok(found.ok_or(DEAL_NOT_FOUND)?)
 }
@@ -163,7 +163,7 @@ pub async fn move_deal(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<MoveDeal>,
 ) -> Result<impl Responder, Error> {
     let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
@@ -184,7 +184,7 @@ pub async fn move_own_deal(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<MoveDeal>,
 ) -> Result<impl Responder, Error> {
     let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
@@ -220,7 +220,7 @@ pub async fn set_deal_agent(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<SetAgent>,
 ) -> Result<impl Responder, Error> {
     let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
@@ -240,7 +240,7 @@ pub async fn set_own_deal_agent(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<SetAgent>,
 ) -> Result<impl Responder, Error> {
     let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
@@ -275,7 +275,7 @@ pub async fn cancel_deal(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<CancelDeal>,
 ) -> Result<impl Responder, Error> {
     let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
@@ -295,7 +295,7 @@ pub async fn cancel_own_deal(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<CancelDeal>,
 ) -> Result<impl Responder, Error> {
     let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
@@ -331,7 +331,7 @@ pub async fn complete_deal(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<CompleteDeal>,
 ) -> Result<impl Responder, Error> {
     let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());
@@ -351,7 +351,7 @@ pub async fn complete_own_deal(
     app: Data<App>,
     permitted: Permitted<ChangeOwnDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<CompleteDeal>,
 ) -> Result<impl Responder, Error> {
     let command = DealCommand::new(permitted, id.0, body.0.row_version, body.0.operation());

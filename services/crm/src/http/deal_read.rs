@@ -1,9 +1,9 @@
 //! Routes that read deals, their timelines and their stages.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{
-    Both, Check, CursorPage, CursorPaging, Fields, Filter, Page, Paging, PathReference, Query, Several,
-    unknown_cursor,
+    Both, Check, CheckedQuery, CommaSeparated, CursorPage, CursorPaging, Fields, Page, Paging, PathReference,
+    Query, unknown_cursor,
 };
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
@@ -39,7 +39,7 @@ pub struct TenantParam {
 pub struct StateParams {
     /// Statuses, separated by commas. By default all statuses.
     #[param(value_type = Option<Vec<DealStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    statuses: Option<Several<DealStatus>>,
+    statuses: Option<CommaSeparated<DealStatus>>,
     #[param(value_type = Option<StepId>)]
     step_id: Option<Reference<StepId>>,
 }
@@ -56,18 +56,18 @@ pub struct DealFilterParams {
     #[param(value_type = Option<UserId>)]
     agent_user_id: Option<Reference<UserId>>,
     /// Inclusive lower bound of the creation time.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_from: Option<OffsetDateTime>,
     /// Exclusive upper bound of the creation time.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_to: Option<OffsetDateTime>,
 }
 
 impl Check for DealFilterParams {
     fn check(&self, fields: &mut Fields) {
-        fields.range("/CreatedTo", self.created_from.as_ref(), self.created_to.as_ref());
+        fields.check_range("/CreatedTo", self.created_from.as_ref(), self.created_to.as_ref());
     }
 }
 
@@ -83,12 +83,12 @@ impl From<DealFilterParams> for DealFilter {
     }
 }
 
-type ListQuery = Both<Both<Query<StateParams>, Filter<DealFilterParams>>, Paging<DealSort>>;
+type ListQuery = Both<Both<Query<StateParams>, CheckedQuery<DealFilterParams>>, Paging<DealSort>>;
 
 async fn list(
     app: &App,
     tenant_id: Option<CompanyId>,
-    Both(Both(Query(state), Filter(filter)), paging): ListQuery,
+    Both(Both(Query(state), CheckedQuery(filter)), paging): ListQuery,
 ) -> Result<web::Json<Page<DealSummary>>, Error> {
     let query = DealListQuery {
         tenant_id,
@@ -132,7 +132,7 @@ pub async fn list_own_deals(
     list(&app, Some(permitted.granted), query).await
 }
 
-async fn read(lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<DealView>, Error> {
+async fn read(lookups: &PipelinedConn, reach: Reach, id: DealId) -> Result<web::Json<DealView>, Error> {
     let found = lookups.run(async |conn| db::deal_view::look_up(conn, id).await).await?;
     let found = found.filter(|view| reach.covers(view.summary.tenant_id));
     Ok(web::Json(found.ok_or(DEAL_NOT_FOUND)?))
@@ -149,7 +149,7 @@ async fn read(lookups: &Lookups, reach: Reach, id: DealId) -> Result<web::Json<D
 pub async fn get_deal(
     _: Permitted<ReadDeals>,
     PathReference(id): PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     read(&lookups, Reach::Platform, id).await
 }
@@ -165,7 +165,7 @@ pub async fn get_deal(
 pub async fn get_own_deal(
     permitted: Permitted<ReadOwnDeals>,
     PathReference(id): PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     read(&lookups, Reach::Company(permitted.granted), id).await
 }

@@ -27,7 +27,7 @@ use crate::error::{
 /// The public listener: platform routes for all deals, company routes for the own company's deals.
 pub const PUBLIC: Listener = Listener {
     name: "public",
-    callers: Callers::People,
+    callers: Callers::Users,
     tags: &[
         ("Deals", "Deals of all developers, for platform managers and the care service."),
         ("Own deals", "Deals of the own company."),

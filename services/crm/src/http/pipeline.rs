@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{Fields, Json, Problem, Query};
 use actix_web::web::Data;
 use actix_web::{Responder, get, put, web};
@@ -48,7 +48,7 @@ pub struct ReplacePipeline {
     steps: ListedSteps,
     /// The version that the caller has seen. If it is stale, the change returns
     /// `CRM_PIPELINE_CONFLICT`.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
@@ -76,7 +76,7 @@ impl ReplacePipeline {
     }
 }
 
-async fn read(lookups: &Lookups, tenant: CompanyId) -> Result<web::Json<Pipeline>, Error> {
+async fn read(lookups: &PipelinedConn, tenant: CompanyId) -> Result<web::Json<Pipeline>, Error> {
     let found = lookups.run(async |conn| db::step::find_pipeline(conn, tenant).await).await?;
     Ok(web::Json(found.ok_or(DEVELOPER_NOT_FOUND)?))
 }
@@ -102,7 +102,7 @@ async fn replace(app: &App, tenant: CompanyId, body: ReplacePipeline) -> Result<
 pub async fn get_pipeline(
     _: Permitted<ReadDeals>,
     Query(developer): Query<DeveloperParam>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     read(&lookups, developer.id()).await
 }
@@ -133,7 +133,7 @@ pub async fn replace_pipeline(
 #[get("/api/v1/crm/pipeline-steps")]
 pub async fn get_own_pipeline(
     permitted: Permitted<ReadOwnPipeline>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     read(&lookups, permitted.granted).await
 }

@@ -1,6 +1,6 @@
 //! Routes that return selections of the client or the agent of a deal.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::PathReference;
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
@@ -13,7 +13,7 @@ use crate::db::deal_view::DealParties;
 use crate::domain::{DealId, ManageDeals, ReadDeals, ReadOwnDeals};
 use crate::error::{DEAL_NOT_FOUND, Error, SELECTION_NOT_FOUND};
 
-async fn find_parties(lookups: &Lookups, reach: Reach, id: DealId) -> Result<DealParties, Error> {
+async fn find_parties(lookups: &PipelinedConn, reach: Reach, id: DealId) -> Result<DealParties, Error> {
     let found = lookups.run(async |conn| db::deal_view::find_parties(conn, id).await).await?;
     Ok(found.filter(|deal| reach.covers(deal.tenant_id)).ok_or(DEAL_NOT_FOUND)?)
 }
@@ -21,7 +21,7 @@ async fn find_parties(lookups: &Lookups, reach: Reach, id: DealId) -> Result<Dea
 /// Returns the selection of a deal if its owner is the client or the agent.
 async fn read(
     app: &App,
-    lookups: &Lookups,
+    lookups: &PipelinedConn,
     reach: Reach,
     id: DealId,
 ) -> Result<web::Json<SelectionsResponse>, Error> {
@@ -45,7 +45,7 @@ pub async fn get_deal_selection(
     app: Data<App>,
     _: Permitted<ReadDeals>,
     PathReference(id): PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     read(&app, &lookups, Reach::Platform, id).await
 }
@@ -63,7 +63,7 @@ pub async fn get_own_deal_selection(
     app: Data<App>,
     permitted: Permitted<ReadOwnDeals>,
     PathReference(id): PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     read(&app, &lookups, Reach::Company(permitted.granted), id).await
 }
@@ -80,7 +80,7 @@ pub async fn list_client_selections(
     app: Data<App>,
     _: Permitted<ManageDeals>,
     PathReference(id): PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let deal = find_parties(&lookups, Reach::Platform, id).await?;
     Ok(web::Json(app.selections.list_by_owner(deal.client_user_id).await?))

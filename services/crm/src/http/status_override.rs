@@ -1,6 +1,6 @@
 //! Routes of the status override, with which the platform arbitrates.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{Json, PathReference};
 use actix_web::web::Data;
 use actix_web::{Responder, post, web};
@@ -81,7 +81,7 @@ pub async fn override_deal_status(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<OverrideStatus>,
 ) -> Result<impl Responder, Error> {
     let OverrideStatus { target_status, comment, row_version } = body.0;
@@ -102,7 +102,7 @@ pub async fn override_deal_status(
 pub async fn preview_deal_override(
     permitted: Permitted<ManageDeals>,
     id: PathReference<DealId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     body: Json<PreviewOverride>,
 ) -> Result<impl Responder, Error> {
     let PreviewOverride { target_status, row_version } = body.0;

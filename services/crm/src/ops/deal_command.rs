@@ -1,6 +1,6 @@
 //! Commands on deals: read, decide and write.
 
-use ::db::{Db, Lookups};
+use ::db::{Db, PipelinedConn};
 use auth::Reach;
 use runtime::clock;
 use time::OffsetDateTime;
@@ -67,7 +67,7 @@ impl DealCommand {
     ///
     /// # Errors
     /// The refusals of [`decide`](Self::decide), and [`DEAL_CONFLICT`] if another change won the race.
-    pub async fn execute(self, db: &Db, lookups: &Lookups) -> Result<Outcome, Error> {
+    pub async fn execute(self, db: &Db, lookups: &PipelinedConn) -> Result<Outcome, Error> {
         let id = self.deal_id;
         if matches!(self.operation, Operation::Book { .. } | Operation::Complete { .. }) {
             let within = async |tx: &mut _| {

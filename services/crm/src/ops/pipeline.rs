@@ -33,7 +33,7 @@ pub async fn upsert_developer(
 /// Returns the default pipeline with names in the language.
 fn default_pipeline(language: &str) -> Vec<DesiredStep> {
     let messages = Messages::new(MESSAGES, language).ok();
-    let say = |id: &str| messages.as_ref().and_then(|messages| messages.say_by_default(id));
+    let say = |id: &str| messages.as_ref().and_then(|messages| messages.render_default(id));
     let named = DEFAULT_PIPELINE.iter().filter_map(|(group, id)| {
         // A step without a message gets the message's id as its name, since a developer needs every
         // step.

@@ -1,6 +1,6 @@
 //! The audit log: entries are added and read.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::{CompanyId, UserId};
 use diesel::prelude::*;
@@ -79,16 +79,12 @@ pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
             audit_entry::trace_id.eq(entry.trace_id),
         ),
     ));
-    Cached(insert).execute(tx.conn()).await?;
+    Prepared(insert).execute(tx.conn()).await?;
     Ok(())
 }
 
 /// Whether an entry is in this log: only of these are cursors given out.
-pub async fn has(
-    mut conn: Lookup<'_>,
-    tenant: Option<CompanyId>,
-    key: &AuditKey,
-) -> Result<bool, ::db::Error> {
+pub async fn has(mut conn: &Conn, tenant: Option<CompanyId>, key: &AuditKey) -> Result<bool, ::db::Error> {
     let entry = audit_entry::table.find(key.id).filter(audit_entry::at.eq(key.at));
     let found: Option<CompanyId> = entry.select(audit_entry::tenant_id).first(&mut conn).await.optional()?;
     Ok(found.is_some_and(|found| tenant.is_none_or(|tenant| tenant == found)))
@@ -96,12 +92,12 @@ pub async fn has(
 
 /// One page, newest first, of what stood when the walk began.
 pub async fn list(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     filter: AuditFilter,
     paging: &CursorPaging<AuditKey>,
 ) -> Result<CursorPage<AuditEntry>, ::db::Error> {
     let mut entries =
-        audit_entry::table.filter(list::planned_anew()).select(AuditEntry::as_select()).into_boxed();
+        audit_entry::table.filter(list::custom_plan()).select(AuditEntry::as_select()).into_boxed();
     if let Some(tenant) = filter.tenant_id {
         entries = entries.filter(audit_entry::tenant_id.eq(tenant));
     }
@@ -127,7 +123,7 @@ pub async fn list(
     }
     let walk = match &paging.after {
         Some(key) => key.walk.clone(),
-        None => Cached(diesel::sql_query(WALK)).get_result(&mut conn).await?,
+        None => Prepared(diesel::sql_query(WALK)).get_result(&mut conn).await?,
     };
     let is_committed = audit_entry::added_in
         .lt(walk.next)

@@ -1,6 +1,6 @@
 //! Employees as they are stored and found.
 
-use ::db::{Cached, Conn, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::dsl::exists;
@@ -51,7 +51,7 @@ pub async fn insert(tx: &mut Tx, new: &Employee) -> Result<(), Error> {
         ))
         .on_conflict(employee::id)
         .do_nothing();
-    match Cached(insert).execute(tx.conn()).await.map_err(email_taken)? {
+    match Prepared(insert).execute(tx.conn()).await.map_err(email_taken)? {
         0 => Err(USER_ALREADY_EMPLOYED.into()),
         _ => Ok(()),
     }
@@ -67,7 +67,7 @@ pub async fn find(
 }
 
 /// Whosever employee it is.
-pub async fn look_up(mut conn: Lookup<'_>, user: UserId) -> QueryResult<Option<Employee>> {
+pub async fn look_up(mut conn: &Conn, user: UserId) -> QueryResult<Option<Employee>> {
     let one = employee_with_roles::table.filter(employee_with_roles::id.eq(user));
     one.select(Employee::as_select()).first(&mut conn).await.optional()
 }
@@ -93,7 +93,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Employee) -> Result<(), Error> {
         employee::lower_email.eq(changed.folded_email()),
         employee::search_text.eq(changed.search_text()),
     ));
-    if Cached(save).execute(tx.conn()).await.map_err(email_taken)? == 0 {
+    if Prepared(save).execute(tx.conn()).await.map_err(email_taken)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -108,14 +108,14 @@ pub async fn delete(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
 
 /// One page of a company's employees.
 pub async fn list(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     company: CompanyId,
     filter: &EmployeeFilter,
     paging: &Paging<EmployeeSort>,
 ) -> Result<Page<Employee>, ::db::Error> {
     let order = || match paging.sort {
-        EmployeeSort::Name => list::by(paging, employee_with_roles::lower_name),
-        EmployeeSort::CreatedAt => list::by(paging, employee_with_roles::created_at),
+        EmployeeSort::Name => list::order_by(paging, employee_with_roles::lower_name),
+        EmployeeSort::CreatedAt => list::order_by(paging, employee_with_roles::created_at),
     };
     let counted = found(company, filter).select(employee_with_roles::id);
     let sorted =
@@ -130,7 +130,7 @@ pub async fn list(
 
 fn found(company: CompanyId, filter: &EmployeeFilter) -> employee_with_roles::BoxedQuery<'static, Pg> {
     let own = employee_with_roles::company_id.eq(company);
-    let mut found = employee_with_roles::table.filter(own).filter(list::planned_anew()).into_boxed();
+    let mut found = employee_with_roles::table.filter(own).filter(list::custom_plan()).into_boxed();
     if let Some(query) = &filter.query {
         found = found.filter(employee_with_roles::search_text.like(query.anywhere()));
     }

@@ -1,6 +1,6 @@
 //! Roles, and who has which.
 
-use ::db::{Cached, Conn, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::{CompanyId, UserId};
 use diesel::dsl::exists;
 use diesel::prelude::*;
@@ -93,7 +93,7 @@ pub async fn is_last_admin(conn: &mut Conn, company: CompanyId, user: UserId) ->
         .bind::<Array<Text>, _>(of_an_admin().to_vec())
         .bind::<SqlUuid, _>(company)
         .bind::<SqlUuid, _>(user);
-    Ok(Cached(asked).get_result::<Answer>(conn).await?.yes)
+    Ok(Prepared(asked).get_result::<Answer>(conn).await?.yes)
 }
 
 /// Whether a company of the operator has an administrator. Who asks within a transaction is alone in asking, until it ends.

@@ -1,6 +1,6 @@
 //! What an employee is at this moment: the one statement behind tokens and behind each change.
 
-use ::db::{Cached, Lookup};
+use ::db::{Conn, Prepared};
 use auth::{CompanyId, UserId};
 use diesel::QueryResult;
 use diesel::QueryableByName;
@@ -35,8 +35,8 @@ const STANDING: &str = "\
         left join tenant on tenant.id = employee.company_id";
 
 /// What is kept of `user`, and when: under the lock of their company nothing of it changes.
-pub async fn find(mut conn: Lookup<'_>, user: UserId) -> QueryResult<(OffsetDateTime, Option<Standing>)> {
-    let statement = Cached(diesel::sql_query(STANDING).bind::<SqlUuid, _>(user));
+pub async fn find(mut conn: &Conn, user: UserId) -> QueryResult<(OffsetDateTime, Option<Standing>)> {
+    let statement = Prepared(diesel::sql_query(STANDING).bind::<SqlUuid, _>(user));
     let row: Row = statement.get_result(&mut conn).await?;
     let kept = row.company_id.zip(row.company_status).zip(row.status);
     let permissions = row.permissions;

@@ -1,6 +1,6 @@
 //! Tenants as they are stored, locked and found.
 
-use ::db::{Cached, Conn, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::CompanyId;
 use diesel::dsl::{not, sql};
@@ -59,15 +59,15 @@ pub async fn insert(tx: &mut Tx, new: &Tenant) -> Result<(), Error> {
             tenant::search_text.eq(new.search_text()),
         ),
     ));
-    Cached(insert).execute(tx.conn()).await.map_err(tax_number_taken)?;
+    Prepared(insert).execute(tx.conn()).await.map_err(tax_number_taken)?;
     Ok(())
 }
 
-pub async fn look_up(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<Tenant>> {
+pub async fn look_up(mut conn: &Conn, id: CompanyId) -> QueryResult<Option<Tenant>> {
     tenant::table.find(id).select(Tenant::as_select()).first(&mut conn).await.optional()
 }
 
-pub async fn look_up_reference(mut conn: Lookup<'_>, id: CompanyId) -> QueryResult<Option<TenantReference>> {
+pub async fn look_up_reference(mut conn: &Conn, id: CompanyId) -> QueryResult<Option<TenantReference>> {
     tenant::table.find(id).select(TenantReference::as_select()).first(&mut conn).await.optional()
 }
 
@@ -113,7 +113,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Tenant) -> Result<(), Error> {
         tenant::lower_name.eq(changed.lower_name()),
         tenant::search_text.eq(changed.search_text()),
     ));
-    if Cached(save).execute(tx.conn()).await.map_err(tax_number_taken)? == 0 {
+    if Prepared(save).execute(tx.conn()).await.map_err(tax_number_taken)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
@@ -124,24 +124,24 @@ pub async fn save(tx: &mut Tx, changed: &mut Tenant) -> Result<(), Error> {
 pub async fn count_employees(tx: &mut Tx, id: CompanyId, change: i32) -> Result<(), ::db::Error> {
     let count = diesel::update(tenant::table.find(id))
         .set(tenant::employees_count.eq(tenant::employees_count + change));
-    Cached(count).execute(tx.conn()).await?;
+    Prepared(count).execute(tx.conn()).await?;
     Ok(())
 }
 
 /// One page of a search.
 pub async fn search(
-    conn: Lookup<'_>,
+    conn: &Conn,
     filter: &TenantFilter,
     paging: &Paging<TenantSort>,
 ) -> Result<Page<Tenant>, ::db::Error> {
     let way = Way::of(conn, filter).await?;
     let order = match (paging.sort, way) {
-        (TenantSort::CreatedAt, Way::InOrder) => list::by(paging, tenant::created_at),
-        (TenantSort::Name, Way::InOrder) => list::by(paging, tenant::lower_name),
+        (TenantSort::CreatedAt, Way::InOrder) => list::order_by(paging, tenant::created_at),
+        (TenantSort::Name, Way::InOrder) => list::order_by(paging, tenant::lower_name),
         (TenantSort::CreatedAt, Way::ByTrigrams) => {
-            list::by(paging, sql::<Timestamptz>("created_at + interval '0'"))
+            list::order_by(paging, sql::<Timestamptz>("created_at + interval '0'"))
         }
-        (TenantSort::Name, Way::ByTrigrams) => list::by(paging, sql::<Text>("lower_name || ''")),
+        (TenantSort::Name, Way::ByTrigrams) => list::order_by(paging, sql::<Text>("lower_name || ''")),
     };
     let sorted = found(filter, way).select(Tenant::as_select()).order((order, tenant::id));
     Ok(list::page(conn, paging, sorted, found(filter, way).select(tenant::id)).await?)
@@ -149,7 +149,7 @@ pub async fn search(
 
 /// So many, for autocomplete: those whose names begin with what is looked for, then the others, each by name.
 pub async fn look_up_some(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     filter: &TenantFilter,
     limit: i64,
 ) -> Result<Vec<TenantReference>, ::db::Error> {
@@ -199,13 +199,13 @@ struct Sample {
 impl Way {
     /// A plan that suits what is common takes seconds for what is rare, and the reverse, and the planner's guess at a text is
     /// rough. So a sample says what it is; of few tenants, of which it has none, either way is short.
-    async fn of(mut conn: Lookup<'_>, filter: &TenantFilter) -> QueryResult<Self> {
+    async fn of(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
         let Some(query) = filter.query.as_ref().filter(|query| !query.is_short()) else {
             return Ok(Self::InOrder);
         };
         let sample = "select count(*) filter (where search_text like $1) as found, count(*) as looked_at \
             from tenant tablesample system (0.1)";
-        let sample = Cached(diesel::sql_query(sample).bind::<Text, _>(query.anywhere()));
+        let sample = Prepared(diesel::sql_query(sample).bind::<Text, _>(query.anywhere()));
         let Sample { found, looked_at } = sample.get_result(&mut conn).await?;
         Ok(if found > 0 && found * COMMON >= looked_at { Self::InOrder } else { Self::ByTrigrams })
     }
@@ -244,7 +244,7 @@ fn begins_with(query: &Fold) -> Box<dyn BoxableExpression<tenant::table, Pg, Sql
 
 /// What a filter finds by all but its query.
 fn narrowed(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
-    let mut found = tenant::table.filter(list::planned_anew()).into_boxed();
+    let mut found = tenant::table.filter(list::custom_plan()).into_boxed();
     if let Some(types) = &filter.types {
         found = found.filter(tenant::type_.eq_any(types.clone()));
     }

@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{Code, Line, Private, TrimmedEmail, fold};
+use values::{Code, Line, Private, TrimmedEmail, fold_case};
 
 use super::ChangedField;
 use crate::db::schema::employee_with_roles;
@@ -73,12 +73,12 @@ impl Employee {
 
     /// By which it is one in its company (INV-IDN-005).
     pub fn folded_email(&self) -> String {
-        fold(self.email.expose().as_str())
+        fold_case(self.email.expose().as_str())
     }
 
     /// In which it is found.
     pub fn search_text(&self) -> String {
-        format!("{}\n{}", fold(self.name.expose().as_str()), self.folded_email())
+        format!("{}\n{}", fold_case(self.name.expose().as_str()), self.folded_email())
     }
 
     /// Replaces what may be replaced. Answers what that changed, by name; nothing if it was the same.

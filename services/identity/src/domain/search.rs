@@ -1,6 +1,6 @@
 //! Words as they are found, whatever their letter case, in any script.
 
-use values::{Line, Private, fold};
+use values::{Line, Private, fold_case};
 
 /// What somebody looks for.
 pub type SearchText = Private<Line<0, 100>>;
@@ -20,7 +20,7 @@ impl Fold {
     pub fn of(query: Option<&SearchText>) -> Option<Self> {
         let query = query?.expose().as_str();
         (!query.is_empty()).then(|| Self {
-            text: fold(query),
+            text: fold_case(query),
             lower: query.to_lowercase(),
             is_short: query.chars().count() < Self::ANYWHERE,
         })
@@ -42,13 +42,13 @@ impl Fold {
 
     /// The pattern of `like` of what has it anywhere.
     pub fn anywhere(&self) -> String {
-        values::anywhere(&self.text)
+        values::like_containing(&self.text)
     }
 
     /// The pattern of `like` of what begins with it in lower case, and that for the same in the form in which it is found,
     /// where these differ.
     pub fn beginning(&self) -> (String, Option<String>) {
-        let folded = (self.text != self.lower).then(|| values::beginning(&self.text));
-        (values::beginning(&self.lower), folded)
+        let folded = (self.text != self.lower).then(|| values::like_prefix(&self.text));
+        (values::like_prefix(&self.lower), folded)
     }
 }

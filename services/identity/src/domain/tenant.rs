@@ -7,7 +7,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::ObjectBuilder;
-use values::{Checked, Code, Invalid, Line, Lines, Private, Rule, fold};
+use values::{Checked, Code, Invalid, Line, Lines, Private, Rule, fold_case};
 
 use super::ChangedField;
 use crate::db::schema::tenant;
@@ -132,7 +132,7 @@ impl Tenant {
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Checked::as_str).unwrap_or_default();
         let tax_number = self.tax_number.as_ref().map(|number| number.expose().as_str()).unwrap_or_default();
-        fold(&[self.name.as_str(), legal_name, tax_number].join("\n"))
+        fold_case(&[self.name.as_str(), legal_name, tax_number].join("\n"))
     }
 
     /// # Errors

@@ -91,7 +91,7 @@ pub enum Companies {}
 impl Republish for Companies {
     const AGGREGATE: Aggregate = COMPANY;
 
-    async fn tell(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
+    async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
         let companies = db::tenant::all_of(tx.conn(), keys).await?;
         let told: Vec<_> = companies.iter().map(CompanyUpserted::of).collect();
         outbox::append_all(tx, &told).await

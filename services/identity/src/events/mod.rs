@@ -3,7 +3,7 @@
 mod company;
 mod employee;
 
-use messaging::{Aggregate, Published};
+use messaging::{Aggregate, PublishedEvent};
 
 pub use company::{Companies, CompanySuspended, CompanyUpserted};
 pub use employee::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};
@@ -11,10 +11,10 @@ pub use employee::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChan
 const COMPANY: Aggregate = Aggregate { name: "Company", table: "tenant", key: "id" };
 const EMPLOYEE: Aggregate = Aggregate { name: "Employee", table: "employee", key: "id" };
 
-pub const ALL: &[Published] = &[
-    Published::of::<CompanyUpserted>(),
-    Published::of::<CompanySuspended>(),
-    Published::of::<EmployeeStatusChanged>(),
-    Published::of::<EmployeeRoleAssigned>(),
-    Published::of::<EmployeeRoleRemoved>(),
+pub const ALL: &[PublishedEvent] = &[
+    PublishedEvent::of::<CompanyUpserted>(),
+    PublishedEvent::of::<CompanySuspended>(),
+    PublishedEvent::of::<EmployeeStatusChanged>(),
+    PublishedEvent::of::<EmployeeRoleAssigned>(),
+    PublishedEvent::of::<EmployeeRoleRemoved>(),
 ];

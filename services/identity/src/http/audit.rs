@@ -1,6 +1,6 @@
 //! The audit log, whole and of one's own company.
 
-use ::web::{Both, Check, CursorPage, CursorPaging, Fields, Filter, Several, unknown_cursor};
+use ::web::{Both, Check, CheckedQuery, CommaSeparated, CursorPage, CursorPaging, Fields, unknown_cursor};
 use actix_web::web::Data;
 use actix_web::{Responder, get, web};
 use auth::{CompanyId, Permitted, UserId};
@@ -24,12 +24,12 @@ pub struct ListCompanyAudit {
     actor_user_id: Option<UserId>,
     /// Separated by commas.
     #[param(value_type = Option<Vec<AuditAction>>, inline, min_items = 1, style = Form, explode = false)]
-    actions: Option<Several<AuditAction>>,
-    #[serde(default, deserialize_with = "::web::time")]
+    actions: Option<CommaSeparated<AuditAction>>,
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<OffsetDateTime>,
     /// Exclusive.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<OffsetDateTime>,
 }
@@ -44,7 +44,7 @@ pub struct ListAudit {
 
 impl Check for ListCompanyAudit {
     fn check(&self, fields: &mut Fields) {
-        fields.range("/To", self.from.as_ref(), self.to.as_ref());
+        fields.check_range("/To", self.from.as_ref(), self.to.as_ref());
     }
 }
 
@@ -61,7 +61,7 @@ impl ListCompanyAudit {
     }
 }
 
-type Asked<F> = Both<Both<F, Filter<ListCompanyAudit>>, CursorPaging<AuditKey>>;
+type Asked<F> = Both<Both<F, CheckedQuery<ListCompanyAudit>>, CursorPaging<AuditKey>>;
 
 /// One page of the log that is one's own to read: of a company, or the whole.
 async fn page(
@@ -90,7 +90,7 @@ async fn page(
 pub async fn list_audit(
     app: Data<App>,
     _: Permitted<ReadTenants>,
-    Both(Both(whose, Filter(asked)), paging): Asked<::web::Query<ListAudit>>,
+    Both(Both(whose, CheckedQuery(asked)), paging): Asked<::web::Query<ListAudit>>,
 ) -> Result<impl Responder, Error> {
     page(&app, None, asked.of(whose.0.tenant_id), paging).await
 }
@@ -106,7 +106,7 @@ pub async fn list_audit(
 pub async fn list_company_audit(
     app: Data<App>,
     permitted: Permitted<ManageEmployees>,
-    Both(Filter(asked), paging): Both<Filter<ListCompanyAudit>, CursorPaging<AuditKey>>,
+    Both(CheckedQuery(asked), paging): Both<CheckedQuery<ListCompanyAudit>, CursorPaging<AuditKey>>,
 ) -> Result<impl Responder, Error> {
     let own = Some(permitted.granted);
     page(&app, own, asked.of(own), paging).await

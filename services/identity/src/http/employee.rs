@@ -1,7 +1,7 @@
 //! The employees of one's own company.
 
-use ::db::Lookups;
-use ::web::{Both, Json, OptionalJson, Page, Paging, Query, Several};
+use ::db::PipelinedConn;
+use ::web::{Both, CommaSeparated, Json, OptionalJson, Page, Paging, Query};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::{Permitted, UserId};
@@ -28,7 +28,7 @@ pub struct ListEmployees {
     query: Option<SearchText>,
     /// Separated by commas.
     #[param(value_type = Option<Vec<EmployeeStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    statuses: Option<Several<EmployeeStatus>>,
+    statuses: Option<CommaSeparated<EmployeeStatus>>,
     /// Those who have this role.
     role_id: Option<RoleId>,
 }
@@ -100,7 +100,7 @@ pub async fn create_employee(
 pub async fn get_employee(
     permitted: Permitted<ManageEmployees>,
     id: Path<UserId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let found = lookups.run(async |conn| db::employee::look_up(conn, *id).await).await?;
     let own = found.filter(|employee| employee.company_id == permitted.granted);
@@ -113,7 +113,7 @@ pub struct UpdateEmployee {
     name: PersonName,
     email: WorkEmail,
     /// The version that the caller has seen; another one is a conflict.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
@@ -146,7 +146,7 @@ pub async fn update_employee(
 #[serde(rename_all = "PascalCase")]
 pub struct MoveEmployee {
     /// The version that the caller has seen; another one is a conflict.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 

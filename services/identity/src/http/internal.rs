@@ -1,6 +1,6 @@
 //! The internal port: what goes into a token.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, web};
 use auth::{Caller, Issuer, UserId};
@@ -22,7 +22,7 @@ pub async fn get_claims(
     app: Data<App>,
     _: Caller<Issuer>,
     id: Path<UserId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let (_, standing) = lookups.run(async |conn| db::standing::find(conn, *id).await).await?;
     Ok(web::Json(TokenClaims::of(*id, standing.as_ref(), &app.baseline)))

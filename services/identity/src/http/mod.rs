@@ -22,12 +22,12 @@ use crate::error::{
 
 /// A body has so many bytes at most.
 const LARGEST_BODY: usize = 64 * 1024;
-const BODY_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with("max", LARGEST_BODY as u64);
+const BODY_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", LARGEST_BODY as u64);
 
 /// What people may do.
 pub const PUBLIC: Listener = Listener {
     name: "public",
-    callers: Callers::People,
+    callers: Callers::Users,
     tags: &[
         ("Tenants", "Companies and their administrators, for administrators of the platform."),
         ("Employees", "The people who work for one's own company, and their roles."),

@@ -1,6 +1,6 @@
 //! Roles, and who has which.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{Messages, Problem, Query};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, Responder, delete, get, post, web};
@@ -32,7 +32,7 @@ pub struct RoleView {
 
 impl RoleView {
     pub fn of(role: Role, messages: &Messages, request: &HttpRequest) -> Self {
-        let name = messages.say(request, &format!("role-{}", role.code));
+        let name = messages.render(request, &format!("role-{}", role.code));
         Self {
             id: role.id,
             name: name.unwrap_or_else(|| role.code.clone()),
@@ -116,7 +116,7 @@ pub async fn list_employee_roles(
     app: Data<App>,
     actor: Actor,
     id: Path<String>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     messages: Data<Messages>,
     request: HttpRequest,
 ) -> Result<impl Responder, Error> {

@@ -1,7 +1,9 @@
 //! Tenants, for administrators of the platform.
 
-use ::db::Lookups;
-use ::web::{Both, Check, Fields, Filter, Json, Limit, OptionalJson, Page, Paging, Query, Several};
+use ::db::PipelinedConn;
+use ::web::{
+    Both, Check, CheckedQuery, CommaSeparated, Fields, Json, Limit, OptionalJson, Page, Paging, Query,
+};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, put, web};
 use auth::{CompanyId, Permitted};
@@ -31,22 +33,22 @@ pub struct SearchTenants {
     query: Option<SearchText>,
     /// Separated by commas.
     #[param(value_type = Option<Vec<TenantType>>, inline, min_items = 1, style = Form, explode = false)]
-    types: Option<Several<TenantType>>,
+    types: Option<CommaSeparated<TenantType>>,
     /// Separated by commas.
     #[param(value_type = Option<Vec<TenantStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    statuses: Option<Several<TenantStatus>>,
-    #[serde(default, deserialize_with = "::web::time")]
+    statuses: Option<CommaSeparated<TenantStatus>>,
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_from: Option<OffsetDateTime>,
     /// Exclusive.
-    #[serde(default, deserialize_with = "::web::time")]
+    #[serde(default, deserialize_with = "::web::read_time")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_to: Option<OffsetDateTime>,
 }
 
 impl Check for SearchTenants {
     fn check(&self, fields: &mut Fields) {
-        fields.range("/CreatedTo", self.created_from.as_ref(), self.created_to.as_ref());
+        fields.check_range("/CreatedTo", self.created_from.as_ref(), self.created_to.as_ref());
     }
 }
 
@@ -61,7 +63,7 @@ impl Check for SearchTenants {
 pub async fn search_tenants(
     app: Data<App>,
     _: Permitted<ReadTenants>,
-    Both(Filter(asked), paging): Both<Filter<SearchTenants>, Paging<TenantSort>>,
+    Both(CheckedQuery(asked), paging): Both<CheckedQuery<SearchTenants>, Paging<TenantSort>>,
 ) -> Result<impl Responder, Error> {
     let filter = TenantFilter {
         query: Fold::of(asked.query.as_ref()),
@@ -86,10 +88,10 @@ pub struct LookupTenants {
     limit: Limit,
     /// Separated by commas.
     #[param(value_type = Option<Vec<TenantType>>, inline, min_items = 1, style = Form, explode = false)]
-    types: Option<Several<TenantType>>,
+    types: Option<CommaSeparated<TenantType>>,
     /// Separated by commas; those that are active or suspended, where none is named.
     #[param(value_type = Option<Vec<TenantStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    statuses: Option<Several<TenantStatus>>,
+    statuses: Option<CommaSeparated<TenantStatus>>,
 }
 
 /// Tenants for autocomplete.
@@ -136,7 +138,7 @@ pub async fn lookup_tenants(
 pub async fn look_up_tenant(
     _: Permitted<ReadTenants>,
     id: Path<CompanyId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let found = lookups.run(async |conn| db::tenant::look_up_reference(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(TENANT_NOT_FOUND)?))
@@ -153,7 +155,7 @@ pub async fn look_up_tenant(
 pub async fn get_tenant(
     _: Permitted<ReadTenants>,
     id: Path<CompanyId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let found = lookups.run(async |conn| db::tenant::look_up(conn, *id).await).await?;
     Ok(web::Json(found.ok_or(TENANT_NOT_FOUND)?))
@@ -198,7 +200,7 @@ pub struct UpdateTenant {
     /// `null`, or nothing, removes it.
     tax_number: Option<TaxNumber>,
     /// The version that the caller has seen; another one is a conflict.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
@@ -231,7 +233,7 @@ pub struct MoveTenant {
     /// For the audit log; of a suspension also for those whom it concerns.
     reason: Option<Reason>,
     /// The version that the caller has seen; another one is a conflict.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
@@ -239,7 +241,7 @@ pub struct MoveTenant {
 #[serde(rename_all = "PascalCase")]
 pub struct ActivateTenant {
     /// The version that the caller has seen; another one is a conflict.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 

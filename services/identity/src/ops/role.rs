@@ -108,7 +108,7 @@ pub fn refuse_escalation(held: &Held<'_>, role: &Role, scope: Scope) -> Result<(
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Problem::from(ROLE_ESCALATION_FORBIDDEN).naming(missing.join(", ")).into())
+    Err(Problem::from(ROLE_ESCALATION_FORBIDDEN).with_text(missing.join(", ")).into())
 }
 
 /// Writes down that a grant was refused, after the refusal, which has undone all else.

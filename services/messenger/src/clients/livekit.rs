@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http_client::Call;
-use jobs::KnownFailure;
+use jobs::AlreadyLogged;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use runtime::Env;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use crate::domain::{ConferenceId, ConnectedParticipant, ConnectionSid, Media};
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Calls without retries, because the job `media-order` repeats a failed command.
 const ROOM_SERVICE: Call = Call {
-    of: "LiveKit",
+    service: "LiveKit",
     method: "POST",
     path: "/twirp/livekit.RoomService/{method}",
     timeout: CALL_TIMEOUT,
@@ -131,7 +131,7 @@ pub struct LiveKit {
 impl LiveKit {
     pub fn new(config: Config) -> anyhow::Result<Self> {
         Ok(Self {
-            http: http_client::client(CALL_TIMEOUT)?,
+            http: http_client::new_client(CALL_TIMEOUT)?,
             encoding_key: EncodingKey::from_secret(config.api_secret.as_bytes()),
             decoding_key: DecodingKey::from_secret(config.api_secret.as_bytes()),
             config,
@@ -265,7 +265,7 @@ impl LiveKit {
     /// Logs the beginning and the end of an outage once, instead of one line for each failed call.
     async fn call(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {
         let called = self.attempt(method, grant, body).await;
-        let is_unreachable = called.as_ref().is_err_and(anyhow::Error::is::<KnownFailure>);
+        let is_unreachable = called.as_ref().is_err_and(anyhow::Error::is::<AlreadyLogged>);
         match (self.is_unreachable.swap(is_unreachable, Ordering::Relaxed), &called) {
             (false, Err(error)) if is_unreachable => {
                 tracing::warn!(
@@ -288,12 +288,12 @@ impl LiveKit {
         }
         let now = runtime::clock::now();
         let token = self.sign(None, grant, now, now + MAX_CLOCK_SKEW)?;
-        let url = format!("{}{}", self.config.api_url, ROOM_SERVICE.at(method));
-        let call = self.http.post(url).headers(http_client::trace()).bearer_auth(token).json(body);
-        let response = call.send().await.context("failed to call LiveKit").context(KnownFailure)?;
+        let url = format!("{}{}", self.config.api_url, ROOM_SERVICE.path_with(method));
+        let call = self.http.post(url).headers(http_client::trace_headers()).bearer_auth(token).json(body);
+        let response = call.send().await.context("failed to call LiveKit").context(AlreadyLogged)?;
         let status = response.status();
         if status.is_server_error() {
-            return Err(anyhow!("LiveKit returned {status} for {method}").context(KnownFailure));
+            return Err(anyhow!("LiveKit returned {status} for {method}").context(AlreadyLogged));
         }
         if status.is_success() {
             return Ok(Some(response.json().await.context("failed to decode the response of LiveKit")?));

@@ -1,6 +1,6 @@
 //! Chats: stored, locked and found.
 
-use ::db::{Cached, Conn, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::{CompanyId, UserId};
 use diesel::dsl::exists;
 use diesel::pg::Pg;
@@ -62,7 +62,7 @@ pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> 
 }
 
 /// Returns the time of the database's clock, which dates every change in a chat.
-pub async fn read_clock(mut conn: Lookup<'_>) -> QueryResult<OffsetDateTime> {
+pub async fn read_clock(mut conn: &Conn) -> QueryResult<OffsetDateTime> {
     let now = diesel::dsl::sql::<Timestamptz>("clock_timestamp()");
     diesel::select(now).get_result(&mut conn).await
 }
@@ -91,11 +91,7 @@ pub async fn share_deal_chat(conn: &mut Conn, one: UserId, other: UserId) -> Res
 }
 
 /// Returns the sequence of the chat's newest message, or `None` if the user is not a member.
-pub async fn look_up_last_sequence(
-    mut conn: Lookup<'_>,
-    id: ChatId,
-    user: UserId,
-) -> QueryResult<Option<i64>> {
+pub async fn look_up_last_sequence(mut conn: &Conn, id: ChatId, user: UserId) -> QueryResult<Option<i64>> {
     let own = member::table.find((user, id)).inner_join(chat::table).select(chat::last_sequence);
     own.first(&mut conn).await.optional()
 }
@@ -123,7 +119,7 @@ pub async fn insert(tx: &mut Tx, new: &Chat) -> Result<bool, ::db::Error> {
             chat::last_activity_at.eq(new.last_activity_at),
         ))
         .on_conflict_do_nothing();
-    if Cached(insert).execute(tx.conn()).await? == 0 {
+    if Prepared(insert).execute(tx.conn()).await? == 0 {
         return Ok(false);
     }
     diesel::insert_into(member::table).values(&new.members).execute(tx.conn()).await?;
@@ -134,6 +130,6 @@ pub async fn insert(tx: &mut Tx, new: &Chat) -> Result<bool, ::db::Error> {
 pub async fn save_deal_state(tx: &mut Tx, changed: &Chat) -> Result<(), ::db::Error> {
     let row = diesel::update(chat::table.find(changed.id))
         .set((chat::agent_user_id.eq(changed.agent_user_id), chat::row_version.eq(changed.row_version)));
-    Cached(row).execute(tx.conn()).await?;
+    Prepared(row).execute(tx.conn()).await?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ::db::{Conn, Lookup};
+use ::db::Conn;
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, Reach, UserId};
 use diesel::dsl::exists;
@@ -146,7 +146,7 @@ impl Row {
 /// Returns each chat as the user at the same position sees it, in this order.
 /// Unknown chats are left out.
 pub async fn load_views(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     users: &[UserId],
     chats: &[ChatId],
 ) -> QueryResult<Vec<(UserId, ChatView)>> {
@@ -172,7 +172,7 @@ pub async fn load_views(
          order by requested.ordinal",
     );
     let rows = rows.bind::<Array<SqlUuid>, _>(users).bind::<Array<SqlUuid>, _>(chats);
-    let rows: Vec<Row> = ::db::Cached(rows).load(&mut conn).await?;
+    let rows: Vec<Row> = ::db::Prepared(rows).load(&mut conn).await?;
     let last: Vec<_> = rows.iter().filter_map(|row| row.last_message_id).collect();
     let messages = super::message::list_by_ids(conn, &last).await?;
     let messages = messages.into_iter().map(|message| (message.id, message)).collect();
@@ -180,7 +180,7 @@ pub async fn load_views(
 }
 
 /// Returns a chat as the user sees it.
-pub async fn load_view(conn: Lookup<'_>, user: UserId, id: ChatId) -> QueryResult<Option<ChatView>> {
+pub async fn load_view(conn: &Conn, user: UserId, id: ChatId) -> QueryResult<Option<ChatView>> {
     Ok(load_views(conn, &[user], &[id]).await?.pop().map(|(_, view)| view))
 }
 
@@ -189,7 +189,7 @@ type OwnSource = diesel::dsl::InnerJoinQuerySource<member::table, chat::table>;
 
 /// Returns one page of the user's own chats.
 pub async fn list_own(
-    conn: Lookup<'_>,
+    conn: &Conn,
     user: UserId,
     filter: &ChatFilter,
     paging: &Paging<ChatSort>,
@@ -198,14 +198,14 @@ pub async fn list_own(
 }
 
 async fn list_page(
-    conn: Lookup<'_>,
+    conn: &Conn,
     user: UserId,
     paging: &Paging<ChatSort>,
     filtered: impl Fn() -> IntoBoxed<'static, OwnChats, Pg>,
 ) -> QueryResult<Page<ChatView>> {
-    let order: list::Order<OwnSource> = match paging.sort {
-        ChatSort::LastActivityAt => list::by(paging, chat::last_activity_at),
-        ChatSort::CreatedAt => list::by(paging, chat::created_at),
+    let order: list::OrderBy<OwnSource> = match paging.sort {
+        ChatSort::LastActivityAt => list::order_by(paging, chat::last_activity_at),
+        ChatSort::CreatedAt => list::order_by(paging, chat::created_at),
     };
     let sorted = filtered().select(chat::id).order((order, chat::id));
     let page: Page<ChatId> = list::page(conn, paging, sorted, filtered().select(chat::id)).await?;
@@ -235,7 +235,7 @@ fn own_chats(user: UserId, filter: &ChatFilter) -> IntoBoxed<'static, OwnChats, 
 
 /// Returns one page of the deal chats that the user supervises.
 pub async fn list_supervised(
-    conn: Lookup<'_>,
+    conn: &Conn,
     user: UserId,
     reach: Reach,
     filter: &ChatFilter,
@@ -256,9 +256,9 @@ pub async fn list_supervised(
         };
         return list_page(conn, user, paging, filtered).await;
     }
-    let order: list::Order<chat::table> = match paging.sort {
-        ChatSort::LastActivityAt => list::by(paging, chat::last_activity_at),
-        ChatSort::CreatedAt => list::by(paging, chat::created_at),
+    let order: list::OrderBy<chat::table> = match paging.sort {
+        ChatSort::LastActivityAt => list::order_by(paging, chat::last_activity_at),
+        ChatSort::CreatedAt => list::order_by(paging, chat::created_at),
     };
     let filtered = || supervised_chats(reach, filter.deal_id).select(chat::id);
     let page: Page<ChatId> =
@@ -288,7 +288,7 @@ fn live_conference() -> _ {
     of_chat.filter(is_live)
 }
 
-async fn load_page_views(conn: Lookup<'_>, user: UserId, page: Page<ChatId>) -> QueryResult<Page<ChatView>> {
+async fn load_page_views(conn: &Conn, user: UserId, page: Page<ChatId>) -> QueryResult<Page<ChatView>> {
     let Page { items, page, page_size, total_count } = page;
     let views = load_views(conn, &vec![user; items.len()], &items).await?;
     Ok(Page { items: views.into_iter().map(|(_, view)| view).collect(), page, page_size, total_count })
@@ -316,5 +316,5 @@ pub async fn count_unread(conn: &mut Conn, user: UserId) -> QueryResult<Unread> 
          from member join chat on chat.id = member.chat_id \
          where member.user_id = $1 and chat.last_sequence > member.read_sequence",
     );
-    ::db::Cached(unread.bind::<SqlUuid, _>(user)).get_result(conn).await
+    ::db::Prepared(unread.bind::<SqlUuid, _>(user)).get_result(conn).await
 }

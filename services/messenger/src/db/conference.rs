@@ -1,6 +1,6 @@
 //! Conferences: stored and found.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -31,7 +31,7 @@ pub struct ConferenceFilter {
 
 /// Stores a new conference of a locked chat that has no live one (INV-CNF-1).
 pub async fn insert(tx: &mut Tx, new: &Conference) -> Result<(), ::db::Error> {
-    Cached(diesel::insert_into(conference::table).values(new)).execute(tx.conn()).await?;
+    Prepared(diesel::insert_into(conference::table).values(new)).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -47,7 +47,7 @@ pub async fn save(tx: &mut Tx, changed: &Conference) -> Result<(), ::db::Error> 
         conference::empty_since.eq(changed.empty_since),
         conference::version.eq(changed.version),
     ));
-    Cached(save).execute(tx.conn()).await?;
+    Prepared(save).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -69,20 +69,20 @@ pub async fn find_live(tx: &mut Tx, chat: ChatId) -> Result<Option<Conference>, 
     Ok(live.first(tx.conn()).await.optional()?)
 }
 
-pub async fn look_up(mut conn: Lookup<'_>, id: ConferenceId) -> QueryResult<Option<Conference>> {
+pub async fn look_up(mut conn: &Conn, id: ConferenceId) -> QueryResult<Option<Conference>> {
     let found = conference::table.find(id).select(Conference::as_select());
     found.first(&mut conn).await.optional()
 }
 
 /// Returns the conferences with these ids, in any order.
-pub async fn list_by_ids(mut conn: Lookup<'_>, ids: &[ConferenceId]) -> QueryResult<Vec<Conference>> {
+pub async fn list_by_ids(mut conn: &Conn, ids: &[ConferenceId]) -> QueryResult<Vec<Conference>> {
     let found = conference::table.filter(conference::id.eq_any(ids));
     found.select(Conference::as_select()).load(&mut conn).await
 }
 
 /// Returns the next live conferences after `after`, by id.
 pub async fn list_live_after(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     after: Option<ConferenceId>,
     limit: i64,
 ) -> QueryResult<Vec<ConferenceId>> {
@@ -95,14 +95,14 @@ pub async fn list_live_after(
 
 /// Returns one page of a chat's conferences.
 pub async fn list(
-    conn: Lookup<'_>,
+    conn: &Conn,
     chat: ChatId,
     filter: &ConferenceFilter,
     paging: &Paging<ConferenceSort>,
 ) -> QueryResult<Page<Conference>> {
     let ConferenceSort::CreatedAt = paging.sort;
-    let order = list::by(paging, conference::created_at);
-    let tie = list::by(paging, conference::id);
+    let order = list::order_by(paging, conference::created_at);
+    let tie = list::order_by(paging, conference::id);
     let sorted = filtered(chat, filter).order((order, tie)).select(Conference::as_select());
     list::page(conn, paging, sorted, filtered(chat, filter).select(conference::id)).await
 }

@@ -1,6 +1,6 @@
 //! Members of chats and their read markers.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
@@ -47,6 +47,6 @@ pub async fn delete(tx: &mut Tx, id: ChatId, user: UserId) -> Result<(), ::db::E
 /// Stores the read marker of a member of a locked chat.
 pub async fn set_read_sequence(tx: &mut Tx, id: ChatId, user: UserId, to: i64) -> Result<(), ::db::Error> {
     let row = diesel::update(member::table.find((user, id))).set(member::read_sequence.eq(to));
-    Cached(row).execute(tx.conn()).await?;
+    Prepared(row).execute(tx.conn()).await?;
     Ok(())
 }

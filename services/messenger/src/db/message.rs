@@ -1,6 +1,6 @@
 //! Messages: stored and found.
 
-use ::db::{Cached, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Json as SqlJson, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -46,7 +46,7 @@ pub async fn insert(tx: &mut Tx, new: &Message, readers: &[UserId]) -> Result<()
     .bind::<Nullable<SqlJson>, _>(new.card.as_ref())
     .bind::<Timestamptz, _>(new.created_at)
     .bind::<Array<SqlUuid>, _>(readers);
-    Cached(insert).execute(tx.conn()).await?;
+    Prepared(insert).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -78,13 +78,13 @@ pub async fn save(tx: &mut Tx, changed: &Message) -> Result<(), ::db::Error> {
         message::deleted_at.eq(changed.deleted_at),
         message::version.eq(changed.version),
     ));
-    Cached(save).execute(tx.conn()).await?;
+    Prepared(save).execute(tx.conn()).await?;
     Ok(())
 }
 
 /// Returns up to `limit` messages of a chat.
 pub async fn list(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     chat: ChatId,
     range: MessageRange,
     limit: i64,
@@ -103,6 +103,6 @@ pub async fn list(
 }
 
 /// Returns the messages with these ids, in any order.
-pub async fn list_by_ids(mut conn: Lookup<'_>, ids: &[MessageId]) -> QueryResult<Vec<Message>> {
+pub async fn list_by_ids(mut conn: &Conn, ids: &[MessageId]) -> QueryResult<Vec<Message>> {
     message::table.filter(message::id.eq_any(ids)).select(Message::as_select()).load(&mut conn).await
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::db::{Cached, Lookup, Tx, Work};
+use ::db::{CommitSignal, Conn, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Double, Nullable, Text, Uuid as SqlUuid};
@@ -11,6 +11,9 @@ use uuid::Uuid;
 
 use super::schema::member;
 use crate::domain::{ChatId, StreamEvent, StreamEventKind};
+
+/// Wakes the streams after a commit that appended events for them.
+pub const STREAM_APPENDED: CommitSignal = CommitSignal("stream");
 
 /// A stored event of a user's stream.
 #[derive(Clone, Copy, Debug, QueryableByName)]
@@ -47,7 +50,7 @@ pub async fn lock_streams(tx: &mut Tx, users: &[UserId]) -> Result<(), ::db::Err
          select distinct user_id, 0 from unnest($1) as users (user_id) order by user_id \
          on conflict (user_id) do update set last_event = stream.last_event",
     );
-    Cached(lock.bind::<Array<SqlUuid>, _>(users)).execute(tx.conn()).await?;
+    Prepared(lock.bind::<Array<SqlUuid>, _>(users)).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -81,15 +84,15 @@ pub async fn append(
     .bind::<Text, _>(event.kind())
     .bind::<SqlUuid, _>(chat)
     .bind::<Nullable<SqlUuid>, _>(subject);
-    Cached(append).execute(tx.conn()).await?;
-    tx.announce(Work::Stream);
+    Prepared(append).execute(tx.conn()).await?;
+    tx.notify_on_commit(STREAM_APPENDED);
     Ok(())
 }
 
 /// Returns the position of a user's stream, and whether it can resume after `requested`.
 /// Events older than `retention` count as deleted.
 pub async fn find_position(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     user: UserId,
     requested: i64,
     retention: Duration,
@@ -104,12 +107,12 @@ pub async fn find_position(
     );
     let position = position.bind::<SqlUuid, _>(user).bind::<BigInt, _>(requested);
     let position = position.bind::<Double, _>(retention.as_secs_f64());
-    Cached(position).get_result(&mut conn).await
+    Prepared(position).get_result(&mut conn).await
 }
 
 /// Returns for each user, in order, up to `limit` events after the event at the same position.
 pub async fn list_after(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     users: &[UserId],
     events: &[i64],
     limit: i64,
@@ -126,12 +129,12 @@ pub async fn list_after(
     );
     let after =
         after.bind::<Array<SqlUuid>, _>(users).bind::<Array<BigInt>, _>(events).bind::<BigInt, _>(limit);
-    Cached(after).load(&mut conn).await
+    Prepared(after).load(&mut conn).await
 }
 
 /// Returns the read markers of these users in these chats. A user who is not a member has none.
 pub async fn list_read_markers(
-    mut conn: Lookup<'_>,
+    mut conn: &Conn,
     users: &[UserId],
     chats: &[ChatId],
 ) -> QueryResult<Vec<(UserId, ChatId, i64)>> {
@@ -148,5 +151,5 @@ pub async fn delete_older_than(tx: &mut Tx, retention: Duration, limit: u32) -> 
              order by at limit $2 for update skip locked)",
     );
     let delete = delete.bind::<Double, _>(retention.as_secs_f64()).bind::<BigInt, _>(i64::from(limit));
-    Ok(Cached(delete).execute(tx.conn()).await?)
+    Ok(Prepared(delete).execute(tx.conn()).await?)
 }

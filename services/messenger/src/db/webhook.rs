@@ -1,6 +1,6 @@
 //! Ids of LiveKit's webhooks, so that each counts once.
 
-use ::db::{Cached, Db, Tx};
+use ::db::{Db, Prepared, Tx};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
@@ -14,7 +14,7 @@ pub async fn record(tx: &mut Tx, id: &[u8], now: OffsetDateTime) -> Result<bool,
     let recorded = diesel::insert_into(webhook::table)
         .values((webhook::id.eq(id), webhook::received_at.eq(now)))
         .on_conflict_do_nothing();
-    Ok(Cached(recorded).execute(tx.conn()).await? == 1)
+    Ok(Prepared(recorded).execute(tx.conn()).await? == 1)
 }
 
 /// Deletes the ids that were received before `then`.

@@ -2,7 +2,7 @@
 
 use std::future::{Ready, ready};
 
-use ::web::{Both, Fields, FromQuery, Json, Page, Paging, Problem, Query, Several};
+use ::web::{Both, CommaSeparated, Fields, FromQuery, Json, Page, Paging, Problem, Query};
 use actix_web::dev::Payload;
 use actix_web::web::{Data, Path};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, get, post, put, web};
@@ -32,7 +32,7 @@ values::text_enum! {
 pub struct ListChats {
     /// Kinds of chats, separated by commas.
     #[param(value_type = Option<Vec<ChatKind>>, inline, min_items = 1, style = Form, explode = false)]
-    kind: Option<Several<ChatKind>>,
+    kind: Option<CommaSeparated<ChatKind>>,
     deal_id: Option<DealId>,
     /// `true` keeps chats with unread messages. `false` does not filter.
     #[serde(default)]

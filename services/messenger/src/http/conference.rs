@@ -1,7 +1,7 @@
 //! Operations on conferences in deal chats.
 
-use ::db::Lookups;
-use ::web::{Both, Check, Fields, Filter, Json, Page, Paging, Several, time as in_query};
+use ::db::PipelinedConn;
+use ::web::{Both, Check, CheckedQuery, CommaSeparated, Fields, Json, Page, Paging, read_time};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Actor, UserId};
@@ -91,20 +91,20 @@ pub async fn start_conference(
 pub struct ListConferences {
     /// Statuses, separated by commas.
     #[param(value_type = Option<Vec<ConferenceStatus>>, inline, min_items = 1, style = Form, explode = false)]
-    status: Option<Several<ConferenceStatus>>,
+    status: Option<CommaSeparated<ConferenceStatus>>,
     /// Lower bound of `CreatedAt`, inclusive.
-    #[serde(default, deserialize_with = "in_query")]
+    #[serde(default, deserialize_with = "read_time")]
     #[param(value_type = Option<OffsetDateTime>)]
     from: Option<OffsetDateTime>,
     /// Upper bound of `CreatedAt`, exclusive.
-    #[serde(default, deserialize_with = "in_query")]
+    #[serde(default, deserialize_with = "read_time")]
     #[param(value_type = Option<OffsetDateTime>)]
     to: Option<OffsetDateTime>,
 }
 
 impl Check for ListConferences {
     fn check(&self, fields: &mut Fields) {
-        fields.range("/To", self.from.as_ref(), self.to.as_ref());
+        fields.check_range("/To", self.from.as_ref(), self.to.as_ref());
     }
 }
 
@@ -120,7 +120,7 @@ pub async fn list_conferences(
     app: Data<App>,
     actor: Actor,
     chat: Path<ChatId>,
-    Both(Filter(query), paging): Both<Filter<ListConferences>, Paging<ConferenceSort>>,
+    Both(CheckedQuery(query), paging): Both<CheckedQuery<ListConferences>, Paging<ConferenceSort>>,
 ) -> Result<impl Responder, Error> {
     let ListConferences { status, from, to } = query;
     let filter = ConferenceFilter { statuses: status.map(|statuses| statuses.0), from, to };
@@ -140,7 +140,7 @@ pub async fn list_conferences(
 pub async fn get_conference(
     actor: Actor,
     id: Path<ConferenceId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let (conference, is_member) = find(&lookups, *id, &actor).await?;
     if !is_member && !is_moderator(&actor, &conference) {
@@ -201,7 +201,7 @@ pub async fn refresh_media_token(
     app: Data<App>,
     actor: Actor,
     id: Path<ConferenceId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     let (conference, is_member) = find(&lookups, *id, &actor).await?;
     require_member(&actor, &conference, is_member)?;
@@ -310,7 +310,7 @@ async fn apply_as_moderator(
 ///
 /// # Errors
 /// [`CONFERENCE_NOT_FOUND`]: the conference does not exist.
-async fn find(lookups: &Lookups, id: ConferenceId, actor: &Actor) -> Result<(Conference, bool), Error> {
+async fn find(lookups: &PipelinedConn, id: ConferenceId, actor: &Actor) -> Result<(Conference, bool), Error> {
     let found = lookups.run(async |conn| db::conference::look_up(conn, id).await).await?;
     let conference = found.ok_or(CONFERENCE_NOT_FOUND)?;
     let (chat, user) = (conference.chat_id, actor.user_id);

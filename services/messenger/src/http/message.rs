@@ -1,6 +1,6 @@
 //! Operations on messages, for members of the chat.
 
-use ::web::{Check, Fields, Filter, Json};
+use ::web::{Check, CheckedQuery, Fields, Json};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, delete, get, post, put, web};
 use auth::Actor;
@@ -25,16 +25,16 @@ type ClientMessageReference = Reference<ClientMessageId>;
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListMessages {
     /// Messages of the page, 50 by default.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(value_type = Option<PageSize>, inline)]
     page_size: Option<PageSize>,
     /// Lists messages before this `Sequence`, newest first. Not allowed together with
     /// `AfterSequence`.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(value_type = Option<Sequence>, inline)]
     before_sequence: Option<Sequence>,
     /// Lists messages after this `Sequence`, oldest first.
-    #[serde(default, deserialize_with = "::web::parsed")]
+    #[serde(default, deserialize_with = "::web::read_from_str")]
     #[param(value_type = Option<Sequence>, inline)]
     after_sequence: Option<Sequence>,
 }
@@ -73,7 +73,7 @@ pub async fn list_messages(
     app: Data<App>,
     actor: Actor,
     id: Path<ChatId>,
-    Filter(query): Filter<ListMessages>,
+    CheckedQuery(query): CheckedQuery<ListMessages>,
 ) -> Result<impl Responder, Error> {
     let page_size = query.page_size.map_or(50, PageSize::get);
     let range = match (query.after_sequence, query.before_sequence) {

@@ -21,7 +21,7 @@ use crate::error::{
 /// The operations of members and the webhook of LiveKit.
 pub const PUBLIC: Listener = Listener {
     name: "public",
-    callers: Callers::People,
+    callers: Callers::Users,
     tags: &[
         ("Chats", "Chats and their members."),
         ("Messages", "Messages of a chat."),

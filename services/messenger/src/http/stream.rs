@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse, get};
 use auth::{Actor, UserId};
@@ -40,7 +40,7 @@ const CATCH_UP_BATCH: i64 = 32;
 pub async fn open_stream(
     app: Data<App>,
     actor: Actor,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     let (user, now, settings) = (actor.user_id, clock::now(), &app.settings.stream);

@@ -2,7 +2,7 @@
 
 use std::future::{Ready, ready};
 
-use ::web::{FieldError, Problem, Raw};
+use ::web::{FieldError, Problem, RawBody};
 use actix_web::dev::Payload;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::web::Data;
@@ -48,7 +48,7 @@ impl FromRequest for LiveKitCaller {
 pub async fn receive_livekit_webhook(
     app: Data<App>,
     LiveKitCaller(signed): LiveKitCaller,
-    Raw(body): Raw<MAX_BODY_BYTES>,
+    RawBody(body): RawBody<MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
     if !signed.matches(&body) {
         return Err(Problem::unauthorized().into());

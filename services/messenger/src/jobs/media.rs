@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::jobs::{Jobs, KnownFailure};
+use ::jobs::{AlreadyLogged, Jobs};
 use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::app::App;
@@ -68,7 +68,7 @@ async fn reconcile(app: &App, livekit: &LiveKit) -> anyhow::Result<()> {
         let calls: Vec<_> = live.iter().copied().map(compare).collect();
         let compared: Vec<_> = stream::iter(calls).buffer_unordered(CONCURRENCY).collect().await;
         for error in compared.into_iter().filter_map(Result::err) {
-            let (is_known, error) = (error.is::<KnownFailure>(), format!("{error:#}"));
+            let (is_known, error) = (error.is::<AlreadyLogged>(), format!("{error:#}"));
             if is_known {
                 tracing::debug!(error, "failed to compare a room with its conference");
             } else {

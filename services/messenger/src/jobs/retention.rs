@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::jobs::Jobs;
-use messaging::Thing;
+use messaging::EntityGate;
 use runtime::clock;
 
 use crate::app::App;
@@ -37,7 +37,11 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         async move {
             let before = clock::now() - DEFERRED_CHANGE_RETENTION;
             let delete = async || {
-                app.db.tx(async |tx| Thing::forget(tx, DEAL_CONSUMER_GROUP, before, BATCH).await).await
+                app.db
+                    .tx(async |tx| {
+                        EntityGate::delete_deferred_before(tx, DEAL_CONSUMER_GROUP, before, BATCH).await
+                    })
+                    .await
             };
             while delete().await? == BATCH as usize {}
             Ok(())

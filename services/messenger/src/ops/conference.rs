@@ -65,7 +65,7 @@ pub async fn start_conference(
     let (deal_id, tenant_id) = chat.deal_id.zip(chat.tenant_id).ok_or(CHAT_NOT_DEAL)?;
     let invitees = select_invitees(host, requested, &chat.user_ids())?;
     if let Some(live) = db::conference::find_live(tx, chat.id).await? {
-        return Err(Problem::from(CONFERENCE_ALREADY_ACTIVE).showing(live.id.to_string()).into());
+        return Err(Problem::from(CONFERENCE_ALREADY_ACTIVE).with_member(live.id.to_string()).into());
     }
     context.livekit()?;
     let ids = DealChatIds { chat_id: chat.id, deal_id, tenant_id };

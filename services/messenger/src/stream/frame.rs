@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ::db::Lookup;
+use ::db::Conn;
 use actix_web::web::Bytes;
 use auth::UserId;
 use diesel::QueryResult;
@@ -49,7 +49,7 @@ fn serialize(data: &impl Serialize) -> Option<Bytes> {
 /// Returns for each user the events after the event at the same position of `last_sent`.
 /// Each batch has up to `limit` events.
 pub async fn load_batches(
-    conn: Lookup<'_>,
+    conn: &Conn,
     users: &[UserId],
     last_sent: &[i64],
     limit: i64,
@@ -82,7 +82,7 @@ struct EventContents {
 }
 
 impl EventContents {
-    async fn load(conn: Lookup<'_>, references: &[EventReference]) -> QueryResult<Self> {
+    async fn load(conn: &Conn, references: &[EventReference]) -> QueryResult<Self> {
         let of = |kind| references.iter().filter(move |reference| reference.kind == kind);
         let subjects = |kind| of(kind).filter_map(|reference| reference.subject_id);
         let messages = distinct(subjects(StreamEventKind::Message).map(MessageId::from));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::db::{Db, Work};
+use ::db::Db;
 use auth::UserId;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ const MAX_EVENTS_PER_USER: i64 = 16;
 ///
 /// Polls at `poll_interval`, and right after each commit of this replica.
 pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: CancellationToken) {
-    let mut committed = db.committed(Work::Stream);
+    let mut committed = db.listen(crate::db::stream::STREAM_APPENDED);
     let polling = async {
         loop {
             tokio::select! {

@@ -87,7 +87,7 @@ async fn prepare(operation: &str) -> Case {
     if operation == "open_stream" {
         // A stream ends with its token.
         for claims in people.iter_mut().flat_map(|(_, claims)| claims) {
-            claims.lifetime = time::Duration::unix_seconds(1);
+            claims.lifetime = time::Duration::seconds(1);
         }
     }
     Case { parameters, body, people }

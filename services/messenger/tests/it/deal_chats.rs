@@ -137,7 +137,7 @@ async fn change_before_its_deal_is_deferred() {
     deal.publish(STAGE_CHANGED, &deal.changed(3, "Booking", "Sale", Some(late))).await;
     let sql = service().sql().await;
     let deferred = async || {
-        let count = "select count(*) from thing_waiting where thing = $1";
+        let count = "select count(*) from deferred_message where entity = $1";
         let row = sql.query_one(count, &[&deal.id.to_string()]).await.unwrap();
         (row.get::<_, i64>(0) == 3).then_some(())
     };
@@ -157,8 +157,9 @@ async fn change_before_its_deal_is_deferred() {
     assert_eq!(role(&chat, late).as_deref(), Some("Agent"), "the agent of the higher version from the start");
     assert_eq!(role(&chat, deal.agent()), None);
     as_user(deal.agent()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
-    let row =
-        sql.query_one("select count(*) from thing_waiting where thing = $1", &[&deal.id.to_string()]).await;
+    let row = sql
+        .query_one("select count(*) from deferred_message where entity = $1", &[&deal.id.to_string()])
+        .await;
     assert_eq!(row.unwrap().get::<_, i64>(0), 0);
 }
 
@@ -171,7 +172,7 @@ async fn deferred_change_of_an_old_version_has_no_effect() {
     }
     let sql = service().sql().await;
     let deferred = async || {
-        let count = "select count(*) from thing_waiting where thing = $1";
+        let count = "select count(*) from deferred_message where entity = $1";
         let row = sql.query_one(count, &[&deal.id.to_string()]).await.unwrap();
         (row.get::<_, i64>(0) == 2).then_some(())
     };

@@ -184,7 +184,7 @@ pub async fn act_as(caller: &Client, id: Uuid, act: &str) -> Answer {
 
 /// Returns the events of a conference in the order of `ce_sequence`.
 pub async fn published_events(service: &Running, id: Uuid) -> Vec<Published> {
-    let mut events = service.published_events(id).await;
+    let mut events = service.published(id).await;
     events.sort_by_key(Published::sequence);
     events
 }

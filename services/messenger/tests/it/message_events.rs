@@ -26,7 +26,7 @@ async fn new_text_is_published_without_its_content() {
     view_when(id, deal.client, "the card", |chat| chat["LastSequence"] == 3).await;
     let last = send_text(id, deal.manager, "конец").await;
 
-    let events = service().published_events(id).await;
+    let events = service().published(id).await;
     assert_eq!(topics(&events), [MESSAGE_SENT, MESSAGE_SENT]);
     assert_eq!(events[0].headers["aggregatetype"], "Chat");
     let mut payload = events[0].payload.clone();
@@ -54,7 +54,7 @@ async fn direct_chat_message_is_published_without_a_deal() {
     let (deal, _) = open_chat().await;
     let id = chat_direct::open(deal.client, deal.manager).await;
     send_text(id, deal.client, "привет").await;
-    let events = service().published_events(id).await;
+    let events = service().published(id).await;
     assert_eq!(topics(&events), [MESSAGE_SENT]);
     assert_eq!(events[0].payload["DealId"], Value::Null);
     assert_eq!(events[0].payload["RecipientUserIds"], json!([deal.manager]));

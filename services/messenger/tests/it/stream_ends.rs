@@ -57,7 +57,7 @@ async fn stream_has_heartbeats_and_ends_by_time_and_token() {
     assert!(began.elapsed().as_secs() >= 2, "{:?}", began.elapsed());
     assert!(stream.comments >= 1);
 
-    let short = Claims { lifetime: time::Duration::unix_seconds(2), ..Claims::user(guid()) };
+    let short = Claims { lifetime: time::Duration::seconds(2), ..Claims::user(guid()) };
     let mut stream = Stream::request(&service().caller(&short), None).await;
     assert!(stream.ends_within(END_TIMEOUT).await);
 }

@@ -148,14 +148,16 @@ async fn deferred_change_is_deleted_after_thirty_days() {
     }
     let deferred = async |deal: Deal| {
         let row = sql
-            .query_one("select count(*) from thing_waiting where thing = $1", &[&deal.id.to_string()])
+            .query_one("select count(*) from deferred_message where entity = $1", &[&deal.id.to_string()])
             .await;
         row.unwrap().get::<_, i64>(0)
     };
     let both = async || (deferred(old).await + deferred(young).await == 2).then_some(());
     eventually("both deferred changes", both).await;
     for (deal, days) in [(old, "30 days 1 second"), (young, "29 days 23 hours")] {
-        let age = format!("update thing_waiting set kept_at = kept_at - interval '{days}' where thing = $1");
+        let age = format!(
+            "update deferred_message set deferred_at = deferred_at - interval '{days}' where entity = $1"
+        );
         sql.execute(&age, &[&deal.id.to_string()]).await.unwrap();
     }
     sql.execute("update job set due_at = now() where kind = 'kept-deal-retention'", &[]).await.unwrap();

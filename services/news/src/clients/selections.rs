@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use auth::UserId;
-use http_client::{Call, CallError, Service};
+use http_client::{Call, CallError, ServiceClient};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ pub const CALLS: &[Call] = &[TAKE_SNAPSHOT, READ_SNAPSHOT, DETACH_SNAPSHOT];
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 pub struct Selections {
-    service: Service,
+    service: ServiceClient,
     /// Cache without expiry, since the content of a snapshot never changes.
     contents: Cache<SnapshotId, Arc<SnapshotContent>, ContentWeighter>,
 }
@@ -76,7 +76,7 @@ impl Selections {
     /// An invalid configuration of the HTTP client.
     pub fn new(config: &http_client::Config) -> anyhow::Result<Self> {
         let contents = Cache::with_weighter(1_000, CACHE_BYTES, ContentWeighter);
-        Ok(Self { service: Service::new(config)?, contents })
+        Ok(Self { service: ServiceClient::new(config)?, contents })
     }
 
     /// Returns the post's active snapshot of the source, and takes one if there is none.
@@ -93,7 +93,7 @@ impl Selections {
         author: UserId,
     ) -> Result<SnapshotCard, Error> {
         let body = json!({"PostId": post, "ActorUserId": actor, "AuthorUserId": author});
-        self.service.post(&TAKE_SNAPSHOT.at(source), &body).await.map_err(|error| match error {
+        self.service.post(&TAKE_SNAPSHOT.path_with(source), &body).await.map_err(|error| match error {
             CallError::Refused { code, .. } => match code.as_str() {
                 "SELECTIONS_NOT_FOUND" | "SELECTIONS_SOURCE_DELETED" => SELECTION_SOURCE_DELETED.into(),
                 "SELECTIONS_SOURCE_EMPTY" => SELECTION_SOURCE_EMPTY.into(),
@@ -105,13 +105,14 @@ impl Selections {
 
     /// Returns a snapshot, detached or not.
     pub async fn find_snapshot(&self, id: SnapshotId) -> Result<Option<Snapshot>, Error> {
-        none_if_missing(self.service.get(&READ_SNAPSHOT.at(id)).await)
+        none_if_missing(self.service.get(&READ_SNAPSHOT.path_with(id)).await)
     }
 
     /// Returns the content of a snapshot, from the cache or from selections.
     pub async fn snapshot_content(&self, id: SnapshotId) -> Result<Option<Arc<SnapshotContent>>, Error> {
         let fetch = async {
-            let content = none_if_missing(self.service.get(&READ_SNAPSHOT.at(id)).await).map_err(Some)?;
+            let content =
+                none_if_missing(self.service.get(&READ_SNAPSHOT.path_with(id)).await).map_err(Some)?;
             content.map(Arc::new).ok_or(None)
         };
         // All concurrent readers share one fetch. A failure is not cached, so the next reader
@@ -125,8 +126,10 @@ impl Selections {
 
     /// Detaches a snapshot. A missing and a detached snapshot are success too.
     pub async fn detach_snapshot(&self, id: SnapshotId, reason: &str) -> Result<(), Error> {
-        none_if_missing::<Value>(self.service.post(&DETACH_SNAPSHOT.at(id), &json!({"Reason": reason})).await)
-            .map(drop)
+        none_if_missing::<Value>(
+            self.service.post(&DETACH_SNAPSHOT.path_with(id), &json!({"Reason": reason})).await,
+        )
+        .map(drop)
     }
 }
 

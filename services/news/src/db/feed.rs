@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::db::{Cached, Json, Lookup, Tx};
+use ::db::{Conn, Json, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::{CompanyId, UserId};
 use diesel::dsl::sql;
@@ -12,7 +12,7 @@ use diesel::sql_types::{Bool, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use futures_util::future::try_join;
 use serde::Serialize;
-use service::list::{self, Counted};
+use service::list::{self, CappedCount};
 use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -66,7 +66,7 @@ const LONG_TEXT_TIMEOUT: Duration = Duration::from_secs(30);
 pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
     let text = search_text(&published.blocks);
     if text.len() > LONG_TEXT_BYTES {
-        tx.allow(LONG_TEXT_TIMEOUT).await?;
+        tx.extend_timeout(LONG_TEXT_TIMEOUT).await?;
     }
     let upsert = diesel::sql_query(
         "insert into post_search (post_id, published_at, created_at, words) \
@@ -78,7 +78,7 @@ pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
     .bind::<Timestamptz, _>(published.created_at)
     .bind::<Text, _>(published.title.as_str())
     .bind::<Text, _>(text);
-    Cached(upsert).execute(tx.conn()).await?;
+    Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -92,13 +92,13 @@ pub async fn delete(tx: &mut Tx, id: PostId) -> Result<(), ::db::Error> {
 ///
 /// The ids and the total are read concurrently, then the posts of these ids.
 pub async fn list_published(
-    conn: Lookup<'_>,
+    conn: &Conn,
     query: Option<&str>,
     paging: &Paging<FeedSort>,
 ) -> Result<Page<PostSummary>, ::db::Error> {
     let order = match paging.sort {
-        FeedSort::PublishedAt => list::by(paging, post_search::published_at),
-        FeedSort::CreatedAt => list::by(paging, post_search::created_at),
+        FeedSort::PublishedAt => list::order_by(paging, post_search::published_at),
+        FeedSort::CreatedAt => list::order_by(paging, post_search::created_at),
     };
     let page = matching(query).select(post_search::post_id).limit(paging.limit()).offset(paging.offset());
     let mut shared = conn;
@@ -116,9 +116,9 @@ pub async fn list_published(
     Ok(paging.page(posts, total))
 }
 
-async fn count(mut conn: Lookup<'_>, query: Option<&str>) -> QueryResult<i64> {
+async fn count(mut conn: &Conn, query: Option<&str>) -> QueryResult<i64> {
     match query {
-        Some(_) => Counted(matching(query).select(post_search::post_id)).get_result(&mut conn).await,
+        Some(_) => CappedCount(matching(query).select(post_search::post_id)).get_result(&mut conn).await,
         None => post_search_count::table.select(post_search_count::posts).first(&mut conn).await,
     }
 }
@@ -143,15 +143,15 @@ fn matching(query: Option<&str>) -> post_search::BoxedQuery<'_, Pg> {
 
 /// Returns one page of an author's posts in every status.
 pub async fn list_of_author(
-    conn: Lookup<'_>,
+    conn: &Conn,
     author: UserId,
     paging: &Paging<FeedSort>,
 ) -> Result<Page<PostSummary>, ::db::Error> {
     let own = || post::table.filter(post::author_user_id.eq(author)).filter(post::deleted_at.is_null());
     let order = match paging.sort {
         // PostgreSQL sorts nulls last in ascending and first in descending order.
-        FeedSort::PublishedAt => list::by(paging, post::published_at),
-        FeedSort::CreatedAt => list::by(paging, post::created_at),
+        FeedSort::PublishedAt => list::order_by(paging, post::published_at),
+        FeedSort::CreatedAt => list::order_by(paging, post::created_at),
     };
     let sorted = own().select(PostSummary::as_select()).order((order, post::id));
     Ok(list::page(conn, paging, sorted, own().select(post::id)).await?)

@@ -1,6 +1,6 @@
 //! Rows of posts.
 
-use ::db::{Cached, Conn, Db, Json, Lookup, Tx};
+use ::db::{Conn, Db, Json, Prepared, Tx};
 use auth::{CompanyId, UserId};
 use diesel::dsl::case_when;
 use diesel::pg::Pg;
@@ -115,7 +115,7 @@ pub struct FoundPost {
 }
 
 /// Looks up the post, unless it is deleted.
-pub async fn look_up(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<FoundPost>> {
+pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPost>> {
     let blocks = case_when(post::blocks_bytes.le(MAX_LOOKUP_BYTES), post::blocks);
     let rows =
         not_deleted(id).select((columns_with_embeds(), blocks, post::blocks_bytes)).load(&mut conn).await?;
@@ -133,7 +133,7 @@ pub async fn look_up(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<Fou
 }
 
 /// Looks up the post with its embeds alone, which are enough to replace its blocks.
-pub async fn find_embeds(mut conn: Lookup<'_>, id: PostId) -> QueryResult<Option<Post>> {
+pub async fn find_embeds(mut conn: &Conn, id: PostId) -> QueryResult<Option<Post>> {
     Ok(single(not_deleted(id).select(columns_with_embeds()).load(&mut conn).await?))
 }
 
@@ -179,7 +179,7 @@ fn single(mut rows: Vec<PostRow>) -> Option<Post> {
 
 fn close_connection_if_large(tx: &mut Tx, post: &Post) {
     if is_large(post) {
-        tx.close_after();
+        tx.close_connection_afterwards();
     }
 }
 
@@ -215,7 +215,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
         post::deleted_at.eq(changed.deleted_at),
         post::version.eq(changed.version + 1),
     ));
-    let saved = Cached(save).execute(tx.conn()).await?;
+    let saved = Prepared(save).execute(tx.conn()).await?;
     finish_save(saved, changed)
 }
 
@@ -250,7 +250,7 @@ async fn write_blocks(conn: &mut Conn, changed: &mut Post) -> Result<(), Error> 
         post::updated_by_user_id.eq(changed.updated_by_user_id),
         post::version.eq(changed.version + 1),
     ));
-    let saved = Cached(save).execute(conn).await?;
+    let saved = Prepared(save).execute(conn).await?;
     finish_save(saved, changed)
 }
 

@@ -3,7 +3,7 @@
 //! A claim is written before an edit takes a snapshot. A detachment is written with the change that
 //! removes a snapshot from its post.
 
-use ::db::{Cached, Conn, Db, Tx};
+use ::db::{Conn, Db, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
@@ -46,7 +46,7 @@ pub async fn insert_claims(
     .bind::<SqlUuid, _>(actor)
     .bind::<SqlUuid, _>(post.author_user_id)
     .bind::<Timestamptz, _>(due_at);
-    Cached(insert).execute(&mut db.conn().await?).await?;
+    Prepared(insert).execute(&mut db.conn().await?).await?;
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub async fn schedule_detachments(
     .bind::<Array<SqlUuid>, _>(&snapshots)
     .bind::<SqlUuid, _>(post)
     .bind::<Text, _>(reason);
-    Cached(insert).execute(tx.conn()).await?;
+    Prepared(insert).execute(tx.conn()).await?;
     jobs::schedule(tx, DETACH_JOB, snapshots, now).await
 }
 

@@ -2,8 +2,8 @@
 
 mod post;
 
-use messaging::Published;
+use messaging::PublishedEvent;
 
 pub use post::PostPublished;
 
-pub const ALL: &[Published] = &[Published::of::<PostPublished>()];
+pub const ALL: &[PublishedEvent] = &[PublishedEvent::of::<PostPublished>()];

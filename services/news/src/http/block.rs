@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{Fields, Json, Problem, decode_part};
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, put, web};
@@ -213,7 +213,7 @@ pub struct SetPostBlocksResult {
 #[put("/api/v1/posts/{post_id}/blocks")]
 pub async fn set_post_blocks(
     app: Data<App>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     actor: Actor,
     id: Path<PostId>,
     body: Json<SetPostBlocks, MAX_BODY_BYTES>,

@@ -18,7 +18,7 @@ use crate::error::{
 /// The port of users and guests.
 pub const PUBLIC: Listener = Listener {
     name: "public",
-    callers: Callers::People,
+    callers: Callers::Users,
     tags: &[("Posts", "Posts of ordered blocks. Authors write them, and everyone reads published ones.")],
     routes: public,
 };

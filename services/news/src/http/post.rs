@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::db::{Lookups, Tx};
+use ::db::{PipelinedConn, Tx};
 use ::web::{ClientAddress, Json, reserve};
 use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
@@ -91,7 +91,7 @@ fn serialize_items<S: Serializer>(
 /// The access is checked with the embeds alone, before the post is read whole.
 async fn run_change(
     app: &App,
-    lookups: &Lookups,
+    lookups: &PipelinedConn,
     request: &HttpRequest,
     actor: &Actor,
     id: PostId,
@@ -158,7 +158,7 @@ pub struct UpdatePost {
     cover_file_id: Option<FileId>,
     tags: Option<Tags>,
     /// The version that the caller read. Another stored version returns 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
@@ -204,7 +204,7 @@ pub async fn get_post(
     guest: Guest,
     id: Path<PostId>,
     address: ClientAddress,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     if guest.actor.is_none() {
@@ -235,7 +235,7 @@ pub async fn update_post(
     app: Data<App>,
     actor: Actor,
     id: Path<PostId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
     body: Json<UpdatePost>,
 ) -> Result<HttpResponse, Error> {
@@ -275,7 +275,7 @@ pub async fn publish_post(
     app: Data<App>,
     actor: Actor,
     id: Path<PostId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
@@ -297,7 +297,7 @@ pub async fn unpublish_post(
     app: Data<App>,
     actor: Actor,
     id: Path<PostId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();
@@ -319,7 +319,7 @@ pub async fn archive_post(
     app: Data<App>,
     actor: Actor,
     id: Path<PostId>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Error> {
     let now = runtime::clock::now();

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use ::db::{Db, Lookups};
+use ::db::{Db, PipelinedConn};
 use auth::Actor;
 use futures_util::future::try_join;
 use futures_util::{StreamExt, stream};
@@ -66,7 +66,7 @@ struct Edit {
 /// - `SELECTION_SOURCE_DELETED`, `SELECTION_SOURCE_EMPTY`, `SELECTIONS_UNAVAILABLE` (rule 7);
 /// - [`CONFLICT`] (rule 8).
 pub async fn set_post_blocks(
-    lookups: &Lookups,
+    lookups: &PipelinedConn,
     db: &Db,
     selections: &Selections,
     actor: &Actor,
@@ -96,7 +96,7 @@ pub async fn set_post_blocks(
 }
 
 /// Checks rules 3 and 4.
-async fn find_for_edit(lookups: &Lookups, actor: &Actor, id: PostId) -> Result<Post, Error> {
+async fn find_for_edit(lookups: &PipelinedConn, actor: &Actor, id: PostId) -> Result<Post, Error> {
     let post = lookups.run(async |conn| db::post::find_embeds(conn, id).await).await?;
     let post = post.ok_or(POST_NOT_FOUND)?;
     post.check_editable()?;

@@ -1,6 +1,6 @@
 //! Favorites of a user.
 
-use ::db::{Cached, Conn, Lookup, Tx};
+use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::UserId;
 use diesel::prelude::*;
@@ -48,7 +48,7 @@ pub async fn insert(
             favorite::added_at.eq(now),
         ))
         .on_conflict_do_nothing();
-    let inserted = Cached(insert).execute(tx.conn()).await?;
+    let inserted = Prepared(insert).execute(tx.conn()).await?;
     Ok(inserted == 1)
 }
 
@@ -71,13 +71,13 @@ pub async fn find_all(conn: &mut Conn, owner: UserId) -> Result<Vec<PropertyObje
 
 /// Returns one page of the favorites.
 pub async fn list(
-    conn: Lookup<'_>,
+    conn: &Conn,
     owner: UserId,
     paging: &Paging<FavoriteSort>,
 ) -> Result<Page<FavoriteView>, ::db::Error> {
     let own = || favorite::table.filter(favorite::owner_user_id.eq(owner));
     let order = match paging.sort {
-        FavoriteSort::AddedAt => list::by(paging, favorite::added_at),
+        FavoriteSort::AddedAt => list::order_by(paging, favorite::added_at),
     };
     let sorted = own().select(FavoriteView::as_select()).order((order, favorite::property_object_id));
     Ok(list::page(conn, paging, sorted, own().select(favorite::property_object_id)).await?)

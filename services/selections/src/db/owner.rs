@@ -2,7 +2,7 @@
 //!
 //! Each statement locks the row of the owner, so that the limits hold under concurrent requests.
 
-use ::db::{Cached, Tx};
+use ::db::{Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::query_dsl::methods::FilterDsl;
@@ -20,7 +20,7 @@ pub async fn reserve_selection(tx: &mut Tx, user_id: UserId) -> Result<bool, ::d
         .do_update()
         .set(owner::selections_count.eq(owner::selections_count + excluded(owner::selections_count)))
         .filter(owner::selections_count.lt(i32::from(MAX_SELECTIONS)));
-    let reserved = Cached(reserve).execute(tx.conn()).await?;
+    let reserved = Prepared(reserve).execute(tx.conn()).await?;
     Ok(reserved == 1)
 }
 
@@ -28,7 +28,7 @@ pub async fn reserve_selection(tx: &mut Tx, user_id: UserId) -> Result<bool, ::d
 pub async fn release_selection(tx: &mut Tx, user_id: UserId) -> Result<(), ::db::Error> {
     let release = diesel::update(owner::table.find(user_id))
         .set(owner::selections_count.eq(owner::selections_count - 1));
-    Cached(release).execute(tx.conn()).await?;
+    Prepared(release).execute(tx.conn()).await?;
     Ok(())
 }
 
@@ -40,7 +40,7 @@ pub async fn reserve_favorite(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db
         .do_update()
         .set(owner::favorites_count.eq(owner::favorites_count + excluded(owner::favorites_count)))
         .filter(owner::favorites_count.lt(i32::from(MAX_FAVORITES)));
-    let reserved = Cached(reserve).execute(tx.conn()).await?;
+    let reserved = Prepared(reserve).execute(tx.conn()).await?;
     Ok(reserved == 1)
 }
 
@@ -48,6 +48,6 @@ pub async fn reserve_favorite(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db
 pub async fn release_favorite(tx: &mut Tx, user_id: UserId) -> Result<(), ::db::Error> {
     let release =
         diesel::update(owner::table.find(user_id)).set(owner::favorites_count.eq(owner::favorites_count - 1));
-    Cached(release).execute(tx.conn()).await?;
+    Prepared(release).execute(tx.conn()).await?;
     Ok(())
 }

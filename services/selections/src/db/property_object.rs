@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ::db::{Cached, Conn, Json, Tx};
+use ::db::{Conn, Json, Prepared, Tx};
 use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
@@ -32,7 +32,7 @@ pub async fn upsert(
             property_object::shown.eq(excluded(property_object::shown)),
         ))
         .filter(property_object::version.lt(excluded(property_object::version)));
-    Cached(upsert).execute(tx.conn()).await?;
+    Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }
 

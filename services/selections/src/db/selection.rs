@@ -1,6 +1,6 @@
 //! Rows of selections, and the views of them that reads return.
 
-use ::db::{Cached, Conn, Json, Lookup, Tx};
+use ::db::{Conn, Json, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
 use auth::UserId;
 use diesel::pg::Pg;
@@ -130,7 +130,7 @@ pub async fn insert(tx: &mut Tx, new: &Selection) -> Result<bool, ::db::Error> {
         .values(SelectionView::from(new.clone()))
         .on_conflict(selection::public_code)
         .do_nothing();
-    let inserted = Cached(insert).execute(tx.conn()).await?;
+    let inserted = Prepared(insert).execute(tx.conn()).await?;
     Ok(inserted == 1)
 }
 
@@ -154,7 +154,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
         selection::deleted_at.eq(changed.deleted_at),
         selection::version.eq(changed.version + 1),
     ));
-    let saved = Cached(save).execute(tx.conn()).await?;
+    let saved = Prepared(save).execute(tx.conn()).await?;
     if saved == 0 {
         return Err(CONFLICT.into());
     }
@@ -163,7 +163,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Selection) -> Result<(), Error> {
 }
 
 /// Returns the selection that `code` opens.
-pub async fn open(mut conn: Lookup<'_>, code: &PublicCode) -> QueryResult<Option<OpenSelectionView>> {
+pub async fn open(mut conn: &Conn, code: &PublicCode) -> QueryResult<Option<OpenSelectionView>> {
     selection::table
         .filter(selection::public_code.eq(code.as_str()))
         .filter(selection::deleted_at.is_null())
@@ -175,7 +175,7 @@ pub async fn open(mut conn: Lookup<'_>, code: &PublicCode) -> QueryResult<Option
 
 /// Returns one page of an owner's selections, without deleted ones.
 pub async fn list_of_owner(
-    conn: Lookup<'_>,
+    conn: &Conn,
     owner: UserId,
     paging: &Paging<SelectionSort>,
 ) -> Result<Page<SelectionView>, ::db::Error> {
@@ -183,9 +183,9 @@ pub async fn list_of_owner(
         selection::table.filter(selection::owner_user_id.eq(owner)).filter(selection::deleted_at.is_null())
     };
     let order = match paging.sort {
-        SelectionSort::CreatedAt => list::by(paging, selection::created_at),
-        SelectionSort::UpdatedAt => list::by(paging, selection::updated_at),
-        SelectionSort::Title => list::by(paging, selection::title),
+        SelectionSort::CreatedAt => list::order_by(paging, selection::created_at),
+        SelectionSort::UpdatedAt => list::order_by(paging, selection::updated_at),
+        SelectionSort::Title => list::order_by(paging, selection::title),
     };
     let sorted = own().select(SelectionView::as_select()).order((order, selection::id));
     Ok(list::page(conn, paging, sorted, own().select(selection::id)).await?)

@@ -1,6 +1,6 @@
 //! Rows of snapshots.
 
-use ::db::{Cached, Conn, Json, Tx};
+use ::db::{Conn, Json, Prepared, Tx};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -64,7 +64,7 @@ impl SnapshotRow {
 /// Inserts a snapshot. Returns false if the post has an active one of the same source.
 pub async fn insert(tx: &mut Tx, row: SnapshotRow) -> Result<bool, ::db::Error> {
     let insert = diesel::insert_into(snapshot::table).values(row).on_conflict_do_nothing();
-    let inserted = Cached(insert).execute(tx.conn()).await?;
+    let inserted = Prepared(insert).execute(tx.conn()).await?;
     Ok(inserted == 1)
 }
 
@@ -99,6 +99,6 @@ pub async fn detach(
 ) -> Result<(), ::db::Error> {
     let detach = diesel::update(snapshot::table.find(id).filter(snapshot::detached_at.is_null()))
         .set((snapshot::detach_reason.eq(reason), snapshot::detached_at.eq(now)));
-    Cached(detach).execute(tx.conn()).await?;
+    Prepared(detach).execute(tx.conn()).await?;
     Ok(())
 }

@@ -2,15 +2,15 @@
 
 mod selection;
 
-use messaging::{Aggregate, Published};
+use messaging::{Aggregate, PublishedEvent};
 
 pub use selection::{SelectionCreated, SelectionDeleted, SelectionItemAdded, SelectionUpdated};
 
 const SELECTION: Aggregate = Aggregate { name: "Selection", table: "selection", key: "id" };
 
-pub const ALL: &[Published] = &[
-    Published::of::<SelectionCreated>(),
-    Published::of::<SelectionUpdated>(),
-    Published::of::<SelectionItemAdded>(),
-    Published::of::<SelectionDeleted>(),
+pub const ALL: &[PublishedEvent] = &[
+    PublishedEvent::of::<SelectionCreated>(),
+    PublishedEvent::of::<SelectionUpdated>(),
+    PublishedEvent::of::<SelectionItemAdded>(),
+    PublishedEvent::of::<SelectionDeleted>(),
 ];

@@ -17,7 +17,7 @@ use crate::error::{
 /// The port of users and guests.
 pub const PUBLIC: Listener = Listener {
     name: "public",
-    callers: Callers::People,
+    callers: Callers::Users,
     tags: &[
         ("Selections", "Collections of property objects. Owners manage them, and a public code opens them."),
         ("Favorites", "Property objects that a user marked."),

@@ -1,6 +1,6 @@
 //! Operations on selections.
 
-use ::db::Lookups;
+use ::db::PipelinedConn;
 use ::web::{ClientAddress, Fields, Json, Messages, OptionalJson, Page, Paging, Problem};
 use actix_web::http::Method;
 use actix_web::web::{Data, Path};
@@ -111,7 +111,7 @@ pub async fn create_selection_from_favorites(
 ) -> Result<HttpResponse, Error> {
     let OptionalJson(CreateSelectionFromFavorites { title, description }) = body;
     let mut fields = Fields::default();
-    let default_title = || Title::parse(messages.say(&request, "favorites_title").unwrap_or_default());
+    let default_title = || Title::parse(messages.render(&request, "favorites_title").unwrap_or_default());
     let title = fields.check("/Title", title.map_or_else(default_title, Ok));
     let metadata = Metadata { title: fields.finish(title)?, description };
     let now = runtime::clock::now();
@@ -156,7 +156,7 @@ pub async fn refuse_method_of_favorites() -> Result<HttpResponse, Problem> {
 #[get("/api/v1/selections/{selection}")]
 pub async fn open_selection(
     app: Data<App>,
-    lookups: Data<Lookups>,
+    lookups: Data<PipelinedConn>,
     guest: Guest,
     address: ClientAddress,
     segment: Path<String>,
@@ -190,7 +190,7 @@ pub struct UpdateSelection {
     #[schema(required)]
     description: Option<Description>,
     /// The version that the caller read. Another stored version returns 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
@@ -224,7 +224,7 @@ pub struct ReplaceSelectionItems {
     #[schema(max_items = 200)]
     items: Vec<ItemInput>,
     /// The version that the caller read. Another stored version returns 409.
-    #[serde(default, deserialize_with = "::web::seen_version")]
+    #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 

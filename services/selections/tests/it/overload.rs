@@ -47,7 +47,7 @@ fn expect_shed(answer: &Answer) {
     assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{}", answer.text);
     assert_eq!(answer.header("content-type"), "application/problem+json");
     assert_eq!(answer.body["code"], "SELECTIONS_SERVICE_UNAVAILABLE");
-    assert_eq!(answer.body["title"], "The service is unavailable for a moment");
+    assert_eq!(answer.body["title"], "The service is temporarily unavailable");
     assert_eq!(answer.body["traceId"], Value::Null, "a shed request has no trace");
 }
 

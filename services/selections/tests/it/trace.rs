@@ -160,7 +160,7 @@ async fn failure_is_logged_with_its_trace_id() {
         .await
         .expect_problem(503, "SELECTIONS_SERVICE_UNAVAILABLE");
     let line = eventually("the log line is written", async || {
-        selections.log().into_iter().find(|line| line["message"] == "a request failed")
+        selections.log().into_iter().find(|line| line["message"] == "failed to handle a request")
     })
     .await;
     assert_eq!((&line["level"], &line["target"]), (&json!("ERROR"), &json!("web::middleware")));

@@ -113,8 +113,8 @@ impl Ground {
         let declared: Topics = serde_json::from_value(json!({"dead_letters": shape, "topics": topics}))?;
         let mut client = ClientConfig::new();
         client.set("bootstrap.servers", self.bus.brokers()?);
-        let outcome = declared.make(&client, &names).await?;
-        ensure!(outcome.refused.is_empty(), "{}", outcome.refused.join("; "));
+        let outcome = declared.create_missing(&client, &names).await?;
+        ensure!(outcome.failed.is_empty(), "{}", outcome.failed.join("; "));
         Ok(())
     }
 

@@ -204,7 +204,8 @@ impl Fault {
             // The company comes.
             Self::ProfilesWait => {
                 let sql = scene.connect("chessboard").await?;
-                let select = "select company_id::text from external_profile where external_id = $1::text::uuid";
+                let select =
+                    "select company_id::text from external_profile where external_id = $1::text::uuid";
                 let row = sql.client.query_one(select, &[&thing.to_string()]).await?;
                 let company: Uuid = row.get::<_, &str>(0).parse()?;
                 let told = json!({

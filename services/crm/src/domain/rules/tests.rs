@@ -43,7 +43,7 @@ fn deal(step: &Step, is_ready_for_sale: bool) -> Deal {
         client_user_id: UserId::generate(),
         agent_user_id: None,
         selection_id: None,
-        amount: Amount { amount_minor: Whole::known::<5>(), currency: values::Currency::RUB },
+        amount: Amount { amount_minor: Whole::literal::<5>(), currency: values::Currency::RUB },
         status,
         step_id: step.id,
         step_group: step.group,

@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use values::Text;
 
-use super::{Action, MediaCommand, SEATS};
+use super::{Action, MediaCommand};
 use crate::domain::conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing};
+use crate::domain::limits::MAX_SEATS;
 use crate::domain::participant::{ConnectedParticipant, Entry, ParticipantState};
 use crate::domain::{ChatId, DealId};
 
