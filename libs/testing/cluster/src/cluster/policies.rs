@@ -138,7 +138,7 @@ impl fmt::Display for Way<'_> {
 fn is_declared(from: Origin<'_>, to: Destination<'_>) -> bool {
     match (from, to) {
         (Origin::Area(area), Destination::Area(callee, INTERNAL)) => {
-            area.calls.iter().any(|call| call.of == callee.name)
+            area.calls.iter().any(|call| call.service == callee.name)
         }
         (Origin::Area(_), Destination::Area(..) | Destination::Elsewhere) => false,
         (Origin::Outsider(at), Destination::Area(_, port)) => at == Some(port),
