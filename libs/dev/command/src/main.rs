@@ -4,6 +4,7 @@ mod keycloak;
 mod mutants;
 mod needs;
 mod test;
+mod words;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -78,6 +79,7 @@ enum Command {
     Livekit(livekit::Fetch),
     Test(test::Test),
     Mutants(mutants::Mutants),
+    Words(words::Words),
     #[command(hide = true)]
     UntilFailure(mutants::UntilFailure),
     /// Write contracts/ from the code, and lint it
@@ -127,6 +129,7 @@ fn main() -> ExitCode {
             Command::Livekit(livekit) => livekit.run().await,
             Command::Keycloak(keycloak) => return keycloak.run().await,
             Command::Test(test) => return test.run().await,
+            Command::Words(words) => return words.run().await,
             Command::Mutants(mutants) => return mutants.run().await,
             Command::UntilFailure(until) => return until.run().await,
             Command::Up(rest) => rest.run("devstack", "up"),
