@@ -1,32 +1,32 @@
-//! `identity bootstrap`: the first company of the operator, with its administrator.
+//! The command `identity bootstrap`, which creates the first company of the operator.
 
 use ::db::Db;
+use ::service::OperatorCommand;
 use anyhow::{Context, bail};
 use auth::UserId;
 use clap::Parser;
-use service::OperatorCommand;
 use values::{Checked, Invalid, Private, Rule};
 
 use crate::domain::TenantName;
 use crate::ops;
-use crate::ops::employee::Person;
+use crate::ops::employee::PersonDetails;
 
-/// Make the first company of the operator, with its administrator
+/// Create the first company of the operator, with its administrator
 ///
-/// Refuses once a company of the operator has an administrator.
+/// Fails if a company of the operator already has an administrator.
 #[derive(Parser)]
 #[command(name = "bootstrap")]
 pub struct Bootstrap {
-    /// The `sub` of the administrator's tokens
+    /// User id of the administrator, as in the claim `sub` of the tokens
     #[arg(long, value_name = "ID")]
     user: UserId,
-    /// The administrator's name
+    /// Name of the administrator
     #[arg(long)]
     name: String,
-    /// The administrator's e-mail address
+    /// E-mail address of the administrator
     #[arg(long)]
     email: String,
-    /// The company's name
+    /// Name of the company
     #[arg(long, default_value = "Platform")]
     company: String,
 }
@@ -34,22 +34,22 @@ pub struct Bootstrap {
 impl OperatorCommand for Bootstrap {
     async fn execute(self, db: Db) -> anyhow::Result<()> {
         let company: TenantName = parse("--company", &self.company)?;
-        let person = Person {
+        let person = PersonDetails {
             name: Private::new(parse("--name", &self.name)?),
             email: Private::new(parse("--email", &self.email)?),
         };
         let now = runtime::clock::now();
-        let made =
+        let created =
             db.tx(async |tx| ops::bootstrap::bootstrap(tx, self.user, company, person, now).await).await;
-        match made.context("nothing was made")? {
+        match created.context("failed to create the company")? {
             Some(tenant) => println!("{} administers {}", self.user, tenant.id),
-            None => bail!("a company of the operator has an administrator already"),
+            None => bail!("a company of the operator already has an administrator"),
         }
         Ok(())
     }
 }
 
-/// An argument as a value; what is wrong with it is told without it.
+/// Parses an argument. The error leaves the value out, since it may be personal data.
 fn parse<R: Rule>(name: &str, text: &str) -> anyhow::Result<Checked<R>> {
     Checked::parse(text).map_err(|Invalid { code, .. }| anyhow::anyhow!("{name} is not valid: {code}"))
 }

@@ -1,12 +1,12 @@
-//! What identity refuses.
+//! The error codes of identity.
 
 use values::Code;
 
-pub use service::Error;
+pub use ::service::Error;
 pub use web::FORBIDDEN;
 
 pub const TENANT_NOT_FOUND: Code = Code::new(404, "IDENTITY_TENANT_NOT_FOUND");
-/// Missing, or another company's: the same to those who ask for their own.
+/// Rejects a missing user and another company's employee alike.
 pub const USER_NOT_FOUND: Code = Code::new(404, "IDENTITY_USER_NOT_FOUND");
 pub const ROLE_NOT_FOUND: Code = Code::new(404, "IDENTITY_ROLE_NOT_FOUND");
 pub const ROLE_ASSIGNMENT_NOT_FOUND: Code = Code::new(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
@@ -15,7 +15,7 @@ pub const TAX_NUMBER_TAKEN: Code = Code::new(409, "IDENTITY_TENANT_TAX_NUMBER_TA
 pub const TENANT_INVALID_TRANSITION: Code = Code::new(409, "IDENTITY_TENANT_INVALID_TRANSITION");
 pub const TENANT_ARCHIVED: Code = Code::new(409, "IDENTITY_TENANT_ARCHIVED");
 pub const TENANT_NOT_ACTIVE: Code = Code::new(409, "IDENTITY_TENANT_NOT_ACTIVE");
-/// No platform locks itself out.
+/// Keeps administrators from locking out their own company.
 pub const OWN_TENANT: Code = Code::new(409, "IDENTITY_OWN_TENANT");
 /// INV-IDN-004
 pub const USER_ALREADY_EMPLOYED: Code = Code::new(409, "IDENTITY_USER_ALREADY_EMPLOYED");
@@ -29,5 +29,5 @@ pub const ROLE_ESCALATION_FORBIDDEN: Code =
     Code::new(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN").with_text("permissions", "crm.deals.manage-own");
 /// INV-IDN-007
 pub const ROLE_NOT_ASSIGNABLE: Code = Code::new(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
-/// The losing side of a race, or a version that is no longer the current one.
+/// Rejects the losing side of a race and an outdated version.
 pub const CONFLICT: Code = Code::conflict("IDENTITY_CONCURRENCY_CONFLICT");

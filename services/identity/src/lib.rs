@@ -1,4 +1,4 @@
-//! Identity: companies, the people who work for them, and the roles that become permissions in tokens.
+//! Companies, their employees and the roles that become permissions in tokens.
 
 mod app;
 mod bootstrap;
@@ -7,7 +7,9 @@ mod domain;
 mod error;
 mod events;
 mod http;
+mod messages;
 mod ops;
+mod service;
 mod settings;
 
-pub use app::Service;
+pub use self::service::Service;

@@ -1,4 +1,4 @@
-//! What the environment configures beside what it does for all services.
+//! Settings of this service, beside the common ones.
 
 use runtime::Env;
 
@@ -13,7 +13,7 @@ impl Settings {
         let baseline = env.or(
             "IDENTITY_BASELINE_PERMISSIONS",
             Baseline::default(),
-            "what everybody may do who is not suspended, separated by commas",
+            "permissions of every user who is not a suspended employee, separated by commas",
         );
         Some(Self { baseline: baseline? })
     }

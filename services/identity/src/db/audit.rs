@@ -1,4 +1,4 @@
-//! The audit log: entries are added and read.
+//! Queries of the audit log.
 
 use ::db::{Conn, Prepared, Tx};
 use ::web::{CursorPage, CursorPaging};
@@ -14,39 +14,44 @@ use values::Private;
 use super::schema::audit_entry;
 use crate::domain::{AuditAction, AuditEntry, AuditEntryId, SubjectId};
 
-/// By which the log is sorted, newest first, in a walk.
+/// Position of an entry in a walk of the log, newest first. Cursors contain it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditKey {
     #[serde(with = "::web::utc")]
     pub at: OffsetDateTime,
     pub id: AuditEntryId,
-    walk: Walk,
+    walk: WalkSnapshot,
 }
 
-/// What had been committed when a walk began: an entry is of the moment of its change, and stands from the commit on.
+/// Transactions that were committed when a walk began.
+///
+/// An entry has the time of its change and is visible from the commit on. A walk therefore leaves
+/// out entries that are committed later, although their time is earlier.
 #[derive(Clone, Debug, Serialize, Deserialize, QueryableByName)]
-struct Walk {
+struct WalkSnapshot {
     #[serde(with = "::web::utc")]
     #[diesel(sql_type = Timestamptz)]
     began: OffsetDateTime,
-    /// The transactions from here on came later.
+    /// First transaction id that was not assigned yet.
     #[diesel(sql_type = BigInt)]
     next: i64,
-    /// Those before it that had not ended.
+    /// Transactions before `next` that were still open.
     #[diesel(sql_type = Array<BigInt>)]
     open: Vec<i64>,
 }
 
-/// Longer than any transaction lasts. Of older entries it is not asked which transaction added them: a restored
-/// database counts its transactions anew.
-const SETTLED: Duration = Duration::HOUR;
+/// Maximum duration of a transaction.
+///
+/// Older entries count as committed whatever their transaction id, because a restored database
+/// starts its transaction ids again.
+const MAX_TRANSACTION_AGE: Duration = Duration::HOUR;
 
-const WALK: &str = "\
+const SELECT_WALK_SNAPSHOT: &str = "\
     select clock_timestamp() as began, pg_snapshot_xmax(now)::text::bigint as next, \
         array(select open::text::bigint from pg_snapshot_xip(now) as open) as open \
     from pg_current_snapshot() as now";
 
-/// Which entries are asked for.
+/// Filter of the audit log.
 #[derive(Debug, Default)]
 pub struct AuditFilter {
     pub tenant_id: Option<CompanyId>,
@@ -57,7 +62,6 @@ pub struct AuditFilter {
     pub to: Option<OffsetDateTime>,
 }
 
-/// Adds an entry.
 pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
     let insert = diesel::insert_into(audit_entry::table).values((
         (
@@ -83,14 +87,18 @@ pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {
     Ok(())
 }
 
-/// Whether an entry is in this log: only of these are cursors given out.
-pub async fn has(mut conn: &Conn, tenant: Option<CompanyId>, key: &AuditKey) -> Result<bool, ::db::Error> {
+/// Returns true if the log of this tenant, or of all, has an entry at this position.
+pub async fn contains(
+    mut conn: &Conn,
+    tenant: Option<CompanyId>,
+    key: &AuditKey,
+) -> Result<bool, ::db::Error> {
     let entry = audit_entry::table.find(key.id).filter(audit_entry::at.eq(key.at));
     let found: Option<CompanyId> = entry.select(audit_entry::tenant_id).first(&mut conn).await.optional()?;
     Ok(found.is_some_and(|found| tenant.is_none_or(|tenant| tenant == found)))
 }
 
-/// One page, newest first, of what stood when the walk began.
+/// Returns one page, newest first, of the entries that were committed when the walk began.
 pub async fn list(
     mut conn: &Conn,
     filter: AuditFilter,
@@ -117,18 +125,18 @@ pub async fn list(
         entries = entries.filter(audit_entry::at.lt(to));
     }
     if let Some(&AuditKey { at, id, .. }) = paging.after.as_ref() {
-        // The first is what an index is read by.
+        // An index is read by the first condition.
         let is_older = audit_entry::at.lt(at).or(audit_entry::id.lt(id));
         entries = entries.filter(audit_entry::at.le(at)).filter(is_older);
     }
     let walk = match &paging.after {
         Some(key) => key.walk.clone(),
-        None => Prepared(diesel::sql_query(WALK)).get_result(&mut conn).await?,
+        None => Prepared(diesel::sql_query(SELECT_WALK_SNAPSHOT)).get_result(&mut conn).await?,
     };
     let is_committed = audit_entry::added_in
         .lt(walk.next)
         .and(audit_entry::added_in.ne_all(walk.open.clone()))
-        .or(audit_entry::at.lt(walk.began - SETTLED));
+        .or(audit_entry::at.lt(walk.began - MAX_TRANSACTION_AGE));
     entries = entries.filter(is_committed);
     let newest_first = (audit_entry::at.desc(), audit_entry::id.desc());
     let found = entries.order(newest_first).limit(paging.limit()).load(&mut conn).await?;

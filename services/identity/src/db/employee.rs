@@ -1,4 +1,4 @@
-//! Employees as they are stored and found.
+//! Queries of employees.
 
 use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -11,10 +11,10 @@ use service::list;
 use strum::{EnumString, VariantNames};
 
 use super::schema::{employee, employee_role, employee_with_roles};
-use crate::domain::{Employee, EmployeeStatus, Fold, RoleId};
+use crate::domain::{Employee, EmployeeStatus, FoldedQuery, RoleId};
 use crate::error::{CONFLICT, EMAIL_TAKEN, Error, USER_ALREADY_EMPLOYED};
 
-/// What a list of employees may be sorted by.
+/// Sort key of a list of employees.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum EmployeeSort {
     Name,
@@ -25,13 +25,15 @@ impl SortKey for EmployeeSort {
     const DEFAULT: &'static str = "Name";
 }
 
-/// Which employees are asked for.
+/// Filter of a list of employees.
 pub struct EmployeeFilter {
-    pub query: Option<Fold>,
+    pub query: Option<FoldedQuery>,
     pub statuses: Option<Vec<EmployeeStatus>>,
     pub role_id: Option<RoleId>,
 }
 
+/// Inserts an employee (INV-IDN-004, INV-IDN-005).
+///
 /// # Errors
 /// [`USER_ALREADY_EMPLOYED`], [`EMAIL_TAKEN`]
 pub async fn insert(tx: &mut Tx, new: &Employee) -> Result<(), Error> {
@@ -57,7 +59,7 @@ pub async fn insert(tx: &mut Tx, new: &Employee) -> Result<(), Error> {
     }
 }
 
-/// An employee of this company; others' are as if they were not there.
+/// Returns an employee of this company. An employee of another company is missing.
 pub async fn find(
     conn: &mut Conn,
     company: CompanyId,
@@ -66,18 +68,19 @@ pub async fn find(
     Ok(look_up(conn, user).await?.filter(|employee| employee.company_id == company))
 }
 
-/// Whosever employee it is.
+/// Returns an employee of any company.
 pub async fn look_up(mut conn: &Conn, user: UserId) -> QueryResult<Option<Employee>> {
     let one = employee_with_roles::table.filter(employee_with_roles::id.eq(user));
     one.select(Employee::as_select()).first(&mut conn).await.optional()
 }
 
-/// The version alone, as it is before whoever changes it now has committed.
+/// Returns the committed version, without waiting for a concurrent change.
 pub async fn version(conn: &mut Conn, user: UserId) -> Result<Option<i64>, ::db::Error> {
     Ok(employee::table.find(user).select(employee::version).first(conn).await.optional()?)
 }
 
-/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one.
+/// Writes the changed fields if the row still has the version that was read, then sets the new
+/// version on `changed`.
 ///
 /// # Errors
 /// [`CONFLICT`], [`EMAIL_TAKEN`]
@@ -100,13 +103,12 @@ pub async fn save(tx: &mut Tx, changed: &mut Employee) -> Result<(), Error> {
     Ok(())
 }
 
-/// Erases a person who has no role any more.
+/// Erases an employee, whose roles must be removed already.
 pub async fn delete(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
     diesel::delete(employee::table.find(user)).execute(tx.conn()).await?;
     Ok(())
 }
 
-/// One page of a company's employees.
 pub async fn list(
     mut conn: &Conn,
     company: CompanyId,
@@ -117,37 +119,42 @@ pub async fn list(
         EmployeeSort::Name => list::order_by(paging, employee_with_roles::lower_name),
         EmployeeSort::CreatedAt => list::order_by(paging, employee_with_roles::created_at),
     };
-    let counted = found(company, filter).select(employee_with_roles::id);
-    let sorted =
-        found(company, filter).select(employee_with_roles::id).order((order(), employee_with_roles::id));
+    let counted = select_matching(company, filter).select(employee_with_roles::id);
+    let sorted = select_matching(company, filter)
+        .select(employee_with_roles::id)
+        .order((order(), employee_with_roles::id));
     let Page { items, page, page_size, total_count } =
         list::page::<_, UserId, _, _>(conn, paging, sorted, counted).await?;
-    // Roles are looked for of those that are shown, and not of all on the pages before.
-    let shown = employee_with_roles::table.filter(employee_with_roles::id.eq_any(items));
-    let shown = shown.select(Employee::as_select()).order((order(), employee_with_roles::id));
-    Ok(Page { items: shown.load(&mut conn).await?, page, page_size, total_count })
+    // Only the rows of this page need their roles, so the view is read for these ids alone.
+    let rows = employee_with_roles::table.filter(employee_with_roles::id.eq_any(items));
+    let rows = rows.select(Employee::as_select()).order((order(), employee_with_roles::id));
+    Ok(Page { items: rows.load(&mut conn).await?, page, page_size, total_count })
 }
 
-fn found(company: CompanyId, filter: &EmployeeFilter) -> employee_with_roles::BoxedQuery<'static, Pg> {
+/// Builds the query for a filter.
+fn select_matching(
+    company: CompanyId,
+    filter: &EmployeeFilter,
+) -> employee_with_roles::BoxedQuery<'static, Pg> {
     let own = employee_with_roles::company_id.eq(company);
-    let mut found = employee_with_roles::table.filter(own).filter(list::custom_plan()).into_boxed();
+    let mut employees = employee_with_roles::table.filter(own).filter(list::custom_plan()).into_boxed();
     if let Some(query) = &filter.query {
-        found = found.filter(employee_with_roles::search_text.like(query.anywhere()));
+        employees = employees.filter(employee_with_roles::search_text.like(query.substring_pattern()));
     }
     if let Some(statuses) = &filter.statuses {
-        found = found.filter(employee_with_roles::status.eq_any(statuses.clone()));
+        employees = employees.filter(employee_with_roles::status.eq_any(statuses.clone()));
     }
     if let Some(role) = filter.role_id {
         let has = employee_role::table
             .filter(employee_role::company_id.eq(company))
             .filter(employee_role::role_id.eq(role))
             .filter(employee_role::user_id.eq(employee_with_roles::id));
-        found = found.filter(exists(has));
+        employees = employees.filter(exists(has));
     }
-    found
+    employees
 }
 
-/// INV-IDN-005
+/// Maps a violation of the unique address to [`EMAIL_TAKEN`] (INV-IDN-005).
 fn email_taken(error: diesel::result::Error) -> Error {
     let error = ::db::Error::from(error);
     match error.violated_constraint() {

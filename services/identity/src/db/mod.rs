@@ -2,7 +2,7 @@
 
 pub mod audit;
 pub mod employee;
+pub mod employment;
 pub mod role;
 pub mod schema;
-pub mod standing;
 pub mod tenant;

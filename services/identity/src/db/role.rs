@@ -1,4 +1,4 @@
-//! Roles, and who has which.
+//! Queries of roles and role assignments.
 
 use ::db::{Conn, Prepared, Tx};
 use auth::{CompanyId, UserId};
@@ -9,26 +9,26 @@ use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 use time::OffsetDateTime;
 
 use super::schema::{employee_role, role};
-use crate::domain::{EMPLOYEE_ROLES, Employee, Role, RoleAssignment, RoleId, TenantType};
+use crate::domain::{Employee, MANAGE_EMPLOYEE_ROLES, Role, RoleAssignment, RoleId, TenantType};
 
-/// All roles, or those for companies of a type, by id.
-pub async fn all(conn: &mut Conn, of: Option<TenantType>) -> Result<Vec<Role>, ::db::Error> {
+/// Returns all roles, or the roles for companies of a type, by id.
+pub async fn list(conn: &mut Conn, kind: Option<TenantType>) -> Result<Vec<Role>, ::db::Error> {
     let roles = role::table.select(Role::as_select()).order(role::id).load(conn).await?;
-    Ok(roles.into_iter().filter(|role| of.is_none_or(|of| role.is_assignable_to(of))).collect())
+    Ok(roles.into_iter().filter(|role| kind.is_none_or(|kind| role.is_assignable_to(kind))).collect())
 }
 
 pub async fn find(conn: &mut Conn, id: RoleId) -> Result<Option<Role>, ::db::Error> {
     Ok(role::table.find(id).select(Role::as_select()).first(conn).await.optional()?)
 }
 
-/// The role of those who administer companies of this type.
-pub async fn of_admins(conn: &mut Conn, of: TenantType) -> Result<Role, ::db::Error> {
-    let code = role::code.eq(Role::code_of_admins(of));
+/// Returns the administrator role of companies of this type.
+pub async fn find_admin_role(conn: &mut Conn, kind: TenantType) -> Result<Role, ::db::Error> {
+    let code = role::code.eq(Role::admin_code(kind));
     Ok(role::table.filter(code).select(Role::as_select()).first(conn).await?)
 }
 
-/// Those of a person, by id.
-pub async fn assigned(conn: &mut Conn, user: UserId) -> Result<Vec<RoleAssignment>, ::db::Error> {
+/// Returns the roles of an employee, by role id.
+pub async fn list_assignments(conn: &mut Conn, user: UserId) -> Result<Vec<RoleAssignment>, ::db::Error> {
     let assigned = employee_role::table
         .inner_join(role::table)
         .filter(employee_role::user_id.eq(user))
@@ -39,7 +39,6 @@ pub async fn assigned(conn: &mut Conn, user: UserId) -> Result<Vec<RoleAssignmen
     Ok(assigned)
 }
 
-/// Whether a person has a role.
 pub async fn is_assigned(conn: &mut Conn, user: UserId, role: RoleId) -> Result<bool, ::db::Error> {
     Ok(diesel::select(exists(employee_role::table.find((user, role)))).get_result(conn).await?)
 }
@@ -62,47 +61,49 @@ pub async fn assign(
     Ok(())
 }
 
-/// `false`: they did not have it.
-pub async fn take(tx: &mut Tx, user: UserId, role: RoleId) -> Result<bool, ::db::Error> {
-    let taken = diesel::delete(employee_role::table.find((user, role))).execute(tx.conn()).await?;
-    Ok(taken == 1)
+/// Removes a role from an employee. Returns false if the employee does not have it.
+pub async fn remove(tx: &mut Tx, user: UserId, role: RoleId) -> Result<bool, ::db::Error> {
+    let removed = diesel::delete(employee_role::table.find((user, role))).execute(tx.conn()).await?;
+    Ok(removed == 1)
 }
 
-/// Administrators: active employees with a role by which they administer their company.
-const ADMINS: &str = "\
+/// The tail of a query for administrators: active employees with an administrator role.
+const FROM_ADMINISTRATORS: &str = "\
     from employee_role join role on role.id = employee_role.role_id join employee on employee.id = employee_role.user_id \
     where employee.status = 'Active' and role.permissions && $1";
 
-/// What makes a role an administrator's, in either scope.
-fn of_an_admin() -> [String; 2] {
-    [EMPLOYEE_ROLES.to_owned(), format!("{EMPLOYEE_ROLES}@platform")]
+/// Returns the permission of an administrator role in both scopes.
+fn admin_permissions() -> [String; 2] {
+    [MANAGE_EMPLOYEE_ROLES.to_owned(), format!("{MANAGE_EMPLOYEE_ROLES}@platform")]
 }
 
 #[derive(QueryableByName)]
-struct Answer {
+struct BoolRow {
     #[diesel(sql_type = Bool)]
-    yes: bool,
+    value: bool,
 }
 
-/// Whether `user` administers the company, and nobody else does (INV-IDN-008).
+/// Returns true if `user` is the only administrator of the company (INV-IDN-008).
 pub async fn is_last_admin(conn: &mut Conn, company: CompanyId, user: UserId) -> Result<bool, ::db::Error> {
     let select = format!(
-        "select coalesce(bool_and(employee.id = $3), false) as yes {ADMINS} and employee_role.company_id = $2"
+        "select coalesce(bool_and(employee.id = $3), false) as value {FROM_ADMINISTRATORS} and employee_role.company_id = $2"
     );
-    let asked = diesel::sql_query(select)
-        .bind::<Array<Text>, _>(of_an_admin().to_vec())
+    let query = diesel::sql_query(select)
+        .bind::<Array<Text>, _>(admin_permissions().to_vec())
         .bind::<SqlUuid, _>(company)
         .bind::<SqlUuid, _>(user);
-    Ok(Prepared(asked).get_result::<Answer>(conn).await?.yes)
+    Ok(Prepared(query).get_result::<BoolRow>(conn).await?.value)
 }
 
-/// Whether a company of the operator has an administrator. Who asks within a transaction is alone in asking, until it ends.
+/// Returns true if a company of the operator has an administrator.
+///
+/// Holds a table lock until the transaction ends, so that concurrent callers wait.
 pub async fn platform_has_admin(tx: &mut Tx) -> Result<bool, ::db::Error> {
-    // Nobody else writes roles, and whoever reads them is not kept waiting.
+    // No other code writes this table, and the lock mode does not block readers.
     tx.conn().batch_execute("lock table role in share row exclusive mode").await?;
     let select = format!(
-        "select exists (select {ADMINS} and employee.company_id in (select id from tenant where type = 'Platform')) as yes"
+        "select exists (select {FROM_ADMINISTRATORS} and employee.company_id in (select id from tenant where type = 'Platform')) as value"
     );
-    let asked = diesel::sql_query(select).bind::<Array<Text>, _>(of_an_admin().to_vec());
-    Ok(asked.get_result::<Answer>(tx.conn()).await?.yes)
+    let query = diesel::sql_query(select).bind::<Array<Text>, _>(admin_permissions().to_vec());
+    Ok(query.get_result::<BoolRow>(tx.conn()).await?.value)
 }

@@ -1,4 +1,4 @@
-//! Tenants as they are stored, locked and found.
+//! Queries and locks of tenants.
 
 use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -15,10 +15,10 @@ use uuid::Uuid;
 use values::Private;
 
 use super::schema::tenant;
-use crate::domain::{Fold, Tenant, TenantReference, TenantStatus, TenantType};
+use crate::domain::{FoldedQuery, Tenant, TenantReference, TenantStatus, TenantType};
 use crate::error::{CONFLICT, Error, TAX_NUMBER_TAKEN};
 
-/// What a search may be sorted by.
+/// Sort key of a search.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]
 pub enum TenantSort {
     CreatedAt,
@@ -29,16 +29,18 @@ impl SortKey for TenantSort {
     const DEFAULT: &'static str = "-CreatedAt";
 }
 
-/// Which tenants are asked for.
+/// Filter of a search or of a lookup.
 #[derive(Default)]
 pub struct TenantFilter {
-    pub query: Option<Fold>,
+    pub query: Option<FoldedQuery>,
     pub types: Option<Vec<TenantType>>,
     pub statuses: Option<Vec<TenantStatus>>,
     pub created_from: Option<OffsetDateTime>,
     pub created_to: Option<OffsetDateTime>,
 }
 
+/// Inserts a tenant (INV-IDN-002).
+///
 /// # Errors
 /// [`TAX_NUMBER_TAKEN`]
 pub async fn insert(tx: &mut Tx, new: &Tenant) -> Result<(), Error> {
@@ -71,31 +73,32 @@ pub async fn look_up_reference(mut conn: &Conn, id: CompanyId) -> QueryResult<Op
     tenant::table.find(id).select(TenantReference::as_select()).first(&mut conn).await.optional()
 }
 
-/// The version alone, as it is before whoever changes it now has committed.
+/// Returns the committed version, without waiting for a concurrent change.
 pub async fn version(conn: &mut Conn, id: CompanyId) -> Result<Option<i64>, ::db::Error> {
     Ok(tenant::table.find(id).select(tenant::version).first(conn).await.optional()?)
 }
 
-/// Has whoever changes the tenant, its employees or their roles wait until this transaction ends.
-pub async fn lock_for_reading(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
+/// Blocks changes of the tenant, its employees and their roles until this transaction ends.
+pub async fn lock_shared(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
     let row = tenant::table.find(id).select(tenant::id).for_share();
     row.first::<CompanyId>(tx.conn()).await.optional()?;
     Ok(())
 }
 
-/// The tenant, which is this transaction's to change until it ends.
+/// Locks the tenant for changes until this transaction ends.
 pub async fn lock(tx: &mut Tx, id: CompanyId) -> Result<Option<Tenant>, ::db::Error> {
     let row = tenant::table.find(id).select(Tenant::as_select()).for_no_key_update();
     Ok(row.first(tx.conn()).await.optional()?)
 }
 
-/// Those of `keys`, by id.
-pub async fn all_of(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<Tenant>, ::db::Error> {
-    let some = tenant::table.filter(tenant::id.eq_any(keys)).order(tenant::id);
-    Ok(some.select(Tenant::as_select()).load(conn).await?)
+/// Returns the tenants with these ids, by id.
+pub async fn find_all(conn: &mut Conn, keys: &[Uuid]) -> Result<Vec<Tenant>, ::db::Error> {
+    let tenants = tenant::table.filter(tenant::id.eq_any(keys)).order(tenant::id);
+    Ok(tenants.select(Tenant::as_select()).load(conn).await?)
 }
 
-/// Writes what can be changed, if the row still has the version that was read; the aggregate gets the new one.
+/// Writes the changed fields if the row still has the version that was read, then sets the new
+/// version on `changed`.
 ///
 /// # Errors
 /// [`CONFLICT`], [`TAX_NUMBER_TAKEN`]
@@ -120,7 +123,7 @@ pub async fn save(tx: &mut Tx, changed: &mut Tenant) -> Result<(), Error> {
     Ok(())
 }
 
-/// INV-IDN-011
+/// Adds `change` to the number of employees (INV-IDN-011).
 pub async fn count_employees(tx: &mut Tx, id: CompanyId, change: i32) -> Result<(), ::db::Error> {
     let count = diesel::update(tenant::table.find(id))
         .set(tenant::employees_count.eq(tenant::employees_count + change));
@@ -128,46 +131,50 @@ pub async fn count_employees(tx: &mut Tx, id: CompanyId, change: i32) -> Result<
     Ok(())
 }
 
-/// One page of a search.
 pub async fn search(
     conn: &Conn,
     filter: &TenantFilter,
     paging: &Paging<TenantSort>,
 ) -> Result<Page<Tenant>, ::db::Error> {
-    let way = Way::of(conn, filter).await?;
-    let order = match (paging.sort, way) {
-        (TenantSort::CreatedAt, Way::InOrder) => list::order_by(paging, tenant::created_at),
-        (TenantSort::Name, Way::InOrder) => list::order_by(paging, tenant::lower_name),
-        (TenantSort::CreatedAt, Way::ByTrigrams) => {
+    let plan = ScanPlan::choose(conn, filter).await?;
+    let order = match (paging.sort, plan) {
+        (TenantSort::CreatedAt, ScanPlan::Ordered) => list::order_by(paging, tenant::created_at),
+        (TenantSort::Name, ScanPlan::Ordered) => list::order_by(paging, tenant::lower_name),
+        (TenantSort::CreatedAt, ScanPlan::Trigrams) => {
             list::order_by(paging, sql::<Timestamptz>("created_at + interval '0'"))
         }
-        (TenantSort::Name, Way::ByTrigrams) => list::order_by(paging, sql::<Text>("lower_name || ''")),
+        (TenantSort::Name, ScanPlan::Trigrams) => list::order_by(paging, sql::<Text>("lower_name || ''")),
     };
-    let sorted = found(filter, way).select(Tenant::as_select()).order((order, tenant::id));
-    Ok(list::page(conn, paging, sorted, found(filter, way).select(tenant::id)).await?)
+    let sorted = select_matching(filter, plan).select(Tenant::as_select()).order((order, tenant::id));
+    Ok(list::page(conn, paging, sorted, select_matching(filter, plan).select(tenant::id)).await?)
 }
 
-/// So many, for autocomplete: those whose names begin with what is looked for, then the others, each by name.
-pub async fn look_up_some(
+/// Returns up to `limit` tenants for autocomplete.
+///
+/// Names that begin with the query come first, then the others, both by name.
+pub async fn look_up_by_query(
     mut conn: &Conn,
     filter: &TenantFilter,
     limit: i64,
 ) -> Result<Vec<TenantReference>, ::db::Error> {
-    let select = |found: tenant::BoxedQuery<'static, Pg>| found.select(TenantReference::as_select());
+    let select = |tenants: tenant::BoxedQuery<'static, Pg>| tenants.select(TenantReference::as_select());
     let by_name = (tenant::lower_name, tenant::id);
     let Some(query) = &filter.query else {
-        return Ok(select(narrowed(filter)).order(by_name).limit(limit).load(&mut conn).await?);
+        return Ok(select(select_without_query(filter)).order(by_name).limit(limit).load(&mut conn).await?);
     };
-    let begins = || begins_with(query);
-    let mut items =
-        select(narrowed(filter).filter(begins())).order(by_name).limit(limit).load(&mut conn).await?;
+    let has_prefix = || name_has_prefix(query);
+    let mut items = select(select_without_query(filter).filter(has_prefix()))
+        .order(by_name)
+        .limit(limit)
+        .load(&mut conn)
+        .await?;
     let rest = limit - i64::try_from(items.len()).unwrap_or(limit);
     if rest > 0 {
-        let way = Way::of(conn, filter).await?;
-        let others = select(found(filter, way).filter(not(begins()))).limit(rest);
-        items.extend(match way {
-            Way::InOrder => others.order(by_name).load::<TenantReference>(&mut conn).await?,
-            Way::ByTrigrams => {
+        let plan = ScanPlan::choose(conn, filter).await?;
+        let others = select(select_matching(filter, plan).filter(not(has_prefix()))).limit(rest);
+        items.extend(match plan {
+            ScanPlan::Ordered => others.order(by_name).load::<TenantReference>(&mut conn).await?,
+            ScanPlan::Trigrams => {
                 others.order((sql::<Text>("lower_name || ''"), tenant::id)).load(&mut conn).await?
             }
         });
@@ -175,92 +182,101 @@ pub async fn look_up_some(
     Ok(items)
 }
 
-/// How what is looked for is found.
+/// The way to execute a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Walking in the order of the list, or in any, until enough are met.
-    InOrder,
-    /// By the trigrams of all that have it, which are then sorted: by an expression, so that nobody walks in order.
-    ByTrigrams,
+enum ScanPlan {
+    /// Reads the rows in the order of the list until the page is full.
+    Ordered,
+    /// Finds all matching rows by the trigram index, then sorts them. The sort key is an expression,
+    /// so that the planner cannot read an index in order instead.
+    Trigrams,
 }
 
-/// Of what one in so many tenants has enough is soon met.
-const COMMON: i64 = 5;
+/// A text is common if at least one in this number of tenants contains it. Reading in order then
+/// fills a page soon.
+const COMMON_TEXT_DIVISOR: i64 = 5;
 
-/// How many of a thousandth of all tenants have a text, and how many these are.
+/// The size of a sample of one thousandth of all tenants, and its number of matches.
 #[derive(QueryableByName)]
 struct Sample {
     #[diesel(sql_type = BigInt)]
-    found: i64,
+    matching: i64,
     #[diesel(sql_type = BigInt)]
-    looked_at: i64,
+    sampled: i64,
 }
 
-impl Way {
-    /// A plan that suits what is common takes seconds for what is rare, and the reverse, and the planner's guess at a text is
-    /// rough. So a sample says what it is; of few tenants, of which it has none, either way is short.
-    async fn of(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
+impl ScanPlan {
+    /// Chooses the plan by a sample of the table.
+    ///
+    /// The plan for a common text takes seconds for a rare one, and the reverse. The planner's
+    /// estimate of a text is too rough to choose. With few tenants the sample is empty and both
+    /// plans are fast.
+    async fn choose(mut conn: &Conn, filter: &TenantFilter) -> QueryResult<Self> {
         let Some(query) = filter.query.as_ref().filter(|query| !query.is_short()) else {
-            return Ok(Self::InOrder);
+            return Ok(Self::Ordered);
         };
-        let sample = "select count(*) filter (where search_text like $1) as found, count(*) as looked_at \
+        let sample = "select count(*) filter (where search_text like $1) as matching, count(*) as sampled \
             from tenant tablesample system (0.1)";
-        let sample = Prepared(diesel::sql_query(sample).bind::<Text, _>(query.anywhere()));
-        let Sample { found, looked_at } = sample.get_result(&mut conn).await?;
-        Ok(if found > 0 && found * COMMON >= looked_at { Self::InOrder } else { Self::ByTrigrams })
+        let sample = Prepared(diesel::sql_query(sample).bind::<Text, _>(query.substring_pattern()));
+        let Sample { matching, sampled } = sample.get_result(&mut conn).await?;
+        Ok(if matching > 0 && matching * COMMON_TEXT_DIVISOR >= sampled {
+            Self::Ordered
+        } else {
+            Self::Trigrams
+        })
     }
 }
 
-/// What a filter finds.
-fn found(filter: &TenantFilter, way: Way) -> tenant::BoxedQuery<'static, Pg> {
-    let found = narrowed(filter);
-    let Some(query) = &filter.query else { return found };
+/// Builds the query for a filter.
+fn select_matching(filter: &TenantFilter, plan: ScanPlan) -> tenant::BoxedQuery<'static, Pg> {
+    let tenants = select_without_query(filter);
+    let Some(query) = &filter.query else { return tenants };
     if query.is_short() {
         return if query.is_number() {
-            found.filter(begins_with(query).or(tenant::tax_number.like(query.beginning().0)))
+            tenants.filter(name_has_prefix(query).or(tenant::tax_number.like(query.prefix_patterns().0)))
         } else {
-            found.filter(begins_with(query))
+            tenants.filter(name_has_prefix(query))
         };
     }
-    let found = found.filter(tenant::search_text.like(query.anywhere()));
-    match way {
-        Way::InOrder => found,
-        Way::ByTrigrams => {
+    let tenants = tenants.filter(tenant::search_text.like(query.substring_pattern()));
+    match plan {
+        ScanPlan::Ordered => tenants,
+        ScanPlan::Trigrams => {
             let trigrams = sql::<Bool>("trigrams(search_text) @> trigrams(");
-            found.filter(trigrams.bind::<Text, _>(query.text().to_owned()).sql(")"))
+            tenants.filter(trigrams.bind::<Text, _>(query.text().to_owned()).sql(")"))
         }
     }
 }
 
-/// Names that begin with what is looked for.
-fn begins_with(query: &Fold) -> Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>> {
-    let (lower, folded) = query.beginning();
-    let begins = tenant::lower_name.like(lower);
+/// Matches names that begin with the query.
+fn name_has_prefix(query: &FoldedQuery) -> Box<dyn BoxableExpression<tenant::table, Pg, SqlType = Bool>> {
+    let (lower, folded) = query.prefix_patterns();
+    let has_prefix = tenant::lower_name.like(lower);
     match folded {
-        Some(folded) => Box::new(begins.or(tenant::lower_name.like(folded))),
-        None => Box::new(begins),
+        Some(folded) => Box::new(has_prefix.or(tenant::lower_name.like(folded))),
+        None => Box::new(has_prefix),
     }
 }
 
-/// What a filter finds by all but its query.
-fn narrowed(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
-    let mut found = tenant::table.filter(list::custom_plan()).into_boxed();
+/// Builds the query for all of a filter except its text.
+fn select_without_query(filter: &TenantFilter) -> tenant::BoxedQuery<'static, Pg> {
+    let mut tenants = tenant::table.filter(list::custom_plan()).into_boxed();
     if let Some(types) = &filter.types {
-        found = found.filter(tenant::type_.eq_any(types.clone()));
+        tenants = tenants.filter(tenant::type_.eq_any(types.clone()));
     }
     if let Some(statuses) = &filter.statuses {
-        found = found.filter(tenant::status.eq_any(statuses.clone()));
+        tenants = tenants.filter(tenant::status.eq_any(statuses.clone()));
     }
     if let Some(from) = filter.created_from {
-        found = found.filter(tenant::created_at.ge(from));
+        tenants = tenants.filter(tenant::created_at.ge(from));
     }
     if let Some(to) = filter.created_to {
-        found = found.filter(tenant::created_at.lt(to));
+        tenants = tenants.filter(tenant::created_at.lt(to));
     }
-    found
+    tenants
 }
 
-/// INV-IDN-002
+/// Maps a violation of the unique tax number to [`TAX_NUMBER_TAKEN`] (INV-IDN-002).
 fn tax_number_taken(error: diesel::result::Error) -> Error {
     let error = ::db::Error::from(error);
     match error.violated_constraint() {

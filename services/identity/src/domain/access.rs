@@ -1,4 +1,4 @@
-//! Who may do what, and what a person holds now.
+//! Permissions of operations, claims of users and the actor check.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,10 +12,10 @@ use super::{EmployeeStatus, Role, TenantStatus};
 
 const READ_TENANTS: &str = "identity.tenants.read";
 const MANAGE_TENANTS: &str = "identity.tenants.manage";
-/// Who holds it in a role administers the company.
-pub const EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";
+/// Permission that makes a role an administrator role.
+pub const MANAGE_EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";
 
-/// Administrators of the platform who read.
+/// Permission of administrators of the platform to read.
 pub enum ReadTenants {}
 
 impl Permission for ReadTenants {
@@ -26,7 +26,7 @@ impl Permission for ReadTenants {
     }
 }
 
-/// Administrators of the platform who change something.
+/// Permission of administrators of the platform to change tenants.
 pub enum ManageTenants {}
 
 impl Permission for ManageTenants {
@@ -37,39 +37,39 @@ impl Permission for ManageTenants {
     }
 }
 
-/// Partners, who administer their own company, which this gives.
+/// Permission of partners to administer their own company. It grants the company's id.
 pub enum ManageEmployees {}
 
 impl Permission for ManageEmployees {
     type Granted = CompanyId;
 
     fn granted(actor: &Actor) -> Option<CompanyId> {
-        actor.holds_for_company(EMPLOYEE_ROLES)
+        actor.holds_for_company(MANAGE_EMPLOYEE_ROLES)
     }
 }
 
-/// Whoever may know which roles there are.
+/// Permission to list roles.
 pub enum ReadRoles {}
 
-/// Which roles they may know of.
-pub enum RolesRead {
+/// Roles that a caller may list.
+pub enum ReadableRoles {
     All,
-    /// Those that are for this company's type.
+    /// Roles that are assignable to the type of this company.
     OfCompany(CompanyId),
 }
 
 impl Permission for ReadRoles {
-    type Granted = RolesRead;
+    type Granted = ReadableRoles;
 
-    fn granted(actor: &Actor) -> Option<RolesRead> {
+    fn granted(actor: &Actor) -> Option<ReadableRoles> {
         match ReadTenants::granted(actor) {
-            Some(()) => Some(RolesRead::All),
-            None => ManageEmployees::granted(actor).map(RolesRead::OfCompany),
+            Some(()) => Some(ReadableRoles::All),
+            None => ManageEmployees::granted(actor).map(ReadableRoles::OfCompany),
         }
     }
 }
 
-/// What everybody may do who is not suspended.
+/// Permissions of every user who is not a suspended employee.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baseline(BTreeSet<String>);
 
@@ -80,13 +80,13 @@ impl Default for Baseline {
 }
 
 impl FromStr for Baseline {
-    type Err = NoPermission;
+    type Err = InvalidPermission;
 
-    fn from_str(text: &str) -> Result<Self, NoPermission> {
+    fn from_str(text: &str) -> Result<Self, InvalidPermission> {
         let permissions = text.split(',').map(str::trim).filter(|text| !text.is_empty());
         let permissions = permissions.map(|text| match Grant::parse(text) {
             Some(_) => Ok(text.to_owned()),
-            None => Err(NoPermission(text.to_owned())),
+            None => Err(InvalidPermission(text.to_owned())),
         });
         permissions.collect::<Result<_, _>>().map(Self)
     }
@@ -98,27 +98,27 @@ impl fmt::Display for Baseline {
     }
 }
 
-/// A text that is no permission.
+/// Rejects a text that does not parse as a permission.
 #[derive(Debug)]
-pub struct NoPermission(String);
+pub struct InvalidPermission(String);
 
-impl fmt::Display for NoPermission {
+impl fmt::Display for InvalidPermission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is no permission", self.0)
+        write!(f, "{} is not a permission", self.0)
     }
 }
 
-/// What identity keeps of an employee that decides over their tokens.
+/// The employment of a user, as far as it decides the claims.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct EmploymentState {
     pub company_id: CompanyId,
     pub company_status: TenantStatus,
     pub status: EmployeeStatus,
-    /// Of all roles.
+    /// Permissions of all roles.
     pub permissions: Vec<String>,
 }
 
-/// What a token of a person is to say.
+/// Claims that the issuer writes into a user's token.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct TokenClaims {
@@ -129,56 +129,56 @@ pub struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// `standing` is null for nobody's employee.
-    pub fn of(user_id: UserId, standing: Option<&Standing>, baseline: &Baseline) -> Self {
-        let Some(standing) = standing else {
+    /// Computes the claims. `employment` is `None` for a user who is not an employee.
+    pub fn of(user_id: UserId, employment: Option<&EmploymentState>, baseline: &Baseline) -> Self {
+        let Some(employment) = employment else {
             return Self { user_id, company_id: None, permissions: baseline.0.iter().cloned().collect() };
         };
-        if standing.status == EmployeeStatus::Suspended {
+        if employment.status == EmployeeStatus::Suspended {
             return Self { user_id, company_id: None, permissions: Vec::new() };
         }
-        let is_active = standing.company_status == TenantStatus::Active;
-        let roles = standing.permissions.iter().filter(|_| is_active);
+        let is_active = employment.company_status == TenantStatus::Active;
+        let roles = employment.permissions.iter().filter(|_| is_active);
         let permissions: BTreeSet<_> = baseline.0.iter().chain(roles).cloned().collect();
         Self {
             user_id,
-            company_id: is_active.then_some(standing.company_id),
+            company_id: is_active.then_some(employment.company_id),
             permissions: permissions.into_iter().collect(),
         }
     }
 }
 
-/// INV-IDN-009: what an actor holds at this moment.
-pub struct Held<'a> {
+/// Permissions that an actor holds at this moment (INV-IDN-009).
+pub struct EffectivePermissions<'a> {
     token: &'a [Grant],
-    /// What a token would say that was made now; `None` for nobody's employee, of whom the token alone tells.
-    kept: Option<Vec<Grant>>,
+    /// Permissions of the present claims. `None` for a user who is not an employee, for whom the
+    /// token alone decides.
+    current: Option<Vec<Grant>>,
 }
 
-impl<'a> Held<'a> {
-    /// `None` where the token and what is kept name different companies.
-    pub fn of(actor: &'a Actor, standing: Option<&Standing>, baseline: &Baseline) -> Option<Self> {
+impl<'a> EffectivePermissions<'a> {
+    /// Returns `None` if the token and the present claims name different companies.
+    pub fn of(actor: &'a Actor, employment: Option<&EmploymentState>, baseline: &Baseline) -> Option<Self> {
         let token = actor.grants();
-        let Some(standing) = standing else { return Some(Self { token, kept: None }) };
-        let now = TokenClaims::of(actor.user_id, Some(standing), baseline);
+        let Some(employment) = employment else { return Some(Self { token, current: None }) };
+        let now = TokenClaims::of(actor.user_id, Some(employment), baseline);
         (now.company_id == actor.company_id).then(|| {
-            let kept = now.permissions.iter().filter_map(|permission| Grant::parse(permission)).collect();
-            Self { token, kept: Some(kept) }
+            let current = now.permissions.iter().filter_map(|permission| Grant::parse(permission)).collect();
+            Self { token, current: Some(current) }
         })
     }
 
-    /// Whether they may change what concerns the whole platform.
     pub fn manages_tenants(&self) -> bool {
         self.covers(MANAGE_TENANTS, Scope::Platform)
     }
 
-    /// Whether they may change what is of their own company.
     pub fn manages_employees(&self) -> bool {
-        self.covers(EMPLOYEE_ROLES, Scope::Organization)
+        self.covers(MANAGE_EMPLOYEE_ROLES, Scope::Organization)
     }
 
-    /// INV-IDN-006: what the role gives and they do not hold, at least in `scope`.
-    pub fn missing_of(&self, role: &Role, scope: Scope) -> Vec<String> {
+    /// Returns the permissions of the role that the actor does not hold at least in `scope`
+    /// (INV-IDN-006).
+    pub fn missing_from(&self, role: &Role, scope: Scope) -> Vec<String> {
         let is_missing = |permission: &&String| {
             !Grant::parse(permission).is_some_and(|given| self.covers(&given.name, given.scope.max(scope)))
         };
@@ -187,7 +187,7 @@ impl<'a> Held<'a> {
 
     fn covers(&self, name: &str, scope: Scope) -> bool {
         let covered = |grants: &[Grant]| grants.iter().any(|grant| grant.covers(name, scope));
-        covered(self.token) && self.kept.as_deref().is_none_or(covered)
+        covered(self.token) && self.current.as_deref().is_none_or(covered)
     }
 }
 
@@ -195,7 +195,7 @@ impl<'a> Held<'a> {
 mod tests {
     use auth::CompanyId;
 
-    use super::{Baseline, Standing, TokenClaims};
+    use super::{Baseline, EmploymentState, TokenClaims};
     use crate::domain::{EmployeeStatus, TenantStatus};
 
     #[test]
@@ -213,16 +213,16 @@ mod tests {
             (Employee::Suspended, Tenant::Archived, None, none),
         ] {
             let given = ["c", "b.own", "Z", "c"].map(str::to_owned).to_vec();
-            let standing = Standing { company_id, company_status, status, permissions: given };
-            let claims = TokenClaims::of(user_id, Some(&standing), &baseline);
+            let employment = EmploymentState { company_id, company_status, status, permissions: given };
+            let claims = TokenClaims::of(user_id, Some(&employment), &baseline);
             assert_eq!(
                 (claims.company_id, claims.permissions),
                 (company, permissions.iter().map(|p| (*p).to_owned()).collect())
             );
         }
-        let nobodys = TokenClaims::of(user_id, None, &baseline);
+        let unemployed = TokenClaims::of(user_id, None, &baseline);
         assert_eq!(
-            (nobodys.company_id, nobodys.permissions),
+            (unemployed.company_id, unemployed.permissions),
             (None, vec!["a.own@platform".to_owned(), "b.own".to_owned()])
         );
     }

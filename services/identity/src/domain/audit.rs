@@ -1,4 +1,4 @@
-//! The audit log: what was done, by whom.
+//! Entries of the audit log.
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -11,7 +11,7 @@ use super::{AuditEntryId, Employee, EmployeeStatus, Reason, Role, RoleId, Subjec
 use crate::db::schema::audit_entry;
 
 values::text_enum! {
-    /// What was done.
+    /// Change that an entry records.
     pub enum AuditAction {
         TenantCreated,
         TenantUpdated,
@@ -30,7 +30,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// A member that a change has touched; never its value.
+    /// Name of a field that an update has changed. Entries never have values.
     pub enum ChangedField {
         Email,
         LegalName,
@@ -39,15 +39,15 @@ values::text_enum! {
     }
 }
 
-/// Who did it, and in which trace.
+/// The user who makes a change, and the trace of the request.
 #[derive(Clone, Debug)]
-pub struct By {
+pub struct AuditActor {
     pub user_id: UserId,
     pub company_id: Option<CompanyId>,
     pub trace_id: Option<String>,
 }
 
-/// What was done. Nothing changes it (INV-IDN-010).
+/// An immutable entry of the audit log (INV-IDN-010).
 #[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = audit_entry, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -57,19 +57,19 @@ pub struct AuditEntry {
     pub at: OffsetDateTime,
     pub action: AuditAction,
     pub tenant_id: CompanyId,
-    /// The tenant for what is done to tenants, else the person.
+    /// Tenant of an action on tenants, else the user.
     pub subject_id: SubjectId,
     pub actor_user_id: UserId,
     pub actor_company_id: Option<CompanyId>,
     pub role_id: Option<RoleId>,
     pub role_code: Option<String>,
-    /// The status before, where there was one.
+    /// Status before the change, if there was one.
     #[serde(rename = "From")]
     pub from_status: Option<String>,
-    /// The status after, where there is one.
+    /// Status after the change, if there is one.
     #[serde(rename = "To")]
     pub to_status: Option<String>,
-    /// Sorted; empty but for updates.
+    /// Sorted names of changed fields. Empty except for updates.
     pub changed_fields: Vec<ChangedField>,
     pub reason: Option<Reason>,
     pub trace_id: Option<String>,
@@ -77,7 +77,7 @@ pub struct AuditEntry {
 
 impl AuditEntry {
     fn new(
-        by: &By,
+        by: &AuditActor,
         at: OffsetDateTime,
         action: AuditAction,
         tenant_id: CompanyId,
@@ -101,18 +101,23 @@ impl AuditEntry {
         }
     }
 
-    pub fn tenant_created(by: &By, tenant: &Tenant) -> Self {
+    pub fn tenant_created(by: &AuditActor, tenant: &Tenant) -> Self {
         let entry = Self::of_tenant(by, tenant.created_at, AuditAction::TenantCreated, tenant.id);
         Self { to_status: Some(tenant.status.to_string()), ..entry }
     }
 
-    pub fn tenant_updated(by: &By, tenant: &Tenant, changed_fields: Vec<ChangedField>) -> Self {
+    pub fn tenant_updated(by: &AuditActor, tenant: &Tenant, changed_fields: Vec<ChangedField>) -> Self {
         let entry = Self::of_tenant(by, tenant.updated_at, AuditAction::TenantUpdated, tenant.id);
         Self { changed_fields, ..entry }
     }
 
-    /// `tenant` as it is after the move.
-    pub fn tenant_moved(by: &By, tenant: &Tenant, from: TenantStatus, reason: Option<Reason>) -> Self {
+    /// Records a transition. `tenant` already has the new status.
+    pub fn tenant_moved(
+        by: &AuditActor,
+        tenant: &Tenant,
+        from: TenantStatus,
+        reason: Option<Reason>,
+    ) -> Self {
         let action = match tenant.status {
             TenantStatus::Active => AuditAction::TenantActivated,
             TenantStatus::Suspended => AuditAction::TenantSuspended,
@@ -123,14 +128,14 @@ impl AuditEntry {
         Self { from_status, to_status, reason, ..entry }
     }
 
-    pub fn employee_updated(by: &By, employee: &Employee, changed_fields: Vec<ChangedField>) -> Self {
+    pub fn employee_updated(by: &AuditActor, employee: &Employee, changed_fields: Vec<ChangedField>) -> Self {
         let entry = Self::of_employee(by, employee.updated_at, AuditAction::EmployeeUpdated, employee);
         Self { changed_fields, ..entry }
     }
 
-    /// An employee who came (`from` is null), left (`to` is null) or was moved.
+    /// Records an employment (`from` is null), a removal (`to` is null) or a transition.
     pub fn employee_moved(
-        by: &By,
+        by: &AuditActor,
         at: OffsetDateTime,
         employee: &Employee,
         from: Option<EmployeeStatus>,
@@ -147,35 +152,35 @@ impl AuditEntry {
         Self { from_status: name(from), to_status: name(to), ..entry }
     }
 
-    pub fn role_assigned(by: &By, at: OffsetDateTime, employee: &Employee, role: &Role) -> Self {
-        Self::of_employee(by, at, AuditAction::RoleAssigned, employee).about(role)
+    pub fn role_assigned(by: &AuditActor, at: OffsetDateTime, employee: &Employee, role: &Role) -> Self {
+        Self::of_employee(by, at, AuditAction::RoleAssigned, employee).with_role(role)
     }
 
-    pub fn role_removed(by: &By, at: OffsetDateTime, employee: &Employee, role: &Role) -> Self {
-        Self::of_employee(by, at, AuditAction::RoleRemoved, employee).about(role)
+    pub fn role_removed(by: &AuditActor, at: OffsetDateTime, employee: &Employee, role: &Role) -> Self {
+        Self::of_employee(by, at, AuditAction::RoleRemoved, employee).with_role(role)
     }
 
     pub fn grant_refused(
-        by: &By,
+        by: &AuditActor,
         at: OffsetDateTime,
         tenant_id: CompanyId,
         subject_id: SubjectId,
         role: &Role,
     ) -> Self {
-        Self::new(by, at, AuditAction::RoleGrantRefused, tenant_id, subject_id).about(role)
+        Self::new(by, at, AuditAction::RoleGrantRefused, tenant_id, subject_id).with_role(role)
     }
 
-    fn of_tenant(by: &By, at: OffsetDateTime, action: AuditAction, tenant: CompanyId) -> Self {
+    fn of_tenant(by: &AuditActor, at: OffsetDateTime, action: AuditAction, tenant: CompanyId) -> Self {
         let subject = uuid::Uuid::from(tenant).into();
         Self::new(by, at, action, tenant, subject)
     }
 
-    fn of_employee(by: &By, at: OffsetDateTime, action: AuditAction, employee: &Employee) -> Self {
+    fn of_employee(by: &AuditActor, at: OffsetDateTime, action: AuditAction, employee: &Employee) -> Self {
         let subject = uuid::Uuid::from(employee.id).into();
         Self::new(by, at, action, employee.company_id, subject)
     }
 
-    fn about(self, role: &Role) -> Self {
+    fn with_role(self, role: &Role) -> Self {
         Self { role_id: Some(role.id), role_code: Some(role.code.clone()), ..self }
     }
 }

@@ -1,4 +1,4 @@
-//! An employee: a person who works for a company, and for no other.
+//! Employees: users who work for one company.
 
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
@@ -13,35 +13,35 @@ use crate::db::schema::employee_with_roles;
 use crate::error::EMPLOYEE_INVALID_TRANSITION;
 
 pub type PersonName = Private<Line<1, 256>>;
-/// A contact, by which nobody signs in.
+/// A contact address, not a login.
 pub type WorkEmail = Private<TrimmedEmail<256>>;
 
 values::text_enum! {
-    /// Whether the person's roles count.
+    /// Status of an employee. The roles of a suspended employee grant no permissions.
     pub enum EmployeeStatus {
         Active,
         Suspended,
     }
 }
 
-/// The aggregate, which is also its row and its answer.
+/// An employee, as aggregate, row and response.
 #[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = employee_with_roles, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
 pub struct Employee {
-    /// The `sub` of the person's tokens.
+    /// User id, which is `sub` in the user's tokens.
     pub id: UserId,
     pub company_id: CompanyId,
     pub name: PersonName,
     pub email: WorkEmail,
     pub status: EmployeeStatus,
-    /// Of the roles assigned, sorted.
+    /// Codes of the assigned roles, sorted.
     pub role_codes: Vec<String>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
-    /// For `Version` of the next change.
+    /// Value for `Version` of the next change.
     pub version: i64,
 }
 
@@ -66,23 +66,23 @@ impl Employee {
         }
     }
 
-    /// By which lists sort it.
+    /// Returns the sort key of lists.
     pub fn lower_name(&self) -> String {
         self.name.expose().as_str().to_lowercase()
     }
 
-    /// By which it is one in its company (INV-IDN-005).
+    /// Returns the key by which an address is unique in a company (INV-IDN-005).
     pub fn folded_email(&self) -> String {
         fold_case(self.email.expose().as_str())
     }
 
-    /// In which it is found.
+    /// Returns the text in which a query is searched.
     pub fn search_text(&self) -> String {
         format!("{}\n{}", fold_case(self.name.expose().as_str()), self.folded_email())
     }
 
-    /// Replaces what may be replaced. Answers what that changed, by name; nothing if it was the same.
-    pub fn describe(&mut self, name: PersonName, email: WorkEmail, now: OffsetDateTime) -> Vec<ChangedField> {
+    /// Replaces name and address. Returns the changed fields in the order of their names.
+    pub fn update(&mut self, name: PersonName, email: WorkEmail, now: OffsetDateTime) -> Vec<ChangedField> {
         let mut changed = Vec::new();
         if self.email != email {
             self.email = email;
@@ -99,7 +99,7 @@ impl Employee {
     }
 
     /// # Errors
-    /// [`EMPLOYEE_INVALID_TRANSITION`] for a repeated move.
+    /// [`EMPLOYEE_INVALID_TRANSITION`] if the employee already has the status.
     pub fn move_to(&mut self, to: EmployeeStatus, now: OffsetDateTime) -> Result<(), Code> {
         if self.status == to {
             return Err(EMPLOYEE_INVALID_TRANSITION);

@@ -1,4 +1,4 @@
-//! What tenants, employees and roles are and may do. No clock, no I/O.
+//! Tenants, employees, roles and their rules, without clock and I/O.
 
 mod access;
 mod audit;
@@ -8,26 +8,26 @@ mod search;
 mod tenant;
 
 pub use access::{
-    Baseline, EMPLOYEE_ROLES, Held, ManageEmployees, ManageTenants, ReadRoles, ReadTenants, RolesRead,
-    Standing, TokenClaims,
+    Baseline, EffectivePermissions, EmploymentState, MANAGE_EMPLOYEE_ROLES, ManageEmployees, ManageTenants,
+    ReadRoles, ReadTenants, ReadableRoles, TokenClaims,
 };
-pub use audit::{AuditAction, AuditEntry, By, ChangedField};
+pub use audit::{AuditAction, AuditActor, AuditEntry, ChangedField};
 pub use employee::{Employee, EmployeeStatus, PersonName, WorkEmail};
 pub use role::{Role, RoleAssignment};
-pub use search::{Fold, SearchText};
+pub use search::{FoldedQuery, SearchText};
 pub use tenant::{
     LegalName, Reason, TaxNumber, Tenant, TenantName, TenantReference, TenantStatus, TenantType,
 };
 
 ids::typed_id!(
-    /// A role; the same everywhere.
+    /// Id of a role, equal in every installation.
     RoleId
 );
 ids::typed_id!(
-    /// An entry of the audit log.
+    /// Id of an entry of the audit log.
     AuditEntryId
 );
 ids::typed_id!(
-    /// A tenant or a person: what was acted on.
+    /// Id of the tenant or user that an action changed.
     SubjectId
 );

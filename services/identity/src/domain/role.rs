@@ -1,14 +1,14 @@
-//! A role: what its holders may do, as tokens write it.
+//! Roles: named sets of permissions.
 
 use auth::{Grant, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use time::OffsetDateTime;
 
-use super::{EMPLOYEE_ROLES, RoleId, TenantType};
+use super::{MANAGE_EMPLOYEE_ROLES, RoleId, TenantType};
 use crate::db::schema::{employee_role, role};
 
-/// A role. A migration writes it; nothing changes it.
+/// A role. The migration writes all roles, and no operation changes them.
 #[derive(Clone, Debug, Queryable, Selectable)]
 #[diesel(table_name = role, check_for_backend(Pg))]
 pub struct Role {
@@ -19,7 +19,7 @@ pub struct Role {
     pub permissions: Vec<String>,
 }
 
-/// A role that somebody has.
+/// A role of an employee.
 #[derive(Clone, Debug, Queryable, Selectable)]
 #[diesel(table_name = employee_role, check_for_backend(Pg))]
 pub struct RoleAssignment {
@@ -30,9 +30,9 @@ pub struct RoleAssignment {
 }
 
 impl Role {
-    /// The role of those who administer a company of this type.
-    pub fn code_of_admins(of: TenantType) -> &'static str {
-        match of {
+    /// Returns the code of the administrator role of companies of this type.
+    pub fn admin_code(kind: TenantType) -> &'static str {
+        match kind {
             TenantType::Developer => "developer-admin",
             TenantType::Agency => "agency-admin",
             TenantType::Partner => "partner-admin",
@@ -40,17 +40,16 @@ impl Role {
         }
     }
 
-    /// INV-IDN-007
+    /// INV-IDN-007.
     pub fn is_assignable_to(&self, kind: TenantType) -> bool {
         self.assignable_to.contains(&kind)
     }
 
-    /// Whether its holders administer their company.
-    pub fn is_admins(&self) -> bool {
-        self.grants().any(|grant| grant.name == EMPLOYEE_ROLES)
+    /// Returns true if employees with this role administer their company.
+    pub fn is_admin_role(&self) -> bool {
+        self.grants().any(|grant| grant.name == MANAGE_EMPLOYEE_ROLES)
     }
 
-    /// What it gives.
     pub fn grants(&self) -> impl Iterator<Item = Grant> {
         self.permissions.iter().filter_map(|permission| Grant::parse(permission))
     }

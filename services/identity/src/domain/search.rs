@@ -1,28 +1,28 @@
-//! Words as they are found, whatever their letter case, in any script.
+//! Search texts, compared without letter case in any script.
 
 use values::{Line, Private, fold_case};
 
-/// What somebody looks for.
+/// Text of a search or a lookup.
 pub type SearchText = Private<Line<0, 100>>;
 
-/// What is looked for, as it is compared.
-pub struct Fold {
+/// A search text in the forms that queries compare.
+pub struct FoldedQuery {
     text: String,
     lower: String,
     is_short: bool,
 }
 
-impl Fold {
-    /// So many characters are found anywhere; fewer where a name begins.
-    const ANYWHERE: usize = 3;
+impl FoldedQuery {
+    /// Number of characters from which a text matches anywhere. A shorter one matches a beginning.
+    const MIN_SUBSTRING_LENGTH: usize = 3;
 
-    /// `None`: nothing is looked for.
-    pub fn of(query: Option<&SearchText>) -> Option<Self> {
+    /// Returns `None` for an absent or blank text, which does not filter.
+    pub fn new(query: Option<&SearchText>) -> Option<Self> {
         let query = query?.expose().as_str();
         (!query.is_empty()).then(|| Self {
             text: fold_case(query),
             lower: query.to_lowercase(),
-            is_short: query.chars().count() < Self::ANYWHERE,
+            is_short: query.chars().count() < Self::MIN_SUBSTRING_LENGTH,
         })
     }
 
@@ -30,24 +30,25 @@ impl Fold {
         &self.text
     }
 
-    /// Whether a number may begin with it.
+    /// Returns true if a tax number can begin with the text.
     pub fn is_number(&self) -> bool {
         self.text.bytes().all(|byte| byte.is_ascii_digit())
     }
 
-    /// Whether only beginnings count.
+    /// Returns true if the text matches beginnings only.
     pub fn is_short(&self) -> bool {
         self.is_short
     }
 
-    /// The pattern of `like` of what has it anywhere.
-    pub fn anywhere(&self) -> String {
+    /// Returns the `like` pattern of texts that contain this one.
+    pub fn substring_pattern(&self) -> String {
         values::like_containing(&self.text)
     }
 
-    /// The pattern of `like` of what begins with it in lower case, and that for the same in the form in which it is found,
-    /// where these differ.
-    pub fn beginning(&self) -> (String, Option<String>) {
+    /// Returns the `like` patterns of texts that begin with this one.
+    ///
+    /// The first is for the lower-case form, the second for the folded form where it differs.
+    pub fn prefix_patterns(&self) -> (String, Option<String>) {
         let folded = (self.text != self.lower).then(|| values::like_prefix(&self.text));
         (values::like_prefix(&self.lower), folded)
     }

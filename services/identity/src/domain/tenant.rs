@@ -1,4 +1,4 @@
-//! A tenant: a company.
+//! Tenants: the companies of the platform.
 
 use auth::CompanyId;
 use diesel::pg::Pg;
@@ -15,9 +15,9 @@ use crate::error::{OWN_TENANT, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENAN
 
 pub type TenantName = Line<1, 256>;
 pub type LegalName = Line<1, 512>;
-/// Why something was done, in words that are for those who may read them.
+/// Reason of a suspension or an archiving. It may contain personal data.
 pub type Reason = Private<Lines<1, 1000>>;
-/// By which the tax office knows a company.
+/// Number of a company at the tax office.
 pub type TaxNumber = Private<Checked<TaxNumberDigits>>;
 
 /// 10 or 12 ASCII digits.
@@ -40,7 +40,7 @@ impl Rule for TaxNumberDigits {
 }
 
 values::text_enum! {
-    /// What kind of company it is; it never changes (INV-IDN-001).
+    /// Kind of company. It never changes (INV-IDN-001).
     pub enum TenantType {
         Developer,
         Agency,
@@ -51,7 +51,7 @@ values::text_enum! {
 }
 
 values::text_enum! {
-    /// Archived is for good.
+    /// Status of a tenant. `Archived` is final.
     pub enum TenantStatus {
         Active,
         Suspended,
@@ -59,12 +59,12 @@ values::text_enum! {
     }
 }
 
-/// The aggregate, which is also its row and its answer.
+/// A tenant, as aggregate, row and response.
 #[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = tenant, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
 pub struct Tenant {
-    /// The company id of every other area.
+    /// Company id in every service.
     pub id: CompanyId,
     pub name: TenantName,
     pub legal_name: Option<LegalName>,
@@ -72,7 +72,7 @@ pub struct Tenant {
     #[diesel(column_name = type_)]
     pub kind: TenantType,
     pub status: TenantStatus,
-    /// One among the tenants that are not archived (INV-IDN-002).
+    /// Unique among tenants that are not archived (INV-IDN-002).
     pub tax_number: Option<TaxNumber>,
     pub employees_count: i32,
     #[serde(with = "time::serde::rfc3339::option")]
@@ -82,11 +82,11 @@ pub struct Tenant {
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
-    /// For `Version` of the next change.
+    /// Value for `Version` of the next change.
     pub version: i64,
 }
 
-/// What a list for autocomplete and the cards of others show of a tenant.
+/// The part of a tenant that lookups and `me` return.
 #[derive(Clone, Debug, Queryable, Selectable, Serialize, ToSchema)]
 #[diesel(table_name = tenant, check_for_backend(Pg))]
 #[serde(rename_all = "PascalCase")]
@@ -123,12 +123,14 @@ impl Tenant {
         }
     }
 
-    /// By which lists sort it.
+    /// Returns the sort key of lists.
     pub fn lower_name(&self) -> String {
         self.name.as_str().to_lowercase()
     }
 
-    /// In which it is found. What stands between the parts is in nobody's words.
+    /// Returns the text in which a query is searched.
+    ///
+    /// A line break separates the parts, because a query cannot contain one.
     pub fn search_text(&self) -> String {
         let legal_name = self.legal_name.as_ref().map(Checked::as_str).unwrap_or_default();
         let tax_number = self.tax_number.as_ref().map(|number| number.expose().as_str()).unwrap_or_default();
@@ -147,8 +149,8 @@ impl Tenant {
         if self.status == TenantStatus::Archived { Err(TENANT_ARCHIVED) } else { Ok(()) }
     }
 
-    /// Replaces what may be replaced. Answers what that changed, by name; nothing if it was the same.
-    pub fn describe(
+    /// Replaces the details. Returns the changed fields in the order of their names.
+    pub fn update(
         &mut self,
         name: TenantName,
         legal_name: Option<LegalName>,
@@ -174,7 +176,7 @@ impl Tenant {
         changed
     }
 
-    /// Moves it, as far as the moves allow. `own` is the company of whoever does it.
+    /// Changes the status. `own` is the company in the actor's token.
     ///
     /// # Errors
     /// [`OWN_TENANT`], [`TENANT_ARCHIVED`], [`TENANT_INVALID_TRANSITION`]
@@ -260,13 +262,13 @@ mod tests {
 
     #[test]
     fn what_is_described_anew_is_told_by_name_in_order() {
-        let mut described = tenant(TenantStatus::Active);
+        let mut updated = tenant(TenantStatus::Active);
         let name = TenantName::parse("Лютик").unwrap();
         let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
-        let changed = described.describe(name.clone(), None, tax_number("7707083893"), later);
+        let changed = updated.update(name.clone(), None, tax_number("7707083893"), later);
         assert_eq!(changed, [ChangedField::Name, ChangedField::TaxNumber]);
-        assert_eq!(described.updated_at, later);
-        assert_eq!(described.describe(name, None, tax_number("7707083893"), later), []);
+        assert_eq!(updated.updated_at, later);
+        assert_eq!(updated.update(name, None, tax_number("7707083893"), later), []);
     }
 
     #[test]

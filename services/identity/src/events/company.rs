@@ -1,4 +1,4 @@
-//! Events of a company. Of its employees they tell nothing.
+//! Events of a company. They have no data of its employees.
 
 use ::db::Tx;
 use auth::CompanyId;
@@ -12,7 +12,7 @@ use super::COMPANY;
 use crate::db;
 use crate::domain::{LegalName, Reason, Tenant, TenantName, TenantStatus, TenantType};
 
-/// A company as it is, told on its creation and on each change of its version.
+/// The state of a company, published at its creation and at each change of its version.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CompanyUpserted {
@@ -49,7 +49,7 @@ impl Event for CompanyUpserted {
     }
 }
 
-/// A company that was active is suspended. Reactivation and archiving are told by `company-upserted` alone.
+/// The suspension of an active company. Activation and archiving publish `company-upserted` only.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CompanySuspended {
@@ -85,15 +85,15 @@ impl Event for CompanySuspended {
     }
 }
 
-/// Tells anew what each company is.
+/// Republishes the present state of each company.
 pub enum Companies {}
 
 impl Republish for Companies {
     const AGGREGATE: Aggregate = COMPANY;
 
     async fn republish(tx: &mut Tx, keys: &[Uuid]) -> Result<(), ::db::Error> {
-        let companies = db::tenant::all_of(tx.conn(), keys).await?;
-        let told: Vec<_> = companies.iter().map(CompanyUpserted::of).collect();
-        outbox::append_all(tx, &told).await
+        let companies = db::tenant::find_all(tx.conn(), keys).await?;
+        let events: Vec<_> = companies.iter().map(CompanyUpserted::of).collect();
+        outbox::append_all(tx, &events).await
     }
 }

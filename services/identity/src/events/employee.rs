@@ -1,4 +1,4 @@
-//! Events of a person's employment. No name and no address is in them.
+//! Events of an employment, without name and address of the employee.
 
 use auth::{CompanyId, UserId};
 use messaging::{Aggregate, Event};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::EMPLOYEE;
 use crate::domain::{Employee, EmployeeStatus, Role, RoleId};
 
-/// A person joined a company (`From` is null), was suspended, was activated, or left (`To` is null).
+/// A user joined a company (`From` is null), was suspended or activated, or left (`To` is null).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct EmployeeStatusChanged {
@@ -45,7 +45,7 @@ impl Event for EmployeeStatusChanged {
     }
 }
 
-/// A person was given a role.
+/// A role was assigned to an employee.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct EmployeeRoleAssigned {
@@ -81,7 +81,7 @@ impl Event for EmployeeRoleAssigned {
     }
 }
 
-/// A role was taken from a person.
+/// A role was removed from an employee.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct EmployeeRoleRemoved {

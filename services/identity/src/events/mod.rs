@@ -1,4 +1,4 @@
-//! What this service publishes. The key is the company's id, or the person's.
+//! Published events. The key is the company's id or the user's id.
 
 mod company;
 mod employee;

@@ -1,4 +1,4 @@
-//! The audit log, whole and of one's own company.
+//! The audit log of all companies and of the caller's own.
 
 use ::web::{Both, Check, CheckedQuery, CommaSeparated, CursorPage, CursorPaging, Fields, unknown_cursor};
 use actix_web::web::Data;
@@ -18,9 +18,9 @@ use crate::error::Error;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListCompanyAudit {
-    /// What was acted on.
+    /// Tenant or user that the action changed.
     subject_id: Option<SubjectId>,
-    /// Who acted.
+    /// User who made the change.
     actor_user_id: Option<UserId>,
     /// Separated by commas.
     #[param(value_type = Option<Vec<AuditAction>>, inline, min_items = 1, style = Form, explode = false)]
@@ -38,7 +38,7 @@ pub struct ListCompanyAudit {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListAudit {
-    /// Whose company.
+    /// Company that the change concerns.
     tenant_id: Option<CompanyId>,
 }
 
@@ -49,7 +49,7 @@ impl Check for ListCompanyAudit {
 }
 
 impl ListCompanyAudit {
-    fn of(self, tenant_id: Option<CompanyId>) -> AuditFilter {
+    fn into_filter(self, tenant_id: Option<CompanyId>) -> AuditFilter {
         AuditFilter {
             tenant_id,
             subject_id: self.subject_id,
@@ -61,9 +61,9 @@ impl ListCompanyAudit {
     }
 }
 
-type Asked<F> = Both<Both<F, CheckedQuery<ListCompanyAudit>>, CursorPaging<AuditKey>>;
+type AuditQuery<F> = Both<Both<F, CheckedQuery<ListCompanyAudit>>, CursorPaging<AuditKey>>;
 
-/// One page of the log that is one's own to read: of a company, or the whole.
+/// Returns one page of the log of a company, or of all if `own` is `None`.
 async fn page(
     app: &App,
     own: Option<CompanyId>,
@@ -72,7 +72,7 @@ async fn page(
 ) -> Result<web::Json<CursorPage<AuditEntry>>, Error> {
     let conn = app.db.conn().await?;
     if let Some(after) = &paging.after
-        && !db::audit::has(&conn, own, after).await?
+        && !db::audit::contains(&conn, own, after).await?
     {
         return Err(unknown_cursor().into());
     }
@@ -81,7 +81,7 @@ async fn page(
 
 /// Read the audit log.
 ///
-/// Newest first. Who follows the cursors meets what stood when they began, each entry once.
+/// Newest first. Following the cursors returns each entry that was committed at the beginning, once.
 #[utoipa::path(
     tag = "Audit", params(ListAudit, ListCompanyAudit, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))
@@ -90,14 +90,14 @@ async fn page(
 pub async fn list_audit(
     app: Data<App>,
     _: Permitted<ReadTenants>,
-    Both(Both(whose, CheckedQuery(asked)), paging): Asked<::web::Query<ListAudit>>,
+    Both(Both(company, CheckedQuery(query)), paging): AuditQuery<::web::Query<ListAudit>>,
 ) -> Result<impl Responder, Error> {
-    page(&app, None, asked.of(whose.0.tenant_id), paging).await
+    page(&app, None, query.into_filter(company.0.tenant_id), paging).await
 }
 
 /// Read the audit log of my company.
 ///
-/// With what the platform did to it. Newest first.
+/// Includes changes by administrators of the platform. Newest first.
 #[utoipa::path(
     tag = "Audit", params(ListCompanyAudit, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))
@@ -106,8 +106,8 @@ pub async fn list_audit(
 pub async fn list_company_audit(
     app: Data<App>,
     permitted: Permitted<ManageEmployees>,
-    Both(CheckedQuery(asked), paging): Both<CheckedQuery<ListCompanyAudit>, CursorPaging<AuditKey>>,
+    Both(CheckedQuery(query), paging): Both<CheckedQuery<ListCompanyAudit>, CursorPaging<AuditKey>>,
 ) -> Result<impl Responder, Error> {
     let own = Some(permitted.granted);
-    page(&app, own, asked.of(own), paging).await
+    page(&app, own, query.into_filter(own), paging).await
 }

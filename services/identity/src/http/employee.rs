@@ -1,4 +1,4 @@
-//! The employees of one's own company.
+//! Employees of the caller's company.
 
 use ::db::PipelinedConn;
 use ::web::{Both, CommaSeparated, Json, OptionalJson, Page, Paging, Query};
@@ -8,44 +8,44 @@ use auth::{Permitted, UserId};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::LARGEST_BODY;
+use super::MAX_BODY_BYTES;
 use crate::app::App;
 use crate::db;
 use crate::db::employee::{EmployeeFilter, EmployeeSort};
 use crate::domain::{
-    Employee, EmployeeStatus, Fold, ManageEmployees, PersonName, RoleId, SearchText, WorkEmail,
+    Employee, EmployeeStatus, FoldedQuery, ManageEmployees, PersonName, RoleId, SearchText, WorkEmail,
 };
 use crate::error::{Error, USER_NOT_FOUND};
 use crate::ops;
-use crate::ops::employee::Person;
+use crate::ops::employee::PersonDetails;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListEmployees {
-    /// Found anywhere in a name or an e-mail address; letter case does not count.
+    /// Matches anywhere in a name or an e-mail address, in any letter case.
     #[param(inline)]
     query: Option<SearchText>,
     /// Separated by commas.
     #[param(value_type = Option<Vec<EmployeeStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<CommaSeparated<EmployeeStatus>>,
-    /// Those who have this role.
+    /// Employees with this role.
     role_id: Option<RoleId>,
 }
 
 impl From<ListEmployees> for EmployeeFilter {
-    fn from(asked: ListEmployees) -> Self {
+    fn from(query: ListEmployees) -> Self {
         Self {
-            query: Fold::of(asked.query.as_ref()),
-            statuses: asked.statuses.map(|statuses| statuses.0),
-            role_id: asked.role_id,
+            query: FoldedQuery::new(query.query.as_ref()),
+            statuses: query.statuses.map(|statuses| statuses.0),
+            role_id: query.role_id,
         }
     }
 }
 
 /// List the employees of my company.
 ///
-/// Suspended ones included.
+/// The list includes suspended employees.
 #[utoipa::path(
     tag = "Employees", params(ListEmployees, Paging<EmployeeSort>),
     responses((status = 200, description = "One page", body = Page<Employee>))
@@ -54,44 +54,44 @@ impl From<ListEmployees> for EmployeeFilter {
 pub async fn list_employees(
     app: Data<App>,
     permitted: Permitted<ManageEmployees>,
-    Both(Query(asked), paging): Both<Query<ListEmployees>, Paging<EmployeeSort>>,
+    Both(Query(query), paging): Both<Query<ListEmployees>, Paging<EmployeeSort>>,
 ) -> Result<impl Responder, Error> {
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::employee::list(&conn, permitted.granted, &asked.into(), &paging).await?))
+    Ok(web::Json(db::employee::list(&conn, permitted.granted, &query.into(), &paging).await?))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateEmployee {
     name: PersonName,
-    /// A contact; nobody signs in by it.
+    /// A contact, not a login.
     email: WorkEmail,
 }
 
-/// Employ somebody.
+/// Create an employee.
 ///
-/// Active, without a role. The id is made here, and is what the person's tokens are to name as `sub`.
+/// The employee is active and has no role. The service creates the id, which is `sub` in the user's tokens.
 #[utoipa::path(
     tag = "Employees", request_body(content = CreateEmployee, description = "At most 64 KiB."),
-    responses((status = 201, description = "Employed", body = Employee))
+    responses((status = 201, description = "Created", body = Employee))
 )]
 #[post("/api/identity/employees")]
 pub async fn create_employee(
     app: Data<App>,
     permitted: Permitted<ManageEmployees>,
-    body: Json<CreateEmployee, LARGEST_BODY>,
+    body: Json<CreateEmployee, MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateEmployee { name, email }) = body;
-    let (acting, company) = (app.acting(&permitted.actor), permitted.granted);
-    let person = Person { name, email };
+    let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
+    let person = PersonDetails { name, email };
     let employee =
-        app.db.tx(async |tx| ops::employee::create_employee(tx, &acting, company, person).await).await?;
+        app.db.tx(async |tx| ops::employee::create_employee(tx, &context, company, person).await).await?;
     Ok(HttpResponse::Created().json(employee))
 }
 
 /// Read an employee of my company.
 ///
-/// Another company's is as nobody.
+/// An employee of another company returns 404.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
     responses((status = 200, description = "The employee", body = Employee))
@@ -112,32 +112,32 @@ pub async fn get_employee(
 pub struct UpdateEmployee {
     name: PersonName,
     email: WorkEmail,
-    /// The version that the caller has seen; another one is a conflict.
+    /// Version that the caller has seen. Another one is a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
-/// Replace what an employee is described by.
+/// Update an employee.
 ///
-/// What is the same already changes nothing, not even the version.
+/// Replaces all members. An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
     request_body(content = UpdateEmployee, description = "At most 64 KiB."),
-    responses((status = 200, description = "As it is now", body = Employee))
+    responses((status = 200, description = "The employee after the change", body = Employee))
 )]
 #[put("/api/identity/employees/{user_id}")]
 pub async fn update_employee(
     app: Data<App>,
     permitted: Permitted<ManageEmployees>,
     id: Path<UserId>,
-    body: Json<UpdateEmployee, LARGEST_BODY>,
+    body: Json<UpdateEmployee, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
     let Json(UpdateEmployee { name, email, version }) = body;
-    let (acting, company) = (app.acting(&permitted.actor), permitted.granted);
-    let person = Person { name, email };
+    let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
+    let person = PersonDetails { name, email };
     let employee = app
         .db
-        .tx(async |tx| ops::employee::update_employee(tx, &acting, company, *id, version, person).await)
+        .tx(async |tx| ops::employee::update_employee(tx, &context, company, *id, version, person).await)
         .await?;
     Ok(web::Json(employee))
 }
@@ -145,7 +145,7 @@ pub async fn update_employee(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MoveEmployee {
-    /// The version that the caller has seen; another one is a conflict.
+    /// Version that the caller has seen. Another one is a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -157,56 +157,56 @@ async fn move_to(
     to: EmployeeStatus,
     MoveEmployee { version }: MoveEmployee,
 ) -> Result<web::Json<Employee>, Error> {
-    let (acting, company) = (app.acting(&permitted.actor), permitted.granted);
+    let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
     let moved = app
         .db
-        .tx(async |tx| ops::employee::move_employee(tx, &acting, company, id, version, to).await)
+        .tx(async |tx| ops::employee::move_employee(tx, &context, company, id, version, to).await)
         .await?;
     Ok(web::Json(moved))
 }
 
 /// Suspend an employee.
 ///
-/// The roles stay, and give nothing meanwhile.
+/// The employee keeps the roles, but they grant no permissions.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
     request_body(content = Option<MoveEmployee>, description = "At most 64 KiB."),
-    responses((status = 200, description = "As it is now", body = Employee))
+    responses((status = 200, description = "The employee after the change", body = Employee))
 )]
 #[post("/api/identity/employees/{user_id}/suspend")]
 pub async fn suspend_employee(
     app: Data<App>,
     permitted: Permitted<ManageEmployees>,
     id: Path<UserId>,
-    body: OptionalJson<MoveEmployee, LARGEST_BODY>,
+    body: OptionalJson<MoveEmployee, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
     move_to(&app, &permitted, *id, EmployeeStatus::Suspended, body.0).await
 }
 
 /// Activate a suspended employee.
 ///
-/// The roles give again what they give.
+/// The roles grant their permissions again.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
     request_body(content = Option<MoveEmployee>, description = "At most 64 KiB."),
-    responses((status = 200, description = "As it is now", body = Employee))
+    responses((status = 200, description = "The employee after the change", body = Employee))
 )]
 #[post("/api/identity/employees/{user_id}/activate")]
 pub async fn activate_employee(
     app: Data<App>,
     permitted: Permitted<ManageEmployees>,
     id: Path<UserId>,
-    body: OptionalJson<MoveEmployee, LARGEST_BODY>,
+    body: OptionalJson<MoveEmployee, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
     move_to(&app, &permitted, *id, EmployeeStatus::Active, body.0).await
 }
 
-/// Let an employee go.
+/// Remove an employee.
 ///
-/// Name, e-mail address and roles are erased. The person may be employed elsewhere.
+/// Erases name, e-mail address and roles. Another company can then employ the user.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
-    responses((status = 204, description = "Gone"))
+    responses((status = 204, description = "Removed"))
 )]
 #[delete("/api/identity/employees/{user_id}")]
 pub async fn remove_employee(
@@ -214,7 +214,7 @@ pub async fn remove_employee(
     permitted: Permitted<ManageEmployees>,
     id: Path<UserId>,
 ) -> Result<HttpResponse, Error> {
-    let (acting, company) = (app.acting(&permitted.actor), permitted.granted);
-    app.db.tx(async |tx| ops::employee::remove_employee(tx, &acting, company, *id).await).await?;
+    let (context, company) = (app.actor_context(&permitted.actor), permitted.granted);
+    app.db.tx(async |tx| ops::employee::remove_employee(tx, &context, company, *id).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }

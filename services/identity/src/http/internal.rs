@@ -1,4 +1,4 @@
-//! The internal port: what goes into a token.
+//! The internal port: claims for the token issuer.
 
 use ::db::PipelinedConn;
 use actix_web::web::{Data, Path};
@@ -10,9 +10,9 @@ use crate::db;
 use crate::domain::TokenClaims;
 use crate::error::Error;
 
-/// What a person's token is to say.
+/// Read the claims of a user.
 ///
-/// Of anybody, also of nobody's employee. What was committed before the call is in the answer.
+/// Accepts any user id. The response reflects every change that was committed before the call.
 #[utoipa::path(
     tag = "Internal", params(("user_id" = UserId, Path)),
     responses((status = 200, description = "The claims", body = TokenClaims))
@@ -24,6 +24,6 @@ pub async fn get_claims(
     id: Path<UserId>,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
-    let (_, standing) = lookups.run(async |conn| db::standing::find(conn, *id).await).await?;
-    Ok(web::Json(TokenClaims::of(*id, standing.as_ref(), &app.baseline)))
+    let (_, employment) = lookups.run(async |conn| db::employment::find_state(conn, *id).await).await?;
+    Ok(web::Json(TokenClaims::of(*id, employment.as_ref(), &app.baseline)))
 }

@@ -1,4 +1,4 @@
-//! What is kept of the person who asks.
+//! The caller's own data.
 
 use ::web::Messages;
 use actix_web::web::Data;
@@ -13,7 +13,7 @@ use crate::db;
 use crate::domain::{EmployeeStatus, PersonName, TenantReference, TokenClaims, WorkEmail};
 use crate::error::Error;
 
-/// A person, as an employee where they are one.
+/// The caller, with the employment if there is one.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Me {
@@ -23,14 +23,14 @@ pub struct Me {
     status: Option<EmployeeStatus>,
     company: Option<TenantReference>,
     roles: Vec<RoleView>,
-    /// What a token would say that was made now.
+    /// Permissions of the present claims, as a new token would have them.
     permissions: Vec<String>,
 }
 
-/// What is kept of me.
+/// Read my own data.
 ///
-/// As it is now, whatever my token says.
-#[utoipa::path(tag = "Oneself", responses((status = 200, description = "Me", body = Me)))]
+/// Returns the stored data, regardless of the token.
+#[utoipa::path(tag = "Oneself", responses((status = 200, description = "The caller", body = Me)))]
 #[get("/api/identity/me")]
 pub async fn get_me(
     app: Data<App>,
@@ -40,15 +40,15 @@ pub async fn get_me(
 ) -> Result<impl Responder, Error> {
     let user_id = actor.user_id;
     let mut conn = app.db.conn().await?;
-    let (_, standing) = db::standing::find(&conn, user_id).await?;
+    let (_, employment) = db::employment::find_state(&conn, user_id).await?;
     let employee = db::employee::look_up(&conn, user_id).await?;
     let company = match &employee {
         Some(employee) => db::tenant::look_up_reference(&conn, employee.company_id).await?,
         None => None,
     };
-    let assigned = db::role::assigned(&mut conn, user_id).await?;
-    let roles = assigned.into_iter().map(|assigned| RoleView::of(assigned.role, &messages, &request));
-    let permissions = TokenClaims::of(user_id, standing.as_ref(), &app.baseline).permissions;
+    let assignments = db::role::list_assignments(&mut conn, user_id).await?;
+    let roles = assignments.into_iter().map(|assignment| RoleView::of(assignment.role, &messages, &request));
+    let permissions = TokenClaims::of(user_id, employment.as_ref(), &app.baseline).permissions;
     let status = employee.as_ref().map(|employee| employee.status);
     let (name, email) = employee.map(|employee| (employee.name, employee.email)).unzip();
     Ok(web::Json(Me { user_id, name, email, status, company, roles: roles.collect(), permissions }))

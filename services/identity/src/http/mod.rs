@@ -20,28 +20,28 @@ use crate::error::{
     USER_ALREADY_EMPLOYED, USER_NOT_FOUND,
 };
 
-/// A body has so many bytes at most.
-const LARGEST_BODY: usize = 64 * 1024;
-const BODY_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", LARGEST_BODY as u64);
+/// Maximum size of a request body.
+const MAX_BODY_BYTES: usize = 64 * 1024;
+const BODY_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_BODY_BYTES as u64);
 
-/// What people may do.
+/// API for users.
 pub const PUBLIC: Listener = Listener {
     name: "public",
     callers: Callers::Users,
     tags: &[
         ("Tenants", "Companies and their administrators, for administrators of the platform."),
-        ("Employees", "The people who work for one's own company, and their roles."),
-        ("Audit", "What was done, by whom."),
-        ("Oneself", "What is kept of the person who asks."),
+        ("Employees", "Employees of the caller's company and their roles."),
+        ("Audit", "The audit log."),
+        ("Oneself", "The caller's own data."),
     ],
     routes: public,
 };
 
-/// What whoever issues tokens may ask, on a port of its own.
+/// API for the token issuer, on a port of its own.
 pub const INTERNAL: Listener = Listener {
     name: "internal",
     callers: Callers::Services,
-    tags: &[("Internal", "For whoever issues tokens, on a port that only services reach.")],
+    tags: &[("Internal", "For the token issuer, on a port that only services reach.")],
     routes: internal,
 };
 
@@ -54,14 +54,16 @@ fn public(routes: &mut Routes<'_>) {
             .service(tenant::look_up_tenant.refuses([FORBIDDEN, TENANT_NOT_FOUND]))
             .service(tenant::get_tenant.refuses([FORBIDDEN, TENANT_NOT_FOUND]))
             .service(tenant::create_tenant.refuses([FORBIDDEN, BODY_TOO_LARGE, TAX_NUMBER_TAKEN]))
-            .service(tenant::update_tenant.refuses(CHANGING_TENANT).refuses([TAX_NUMBER_TAKEN]))
+            .service(tenant::update_tenant.refuses(TENANT_CHANGE_REFUSALS).refuses([TAX_NUMBER_TAKEN]))
             .service(
                 tenant::suspend_tenant
-                    .refuses(CHANGING_TENANT)
+                    .refuses(TENANT_CHANGE_REFUSALS)
                     .refuses([OWN_TENANT, TENANT_INVALID_TRANSITION]),
             )
-            .service(tenant::activate_tenant.refuses(CHANGING_TENANT).refuses([TENANT_INVALID_TRANSITION]))
-            .service(tenant::archive_tenant.refuses(CHANGING_TENANT).refuses([OWN_TENANT]))
+            .service(
+                tenant::activate_tenant.refuses(TENANT_CHANGE_REFUSALS).refuses([TENANT_INVALID_TRANSITION]),
+            )
+            .service(tenant::archive_tenant.refuses(TENANT_CHANGE_REFUSALS).refuses([OWN_TENANT]))
             .service(tenant_employee::list_tenant_employees.refuses([FORBIDDEN]))
             .service(tenant_employee::create_administrator.refuses([
                 FORBIDDEN,
@@ -89,14 +91,16 @@ fn public(routes: &mut Routes<'_>) {
                 EMAIL_TAKEN,
             ]))
             .service(employee::get_employee.refuses([FORBIDDEN, USER_NOT_FOUND]))
-            .service(employee::update_employee.refuses(CHANGING_EMPLOYEE).refuses([EMAIL_TAKEN]))
+            .service(employee::update_employee.refuses(EMPLOYEE_CHANGE_REFUSALS).refuses([EMAIL_TAKEN]))
             .service(
                 employee::suspend_employee
-                    .refuses(CHANGING_EMPLOYEE)
+                    .refuses(EMPLOYEE_CHANGE_REFUSALS)
                     .refuses([EMPLOYEE_INVALID_TRANSITION, LAST_ADMIN]),
             )
             .service(
-                employee::activate_employee.refuses(CHANGING_EMPLOYEE).refuses([EMPLOYEE_INVALID_TRANSITION]),
+                employee::activate_employee
+                    .refuses(EMPLOYEE_CHANGE_REFUSALS)
+                    .refuses([EMPLOYEE_INVALID_TRANSITION]),
             )
             .service(employee::remove_employee.refuses([
                 FORBIDDEN,
@@ -132,8 +136,10 @@ fn internal(routes: &mut Routes<'_>) {
     routes.service(scope::scope("").wrap(from_fn(auth::authenticate)).service(internal::get_claims));
 }
 
-/// What whoever changes a tenant may meet, beside what the change itself asks for.
-const CHANGING_TENANT: [Code; 5] = [FORBIDDEN, BODY_TOO_LARGE, TENANT_NOT_FOUND, TENANT_ARCHIVED, CONFLICT];
+/// Refusals that all changes of a tenant share.
+const TENANT_CHANGE_REFUSALS: [Code; 5] =
+    [FORBIDDEN, BODY_TOO_LARGE, TENANT_NOT_FOUND, TENANT_ARCHIVED, CONFLICT];
 
-/// The same of an employee.
-const CHANGING_EMPLOYEE: [Code; 5] = [FORBIDDEN, BODY_TOO_LARGE, USER_NOT_FOUND, TENANT_NOT_ACTIVE, CONFLICT];
+/// Refusals that all changes of an employee share.
+const EMPLOYEE_CHANGE_REFUSALS: [Code; 5] =
+    [FORBIDDEN, BODY_TOO_LARGE, USER_NOT_FOUND, TENANT_NOT_ACTIVE, CONFLICT];

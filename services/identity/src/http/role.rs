@@ -1,4 +1,4 @@
-//! Roles, and who has which.
+//! Roles and their assignments.
 
 use ::db::PipelinedConn;
 use ::web::{Messages, Problem, Query};
@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::db;
-use crate::domain::{ManageEmployees, ReadRoles, Role, RoleAssignment, RoleId, RolesRead, TenantType};
+use crate::domain::{ManageEmployees, ReadRoles, ReadableRoles, Role, RoleAssignment, RoleId, TenantType};
 use crate::error::{Error, FORBIDDEN, ROLE_ESCALATION_FORBIDDEN, USER_NOT_FOUND};
 use crate::ops;
 
@@ -20,13 +20,13 @@ use crate::ops;
 #[serde(rename_all = "PascalCase")]
 pub struct RoleView {
     id: RoleId,
-    /// For programs.
+    /// Name for programs.
     code: String,
-    /// For people, in the caller's language.
+    /// Name for people, in the caller's language.
     name: String,
-    /// As tokens write them.
+    /// Permissions as tokens write them.
     permissions: Vec<String>,
-    /// The types of tenants whose employees may have it.
+    /// Types of tenants whose employees may have the role.
     assignable_to: Vec<TenantType>,
 }
 
@@ -43,14 +43,14 @@ impl RoleView {
     }
 }
 
-/// Roles.
+/// A list of roles.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct Roles {
     items: Vec<RoleView>,
 }
 
-/// A role that somebody has.
+/// A role of an employee.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct RoleAssignmentView {
@@ -61,7 +61,7 @@ pub struct RoleAssignmentView {
     assigned_by_user_id: UserId,
 }
 
-/// The roles that somebody has.
+/// The roles of an employee.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct RoleAssignments {
@@ -72,14 +72,14 @@ pub struct RoleAssignments {
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListRoles {
-    /// Those for tenants of this type; for administrators of the platform alone.
+    /// Roles for tenants of this type. The filter is for administrators of the platform only.
     #[param(inline)]
     tenant_type: Option<TenantType>,
 }
 
 /// List roles.
 ///
-/// All, to administrators of the platform; to others those for companies like their own.
+/// Returns all roles to administrators of the platform, and to partners the roles for their company's type.
 #[utoipa::path(
     tag = "Employees", params(ListRoles),
     responses((status = 200, description = "By id", body = Roles))
@@ -88,15 +88,15 @@ pub struct ListRoles {
 pub async fn list_roles(
     app: Data<App>,
     permitted: Permitted<ReadRoles>,
-    Query(asked): Query<ListRoles>,
+    Query(query): Query<ListRoles>,
     messages: Data<Messages>,
     request: HttpRequest,
 ) -> Result<impl Responder, Error> {
     let mut conn = app.db.conn().await?;
     let roles = match permitted.granted {
-        RolesRead::All => db::role::all(&mut conn, asked.tenant_type).await?,
-        RolesRead::OfCompany(own) => match db::tenant::look_up_reference(&conn, own).await? {
-            Some(own) => db::role::all(&mut conn, Some(own.kind)).await?,
+        ReadableRoles::All => db::role::list(&mut conn, query.tenant_type).await?,
+        ReadableRoles::OfCompany(own) => match db::tenant::look_up_reference(&conn, own).await? {
+            Some(own) => db::role::list(&mut conn, Some(own.kind)).await?,
             None => Vec::new(),
         },
     };
@@ -106,7 +106,7 @@ pub async fn list_roles(
 
 /// List the roles of an employee.
 ///
-/// Of my company, or of myself, whatever I may do.
+/// Returns the roles of an employee of the caller's company. Every user may read the own roles.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path)),
     responses((status = 200, description = "By id of the role", body = RoleAssignments))
@@ -120,28 +120,28 @@ pub async fn list_employee_roles(
     messages: Data<Messages>,
     request: HttpRequest,
 ) -> Result<impl Responder, Error> {
-    let asked = id.parse::<UserId>().ok();
-    if asked != Some(actor.user_id) {
+    let wanted = id.parse::<UserId>().ok();
+    if wanted != Some(actor.user_id) {
         let company = ManageEmployees::granted(&actor).ok_or(FORBIDDEN)?;
-        let asked = asked.ok_or_else(Problem::not_found)?;
-        let found = lookups.run(async |conn| db::employee::look_up(conn, asked).await).await?;
+        let wanted = wanted.ok_or_else(Problem::not_found)?;
+        let found = lookups.run(async |conn| db::employee::look_up(conn, wanted).await).await?;
         found.filter(|employee| employee.company_id == company).ok_or(USER_NOT_FOUND)?;
     }
-    let user = asked.unwrap_or(actor.user_id);
-    let assigned = db::role::assigned(&mut *app.db.conn().await?, user).await?;
-    let items = assigned.into_iter().map(|RoleAssignment { role, assigned_at, assigned_by_user_id }| {
+    let user = wanted.unwrap_or(actor.user_id);
+    let assignments = db::role::list_assignments(&mut *app.db.conn().await?, user).await?;
+    let items = assignments.into_iter().map(|RoleAssignment { role, assigned_at, assigned_by_user_id }| {
         let role = RoleView::of(role, &messages, &request);
         RoleAssignmentView { role, assigned_at, assigned_by_user_id }
     });
     Ok(web::Json(RoleAssignments { items: items.collect() }))
 }
 
-/// Give an employee of my company a role.
+/// Add a role to an employee of my company.
 ///
-/// One that they have already is as good. Nobody gives what they do not hold themselves.
+/// A role that the employee already has changes nothing. The caller must hold every permission of the role.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path), ("role_id" = RoleId, Path)),
-    responses((status = 204, description = "They have it now"))
+    responses((status = 204, description = "The employee has the role"))
 )]
 #[post("/api/identity/employees-roles/{user_id}/roles/{role_id}/add")]
 pub async fn add_role_to_employee(
@@ -149,22 +149,25 @@ pub async fn add_role_to_employee(
     permitted: Permitted<ManageEmployees>,
     ids: Path<(UserId, RoleId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((user, role), acting, company) = (ids.into_inner(), app.acting(&permitted.actor), permitted.granted);
+    let ((user, role), context, company) =
+        (ids.into_inner(), app.actor_context(&permitted.actor), permitted.granted);
     let added =
-        app.db.tx(async |tx| ops::role::add_role_to_employee(tx, &acting, company, user, role).await).await;
+        app.db.tx(async |tx| ops::role::add_role_to_employee(tx, &context, company, user, role).await).await;
     if added.as_ref().is_err_and(|error: &Error| error.is(ROLE_ESCALATION_FORBIDDEN)) {
-        app.db.tx(async |tx| ops::role::record_refused_grant(tx, &acting, company, user, role).await).await?;
+        app.db
+            .tx(async |tx| ops::role::record_refused_grant(tx, &context, company, user, role).await)
+            .await?;
     }
     added?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Take a role from an employee of my company.
+/// Remove a role from an employee of my company.
 ///
-/// The last administrator of a company stays one.
+/// The last administrator of a company keeps the role.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path), ("role_id" = RoleId, Path)),
-    responses((status = 204, description = "Taken"))
+    responses((status = 204, description = "Removed"))
 )]
 #[delete("/api/identity/employees-roles/{user_id}/roles/{role_id}")]
 pub async fn remove_role_from_employee(
@@ -172,9 +175,10 @@ pub async fn remove_role_from_employee(
     permitted: Permitted<ManageEmployees>,
     ids: Path<(UserId, RoleId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((user, role), acting, company) = (ids.into_inner(), app.acting(&permitted.actor), permitted.granted);
+    let ((user, role), context, company) =
+        (ids.into_inner(), app.actor_context(&permitted.actor), permitted.granted);
     app.db
-        .tx(async |tx| ops::role::remove_role_from_employee(tx, &acting, company, user, role).await)
+        .tx(async |tx| ops::role::remove_role_from_employee(tx, &context, company, user, role).await)
         .await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::{IntoParams, ToSchema};
 
-use super::LARGEST_BODY;
+use super::MAX_BODY_BYTES;
 use crate::app::App;
 use crate::db;
 use crate::db::tenant::{TenantFilter, TenantSort};
 use crate::domain::{
-    Fold, LegalName, ManageTenants, ReadTenants, Reason, SearchText, TaxNumber, Tenant, TenantName,
+    FoldedQuery, LegalName, ManageTenants, ReadTenants, Reason, SearchText, TaxNumber, Tenant, TenantName,
     TenantReference, TenantStatus, TenantType,
 };
 use crate::error::{Error, TENANT_NOT_FOUND};
 use crate::ops;
-use crate::ops::tenant::Description;
+use crate::ops::tenant::TenantDetails;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct SearchTenants {
-    /// From three characters on found anywhere in a name, a legal name or a tax number, shorter where a name or a tax
-    /// number begins; letter case does not count.
+    /// Three or more characters match anywhere in a name, a legal name or a tax number. A shorter query matches the
+    /// beginning of a name or a tax number. Letter case does not count.
     #[param(inline)]
     query: Option<SearchText>,
     /// Separated by commas.
@@ -54,7 +54,7 @@ impl Check for SearchTenants {
 
 /// Search tenants.
 ///
-/// Of any status.
+/// Returns tenants of any status.
 #[utoipa::path(
     tag = "Tenants", params(SearchTenants, Paging<TenantSort>),
     responses((status = 200, description = "One page", body = Page<Tenant>))
@@ -63,14 +63,14 @@ impl Check for SearchTenants {
 pub async fn search_tenants(
     app: Data<App>,
     _: Permitted<ReadTenants>,
-    Both(CheckedQuery(asked), paging): Both<CheckedQuery<SearchTenants>, Paging<TenantSort>>,
+    Both(CheckedQuery(query), paging): Both<CheckedQuery<SearchTenants>, Paging<TenantSort>>,
 ) -> Result<impl Responder, Error> {
     let filter = TenantFilter {
-        query: Fold::of(asked.query.as_ref()),
-        types: asked.types.map(|types| types.0),
-        statuses: asked.statuses.map(|statuses| statuses.0),
-        created_from: asked.created_from,
-        created_to: asked.created_to,
+        query: FoldedQuery::new(query.query.as_ref()),
+        types: query.types.map(|types| types.0),
+        statuses: query.statuses.map(|statuses| statuses.0),
+        created_from: query.created_from,
+        created_to: query.created_to,
     };
     let conn = app.db.conn().await?;
     Ok(web::Json(db::tenant::search(&conn, &filter, &paging).await?))
@@ -80,7 +80,7 @@ pub async fn search_tenants(
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct LookupTenants {
-    /// As for a search.
+    /// Matches as in the search.
     #[param(inline)]
     query: Option<SearchText>,
     #[serde(default)]
@@ -89,7 +89,7 @@ pub struct LookupTenants {
     /// Separated by commas.
     #[param(value_type = Option<Vec<TenantType>>, inline, min_items = 1, style = Form, explode = false)]
     types: Option<CommaSeparated<TenantType>>,
-    /// Separated by commas; those that are active or suspended, where none is named.
+    /// Separated by commas; `Active` and `Suspended` by default.
     #[param(value_type = Option<Vec<TenantStatus>>, inline, min_items = 1, style = Form, explode = false)]
     statuses: Option<CommaSeparated<TenantStatus>>,
 }
@@ -102,37 +102,37 @@ pub struct FoundTenants {
     items: Vec<TenantReference>,
 }
 
-/// Look tenants up, for autocomplete.
+/// Look up tenants for autocomplete.
 ///
-/// Names that begin with the query, then the others, each by name.
+/// Names that begin with the query precede the others. Both groups are sorted by name.
 #[utoipa::path(
     tag = "Tenants", params(LookupTenants),
-    responses((status = 200, description = "The first ones", body = FoundTenants))
+    responses((status = 200, description = "The first matches", body = FoundTenants))
 )]
 #[get("/api/identity/admin/tenants/lookup")]
 pub async fn lookup_tenants(
     app: Data<App>,
     _: Permitted<ReadTenants>,
-    Query(asked): Query<LookupTenants>,
+    Query(query): Query<LookupTenants>,
 ) -> Result<impl Responder, Error> {
-    let live = || vec![TenantStatus::Active, TenantStatus::Suspended];
+    let default = || vec![TenantStatus::Active, TenantStatus::Suspended];
     let filter = TenantFilter {
-        query: Fold::of(asked.query.as_ref()),
-        types: asked.types.map(|types| types.0),
-        statuses: Some(asked.statuses.map_or_else(live, |statuses| statuses.0)),
+        query: FoldedQuery::new(query.query.as_ref()),
+        types: query.types.map(|types| types.0),
+        statuses: Some(query.statuses.map_or_else(default, |statuses| statuses.0)),
         ..TenantFilter::default()
     };
     let conn = app.db.conn().await?;
-    let items = db::tenant::look_up_some(&conn, &filter, asked.limit.get()).await?;
+    let items = db::tenant::look_up_by_query(&conn, &filter, query.limit.get()).await?;
     Ok(web::Json(FoundTenants { items }))
 }
 
-/// Look a tenant up.
+/// Look up a tenant.
 ///
-/// Of any status.
+/// Returns a tenant of any status.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
-    responses((status = 200, description = "What others show of it", body = TenantReference))
+    responses((status = 200, description = "The reference", body = TenantReference))
 )]
 #[get("/api/identity/admin/tenants/lookup/{tenant_id}")]
 pub async fn look_up_tenant(
@@ -146,7 +146,7 @@ pub async fn look_up_tenant(
 
 /// Read a tenant.
 ///
-/// Of any status.
+/// Returns a tenant of any status.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     responses((status = 200, description = "The tenant", body = Tenant))
@@ -173,7 +173,7 @@ pub struct CreateTenant {
 
 /// Create a tenant.
 ///
-/// A repeat makes another one.
+/// A repeat creates another tenant.
 #[utoipa::path(
     tag = "Tenants", request_body(content = CreateTenant, description = "At most 64 KiB."),
     responses((status = 201, description = "Created", body = Tenant))
@@ -182,12 +182,12 @@ pub struct CreateTenant {
 pub async fn create_tenant(
     app: Data<App>,
     permitted: Permitted<ManageTenants>,
-    body: Json<CreateTenant, LARGEST_BODY>,
+    body: Json<CreateTenant, MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateTenant { name, legal_name, kind, tax_number }) = body;
-    let described = Description { name, legal_name, tax_number };
-    let acting = app.acting(&permitted.actor);
-    let tenant = app.db.tx(async |tx| ops::tenant::create_tenant(tx, &acting, kind, described).await).await?;
+    let details = TenantDetails { name, legal_name, tax_number };
+    let context = app.actor_context(&permitted.actor);
+    let tenant = app.db.tx(async |tx| ops::tenant::create_tenant(tx, &context, kind, details).await).await?;
     Ok(HttpResponse::Created().json(tenant))
 }
 
@@ -195,44 +195,44 @@ pub async fn create_tenant(
 #[serde(rename_all = "PascalCase")]
 pub struct UpdateTenant {
     name: TenantName,
-    /// `null`, or nothing, removes it.
+    /// `null` or an absent member removes it.
     legal_name: Option<LegalName>,
-    /// `null`, or nothing, removes it.
+    /// `null` or an absent member removes it.
     tax_number: Option<TaxNumber>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// Version that the caller has seen. Another one is a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
 
-/// Replace what a tenant is described by.
+/// Update a tenant.
 ///
-/// What is the same already changes nothing, not even the version.
+/// Replaces all members. An identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = UpdateTenant, description = "At most 64 KiB."),
-    responses((status = 200, description = "As it is now", body = Tenant))
+    responses((status = 200, description = "The tenant after the change", body = Tenant))
 )]
 #[put("/api/identity/admin/tenants/{tenant_id}")]
 pub async fn update_tenant(
     app: Data<App>,
     permitted: Permitted<ManageTenants>,
     id: Path<CompanyId>,
-    body: Json<UpdateTenant, LARGEST_BODY>,
+    body: Json<UpdateTenant, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
     let Json(UpdateTenant { name, legal_name, tax_number, version }) = body;
-    let described = Description { name, legal_name, tax_number };
-    let acting = app.acting(&permitted.actor);
+    let details = TenantDetails { name, legal_name, tax_number };
+    let context = app.actor_context(&permitted.actor);
     let tenant =
-        app.db.tx(async |tx| ops::tenant::update_tenant(tx, &acting, *id, version, described).await).await?;
+        app.db.tx(async |tx| ops::tenant::update_tenant(tx, &context, *id, version, details).await).await?;
     Ok(web::Json(tenant))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct MoveTenant {
-    /// For the audit log; of a suspension also for those whom it concerns.
+    /// Reason for the audit log. A suspension also stores it in the tenant.
     reason: Option<Reason>,
-    /// The version that the caller has seen; another one is a conflict.
+    /// Version that the caller has seen. Another one is a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -240,7 +240,7 @@ pub struct MoveTenant {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct ActivateTenant {
-    /// The version that the caller has seen; another one is a conflict.
+    /// Version that the caller has seen. Another one is a conflict.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
 }
@@ -252,63 +252,63 @@ async fn move_to(
     to: TenantStatus,
     MoveTenant { reason, version }: MoveTenant,
 ) -> Result<web::Json<Tenant>, Error> {
-    let acting = app.acting(&permitted.actor);
+    let context = app.actor_context(&permitted.actor);
     let moved =
-        app.db.tx(async |tx| ops::tenant::move_tenant(tx, &acting, id, version, to, reason).await).await?;
+        app.db.tx(async |tx| ops::tenant::move_tenant(tx, &context, id, version, to, reason).await).await?;
     Ok(web::Json(moved))
 }
 
 /// Suspend a tenant.
 ///
-/// Its employees hold nothing of their roles until it is active again.
+/// The roles of its employees grant no permissions until it is active again.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = Option<MoveTenant>, description = "At most 64 KiB."),
-    responses((status = 200, description = "As it is now", body = Tenant))
+    responses((status = 200, description = "The tenant after the change", body = Tenant))
 )]
 #[post("/api/identity/admin/tenants/{tenant_id}/suspend")]
 pub async fn suspend_tenant(
     app: Data<App>,
     permitted: Permitted<ManageTenants>,
     id: Path<CompanyId>,
-    body: OptionalJson<MoveTenant, LARGEST_BODY>,
+    body: OptionalJson<MoveTenant, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
     move_to(&app, &permitted, *id, TenantStatus::Suspended, body.0).await
 }
 
 /// Activate a suspended tenant.
 ///
-/// Its employees hold again what their roles give.
+/// The roles of its employees grant their permissions again.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = Option<ActivateTenant>, description = "At most 64 KiB."),
-    responses((status = 200, description = "As it is now", body = Tenant))
+    responses((status = 200, description = "The tenant after the change", body = Tenant))
 )]
 #[post("/api/identity/admin/tenants/{tenant_id}/activate")]
 pub async fn activate_tenant(
     app: Data<App>,
     permitted: Permitted<ManageTenants>,
     id: Path<CompanyId>,
-    body: OptionalJson<ActivateTenant, LARGEST_BODY>,
+    body: OptionalJson<ActivateTenant, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
-    let asked = MoveTenant { reason: None, version: body.0.version };
-    move_to(&app, &permitted, *id, TenantStatus::Active, asked).await
+    let command = MoveTenant { reason: None, version: body.0.version };
+    move_to(&app, &permitted, *id, TenantStatus::Active, command).await
 }
 
-/// Archive a tenant, for good.
+/// Archive a tenant.
 ///
-/// Its tax number may be another's from now on.
+/// Archived is final. Another tenant can then have the tax number.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = Option<MoveTenant>, description = "At most 64 KiB."),
-    responses((status = 200, description = "As it is now", body = Tenant))
+    responses((status = 200, description = "The tenant after the change", body = Tenant))
 )]
 #[post("/api/identity/admin/tenants/{tenant_id}/archive")]
 pub async fn archive_tenant(
     app: Data<App>,
     permitted: Permitted<ManageTenants>,
     id: Path<CompanyId>,
-    body: OptionalJson<MoveTenant, LARGEST_BODY>,
+    body: OptionalJson<MoveTenant, MAX_BODY_BYTES>,
 ) -> Result<impl Responder, Error> {
     move_to(&app, &permitted, *id, TenantStatus::Archived, body.0).await
 }

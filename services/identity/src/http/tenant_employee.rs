@@ -1,4 +1,4 @@
-//! The employees of any tenant, for administrators of the platform.
+//! Employees of any tenant, for administrators of the platform.
 
 use ::web::{Both, Json, Page, Paging, Query};
 use actix_web::web::{Data, Path};
@@ -7,7 +7,7 @@ use auth::{CompanyId, Permitted, UserId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::LARGEST_BODY;
+use super::MAX_BODY_BYTES;
 use super::employee::ListEmployees;
 use crate::app::App;
 use crate::db;
@@ -15,11 +15,11 @@ use crate::db::employee::EmployeeSort;
 use crate::domain::{Employee, ManageTenants, PersonName, ReadTenants, RoleId, WorkEmail};
 use crate::error::{Error, ROLE_ESCALATION_FORBIDDEN};
 use crate::ops;
-use crate::ops::employee::Person;
+use crate::ops::employee::PersonDetails;
 
 /// List the employees of a tenant.
 ///
-/// Suspended ones included. Of a tenant that is not there the list is empty.
+/// The list includes suspended employees. The list of an unknown tenant is empty.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path), ListEmployees, Paging<EmployeeSort>),
     responses((status = 200, description = "One page", body = Page<Employee>))
@@ -29,57 +29,57 @@ pub async fn list_tenant_employees(
     app: Data<App>,
     _: Permitted<ReadTenants>,
     id: Path<CompanyId>,
-    Both(Query(asked), paging): Both<Query<ListEmployees>, Paging<EmployeeSort>>,
+    Both(Query(query), paging): Both<Query<ListEmployees>, Paging<EmployeeSort>>,
 ) -> Result<impl Responder, Error> {
     let conn = app.db.conn().await?;
-    Ok(web::Json(db::employee::list(&conn, *id, &asked.into(), &paging).await?))
+    Ok(web::Json(db::employee::list(&conn, *id, &query.into(), &paging).await?))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CreateAdministrator {
-    /// Of an account that the issuer has already; else one is made.
+    /// Id of an account that the issuer already has. Without it the service creates an id.
     user_id: Option<UserId>,
     name: PersonName,
-    /// A contact; nobody signs in by it.
+    /// A contact, not a login.
     email: WorkEmail,
 }
 
-/// Give a tenant an administrator.
+/// Add an administrator to a tenant.
 ///
-/// The first one, or a further one in need: an active employee with the role of those who administer companies of the
-/// tenant's type.
+/// Creates an active employee with the administrator role of the tenant's type. The tenant may already have
+/// administrators.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = CreateAdministrator, description = "At most 64 KiB."),
-    responses((status = 201, description = "Employed", body = Employee))
+    responses((status = 201, description = "Created", body = Employee))
 )]
 #[post("/api/identity/admin/tenants/{tenant_id}/administrators")]
 pub async fn create_administrator(
     app: Data<App>,
     permitted: Permitted<ManageTenants>,
     id: Path<CompanyId>,
-    body: Json<CreateAdministrator, LARGEST_BODY>,
+    body: Json<CreateAdministrator, MAX_BODY_BYTES>,
 ) -> Result<HttpResponse, Error> {
     let Json(CreateAdministrator { user_id, name, email }) = body;
-    let acting = app.acting(&permitted.actor);
-    let person = Person { name, email };
+    let context = app.actor_context(&permitted.actor);
+    let person = PersonDetails { name, email };
     let created = app
         .db
-        .tx(async |tx| ops::employee::create_administrator(tx, &acting, *id, user_id, person).await)
+        .tx(async |tx| ops::employee::create_administrator(tx, &context, *id, user_id, person).await)
         .await;
     if created.as_ref().is_err_and(|error: &Error| error.is(ROLE_ESCALATION_FORBIDDEN)) {
-        app.db.tx(async |tx| ops::role::record_refused_administrator(tx, &acting, *id).await).await?;
+        app.db.tx(async |tx| ops::role::record_refused_administrator(tx, &context, *id).await).await?;
     }
     Ok(HttpResponse::Created().json(created?))
 }
 
-/// Let an employee of a tenant go.
+/// Remove an employee of a tenant.
 ///
-/// In a tenant of any status: who was left in an archived company can be employed elsewhere.
+/// Works in a tenant of any status. An employee of an archived company can then be employed elsewhere.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path), ("user_id" = UserId, Path)),
-    responses((status = 204, description = "Gone"))
+    responses((status = 204, description = "Removed"))
 )]
 #[delete("/api/identity/admin/tenants/{tenant_id}/employees/{user_id}")]
 pub async fn remove_tenant_employee(
@@ -87,18 +87,18 @@ pub async fn remove_tenant_employee(
     permitted: Permitted<ManageTenants>,
     ids: Path<(CompanyId, UserId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((tenant, user), acting) = (ids.into_inner(), app.acting(&permitted.actor));
-    app.db.tx(async |tx| ops::employee::remove_employee_of_tenant(tx, &acting, tenant, user).await).await?;
+    let ((tenant, user), context) = (ids.into_inner(), app.actor_context(&permitted.actor));
+    app.db.tx(async |tx| ops::employee::remove_employee_of_tenant(tx, &context, tenant, user).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Take a role from an employee of a tenant.
+/// Remove a role from an employee of a tenant.
 ///
-/// In a tenant of any status.
+/// Works in a tenant of any status.
 #[utoipa::path(
     tag = "Tenants",
     params(("tenant_id" = CompanyId, Path), ("user_id" = UserId, Path), ("role_id" = RoleId, Path)),
-    responses((status = 204, description = "Taken"))
+    responses((status = 204, description = "Removed"))
 )]
 #[delete("/api/identity/admin/tenants/{tenant_id}/employees/{user_id}/roles/{role_id}")]
 pub async fn remove_tenant_employee_role(
@@ -106,7 +106,7 @@ pub async fn remove_tenant_employee_role(
     permitted: Permitted<ManageTenants>,
     ids: Path<(CompanyId, UserId, RoleId)>,
 ) -> Result<HttpResponse, Error> {
-    let ((tenant, user, role), acting) = (ids.into_inner(), app.acting(&permitted.actor));
-    app.db.tx(async |tx| ops::role::remove_role_of_tenant(tx, &acting, tenant, user, role).await).await?;
+    let ((tenant, user, role), context) = (ids.into_inner(), app.actor_context(&permitted.actor));
+    app.db.tx(async |tx| ops::role::remove_role_of_tenant(tx, &context, tenant, user, role).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -1,70 +1,79 @@
-//! INV-IDN-009: who changes something must still be what their token says.
+//! The actor check (INV-IDN-009): the actor of a change must still hold what the token claims.
 
 use ::db::Tx;
 use auth::{Actor, CompanyId};
 use time::OffsetDateTime;
 
 use crate::db;
-use crate::domain::{Baseline, By, Held, Tenant};
+use crate::domain::{AuditActor, Baseline, EffectivePermissions, Tenant};
 use crate::error::{Error, FORBIDDEN};
 
-/// Whoever is about to change something, as their token has it.
-pub struct Acting<'a> {
+/// The actor of a change, as in the token.
+pub struct ActorContext<'a> {
     pub actor: &'a Actor,
     pub baseline: &'a Baseline,
     pub trace_id: Option<String>,
 }
 
-/// What a change needs.
+/// Permission that a change requires.
 #[derive(Clone, Copy)]
-pub enum Needs {
-    /// To change tenants, of the whole platform.
+pub enum RequiredPermission {
+    /// Permission to change tenants of the platform.
     Tenants,
-    /// To change employees, of one's own company.
+    /// Permission to change employees of the actor's company.
     Employees,
 }
 
-/// An actor who may go on, and the tenant that is theirs to change until the transaction ends.
-pub struct Admitted<'a> {
-    pub held: Held<'a>,
+/// Permissions of an authorized actor, and the tenant, locked until the transaction ends.
+pub struct Authorized<'a> {
+    pub permissions: EffectivePermissions<'a>,
     pub tenant: Option<Tenant>,
-    /// The moment of the change, under the locks and by the database's clock: what is done to a company one after the
-    /// other has growing times.
+    /// Time of the change, by the database's clock. It is read under the locks, so the changes of a
+    /// company have growing times.
     pub now: OffsetDateTime,
 }
 
-impl Acting<'_> {
-    pub fn by(&self) -> By {
-        By { user_id: self.actor.user_id, company_id: self.actor.company_id, trace_id: self.trace_id.clone() }
+impl ActorContext<'_> {
+    pub fn audit_actor(&self) -> AuditActor {
+        AuditActor {
+            user_id: self.actor.user_id,
+            company_id: self.actor.company_id,
+            trace_id: self.trace_id.clone(),
+        }
     }
 
-    /// Locks the actor's company for reading and the `target` for changes, by id, and looks what the actor holds now.
+    /// Locks the actor's company for reading and the `target` for changes, then checks the actor.
+    ///
+    /// The locks are taken in the order of ids, so that concurrent changes cannot deadlock.
     ///
     /// # Errors
-    /// [`FORBIDDEN`]
-    pub async fn admit(
+    /// [`FORBIDDEN`] if the actor no longer holds the permission.
+    pub async fn authorize(
         &self,
         tx: &mut Tx,
-        needs: Needs,
+        required: RequiredPermission,
         target: Option<CompanyId>,
-    ) -> Result<Admitted<'_>, Error> {
+    ) -> Result<Authorized<'_>, Error> {
         let own = self.actor.company_id.filter(|own| Some(*own) != target);
         let own_is_first = own < target;
         if let Some(own) = own.filter(|_| own_is_first) {
-            db::tenant::lock_for_reading(tx, own).await?;
+            db::tenant::lock_shared(tx, own).await?;
         }
         let tenant = match target {
             Some(target) => db::tenant::lock(tx, target).await?,
             None => None,
         };
         if let Some(own) = own.filter(|_| !own_is_first) {
-            db::tenant::lock_for_reading(tx, own).await?;
+            db::tenant::lock_shared(tx, own).await?;
         }
-        let (now, standing) = db::standing::find(tx.conn(), self.actor.user_id).await?;
-        let held = Held::of(self.actor, standing.as_ref(), self.baseline).filter(|held| match needs {
-            Needs::Tenants => held.manages_tenants(),
-            Needs::Employees => held.manages_employees(),
-        });
-        Ok(Admitted { held: held.ok_or(FORBIDDEN)?, tenant, now })
+        let (now, employment) = db::employment::find_state(tx.conn(), self.actor.user_id).await?;
+        let permissions =
+            EffectivePermissions::of(self.actor, employment.as_ref(), self.baseline).filter(|permissions| {
+                match required {
+                    RequiredPermission::ManageTenants => permissions.manages_tenants(),
+                    RequiredPermission::ManageEmployees => permissions.manages_employees(),
+                }
+            });
+        Ok(Authorized { permissions: permissions.ok_or(FORBIDDEN)?, tenant, now })
     }
 }

@@ -1,33 +1,33 @@
-//! The first company of the operator, which nobody is there to create.
+//! The first company of the operator, which no administrator can create yet.
 
 use ::db::Tx;
 use auth::UserId;
 use messaging::outbox;
 use time::OffsetDateTime;
 
-use super::employee::{Person, employ_administrator};
+use super::employee::{PersonDetails, employ_administrator};
 use crate::db;
-use crate::domain::{AuditEntry, By, Tenant, TenantName, TenantType};
+use crate::domain::{AuditActor, AuditEntry, Tenant, TenantName, TenantType};
 use crate::error::Error;
 use crate::events::CompanyUpserted;
 
-/// `None`: a company of the operator has an administrator already.
+/// Returns `None` if a company of the operator already has an administrator.
 pub async fn bootstrap(
     tx: &mut Tx,
     user: UserId,
     company: TenantName,
-    person: Person,
+    person: PersonDetails,
     now: OffsetDateTime,
 ) -> Result<Option<Tenant>, Error> {
     if db::role::platform_has_admin(tx).await? {
         return Ok(None);
     }
-    let by = By { user_id: user, company_id: None, trace_id: None };
+    let by = AuditActor { user_id: user, company_id: None, trace_id: None };
     let tenant = Tenant::new(company, None, TenantType::Platform, None, now);
     db::tenant::insert(tx, &tenant).await?;
     db::audit::append(tx, AuditEntry::tenant_created(&by, &tenant)).await?;
     outbox::append(tx, &CompanyUpserted::of(&tenant)).await?;
-    let role = db::role::of_admins(tx.conn(), tenant.kind).await?;
+    let role = db::role::find_admin_role(tx.conn(), tenant.kind).await?;
     employ_administrator(tx, &by, &tenant, Some(user), person, role, now).await?;
     Ok(Some(tenant))
 }

@@ -1,4 +1,4 @@
-//! Use cases: read, decide, write, tell, in one transaction that an edge has opened.
+//! Use cases: read, decide, write and publish in one transaction, which the edge opens.
 
 pub mod actor;
 pub mod bootstrap;

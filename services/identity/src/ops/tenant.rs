@@ -1,17 +1,17 @@
-//! What administrators of the platform do with tenants.
+//! Changes of tenants, by administrators of the platform.
 
 use ::db::Tx;
 use auth::CompanyId;
 use messaging::outbox;
 
-use super::actor::{Acting, Admitted, Needs};
+use super::actor::{ActorContext, Authorized, RequiredPermission};
 use crate::db;
 use crate::domain::{AuditEntry, LegalName, Reason, TaxNumber, Tenant, TenantName, TenantStatus, TenantType};
 use crate::error::{CONFLICT, Error, TENANT_NOT_FOUND};
 use crate::events::{CompanySuspended, CompanyUpserted};
 
-/// What a tenant is described by.
-pub struct Description {
+/// Fields of a tenant that an update replaces.
+pub struct TenantDetails {
     pub name: TenantName,
     pub legal_name: Option<LegalName>,
     pub tax_number: Option<TaxNumber>,
@@ -21,15 +21,15 @@ pub struct Description {
 /// [`FORBIDDEN`](crate::error::FORBIDDEN), [`TAX_NUMBER_TAKEN`](crate::error::TAX_NUMBER_TAKEN)
 pub async fn create_tenant(
     tx: &mut Tx,
-    acting: &Acting<'_>,
+    context: &ActorContext<'_>,
     kind: TenantType,
-    described: Description,
+    details: TenantDetails,
 ) -> Result<Tenant, Error> {
-    let Admitted { now, .. } = acting.admit(tx, Needs::Tenants, None).await?;
-    let Description { name, legal_name, tax_number } = described;
+    let Authorized { now, .. } = context.authorize(tx, RequiredPermission::ManageTenants, None).await?;
+    let TenantDetails { name, legal_name, tax_number } = details;
     let tenant = Tenant::new(name, legal_name, kind, tax_number, now);
     db::tenant::insert(tx, &tenant).await?;
-    db::audit::append(tx, AuditEntry::tenant_created(&acting.by(), &tenant)).await?;
+    db::audit::append(tx, AuditEntry::tenant_created(&context.audit_actor(), &tenant)).await?;
     outbox::append(tx, &CompanyUpserted::of(&tenant)).await?;
     Ok(tenant)
 }
@@ -39,22 +39,23 @@ pub async fn create_tenant(
 /// [`CONFLICT`], [`TAX_NUMBER_TAKEN`](crate::error::TAX_NUMBER_TAKEN)
 pub async fn update_tenant(
     tx: &mut Tx,
-    acting: &Acting<'_>,
+    context: &ActorContext<'_>,
     id: CompanyId,
     version: Option<i64>,
-    described: Description,
+    details: TenantDetails,
 ) -> Result<Tenant, Error> {
     let seen = version.or(db::tenant::version(tx.conn(), id).await?);
-    let Admitted { tenant, now, .. } = acting.admit(tx, Needs::Tenants, Some(id)).await?;
+    let Authorized { tenant, now, .. } =
+        context.authorize(tx, RequiredPermission::ManageTenants, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     tenant.check_not_archived()?;
-    let Description { name, legal_name, tax_number } = described;
-    let changed = tenant.describe(name, legal_name, tax_number, now);
+    let TenantDetails { name, legal_name, tax_number } = details;
+    let changed = tenant.update(name, legal_name, tax_number, now);
     if changed.is_empty() {
         return Ok(tenant);
     }
     save(tx, &mut tenant, seen).await?;
-    db::audit::append(tx, AuditEntry::tenant_updated(&acting.by(), &tenant, changed)).await?;
+    db::audit::append(tx, AuditEntry::tenant_updated(&context.audit_actor(), &tenant, changed)).await?;
     Ok(tenant)
 }
 
@@ -64,27 +65,29 @@ pub async fn update_tenant(
 /// [`TENANT_INVALID_TRANSITION`](crate::error::TENANT_INVALID_TRANSITION), [`CONFLICT`]
 pub async fn move_tenant(
     tx: &mut Tx,
-    acting: &Acting<'_>,
+    context: &ActorContext<'_>,
     id: CompanyId,
     version: Option<i64>,
     to: TenantStatus,
     reason: Option<Reason>,
 ) -> Result<Tenant, Error> {
     let seen = version.or(db::tenant::version(tx.conn(), id).await?);
-    let Admitted { tenant, now, .. } = acting.admit(tx, Needs::Tenants, Some(id)).await?;
+    let Authorized { tenant, now, .. } =
+        context.authorize(tx, RequiredPermission::ManageTenants, Some(id)).await?;
     let mut tenant = tenant.ok_or(TENANT_NOT_FOUND)?;
     let from = tenant.status;
-    tenant.move_to(to, reason.clone(), acting.actor.company_id, now)?;
+    tenant.move_to(to, reason.clone(), context.actor.company_id, now)?;
     save(tx, &mut tenant, seen).await?;
-    db::audit::append(tx, AuditEntry::tenant_moved(&acting.by(), &tenant, from, reason)).await?;
+    db::audit::append(tx, AuditEntry::tenant_moved(&context.audit_actor(), &tenant, from, reason)).await?;
     if to == TenantStatus::Suspended {
         outbox::append(tx, &CompanySuspended::of(&tenant, now)).await?;
     }
     Ok(tenant)
 }
 
-/// Compare and swap, on the version that the caller has seen or, where they name none, on that of the moment when they
-/// came. Each version is told by one `company-upserted` (INV-IDN-003).
+/// Writes the tenant by compare and swap, with one `company-upserted` a version (INV-IDN-003).
+///
+/// `seen` is the request's version, or the one at its arrival.
 async fn save(tx: &mut Tx, tenant: &mut Tenant, seen: Option<i64>) -> Result<(), Error> {
     if seen.is_some_and(|seen| seen != tenant.version) {
         return Err(CONFLICT.into());

@@ -1,4 +1,4 @@
-//! What an employee is at this moment: the one statement behind tokens and behind each change.
+//! The query of a user's present employment, for claims and for the actor check of each change.
 
 use ::db::{Conn, Prepared};
 use auth::{CompanyId, UserId};
@@ -8,9 +8,9 @@ use diesel::sql_types::{Array, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use crate::domain::{EmployeeStatus, Standing, TenantStatus};
+use crate::domain::{EmployeeStatus, EmploymentState, TenantStatus};
 
-/// The database's clock, and what is kept of a person, if anything.
+/// The database's clock and the employment of a user, if there is one.
 #[derive(QueryableByName)]
 struct Row {
     #[diesel(sql_type = Timestamptz)]
@@ -25,26 +25,31 @@ struct Row {
     permissions: Vec<String>,
 }
 
-const STANDING: &str = "\
+const SELECT_STATE: &str = "\
     select clock_timestamp() as now, employee.company_id, tenant.status as company_status, employee.status, \
         array(select unnest(role.permissions) \
             from employee_role join role on role.id = employee_role.role_id \
-            where employee_role.user_id = asked.id) as permissions \
-    from (values ($1)) as asked (id) \
-        left join employee on employee.id = asked.id \
+            where employee_role.user_id = wanted.id) as permissions \
+    from (values ($1)) as wanted (id) \
+        left join employee on employee.id = wanted.id \
         left join tenant on tenant.id = employee.company_id";
 
-/// What is kept of `user`, and when: under the lock of their company nothing of it changes.
-pub async fn find(mut conn: &Conn, user: UserId) -> QueryResult<(OffsetDateTime, Option<Standing>)> {
-    let statement = Prepared(diesel::sql_query(STANDING).bind::<SqlUuid, _>(user));
+/// Returns the time of the database and the employment of `user`.
+///
+/// A lock on the company's row keeps the employment unchanged until the transaction ends.
+pub async fn find_state(
+    mut conn: &Conn,
+    user: UserId,
+) -> QueryResult<(OffsetDateTime, Option<EmploymentState>)> {
+    let statement = Prepared(diesel::sql_query(SELECT_STATE).bind::<SqlUuid, _>(user));
     let row: Row = statement.get_result(&mut conn).await?;
-    let kept = row.company_id.zip(row.company_status).zip(row.status);
+    let stored = row.company_id.zip(row.company_status).zip(row.status);
     let permissions = row.permissions;
-    let standing = kept.map(|((company_id, company_status), status)| Standing {
+    let employment = stored.map(|((company_id, company_status), status)| EmploymentState {
         company_id,
         company_status,
         status,
         permissions,
     });
-    Ok((row.now, standing))
+    Ok((row.now, employment))
 }
