@@ -182,18 +182,18 @@ pub async fn look_up_by_query(
     Ok(items)
 }
 
-/// The way to execute a search.
+/// How to execute a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ScanPlan {
     /// Reads the rows in the order of the list until the page is full.
     Ordered,
-    /// Finds all matching rows by the trigram index, then sorts them. The sort key is an expression,
-    /// so that the planner cannot read an index in order instead.
+    /// Finds all matching rows by the trigram index, then sorts them. The sort key is an
+    /// expression, so that the planner cannot read an index in order instead.
     Trigrams,
 }
 
-/// A text is common if at least one in this number of tenants contains it. Reading in order then
-/// fills a page soon.
+/// A text is common if at least one of five tenants contains it. Reading in order then fills a page
+/// soon.
 const COMMON_TEXT_DIVISOR: i64 = 5;
 
 /// The size of a sample of one thousandth of all tenants, and its number of matches.

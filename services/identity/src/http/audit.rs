@@ -81,7 +81,8 @@ async fn page(
 
 /// Read the audit log.
 ///
-/// Newest first. Following the cursors returns each entry that was committed at the beginning, once.
+/// Newest first. Following the cursors returns each entry that was committed at the beginning,
+/// once.
 #[utoipa::path(
     tag = "Audit", params(ListAudit, ListCompanyAudit, CursorPaging<AuditKey>),
     responses((status = 200, description = "One page", body = CursorPage<AuditEntry>))

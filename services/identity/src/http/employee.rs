@@ -70,7 +70,8 @@ pub struct CreateEmployee {
 
 /// Create an employee.
 ///
-/// The employee is active and has no role. The service creates the id, which is `sub` in the user's tokens.
+/// The employee is active and has no role. The service creates the id, which is `sub` in the user's
+/// tokens.
 #[utoipa::path(
     tag = "Employees", request_body(content = CreateEmployee, description = "At most 64 KiB."),
     responses((status = 201, description = "Created", body = Employee))

@@ -79,7 +79,8 @@ pub struct ListRoles {
 
 /// List roles.
 ///
-/// Returns all roles to administrators of the platform, and to partners the roles for their company's type.
+/// Returns all roles to administrators of the platform, and to partners the roles for their
+/// company's type.
 #[utoipa::path(
     tag = "Employees", params(ListRoles),
     responses((status = 200, description = "By id", body = Roles))
@@ -138,7 +139,8 @@ pub async fn list_employee_roles(
 
 /// Add a role to an employee of my company.
 ///
-/// A role that the employee already has changes nothing. The caller must hold every permission of the role.
+/// A role that the employee already has changes nothing. The caller must hold every permission of
+/// the role.
 #[utoipa::path(
     tag = "Employees", params(("user_id" = UserId, Path), ("role_id" = RoleId, Path)),
     responses((status = 204, description = "The employee has the role"))

@@ -27,8 +27,8 @@ use crate::ops::tenant::TenantDetails;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct SearchTenants {
-    /// Three or more characters match anywhere in a name, a legal name or a tax number. A shorter query matches the
-    /// beginning of a name or a tax number. Letter case does not count.
+    /// Three or more characters match anywhere in a name, a legal name or a tax number. A shorter
+    /// query matches the beginning of a name or a tax number. Letter case does not count.
     #[param(inline)]
     query: Option<SearchText>,
     /// Separated by commas.

@@ -47,8 +47,8 @@ pub struct CreateAdministrator {
 
 /// Add an administrator to a tenant.
 ///
-/// Creates an active employee with the administrator role of the tenant's type. The tenant may already have
-/// administrators.
+/// Creates an active employee with the administrator role of the tenant's type. The tenant may
+/// already have administrators.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path)),
     request_body(content = CreateAdministrator, description = "At most 64 KiB."),
@@ -76,7 +76,8 @@ pub async fn create_administrator(
 
 /// Remove an employee of a tenant.
 ///
-/// Works in a tenant of any status. An employee of an archived company can then be employed elsewhere.
+/// Works in a tenant of any status. An employee of an archived company can then be employed
+/// elsewhere.
 #[utoipa::path(
     tag = "Tenants", params(("tenant_id" = CompanyId, Path), ("user_id" = UserId, Path)),
     responses((status = 204, description = "Removed"))

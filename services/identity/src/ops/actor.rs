@@ -19,9 +19,9 @@ pub struct ActorContext<'a> {
 #[derive(Clone, Copy)]
 pub enum RequiredPermission {
     /// Permission to change tenants of the platform.
-    Tenants,
+    ManageTenants,
     /// Permission to change employees of the actor's company.
-    Employees,
+    ManageEmployees,
 }
 
 /// Permissions of an authorized actor, and the tenant, locked until the transaction ends.

@@ -21,8 +21,7 @@ pub struct PersonDetails {
 }
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`TENANT_NOT_FOUND`], [`TENANT_NOT_ACTIVE`](crate::error::TENANT_NOT_ACTIVE),
-/// [`EMAIL_TAKEN`](crate::error::EMAIL_TAKEN)
+/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `EMAIL_TAKEN`
 pub async fn create_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -38,9 +37,8 @@ pub async fn create_employee(
 /// Creates an employee with the administrator role, in any active tenant.
 ///
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`TENANT_NOT_FOUND`], [`TENANT_NOT_ACTIVE`](crate::error::TENANT_NOT_ACTIVE),
-/// [`ROLE_ESCALATION_FORBIDDEN`](crate::error::ROLE_ESCALATION_FORBIDDEN),
-/// [`USER_ALREADY_EMPLOYED`](crate::error::USER_ALREADY_EMPLOYED), [`EMAIL_TAKEN`](crate::error::EMAIL_TAKEN)
+/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `ROLE_ESCALATION_FORBIDDEN`,
+/// `USER_ALREADY_EMPLOYED`, `EMAIL_TAKEN`
 pub async fn create_administrator(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -92,8 +90,7 @@ async fn employ(
 }
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`USER_NOT_FOUND`], [`TENANT_NOT_ACTIVE`](crate::error::TENANT_NOT_ACTIVE),
-/// [`CONFLICT`], [`EMAIL_TAKEN`](crate::error::EMAIL_TAKEN)
+/// `FORBIDDEN`, `USER_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `CONFLICT`, `EMAIL_TAKEN`
 pub async fn update_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -118,8 +115,8 @@ pub async fn update_employee(
 }
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`USER_NOT_FOUND`], [`TENANT_NOT_ACTIVE`](crate::error::TENANT_NOT_ACTIVE),
-/// [`EMPLOYEE_INVALID_TRANSITION`](crate::error::EMPLOYEE_INVALID_TRANSITION), [`CONFLICT`], [`LAST_ADMIN`]
+/// `FORBIDDEN`, `USER_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `EMPLOYEE_INVALID_TRANSITION`, `CONFLICT`,
+/// `LAST_ADMIN`
 pub async fn move_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -145,8 +142,7 @@ pub async fn move_employee(
 }
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`USER_NOT_FOUND`], [`TENANT_NOT_ACTIVE`](crate::error::TENANT_NOT_ACTIVE),
-/// [`LAST_ADMIN`]
+/// `FORBIDDEN`, `USER_NOT_FOUND`, `TENANT_NOT_ACTIVE`, `LAST_ADMIN`
 pub async fn remove_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -163,7 +159,7 @@ pub async fn remove_employee(
 /// Removes an employee of a tenant of any status.
 ///
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`USER_NOT_FOUND`], [`LAST_ADMIN`]
+/// `FORBIDDEN`, `USER_NOT_FOUND`, `LAST_ADMIN`
 pub async fn remove_employee_of_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -220,7 +216,7 @@ pub async fn find_employee(tx: &mut Tx, company: CompanyId, user: UserId) -> Res
 /// Returns the tenant of an employee if it is active.
 ///
 /// # Errors
-/// [`TENANT_NOT_ACTIVE`](crate::error::TENANT_NOT_ACTIVE)
+/// `TENANT_NOT_ACTIVE`
 pub fn require_active(tenant: Option<Tenant>) -> Result<Tenant, Error> {
     let tenant = tenant.ok_or(USER_NOT_FOUND)?;
     tenant.check_active()?;

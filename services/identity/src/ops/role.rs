@@ -17,8 +17,8 @@ use crate::error::{
 use crate::events::{EmployeeRoleAssigned, EmployeeRoleRemoved};
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`USER_NOT_FOUND`], [`ROLE_NOT_FOUND`],
-/// [`TENANT_NOT_ACTIVE`](crate::error::TENANT_NOT_ACTIVE), [`ROLE_ESCALATION_FORBIDDEN`], [`ROLE_NOT_ASSIGNABLE`]
+/// `FORBIDDEN`, `USER_NOT_FOUND`, `ROLE_NOT_FOUND`, `TENANT_NOT_ACTIVE`,
+/// `ROLE_ESCALATION_FORBIDDEN`, `ROLE_NOT_ASSIGNABLE`
 pub async fn add_role_to_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -46,8 +46,8 @@ pub async fn add_role_to_employee(
 }
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`USER_NOT_FOUND`], [`ROLE_NOT_FOUND`], [`ROLE_ASSIGNMENT_NOT_FOUND`],
-/// [`TENANT_NOT_ACTIVE`](crate::error::TENANT_NOT_ACTIVE), [`LAST_ADMIN`](crate::error::LAST_ADMIN)
+/// `FORBIDDEN`, `USER_NOT_FOUND`, `ROLE_NOT_FOUND`, `ROLE_ASSIGNMENT_NOT_FOUND`,
+/// `TENANT_NOT_ACTIVE`, `LAST_ADMIN`
 pub async fn remove_role_from_employee(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -62,8 +62,7 @@ pub async fn remove_role_from_employee(
 /// Removes a role in a tenant of any status.
 ///
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`USER_NOT_FOUND`], [`ROLE_NOT_FOUND`], [`ROLE_ASSIGNMENT_NOT_FOUND`],
-/// [`LAST_ADMIN`](crate::error::LAST_ADMIN)
+/// `FORBIDDEN`, `USER_NOT_FOUND`, `ROLE_NOT_FOUND`, `ROLE_ASSIGNMENT_NOT_FOUND`, `LAST_ADMIN`
 pub async fn remove_role_of_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -75,6 +74,7 @@ pub async fn remove_role_of_tenant(
     remove(tx, context, authorized, user, role, |tenant| tenant.ok_or_else(|| USER_NOT_FOUND.into())).await
 }
 
+/// Removes a role. `check` decides by the tenant's status.
 async fn remove(
     tx: &mut Tx,
     context: &ActorContext<'_>,

@@ -18,7 +18,7 @@ pub struct TenantDetails {
 }
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`TAX_NUMBER_TAKEN`](crate::error::TAX_NUMBER_TAKEN)
+/// `FORBIDDEN`, `TAX_NUMBER_TAKEN`
 pub async fn create_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -35,8 +35,7 @@ pub async fn create_tenant(
 }
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`TENANT_NOT_FOUND`], [`TENANT_ARCHIVED`](crate::error::TENANT_ARCHIVED),
-/// [`CONFLICT`], [`TAX_NUMBER_TAKEN`](crate::error::TAX_NUMBER_TAKEN)
+/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `TENANT_ARCHIVED`, `CONFLICT`, `TAX_NUMBER_TAKEN`
 pub async fn update_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -60,9 +59,8 @@ pub async fn update_tenant(
 }
 
 /// # Errors
-/// [`FORBIDDEN`](crate::error::FORBIDDEN), [`TENANT_NOT_FOUND`], [`OWN_TENANT`](crate::error::OWN_TENANT),
-/// [`TENANT_ARCHIVED`](crate::error::TENANT_ARCHIVED),
-/// [`TENANT_INVALID_TRANSITION`](crate::error::TENANT_INVALID_TRANSITION), [`CONFLICT`]
+/// `FORBIDDEN`, `TENANT_NOT_FOUND`, `OWN_TENANT`, `TENANT_ARCHIVED`, `TENANT_INVALID_TRANSITION`,
+/// `CONFLICT`
 pub async fn move_tenant(
     tx: &mut Tx,
     context: &ActorContext<'_>,
