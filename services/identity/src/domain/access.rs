@@ -198,8 +198,9 @@ mod tests {
     use super::{Baseline, EmploymentState, TokenClaims};
     use crate::domain::{EmployeeStatus, TenantStatus};
 
+    /// RULE-IDN-016: claims follow the status of employee and company, and the roles.
     #[test]
-    fn a_token_says_what_status_and_roles_give() {
+    fn claims_follow_status_and_roles() {
         use {EmployeeStatus as Employee, TenantStatus as Tenant};
         let (user_id, company_id) = (uuid::Uuid::from_u128(7).into(), CompanyId::generate());
         let baseline: Baseline = "b.own, a.own@platform".parse().unwrap();
@@ -227,8 +228,9 @@ mod tests {
         );
     }
 
+    /// RULE-IDN-016: the baseline consists of valid permissions.
     #[test]
-    fn a_baseline_is_of_permissions() {
+    fn baseline_with_an_invalid_permission_is_rejected() {
         assert_eq!(Baseline::default().to_string(), "news.posts.manage-own");
         for wrong in ["a@", "a@elsewhere", "@platform", "a,b@c"] {
             assert!(wrong.parse::<Baseline>().is_err(), "{wrong}");

@@ -223,9 +223,9 @@ mod tests {
         Checked::<TaxNumberDigits>::parse(text).ok().map(Private::new)
     }
 
-    /// The table of moves.
+    /// RULE-IDN-006: every transition has the outcome of the table.
     #[test]
-    fn a_tenant_moves_as_the_table_says() {
+    fn transition_follows_the_table() {
         use TenantStatus::{Active, Archived, Suspended};
         for (from, to, outcome) in [
             (Active, Suspended, Ok(())),
@@ -249,8 +249,9 @@ mod tests {
         }
     }
 
+    /// RULE-IDN-046: the actor's own tenant can only be activated.
     #[test]
-    fn nobody_suspends_or_archives_their_own_tenant() {
+    fn own_tenant_cannot_be_suspended_or_archived() {
         let now = OffsetDateTime::UNIX_EPOCH;
         for to in [TenantStatus::Suspended, TenantStatus::Archived] {
             let mut own = tenant(TenantStatus::Active);
@@ -260,8 +261,9 @@ mod tests {
         assert_eq!(own.move_to(TenantStatus::Active, None, Some(own.id), now), Ok(()));
     }
 
+    /// RULE-IDN-014: an update returns the changed fields, an identical one none.
     #[test]
-    fn what_is_described_anew_is_told_by_name_in_order() {
+    fn update_returns_changed_fields_in_order() {
         let mut updated = tenant(TenantStatus::Active);
         let name = TenantName::parse("Лютик").unwrap();
         let later = OffsetDateTime::UNIX_EPOCH + time::Duration::HOUR;
@@ -271,8 +273,9 @@ mod tests {
         assert_eq!(updated.update(name, None, tax_number("7707083893"), later), []);
     }
 
+    /// RULE-IDN-036: a tax number has 10 or 12 ASCII digits.
     #[test]
-    fn a_tax_number_has_ten_or_twelve_ascii_digits() {
+    fn tax_number_has_10_or_12_ascii_digits() {
         for text in ["7707083893", "500100732259"] {
             assert!(tax_number(text).is_some());
         }

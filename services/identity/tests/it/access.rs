@@ -108,15 +108,16 @@ fn without_tenants(mut claims: Claims) -> Claims {
     claims
 }
 
-/// Authentication, Check order, Token, section 2: the table above, which leaves out no operation and no flaw of a token.
+/// RULE-IDN-017, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each caller
+/// gets the status of the table, with every flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_the_table_says() {
+async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
 }
 
-/// Check order: whoever may not do it is told so before the body is looked at, and a bad body before what is missing.
+/// RULE-IDN-017, RULE-ALL-030: 403 precedes 400, and 400 precedes 404.
 #[tokio::test]
-async fn permission_comes_before_the_body_and_the_body_before_what_it_is_for() {
+async fn permission_precedes_the_body_and_the_body_precedes_the_tenant() {
     let nobody = service().caller(&holder(Some(guid()), &[]));
     nobody.post(TENANTS, json!("x")).await.expect_problem(403, "FORBIDDEN");
     nobody.post(EMPLOYEES, json!("x")).await.expect_problem(403, "FORBIDDEN");
@@ -132,9 +133,10 @@ async fn permission_comes_before_the_body_and_the_body_before_what_it_is_for() {
         .expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
 }
 
-/// Another company's employee is answered like nobody, with the same body.
+/// RULE-IDN-017, RULE-IDN-039: another company's employee and an unknown user have the same
+/// problems.
 #[tokio::test]
-async fn anothers_employee_is_as_nobody() {
+async fn foreign_employee_returns_the_same_problems_as_an_unknown_one() {
     let (own, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let (theirs, nobody) = (other.employee().await, guid());
     let partner = own.partner();

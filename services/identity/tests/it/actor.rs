@@ -11,9 +11,9 @@ fn somebody() -> Value {
     json!({"Name": "x", "Email": email()})
 }
 
-/// A token outlives what it was made from: role, activity and company are looked up at each change. Reads trust it.
+/// INV-IDN-009: a change looks up role and status, while a read trusts the token.
 #[tokio::test]
-async fn a_lost_role_or_activity_counts_at_once() {
+async fn lost_role_or_suspension_takes_effect_at_once() {
     let tenant = create_tenant("Developer").await;
     let partner = tenant.partner();
     for lose in ["role", "suspension"] {
@@ -28,10 +28,10 @@ async fn a_lost_role_or_activity_counts_at_once() {
     }
 }
 
-/// A removed administrator has no record any more. Until their token ends, the token alone decides, so they go on making changes:
-/// those of a company's administrator, and those of the platform's.
+/// INV-IDN-009: the token alone decides for a removed administrator, of a company and of the
+/// platform.
 #[tokio::test]
-async fn a_removed_administrator_is_judged_by_the_token() {
+async fn removed_administrator_keeps_the_permissions_of_the_token() {
     let (tenant, platform) = (create_tenant("Developer").await, create_tenant("Platform").await);
     let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
     tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
@@ -47,9 +47,10 @@ async fn a_removed_administrator_is_judged_by_the_token() {
     fresh.client.post(&tenant.path("/activate"), json!({})).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// Of a suspended company no employee changes anything, and their tokens name another company than is kept: none.
+/// INV-IDN-009: the present claims of a suspended company's employee name no company, so each
+/// change is 403.
 #[tokio::test]
-async fn employees_of_a_suspended_company_change_nothing() {
+async fn employees_of_a_suspended_company_are_forbidden_changes() {
     let tenant = create_tenant("Developer").await;
     let admin = tenant.admin().await;
     tenant.make("suspend").await;
@@ -59,9 +60,9 @@ async fn employees_of_a_suspended_company_change_nothing() {
     admin.client.post(EMPLOYEES, somebody()).await.expect(201);
 }
 
-/// The token and what is kept must name the same company, and both must give the permission.
+/// INV-IDN-009: token and present claims must name one company, and both must have the permission.
 #[tokio::test]
-async fn the_token_and_what_is_kept_agree() {
+async fn change_needs_the_token_and_the_present_claims() {
     let (tenant, other) = (create_tenant("Developer").await, create_tenant("Developer").await);
     let admin = tenant.admin().await;
     let kept = claims_of(admin.id).await;
@@ -81,9 +82,9 @@ async fn the_token_and_what_is_kept_agree() {
     add_role(&more, bob, 3).await.expect(204);
 }
 
-/// Order: 400, then the actor, then what is missing.
+/// INV-IDN-009: the order is 400, then the actor check, then 404.
 #[tokio::test]
-async fn the_actor_is_looked_at_after_the_body_and_before_the_rest() {
+async fn actor_check_follows_the_body_and_precedes_the_stored_state() {
     let tenant = create_tenant("Developer").await;
     let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
     take_role(&tenant.partner(), admin.id, 1).await.expect(204);
@@ -96,9 +97,10 @@ async fn the_actor_is_looked_at_after_the_body_and_before_the_rest() {
     assert_eq!(tenant.actions().await.last().map(String::as_str), Some("RoleRemoved"));
 }
 
-/// Whoever is nobody's employee is judged by the token alone, and the scope reaches no further than their company.
+/// INV-IDN-009: the token alone decides for an actor who is not an employee, within the token's
+/// company.
 #[tokio::test]
-async fn nobodys_employee_is_judged_by_the_token() {
+async fn unemployed_actor_holds_the_permissions_of_the_token() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let wide = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage@platform"]));
     wide.post(EMPLOYEES, somebody()).await.expect(201);

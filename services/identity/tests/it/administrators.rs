@@ -8,9 +8,10 @@ use crate::{
     ALL, EMPLOYEES, add_role, create_tenant, email, guid, holder, operator, role, service, sign_in, text,
 };
 
-/// `administrators`: an active employee with the `…-admin` role of the tenant's type, of an id that may be given.
+/// RULE-IDN-007: `administrators` creates an active employee with the administrator role of the
+/// type, with a given id or a new one.
 #[tokio::test]
-async fn a_tenant_gets_the_administrator_of_its_type() {
+async fn administrator_gets_the_role_of_the_tenants_type() {
     for (kind, code) in [
         ("Developer", "developer-admin"),
         ("Agency", "agency-admin"),
@@ -28,9 +29,9 @@ async fn a_tenant_gets_the_administrator_of_its_type() {
     }
 }
 
-/// The order of refusals.
+/// RULE-IDN-007: `administrators` refuses in the listed order.
 #[tokio::test]
-async fn a_refusal_comes_in_its_order() {
+async fn administrators_refuses_in_the_listed_order() {
     let tenant = create_tenant("Developer").await;
     let taken = email();
     let employed = tenant.employee().await;
@@ -54,9 +55,9 @@ async fn a_refusal_comes_in_its_order() {
     assert_eq!(fields, ["/Email", "/Name", "/UserId"]);
 }
 
-/// Only what is held at `@platform` covers: in organization scope the whole role covers nothing.
+/// RULE-IDN-007, RULE-IDN-051: only permissions at `@platform` cover the administrator role.
 #[tokio::test]
-async fn only_the_platform_scope_covers_an_administrator() {
+async fn administrator_role_is_covered_at_platform_scope_only() {
     let tenant = create_tenant("Partner").await;
     let own = ["news.posts.create-company", "news.posts.manage-own", "identity.employee-roles.manage"];
     let mut permissions = own.to_vec();
@@ -74,9 +75,9 @@ async fn only_the_platform_scope_covers_an_administrator() {
     holder_of(&permissions).post(&tenant.path("/administrators"), body()).await.expect(201);
 }
 
-/// INV-IDN-008 on the routes of the platform: of an active tenant the last administrator stays, of another they may go.
+/// RULE-IDN-008: the platform can remove the last administrator of an inactive tenant only.
 #[tokio::test]
-async fn the_platform_takes_the_last_administrator_of_a_tenant_that_is_not_active_alone() {
+async fn last_administrator_is_removed_from_an_inactive_tenant_only() {
     let tenant = create_tenant("Developer").await;
     let admin = tenant.admin().await.id;
     let (employee, of_admin) =
@@ -97,9 +98,9 @@ async fn the_platform_takes_the_last_administrator_of_a_tenant_that_is_not_activ
     operator().delete(&tenant.path(&employee)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
 }
 
-/// Another tenant's employee is not there, on the routes of the platform either.
+/// RULE-IDN-008: an employee of another tenant is missing for administrators of the platform, too.
 #[tokio::test]
-async fn an_employee_is_found_in_their_own_tenant_alone() {
+async fn removal_in_another_tenant_returns_not_found() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let bob = tenant.employee().await;
     add_role(&tenant.partner(), bob, 7).await.expect(204);
@@ -110,10 +111,10 @@ async fn an_employee_is_found_in_their_own_tenant_alone() {
     }
 }
 
-/// INV-IDN-009: an employed administrator of the platform changes nothing once the role is taken. Their token still reads. A removed
-/// administrator is not covered: `actor::a_removed_administrator_is_judged_by_the_token`.
+/// INV-IDN-009: an administrator of the platform who lost the role can read with the old token but
+/// change nothing.
 #[tokio::test]
-async fn a_platform_administrator_without_the_role_changes_nothing() {
+async fn platform_administrator_without_the_role_is_forbidden_changes() {
     let platform = create_tenant("Platform").await;
     let (first, second) = (platform.admin().await, platform.admin().await);
     first.client.post(crate::TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);

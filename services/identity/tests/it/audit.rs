@@ -10,9 +10,9 @@ use crate::{
     employee_path, guid, holder, list, operator, role, service, take_role, tax_number, text,
 };
 
-/// Each change has its entry, whole.
+/// RULE-IDN-014: each change of a tenant has one complete entry.
 #[tokio::test]
-async fn each_change_of_a_tenant_has_its_entry() {
+async fn each_change_of_a_tenant_writes_one_entry() {
     let claims = holder(None, &["identity.tenants.manage@platform", "identity.tenants.read@platform"]);
     let (actor, by) = (claims.sub.clone(), service().caller(&claims));
     let trace = guid().simple().to_string();
@@ -56,9 +56,10 @@ async fn each_change_of_a_tenant_has_its_entry() {
     assert_eq!(entries[2]["At"], suspended["SuspendedAt"]);
 }
 
-/// Of employees and roles too: in the order in which it was done, the roles before the person.
+/// RULE-IDN-014: changes of employees and roles have entries in their order, roles before the
+/// employee.
 #[tokio::test]
-async fn each_change_of_an_employee_has_its_entries() {
+async fn each_change_of_an_employee_writes_its_entries() {
     let tenant = create_tenant("Developer").await;
     let (admin, bob) = (tenant.admin().await, tenant.employee().await);
     let path = employee_path(bob);
@@ -108,9 +109,9 @@ async fn each_change_of_an_employee_has_its_entries() {
     }
 }
 
-/// A refused escalation is written down; no other refusal is, nor what changes nothing.
+/// RULE-IDN-014: a refused escalation has an entry, and no other refusal has one.
 #[tokio::test]
-async fn a_refused_escalation_is_written_down() {
+async fn refused_escalation_writes_an_entry() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
     let claims =
@@ -143,9 +144,9 @@ async fn a_refused_escalation_is_written_down() {
     assert_eq!((&entries[before]["From"], &entries[before]["To"]), (&Value::Null, &Value::Null));
 }
 
-/// A refused grant is written down after its refusal, and in its trace.
+/// RULE-IDN-014: the entry of a refused grant has the trace of its request.
 #[tokio::test]
-async fn a_refused_grant_has_the_trace_of_its_refusal() {
+async fn refused_grant_has_the_trace_of_its_request() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
     let few = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage"]));
@@ -161,9 +162,9 @@ async fn a_refused_grant_has_the_trace_of_its_refusal() {
     );
 }
 
-/// INV-IDN-010: the database itself refuses to change or remove entries.
+/// INV-IDN-010: the database rejects update, delete and truncate of entries.
 #[tokio::test]
-async fn the_database_refuses_to_change_the_log() {
+async fn database_rejects_changes_of_audit_entries() {
     create_tenant("Agency").await;
     let sql = service().sql().await;
     for change in [
@@ -178,9 +179,9 @@ async fn the_database_refuses_to_change_the_log() {
     }
 }
 
-/// All filters; the range is inclusive at its beginning and exclusive at its end.
+/// RULE-IDN-014: every filter selects entries; `From` is inclusive, `To` exclusive.
 #[tokio::test]
-async fn the_log_is_filtered() {
+async fn audit_filters_select_entries() {
     let tenant = create_tenant("Developer").await;
     let (admin, bob) = (tenant.admin().await, tenant.employee().await);
     admin.client.delete(&employee_path(bob)).await.expect(204);
@@ -201,9 +202,9 @@ async fn the_log_is_filtered() {
     assert_eq!(found(format!("SubjectId={}", guid())).await, [""; 0]);
 }
 
-/// A partner's log is their company's alone, with what the platform did to it.
+/// RULE-IDN-014: a partner's log has the own company's entries, changes by the platform included.
 #[tokio::test]
-async fn a_partner_reads_what_concerns_their_company() {
+async fn partner_reads_the_log_of_the_own_company() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     other.admin().await;
     let query = format!("{COMPANY_AUDIT}?TenantId={}", other.0);
@@ -211,9 +212,9 @@ async fn a_partner_reads_what_concerns_their_company() {
     assert_eq!(each(&page["Items"], "Action"), [&json!("TenantCreated")]);
 }
 
-/// Newest first; a walk shows what stood when it began, each entry once, whatever is written meanwhile.
+/// RULE-IDN-014: a walk returns each entry of its beginning once, newest first.
 #[tokio::test]
-async fn a_walk_shows_what_stood_when_it_began() {
+async fn walk_returns_the_state_at_its_beginning() {
     let tenant = create_tenant("Agency").await;
     tenant.admin().await;
     for _ in 0..8 {
@@ -237,8 +238,9 @@ async fn a_walk_shows_what_stood_when_it_began() {
     );
 }
 
+/// RULE-IDN-014: a 400 lists every invalid parameter of the log.
 #[tokio::test]
-async fn every_faulty_part_of_a_query_is_told() {
+async fn invalid_audit_query_lists_every_parameter() {
     let told = async |by: Client, path: String| -> Vec<String> {
         let problem = by.get(&path).await.expect_problem(400, "VALIDATION_FAILED");
         let mut told: Vec<_> =

@@ -21,9 +21,9 @@ pub async fn run(database_url: &str, arguments: &[&str]) -> Result<String, Strin
     if output.status.success() { Ok(said(output.stdout)) } else { Err(said(output.stderr)) }
 }
 
-/// `identity bootstrap`: from nobody to an administrator who can go on; a second time it refuses.
+/// RULE-IDN-018: the command creates the first administrator, who can go on; a second run fails.
 #[tokio::test]
-async fn the_first_administrator_is_made_by_the_operator() {
+async fn bootstrap_creates_the_first_administrator_once() {
     let own = Running::start::<identity::Service>(&[]);
     let user = guid();
     let id = user.to_string();
@@ -66,9 +66,9 @@ async fn the_first_administrator_is_made_by_the_operator() {
     assert!(refused.contains("has an administrator already"), "{refused}");
 }
 
-/// Of two at once, one makes a company.
+/// RULE-IDN-018: one of two concurrent commands creates a company.
 #[tokio::test]
-async fn of_two_at_once_one_makes_a_company() {
+async fn one_of_two_concurrent_bootstraps_succeeds() {
     let own = Running::start::<identity::Service>(&[]);
     let ids = [guid().to_string(), guid().to_string()];
     let arguments = |id| ["bootstrap", "--user", id, "--name", "x", "--email", "x@example.org"];
@@ -77,9 +77,9 @@ async fn of_two_at_once_one_makes_a_company() {
     assert_eq!([one.is_ok(), other.is_ok()].iter().filter(|done| **done).count(), 1, "{one:?} {other:?}");
 }
 
-/// A company of the operator that nobody administers is no reason to refuse: another is made, by whom it is for.
+/// RULE-IDN-018: a company of the operator without an administrator does not make the command fail.
 #[tokio::test]
-async fn a_company_that_nobody_administers_does_not_count() {
+async fn company_without_administrator_does_not_block_bootstrap() {
     let own = Running::start::<identity::Service>(&[]);
     let operator = own.caller(&holder(None, &ALL));
     operator.post(TENANTS, json!({"Name": "x", "Type": "Platform"})).await.expect(201);
@@ -95,9 +95,9 @@ async fn a_company_that_nobody_administers_does_not_count() {
     assert_eq!(each(&held["Items"], "AssignedByUserId"), [&json!(user)]);
 }
 
-/// What is wrong with an argument is told without the argument.
+/// RULE-IDN-018: the error of an invalid argument leaves out the value.
 #[tokio::test]
-async fn a_faulty_argument_is_refused() {
+async fn invalid_argument_is_refused_without_its_value() {
     let own = Running::start::<identity::Service>(&[]);
     let id = guid().to_string();
     for (name, address, wrong) in [("", "a@b.cd", "--name"), ("x", "somebody", "--email")] {

@@ -10,9 +10,10 @@ async fn claims(at: &Running, user: Uuid) -> Value {
     at.machine("issuer").get(&format!("/api/v1/internal/users/{user}/claims")).await.expect(200)
 }
 
-/// The employee's and the tenant's status decide; what was committed before the call is in the answer.
+/// RULE-IDN-016: claims follow the status of employee and company, and the roles, as committed
+/// before the call.
 #[tokio::test]
-async fn claims_are_what_status_and_roles_give_now() {
+async fn claims_follow_each_committed_change() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
     let told = async |company: Option<Uuid>, permissions: &[&str]| {
@@ -43,18 +44,19 @@ async fn claims_are_what_status_and_roles_give_now() {
     told(None, base).await;
 }
 
-/// Any Guid is answered.
+/// RULE-IDN-016, RULE-ALL-005: any Guid has claims, without an employment the baseline.
 #[tokio::test]
-async fn nobodys_employee_has_the_baseline() {
+async fn unemployed_user_has_the_baseline() {
     for nobody in [guid(), Uuid::nil()] {
         let expected = json!({"UserId": nobody, "CompanyId": null, "Permissions": ["news.posts.manage-own"]});
         assert_eq!(claims(service(), nobody).await, expected);
     }
 }
 
-/// `IDENTITY_BASELINE_PERMISSIONS`: distinct and sorted by code point, with those of roles.
+/// RULE-IDN-016: `IDENTITY_BASELINE_PERMISSIONS` sets the baseline, sorted and merged with the
+/// roles.
 #[tokio::test]
-async fn the_baseline_is_configured() {
+async fn baseline_is_configurable() {
     let settings = [("IDENTITY_BASELINE_PERMISSIONS", "b.own, a.own@platform,Z.own,b.own")];
     let other = Running::start::<identity::Service>(&settings);
     assert_eq!(claims(&other, guid()).await["Permissions"], json!(["Z.own", "a.own@platform", "b.own"]));

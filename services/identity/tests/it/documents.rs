@@ -4,14 +4,15 @@ use identity::Service;
 
 use crate::service;
 
-/// Contracts, what was released of them, and every setting in the README.
+/// RULE-ALL-064, RULE-ALL-069, RULE-ALL-074: contracts, released contracts and the settings of the
+/// README match the service.
 #[test]
-fn what_is_written_down_is_what_is_served() {
+fn contracts_and_readme_match_the_service() {
     testkit::documents::check::<Service>();
 }
 
-/// Conventions, API page: it comes from the service alone, and the local stack's sign-in does not.
+/// RULE-ALL-069: the API page comes from the service alone, without the local stack's sign-in.
 #[tokio::test]
-async fn the_api_page_loads_nothing_from_elsewhere() {
+async fn api_page_loads_nothing_from_elsewhere() {
     testkit::page::check(service()).await;
 }

@@ -8,9 +8,9 @@ use crate::{
     service, text, with,
 };
 
-/// `POST E`: active, without roles, with an id of its own.
+/// RULE-IDN-010: `POST` returns an active employee with a new id and no role.
 #[tokio::test]
-async fn an_employee_is_created_whole() {
+async fn created_employee_is_active_without_roles() {
     let tenant = create_tenant("Agency").await;
     let address = format!("Anna.{}@Example.ORG", guid().simple());
     let made = tenant
@@ -30,8 +30,9 @@ async fn an_employee_is_created_whole() {
     assert_eq!(tenant.read().await["Version"], 1, "a change of the count leaves the version alone");
 }
 
+/// RULE-IDN-010: a 400 lists every invalid member.
 #[tokio::test]
-async fn every_faulty_member_is_told() {
+async fn invalid_employee_body_lists_every_member() {
     let partner = create_tenant("Agency").await.partner();
     for (body, expected) in [
         (json!({}), vec!["/Email required", "/Name required"]),
@@ -52,9 +53,10 @@ async fn every_faulty_member_is_told() {
     }
 }
 
-/// `PUT E`: whole; the same changes nothing; a stale version is a conflict before the address is looked at.
+/// RULE-IDN-010: `PUT` replaces all; an identical body changes nothing; an outdated version
+/// precedes a taken address.
 #[tokio::test]
-async fn an_employee_is_described_anew() {
+async fn update_replaces_name_and_email() {
     let tenant = create_tenant("Agency").await;
     let (partner, path) = (tenant.partner(), employee_path(tenant.employee().await));
     let before = partner.get(&path).await.expect(200);
@@ -73,9 +75,10 @@ async fn an_employee_is_described_anew() {
     partner.put(&path, current).await.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
 }
 
-/// INV-IDN-005: an address is one employee's in a company, whatever its letter case, and free in another.
+/// INV-IDN-005, RULE-IDN-048: an address belongs to one employee of a company, in any letter case,
+/// and is free in another.
 #[tokio::test]
-async fn an_address_is_one_employees_in_a_company() {
+async fn email_is_unique_in_a_company_in_any_letter_case() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let address = email();
     let body = json!({"Name": "x", "Email": address});
@@ -91,9 +94,10 @@ async fn an_address_is_one_employees_in_a_company() {
     tenant.partner().post(EMPLOYEES, shouted).await.expect(201);
 }
 
-/// Active and Suspended; roles stay; a repeat is refused, before a stale version.
+/// INV-IDN-011, RULE-IDN-011, RULE-IDN-049: suspension and activation keep the roles; a repeat is
+/// refused before an outdated version.
 #[tokio::test]
-async fn an_employee_is_suspended_and_activated() {
+async fn suspension_and_activation_keep_roles() {
     let tenant = create_tenant("Developer").await;
     let (partner, bob) = (tenant.partner(), tenant.employee().await);
     add_role(&partner, bob, 9).await.expect(204);
@@ -111,9 +115,9 @@ async fn an_employee_is_suspended_and_activated() {
     assert_eq!(ask("activate", json!({})).await.expect(200)["Status"], "Active");
 }
 
-/// `DELETE E`: nothing is left; a repeat is 404; the person may work elsewhere.
+/// RULE-IDN-011: removal erases the row; a repeat is 404; another company can employ the user.
 #[tokio::test]
-async fn an_employee_who_left_is_erased() {
+async fn removed_employee_is_erased_and_can_be_employed_again() {
     let (tenant, next) = (create_tenant("Developer").await, create_tenant("Agency").await);
     let bob = tenant.employee().await;
     add_role(&tenant.partner(), bob, 9).await.expect(204);
@@ -129,9 +133,9 @@ async fn an_employee_who_left_is_erased() {
     operator().post(&next.path("/administrators"), body).await.expect(201);
 }
 
-/// A tenant that is not active has no employees changed, whoever asks; reads go on.
+/// RULE-IDN-008, RULE-IDN-045: employees of an inactive tenant can be read but not changed.
 #[tokio::test]
-async fn of_a_tenant_that_is_not_active_nobody_is_changed() {
+async fn employees_of_an_inactive_tenant_cannot_be_changed() {
     for to in ["suspend", "archive"] {
         let tenant = create_tenant("Developer").await;
         let (partner, bob) = (tenant.partner(), tenant.employee().await);
@@ -155,9 +159,10 @@ async fn of_a_tenant_that_is_not_active_nobody_is_changed() {
     }
 }
 
-/// `GET E`: any part of name or address in any letter case, statuses, a role; by name or by time.
+/// RULE-IDN-009: the list filters by any part of name or address, status and role, and sorts by
+/// name or time.
 #[tokio::test]
-async fn employees_are_found_filtered_and_sorted() {
+async fn list_of_employees_is_filtered_and_sorted() {
     let tenant = create_tenant("Developer").await;
     let partner = tenant.partner();
     let mut ids = Vec::new();
@@ -199,9 +204,9 @@ async fn employees_are_found_filtered_and_sorted() {
     assert_eq!(each(&seen["Items"], "Name"), [&json!("анна")]);
 }
 
-/// Lists of employees: ties are broken by Id, whatever the direction, and pages neither repeat nor skip.
+/// RULE-IDN-009: ties sort by id in both directions, and pages neither repeat nor skip.
 #[tokio::test]
-async fn equal_employees_are_in_the_order_of_their_ids() {
+async fn employees_with_equal_keys_sort_by_id() {
     let tenant = create_tenant("Agency").await;
     for name in ["Анна", "АННА", "анна", "аННа", "Анна"] {
         tenant.partner().post(EMPLOYEES, json!({"Name": name, "Email": email()})).await.expect(201);
@@ -219,9 +224,9 @@ async fn equal_employees_are_in_the_order_of_their_ids() {
     }
 }
 
-/// Who works for a company is no change of it, and who was given what is none of an employee.
+/// INV-IDN-011: an employment keeps the company's version, and a role keeps the employee's.
 #[tokio::test]
-async fn employees_and_roles_leave_versions_and_times_alone() {
+async fn employments_and_roles_keep_version_and_update_time() {
     let tenant = create_tenant("Agency").await;
     let before = tenant.read().await;
     let (partner, bob) = (tenant.partner(), tenant.employee().await);
@@ -236,8 +241,9 @@ async fn employees_and_roles_leave_versions_and_times_alone() {
     assert_eq!(tenant.read().await, before);
 }
 
+/// RULE-IDN-009: a 400 lists every invalid parameter of the list.
 #[tokio::test]
-async fn every_faulty_part_of_a_query_is_told() {
+async fn invalid_list_query_lists_every_parameter() {
     let partner = create_tenant("Agency").await.partner();
     let query =
         format!("Query={}&Statuses=Active,,&RoleId=x&Page=0&PageSize=101&Sort=Email", "x".repeat(101));
@@ -257,9 +263,9 @@ async fn every_faulty_part_of_a_query_is_told() {
     );
 }
 
-/// An unknown company has nobody, and nobody can be employed by it.
+/// RULE-IDN-009: the list of an unknown company is empty, and an employment returns 404.
 #[tokio::test]
-async fn a_company_that_is_not_there_has_nobody() {
+async fn unknown_company_has_no_employees() {
     let partner = crate::Tenant(guid()).partner();
     assert_eq!(partner.get(EMPLOYEES).await.expect(200)["Items"], json!([]));
     assert_eq!(partner.get("/api/identity/roles").await.expect(200)["Items"], json!([]));
@@ -268,9 +274,9 @@ async fn a_company_that_is_not_there_has_nobody() {
     partner.post(EMPLOYEES, body).await.expect_problem(404, "IDENTITY_TENANT_NOT_FOUND");
 }
 
-/// INV-IDN-005, of creates that race: one is 201, nine are 409.
+/// INV-IDN-005: ten concurrent creates with one address give one 201 and nine 409.
 #[tokio::test]
-async fn of_ten_employees_one_gets_the_address() {
+async fn one_of_ten_concurrent_employees_gets_the_email() {
     let tenant = create_tenant("Agency").await;
     let callers: [_; 10] = std::array::from_fn(|_| tenant.partner());
     let body = json!({"Name": "x", "Email": email()});

@@ -17,9 +17,10 @@ async fn of(key: Uuid) -> Vec<Published> {
     events
 }
 
-/// INV-IDN-003: each version is published by one `company-upserted`, a suspension by a `company-suspended` after it.
+/// RULE-IDN-019, RULE-EVT-002, RULE-EVT-003, RULE-EVT-022, RULE-ALL-058: each version has one
+/// `company-upserted`, and a suspension one `company-suspended` after it.
 #[tokio::test]
-async fn each_version_of_a_company_is_published_once() {
+async fn each_company_version_is_published_once() {
     let body = json!({"Name": "x", "LegalName": "y", "Type": "Developer", "TaxNumber": tax_number()});
     let made = operator().post(TENANTS, body.clone()).await.expect(201);
     let id: Uuid = text(&made["Id"]).parse().unwrap();
@@ -65,10 +66,10 @@ async fn each_version_of_a_company_is_published_once() {
     );
 }
 
-/// A person's employment is published in one sequence over three topics: the beginning, roles given, roles taken, the end.
-/// The company has no event of it.
+/// RULE-IDN-019, RULE-EVT-004, RULE-EVT-005, RULE-EVT-022: an employment has one sequence over
+/// three topics, and no event of the company.
 #[tokio::test]
-async fn an_employment_is_published_in_order() {
+async fn employment_is_published_in_one_sequence() {
     let tenant = create_tenant("Developer").await;
     let admin = tenant.admin().await;
     let made = admin.client.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
@@ -119,9 +120,10 @@ async fn an_employment_is_published_in_order() {
     assert_eq!(topics(&of(tenant.0).await), [UPSERTED]);
 }
 
-/// `administrators`: the employment, then the role. A tenant's move publishes nothing of its people.
+/// RULE-IDN-019, RULE-EVT-005: `administrators` publishes the employment, then the role; a
+/// transition of the tenant publishes no employee event.
 #[tokio::test]
-async fn an_administrator_comes_before_their_role() {
+async fn administrator_is_published_before_the_role() {
     let tenant = create_tenant("Partner").await;
     let admin = tenant.admin().await.id;
     tenant.make("suspend").await;
@@ -129,10 +131,10 @@ async fn an_administrator_comes_before_their_role() {
     assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED, SUSPENDED]);
 }
 
-/// What the platform takes is published with the actor, as what a partner takes, and is in the log. An archived tenant is no
-/// exception.
+/// RULE-IDN-008, RULE-EVT-005: removals by the platform have events and entries with the actor, in
+/// an archived tenant, too.
 #[tokio::test]
-async fn what_the_platform_takes_is_published() {
+async fn platform_removals_are_published_and_recorded() {
     let tenant = create_tenant("Developer").await;
     let (partner, bob) = (tenant.partner(), tenant.employee().await);
     add_role(&partner, bob, 2).await.expect(204);
@@ -187,9 +189,9 @@ async fn what_the_platform_takes_is_published() {
     assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED]);
 }
 
-/// A second employment of a person continues their sequence.
+/// RULE-IDN-019, RULE-EVT-004: a second employment of a user continues the sequence.
 #[tokio::test]
-async fn a_second_employment_continues_the_sequence() {
+async fn second_employment_continues_the_sequence() {
     let (first, second) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let bob = guid();
     for tenant in [first, second] {
@@ -202,9 +204,10 @@ async fn a_second_employment_continues_the_sequence() {
     assert_eq!(topics(&of(bob).await), [once, once].concat());
 }
 
-/// `republish Company`: each company is published again as it is, under its version.
+/// RULE-IDN-019, RULE-EVT-002, RULE-EVT-027: `republish Company` publishes each company under its
+/// present version.
 #[tokio::test]
-async fn companies_are_republished_as_they_are() {
+async fn republish_publishes_each_company_under_its_version() {
     let own = Running::start::<identity::Service>(&[]);
     let by = own.caller(&crate::holder(None, &crate::ALL));
     let made = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);

@@ -16,9 +16,10 @@ async fn raw(by: &Client, method: Method, path: &str, body: impl Into<reqwest::B
     send(by.request(method, path).header("content-type", "application/json").body(body)).await
 }
 
-/// Another company's employee is answered like nobody, with the same body.
+/// RULE-IDN-034: another company's employee has the same body as an unknown user, in each
+/// operation.
 #[tokio::test]
-async fn another_companys_employee_is_answered_like_nobody() {
+async fn foreign_employee_has_the_body_of_an_unknown_user() {
     let (own, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let (stranger, by) = (other.admin().await.id, own.admin().await.client);
     let calls = |user| {
@@ -59,9 +60,9 @@ async fn another_companys_employee_is_answered_like_nobody() {
     assert!(!each(&found["Items"], "Id").contains(&&json!(stranger)));
 }
 
-/// Bodies end at 64 KiB, to the byte.
+/// RULE-IDN-035: 64 KiB are accepted and one byte more returns 413.
 #[tokio::test]
-async fn a_body_ends_at_64_kib() {
+async fn body_above_64_kib_is_refused_to_the_byte() {
     let tenant = create_tenant("Agency").await;
     let (partner, operator, user) = (tenant.partner(), operator(), tenant.employee().await);
     let padded = |body: Value, length: usize| {
@@ -89,9 +90,10 @@ async fn a_body_ends_at_64_kib() {
     }
 }
 
-/// A body that may be left out may also be empty, or `{}`, or have members that mean nothing here.
+/// RULE-IDN-035: an optional body may be empty, `{}` or an object with unknown members, and nothing
+/// else.
 #[tokio::test]
-async fn a_body_that_may_be_left_out_is_an_object_if_it_is_there() {
+async fn optional_body_must_be_an_object() {
     let tenant = create_tenant("Agency").await;
     let suspend = tenant.path("/suspend");
     for wrong in ["[]", "1", "\"x\"", "{", "[{}]"] {
@@ -108,9 +110,10 @@ async fn a_body_that_may_be_left_out_is_an_object_if_it_is_there() {
     operator().post(&tenant.path("/activate"), json!({"Reason": 1})).await.expect(200);
 }
 
-/// A control character in any text is 400, but for line breaks and tabs inside `Reason`.
+/// RULE-IDN-036: a control character in a text returns 400, except line breaks and tabs in
+/// `Reason`.
 #[tokio::test]
-async fn control_characters_are_refused() {
+async fn control_characters_are_refused_except_in_reasons() {
     let tenant = create_tenant("Agency").await;
     let (partner, user) = (tenant.partner(), tenant.employee().await);
     let controls: Vec<char> = (0..=0x9f).filter_map(char::from_u32).filter(|c| c.is_control()).collect();
@@ -154,9 +157,9 @@ async fn control_characters_are_refused() {
     assert_eq!(tenant.entries().await.last().unwrap()["Reason"], reason);
 }
 
-/// A broken UTF-16 surrogate, and bytes that are no UTF-8, are 400.
+/// RULE-IDN-036: a broken UTF-16 surrogate and invalid UTF-8 return 400.
 #[tokio::test]
-async fn text_that_is_no_unicode_is_refused() {
+async fn invalid_unicode_is_refused() {
     let tenant = create_tenant("Agency").await;
     let partner = tenant.partner();
     for escape in ["\\ud800", "\\udc00", "\\udc00\\ud800", "\\ud800x"] {
@@ -186,9 +189,10 @@ async fn text_that_is_no_unicode_is_refused() {
     assert_eq!(paired.expect(201)["Name"], "🏠");
 }
 
-/// Trimmed texts are counted and stored without the white space at their ends, in Unicode scalar values.
+/// RULE-IDN-036, RULE-ALL-006: texts are trimmed, then counted in Unicode scalar values, then
+/// stored.
 #[tokio::test]
-async fn texts_are_trimmed_and_then_counted() {
+async fn text_is_trimmed_before_its_length_is_checked() {
     let tenant = create_tenant("Agency").await;
     let partner = tenant.partner();
     let of = |count: usize| "🏠".repeat(count);
@@ -227,9 +231,9 @@ async fn texts_are_trimmed_and_then_counted() {
     }
 }
 
-/// `TaxNumber`: 10 or 12 ASCII digits.
+/// RULE-IDN-036: `TaxNumber` has 10 or 12 ASCII digits.
 #[tokio::test]
-async fn a_tax_number_has_ten_or_twelve_ascii_digits() {
+async fn tax_number_has_10_or_12_ascii_digits() {
     for wrong in [
         "",
         "1",
@@ -265,9 +269,9 @@ async fn a_tax_number_has_ten_or_twelve_ascii_digits() {
     }
 }
 
-/// Email: parsed as an address, shown as written.
+/// INV-IDN-005: an address is parsed and returned as it was written.
 #[tokio::test]
-async fn an_address_is_parsed_and_shown_as_written() {
+async fn email_is_parsed_and_returned_as_written() {
     let partner = create_tenant("Agency").await.partner();
     for written in [
         "Anna.Smith@Example.ORG",
@@ -312,9 +316,9 @@ async fn an_address_is_parsed_and_shown_as_written() {
     }
 }
 
-/// INV-IDN-005: whatever the letter case, in any script; in another company the address is free.
+/// INV-IDN-005: an address is unique in any letter case of any script, and free in another company.
 #[tokio::test]
-async fn an_address_is_one_employees_in_any_letter_case() {
+async fn email_is_unique_in_any_letter_case_of_any_script() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     for (one, another) in [
         ("anna@example.org", "ANNA@Example.ORG"),
@@ -335,9 +339,9 @@ async fn an_address_is_one_employees_in_any_letter_case() {
     assert_eq!((&changed["Email"], &changed["Version"]), (&json!("Anna@example.org"), &json!(2)));
 }
 
-/// Conventions: a mistyped or missing member is 400, and a 400 tells of every faulty member.
+/// RULE-IDN-035: a 400 lists every invalid and missing member.
 #[tokio::test]
-async fn every_faulty_member_is_told_at_once() {
+async fn invalid_body_lists_every_member() {
     let tenant = create_tenant("Agency").await;
     let (partner, user) = (tenant.partner(), tenant.employee().await);
     let long = "x".repeat(2000);
@@ -403,9 +407,9 @@ async fn every_faulty_member_is_told_at_once() {
     }
 }
 
-/// A 400 tells of every faulty member, wherever it stands: what is no version hides nothing of what comes after it.
+/// RULE-IDN-035: an invalid `Version` is listed beside all later invalid members.
 #[tokio::test]
-async fn a_version_that_is_none_hides_nothing_else() {
+async fn invalid_version_hides_no_other_error() {
     let tenant = create_tenant("Agency").await;
     let (operator, partner, user) = (operator(), tenant.partner(), tenant.employee().await);
     for version in ["\"1\"", "1.5", "true", "[]", "{}", "9223372036854775808"] {
@@ -442,9 +446,9 @@ async fn a_version_that_is_none_hides_nothing_else() {
     }
 }
 
-/// Conventions: unknown members are ignored, and what identity makes is made by identity.
+/// RULE-IDN-035: unknown and read-only members are ignored.
 #[tokio::test]
-async fn nobody_sends_what_identity_makes() {
+async fn read_only_members_are_ignored() {
     let forged = json!({
         "Name": "x", "Type": "Agency", "Email": email(), "Id": guid(), "Status": "Archived", "EmployeesCount": 7, "Version": 9,
         "CreatedAt": "2001-01-01T00:00:00Z", "RoleCodes": ["platform-admin"], "CompanyId": guid(), "SuspendedAt": "x", "x": {"y": [null]},
@@ -473,9 +477,10 @@ async fn nobody_sends_what_identity_makes() {
     );
 }
 
-/// Conventions: a path Guid that does not parse is `NOT_FOUND`, the empty one an ordinary unknown id.
+/// RULE-IDN-037: a path id that does not parse returns `NOT_FOUND`; the empty Guid is an unknown
+/// id.
 #[tokio::test]
-async fn an_id_that_does_not_parse_leads_nowhere() {
+async fn unparsable_path_id_returns_not_found() {
     let tenant = create_tenant("Agency").await;
     let (partner, user) = (tenant.partner(), tenant.employee().await);
     for segment in ["x", "1", "%00", "%FF", "00000000-0000-0000-0000-00000000000", "search%00", "null"] {

@@ -10,6 +10,7 @@ mod bootstrap;
 mod claims;
 mod documents;
 mod employees;
+mod employment;
 mod events;
 mod hostile;
 mod me;
@@ -18,10 +19,9 @@ mod races;
 mod refusals;
 mod roles;
 mod search;
-mod standing;
+mod search_rules;
 mod tenants;
 mod walks;
-mod words;
 
 use std::sync::OnceLock;
 

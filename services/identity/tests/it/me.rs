@@ -6,9 +6,9 @@ use testkit::client::send;
 
 use crate::{ROLES, add_role, create_tenant, each, employee_path, list, service, sign_in, take_role};
 
-/// `me`: what is kept now, whatever the token says; permissions as a token would have them now.
+/// RULE-IDN-015: `me` returns the stored data and the present permissions, regardless of the token.
 #[tokio::test]
-async fn me_is_what_is_kept_now() {
+async fn me_returns_the_stored_data() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
     add_role(&tenant.partner(), bob, 7).await.expect(204);
@@ -31,9 +31,10 @@ async fn me_is_what_is_kept_now() {
     assert_eq!(told["Permissions"], json!(["news.posts.manage-own"]));
 }
 
-/// Whoever is suspended sees what they were given, and that it gives nothing, the baseline neither.
+/// RULE-IDN-015: a suspended employee sees the roles, but has no permissions, not even the
+/// baseline.
 #[tokio::test]
-async fn a_suspended_employee_holds_nothing() {
+async fn suspended_employee_sees_roles_without_permissions() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
     add_role(&tenant.partner(), bob, 7).await.expect(204);
@@ -44,9 +45,9 @@ async fn a_suspended_employee_holds_nothing() {
     assert_eq!((each(&told["Roles"], "Code"), &told["Permissions"]), (vec![&json!("agent")], &json!([])));
 }
 
-/// The names of one's roles follow `Accept-Language`.
+/// RULE-IDN-012: the names of the own roles follow `Accept-Language`.
 #[tokio::test]
-async fn ones_roles_are_named_in_ones_language() {
+async fn own_roles_are_named_in_the_callers_language() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
     add_role(&tenant.partner(), bob, 7).await.expect(204);
@@ -62,8 +63,9 @@ async fn ones_roles_are_named_in_ones_language() {
     }
 }
 
+/// RULE-IDN-015: a user who is not an employee has the baseline and no other data.
 #[tokio::test]
-async fn nobodys_employee_is_somebody_all_the_same() {
+async fn unemployed_user_reads_me_with_the_baseline() {
     let (id, client) = service().user();
     let told = client.get("/api/identity/me").await.expect(200);
     let expected = json!({

@@ -27,8 +27,9 @@ fn assert_unmarked(what: &str, text: &str, marks: &[&str]) {
     assert_eq!(found, None, "{what}: {text}");
 }
 
-/// Private data is in no log line, span or problem, also when the database refuses a row and reports all of it. Names, addresses,
-/// search words and tax numbers are in no event and no entry either. A reason is in the event of its suspension.
+/// RULE-IDN-020, RULE-EVT-002: private data is in no log, span or problem, also if the database
+/// rejects a row. Names, addresses, queries and tax numbers are in no event and no entry. The event
+/// of a suspension has its reason.
 #[tokio::test]
 async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     let url = database::create().await.unwrap();

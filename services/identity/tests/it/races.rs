@@ -13,9 +13,10 @@ use crate::{
 /// Rounds of a race whose outcome hangs on who is first.
 const ROUNDS: usize = 8;
 
-/// INV-IDN-003: of ten suspensions one is 200, with one pair of events; nine are 409.
+/// INV-IDN-003, RULE-ALL-031: ten concurrent suspensions give one 200 with one pair of events, and
+/// nine 409.
 #[tokio::test]
-async fn of_ten_suspensions_one_happens() {
+async fn one_of_ten_concurrent_tenant_suspensions_succeeds() {
     let tenant = create_tenant("Developer").await;
     let callers: [_; 10] = std::array::from_fn(|_| operator());
     let path = tenant.path("/suspend");
@@ -25,9 +26,10 @@ async fn of_ten_suspensions_one_happens() {
     assert_eq!(tenant.actions().await, ["TenantCreated", "TenantSuspended"]);
 }
 
-/// INV-IDN-003: whatever changes race, each version is published once, and the second of two changes gets the conflict.
+/// INV-IDN-003, RULE-IDN-053, RULE-EVT-002: concurrent changes publish each version once, and the
+/// second of two changes gets a conflict.
 #[tokio::test]
-async fn each_version_is_published_once_whatever_races() {
+async fn concurrent_changes_publish_each_version_once() {
     let tenant = create_tenant("Developer").await;
     let callers: [_; 10] = std::array::from_fn(|_| operator());
     let changes = callers.iter().enumerate().map(|(at, caller)| {
@@ -47,9 +49,9 @@ async fn each_version_is_published_once_whatever_races() {
     assert_eq!(json!(versions), json!((1..=done + 1).collect::<Vec<_>>()));
 }
 
-/// INV-IDN-004: of one person for two tenants, one is 201 and one is 409.
+/// INV-IDN-004, RULE-IDN-047: two concurrent employments of one user give one 201 and one 409.
 #[tokio::test]
-async fn a_person_is_employed_once() {
+async fn one_of_two_concurrent_employments_succeeds() {
     for _ in 0..ROUNDS {
         let (one, other) = (create_tenant("Developer").await, create_tenant("Agency").await);
         let user = guid();
@@ -66,9 +68,10 @@ async fn a_person_is_employed_once() {
     }
 }
 
-/// INV-IDN-008: the last two administrators are taken at once, in whichever ways: one is, one stays.
+/// INV-IDN-008: two concurrent removals of the last two administrators give one success and one
+/// 409, in any of the ways.
 #[tokio::test]
-async fn of_the_last_two_administrators_one_stays() {
+async fn one_of_the_last_two_administrators_remains() {
     let ways = ["role", "suspension", "removal", "platform"];
     for (at, one) in ways.iter().enumerate() {
         for other in &ways[at..] {
@@ -93,9 +96,9 @@ async fn of_the_last_two_administrators_one_stays() {
     }
 }
 
-/// INV-IDN-009: of two administrators who take each other's role, the second is 403.
+/// INV-IDN-009: if two administrators remove each other's role, the second gets 403.
 #[tokio::test]
-async fn of_two_who_take_each_others_role_one_does() {
+async fn second_of_two_mutual_role_removals_is_forbidden() {
     for _ in 0..ROUNDS {
         let tenant = create_tenant("Agency").await;
         tenant.admin().await;
@@ -107,10 +110,10 @@ async fn of_two_who_take_each_others_role_one_does() {
     }
 }
 
-/// INV-IDN-006: a grant that waits behind its giver's loss of the role, or behind their suspension, is refused. One before the loss
-/// is kept. A giver who was removed is not covered: `actor::a_removed_administrator_is_judged_by_the_token`.
+/// INV-IDN-006: a grant that waits behind the giver's loss of role or suspension is refused. A
+/// removed giver is tested by `actor::removed_administrator_keeps_the_permissions_of_the_token`.
 #[tokio::test]
-async fn a_grant_after_its_givers_loss_of_role_or_activity_is_refused() {
+async fn grant_after_the_givers_loss_is_refused() {
     for (loss, entry, status) in [("role", "RoleRemoved", 204), ("suspension", "EmployeeSuspended", 200)] {
         let tenant = create_tenant("Developer").await;
         let (_stays, loser) = (tenant.admin().await, tenant.admin().await);
@@ -144,9 +147,10 @@ async fn a_grant_after_its_givers_loss_of_role_or_activity_is_refused() {
     }
 }
 
-/// INV-IDN-010: of ten equal adds all are 204, with one entry and one event.
+/// INV-IDN-010, RULE-ALL-031: ten equal concurrent adds return 204 and leave one entry and one
+/// event.
 #[tokio::test]
-async fn of_ten_equal_adds_one_happens() {
+async fn ten_equal_adds_write_one_entry_and_one_event() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
     let callers: [_; 10] = std::array::from_fn(|_| tenant.partner());
@@ -157,9 +161,9 @@ async fn of_ten_equal_adds_one_happens() {
     assert_eq!(topics(&published(service(), bob).await), [STATUS_CHANGED, ROLE_ASSIGNED]);
 }
 
-/// INV-IDN-011: the count is that of the employees after any mix of parallel creates and removals.
+/// INV-IDN-011: `EmployeesCount` is exact after any mix of concurrent creates and removals.
 #[tokio::test]
-async fn the_count_of_employees_is_right_whatever_races() {
+async fn employees_count_is_exact_after_concurrent_changes() {
     let tenant = create_tenant("Agency").await;
     let partner = tenant.partner();
     let mut there = Vec::new();
@@ -176,9 +180,9 @@ async fn the_count_of_employees_is_right_whatever_races() {
     assert_eq!(tenant.read().await["EmployeesCount"], 10);
 }
 
-/// Concurrency: an employee's changes are compared and swapped where no version is sent, too: who was second is told so.
+/// RULE-IDN-010: an update without `Version` conflicts with a concurrent one that was first.
 #[tokio::test]
-async fn whoever_describes_an_employee_second_is_told() {
+async fn second_concurrent_update_of_an_employee_gets_a_conflict() {
     let tenant = create_tenant("Agency").await;
     let (partner, path) = (tenant.partner(), employee_path(tenant.employee().await));
     let changes =
@@ -194,9 +198,10 @@ async fn whoever_describes_an_employee_second_is_told() {
     assert_eq!(updated.count(), done);
 }
 
-/// Of ten suspensions of an employee one is 200, with one entry and one event; nine are repeats.
+/// RULE-IDN-011: ten concurrent suspensions give one 200 with one entry and one event, and nine
+/// 409.
 #[tokio::test]
-async fn an_employee_is_suspended_once() {
+async fn one_of_ten_concurrent_employee_suspensions_succeeds() {
     let tenant = create_tenant("Agency").await;
     let (partner, bob) = (tenant.partner(), tenant.employee().await);
     let path = format!("{}/suspend", employee_path(bob));
@@ -212,9 +217,9 @@ async fn an_employee_is_suspended_once() {
     assert_eq!(moves, [&json!("Active"), &json!("Suspended")]);
 }
 
-/// Locks: what is done to a company, its employees and their roles stands in one order, and nothing after a suspension.
+/// RULE-IDN-022: the changes of one company have one order, and none follows its suspension.
 #[tokio::test]
-async fn nobody_is_employed_after_a_suspension() {
+async fn no_employment_follows_a_concurrent_suspension() {
     for _ in 0..ROUNDS {
         let tenant = create_tenant("Agency").await;
         let (operator, partner, bob) = (operator(), tenant.partner(), tenant.employee().await);
@@ -233,10 +238,10 @@ async fn nobody_is_employed_after_a_suspension() {
     }
 }
 
-/// Companies never wait for each other: while one is held, another is changed, also by its own administrators at the
-/// platform.
+/// RULE-IDN-022: while one company is locked, another can be changed, by its administrators and by
+/// the platform.
 #[tokio::test]
-async fn companies_do_not_wait_for_each_other() {
+async fn changes_of_different_companies_do_not_wait() {
     let platform = create_tenant("Platform").await;
     let (held, free) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let admin = platform.admin().await;
@@ -255,9 +260,9 @@ async fn companies_do_not_wait_for_each_other() {
     stuck.expect(200);
 }
 
-/// Locks are taken by id: administrators of two companies of the operator who change each other's do not block.
+/// RULE-IDN-022: locks are taken by id, so changes by two companies of each other do not deadlock.
 #[tokio::test]
-async fn two_companies_that_change_each_other_do_not_block() {
+async fn mutual_changes_of_two_companies_do_not_deadlock() {
     let (one, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
     let (of_one, of_other) = (one.admin().await, other.admin().await);
     for at in 0..ROUNDS {

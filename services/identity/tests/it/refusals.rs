@@ -81,9 +81,9 @@ async fn call(by: &Client, (method, path, body): &(Method, String, Value)) -> An
     send(if body.is_null() { request } else { request.json(body) }).await
 }
 
-/// Check order: 403 of the token before the path and the body are looked at.
+/// RULE-IDN-023: 403 of the token precedes path and body.
 #[tokio::test]
-async fn without_the_permission_nothing_else_is_told() {
+async fn missing_permission_precedes_path_and_body() {
     let tenant = create_tenant("Agency").await;
     let stranger =
         service().caller(&holder(Some(tenant.0), &["identity.tenants.manage", "news.posts.manage@platform"]));
@@ -103,9 +103,10 @@ async fn without_the_permission_nothing_else_is_told() {
     }
 }
 
-/// INV-IDN-009 on every change: 400 before the actor is looked at, and 403 before anything that is kept; nothing is kept of it.
+/// RULE-IDN-023: 400 precedes the actor check of every change, and its 403 precedes the stored
+/// state. Nothing is written.
 #[tokio::test]
-async fn whoever_lost_the_role_changes_nothing_at_all() {
+async fn actor_without_the_role_is_forbidden_every_change() {
     let (_, former) = former_admin("Platform").await;
     let tenant = create_tenant("Agency").await;
     let user = tenant.employee().await;
@@ -133,9 +134,9 @@ async fn whoever_lost_the_role_changes_nothing_at_all() {
     assert_eq!(own.entries().await, entries);
 }
 
-/// `POST T`: 400, actor, 409.
+/// RULE-IDN-024: `POST` of a tenant: 400, actor check, 409.
 #[tokio::test]
-async fn creating_a_tenant_is_refused_in_order() {
+async fn create_tenant_refuses_in_order() {
     let (_, former) = former_admin("Platform").await;
     let number = tax_number();
     let taken = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});
@@ -149,9 +150,10 @@ async fn creating_a_tenant_is_refused_in_order() {
     refused(operator().post(TENANTS, taken).await, NUMBER_TAKEN);
 }
 
-/// `PUT T`: 400, actor, 404, archived, 200 if nothing changes, conflict, tax number.
+/// RULE-IDN-024: `PUT` of a tenant: 400, actor check, 404, archived, 200 without a change,
+/// conflict, tax number.
 #[tokio::test]
-async fn describing_a_tenant_is_refused_in_order() {
+async fn update_tenant_refuses_in_order() {
     let (taken, operator) = (tax_number(), operator());
     operator.post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": taken})).await.expect(201);
     let stale = |mut body: Value| {
@@ -178,9 +180,9 @@ async fn describing_a_tenant_is_refused_in_order() {
     assert_eq!(tenant.read().await, archived);
 }
 
-/// Moves: 400, actor, 404, the own tenant, the table, conflict.
+/// RULE-IDN-024: transitions of a tenant: 400, actor check, 404, own tenant, the table, conflict.
 #[tokio::test]
-async fn moving_a_tenant_is_refused_in_order() {
+async fn transition_of_tenant_refuses_in_order() {
     let stale = || json!({"Version": 99});
     let tenant = create_tenant("Platform").await;
     let own = service().caller(&holder(Some(tenant.0), &["identity.tenants.manage@platform"]));
@@ -210,9 +212,10 @@ async fn moving_a_tenant_is_refused_in_order() {
     }
 }
 
-/// `administrators`: 400, actor, 404, not active, escalation, employed already, e-mail.
+/// RULE-IDN-024: `administrators`: 400, actor check, 404, not active, escalation, employed,
+/// address.
 #[tokio::test]
-async fn giving_an_administrator_is_refused_in_order() {
+async fn create_administrator_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let address = email();
     let employed = operator()
@@ -262,9 +265,9 @@ async fn giving_an_administrator_is_refused_in_order() {
     }
 }
 
-/// `POST E`: 400, actor, 404 of the company, not active, e-mail.
+/// RULE-IDN-025: `POST` of an employee: 400, actor check, 404 of the company, not active, address.
 #[tokio::test]
-async fn employing_somebody_is_refused_in_order() {
+async fn create_employee_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (partner, address) = (tenant.partner(), email());
     let taken = json!({"Name": "x", "Email": address});
@@ -282,9 +285,10 @@ async fn employing_somebody_is_refused_in_order() {
     }
 }
 
-/// `PUT E`: 400, actor, 404, not active, 200 if nothing changes, conflict, e-mail.
+/// RULE-IDN-025: `PUT` of an employee: 400, actor check, 404, not active, 200 without a change,
+/// conflict, address.
 #[tokio::test]
-async fn describing_an_employee_is_refused_in_order() {
+async fn update_employee_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (partner, address) = (tenant.partner(), email());
     let taken = json!({"Name": "x", "Email": address, "Version": 99});
@@ -306,9 +310,10 @@ async fn describing_an_employee_is_refused_in_order() {
     }
 }
 
-/// Moves and removals of employees: 404, not active, a repeated move, conflict, the last administrator.
+/// RULE-IDN-025: transitions and removals of an employee: 404, not active, repeated transition,
+/// conflict, last administrator.
 #[tokio::test]
-async fn moving_an_employee_is_refused_in_order() {
+async fn transition_of_employee_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (admin, partner) = (tenant.admin().await, tenant.partner());
     let path = employee_path(admin.id);
@@ -338,9 +343,10 @@ async fn moving_an_employee_is_refused_in_order() {
     }
 }
 
-/// Roles, given: 404 of the user, 404 of the role, not active, 204 if assigned, escalation, not assignable.
+/// RULE-IDN-026: add of a role: 404 of the user, 404 of the role, not active, 204 if assigned,
+/// escalation, not assignable.
 #[tokio::test]
-async fn giving_a_role_is_refused_in_order() {
+async fn add_role_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (partner, user) = (tenant.partner(), tenant.employee().await);
     let weak = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage"]));
@@ -362,9 +368,10 @@ async fn giving_a_role_is_refused_in_order() {
     }
 }
 
-/// Roles, taken: 404 of the user, 404 of the role, 404 of the assignment, not active, the last administrator.
+/// RULE-IDN-026: removal of a role: 404 of the user, of the role, of the assignment, not active,
+/// last administrator.
 #[tokio::test]
-async fn taking_a_role_is_refused_in_order() {
+async fn remove_role_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (admin, partner) = (tenant.admin().await, tenant.partner());
     refused(take_role(&partner, guid(), 99).await, NO_USER);
@@ -380,9 +387,9 @@ async fn taking_a_role_is_refused_in_order() {
     }
 }
 
-/// The platform's removals: the same, in a tenant of any status, of its own employees alone.
+/// RULE-IDN-024: removals by the platform have the same order, in a tenant of any status.
 #[tokio::test]
-async fn the_platforms_removals_are_refused_in_order() {
+async fn platform_removals_refuse_in_order() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let (admin, operator) = (tenant.admin().await, operator());
     let of = |tenant: Tenant, user: Uuid, below: &str| tenant.path(&format!("/employees/{user}{below}"));

@@ -11,9 +11,9 @@ use crate::{
 
 const ROLE_LIST: &str = "/api/identity/roles";
 
-/// The table of roles: ids, codes, types, permissions.
+/// RULE-IDN-012: ids, codes, types and permissions of the roles equal the table.
 #[tokio::test]
-async fn the_roles_are_those_of_the_table() {
+async fn roles_equal_the_table() {
     let news = ["news.posts.create-company", "news.posts.manage-own"];
     let admin = "identity.employee-roles.manage";
     let table: [(&str, &[&str], Vec<&str>); 16] = [
@@ -75,9 +75,9 @@ async fn the_roles_are_those_of_the_table() {
     }
 }
 
-/// Names follow `Accept-Language`.
+/// RULE-IDN-012: names of roles follow `Accept-Language`.
 #[tokio::test]
-async fn a_role_is_named_in_the_callers_language() {
+async fn role_name_follows_accept_language() {
     for (language, name) in [("ru", "Редактор материалов"), ("en", "Content editor")] {
         let request = operator().request(Method::GET, ROLE_LIST).header("accept-language", language);
         let told = send(request).await.expect(200);
@@ -90,9 +90,10 @@ async fn a_role_is_named_in_the_callers_language() {
     }
 }
 
-/// Administrators of the platform see all, or those of a type; others those of their company's type, whatever they ask.
+/// RULE-IDN-012: administrators list all roles or those of a type, partners those for their
+/// company's type.
 #[tokio::test]
-async fn one_sees_the_roles_for_ones_company() {
+async fn partner_lists_roles_for_the_own_type_only() {
     let codes = async |by: &testkit::client::Client, query: &str| -> Vec<String> {
         let told = by.get(&format!("{ROLE_LIST}{query}")).await.expect(200);
         each(&told["Items"], "Code").into_iter().map(|code| text(code).to_owned()).collect()
@@ -112,9 +113,9 @@ async fn one_sees_the_roles_for_ones_company() {
     }
 }
 
-/// A role is given once, and a repeat is as good; taken once, and a repeat is 404.
+/// RULE-IDN-013, RULE-IDN-041: a repeated add returns 204, and a repeated removal 404.
 #[tokio::test]
-async fn a_role_is_given_and_taken() {
+async fn role_is_added_and_removed_once() {
     let tenant = create_tenant("Developer").await;
     let (admin, bob) = (tenant.admin().await, tenant.employee().await);
     add_role(&admin.client, bob, 9).await.expect(204);
@@ -143,9 +144,10 @@ async fn a_role_is_given_and_taken() {
     assert_eq!(tenant.actions().await[before..], ["RoleAssigned", "RoleRemoved"]);
 }
 
-/// The order of refusals.
+/// INV-IDN-006, INV-IDN-007, RULE-IDN-013, RULE-IDN-040, RULE-IDN-052: an assignment refuses in the
+/// listed order.
 #[tokio::test]
-async fn a_refusal_comes_in_its_order() {
+async fn role_assignment_refuses_in_the_listed_order() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
     let few = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage"]));
@@ -172,9 +174,9 @@ async fn a_refusal_comes_in_its_order() {
     take_role(&few, bob, 9).await.expect(204);
 }
 
-/// Coverage: what is held in organization scope never covers what a role gives at `@platform`; the reverse does.
+/// RULE-IDN-021, RULE-ALL-050: `P` never covers `P@platform`, and `P@platform` covers `P`.
 #[tokio::test]
-async fn the_organization_scope_does_not_cover_the_platforms() {
+async fn organization_scope_does_not_cover_platform_scope() {
     let tenant = create_tenant("Platform").await;
     let bob = tenant.employee().await;
     let own = service().caller(&holder(
@@ -191,9 +193,9 @@ async fn the_organization_scope_does_not_cover_the_platforms() {
     add_role(&wide, developer.employee().await, 2).await.expect(204);
 }
 
-/// A suspended employee may be given roles, and lose them.
+/// RULE-IDN-013: roles can be added to a suspended employee, and removed.
 #[tokio::test]
-async fn roles_come_and_go_while_one_is_suspended() {
+async fn suspended_employee_can_gain_and_lose_roles() {
     let tenant = create_tenant("Agency").await;
     let (partner, bob) = (tenant.partner(), tenant.employee().await);
     partner.post(&format!("{}/suspend", crate::employee_path(bob)), json!({})).await.expect(200);
@@ -202,9 +204,9 @@ async fn roles_come_and_go_while_one_is_suspended() {
     take_role(&partner, bob, 7).await.expect(204);
 }
 
-/// One's own roles are for everybody to see, whatever they may do; nobody's employee has none.
+/// RULE-IDN-013: every user reads the own roles, an empty list without an employment.
 #[tokio::test]
-async fn everybody_sees_their_own_roles() {
+async fn every_user_reads_the_own_roles() {
     let tenant = create_tenant("Agency").await;
     let bob = tenant.employee().await;
     add_role(&tenant.partner(), bob, 7).await.expect(204);
@@ -217,10 +219,10 @@ async fn everybody_sees_their_own_roles() {
     client.get(&format!("{ROLES}/{bob}/roles")).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// INV-IDN-008: no role taken, suspension or removal ends the last administrator of an active tenant; one whose roles do
-/// not count is none.
+/// INV-IDN-008, RULE-IDN-050: role removal, suspension and removal cannot end the last
+/// administrator of an active tenant.
 #[tokio::test]
-async fn the_last_administrator_stays() {
+async fn last_administrator_cannot_be_lost() {
     let tenant = create_tenant("Developer").await;
     let (partner, first) = (tenant.partner(), tenant.admin().await.id);
     let refused = async || {

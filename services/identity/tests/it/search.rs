@@ -25,10 +25,10 @@ async fn names(by: &Client, path: &str) -> Vec<String> {
     each(&page["Items"], "Name").into_iter().map(|name| text(name).to_owned()).collect()
 }
 
-/// `Query`: from three characters on anywhere in name, legal name or tax number, shorter where name or tax number begins;
-/// in any letter case of any script; `%`, `_` and `\` stand for themselves.
+/// RULE-IDN-001: three characters match anywhere, a shorter query a beginning, in any letter case
+/// of any script, with literal wildcards.
 #[tokio::test]
-async fn tenants_are_found_by_their_words() {
+async fn search_matches_any_letter_case_and_literal_wildcards() {
     let (_own, by) = service_of(&[
         ("ООО «Ромашка»", Some("Romashka LLC"), "Developer", Some("7707083893")),
         ("Straße 50%_off", None, "Agency", Some("500100732259")),
@@ -82,9 +82,10 @@ fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// Names by the code points of their lower-case forms; times; ties by id; both ways.
+/// RULE-IDN-001: names sort by the code points of their lower-case forms, times by value, ties by
+/// id, in both directions.
 #[tokio::test]
-async fn a_search_is_sorted() {
+async fn search_sorts_by_name_or_time() {
     let all = [
         ("б", None, "Agency", None),
         ("Ё", None, "Agency", None),
@@ -108,9 +109,9 @@ async fn a_search_is_sorted() {
     );
 }
 
-/// Types, statuses and times, alone and together.
+/// RULE-IDN-001, RULE-IDN-002: types, statuses and times filter, alone and together.
 #[tokio::test]
-async fn a_search_is_filtered() {
+async fn search_filters_by_type_status_and_time() {
     let (_own, by) = service_of(&[
         ("one", None, "Agency", None),
         ("two", None, "Developer", None),
@@ -139,9 +140,9 @@ async fn a_search_is_filtered() {
     assert_eq!(names(&by, "lookup?Types=Agency,Partner&Limit=1").await, ["one"]);
 }
 
-/// A lookup: names that begin with the query, then the others, each by name.
+/// RULE-IDN-002, RULE-ALL-020: names that begin with the query come first, both groups by name.
 #[tokio::test]
-async fn a_lookup_shows_beginnings_first() {
+async fn lookup_lists_prefix_matches_first() {
     let kinds = ["Альфа Строй", "Строй Бета", "строй альфа", "Гамма", "ГК Строитель"];
     let tenants = kinds.map(|name| (name, Some("ООО"), "Agency", None));
     let (_own, by) = service_of(&tenants).await;
@@ -154,9 +155,9 @@ async fn a_lookup_shows_beginnings_first() {
     assert_eq!((card.as_object().unwrap().len(), text(&card["Status"])), (4, "Active"));
 }
 
-/// What a description anew makes of the words is found, and what it was is not.
+/// RULE-IDN-001: an updated tenant is found by its new texts only.
 #[tokio::test]
-async fn a_tenant_is_found_by_its_present_words() {
+async fn updated_tenant_is_found_by_its_new_texts() {
     let number = tax_number();
     let made = operator()
         .post(TENANTS, json!({"Name": format!("был {number}"), "Type": "Agency"}))
@@ -170,8 +171,9 @@ async fn a_tenant_is_found_by_its_present_words() {
     assert_eq!(found(number).await, ["стал"]);
 }
 
+/// RULE-IDN-029: a 400 lists every invalid parameter of a search.
 #[tokio::test]
-async fn every_faulty_part_of_a_query_is_told() {
+async fn invalid_search_query_lists_every_parameter() {
     let fields = async |path: &str| -> Vec<String> {
         let problem =
             operator().get(&format!("{TENANTS}/{path}")).await.expect_problem(400, "VALIDATION_FAILED");
@@ -203,9 +205,9 @@ async fn every_faulty_part_of_a_query_is_told() {
     operator().get(&format!("{TENANTS}/lookup?Limit=50")).await.expect(200);
 }
 
-/// `TotalCount` is exact up to 10,000, which stands for "or more".
+/// RULE-IDN-001: `TotalCount` 10,000 means "10,000 or more".
 #[tokio::test]
-async fn more_than_ten_thousand_are_not_counted() {
+async fn total_count_ends_at_10_000() {
     let (own, by) = service_of(&[]).await;
     let sql = own.sql().await;
     let fill = "insert into tenant (id, name, type, status, created_at, updated_at, version, lower_name, search_text) \

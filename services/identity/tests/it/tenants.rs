@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use crate::{TENANTS, count, create_tenant, guid, holder, operator, service, tax_number, text, with};
 
-/// `POST T`: what was sent, active, of version 1; a repeat makes another.
+/// RULE-IDN-003, RULE-IDN-004: `POST` returns the sent members, Active and version 1; a repeat
+/// creates another tenant.
 #[tokio::test]
-async fn a_tenant_is_created_whole_and_a_repeat_makes_another() {
+async fn created_tenant_is_active_and_a_repeat_creates_another() {
     let body = json!({"Name": "  ООО «Ромашка»\n", "LegalName": " Romashka LLC ", "Type": "Developer", "Unknown": 1});
     let made = operator().post(TENANTS, body.clone()).await.expect(201);
     assert_eq!((text(&made["Name"]), text(&made["LegalName"])), ("ООО «Ромашка»", "Romashka LLC"));
@@ -26,9 +27,9 @@ async fn a_tenant_is_created_whole_and_a_repeat_makes_another() {
     assert_ne!(operator().post(TENANTS, body).await.expect(201)["Id"], made["Id"]);
 }
 
-/// Bounds: every faulty member is told at once, each at its place.
+/// RULE-IDN-004: a 400 lists every invalid member at its place.
 #[tokio::test]
-async fn every_faulty_member_is_told() {
+async fn invalid_tenant_body_lists_every_member() {
     for (body, expected) in [
         (
             json!({"Name": " ", "LegalName": "x".repeat(513), "Type": "Bank", "TaxNumber": "12"}),
@@ -62,9 +63,9 @@ async fn every_faulty_member_is_told() {
     operator().post(TENANTS, longest).await.expect(201);
 }
 
-/// Bodies end at 64 KiB.
+/// RULE-IDN-004: a body above 64 KiB returns 413.
 #[tokio::test]
-async fn a_body_above_64_kib_is_too_large() {
+async fn body_above_64_kib_is_refused() {
     let body = |padding: usize| json!({"Name": "x", "Type": "Agency", "Padding": "x".repeat(padding)});
     operator().post(TENANTS, body(60_000)).await.expect(201);
     operator().post(TENANTS, body(65_536)).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
@@ -72,9 +73,10 @@ async fn a_body_above_64_kib_is_too_large() {
     operator().post(&tenant.path("/suspend"), body(65_536)).await.expect_problem(413, "PAYLOAD_TOO_LARGE");
 }
 
-/// `PUT` replaces whole; what is the same changes nothing, whatever `Version` says.
+/// INV-IDN-001, RULE-IDN-005: `PUT` replaces all members; an identical body changes nothing,
+/// regardless of `Version`.
 #[tokio::test]
-async fn a_tenant_is_described_anew_whole_or_not_at_all() {
+async fn update_replaces_all_members_or_changes_nothing() {
     let tenant = create_tenant("Partner").await;
     let before = tenant.read().await;
     let same = json!({"Name": " Ромашка ", "Version": 99});
@@ -102,9 +104,9 @@ async fn a_tenant_is_described_anew_whole_or_not_at_all() {
     );
 }
 
-/// INV-IDN-002: a tax number is one tenant's, until that is archived.
+/// INV-IDN-002, RULE-IDN-005: a tax number is unique until its tenant is archived.
 #[tokio::test]
-async fn a_tax_number_is_free_again_when_its_tenant_is_archived() {
+async fn tax_number_of_an_archived_tenant_is_free() {
     let number = tax_number();
     let body = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});
     let first = operator().post(TENANTS, body.clone()).await.expect(201);
@@ -126,9 +128,10 @@ async fn a_tax_number_is_free_again_when_its_tenant_is_archived() {
     operator().post(TENANTS, body).await.expect(201);
 }
 
-/// The table of moves, and what each leaves behind.
+/// RULE-IDN-006, RULE-IDN-043, RULE-IDN-044: each transition has the outcome and the effects of the
+/// table.
 #[tokio::test]
-async fn a_tenant_moves_as_the_table_says() {
+async fn transition_has_the_outcome_and_effects_of_the_table() {
     let invalid = "IDENTITY_TENANT_INVALID_TRANSITION";
     let tenant = create_tenant("Developer").await;
     let ask = async |to: &str, body: Value| operator().post(&tenant.path(&format!("/{to}")), body).await;
@@ -165,9 +168,9 @@ async fn a_tenant_moves_as_the_table_says() {
     operator().post(&fresh.path("/archive"), json!({})).await.expect(200);
 }
 
-/// A move without a body, or with an empty one of whatever type, is one with `{}`.
+/// RULE-IDN-006: an absent or empty body of a transition is `{}`.
 #[tokio::test]
-async fn a_move_needs_no_body() {
+async fn transition_without_a_body_succeeds() {
     let tenant = create_tenant("Agency").await;
     let ask = |to: &str| operator().request(Method::POST, &tenant.path(&format!("/{to}")));
     send(ask("suspend")).await.expect(200);
@@ -183,9 +186,10 @@ async fn a_move_needs_no_body() {
     send(ask("archive").json(&reason)).await.expect_refusal("VALIDATION_FAILED", "/Reason", "too_short");
 }
 
-/// No platform locks itself out: nobody suspends or archives the company that their token names.
+/// RULE-IDN-006, RULE-IDN-046: no administrator can suspend or archive the company in the own
+/// token.
 #[tokio::test]
-async fn ones_own_tenant_is_not_suspended() {
+async fn own_tenant_cannot_be_suspended_or_archived() {
     let tenant = create_tenant("Platform").await;
     let own = service().caller(&holder(Some(tenant.0), &["identity.tenants.manage@platform"]));
     for to in ["suspend", "archive"] {
@@ -197,8 +201,9 @@ async fn ones_own_tenant_is_not_suspended() {
     own.post(&tenant.path("/activate"), json!({})).await.expect(200);
 }
 
+/// RULE-IDN-003, RULE-IDN-038: an unknown tenant returns 404 in each operation.
 #[tokio::test]
-async fn a_tenant_that_is_not_there_is_not_found() {
+async fn unknown_tenant_returns_not_found() {
     for id in [guid(), Uuid::nil()] {
         let path = format!("{TENANTS}/{id}");
         let body = json!({"Name": "x", "Email": "a@b.cd"});
@@ -219,9 +224,9 @@ async fn a_tenant_that_is_not_there_is_not_found() {
     }
 }
 
-/// INV-IDN-001: the database itself keeps id and type, and removes no tenant.
+/// INV-IDN-001: the database rejects a new id or type, and a removal.
 #[tokio::test]
-async fn the_database_keeps_tenants() {
+async fn database_rejects_removal_and_new_type_of_tenants() {
     let tenant = create_tenant("Agency").await;
     let sql = service().sql().await;
     for change in [
@@ -235,9 +240,9 @@ async fn the_database_keeps_tenants() {
     }
 }
 
-/// INV-IDN-002, of creates that race with one number: one is 201, nine are 409.
+/// INV-IDN-002, RULE-IDN-042: ten concurrent creates with one tax number give one 201 and nine 409.
 #[tokio::test]
-async fn of_ten_tenants_one_gets_the_tax_number() {
+async fn one_of_ten_concurrent_tenants_gets_the_tax_number() {
     let number = tax_number();
     let callers: [_; 10] = std::array::from_fn(|_| operator());
     let body = json!({"Name": "x", "Type": "Agency", "TaxNumber": number});

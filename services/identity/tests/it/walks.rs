@@ -35,9 +35,9 @@ fn ids(entries: &[Value]) -> Vec<&str> {
     entries.iter().map(|entry| text(&entry["Id"])).collect()
 }
 
-/// Audit: what others write meanwhile, to any company, is not in a walk that has begun.
+/// RULE-IDN-032: entries that are written during a walk are left out of it.
 #[tokio::test]
-async fn a_walk_is_steady_while_others_write() {
+async fn walk_is_stable_under_concurrent_writes() {
     let tenant = create_tenant("Agency").await;
     let partner = tenant.partner();
     for _ in 0..10 {
@@ -57,9 +57,10 @@ async fn a_walk_is_steady_while_others_write() {
     }
 }
 
-/// Audit: an entry whose change was under way when a walk began, and was committed later, did not stand then.
+/// RULE-IDN-032: an entry of a transaction that was open at the beginning of a walk is left out of
+/// it.
 #[tokio::test]
-async fn a_change_that_is_committed_later_is_not_in_a_walk_that_has_begun() {
+async fn entry_committed_after_the_first_page_is_left_out() {
     let (id, by) = actor();
     for name in ["one", "two"] {
         by.post(TENANTS, json!({"Name": name, "Type": "Agency"})).await.expect(201);
@@ -97,9 +98,10 @@ async fn a_change_that_is_committed_later_is_not_in_a_walk_that_has_begun() {
     assert_eq!(again.len(), 4, "the next walk has it");
 }
 
-/// Audit: newest first by (`At`, `Id`), in pages of 20 unless asked otherwise, of 100 at most.
+/// RULE-IDN-032: pages are sorted by (`At`, `Id`), newest first, and have 20 entries by default,
+/// 100 at most.
 #[tokio::test]
-async fn a_page_has_twenty_entries_unless_asked_otherwise() {
+async fn page_has_20_entries_by_default_and_100_at_most() {
     let tenant = create_tenant("Agency").await;
     let insert = "insert into audit_entry (id, at, action, tenant_id, subject_id, actor_user_id, changed_fields) \
         select gen_random_uuid(), '2001-01-01T00:00:00Z'::timestamptz + (n / 40) * interval '1 microsecond', 'TenantUpdated', id, id, id, '{Name}' \
@@ -132,9 +134,9 @@ async fn a_page_has_twenty_entries_unless_asked_otherwise() {
     }
 }
 
-/// Audit: a cursor that was not given out, or is empty, is 400.
+/// RULE-IDN-033: a cursor that was not issued, was issued for another log, or is empty returns 400.
 #[tokio::test]
-async fn a_cursor_that_was_not_given_out_is_refused() {
+async fn foreign_forged_or_empty_cursor_is_refused() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     tenant.employee().await;
     other.employee().await;
@@ -166,9 +168,9 @@ async fn a_cursor_that_was_not_given_out_is_refused() {
     assert_eq!(each(&next["Items"], "Action"), [&json!("TenantCreated")]);
 }
 
-/// INV-IDN-010: the database itself refuses update, delete and truncate of entries, of one, of none and of all.
+/// INV-IDN-010: the database rejects update, delete and truncate, of one entry, of none and of all.
 #[tokio::test]
-async fn the_database_refuses_whatever_is_no_addition() {
+async fn database_accepts_only_new_audit_entries() {
     let tenant = create_tenant("Agency").await;
     let sql = service().sql().await;
     for statement in [
@@ -189,9 +191,9 @@ async fn the_database_refuses_whatever_is_no_addition() {
     assert_eq!(tenant.actions().await, ["TenantCreated"]);
 }
 
-/// No-ops and refusals leave no entry, but for a refused escalation, which has its own.
+/// INV-IDN-010: no-ops and refusals leave no entry, except a refused escalation.
 #[tokio::test]
-async fn what_changes_nothing_leaves_no_entry() {
+async fn no_op_or_refusal_leaves_no_entry() {
     let tenant = create_tenant("Developer").await;
     let (admin, user) = (tenant.admin().await, tenant.employee().await);
     let before = tenant.entries().await;
@@ -261,9 +263,9 @@ async fn what_changes_nothing_leaves_no_entry() {
 /// A query, and whether it finds an entry.
 type Filter<'f> = (String, Box<dyn Fn(&Value) -> bool + 'f>);
 
-/// Audit: every filter alone and with the others; unknown values of them are 400.
+/// RULE-IDN-032: every filter applies alone and with the others, and an unknown value returns 400.
 #[tokio::test]
-async fn the_log_is_filtered_by_whatever_is_asked() {
+async fn each_audit_filter_applies_alone_and_with_others() {
     let tenant = create_tenant("Agency").await;
     let (admin, user) = (tenant.admin().await, tenant.employee().await);
     add_role(&admin.client, user, 7).await.expect(204);

@@ -49,9 +49,9 @@ fn names(found: &Value) -> Vec<&str> {
     each(&found["Items"], "Name").into_iter().map(text).collect()
 }
 
-/// Search: three characters or more are found anywhere in a name, a legal name or a tax number.
+/// RULE-IDN-027: three or more characters match anywhere in a name, a legal name or a tax number.
 #[tokio::test]
-async fn three_characters_are_found_anywhere() {
+async fn three_characters_match_anywhere() {
     let (name, legal_name, number) = (word(), word(), tax_number());
     let created = create(json!({
         "Name": format!("a {name} b"), "LegalName": format!("c {legal_name} d"), "Type": "Partner", "TaxNumber": number,
@@ -75,9 +75,9 @@ async fn three_characters_are_found_anywhere() {
     }
 }
 
-/// Search: a shorter query is found where a name or a tax number begins, and nowhere else.
+/// RULE-IDN-027: one or two characters match the beginning of a name or a tax number only.
 #[tokio::test]
-async fn one_or_two_characters_are_found_where_a_name_or_a_tax_number_begins() {
+async fn short_query_matches_a_beginning_only() {
     let texts = ["ꙁꙃ", "Ꙁꙃ рис", "рис ꙁꙃ", "ꙃꙁꙃ", "ꙁ"].map(str::to_owned);
     let created = named(&texts).await;
     create(json!({"Name": "x", "LegalName": "ꙁꙃ", "Type": "Agency"})).await;
@@ -108,9 +108,9 @@ async fn one_or_two_characters_are_found_where_a_name_or_a_tax_number_begins() {
     }
 }
 
-/// Search: letter case does not count, in any script.
+/// RULE-IDN-027: a query matches in any letter case of any script.
 #[tokio::test]
-async fn letter_case_does_not_count_in_any_script() {
+async fn letter_case_is_ignored_in_any_script() {
     for forms in [
         &["Ромашка", "РОМАШКА", "ромашка", "рОМАШКА"][..],
         &["Straße", "STRASSE", "straße", "STRAẞE", "straẞe", "strasse"],
@@ -140,9 +140,9 @@ async fn letter_case_does_not_count_in_any_script() {
     }
 }
 
-/// Search: `%`, `_` and `\` stand for themselves.
+/// RULE-IDN-027: `%`, `_` and `\` match literally.
 #[tokio::test]
-async fn wildcards_stand_for_themselves() {
+async fn wildcards_match_literally() {
     let word = word();
     let of = |tail: &str| format!("{word}{tail}");
     let all = ["%b", "_b", "\\b", "xb", "\\%b", "*b", "'b", "\"b"].map(of);
@@ -177,9 +177,9 @@ async fn wildcards_stand_for_themselves() {
     }
 }
 
-/// Search: a query has 100 characters at most, without the white space around it; blank, it does not filter.
+/// RULE-IDN-027: a query has at most 100 characters after trimming; a blank one does not filter.
 #[tokio::test]
-async fn a_query_has_a_hundred_characters_at_most() {
+async fn query_has_100_characters_at_most() {
     let name = "🏠".repeat(68) + &word();
     named(&[name.clone() + "!"]).await;
     for fits in [name.clone(), format!("  {name}\u{a0}\u{2003} ")] {
@@ -199,9 +199,9 @@ async fn a_query_has_a_hundred_characters_at_most() {
     }
 }
 
-/// A control character in any text is 400, in that of a query too.
+/// RULE-IDN-027: a control character in a query returns 400.
 #[tokio::test]
-async fn a_control_character_in_a_query_is_refused() {
+async fn control_character_in_a_query_is_refused() {
     for query in ["a\0b", "\0", "abc\u{7f}d", "a\nb", "a\tb", "a\u{85}b", "\u{1b}[0m"] {
         for route in ["search", "lookup"] {
             let refused = ask(route, &[("Query", query)]).await;
@@ -213,9 +213,9 @@ async fn a_control_character_in_a_query_is_refused() {
     }
 }
 
-/// Sorting by Name compares lower-case forms by code point.
+/// RULE-IDN-028: `Name` sorts by the code points of lower-case forms.
 #[tokio::test]
-async fn names_are_sorted_by_their_lower_case_forms_by_code_point() {
+async fn names_sort_by_code_points_of_lower_case_forms() {
     let word = word();
     // U+FF41 stands before U+1F600, which UTF-16 and most locales have otherwise.
     let tails = [
@@ -232,9 +232,9 @@ async fn names_are_sorted_by_their_lower_case_forms_by_code_point() {
     assert_eq!(names(&search(&[("Query", &word), ("Sort", "-Name")]).await), expected);
 }
 
-/// Ties are broken by Id, and pages neither repeat nor skip.
+/// RULE-IDN-028: ties sort by id, and pages neither repeat nor skip.
 #[tokio::test]
-async fn equal_names_are_in_the_order_of_their_ids() {
+async fn tenants_with_equal_names_sort_by_id() {
     let word = word();
     let cases: Vec<_> =
         [0, 1, 2, 3, 4].map(|at| if at % 2 == 0 { word.to_uppercase() } else { word.clone() }).into();
@@ -253,9 +253,9 @@ async fn equal_names_are_in_the_order_of_their_ids() {
     }
 }
 
-/// Search: `-CreatedAt` unless another order is asked for; nothing but the whitelist is one.
+/// RULE-IDN-028: the default is `-CreatedAt`, and another key than the listed ones returns 400.
 #[tokio::test]
-async fn tenants_are_sorted_by_creation_or_name() {
+async fn search_sorts_by_creation_or_name() {
     let word = word();
     named(&["c", "a", "b"].map(|tail| format!("{word} {tail}"))).await;
     for (sort, expected) in [
@@ -276,9 +276,10 @@ async fn tenants_are_sorted_by_creation_or_name() {
     }
 }
 
-/// Search: tenants of any status, unless types or statuses are asked for; a lookup leaves out archived ones.
+/// RULE-IDN-029: a search returns tenants of any status without a filter; a lookup leaves out
+/// Archived ones.
 #[tokio::test]
-async fn tenants_are_filtered_by_type_and_status() {
+async fn search_filters_by_type_and_status() {
     let word = word();
     for kind in ["Developer", "Agency", "Partner", "Platform"] {
         for moved in ["", "suspend", "archive"] {
@@ -323,9 +324,10 @@ async fn tenants_are_filtered_by_type_and_status() {
     }
 }
 
-/// Lists of enum values are separated by commas; an unknown or empty one is 400.
+/// RULE-IDN-029, RULE-ALL-003: values are separated by commas, and an unknown or empty one returns
+/// 400.
 #[tokio::test]
-async fn an_unknown_or_empty_value_of_an_enum_is_refused() {
+async fn unknown_or_empty_enum_value_is_refused() {
     for (member, known) in [("Types", "Developer"), ("Statuses", "Active")] {
         let wrong = [
             String::new(),
@@ -356,9 +358,10 @@ async fn an_unknown_or_empty_value_of_an_enum_is_refused() {
     }
 }
 
-/// Search: `CreatedFrom` is inclusive, `CreatedTo` exclusive; a range that ends where it begins, or before, is 400.
+/// RULE-IDN-029, RULE-ALL-019: `CreatedFrom` is inclusive, `CreatedTo` exclusive, and an empty
+/// range returns 400.
 #[tokio::test]
-async fn tenants_are_found_by_when_they_were_created() {
+async fn search_filters_by_creation_time() {
     let word = word();
     let created = named(&["a", "b", "c"].map(|tail| format!("{word}{tail}"))).await;
     let at: Vec<_> = created.iter().map(|created| text(&created["CreatedAt"])).collect();
@@ -395,9 +398,10 @@ async fn tenants_are_found_by_when_they_were_created() {
     }
 }
 
-/// Paging: `PageSize` 1..100, `Page` from 1, and their product at most 10,000.
+/// RULE-IDN-030, RULE-ALL-021: `PageSize` is 1..100, `Page` at least 1, and their product at most
+/// 10,000.
 #[tokio::test]
-async fn pages_beyond_ten_thousand_are_refused() {
+async fn page_beyond_10_000_is_refused() {
     for (page, size) in [("1", "1"), ("100", "100"), ("10000", "1"), ("5000", "2"), ("101", "99")] {
         let found = search(&[("Page", page), ("PageSize", size)]).await;
         assert_eq!(
@@ -424,9 +428,9 @@ async fn pages_beyond_ten_thousand_are_refused() {
     }
 }
 
-/// Paging: `TotalCount` is exact up to 10,000, which stands for "or more".
+/// RULE-IDN-030, RULE-ALL-021: `TotalCount` is exact up to 10,000, which means "or more".
 #[tokio::test]
-async fn a_count_is_exact_up_to_ten_thousand() {
+async fn total_count_is_exact_up_to_10_000() {
     let word = word();
     let insert = "insert into tenant (id, name, type, status, created_at, updated_at, version, lower_name, search_text) \
         select gen_random_uuid(), $1 || n, case n when 1 then 'Partner' when 2 then 'Developer' else 'Agency' end, \
@@ -448,17 +452,17 @@ async fn a_count_is_exact_up_to_ten_thousand() {
     assert!(ids.is_sorted(), "created at the same moment, by id");
 }
 
-/// Search: nobody is found by words that nobody has; the page says so.
+/// RULE-IDN-027: a search without matches returns an empty page.
 #[tokio::test]
-async fn nothing_found_is_an_empty_page() {
+async fn search_without_matches_returns_an_empty_page() {
     let empty = json!({"Items": [], "Page": 2, "PageSize": 7, "TotalCount": 0});
     assert_eq!(search(&[("Query", &word()), ("Page", "2"), ("PageSize", "7")]).await, empty);
     assert_eq!(lookup(&[("Query", &word())]).await, json!({"Items": []}));
 }
 
-/// Lookup: names that begin with the query, then the others, each by name.
+/// RULE-IDN-031: names that begin with the query come first, both groups by name.
 #[tokio::test]
-async fn a_lookup_answers_beginnings_first() {
+async fn lookup_returns_prefix_matches_first() {
     let word = word();
     let all = ["b {}", "{} z", "A {}", "{} B", "ё {}", "{}"].map(|name| name.replace("{}", &word));
     named(&all).await;
@@ -471,9 +475,9 @@ async fn a_lookup_answers_beginnings_first() {
     }
 }
 
-/// Lookups: 20 unless asked otherwise, 50 at most.
+/// RULE-IDN-031, RULE-ALL-020: a lookup returns 20 items by default, 50 at most.
 #[tokio::test]
-async fn a_lookup_has_fifty_answers_at_most() {
+async fn lookup_returns_20_by_default_and_50_at_most() {
     let word = word();
     let insert = "insert into tenant (id, name, type, status, created_at, updated_at, version, lower_name, search_text) \
         select gen_random_uuid(), $1 || n, 'Agency', 'Active', now(), now(), 1, $1 || n, $1 || n from generate_series(1, 60) as n";
@@ -488,9 +492,9 @@ async fn a_lookup_has_fifty_answers_at_most() {
     }
 }
 
-/// `TenantReference`: `Id, Name, Type, Status`, of any status by its id.
+/// RULE-IDN-031: `TenantReference` has `Id`, `Name`, `Type` and `Status`, in any status.
 #[tokio::test]
-async fn a_reference_has_four_members() {
+async fn reference_has_four_members() {
     let word = word();
     let created =
         create(json!({"Name": word, "LegalName": "x", "Type": "Partner", "TaxNumber": tax_number()})).await;
@@ -504,9 +508,9 @@ async fn a_reference_has_four_members() {
     assert_eq!(search(&[("Query", &word)]).await["Items"], json!([tenant(&created).read().await]));
 }
 
-/// Search: what is found is what stands now.
+/// RULE-IDN-027: a search matches the present texts only.
 #[tokio::test]
-async fn a_tenant_is_found_by_what_it_is_called_now() {
+async fn search_matches_the_present_texts() {
     let (old, new) = (word(), word());
     let created =
         create(json!({"Name": old, "Type": "Agency", "LegalName": old, "TaxNumber": tax_number()})).await;
@@ -516,9 +520,9 @@ async fn a_tenant_is_found_by_what_it_is_called_now() {
     }
 }
 
-/// All that is wrong with a query is told at once.
+/// RULE-IDN-029: a 400 lists every invalid parameter.
 #[tokio::test]
-async fn every_faulty_parameter_of_a_search_is_told() {
+async fn invalid_search_lists_every_parameter() {
     let long = "x".repeat(101);
     let refused = ask(
         "search",

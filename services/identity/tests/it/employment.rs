@@ -22,9 +22,9 @@ async fn may_employ(by: &Client) -> bool {
     true
 }
 
-/// The actor's own suspension, and its end.
+/// INV-IDN-009: a suspended actor changes nothing until the activation.
 #[tokio::test]
-async fn a_suspended_actor_changes_nothing_until_activated() {
+async fn suspended_actor_is_forbidden_until_activated() {
     let tenant = create_tenant("Agency").await;
     let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
     let path = employee_path(admin.id);
@@ -36,9 +36,9 @@ async fn a_suspended_actor_changes_nothing_until_activated() {
     assert!(may_employ(&admin.client).await, "the same token, and the role is held again");
 }
 
-/// The company's suspension and its end; archived, it is for good.
+/// INV-IDN-009: an actor of a suspended or archived company changes nothing.
 #[tokio::test]
-async fn the_company_of_the_actor_must_be_active() {
+async fn actor_of_an_inactive_company_is_forbidden() {
     let tenant = create_tenant("Agency").await;
     let admin = tenant.admin().await;
     tenant.make("suspend").await;
@@ -61,9 +61,9 @@ async fn the_company_of_the_actor_must_be_active() {
     }
 }
 
-/// Moved to another company, the actor's old token names the wrong one, whatever they are there.
+/// INV-IDN-009: a token of the former company changes nothing, whatever the roles in the new one.
 #[tokio::test]
-async fn a_token_of_the_company_before_changes_nothing() {
+async fn token_of_the_former_company_is_forbidden() {
     let (before, after) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let (_stays, moved) = (before.admin().await, before.admin().await);
     before.partner().delete(&employee_path(moved.id)).await.expect(204);
@@ -74,9 +74,9 @@ async fn a_token_of_the_company_before_changes_nothing() {
     assert!(may_employ(&sign_in(moved.id).await.client).await);
 }
 
-/// Both must name the same company: a token of none, and of another, of an administrator.
+/// INV-IDN-009: a token with no company, or with another than the employer, changes nothing.
 #[tokio::test]
-async fn the_token_names_the_company_that_is_kept() {
+async fn token_with_another_company_is_forbidden() {
     let (tenant, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
     let kept = claims_of(tenant.admin().await.id).await;
     let mut of_none = kept.clone();
@@ -95,9 +95,9 @@ async fn the_token_names_the_company_that_is_kept() {
     service().caller(&kept).post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
 }
 
-/// What the token does not say is not held, whatever is kept; what is not kept is not held, whatever the token says.
+/// INV-IDN-009: an actor holds only permissions of both the token and the present claims.
 #[tokio::test]
-async fn an_actor_holds_what_token_and_roles_both_give() {
+async fn actor_holds_the_intersection_of_token_and_roles() {
     let tenant = create_tenant("Developer").await;
     let (admin, user) = (tenant.admin().await, tenant.employee().await);
     let kept = claims_of(admin.id).await;
@@ -127,9 +127,9 @@ async fn an_actor_holds_what_token_and_roles_both_give() {
     assert!(may_employ(&sign_in(user).await.client).await);
 }
 
-/// Coverage: `P@platform` covers `P`; `P` never covers `P@platform`.
+/// INV-IDN-006: `P@platform` covers `P`, never the reverse.
 #[tokio::test]
-async fn scopes_cover_downwards() {
+async fn platform_scope_covers_organization_scope_only() {
     let platform = create_tenant("Platform").await;
     let user = platform.employee().await;
     let by = |permissions: &[&str]| service().caller(&holder(Some(platform.0), permissions));
@@ -156,9 +156,10 @@ async fn scopes_cover_downwards() {
     take_role(&weak, user, 7).await.expect(204);
 }
 
-/// Nobody's employee is judged by the token alone; the company of the token need not be there.
+/// INV-IDN-009: the token alone decides for an actor who is not an employee, even if its company
+/// does not exist.
 #[tokio::test]
-async fn nobodys_employee_needs_the_token_alone() {
+async fn unemployed_actor_needs_the_token_only() {
     for company in [None, Some(guid())] {
         let by = service().caller(&holder(company, &["identity.tenants.manage@platform"]));
         let tenant = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
@@ -172,10 +173,11 @@ async fn nobodys_employee_needs_the_token_alone() {
     homeless.get(EMPLOYEES).await.expect_problem(403, "FORBIDDEN");
 }
 
-/// An administrator who takes their own role changes nothing more with that token. One who removes themselves is not covered:
-/// `actor::a_removed_administrator_is_judged_by_the_token`.
+/// INV-IDN-009: an administrator without the own role changes nothing more with the token. A
+/// removed administrator is tested by
+/// `actor::removed_administrator_keeps_the_permissions_of_the_token`.
 #[tokio::test]
-async fn an_administrator_who_takes_their_own_role_has_lost_it() {
+async fn administrator_who_removes_the_own_role_is_forbidden() {
     let tenant = create_tenant("Agency").await;
     let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
     take_role(&admin.client, admin.id, 6).await.expect(204);
