@@ -1,4 +1,6 @@
--- A company. Its row is what changes of it, of its employees and of their roles queue on.
+-- Tenants
+
+-- A company. Changes of it, of its employees and of their roles lock this row.
 create table tenant (
     id uuid primary key,
     name text not null check (char_length(name) between 1 and 256),
@@ -13,7 +15,7 @@ create table tenant (
     created_at timestamptz not null,
     updated_at timestamptz not null,
     version bigint not null check (version >= 1),
-    -- What the service makes of the words, so that letter case is told by Unicode and not by the database's locale.
+    -- The service computes both, since letter case follows Unicode and not the database's locale.
     lower_name text collate "C" not null,
     search_text text collate "C" not null,
     check ((suspended_at is not null) = (status = 'Suspended')),
@@ -28,26 +30,28 @@ create index tenant_status_name on tenant (status, lower_name, id);
 create index tenant_created on tenant (created_at, id);
 create index tenant_type_created on tenant (type, created_at, id);
 create index tenant_status_created on tenant (status, created_at, id);
--- Without a list of what is to be added: each search would read through it.
+-- Each search would scan the pending list of fast updates.
 create index tenant_trigrams on tenant using gin (trigrams(search_text)) with (fastupdate = off);
--- Types and statuses that seldom go together are looked for by index.
+-- The planner learns which types and statuses seldom occur together, and uses an index for them.
 create statistics tenant_type_status (mcv) on type, status from tenant;
 
--- INV-IDN-001
-create function tenant_is_for_good() returns trigger language plpgsql as $$
+-- Keeps id and type, and rejects removal (INV-IDN-001).
+create function tenant_is_permanent() returns trigger language plpgsql as $$
 begin
     if tg_op = 'UPDATE' and new.id = old.id and new.type = old.type then
         return new;
     end if;
-    raise exception 'a tenant keeps its id and type, and is never removed' using errcode = 'restrict_violation';
+    raise exception 'id and type of a tenant are immutable, and a tenant is never removed' using errcode = 'restrict_violation';
 end
 $$;
-create trigger tenant_is_for_good before update or delete on tenant
-    for each row execute function tenant_is_for_good();
+create trigger tenant_is_permanent before update or delete on tenant
+    for each row execute function tenant_is_permanent();
 create trigger tenant_is_not_truncated before truncate on tenant
-    for each statement execute function tenant_is_for_good();
+    for each statement execute function tenant_is_permanent();
 
--- A person, by the `sub` of their tokens: of one company at most (INV-IDN-004).
+-- Employees
+
+-- A user, by the `sub` of the tokens, works for at most one company (INV-IDN-004).
 create table employee (
     id uuid primary key,
     company_id uuid not null references tenant (id),
@@ -66,7 +70,9 @@ create table employee (
 create index employee_name on employee (company_id, lower_name, id);
 create index employee_created on employee (company_id, created_at, id);
 
--- Written here and nowhere else; its ids are the same everywhere.
+-- Roles
+
+-- This migration writes all roles. Their ids are equal in every installation.
 create table role (
     id uuid primary key,
     code text collate "C" not null unique,
@@ -77,7 +83,7 @@ create table role (
 create table employee_role (
     user_id uuid not null references employee (id),
     role_id uuid not null references role (id),
-    -- The employee's: who has a role is asked for by company.
+    -- Copied from the employee, because lists select the holders of a role by company.
     company_id uuid not null,
     assigned_at timestamptz not null,
     assigned_by_user_id uuid not null,
@@ -92,7 +98,9 @@ create view employee_with_roles as
     ) as role_codes
     from employee;
 
--- INV-IDN-010: what was done, by whom. Entries are only ever added.
+-- Audit log
+
+-- Entries are append-only (INV-IDN-010).
 create table audit_entry (
     id uuid primary key,
     at timestamptz not null,
@@ -108,7 +116,8 @@ create table audit_entry (
     changed_fields text[] not null,
     reason text check (char_length(reason) between 1 and 1000),
     trace_id text collate "C",
-    -- An entry is of the moment of its change and stands from the commit on: a walk leaves out what was committed later.
+    -- The transaction of the entry. `at` precedes the commit, so a walk of the log needs it to leave
+    -- out entries that are committed later.
     added_in bigint not null default pg_current_xact_id()::text::bigint
 );
 create index audit_entry_at on audit_entry (at, id);
@@ -116,13 +125,15 @@ create index audit_entry_tenant on audit_entry (tenant_id, at, id);
 create index audit_entry_actor on audit_entry (actor_user_id, at, id);
 create index audit_entry_subject on audit_entry (subject_id, at, id);
 
-create function audit_entry_is_for_good() returns trigger language plpgsql as $$
+create function audit_entry_is_append_only() returns trigger language plpgsql as $$
 begin
-    raise exception 'entries of the audit log are only added' using errcode = 'restrict_violation';
+    raise exception 'the audit log is append-only' using errcode = 'restrict_violation';
 end
 $$;
-create trigger audit_entry_is_for_good before update or delete or truncate on audit_entry
-    for each statement execute function audit_entry_is_for_good();
+create trigger audit_entry_is_append_only before update or delete or truncate on audit_entry
+    for each statement execute function audit_entry_is_append_only();
+
+-- Data of the roles
 
 insert into role (id, code, assignable_to, permissions)
 select ('0198f000-0000-7000-8000-0000000000' || number)::uuid, code, assignable_to, permissions
@@ -165,4 +176,4 @@ from (values
     ('14', 'news-moderator', array['Platform'], array['news.posts.manage@platform']),
     ('15', 'commission-manager', array['Platform'], array['agent.commissions.manage@platform']),
     ('16', 'payout-manager', array['Platform'], array['agent.payouts.manage@platform'])
-) as written (number, code, assignable_to, permissions);
+) as seed (number, code, assignable_to, permissions);

@@ -1,4 +1,4 @@
-//! Who may come in: every operation, as everybody.
+//! Every operation with every kind of caller.
 
 use serde_json::{Value, json};
 use testkit::access::{self, Case};
@@ -6,10 +6,15 @@ use testkit::client::Client;
 use testkit::issuer::Claims;
 use uuid::Uuid;
 
-use crate::{ALL, EMPLOYEES, TENANTS, create_tenant, email, employee_path, guid, holder, role, service};
+use crate::{
+    ADMIN_PERMISSIONS, EMPLOYEES, TENANTS, claims_with, create_tenant, email, employee_path, guid, role,
+    service,
+};
 
-/// Each operation, and what it answers to whom. The organization scope gives nothing on the routes of the platform, the
-/// platform scope reaches no further than the own company on the routes of partners.
+/// Status of each operation for each caller.
+///
+/// Organization scope grants nothing on the routes of the platform. Platform scope reaches no
+/// further than the own company on the routes of partners.
 const TABLE: &str = "
     operation                   | manager | reader | partner | elsewhere | organization | colleague | guest | forged | news | crm | issuer | other machines
     search_tenants              |   200   |  200   |   403   |    403    |     403      |    403    |  401  |  401   | 401  | 401 |  401   |  401
@@ -42,14 +47,14 @@ const TABLE: &str = "
     get_claims                  |   401   |  401   |   401   |    401    |     401      |    401    |  401  |  401   | 403  | 403 |  200   |  403
 ";
 
-/// A developer with an administrator and somebody who edits content, and a request that concerns them.
+/// Prepares a developer with an administrator and a content editor, and a request.
 async fn prepare(operation: &str) -> Case {
     let tenant = create_tenant("Developer").await;
     let (admin, bob, colleague) = (tenant.admin().await, tenant.employee().await, tenant.employee().await);
     let granted = if operation == "add_role_to_employee" { 2 } else { 9 };
     crate::add_role(&tenant.partner(), bob, 9).await.expect(204);
     match operation {
-        "activate_tenant" => drop(tenant.make("suspend").await),
+        "activate_tenant" => drop(tenant.transition("suspend").await),
         "activate_employee" => {
             let path = format!("{}/suspend", employee_path(bob));
             tenant.partner().post(&path, json!({})).await.expect(200);
@@ -57,7 +62,7 @@ async fn prepare(operation: &str) -> Case {
         _ => {}
     }
     let company = Some(tenant.0);
-    let own = ALL.map(|permission| permission.trim_end_matches("@platform"));
+    let own = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
     let partners = ["identity.employee-roles.manage", "identity.employee-roles.manage@platform"];
     let admins = crate::claims_of(admin.id).await;
     Case {
@@ -75,29 +80,36 @@ async fn prepare(operation: &str) -> Case {
             _ => Value::Null,
         },
         people: vec![
-            ("manager", vec![holder(None, &ALL)]),
-            ("reader", vec![holder(None, &["identity.tenants.read@platform"])]),
+            ("manager", vec![claims_with(None, &ADMIN_PERMISSIONS)]),
+            ("reader", vec![claims_with(None, &["identity.tenants.read@platform"])]),
             (
                 "partner",
-                vec![holder(company, &own), Claims { company_id: company, ..holder(None, &ALL[..]) }, admins]
-                    .into_iter()
-                    // Whoever may do it on the platform has a column of their own.
-                    .map(without_tenants)
-                    .collect(),
+                vec![
+                    claims_with(company, &own),
+                    Claims { company_id: company, ..claims_with(None, &ADMIN_PERMISSIONS[..]) },
+                    admins,
+                ]
+                .into_iter()
+                // Administrators of the platform have columns of their own.
+                .map(without_tenants)
+                .collect(),
             ),
-            ("elsewhere", partners.map(|permission| holder(Some(guid()), &[permission])).to_vec()),
+            ("elsewhere", partners.map(|permission| claims_with(Some(guid()), &[permission])).to_vec()),
             (
                 "organization",
                 vec![
-                    holder(company, &["identity.tenants.read", "identity.tenants.manage@organization"]),
-                    // A partner without a company is none.
-                    holder(None, &partners),
-                    holder(company, &["identity.employee-roles.manage@elsewhere", "identity.employee-roles"]),
+                    claims_with(company, &["identity.tenants.read", "identity.tenants.manage@organization"]),
+                    // A token without a company has no partner permission.
+                    claims_with(None, &partners),
+                    claims_with(
+                        company,
+                        &["identity.employee-roles.manage@elsewhere", "identity.employee-roles"],
+                    ),
                 ],
             ),
             (
                 "colleague",
-                vec![crate::claims_of(colleague).await, holder(company, &[]), Claims::user(guid())],
+                vec![crate::claims_of(colleague).await, claims_with(company, &[]), Claims::user(guid())],
             ),
         ],
     }
@@ -118,9 +130,9 @@ async fn every_operation_returns_the_status_of_the_table() {
 /// RULE-IDN-017, RULE-ALL-030: 403 precedes 400, and 400 precedes 404.
 #[tokio::test]
 async fn permission_precedes_the_body_and_the_body_precedes_the_tenant() {
-    let nobody = service().caller(&holder(Some(guid()), &[]));
-    nobody.post(TENANTS, json!("x")).await.expect_problem(403, "FORBIDDEN");
-    nobody.post(EMPLOYEES, json!("x")).await.expect_problem(403, "FORBIDDEN");
+    let unprivileged = service().caller(&claims_with(Some(guid()), &[]));
+    unprivileged.post(TENANTS, json!("x")).await.expect_problem(403, "FORBIDDEN");
+    unprivileged.post(EMPLOYEES, json!("x")).await.expect_problem(403, "FORBIDDEN");
     let missing = format!("{TENANTS}/{}", guid());
     crate::operator().put(&missing, json!({"Name": ""})).await.expect_refusal(
         "VALIDATION_FAILED",
@@ -138,21 +150,24 @@ async fn permission_precedes_the_body_and_the_body_precedes_the_tenant() {
 #[tokio::test]
 async fn foreign_employee_returns_the_same_problems_as_an_unknown_one() {
     let (own, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
-    let (theirs, nobody) = (other.employee().await, guid());
+    let (foreign, unknown) = (other.employee().await, guid());
     let partner = own.partner();
-    let ask = async |user: Uuid| answers(&partner, user).await;
-    let strip = |told: Vec<Value>, user: Uuid| -> Vec<String> {
-        told.into_iter()
-            .map(|told| crate::with(told, "traceId", Value::Null).to_string().replace(&user.to_string(), "-"))
+    let call_all = async |user: Uuid| problems_of(&partner, user).await;
+    let without_ids = |problems: Vec<Value>, user: Uuid| -> Vec<String> {
+        problems
+            .into_iter()
+            .map(|problem| {
+                crate::with(problem, "traceId", Value::Null).to_string().replace(&user.to_string(), "-")
+            })
             .collect()
     };
-    assert_eq!(strip(ask(theirs).await, theirs), strip(ask(nobody).await, nobody));
+    assert_eq!(without_ids(call_all(foreign).await, foreign), without_ids(call_all(unknown).await, unknown));
 }
 
-async fn answers(partner: &Client, user: Uuid) -> Vec<Value> {
+async fn problems_of(partner: &Client, user: Uuid) -> Vec<Value> {
     let path = employee_path(user);
     let body = json!({"Name": "x", "Email": email()});
-    let mut told = Vec::new();
+    let mut problems = Vec::new();
     for answer in [
         partner.get(&path).await,
         partner.put(&path, body).await,
@@ -160,9 +175,9 @@ async fn answers(partner: &Client, user: Uuid) -> Vec<Value> {
         partner.delete(&path).await,
         partner.get(&format!("{}/{user}/roles", crate::ROLES)).await,
         crate::add_role(partner, user, 7).await,
-        crate::take_role(partner, user, 7).await,
+        crate::remove_role(partner, user, 7).await,
     ] {
-        told.push(answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND"));
+        problems.push(answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND"));
     }
-    told
+    problems
 }

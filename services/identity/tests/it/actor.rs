@@ -1,13 +1,13 @@
-//! INV-IDN-009: who changes something must still be what their token says.
+//! The actor check of changes (INV-IDN-009).
 
 use serde_json::{Value, json};
 
 use crate::{
-    EMPLOYEES, add_role, claims_of, create_tenant, email, employee_path, guid, holder, service, sign_in,
-    take_role, text,
+    EMPLOYEES, add_role, claims_of, claims_with, create_tenant, email, employee_path, guid, remove_role,
+    service, sign_in, text,
 };
 
-fn somebody() -> Value {
+fn employee_body() -> Value {
     json!({"Name": "x", "Email": email()})
 }
 
@@ -18,12 +18,12 @@ async fn lost_role_or_suspension_takes_effect_at_once() {
     let partner = tenant.partner();
     for lose in ["role", "suspension"] {
         let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
-        admin.client.post(EMPLOYEES, somebody()).await.expect(201);
+        admin.client.post(EMPLOYEES, employee_body()).await.expect(201);
         match lose {
-            "role" => take_role(&partner, admin.id, 1).await.expect(204),
+            "role" => remove_role(&partner, admin.id, 1).await.expect(204),
             _ => partner.post(&format!("{}/suspend", employee_path(admin.id)), json!({})).await.expect(200),
         };
-        admin.client.post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
+        admin.client.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
         admin.client.get(EMPLOYEES).await.expect(200);
     }
 }
@@ -35,14 +35,14 @@ async fn removed_administrator_keeps_the_permissions_of_the_token() {
     let (tenant, platform) = (create_tenant("Developer").await, create_tenant("Platform").await);
     let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
     tenant.partner().delete(&employee_path(admin.id)).await.expect(204);
-    let bob = text(&admin.client.post(EMPLOYEES, somebody()).await.expect(201)["Id"]).parse().unwrap();
+    let bob = text(&admin.client.post(EMPLOYEES, employee_body()).await.expect(201)["Id"]).parse().unwrap();
     add_role(&admin.client, bob, 1).await.expect(204);
     admin.client.get(EMPLOYEES).await.expect(200);
 
     let (_stays, admin) = (platform.admin().await, platform.admin().await);
     platform.partner().delete(&employee_path(admin.id)).await.expect(204);
     admin.client.post(&tenant.path("/suspend"), json!({})).await.expect(200);
-    // A new token gives nothing.
+    // A new token grants nothing.
     let fresh = sign_in(admin.id).await;
     fresh.client.post(&tenant.path("/activate"), json!({})).await.expect_problem(403, "FORBIDDEN");
 }
@@ -53,11 +53,11 @@ async fn removed_administrator_keeps_the_permissions_of_the_token() {
 async fn employees_of_a_suspended_company_are_forbidden_changes() {
     let tenant = create_tenant("Developer").await;
     let admin = tenant.admin().await;
-    tenant.make("suspend").await;
-    admin.client.post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
-    tenant.partner().post(EMPLOYEES, somebody()).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
-    tenant.make("activate").await;
-    admin.client.post(EMPLOYEES, somebody()).await.expect(201);
+    tenant.transition("suspend").await;
+    admin.client.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
+    tenant.partner().post(EMPLOYEES, employee_body()).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    tenant.transition("activate").await;
+    admin.client.post(EMPLOYEES, employee_body()).await.expect(201);
 }
 
 /// INV-IDN-009: token and present claims must name one company, and both must have the permission.
@@ -65,21 +65,21 @@ async fn employees_of_a_suspended_company_are_forbidden_changes() {
 async fn change_needs_the_token_and_the_present_claims() {
     let (tenant, other) = (create_tenant("Developer").await, create_tenant("Developer").await);
     let admin = tenant.admin().await;
-    let kept = claims_of(admin.id).await;
-    // A token of another company, of none, and one that gives less or more than is kept.
-    let mut elsewhere = kept.clone();
+    let present = claims_of(admin.id).await;
+    // A token of another company, one with fewer and one with more permissions than the claims.
+    let mut elsewhere = present.clone();
     elsewhere.company_id = Some(other.0);
-    service().caller(&elsewhere).post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
+    service().caller(&elsewhere).post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
     let bob = tenant.employee().await;
-    let mut less = kept.clone();
-    less.permissions.retain(|permission| permission != "crm.deals.manage-own");
-    let refused = add_role(&service().caller(&less), bob, 3).await;
+    let mut reduced = present.clone();
+    reduced.permissions.retain(|permission| permission != "crm.deals.manage-own");
+    let refused = add_role(&service().caller(&reduced), bob, 3).await;
     refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
-    let more = kept.permission("agent.cabinet.use").permission("identity.tenants.manage@platform");
-    let more = service().caller(&more);
-    more.post(&other.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
-    add_role(&more, bob, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
-    add_role(&more, bob, 3).await.expect(204);
+    let extended = present.permission("agent.cabinet.use").permission("identity.tenants.manage@platform");
+    let extended = service().caller(&extended);
+    extended.post(&other.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
+    add_role(&extended, bob, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    add_role(&extended, bob, 3).await.expect(204);
 }
 
 /// INV-IDN-009: the order is 400, then the actor check, then 404.
@@ -87,13 +87,13 @@ async fn change_needs_the_token_and_the_present_claims() {
 async fn actor_check_follows_the_body_and_precedes_the_stored_state() {
     let tenant = create_tenant("Developer").await;
     let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
-    take_role(&tenant.partner(), admin.id, 1).await.expect(204);
+    remove_role(&tenant.partner(), admin.id, 1).await.expect(204);
     admin.client.post(EMPLOYEES, json!({})).await.expect_problem(400, "VALIDATION_FAILED");
-    let nobody = employee_path(guid());
-    admin.client.put(&nobody, somebody()).await.expect_problem(403, "FORBIDDEN");
-    admin.client.delete(&nobody).await.expect_problem(403, "FORBIDDEN");
+    let unknown = employee_path(guid());
+    admin.client.put(&unknown, employee_body()).await.expect_problem(403, "FORBIDDEN");
+    admin.client.delete(&unknown).await.expect_problem(403, "FORBIDDEN");
     add_role(&admin.client, guid(), 99).await.expect_problem(403, "FORBIDDEN");
-    // Nothing of a refusal is written down, but for escalation.
+    // A refusal writes no entry, except an escalation.
     assert_eq!(tenant.actions().await.last().map(String::as_str), Some("RoleRemoved"));
 }
 
@@ -102,9 +102,9 @@ async fn actor_check_follows_the_body_and_precedes_the_stored_state() {
 #[tokio::test]
 async fn unemployed_actor_holds_the_permissions_of_the_token() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
-    let wide = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage@platform"]));
-    wide.post(EMPLOYEES, somebody()).await.expect(201);
+    let wide = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage@platform"]));
+    wide.post(EMPLOYEES, employee_body()).await.expect(201);
     wide.delete(&employee_path(other.employee().await)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     let (_, fresh) = (tenant.admin().await, sign_in(guid()).await);
-    fresh.client.post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
+    fresh.client.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
 }

@@ -1,11 +1,12 @@
-//! Giving a company an administrator, and letting anybody's employee go.
+//! Changes of employees of any company by administrators of the platform.
 
 use serde_json::{Value, json};
 use testkit::client::Answer;
 use uuid::Uuid;
 
 use crate::{
-    ALL, EMPLOYEES, add_role, create_tenant, email, guid, holder, operator, role, service, sign_in, text,
+    ADMIN_PERMISSIONS, EMPLOYEES, add_role, claims_with, create_tenant, email, guid, operator, role, service,
+    sign_in, text,
 };
 
 /// RULE-IDN-007: `administrators` creates an active employee with the administrator role of the
@@ -36,7 +37,7 @@ async fn administrators_refuses_in_the_listed_order() {
     let taken = email();
     let employed = tenant.employee().await;
     tenant.partner().post(EMPLOYEES, json!({"Name": "x", "Email": taken})).await.expect(201);
-    let few = service().caller(&holder(None, &["identity.tenants.manage@platform"]));
+    let limited = service().caller(&claims_with(None, &["identity.tenants.manage@platform"]));
     let ask = async |by: &testkit::client::Client, user: Option<Uuid>, address: &str| -> Answer {
         let body = json!({"UserId": user, "Name": "x", "Email": address});
         by.post(&tenant.path("/administrators"), body).await
@@ -44,13 +45,13 @@ async fn administrators_refuses_in_the_listed_order() {
     ask(&operator(), Some(employed), &taken).await.expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
     ask(&operator(), None, &taken.to_uppercase()).await.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
     let refused =
-        ask(&few, Some(employed), &taken).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+        ask(&limited, Some(employed), &taken).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     assert!(text(&refused["detail"]).contains("crm.deals.manage-own"), "{refused}");
-    tenant.make("suspend").await;
-    ask(&few, Some(employed), &taken).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    tenant.transition("suspend").await;
+    ask(&limited, Some(employed), &taken).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
     let faulty = operator().post(&tenant.path("/administrators"), json!({"UserId": "x", "Name": ""})).await;
-    let told = faulty.expect_problem(400, "VALIDATION_FAILED");
-    let mut fields: Vec<_> = crate::each(&told["errors"], "field").into_iter().map(text).collect();
+    let listed = faulty.expect_problem(400, "VALIDATION_FAILED");
+    let mut fields: Vec<_> = crate::each(&listed["errors"], "field").into_iter().map(text).collect();
     fields.sort_unstable();
     assert_eq!(fields, ["/Email", "/Name", "/UserId"]);
 }
@@ -63,7 +64,7 @@ async fn administrator_role_is_covered_at_platform_scope_only() {
     let mut permissions = own.to_vec();
     permissions.push("identity.tenants.manage@platform");
     let body = || json!({"Name": "x", "Email": email()});
-    let holder_of = |permissions: &[&str]| service().caller(&holder(Some(tenant.0), permissions));
+    let holder_of = |permissions: &[&str]| service().caller(&claims_with(Some(tenant.0), permissions));
     let refused = holder_of(&permissions).post(&tenant.path("/administrators"), body()).await;
     let refused = refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     for permission in own {
@@ -85,7 +86,7 @@ async fn last_administrator_is_removed_from_an_inactive_tenant_only() {
     for path in [&employee, &of_admin] {
         operator().delete(&tenant.path(path)).await.expect_problem(409, "IDENTITY_LAST_ADMIN");
     }
-    tenant.make("suspend").await;
+    tenant.transition("suspend").await;
     operator().delete(&tenant.path(&of_admin)).await.expect(204);
     operator()
         .delete(&tenant.path(&of_admin))
@@ -93,7 +94,7 @@ async fn last_administrator_is_removed_from_an_inactive_tenant_only() {
         .expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
     let unknown = format!("/employees/{admin}/roles/{}", guid());
     operator().delete(&tenant.path(&unknown)).await.expect_problem(404, "IDENTITY_ROLE_NOT_FOUND");
-    tenant.make("archive").await;
+    tenant.transition("archive").await;
     operator().delete(&tenant.path(&employee)).await.expect(204);
     operator().delete(&tenant.path(&employee)).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
 }
@@ -118,13 +119,13 @@ async fn platform_administrator_without_the_role_is_forbidden_changes() {
     let platform = create_tenant("Platform").await;
     let (first, second) = (platform.admin().await, platform.admin().await);
     first.client.post(crate::TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
-    crate::take_role(&second.client, first.id, 10).await.expect(204);
+    crate::remove_role(&second.client, first.id, 10).await.expect(204);
     let refused = first.client.post(crate::TENANTS, json!({"Name": "x", "Type": "Agency"})).await;
     refused.expect_problem(403, "FORBIDDEN");
     first.client.get(&format!("{}/search", crate::TENANTS)).await.expect(200);
     let fresh = sign_in(first.id).await;
     fresh.client.get(&format!("{}/search", crate::TENANTS)).await.expect_problem(403, "FORBIDDEN");
-    assert_eq!(ALL.len(), 17);
+    assert_eq!(ADMIN_PERMISSIONS.len(), 17);
     second
         .client
         .post(crate::TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": Value::Null}))

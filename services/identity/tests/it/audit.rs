@@ -1,4 +1,4 @@
-//! The audit log: what was done, by whom, in the transaction of what was done (INV-IDN-010).
+//! The audit log (INV-IDN-010).
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,20 +6,20 @@ use testkit::client::{Client, send};
 use uuid::Uuid;
 
 use crate::{
-    AUDIT, COMPANY_AUDIT, EMPLOYEES, ROLES, TENANTS, Tenant, add_role, create_tenant, each, email,
-    employee_path, guid, holder, list, operator, role, service, take_role, tax_number, text,
+    AUDIT, COMPANY_AUDIT, EMPLOYEES, ROLES, TENANTS, Tenant, add_role, claims_with, create_tenant, each,
+    email, employee_path, guid, list, operator, remove_role, role, service, tax_number, text,
 };
 
 /// RULE-IDN-014: each change of a tenant has one complete entry.
 #[tokio::test]
 async fn each_change_of_a_tenant_writes_one_entry() {
-    let claims = holder(None, &["identity.tenants.manage@platform", "identity.tenants.read@platform"]);
+    let claims = claims_with(None, &["identity.tenants.manage@platform", "identity.tenants.read@platform"]);
     let (actor, by) = (claims.sub.clone(), service().caller(&claims));
     let trace = guid().simple().to_string();
     let request = by.request(Method::POST, TENANTS).json(&json!({"Name": "x", "Type": "Agency"}));
     let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
-    let made = send(request).await.expect(201);
-    let tenant = Tenant(text(&made["Id"]).parse().unwrap());
+    let created = send(request).await.expect(201);
+    let tenant = Tenant(text(&created["Id"]).parse().unwrap());
     let body = json!({"TaxNumber": tax_number(), "Name": "y", "LegalName": "z"});
     by.put(&tenant.path(""), body.clone()).await.expect(200);
     by.put(&tenant.path(""), body).await.expect(200);
@@ -52,7 +52,7 @@ async fn each_change_of_a_tenant_writes_one_entry() {
         assert!(entry["TraceId"].as_str().is_some_and(|trace| trace.len() == 32));
     }
     assert_eq!(text(&entries[0]["TraceId"]), trace);
-    assert_eq!(entries[0]["At"], made["CreatedAt"]);
+    assert_eq!(entries[0]["At"], created["CreatedAt"]);
     assert_eq!(entries[2]["At"], suspended["SuspendedAt"]);
 }
 
@@ -115,23 +115,23 @@ async fn refused_escalation_writes_an_entry() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
     let claims =
-        holder(Some(tenant.0), &["identity.employee-roles.manage", "identity.tenants.manage@platform"]);
-    let few = service().caller(&claims);
+        claims_with(Some(tenant.0), &["identity.employee-roles.manage", "identity.tenants.manage@platform"]);
+    let limited = service().caller(&claims);
     let before = tenant.actions().await.len();
-    add_role(&few, bob, 3).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    add_role(&limited, bob, 3).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     let body = json!({"UserId": guid(), "Name": "x", "Email": email()});
-    let refused = few.post(&tenant.path("/administrators"), body).await;
+    let refused = limited.post(&tenant.path("/administrators"), body).await;
     refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
-    add_role(&few, guid(), 3).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
-    take_role(&few, bob, 3).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+    add_role(&limited, guid(), 3).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    remove_role(&limited, bob, 3).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
     let entries = tenant.entries().await;
-    let told: Vec<_> = entries[before..]
+    let listed: Vec<_> = entries[before..]
         .iter()
         .map(|entry| (text(&entry["Action"]), &entry["SubjectId"], &entry["RoleCode"]))
         .collect();
     let (bob, own) = (json!(bob), json!(tenant.0));
     assert_eq!(
-        told,
+        listed,
         [
             ("RoleGrantRefused", &bob, &json!("sales-manager")),
             ("RoleGrantRefused", &own, &json!("developer-admin")),
@@ -149,15 +149,15 @@ async fn refused_escalation_writes_an_entry() {
 async fn refused_grant_has_the_trace_of_its_request() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
-    let few = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage"]));
+    let limited = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
     let trace = guid().simple().to_string();
-    let grant = few.request(Method::POST, &format!("{ROLES}/{bob}/roles/{}/add", role(3)));
+    let grant = limited.request(Method::POST, &format!("{ROLES}/{bob}/roles/{}/add", role(3)));
     let grant = grant.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
     let refused = send(grant).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     let entries = tenant.entries().await;
-    let told = entries.last().unwrap();
+    let entry = entries.last().unwrap();
     assert_eq!(
-        (text(&told["Action"]), text(&told["TraceId"]), text(&refused["traceId"])),
+        (text(&entry["Action"]), text(&entry["TraceId"]), text(&refused["traceId"])),
         ("RoleGrantRefused", &*trace, &*trace)
     );
 }
@@ -241,25 +241,25 @@ async fn walk_returns_the_state_at_its_beginning() {
 /// RULE-IDN-014: a 400 lists every invalid parameter of the log.
 #[tokio::test]
 async fn invalid_audit_query_lists_every_parameter() {
-    let told = async |by: Client, path: String| -> Vec<String> {
+    let invalid_fields = async |by: Client, path: String| -> Vec<String> {
         let problem = by.get(&path).await.expect_problem(400, "VALIDATION_FAILED");
-        let mut told: Vec<_> =
+        let mut fields: Vec<_> =
             each(&problem["errors"], "field").into_iter().map(|field| text(field).to_owned()).collect();
-        told.sort();
-        told
+        fields.sort();
+        fields
     };
     let all = "TenantId=x&SubjectId=x&ActorUserId=x&Actions=Tenant&From=x&To=x&PageSize=101&Cursor=x";
     let fields =
         ["/Actions", "/ActorUserId", "/Cursor", "/From", "/PageSize", "/SubjectId", "/TenantId", "/To"];
-    assert_eq!(told(operator(), format!("{AUDIT}?{all}")).await, fields);
+    assert_eq!(invalid_fields(operator(), format!("{AUDIT}?{all}")).await, fields);
     let range = "From=2026-01-01T00:00:00Z&To=2026-01-01T00:00:00Z&PageSize=0";
-    assert_eq!(told(operator(), format!("{AUDIT}?{range}")).await, ["/PageSize", "/To"]);
+    assert_eq!(invalid_fields(operator(), format!("{AUDIT}?{range}")).await, ["/PageSize", "/To"]);
     let more = format!("{AUDIT}?{range}&Actions=x&SubjectId=x");
-    assert_eq!(told(operator(), more).await, ["/Actions", "/PageSize", "/SubjectId", "/To"]);
+    assert_eq!(invalid_fields(operator(), more).await, ["/Actions", "/PageSize", "/SubjectId", "/To"]);
     let partner = || Tenant(Uuid::nil()).partner();
     for cursor in ["", "e30", "bm8", "%00"] {
-        assert_eq!(told(partner(), format!("{COMPANY_AUDIT}?Cursor={cursor}")).await, ["/Cursor"]);
+        assert_eq!(invalid_fields(partner(), format!("{COMPANY_AUDIT}?Cursor={cursor}")).await, ["/Cursor"]);
     }
-    assert_eq!(told(partner(), format!("{COMPANY_AUDIT}?Actions=")).await, ["/Actions"]);
+    assert_eq!(invalid_fields(partner(), format!("{COMPANY_AUDIT}?Actions=")).await, ["/Actions"]);
     operator().get(&format!("{EMPLOYEES}?x")).await.expect_problem(403, "FORBIDDEN");
 }

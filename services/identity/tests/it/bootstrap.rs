@@ -1,4 +1,4 @@
-//! The operator's command: the first company of the operator, with its administrator.
+//! The command `identity bootstrap`.
 
 use std::process::Stdio;
 
@@ -8,10 +8,11 @@ use testkit::service::{Running, issuer};
 use tokio::process::Command;
 
 use crate::{
-    ALL, AUDIT, ROLE_ASSIGNED, ROLES, STATUS_CHANGED, TENANTS, each, guid, holder, published, text, topics,
+    ADMIN_PERMISSIONS, AUDIT, ROLE_ASSIGNED, ROLES, STATUS_CHANGED, TENANTS, claims_with, each, guid,
+    published, text, topics,
 };
 
-/// Runs a command of the binary beside a running service; what it said, or what was wrong.
+/// Runs a command of the binary beside a running service and returns its output, or its error.
 pub async fn run(database_url: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_identity"));
     command.args(arguments).env("DATABASE_URL", database_url).env("AUTH_ISSUER", issuer().url());
@@ -35,20 +36,20 @@ async fn bootstrap_creates_the_first_administrator_once() {
     assert_eq!(
         claims["Permissions"],
         json!(
-            [crate::ALL.as_slice(), &["news.posts.manage-own"]]
+            [crate::ADMIN_PERMISSIONS.as_slice(), &["news.posts.manage-own"]]
                 .concat()
                 .into_iter()
                 .collect::<std::collections::BTreeSet<_>>()
         )
     );
     let company: uuid::Uuid = text(&claims["CompanyId"]).parse().unwrap();
-    let admin = crate::ALL
+    let admin = crate::ADMIN_PERMISSIONS
         .iter()
         .fold(Claims::user(user).company(company), |claims, permission| claims.permission(*permission));
     let admin = own.caller(&admin);
-    let made = admin.get(&format!("{TENANTS}/{company}")).await.expect(200);
+    let created = admin.get(&format!("{TENANTS}/{company}")).await.expect(200);
     assert_eq!(
-        (text(&made["Type"]), text(&made["Name"]), &made["EmployeesCount"]),
+        (text(&created["Type"]), text(&created["Name"]), &created["EmployeesCount"]),
         ("Platform", "Platform", &json!(1))
     );
     let page = admin.get(&format!("{AUDIT}?ActorUserId={user}")).await.expect(200);
@@ -81,7 +82,7 @@ async fn one_of_two_concurrent_bootstraps_succeeds() {
 #[tokio::test]
 async fn company_without_administrator_does_not_block_bootstrap() {
     let own = Running::start::<identity::Service>(&[]);
-    let operator = own.caller(&holder(None, &ALL));
+    let operator = own.caller(&claims_with(None, &ADMIN_PERMISSIONS));
     operator.post(TENANTS, json!({"Name": "x", "Type": "Platform"})).await.expect(201);
     let user = guid();
     let id = user.to_string();
@@ -100,9 +101,9 @@ async fn company_without_administrator_does_not_block_bootstrap() {
 async fn invalid_argument_is_refused_without_its_value() {
     let own = Running::start::<identity::Service>(&[]);
     let id = guid().to_string();
-    for (name, address, wrong) in [("", "a@b.cd", "--name"), ("x", "somebody", "--email")] {
+    for (name, address, wrong) in [("", "a@b.cd", "--name"), ("x", "no-at-sign", "--email")] {
         let arguments = ["bootstrap", "--user", &id, "--name", name, "--email", address];
         let refused = run(&own.database_url, &arguments).await.unwrap_err();
-        assert!(refused.contains(wrong) && !refused.contains("somebody"), "{refused}");
+        assert!(refused.contains(wrong) && !refused.contains("no-at-sign"), "{refused}");
     }
 }

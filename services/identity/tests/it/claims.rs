@@ -1,10 +1,10 @@
-//! What goes into a token.
+//! Claims for the token issuer.
 
 use serde_json::{Value, json};
 use testkit::service::Running;
 use uuid::Uuid;
 
-use crate::{add_role, create_tenant, employee_path, guid, operator, service, take_role};
+use crate::{add_role, create_tenant, employee_path, guid, operator, remove_role, service};
 
 async fn claims(at: &Running, user: Uuid) -> Value {
     at.machine("issuer").get(&format!("/api/v1/internal/users/{user}/claims")).await.expect(200)
@@ -16,40 +16,40 @@ async fn claims(at: &Running, user: Uuid) -> Value {
 async fn claims_follow_each_committed_change() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
-    let told = async |company: Option<Uuid>, permissions: &[&str]| {
+    let expect_claims = async |company: Option<Uuid>, permissions: &[&str]| {
         let expected = json!({"UserId": bob, "CompanyId": company, "Permissions": permissions});
         assert_eq!(claims(service(), bob).await, expected);
     };
     let (own, base) = (Some(tenant.0), &["news.posts.manage-own"][..]);
     let all = &["crm.deals.manage-own", "news.posts.create-company", "news.posts.manage-own"][..];
-    told(own, base).await;
+    expect_claims(own, base).await;
     add_role(&tenant.partner(), bob, 9).await.expect(204);
     add_role(&tenant.partner(), bob, 3).await.expect(204);
-    told(own, all).await;
+    expect_claims(own, all).await;
     for (to, company, permissions) in [("suspend", None, base), ("activate", own, all)] {
-        tenant.make(to).await;
-        told(company, permissions).await;
+        tenant.transition(to).await;
+        expect_claims(company, permissions).await;
     }
     tenant.partner().post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
-    told(None, &[]).await;
-    tenant.make("suspend").await;
-    told(None, &[]).await;
-    tenant.make("activate").await;
+    expect_claims(None, &[]).await;
+    tenant.transition("suspend").await;
+    expect_claims(None, &[]).await;
+    tenant.transition("activate").await;
     tenant.partner().post(&format!("{}/activate", employee_path(bob)), json!({})).await.expect(200);
-    take_role(&tenant.partner(), bob, 3).await.expect(204);
-    told(own, &all[1..]).await;
-    tenant.make("archive").await;
-    told(None, base).await;
+    remove_role(&tenant.partner(), bob, 3).await.expect(204);
+    expect_claims(own, &all[1..]).await;
+    tenant.transition("archive").await;
+    expect_claims(None, base).await;
     operator().delete(&tenant.path(&format!("/employees/{bob}"))).await.expect(204);
-    told(None, base).await;
+    expect_claims(None, base).await;
 }
 
 /// RULE-IDN-016, RULE-ALL-005: any Guid has claims, without an employment the baseline.
 #[tokio::test]
 async fn unemployed_user_has_the_baseline() {
-    for nobody in [guid(), Uuid::nil()] {
-        let expected = json!({"UserId": nobody, "CompanyId": null, "Permissions": ["news.posts.manage-own"]});
-        assert_eq!(claims(service(), nobody).await, expected);
+    for user in [guid(), Uuid::nil()] {
+        let expected = json!({"UserId": user, "CompanyId": null, "Permissions": ["news.posts.manage-own"]});
+        assert_eq!(claims(service(), user).await, expected);
     }
 }
 

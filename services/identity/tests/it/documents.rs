@@ -1,4 +1,4 @@
-//! What is written down is what is served.
+//! Contracts, README and API page against the service.
 
 use identity::Service;
 

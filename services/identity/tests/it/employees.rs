@@ -1,4 +1,4 @@
-//! Employees of one's own company.
+//! Employees of the caller's company.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -13,19 +13,19 @@ use crate::{
 async fn created_employee_is_active_without_roles() {
     let tenant = create_tenant("Agency").await;
     let address = format!("Anna.{}@Example.ORG", guid().simple());
-    let made = tenant
+    let created = tenant
         .partner()
         .post(EMPLOYEES, json!({"Name": " Анна ", "Email": format!(" {address}\n")}))
         .await
         .expect(201);
-    assert_eq!((text(&made["Name"]), text(&made["Email"])), ("Анна", &*address));
+    assert_eq!((text(&created["Name"]), text(&created["Email"])), ("Анна", &*address));
     assert_eq!(
-        (text(&made["Status"]), &made["RoleCodes"], &made["Version"]),
+        (text(&created["Status"]), &created["RoleCodes"], &created["Version"]),
         ("Active", &json!([]), &json!(1))
     );
-    assert_eq!(text(&made["CompanyId"]), tenant.0.to_string());
-    let path = employee_path(text(&made["Id"]).parse().unwrap());
-    assert_eq!(tenant.partner().get(&path).await.expect(200), made);
+    assert_eq!(text(&created["CompanyId"]), tenant.0.to_string());
+    let path = employee_path(text(&created["Id"]).parse().unwrap());
+    assert_eq!(tenant.partner().get(&path).await.expect(200), created);
     assert_eq!(tenant.read().await["EmployeesCount"], 1);
     assert_eq!(tenant.read().await["Version"], 1, "a change of the count leaves the version alone");
 }
@@ -44,12 +44,12 @@ async fn invalid_employee_body_lists_every_member() {
         ),
     ] {
         let problem = partner.post(EMPLOYEES, body.clone()).await.expect_problem(400, "VALIDATION_FAILED");
-        let mut told: Vec<_> = list(&problem["errors"])
+        let mut listed: Vec<_> = list(&problem["errors"])
             .iter()
             .map(|error| format!("{} {}", text(&error["field"]), text(&error["code"])))
             .collect();
-        told.sort();
-        assert_eq!(told, expected, "{body}");
+        listed.sort();
+        assert_eq!(listed, expected, "{body}");
     }
 }
 
@@ -82,7 +82,7 @@ async fn email_is_unique_in_a_company_in_any_letter_case() {
     let (tenant, other) = (create_tenant("Agency").await, create_tenant("Agency").await);
     let address = email();
     let body = json!({"Name": "x", "Email": address});
-    let made = tenant.partner().post(EMPLOYEES, body.clone()).await.expect(201);
+    let created = tenant.partner().post(EMPLOYEES, body.clone()).await.expect(201);
     let shouted = json!({"Name": "y", "Email": address.to_uppercase()});
     tenant
         .partner()
@@ -90,7 +90,7 @@ async fn email_is_unique_in_a_company_in_any_letter_case() {
         .await
         .expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
     other.partner().post(EMPLOYEES, shouted.clone()).await.expect(201);
-    tenant.partner().delete(&employee_path(text(&made["Id"]).parse().unwrap())).await.expect(204);
+    tenant.partner().delete(&employee_path(text(&created["Id"]).parse().unwrap())).await.expect(204);
     tenant.partner().post(EMPLOYEES, shouted).await.expect(201);
 }
 
@@ -140,7 +140,7 @@ async fn employees_of_an_inactive_tenant_cannot_be_changed() {
         let tenant = create_tenant("Developer").await;
         let (partner, bob) = (tenant.partner(), tenant.employee().await);
         let body = json!({"Name": "x", "Email": email(), "Version": 9});
-        tenant.make(to).await;
+        tenant.transition(to).await;
         let path = employee_path(bob);
         for answer in [
             partner.post(EMPLOYEES, body.clone()).await,
@@ -154,7 +154,7 @@ async fn employees_of_an_inactive_tenant_cannot_be_changed() {
         }
         partner.get(&path).await.expect(200);
         assert_eq!(list(&partner.get(EMPLOYEES).await.expect(200)["Items"]).len(), 1);
-        // Administrators of the platform can, so that who was left can be employed elsewhere.
+        // Administrators of the platform can remove them, so that they can be employed elsewhere.
         operator().delete(&tenant.path(&format!("/employees/{bob}"))).await.expect(204);
     }
 }
@@ -235,7 +235,7 @@ async fn employments_and_roles_keep_version_and_update_time() {
     add_role(&partner, bob, 7).await.expect(204);
     assert_eq!(partner.get(&path).await.expect(200), with(card.clone(), "RoleCodes", json!(["agent"])));
     assert_eq!(tenant.read().await, with(before.clone(), "EmployeesCount", 1));
-    crate::take_role(&partner, bob, 7).await.expect(204);
+    crate::remove_role(&partner, bob, 7).await.expect(204);
     assert_eq!(partner.get(&path).await.expect(200), card);
     partner.delete(&path).await.expect(204);
     assert_eq!(tenant.read().await, before);
@@ -248,9 +248,9 @@ async fn invalid_list_query_lists_every_parameter() {
     let query =
         format!("Query={}&Statuses=Active,,&RoleId=x&Page=0&PageSize=101&Sort=Email", "x".repeat(101));
     let problem = partner.get(&format!("{EMPLOYEES}?{query}")).await.expect_problem(400, "VALIDATION_FAILED");
-    let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
-    told.sort_unstable();
-    assert_eq!(told, ["/Page", "/PageSize", "/Query", "/RoleId", "/Sort", "/Statuses"]);
+    let mut listed: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, ["/Page", "/PageSize", "/Query", "/RoleId", "/Sort", "/Statuses"]);
     partner.get(&format!("{EMPLOYEES}?Query=a%00b")).await.expect_refusal(
         "VALIDATION_FAILED",
         "/Query",

@@ -1,19 +1,19 @@
-//! INV-IDN-009: a token outlives what it was made from, and changes nothing that its holder may not change any more.
+//! Tokens that are older than the present employment of their user (INV-IDN-009).
 
 use serde_json::{Value, json};
 use testkit::client::Client;
 
 use crate::{
-    EMPLOYEES, TENANTS, add_role, claims_of, create_tenant, email, employee_path, guid, holder, operator,
-    service, sign_in, take_role, text,
+    EMPLOYEES, TENANTS, add_role, claims_of, claims_with, create_tenant, email, employee_path, guid,
+    operator, remove_role, service, sign_in, text,
 };
 
-fn somebody() -> Value {
+fn employee_body() -> Value {
     json!({"Name": "x", "Email": email()})
 }
 
 async fn may_employ(by: &Client) -> bool {
-    let answer = by.post(EMPLOYEES, somebody()).await;
+    let answer = by.post(EMPLOYEES, employee_body()).await;
     if answer.status == 403 {
         answer.expect_problem(403, "FORBIDDEN");
         return false;
@@ -41,12 +41,12 @@ async fn suspended_actor_is_forbidden_until_activated() {
 async fn actor_of_an_inactive_company_is_forbidden() {
     let tenant = create_tenant("Agency").await;
     let admin = tenant.admin().await;
-    tenant.make("suspend").await;
+    tenant.transition("suspend").await;
     assert!(!may_employ(&admin.client).await);
     admin.client.delete(&employee_path(admin.id)).await.expect_problem(403, "FORBIDDEN");
-    tenant.make("activate").await;
+    tenant.transition("activate").await;
     assert!(may_employ(&admin.client).await);
-    tenant.make("archive").await;
+    tenant.transition("archive").await;
     assert!(!may_employ(&admin.client).await);
 
     let platform = create_tenant("Platform").await;
@@ -54,7 +54,7 @@ async fn actor_of_an_inactive_company_is_forbidden() {
     let other = create_tenant("Agency").await;
     admin.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
     for inactive in ["suspend", "archive"] {
-        platform.make(inactive).await;
+        platform.transition(inactive).await;
         admin.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect_problem(403, "FORBIDDEN");
         admin.post(&other.path("/suspend"), json!({})).await.expect_problem(403, "FORBIDDEN");
         admin.get(&other.path("")).await.expect(200);
@@ -78,21 +78,21 @@ async fn token_of_the_former_company_is_forbidden() {
 #[tokio::test]
 async fn token_with_another_company_is_forbidden() {
     let (tenant, other) = (create_tenant("Platform").await, create_tenant("Platform").await);
-    let kept = claims_of(tenant.admin().await.id).await;
-    let mut of_none = kept.clone();
+    let present = claims_of(tenant.admin().await.id).await;
+    let mut of_none = present.clone();
     of_none.company_id = None;
-    let mut of_another = kept.clone();
+    let mut of_another = present.clone();
     of_another.company_id = Some(other.0);
-    let mut of_nobodys = kept.clone();
-    of_nobodys.company_id = Some(guid());
-    for claims in [of_none, of_another, of_nobodys] {
+    let mut of_unknown = present.clone();
+    of_unknown.company_id = Some(guid());
+    for claims in [of_none, of_another, of_unknown] {
         let by = service().caller(&claims);
         by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect_problem(403, "FORBIDDEN");
         by.post(&create_tenant("Agency").await.path("/archive"), json!({}))
             .await
             .expect_problem(403, "FORBIDDEN");
     }
-    service().caller(&kept).post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+    service().caller(&present).post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
 }
 
 /// INV-IDN-009: an actor holds only permissions of both the token and the present claims.
@@ -100,9 +100,9 @@ async fn token_with_another_company_is_forbidden() {
 async fn actor_holds_the_intersection_of_token_and_roles() {
     let tenant = create_tenant("Developer").await;
     let (admin, user) = (tenant.admin().await, tenant.employee().await);
-    let kept = claims_of(admin.id).await;
+    let present = claims_of(admin.id).await;
     let only = |permissions: &[&str]| {
-        let mut claims = kept.clone();
+        let mut claims = present.clone();
         claims.permissions = permissions.iter().map(|permission| (*permission).to_owned()).collect();
         service().caller(&claims)
     };
@@ -110,7 +110,7 @@ async fn actor_holds_the_intersection_of_token_and_roles() {
     add_role(&narrow, user, 3).await.expect(204);
     let refused = add_role(&narrow, user, 2).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     assert!(text(&refused["detail"]).contains("chessboard.developers.manage"));
-    // A role that is not theirs gives the token nothing, in no scope.
+    // A permission that no role of the actor has counts in no scope.
     let wide = only(&[
         "identity.employee-roles.manage@platform",
         "identity.tenants.manage@platform",
@@ -118,12 +118,12 @@ async fn actor_holds_the_intersection_of_token_and_roles() {
     ]);
     wide.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect_problem(403, "FORBIDDEN");
     add_role(&wide, user, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
-    assert!(may_employ(&wide).await, "the platform scope covers the organization's, which is kept");
+    assert!(may_employ(&wide).await, "the platform scope covers the organization's, which the role has");
     add_role(&only(&["crm.deals.manage-own"]), user, 3).await.expect_problem(403, "FORBIDDEN");
-    // What is kept has grown since the token was made: it does not count until there is another token.
+    // A role that was added after the token was issued counts with the next token only.
     let fresh = sign_in(user).await;
     add_role(&admin.client, user, 1).await.expect(204);
-    assert!(fresh.client.post(EMPLOYEES, somebody()).await.status == 403);
+    assert!(fresh.client.post(EMPLOYEES, employee_body()).await.status == 403);
     assert!(may_employ(&sign_in(user).await.client).await);
 }
 
@@ -132,7 +132,7 @@ async fn actor_holds_the_intersection_of_token_and_roles() {
 async fn platform_scope_covers_organization_scope_only() {
     let platform = create_tenant("Platform").await;
     let user = platform.employee().await;
-    let by = |permissions: &[&str]| service().caller(&holder(Some(platform.0), permissions));
+    let by = |permissions: &[&str]| service().caller(&claims_with(Some(platform.0), permissions));
     let organization = by(&["identity.employee-roles.manage", "news.posts.manage"]);
     add_role(&organization, user, 14).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     let written_out = by(&["identity.employee-roles.manage@organization", "news.posts.manage@organization"]);
@@ -143,17 +143,17 @@ async fn platform_scope_covers_organization_scope_only() {
 
     let agency = create_tenant("Agency").await;
     let user = agency.employee().await;
-    let wide = service().caller(&holder(
+    let wide = service().caller(&claims_with(
         Some(agency.0),
         &["identity.employee-roles.manage@platform", "agent.cabinet.use@platform"],
     ));
     add_role(&wide, user, 7).await.expect(204);
-    // In one's own company alone, whatever the scope.
+    // Any scope reaches the own company only.
     let elsewhere = create_tenant("Agency").await.employee().await;
     add_role(&wide, elsewhere, 7).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
-    // Taking a role away needs no cover.
-    let weak = service().caller(&holder(Some(agency.0), &["identity.employee-roles.manage"]));
-    take_role(&weak, user, 7).await.expect(204);
+    // Removing a role needs no coverage.
+    let weak = service().caller(&claims_with(Some(agency.0), &["identity.employee-roles.manage"]));
+    remove_role(&weak, user, 7).await.expect(204);
 }
 
 /// INV-IDN-009: the token alone decides for an actor who is not an employee, even if its company
@@ -161,16 +161,16 @@ async fn platform_scope_covers_organization_scope_only() {
 #[tokio::test]
 async fn unemployed_actor_needs_the_token_only() {
     for company in [None, Some(guid())] {
-        let by = service().caller(&holder(company, &["identity.tenants.manage@platform"]));
+        let by = service().caller(&claims_with(company, &["identity.tenants.manage@platform"]));
         let tenant = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
         by.post(&format!("{TENANTS}/{}/archive", text(&tenant["Id"])), json!({})).await.expect(200);
     }
     let tenant = create_tenant("Agency").await;
     assert!(may_employ(&tenant.partner()).await);
-    // Without a company there is nobody to administer.
-    let homeless = service().caller(&holder(None, &["identity.employee-roles.manage@platform"]));
-    homeless.post(EMPLOYEES, somebody()).await.expect_problem(403, "FORBIDDEN");
-    homeless.get(EMPLOYEES).await.expect_problem(403, "FORBIDDEN");
+    // A token without a company has no partner permission.
+    let without_company = service().caller(&claims_with(None, &["identity.employee-roles.manage@platform"]));
+    without_company.post(EMPLOYEES, employee_body()).await.expect_problem(403, "FORBIDDEN");
+    without_company.get(EMPLOYEES).await.expect_problem(403, "FORBIDDEN");
 }
 
 /// INV-IDN-009: an administrator without the own role changes nothing more with the token. A
@@ -180,7 +180,7 @@ async fn unemployed_actor_needs_the_token_only() {
 async fn administrator_who_removes_the_own_role_is_forbidden() {
     let tenant = create_tenant("Agency").await;
     let (_stays, admin) = (tenant.admin().await, tenant.admin().await);
-    take_role(&admin.client, admin.id, 6).await.expect(204);
+    remove_role(&admin.client, admin.id, 6).await.expect(204);
     add_role(&admin.client, admin.id, 6).await.expect_problem(403, "FORBIDDEN");
     assert!(!may_employ(&admin.client).await);
 }

@@ -1,4 +1,4 @@
-//! The events of companies and people, and their order.
+//! Events of companies and employments, and their order.
 
 use serde_json::{Value, json};
 use testkit::bus::Published;
@@ -10,7 +10,7 @@ use crate::{
     create_tenant, email, employee_path, guid, operator, published, role, service, tax_number, text, topics,
 };
 
-/// Returns the events of a key, in the order of their one sequence. No two have the same place in it.
+/// Returns the events of a key in the order of their sequence, which has no duplicates.
 async fn of(key: Uuid) -> Vec<Published> {
     let events = published(service(), key).await;
     assert!(events.is_sorted_by(|one, other| one.sequence() < other.sequence()), "{events:?}");
@@ -22,15 +22,15 @@ async fn of(key: Uuid) -> Vec<Published> {
 #[tokio::test]
 async fn each_company_version_is_published_once() {
     let body = json!({"Name": "x", "LegalName": "y", "Type": "Developer", "TaxNumber": tax_number()});
-    let made = operator().post(TENANTS, body.clone()).await.expect(201);
-    let id: Uuid = text(&made["Id"]).parse().unwrap();
+    let created = operator().post(TENANTS, body.clone()).await.expect(201);
+    let id: Uuid = text(&created["Id"]).parse().unwrap();
     let tenant = crate::Tenant(id);
     operator().put(&tenant.path(""), body.clone()).await.expect(200);
     let suspended = operator().post(&tenant.path("/suspend"), json!({"Reason": "debts"})).await.expect(200);
     operator().put(&tenant.path(""), crate::with(body, "Name", "z")).await.expect(200);
-    tenant.make("activate").await;
-    tenant.make("suspend").await;
-    tenant.make("archive").await;
+    tenant.transition("activate").await;
+    tenant.transition("suspend").await;
+    tenant.transition("archive").await;
     let events = of(id).await;
     assert_eq!(
         topics(&events),
@@ -72,8 +72,8 @@ async fn each_company_version_is_published_once() {
 async fn employment_is_published_in_one_sequence() {
     let tenant = create_tenant("Developer").await;
     let admin = tenant.admin().await;
-    let made = admin.client.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
-    let bob: Uuid = text(&made["Id"]).parse().unwrap();
+    let created = admin.client.post(EMPLOYEES, json!({"Name": "x", "Email": email()})).await.expect(201);
+    let bob: Uuid = text(&created["Id"]).parse().unwrap();
     let path = employee_path(bob);
     add_role(&admin.client, bob, 9).await.expect(204);
     add_role(&admin.client, bob, 9).await.expect(204);
@@ -105,7 +105,7 @@ async fn employment_is_published_in_one_sequence() {
     ] {
         assert_eq!(events[at].payload, moved(from, to, &events[at].payload["At"]));
     }
-    assert_eq!(events[0].payload["At"], made["CreatedAt"]);
+    assert_eq!(events[0].payload["At"], created["CreatedAt"]);
     for (at, number, code) in [
         (1, 9, "content-editor"),
         (4, 2, "developer-manager"),
@@ -126,7 +126,7 @@ async fn employment_is_published_in_one_sequence() {
 async fn administrator_is_published_before_the_role() {
     let tenant = create_tenant("Partner").await;
     let admin = tenant.admin().await.id;
-    tenant.make("suspend").await;
+    tenant.transition("suspend").await;
     assert_eq!(topics(&of(admin).await), [STATUS_CHANGED, ROLE_ASSIGNED]);
     assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED, SUSPENDED]);
 }
@@ -140,9 +140,9 @@ async fn platform_removals_are_published_and_recorded() {
     add_role(&partner, bob, 2).await.expect(204);
     add_role(&partner, bob, 9).await.expect(204);
     partner.post(&format!("{}/suspend", employee_path(bob)), json!({})).await.expect(200);
-    tenant.make("archive").await;
+    tenant.transition("archive").await;
     let own = guid();
-    let claims = crate::holder(Some(own), &crate::ALL);
+    let claims = crate::claims_with(Some(own), &crate::ADMIN_PERMISSIONS);
     let (by, path) = (service().caller(&claims), tenant.path(&format!("/employees/{bob}")));
     by.delete(&format!("{path}/roles/{}", role(2))).await.expect(204);
     by.delete(&path).await.expect(204);
@@ -185,7 +185,7 @@ async fn platform_removals_are_published_and_recorded() {
             json!(["EmployeeRemoved", null, "Suspended", null, claims.sub, own]),
         ]
     );
-    // The company's creation and its archiving.
+    // One event each for the creation and the archiving of the company.
     assert_eq!(topics(&of(tenant.0).await), [UPSERTED, UPSERTED]);
 }
 
@@ -209,9 +209,9 @@ async fn second_employment_continues_the_sequence() {
 #[tokio::test]
 async fn republish_publishes_each_company_under_its_version() {
     let own = Running::start::<identity::Service>(&[]);
-    let by = own.caller(&crate::holder(None, &crate::ALL));
-    let made = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
-    let id: Uuid = text(&made["Id"]).parse().unwrap();
+    let by = own.caller(&crate::claims_with(None, &crate::ADMIN_PERMISSIONS));
+    let created = by.post(TENANTS, json!({"Name": "x", "Type": "Agency"})).await.expect(201);
+    let id: Uuid = text(&created["Id"]).parse().unwrap();
     by.post(&format!("{TENANTS}/{id}/suspend"), json!({})).await.expect(200);
     assert_eq!(topics(&published(&own, id).await), [UPSERTED, UPSERTED, SUSPENDED]);
     crate::bootstrap::run(&own.database_url, &["republish", "Company"]).await.expect("done");

@@ -1,4 +1,4 @@
-//! What nobody in their right mind sends: ids of others, bodies at the limit, odd texts, odd addresses.
+//! Hostile requests: foreign ids, bodies at the limit, odd texts and odd addresses.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -45,15 +45,15 @@ async fn foreign_employee_has_the_body_of_an_unknown_user() {
         let answer = send(if body.is_null() { request } else { request.json(&body) }).await;
         let mut problem = answer.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
         assert_eq!(problem["instance"], path);
-        // The address that was asked for, and the request's own trace: the caller knows both.
+        // The caller knows the requested path and the trace of the request.
         problem["instance"] = Value::Null;
         problem["traceId"] = Value::Null;
         problem
     };
     let before = other.entries().await;
-    for (theirs, nobodys) in calls(stranger).into_iter().zip(calls(guid())) {
-        let what = theirs.clone();
-        assert_eq!(ask(theirs).await, ask(nobodys).await, "{what:?}");
+    for (foreign, unknown) in calls(stranger).into_iter().zip(calls(guid())) {
+        let what = foreign.clone();
+        assert_eq!(ask(foreign).await, ask(unknown).await, "{what:?}");
     }
     assert_eq!(other.entries().await, before);
     let found = by.get(EMPLOYEES).await.expect(200);
@@ -69,16 +69,16 @@ async fn body_above_64_kib_is_refused_to_the_byte() {
         let body = body.to_string();
         format!("{}{}}}", &body[..body.len() - 1], " ".repeat(length - body.len()))
     };
-    let somebody = || json!({"Name": "x", "Email": email()});
+    let employee_body = || json!({"Name": "x", "Email": email()});
     let employee = employee_path(user);
     for (by, method, path, body) in [
         (&operator, Method::POST, TENANTS.to_owned(), json!({"Name": "x", "Type": "Agency"})),
         (&operator, Method::PUT, tenant.path(""), json!({"Name": "x"})),
         (&operator, Method::POST, tenant.path("/suspend"), json!({})),
         (&operator, Method::POST, tenant.path("/activate"), json!({})),
-        (&operator, Method::POST, tenant.path("/administrators"), somebody()),
-        (&partner, Method::POST, EMPLOYEES.to_owned(), somebody()),
-        (&partner, Method::PUT, employee.clone(), somebody()),
+        (&operator, Method::POST, tenant.path("/administrators"), employee_body()),
+        (&partner, Method::POST, EMPLOYEES.to_owned(), employee_body()),
+        (&partner, Method::PUT, employee.clone(), employee_body()),
         (&partner, Method::POST, format!("{employee}/suspend"), json!({})),
         (&partner, Method::POST, format!("{employee}/activate"), json!({})),
         (&operator, Method::POST, tenant.path("/archive"), json!({})),
@@ -106,7 +106,7 @@ async fn optional_body_must_be_an_object() {
     let nulls = json!({"Reason": null, "Version": null, "Status": "Active", "SuspendedAt": 1});
     let suspended = operator().post(&suspend, nulls).await.expect(200);
     assert_eq!((&suspended["SuspensionReason"], &suspended["Status"]), (&Value::Null, &json!("Suspended")));
-    // `activate` has no Reason: one is ignored, whatever it is.
+    // `activate` has no `Reason` and ignores any value of it.
     operator().post(&tenant.path("/activate"), json!({"Reason": 1})).await.expect(200);
 }
 
@@ -197,15 +197,15 @@ async fn text_is_trimmed_before_its_length_is_checked() {
     let partner = tenant.partner();
     let of = |count: usize| "🏠".repeat(count);
     let around = |text: String| format!(" \u{a0}\u{2003}{text}\u{3000} ");
-    let made = operator()
+    let created = operator()
         .post(TENANTS, json!({"Name": around(of(256)), "LegalName": around(of(512)), "Type": "Agency"}))
         .await
         .expect(201);
-    assert_eq!((text(&made["Name"]), text(&made["LegalName"])), (&*of(256), &*of(512)));
-    let made =
+    assert_eq!((text(&created["Name"]), text(&created["LegalName"])), (&*of(256), &*of(512)));
+    let created =
         partner.post(EMPLOYEES, json!({"Name": around(of(256)), "Email": around(email())})).await.expect(201);
-    assert_eq!(text(&made["Name"]), of(256));
-    assert!(!text(&made["Email"]).contains(char::is_whitespace));
+    assert_eq!(text(&created["Name"]), of(256));
+    assert!(!text(&created["Email"]).contains(char::is_whitespace));
     let suspended =
         operator().post(&tenant.path("/suspend"), json!({"Reason": around(of(1000))})).await.expect(200);
     assert_eq!(text(&suspended["SuspensionReason"]), of(1000));
@@ -261,11 +261,11 @@ async fn tax_number_has_10_or_12_ascii_digits() {
         answer.expect_refusal(INVALID, "/TaxNumber", "invalid_type");
     }
     for right in [tax_number(), tax_number()[..10].to_owned()] {
-        let made = operator()
+        let created = operator()
             .post(TENANTS, json!({"Name": "x", "Type": "Agency", "TaxNumber": right}))
             .await
             .expect(201);
-        assert_eq!(made["TaxNumber"], right);
+        assert_eq!(created["TaxNumber"], right);
     }
 }
 
@@ -283,9 +283,9 @@ async fn email_is_parsed_and_returned_as_written() {
         "x@xn--e1afmkfd.xn--p1ai",
         "_@example.org",
     ] {
-        let made =
+        let created =
             partner.post(EMPLOYEES, json!({"Name": "x", "Email": format!(" {written} ")})).await.expect(201);
-        assert_eq!(made["Email"], written);
+        assert_eq!(created["Email"], written);
     }
     let long = format!("{}@{}.org", "a".repeat(64), vec!["b".repeat(60); 4].join("."));
     for wrong in [
@@ -331,7 +331,7 @@ async fn email_is_unique_in_any_letter_case_of_any_script() {
         taken.expect_problem(409, "IDENTITY_EMPLOYEE_EMAIL_TAKEN");
         other.partner().post(EMPLOYEES, json!({"Name": "x", "Email": another})).await.expect(201);
     }
-    // One's own address in another letter case is a change, and nobody else's.
+    // The own address in another letter case is a change without a conflict.
     let found = tenant.partner().get(&format!("{EMPLOYEES}?Query=anna")).await.expect(200);
     let path = employee_path(text(&found["Items"][0]["Id"]).parse().unwrap());
     let changed =
@@ -401,9 +401,9 @@ async fn invalid_body_lists_every_member() {
     ] {
         let answer = send(by.request(method.clone(), &path).json(&body)).await;
         let problem = answer.expect_problem(400, INVALID);
-        let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
-        told.sort_unstable();
-        assert_eq!(told, fields, "{method} {path} {body}");
+        let mut listed: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, fields, "{method} {path} {body}");
     }
 }
 
@@ -433,12 +433,12 @@ async fn invalid_version_hides_no_other_error() {
         ] {
             let answer = raw(by, method, &path, format!("{{\"Version\":{version},{rest}}}")).await;
             let problem = answer.expect_problem(400, INVALID);
-            let mut told: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
-            told.sort_unstable();
-            assert_eq!(told, fields, "{path} {version}");
+            let mut listed: Vec<_> = each(&problem["errors"], "field").into_iter().map(text).collect();
+            listed.sort_unstable();
+            assert_eq!(listed, fields, "{path} {version}");
         }
     }
-    // Any number may be one, and is a conflict unless it is the current one.
+    // Any number is a valid version, and a conflict unless it is the current one.
     for version in [i64::MIN, -1, 0, i64::MAX] {
         let stale = json!({"Name": "y", "Version": version});
         let refused = operator.put(&tenant.path(""), stale).await;

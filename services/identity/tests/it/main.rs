@@ -1,4 +1,4 @@
-//! Identity at its edges: HTTP and Kafka, against a real database and broker.
+//! Tests of identity over HTTP and Kafka, with a real database and broker.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
 
@@ -46,8 +46,8 @@ const STATUS_CHANGED: &str = "platform.identity.employee-status-changed.v1";
 const ROLE_ASSIGNED: &str = "platform.identity.employee-role-assigned.v1";
 const ROLE_REMOVED: &str = "platform.identity.employee-role-removed.v1";
 
-/// What the role `platform-admin` gives.
-const ALL: [&str; 17] = [
+/// Permissions of the role `platform-admin`.
+const ADMIN_PERMISSIONS: [&str; 17] = [
     "agent.cabinet.use@platform",
     "agent.commissions.manage@platform",
     "agent.payouts.manage@platform",
@@ -67,31 +67,31 @@ const ALL: [&str; 17] = [
     "news.posts.manage@platform",
 ];
 
-/// The service that most tests share: each has tenants of its own.
+/// Returns the service that most tests share. Each test has its own tenants.
 fn service() -> &'static Running {
     static SERVICE: OnceLock<Running> = OnceLock::new();
     SERVICE.get_or_init(|| Running::start::<Service>(&[]))
 }
 
-/// Whoever has these permissions, of this company or of none, and is nobody's employee.
-fn holder(company: Option<Uuid>, permissions: &[&str]) -> Claims {
+/// Returns the claims of a new user who has these permissions and is not an employee.
+fn claims_with(company: Option<Uuid>, permissions: &[&str]) -> Claims {
     let claims = Claims { company_id: company, ..Claims::user(guid()) };
     permissions.iter().fold(claims, |claims, permission| claims.permission(*permission))
 }
 
-/// An administrator of the platform who is nobody's employee.
+/// Signs in an administrator of the platform who is not an employee.
 fn operator() -> Client {
-    service().caller(&holder(None, &ALL))
+    service().caller(&claims_with(None, &ADMIN_PERMISSIONS))
 }
 
-/// A role by its number.
+/// Returns the id of a role by its number.
 fn role(number: u8) -> Uuid {
     Uuid::from_u128(
         0x0198_f000_0000_7000_8000_0000_0000_0000 | u128::from(number / 10) << 4 | u128::from(number % 10),
     )
 }
 
-/// A tax number that no other test has.
+/// Returns a tax number that no other test has.
 fn tax_number() -> String {
     format!("{:012}", rand_below(1_000_000_000_000))
 }
@@ -100,17 +100,17 @@ fn rand_below(limit: u64) -> u64 {
     u64::try_from(guid().as_u128() % u128::from(limit)).unwrap()
 }
 
-/// An address that no other test has.
+/// Returns an address that no other test has.
 fn email() -> String {
     format!("{}@example.org", guid().simple())
 }
 
-/// A tenant of a test's own.
+/// A tenant of one test.
 #[derive(Clone, Copy)]
 struct Tenant(Uuid);
 
-/// Somebody whom identity keeps, with the token that an issuer would give them now.
-struct Person {
+/// An employee, with a token of the present claims.
+struct SignedInUser {
     id: Uuid,
     client: Client,
 }
@@ -120,17 +120,17 @@ async fn create_tenant(kind: &str) -> Tenant {
     Tenant(text(&operator().post(TENANTS, body).await.expect(201)["Id"]).parse().unwrap())
 }
 
-/// The claims that an issuer would put into a token now.
+/// Reads the present claims of a user, as an issuer does.
 async fn claims_of(user: Uuid) -> Claims {
     let path = format!("/api/v1/internal/users/{user}/claims");
-    let told = service().machine("issuer").get(&path).await.expect(200);
-    let permissions = list(&told["Permissions"]).iter().map(|permission| text(permission).to_owned());
-    let company_id = told["CompanyId"].as_str().map(|id| id.parse().unwrap());
+    let response = service().machine("issuer").get(&path).await.expect(200);
+    let permissions = list(&response["Permissions"]).iter().map(|permission| text(permission).to_owned());
+    let company_id = response["CompanyId"].as_str().map(|id| id.parse().unwrap());
     Claims { company_id, permissions: permissions.collect(), ..Claims::user(user) }
 }
 
-async fn sign_in(user: Uuid) -> Person {
-    Person { id: user, client: service().caller(&claims_of(user).await) }
+async fn sign_in(user: Uuid) -> SignedInUser {
+    SignedInUser { id: user, client: service().caller(&claims_of(user).await) }
 }
 
 impl Tenant {
@@ -142,37 +142,37 @@ impl Tenant {
         operator().get(&self.path("")).await.expect(200)
     }
 
-    async fn make(self, to: &str) -> Value {
+    async fn transition(self, to: &str) -> Value {
         operator().post(&self.path(&format!("/{to}")), json!({})).await.expect(200)
     }
 
-    /// A further administrator, signed in.
-    async fn admin(self) -> Person {
+    /// Adds an administrator and signs in.
+    async fn admin(self) -> SignedInUser {
         let body = json!({"Name": "Анна", "Email": email()});
         let admin = operator().post(&self.path("/administrators"), body).await.expect(201);
         sign_in(text(&admin["Id"]).parse().unwrap()).await
     }
 
-    /// Somebody who may do what every administrator of the company may, and is nobody's employee.
+    /// Signs in a user who has all permissions of administrators here and is not an employee.
     fn partner(self) -> Client {
-        let permissions = ALL.map(|permission| permission.trim_end_matches("@platform"));
-        service().caller(&holder(Some(self.0), &permissions))
+        let permissions = ADMIN_PERMISSIONS.map(|permission| permission.trim_end_matches("@platform"));
+        service().caller(&claims_with(Some(self.0), &permissions))
     }
 
-    /// An employee without a role.
+    /// Creates an employee without a role.
     async fn employee(self) -> Uuid {
         let body = json!({"Name": "Борис", "Email": email()});
         text(&self.partner().post(EMPLOYEES, body).await.expect(201)["Id"]).parse().unwrap()
     }
 
-    /// What the log has of it, oldest first.
+    /// Returns the audit entries of the tenant, oldest first.
     async fn entries(self) -> Vec<Value> {
         let page = operator().get(&format!("{AUDIT}?TenantId={}&PageSize=100", self.0)).await.expect(200);
         assert_eq!(page["NextCursor"], Value::Null);
         list(&page["Items"]).iter().rev().cloned().collect()
     }
 
-    /// The actions of these, oldest first.
+    /// Returns the actions of the audit entries, oldest first.
     async fn actions(self) -> Vec<String> {
         self.entries().await.iter().map(|entry| text(&entry["Action"]).to_owned()).collect()
     }
@@ -186,18 +186,17 @@ async fn add_role(by: &Client, user: Uuid, number: u8) -> Answer {
     by.post(&format!("{ROLES}/{user}/roles/{}/add", role(number)), Value::Null).await
 }
 
-async fn take_role(by: &Client, user: Uuid, number: u8) -> Answer {
+async fn remove_role(by: &Client, user: Uuid, number: u8) -> Answer {
     by.delete(&format!("{ROLES}/{user}/roles/{}", role(number))).await
 }
 
-/// Returns every event of a key that a service has published, in the order of their one sequence.
+/// Returns the events of a key that a service has published, in the order of their sequence.
 async fn published(service: &Running, key: Uuid) -> Vec<Published> {
     let mut events = service.published(key).await;
     events.sort_by_key(Published::sequence);
     events
 }
 
-/// The topics of these events.
 fn topics(events: &[Published]) -> Vec<&str> {
     events.iter().map(|event| event.topic.as_str()).collect()
 }
@@ -206,7 +205,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// This member of every object of a list.
+/// Returns one member of every object of a list.
 fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
     list(objects).iter().map(|object| &object[member]).collect()
 }

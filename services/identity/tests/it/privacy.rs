@@ -1,4 +1,4 @@
-//! What is in no log, span, problem, event or entry: names, addresses, search words, reasons, tax numbers.
+//! Private data in logs, spans, problems, events and audit entries.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,16 +7,18 @@ use testkit::deployed::Deployed;
 use testkit::{database, eventually};
 use uuid::Uuid;
 
-use crate::{ALL, AUDIT, EMPLOYEES, STATUS_CHANGED, TENANTS, guid, holder, service, text, topics};
+use crate::{
+    ADMIN_PERMISSIONS, AUDIT, EMPLOYEES, STATUS_CHANGED, TENANTS, claims_with, guid, service, text, topics,
+};
 
-/// Marked values of a person, of a search, of a reason and of a tax number.
+/// Marked values, which the test searches in every output.
 const NAME: &str = "Marked-Name";
 const ADDRESS: &str = "marked.address";
 const QUERY: &str = "marked-query";
 const REASON: &str = "marked-reason";
 const NUMBER: &str = "987654321012";
 
-/// A request in a trace of its own.
+/// Sends a request in a trace of its own.
 async fn ask(by: &Client, trace: &str, method: Method, path: &str, body: &Value) -> Answer {
     let request = by.request(method, path).header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
     send(if body.is_null() { request } else { request.json(body) }).await
@@ -35,16 +37,16 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     let url = database::create().await.unwrap();
     let settings = [("DATABASE_URL", url.as_str()), ("LOG", "debug")];
     let identity = Deployed::start(env!("CARGO_BIN_EXE_identity"), &[], &settings).await;
-    let by = identity.caller(&holder(None, &ALL));
+    let by = identity.caller(&claims_with(None, &ADMIN_PERMISSIONS));
     let trace = guid().simple().to_string();
     let marked = json!({
         "Name": "x", "Type": "Developer", "TaxNumber": NUMBER, "Email": format!("{ADDRESS}@example.org"), "Reason": REASON,
     });
     let person = json!({"Name": NAME, "Email": format!("{ADDRESS}@example.org")});
-    let made = ask(&by, &trace, Method::POST, TENANTS, &marked).await.expect(201);
-    let company: Uuid = text(&made["Id"]).parse().unwrap();
+    let created = ask(&by, &trace, Method::POST, TENANTS, &marked).await.expect(201);
+    let company: Uuid = text(&created["Id"]).parse().unwrap();
     let tenant = format!("{TENANTS}/{company}");
-    let partner = identity.caller(&holder(Some(company), &["identity.employee-roles.manage"]));
+    let partner = identity.caller(&claims_with(Some(company), &["identity.employee-roles.manage"]));
     let employee = ask(&partner, &trace, Method::POST, EMPLOYEES, &person).await.expect(201);
     let user: Uuid = text(&employee["Id"]).parse().unwrap();
     ask(&by, &trace, Method::GET, &format!("{TENANTS}/search?Query={QUERY}"), &Value::Null).await.expect(200);
@@ -88,12 +90,12 @@ async fn private_data_is_in_no_log_span_problem_event_or_entry() {
     let removal = format!("{tenant}/employees/{user}");
     ask(&by, &trace, Method::DELETE, &removal, &Value::Null).await.expect(204);
 
-    // Statements that the database refuses. Its error has the whole row.
+    // The database rejects these statements, and its error contains the whole row.
     let sql = database::connect(&url).await.unwrap();
     sql.batch_execute("set search_path = identity").await.unwrap();
     let other =
         ask(&by, &trace, Method::POST, TENANTS, &json!({"Name": "y", "Type": "Agency"})).await.expect(201);
-    let active = holder(Some(text(&other["Id"]).parse().unwrap()), &["identity.employee-roles.manage"]);
+    let active = claims_with(Some(text(&other["Id"]).parse().unwrap()), &["identity.employee-roles.manage"]);
     let active = identity.caller(&active);
     for (by, table, path, body) in
         [(&by, "tenant", TENANTS, &marked), (&active, "employee", EMPLOYEES, &person)]

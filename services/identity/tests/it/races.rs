@@ -1,4 +1,4 @@
-//! What holds when requests race.
+//! Concurrent requests.
 
 use futures_util::future::{join, join_all, join3};
 use serde_json::json;
@@ -7,10 +7,10 @@ use testkit::held::Held;
 
 use crate::{
     EMPLOYEES, ROLE_ASSIGNED, ROLES, STATUS_CHANGED, SUSPENDED, UPSERTED, add_role, count, create_tenant,
-    each, email, employee_path, guid, list, operator, published, service, take_role, text, topics,
+    each, email, employee_path, guid, list, operator, published, remove_role, service, text, topics,
 };
 
-/// Rounds of a race whose outcome hangs on who is first.
+/// Number of repetitions of a race with more than one outcome.
 const ROUNDS: usize = 8;
 
 /// INV-IDN-003, RULE-ALL-031: ten concurrent suspensions give one 200 with one pair of events, and
@@ -43,7 +43,7 @@ async fn concurrent_changes_publish_each_version_once() {
         answer.expect_problem(409, "IDENTITY_CONCURRENCY_CONFLICT");
     }
     assert_eq!(tenant.read().await["Version"], done + 1);
-    // They arrive in this order.
+    // The requests arrive in this order.
     let events = service().published(tenant.0).await;
     let versions: Vec<_> = events.iter().map(|event| &event.payload["Version"]).collect();
     assert_eq!(json!(versions), json!((1..=done + 1).collect::<Vec<_>>()));
@@ -80,7 +80,7 @@ async fn one_of_the_last_two_administrators_remains() {
             let take = async |way: &str, user| -> Answer {
                 let (partner, path) = (tenant.partner(), employee_path(user));
                 match way {
-                    "role" => take_role(&partner, user, 1).await,
+                    "role" => remove_role(&partner, user, 1).await,
                     "suspension" => partner.post(&format!("{path}/suspend"), json!({})).await,
                     "removal" => partner.delete(&path).await,
                     _ => operator().delete(&tenant.path(&format!("/employees/{user}"))).await,
@@ -104,7 +104,7 @@ async fn second_of_two_mutual_role_removals_is_forbidden() {
         tenant.admin().await;
         let (one, other) = (tenant.admin().await, tenant.admin().await);
         let (first, second) =
-            join(take_role(&one.client, other.id, 6), take_role(&other.client, one.id, 6)).await;
+            join(remove_role(&one.client, other.id, 6), remove_role(&other.client, one.id, 6)).await;
         let answers = [first, second];
         assert_eq!((count(&answers, 204), count(&answers, 403)), (1, 1), "{answers:?}");
     }
@@ -119,7 +119,7 @@ async fn grant_after_the_givers_loss_is_refused() {
         let (_stays, loser) = (tenant.admin().await, tenant.admin().await);
         let (bob, partner) = (tenant.employee().await, tenant.partner());
         let take_away = async || match loss {
-            "role" => take_role(&partner, loser.id, 1).await,
+            "role" => remove_role(&partner, loser.id, 1).await,
             _ => partner.post(&format!("{}/suspend", employee_path(loser.id)), json!({})).await,
         };
         let lock = format!("select from tenant where id = '{}' for update", tenant.0);

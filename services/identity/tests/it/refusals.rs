@@ -1,4 +1,4 @@
-//! The order of refusals: what breaks two neighbours of a list of checks is told of the former.
+//! The order of refusals: if two neighbouring checks fail, the response reports the first.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use testkit::client::{Answer, Client, send};
 use uuid::Uuid;
 
 use crate::{
-    EMPLOYEES, ROLES, TENANTS, Tenant, add_role, create_tenant, email, employee_path, guid, holder, operator,
-    role, service, take_role, tax_number, text,
+    EMPLOYEES, ROLES, TENANTS, Tenant, add_role, claims_with, create_tenant, email, employee_path, guid,
+    operator, remove_role, role, service, tax_number, text,
 };
 
 const INVALID: (u16, &str) = (400, "VALIDATION_FAILED");
@@ -33,7 +33,7 @@ fn refused(answer: Answer, (status, code): (u16, &str)) {
     answer.expect_problem(status, code);
 }
 
-/// Somebody whose token tells of the role of an administrator of such a company, which they have lost.
+/// Returns a tenant and its former administrator, whose token still has the lost permissions.
 async fn former_admin(kind: &str) -> (Tenant, Client) {
     let tenant = create_tenant(kind).await;
     let (_stays, former) = (tenant.admin().await, tenant.admin().await);
@@ -49,11 +49,11 @@ fn description(tenant: &Value) -> Value {
     json!({"Name": tenant["Name"], "LegalName": tenant["LegalName"], "TaxNumber": tenant["TaxNumber"]})
 }
 
-fn somebody() -> Value {
+fn employee_body() -> Value {
     json!({"Name": "x", "Email": email()})
 }
 
-/// Every change, with a body that would do, of these.
+/// Returns a valid request for every change of the tenant and the user.
 fn changes(tenant: Uuid, user: Uuid) -> Vec<(Method, String, Value)> {
     let (post, put, delete) = (Method::POST, Method::PUT, Method::DELETE);
     let employee = employee_path(user);
@@ -63,11 +63,11 @@ fn changes(tenant: Uuid, user: Uuid) -> Vec<(Method, String, Value)> {
         (post.clone(), format!("{TENANTS}/{tenant}/suspend"), json!({})),
         (post.clone(), format!("{TENANTS}/{tenant}/activate"), json!({})),
         (post.clone(), format!("{TENANTS}/{tenant}/archive"), json!({})),
-        (post.clone(), format!("{TENANTS}/{tenant}/administrators"), somebody()),
+        (post.clone(), format!("{TENANTS}/{tenant}/administrators"), employee_body()),
         (delete.clone(), format!("{TENANTS}/{tenant}/employees/{user}"), Value::Null),
         (delete.clone(), format!("{TENANTS}/{tenant}/employees/{user}/roles/{}", role(7)), Value::Null),
-        (post.clone(), EMPLOYEES.to_owned(), somebody()),
-        (put, employee.clone(), somebody()),
+        (post.clone(), EMPLOYEES.to_owned(), employee_body()),
+        (put, employee.clone(), employee_body()),
         (post.clone(), format!("{employee}/suspend"), json!({})),
         (post.clone(), format!("{employee}/activate"), json!({})),
         (delete.clone(), employee, Value::Null),
@@ -85,8 +85,8 @@ async fn call(by: &Client, (method, path, body): &(Method, String, Value)) -> An
 #[tokio::test]
 async fn missing_permission_precedes_path_and_body() {
     let tenant = create_tenant("Agency").await;
-    let stranger =
-        service().caller(&holder(Some(tenant.0), &["identity.tenants.manage", "news.posts.manage@platform"]));
+    let stranger = service()
+        .caller(&claims_with(Some(tenant.0), &["identity.tenants.manage", "news.posts.manage@platform"]));
     for (method, path, _) in changes(tenant.0, guid()) {
         for (kind, body) in
             [("application/json", "{"), ("text/plain", "x"), ("application/json", "{\"Name\":1}")]
@@ -174,7 +174,7 @@ async fn update_tenant_refuses_in_order() {
     refused(operator.put(&path, json!({"Name": "x", "TaxNumber": taken})).await, NUMBER_TAKEN);
     assert_eq!(tenant.read().await, before);
 
-    let archived = tenant.make("archive").await;
+    let archived = tenant.transition("archive").await;
     refused(operator.put(&path, same).await, ARCHIVED);
     refused(operator.put(&path, stale(json!({"Name": "x", "TaxNumber": taken}))).await, ARCHIVED);
     assert_eq!(tenant.read().await, archived);
@@ -185,9 +185,9 @@ async fn update_tenant_refuses_in_order() {
 async fn transition_of_tenant_refuses_in_order() {
     let stale = || json!({"Version": 99});
     let tenant = create_tenant("Platform").await;
-    let own = service().caller(&holder(Some(tenant.0), &["identity.tenants.manage@platform"]));
+    let own = service().caller(&claims_with(Some(tenant.0), &["identity.tenants.manage@platform"]));
     let nowhere = guid();
-    let of_nowhere = service().caller(&holder(Some(nowhere), &["identity.tenants.manage@platform"]));
+    let of_nowhere = service().caller(&claims_with(Some(nowhere), &["identity.tenants.manage@platform"]));
     for to in ["suspend", "archive"] {
         let missing = format!("{TENANTS}/{nowhere}/{to}");
         refused(of_nowhere.post(&missing, json!({"Version": "x"})).await, INVALID);
@@ -196,14 +196,14 @@ async fn transition_of_tenant_refuses_in_order() {
         refused(own.post(&tenant.path(&format!("/{to}")), stale()).await, OWN_TENANT);
     }
     refused(own.post(&tenant.path("/activate"), stale()).await, NO_MOVE);
-    tenant.make("suspend").await;
+    tenant.transition("suspend").await;
     refused(own.post(&tenant.path("/suspend"), stale()).await, OWN_TENANT);
     refused(operator().post(&tenant.path("/suspend"), stale()).await, NO_MOVE);
     for to in ["activate", "archive"] {
         refused(operator().post(&tenant.path(&format!("/{to}")), stale()).await, CONFLICT);
     }
     own.post(&tenant.path("/activate"), json!({})).await.expect(200);
-    tenant.make("archive").await;
+    tenant.transition("archive").await;
     for to in ["suspend", "activate", "archive"] {
         refused(operator().post(&tenant.path(&format!("/{to}")), stale()).await, ARCHIVED);
     }
@@ -224,8 +224,8 @@ async fn create_administrator_refuses_in_order() {
         .expect(201);
     let all_wrong = json!({"UserId": employed["Id"], "Name": "x", "Email": address});
     let path = tenant.path("/administrators");
-    // Who holds the role's permissions for a company of their own covers nothing of another's.
-    let mut weak = holder(Some(tenant.0), &["identity.tenants.manage@platform"]);
+    // Permissions for the own company cover nothing of another company.
+    let mut weak = claims_with(Some(tenant.0), &["identity.tenants.manage@platform"]);
     for permission in [
         "agent.cabinet.use",
         "identity.employee-roles.manage",
@@ -260,7 +260,7 @@ async fn create_administrator_refuses_in_order() {
         EMAIL_TAKEN,
     );
     for inactive in ["suspend", "archive"] {
-        tenant.make(inactive).await;
+        tenant.transition(inactive).await;
         refused(weak.post(&path, all_wrong.clone()).await, NOT_ACTIVE);
     }
 }
@@ -279,7 +279,7 @@ async fn create_employee_refuses_in_order() {
     refused(service().caller(&elsewhere).post(EMPLOYEES, taken.clone()).await, FORBIDDEN);
     refused(partner.post(EMPLOYEES, taken.clone()).await, EMAIL_TAKEN);
     for inactive in ["suspend", "archive"] {
-        tenant.make(inactive).await;
+        tenant.transition(inactive).await;
         refused(partner.post(EMPLOYEES, taken.clone()).await, NOT_ACTIVE);
         refused(partner.post(EMPLOYEES, json!({"Name": "x"})).await, INVALID);
     }
@@ -303,7 +303,7 @@ async fn update_employee_refuses_in_order() {
     refused(partner.put(&path, json!({"Name": "x", "Email": address})).await, EMAIL_TAKEN);
     assert_eq!(partner.get(&path).await.expect(200), before);
     for inactive in ["suspend", "archive"] {
-        tenant.make(inactive).await;
+        tenant.transition(inactive).await;
         refused(partner.put(&employee_path(guid()), taken.clone()).await, NO_USER);
         refused(partner.put(&path, same.clone()).await, NOT_ACTIVE);
         refused(partner.put(&path, taken.clone()).await, NOT_ACTIVE);
@@ -333,7 +333,7 @@ async fn transition_of_employee_refuses_in_order() {
         CONFLICT,
     );
     for inactive in ["suspend", "archive"] {
-        tenant.make(inactive).await;
+        tenant.transition(inactive).await;
         for to in ["suspend", "activate"] {
             refused(partner.post(&format!("{}/{to}", employee_path(guid())), stale()).await, NO_USER);
             refused(partner.post(&format!("{path}/{to}"), stale()).await, NOT_ACTIVE);
@@ -349,7 +349,7 @@ async fn transition_of_employee_refuses_in_order() {
 async fn add_role_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (partner, user) = (tenant.partner(), tenant.employee().await);
-    let weak = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage"]));
+    let weak = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
     refused(add_role(&weak, guid(), 99).await, NO_USER);
     refused(add_role(&weak, user, 99).await, NO_ROLE);
     add_role(&partner, user, 7).await.expect(204);
@@ -359,7 +359,7 @@ async fn add_role_refuses_in_order() {
     }
     add_role(&partner, user, 4).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
     for inactive in ["suspend", "archive"] {
-        tenant.make(inactive).await;
+        tenant.transition(inactive).await;
         refused(add_role(&weak, guid(), 7).await, NO_USER);
         refused(add_role(&weak, user, 99).await, NO_ROLE);
         for role in [7, 9, 10] {
@@ -374,16 +374,16 @@ async fn add_role_refuses_in_order() {
 async fn remove_role_refuses_in_order() {
     let tenant = create_tenant("Agency").await;
     let (admin, partner) = (tenant.admin().await, tenant.partner());
-    refused(take_role(&partner, guid(), 99).await, NO_USER);
-    refused(take_role(&partner, admin.id, 99).await, NO_ROLE);
-    refused(take_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
-    refused(take_role(&partner, admin.id, 6).await, LAST_ADMIN);
+    refused(remove_role(&partner, guid(), 99).await, NO_USER);
+    refused(remove_role(&partner, admin.id, 99).await, NO_ROLE);
+    refused(remove_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
+    refused(remove_role(&partner, admin.id, 6).await, LAST_ADMIN);
     for inactive in ["suspend", "archive"] {
-        tenant.make(inactive).await;
-        refused(take_role(&partner, guid(), 99).await, NO_USER);
-        refused(take_role(&partner, admin.id, 99).await, NO_ROLE);
-        refused(take_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
-        refused(take_role(&partner, admin.id, 6).await, NOT_ACTIVE);
+        tenant.transition(inactive).await;
+        refused(remove_role(&partner, guid(), 99).await, NO_USER);
+        refused(remove_role(&partner, admin.id, 99).await, NO_ROLE);
+        refused(remove_role(&partner, admin.id, 7).await, NOT_ASSIGNED);
+        refused(remove_role(&partner, admin.id, 6).await, NOT_ACTIVE);
     }
 }
 
@@ -403,12 +403,12 @@ async fn platform_removals_refuse_in_order() {
     refused(operator.delete(&of(tenant, admin.id, &roles(7))).await, NOT_ASSIGNED);
     refused(operator.delete(&of(tenant, admin.id, &roles(6))).await, LAST_ADMIN);
     refused(operator.delete(&of(tenant, admin.id, "")).await, LAST_ADMIN);
-    tenant.make("archive").await;
+    tenant.transition("archive").await;
     operator.delete(&of(tenant, admin.id, &roles(6))).await.expect(204);
     refused(operator.delete(&of(tenant, admin.id, &roles(6))).await, NOT_ASSIGNED);
     operator.delete(&of(tenant, admin.id, "")).await.expect(204);
     refused(operator.delete(&of(tenant, admin.id, "")).await, NO_USER);
-    // Erased, they are employed elsewhere.
+    // An erased user can be employed elsewhere.
     let body = json!({"UserId": admin.id, "Name": "x", "Email": email()});
     operator.post(&other.path("/administrators"), body).await.expect(201);
 }

@@ -1,12 +1,12 @@
-//! Roles: which there are, who has which, who may give which.
+//! Roles and their assignments.
 
 use reqwest::Method;
 use serde_json::json;
 use testkit::client::send;
 
 use crate::{
-    ALL, ROLES, add_role, claims_of, create_tenant, each, guid, holder, list, operator, role, service,
-    sign_in, take_role, text,
+    ADMIN_PERMISSIONS, ROLES, add_role, claims_of, claims_with, create_tenant, each, guid, list, operator,
+    remove_role, role, service, sign_in, text,
 };
 
 const ROLE_LIST: &str = "/api/identity/roles";
@@ -49,7 +49,7 @@ async fn roles_equal_the_table() {
         ("agent", &["Agency"], vec!["agent.cabinet.use"]),
         ("partner-admin", &["Partner"], vec![admin, news[0], news[1]]),
         ("content-editor", &["Developer", "Agency", "Partner"], news.to_vec()),
-        ("platform-admin", &["Platform"], ALL.to_vec()),
+        ("platform-admin", &["Platform"], ADMIN_PERMISSIONS.to_vec()),
         (
             "deal-arbiter",
             &["Platform"],
@@ -65,12 +65,13 @@ async fn roles_equal_the_table() {
         ("commission-manager", &["Platform"], vec!["agent.commissions.manage@platform"]),
         ("payout-manager", &["Platform"], vec!["agent.payouts.manage@platform"]),
     ];
-    let told = operator().get(ROLE_LIST).await.expect(200);
-    assert_eq!(list(&told["Items"]).len(), table.len());
-    for (at, (told, (code, types, permissions))) in list(&told["Items"]).iter().zip(table).enumerate() {
-        assert_eq!(text(&told["Id"]), role(u8::try_from(at + 1).unwrap()).to_string());
-        assert_eq!((text(&told["Code"]), &told["AssignableTo"]), (code, &json!(types)));
-        assert_eq!(told["Permissions"], json!(permissions), "{code}");
+    let response = operator().get(ROLE_LIST).await.expect(200);
+    assert_eq!(list(&response["Items"]).len(), table.len());
+    for (at, (response, (code, types, permissions))) in list(&response["Items"]).iter().zip(table).enumerate()
+    {
+        assert_eq!(text(&response["Id"]), role(u8::try_from(at + 1).unwrap()).to_string());
+        assert_eq!((text(&response["Code"]), &response["AssignableTo"]), (code, &json!(types)));
+        assert_eq!(response["Permissions"], json!(permissions), "{code}");
         assert!(permissions.is_sorted());
     }
 }
@@ -80,11 +81,11 @@ async fn roles_equal_the_table() {
 async fn role_name_follows_accept_language() {
     for (language, name) in [("ru", "Редактор материалов"), ("en", "Content editor")] {
         let request = operator().request(Method::GET, ROLE_LIST).header("accept-language", language);
-        let told = send(request).await.expect(200);
-        assert_eq!(told["Items"][8]["Name"], name);
-        let names = each(&told["Items"], "Name");
+        let response = send(request).await.expect(200);
+        assert_eq!(response["Items"][8]["Name"], name);
+        let names = each(&response["Items"], "Name");
         assert!(
-            names.iter().zip(each(&told["Items"], "Code")).all(|(name, code)| *name != code),
+            names.iter().zip(each(&response["Items"], "Code")).all(|(name, code)| *name != code),
             "{names:?}"
         );
     }
@@ -95,8 +96,8 @@ async fn role_name_follows_accept_language() {
 #[tokio::test]
 async fn partner_lists_roles_for_the_own_type_only() {
     let codes = async |by: &testkit::client::Client, query: &str| -> Vec<String> {
-        let told = by.get(&format!("{ROLE_LIST}{query}")).await.expect(200);
-        each(&told["Items"], "Code").into_iter().map(|code| text(code).to_owned()).collect()
+        let response = by.get(&format!("{ROLE_LIST}{query}")).await.expect(200);
+        each(&response["Items"], "Code").into_iter().map(|code| text(code).to_owned()).collect()
     };
     let agencys = ["agency-admin", "agent", "content-editor"];
     assert_eq!(codes(&operator(), "?TenantType=Agency").await, agencys);
@@ -104,7 +105,7 @@ async fn partner_lists_roles_for_the_own_type_only() {
     assert_eq!(codes(&partner, "").await, agencys);
     assert_eq!(codes(&partner, "?TenantType=Platform").await, agencys);
     let both = ["identity.employee-roles.manage", "identity.tenants.read@platform"];
-    let both = service().caller(&holder(Some(guid()), &both));
+    let both = service().caller(&claims_with(Some(guid()), &both));
     assert_eq!(codes(&both, "").await.len(), 16, "who is both administers the platform");
     assert_eq!(codes(&both, "?TenantType=Agency").await, agencys);
     for wrong in ["", "agency", "Agency,Partner"] {
@@ -139,8 +140,8 @@ async fn role_is_added_and_removed_once() {
     assert_eq!(employee["RoleCodes"], json!(["content-editor", "sales-manager"]), "sorted");
     assert_eq!(employee["Version"], 1, "roles leave the version alone");
 
-    take_role(&admin.client, bob, 9).await.expect(204);
-    take_role(&admin.client, bob, 9).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+    remove_role(&admin.client, bob, 9).await.expect(204);
+    remove_role(&admin.client, bob, 9).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
     assert_eq!(tenant.actions().await[before..], ["RoleAssigned", "RoleRemoved"]);
 }
 
@@ -150,28 +151,28 @@ async fn role_is_added_and_removed_once() {
 async fn role_assignment_refuses_in_the_listed_order() {
     let tenant = create_tenant("Developer").await;
     let bob = tenant.employee().await;
-    let few = service().caller(&holder(Some(tenant.0), &["identity.employee-roles.manage"]));
-    add_role(&few, guid(), 99).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
-    add_role(&few, bob, 99).await.expect_problem(404, "IDENTITY_ROLE_NOT_FOUND");
-    let refused = add_role(&few, bob, 5).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    let limited = service().caller(&claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
+    add_role(&limited, guid(), 99).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    add_role(&limited, bob, 99).await.expect_problem(404, "IDENTITY_ROLE_NOT_FOUND");
+    let refused = add_role(&limited, bob, 5).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     for missing in ["crm.deals.manage-own", "crm.pipeline.manage-own", "messenger.chats.manage"] {
         assert!(text(&refused["detail"]).contains(missing), "{refused}");
     }
-    // Escalation comes before what the role is for.
-    add_role(&few, bob, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    // The escalation check precedes the check of the company's type.
+    add_role(&limited, bob, 7).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     add_role(&tenant.partner(), bob, 7).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
     add_role(&tenant.partner(), bob, 9).await.expect(204);
-    add_role(&few, bob, 9).await.expect(204);
-    take_role(&few, guid(), 99).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
-    take_role(&few, bob, 99).await.expect_problem(404, "IDENTITY_ROLE_NOT_FOUND");
-    take_role(&few, bob, 3).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
-    tenant.make("suspend").await;
-    take_role(&few, bob, 3).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
-    take_role(&few, bob, 9).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
-    add_role(&few, bob, 9).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
-    tenant.make("activate").await;
-    // Taking a role away needs no cover.
-    take_role(&few, bob, 9).await.expect(204);
+    add_role(&limited, bob, 9).await.expect(204);
+    remove_role(&limited, guid(), 99).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
+    remove_role(&limited, bob, 99).await.expect_problem(404, "IDENTITY_ROLE_NOT_FOUND");
+    remove_role(&limited, bob, 3).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+    tenant.transition("suspend").await;
+    remove_role(&limited, bob, 3).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+    remove_role(&limited, bob, 9).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    add_role(&limited, bob, 9).await.expect_problem(409, "IDENTITY_TENANT_NOT_ACTIVE");
+    tenant.transition("activate").await;
+    // Removing a role needs no coverage.
+    remove_role(&limited, bob, 9).await.expect(204);
 }
 
 /// RULE-IDN-021, RULE-ALL-050: `P` never covers `P@platform`, and `P@platform` covers `P`.
@@ -179,14 +180,14 @@ async fn role_assignment_refuses_in_the_listed_order() {
 async fn organization_scope_does_not_cover_platform_scope() {
     let tenant = create_tenant("Platform").await;
     let bob = tenant.employee().await;
-    let own = service().caller(&holder(
+    let own = service().caller(&claims_with(
         Some(tenant.0),
         &["identity.employee-roles.manage", "news.posts.manage", "chessboard.developers.manage@platform"],
     ));
     add_role(&own, bob, 14).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     add_role(&own, bob, 13).await.expect(204);
     let developer = create_tenant("Developer").await;
-    let wide = service().caller(&holder(
+    let wide = service().caller(&claims_with(
         Some(developer.0),
         &["identity.employee-roles.manage@platform", "chessboard.developers.manage@platform"],
     ));
@@ -201,7 +202,7 @@ async fn suspended_employee_can_gain_and_lose_roles() {
     partner.post(&format!("{}/suspend", crate::employee_path(bob)), json!({})).await.expect(200);
     add_role(&partner, bob, 7).await.expect(204);
     assert_eq!(claims_of(bob).await.permissions, [""; 0]);
-    take_role(&partner, bob, 7).await.expect(204);
+    remove_role(&partner, bob, 7).await.expect(204);
 }
 
 /// RULE-IDN-013: every user reads the own roles, an empty list without an employment.
@@ -228,7 +229,7 @@ async fn last_administrator_cannot_be_lost() {
     let refused = async || {
         let path = crate::employee_path(first);
         for answer in [
-            take_role(&partner, first, 1).await,
+            remove_role(&partner, first, 1).await,
             partner.post(&format!("{path}/suspend"), json!({})).await,
             partner.delete(&path).await,
         ] {
@@ -239,13 +240,13 @@ async fn last_administrator_cannot_be_lost() {
     };
     refused().await;
     add_role(&partner, first, 9).await.expect(204);
-    take_role(&partner, first, 9).await.expect(204);
+    remove_role(&partner, first, 9).await.expect(204);
     let second = tenant.admin().await.id;
     partner.post(&format!("{}/suspend", crate::employee_path(second)), json!({})).await.expect(200);
     refused().await;
-    // Of the suspended one the role may go: it ends nobody.
-    take_role(&partner, second, 1).await.expect(204);
+    // A suspended employee is not an administrator, so the role can be removed.
+    remove_role(&partner, second, 1).await.expect(204);
     let third = tenant.admin().await.id;
-    take_role(&partner, first, 1).await.expect(204);
+    remove_role(&partner, first, 1).await.expect(204);
     partner.delete(&crate::employee_path(third)).await.expect_problem(409, "IDENTITY_LAST_ADMIN");
 }

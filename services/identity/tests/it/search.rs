@@ -1,15 +1,15 @@
-//! Finding tenants.
+//! Search and lookup of tenants, in a service with known tenants.
 
 use serde_json::json;
 use testkit::client::Client;
 use testkit::service::Running;
 
-use crate::{ALL, TENANTS, each, holder, list, operator, tax_number, text};
+use crate::{ADMIN_PERMISSIONS, TENANTS, claims_with, each, list, operator, tax_number, text};
 
-/// A service with these tenants alone, in this order: name, legal name, type, tax number.
+/// Starts a service with these tenants only: name, legal name, type and tax number, in this order.
 async fn service_of(tenants: &[(&str, Option<&str>, &str, Option<&str>)]) -> (Running, Client) {
     let own = Running::start::<identity::Service>(&[]);
-    let by = own.caller(&holder(None, &ALL));
+    let by = own.caller(&claims_with(None, &ADMIN_PERMISSIONS));
     for (name, legal_name, kind, tax_number) in tenants {
         let body = json!({"Name": name, "LegalName": legal_name, "Type": kind, "TaxNumber": tax_number});
         by.post(TENANTS, body).await.expect(201);
@@ -64,7 +64,7 @@ async fn search_matches_any_letter_case_and_literal_wildcards() {
         ("ооо", vec![flower]),
         ("оо", vec![flower]),
         ("ломашка", vec![]),
-        // The parts of a tenant are apart.
+        // A query does not match across two fields.
         ("»\nr", vec![]),
     ] {
         if query.contains('\n') {
@@ -159,11 +159,11 @@ async fn lookup_lists_prefix_matches_first() {
 #[tokio::test]
 async fn updated_tenant_is_found_by_its_new_texts() {
     let number = tax_number();
-    let made = operator()
+    let created = operator()
         .post(TENANTS, json!({"Name": format!("был {number}"), "Type": "Agency"}))
         .await
         .expect(201);
-    let path = format!("{TENANTS}/{}", text(&made["Id"]));
+    let path = format!("{TENANTS}/{}", text(&created["Id"]));
     operator().put(&path, json!({"Name": "стал", "TaxNumber": number})).await.expect(200);
     let found =
         |query: String| async move { names(&operator(), &format!("search?Query={}", encoded(&query))).await };

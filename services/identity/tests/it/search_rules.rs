@@ -1,4 +1,4 @@
-//! Tenants are searched and looked up: by words, filters and ranges, in order, in pages.
+//! Rules of the search and the lookup of tenants: queries, filters, ranges, order and pages.
 
 use form_urlencoded::Serializer;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{TENANTS, Tenant, each, list, operator, service, tax_number};
 
 const INVALID: &str = "VALIDATION_FAILED";
 
-/// A word that is in the names of one test alone.
+/// Returns a word that only one test uses.
 fn word() -> String {
     guid().simple().to_string()
 }
@@ -30,7 +30,7 @@ fn tenant(created: &Value) -> Tenant {
     Tenant(text(&created["Id"]).parse().unwrap())
 }
 
-/// The answer to these parameters; their values are encoded here.
+/// Sends a request with these parameters and encodes their values.
 async fn ask(route: &str, parameters: &[(&str, &str)]) -> Answer {
     let query = Serializer::new(String::new()).extend_pairs(parameters).finish();
     operator().get(&format!("{TENANTS}/{route}?{query}")).await
@@ -44,7 +44,7 @@ async fn lookup(parameters: &[(&str, &str)]) -> Value {
     ask("lookup", parameters).await.expect(200)
 }
 
-/// The names that are found, in order.
+/// Returns the names of a page in their order.
 fn names(found: &Value) -> Vec<&str> {
     each(&found["Items"], "Name").into_iter().map(text).collect()
 }
@@ -159,7 +159,7 @@ async fn wildcards_match_literally() {
             assert_eq!(found, expected, "{route} {tail}");
         }
     }
-    // Short queries match beginnings. Each finds its own tenants, and no others.
+    // Short queries match beginnings. Each finds its own tenants only.
     let short = ["%", "_", "\\", "%%", "__", "\\\\", "_%"];
     let beginnings = short.map(|short| format!("{short}{word}"));
     named(&beginnings).await;
@@ -217,7 +217,7 @@ async fn control_character_in_a_query_is_refused() {
 #[tokio::test]
 async fn names_sort_by_code_points_of_lower_case_forms() {
     let word = word();
-    // U+FF41 stands before U+1F600, which UTF-16 and most locales have otherwise.
+    // U+FF41 precedes U+1F600 by code point, but follows it in UTF-16 and in most locales.
     let tails = [
         "B", "a", "Z", "_", "é", "Я", "я1", "ａ", "😀", "-", "9", "É1", "c d", "C-d", "ё", "ß", "ẞa", "ﬀ",
         "Σ", "ΑΣ",
@@ -286,7 +286,7 @@ async fn search_filters_by_type_and_status() {
             let name = format!("{word} {kind} {moved}");
             let created = create(json!({"Name": name, "Type": kind})).await;
             if !moved.is_empty() {
-                tenant(&created).make(moved).await;
+                tenant(&created).transition(moved).await;
             }
         }
     }
@@ -503,7 +503,7 @@ async fn reference_has_four_members() {
     let path = format!("{TENANTS}/lookup/{}", text(&created["Id"]));
     assert_eq!(lookup(&[("Query", &word)]).await["Items"], json!([reference("Active")]));
     assert_eq!(operator().get(&path).await.expect(200), reference("Active"));
-    tenant(&created).make("archive").await;
+    tenant(&created).transition("archive").await;
     assert_eq!(operator().get(&path).await.expect(200), reference("Archived"));
     assert_eq!(search(&[("Query", &word)]).await["Items"], json!([tenant(&created).read().await]));
 }

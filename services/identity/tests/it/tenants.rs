@@ -1,30 +1,30 @@
-//! Tenants: their description and their moves.
+//! Creation, update and transitions of tenants.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::send;
 use uuid::Uuid;
 
-use crate::{TENANTS, count, create_tenant, guid, holder, operator, service, tax_number, text, with};
+use crate::{TENANTS, claims_with, count, create_tenant, guid, operator, service, tax_number, text, with};
 
 /// RULE-IDN-003, RULE-IDN-004: `POST` returns the sent members, Active and version 1; a repeat
 /// creates another tenant.
 #[tokio::test]
 async fn created_tenant_is_active_and_a_repeat_creates_another() {
     let body = json!({"Name": "  ООО «Ромашка»\n", "LegalName": " Romashka LLC ", "Type": "Developer", "Unknown": 1});
-    let made = operator().post(TENANTS, body.clone()).await.expect(201);
-    assert_eq!((text(&made["Name"]), text(&made["LegalName"])), ("ООО «Ромашка»", "Romashka LLC"));
-    assert_eq!((text(&made["Type"]), text(&made["Status"])), ("Developer", "Active"));
-    assert_eq!((&made["Version"], &made["EmployeesCount"]), (&json!(1), &json!(0)));
+    let created = operator().post(TENANTS, body.clone()).await.expect(201);
+    assert_eq!((text(&created["Name"]), text(&created["LegalName"])), ("ООО «Ромашка»", "Romashka LLC"));
+    assert_eq!((text(&created["Type"]), text(&created["Status"])), ("Developer", "Active"));
+    assert_eq!((&created["Version"], &created["EmployeesCount"]), (&json!(1), &json!(0)));
     for absent in ["TaxNumber", "SuspendedAt", "SuspensionReason"] {
-        assert_eq!(made[absent], Value::Null);
+        assert_eq!(created[absent], Value::Null);
     }
-    assert_eq!(made["CreatedAt"], made["UpdatedAt"]);
-    let id = text(&made["Id"]);
-    assert_eq!(operator().get(&format!("{TENANTS}/{id}")).await.expect(200), made);
-    let card = json!({"Id": id, "Name": made["Name"], "Type": "Developer", "Status": "Active"});
+    assert_eq!(created["CreatedAt"], created["UpdatedAt"]);
+    let id = text(&created["Id"]);
+    assert_eq!(operator().get(&format!("{TENANTS}/{id}")).await.expect(200), created);
+    let card = json!({"Id": id, "Name": created["Name"], "Type": "Developer", "Status": "Active"});
     assert_eq!(operator().get(&format!("{TENANTS}/lookup/{id}")).await.expect(200), card);
-    assert_ne!(operator().post(TENANTS, body).await.expect(201)["Id"], made["Id"]);
+    assert_ne!(operator().post(TENANTS, body).await.expect(201)["Id"], created["Id"]);
 }
 
 /// RULE-IDN-004: a 400 lists every invalid member at its place.
@@ -54,10 +54,10 @@ async fn invalid_tenant_body_lists_every_member() {
     ] {
         let problem = operator().post(TENANTS, body.clone()).await.expect_problem(400, "VALIDATION_FAILED");
         let errors = problem["errors"].as_array().unwrap().iter();
-        let mut told: Vec<_> =
+        let mut listed: Vec<_> =
             errors.map(|error| format!("{} {}", text(&error["field"]), text(&error["code"]))).collect();
-        told.sort();
-        assert_eq!(told, expected, "{body}");
+        listed.sort();
+        assert_eq!(listed, expected, "{body}");
     }
     let longest = json!({"Name": "ё".repeat(256), "LegalName": "🏠".repeat(512), "Type": "Agency", "TaxNumber": tax_number()});
     operator().post(TENANTS, longest).await.expect(201);
@@ -191,12 +191,12 @@ async fn transition_without_a_body_succeeds() {
 #[tokio::test]
 async fn own_tenant_cannot_be_suspended_or_archived() {
     let tenant = create_tenant("Platform").await;
-    let own = service().caller(&holder(Some(tenant.0), &["identity.tenants.manage@platform"]));
+    let own = service().caller(&claims_with(Some(tenant.0), &["identity.tenants.manage@platform"]));
     for to in ["suspend", "archive"] {
         let path = tenant.path(&format!("/{to}"));
         own.post(&path, json!({"Version": 9})).await.expect_problem(409, "IDENTITY_OWN_TENANT");
     }
-    tenant.make("suspend").await;
+    tenant.transition("suspend").await;
     own.post(&tenant.path("/suspend"), json!({})).await.expect_problem(409, "IDENTITY_OWN_TENANT");
     own.post(&tenant.path("/activate"), json!({})).await.expect(200);
 }

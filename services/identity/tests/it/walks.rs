@@ -1,4 +1,4 @@
-//! The audit log is walked: what stood when a walk began, each entry once, by cursors that were given out.
+//! Walks of the audit log by cursor.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -9,19 +9,19 @@ use testkit::{eventually, text};
 use uuid::Uuid;
 
 use crate::{
-    ALL, AUDIT, COMPANY_AUDIT, EMPLOYEES, TENANTS, add_role, create_tenant, each, email, employee_path, guid,
-    holder, list, operator, service, take_role, tax_number,
+    ADMIN_PERMISSIONS, AUDIT, COMPANY_AUDIT, EMPLOYEES, TENANTS, add_role, claims_with, create_tenant, each,
+    email, employee_path, guid, list, operator, remove_role, service, tax_number,
 };
 
 const INVALID: &str = "VALIDATION_FAILED";
 
-/// An administrator of the platform by whom a test's own entries are found.
+/// Signs in an administrator of the platform, whose id selects the entries of one test.
 fn actor() -> (Uuid, Client) {
-    let claims = holder(None, &ALL);
+    let claims = claims_with(None, &ADMIN_PERMISSIONS);
     (claims.sub.parse().unwrap(), service().caller(&claims))
 }
 
-/// The rest of a walk.
+/// Follows the cursors from a first page to the end.
 async fn walk(by: &Client, path: &str, first: Value) -> Vec<Value> {
     let (mut met, mut page) = (Vec::new(), first);
     loop {
@@ -75,7 +75,7 @@ async fn entry_committed_after_the_first_page_is_left_out() {
 
     let late = by.post(TENANTS, json!({"Name": "late", "Type": "Agency", "TaxNumber": number}));
     let path = format!("{AUDIT}?ActorUserId={id}&PageSize=1");
-    let meanwhile = async {
+    let concurrent = async {
         let watch = service().sql().await;
         eventually("the late one waits", async || {
             let waits = "select 1 from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
@@ -88,7 +88,7 @@ async fn entry_committed_after_the_first_page_is_left_out() {
         sql.batch_execute("rollback").await.unwrap();
         first
     };
-    let (late, first) = join(late, meanwhile).await;
+    let (late, first) = join(late, concurrent).await;
     let late = late.expect(201);
 
     let met = walk(&by, &path, first).await;
@@ -148,7 +148,7 @@ async fn foreign_forged_or_empty_cursor_is_refused() {
     forged.push(format!("{given}{given}"));
     forged.push(given[..given.len() - 3].to_owned());
     forged.push("A".repeat(10_000));
-    // One of our own making: of an entry that never was, and of a moment that no entry has.
+    // Forged positions: of an unknown entry, and of a time that no entry has.
     let ours: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(given).unwrap()).unwrap();
     for (member, value) in [("id", json!(guid())), ("at", json!("2001-01-01T00:00:00Z"))] {
         let mut other = ours.clone();
@@ -161,7 +161,7 @@ async fn foreign_forged_or_empty_cursor_is_refused() {
             refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
         }
     }
-    // Nor is what another company was given.
+    // A cursor of another company's log is refused, too.
     let refused = other.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={given}")).await;
     refused.expect_refusal(INVALID, "/Cursor", "unknown_value");
     let next = tenant.partner().get(&format!("{COMPANY_AUDIT}?PageSize=1&Cursor={given}")).await.expect(200);
@@ -181,7 +181,7 @@ async fn database_accepts_only_new_audit_entries() {
     ] {
         let refused = sql.execute(&statement, &[&tenant.0.to_string()]).await.unwrap_err();
         let refused = refused.as_db_error().unwrap();
-        assert!(refused.message().contains("only added") || statement.contains("select *"), "{statement}: {refused}");
+        assert!(refused.message().contains("append-only") || statement.contains("select *"), "{statement}: {refused}");
     }
     for statement in
         ["truncate audit_entry", "truncate tenant cascade", "delete from audit_entry where false"]
@@ -215,7 +215,7 @@ async fn no_op_or_refusal_leaves_no_entry() {
     by.delete(&employee_path(admin.id)).await.expect_problem(409, "IDENTITY_LAST_ADMIN");
     by.delete(&employee_path(guid())).await.expect_problem(404, "IDENTITY_USER_NOT_FOUND");
     add_role(by, admin.id, 1).await.expect(204);
-    take_role(by, user, 1).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
+    remove_role(by, user, 1).await.expect_problem(404, "IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND");
     let taken = json!({"UserId": user, "Name": "x", "Email": email()});
     operator()
         .post(&tenant.path("/administrators"), taken)
@@ -223,7 +223,7 @@ async fn no_op_or_refusal_leaves_no_entry() {
         .expect_problem(409, "IDENTITY_USER_ALREADY_EMPLOYED");
     assert_eq!(tenant.entries().await, before);
 
-    // Covered or not comes before assignable or not, which leaves no entry.
+    // The escalation check precedes the check of the type, whose refusal writes no entry.
     let escalation = add_role(by, user, 12).await.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     let detail = text(&escalation["detail"]);
     assert!(
@@ -231,13 +231,13 @@ async fn no_op_or_refusal_leaves_no_entry() {
         "{detail}"
     );
     add_role(by, user, 8).await.expect_problem(422, "IDENTITY_ROLE_NOT_ASSIGNABLE");
-    let weak = holder(None, &["identity.tenants.manage@platform"]);
+    let weak = claims_with(None, &["identity.tenants.manage@platform"]);
     let weak_id = weak.sub.clone();
     let body = json!({"Name": "x", "Email": email()});
     let refused = service().caller(&weak).post(&tenant.path("/administrators"), body).await;
     refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
     let entries = tenant.entries().await;
-    let told: Vec<_> = entries[before.len()..]
+    let listed: Vec<_> = entries[before.len()..]
         .iter()
         .map(|entry| {
             json!([
@@ -252,7 +252,7 @@ async fn no_op_or_refusal_leaves_no_entry() {
         })
         .collect();
     assert_eq!(
-        told,
+        listed,
         [
             json!(["RoleGrantRefused", user, admin.id, tenant.0, "care-service", null, null]),
             json!(["RoleGrantRefused", tenant.0, weak_id, null, "developer-admin", null, null]),
@@ -260,7 +260,7 @@ async fn no_op_or_refusal_leaves_no_entry() {
     );
 }
 
-/// A query, and whether it finds an entry.
+/// A query and the predicate of the entries that it selects.
 type Filter<'f> = (String, Box<dyn Fn(&Value) -> bool + 'f>);
 
 /// RULE-IDN-032: every filter applies alone and with the others, and an unknown value returns 400.
@@ -269,7 +269,7 @@ async fn each_audit_filter_applies_alone_and_with_others() {
     let tenant = create_tenant("Agency").await;
     let (admin, user) = (tenant.admin().await, tenant.employee().await);
     add_role(&admin.client, user, 7).await.expect(204);
-    take_role(&admin.client, user, 7).await.expect(204);
+    remove_role(&admin.client, user, 7).await.expect(204);
     let entries: Vec<_> = tenant.entries().await.into_iter().rev().collect();
     let member = |entry: &Value, name: &str| text(&entry[name]).to_owned();
     let own = format!("TenantId={}", tenant.0);
