@@ -3,7 +3,7 @@ IDENTITY_USER_NOT_FOUND = Employee not found
 IDENTITY_ROLE_NOT_FOUND = Role not found
 IDENTITY_ROLE_ASSIGNMENT_NOT_FOUND = The employee does not have this role
 IDENTITY_TENANT_TAX_NUMBER_TAKEN = Another company has this tax number
-IDENTITY_TENANT_INVALID_TRANSITION = The company already has this status, or cannot change to it
+IDENTITY_TENANT_INVALID_TRANSITION = The company already has this status
 IDENTITY_TENANT_ARCHIVED = The company is archived
     .detail = An archived company cannot be changed.
 IDENTITY_TENANT_NOT_ACTIVE = The company is not active
@@ -21,7 +21,7 @@ IDENTITY_ROLE_NOT_ASSIGNABLE = Companies of this type cannot use this role
 IDENTITY_CONCURRENCY_CONFLICT = Another request has changed the data
     .detail = Read the data again, then repeat your change.
 
-bad_tax_number = Must have 10 or 12 digits
+bad_tax_number = A tax number has 10 or 12 digits
 
 role-developer-admin = Developer's administrator
 role-developer-manager = Developer's manager
