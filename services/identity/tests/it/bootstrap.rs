@@ -64,7 +64,7 @@ async fn bootstrap_creates_the_first_administrator_once() {
 
     let again = ["bootstrap", "--user", &guid().to_string(), "--name", "x", "--email", "x@example.org"];
     let refused = run(&own.database_url, &again).await.unwrap_err();
-    assert!(refused.contains("has an administrator already"), "{refused}");
+    assert!(refused.contains("already has an administrator"), "{refused}");
 }
 
 /// RULE-IDN-018: one of two concurrent commands creates a company.

@@ -133,7 +133,7 @@ async fn letter_case_is_ignored_in_any_script() {
                 let query = format!("{} {form}", word.to_uppercase());
                 for route in ["search", "lookup"] {
                     let found = ask(route, &[("Query", &query)]).await.expect(200);
-                    assert_eq!(names(&found), [name.as_str()], "{route}: {form} where {stored} stands");
+                    assert_eq!(names(&found), [name.as_str()], "{route}: {form} for {stored}");
                 }
             }
         }
@@ -310,10 +310,10 @@ async fn search_filters_by_type_and_status() {
             (&json!(expected), expected),
             "{parameters:?}"
         );
-        let is_asked = |asked: Option<&str>, value: &Value| {
-            asked.is_none_or(|asked| asked.split(',').any(|one| value == one))
+        let is_wanted = |wanted: Option<&str>, value: &Value| {
+            wanted.is_none_or(|wanted| wanted.split(',').any(|one| value == one))
         };
-        let right = |item: &Value| is_asked(types, &item["Type"]) && is_asked(statuses, &item["Status"]);
+        let right = |item: &Value| is_wanted(types, &item["Type"]) && is_wanted(statuses, &item["Status"]);
         assert!(list(&found["Items"]).iter().all(right), "{parameters:?}");
 
         let looked_up = lookup(&parameters).await;
