@@ -12,7 +12,7 @@ use devkit::signals::Signals;
 use devkit::stack::Lock;
 
 /// Each service's walk over all that it offers, as everybody who might ask.
-const WALKS: &str = "every_operation_answers_each_caller_as_the_table_says";
+const WALKS: &str = "every_operation_returns_the_status_of_the_table";
 
 /// Run a real Keycloak with the realm of deploy/keycloak until Ctrl-C; needs Java 17 or later and Maven
 ///

@@ -128,7 +128,7 @@ async fn prepare(operation: &str) -> Case {
 ///
 /// The check covers every operation and every flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_the_table_says() {
+async fn every_operation_returns_the_status_of_the_table() {
     let empty_id = EmptyId::NobodysIn(&["get_agent", "replace_agent"]);
     access::check_with(service(), TABLE, empty_id, prepare).await;
 }

@@ -7,13 +7,13 @@ use crate::service;
 /// RULE-AGT-057, RULE-ALL-064, RULE-ALL-069, RULE-ALL-074: contracts and settings equal the written
 /// ones.
 #[test]
-fn contracts_and_settings_equal_the_written_ones() {
+fn contracts_and_readme_match_the_service() {
     testkit::documents::check::<Service>();
 }
 
 /// RULE-AGT-057, RULE-ALL-069: the API page loads files of its service alone, without a sign-in.
 #[tokio::test]
-async fn api_page_loads_only_from_its_service() {
+async fn api_page_loads_nothing_from_elsewhere() {
     testkit::page::check(service()).await;
 }
 

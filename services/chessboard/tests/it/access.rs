@@ -130,6 +130,6 @@ async fn prepare(operation: &str) -> Case {
 /// RULE-CHS-010, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: the table
 /// above covers each operation and each flaw of a token.
 #[tokio::test]
-async fn every_operation_returns_status_of_table_for_each_caller() {
+async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
 }

@@ -7,14 +7,14 @@ use crate::service;
 /// RULE-ALL-064, RULE-ALL-069: the service matches its contracts and their released versions. The
 /// README has every setting.
 #[test]
-fn documents_match_service() {
+fn contracts_and_readme_match_the_service() {
     testkit::documents::check::<Service>();
 }
 
 /// RULE-ALL-069: the API page loads everything from the service, without the sign-in of the local
 /// stack.
 #[tokio::test]
-async fn api_page_loads_from_service_only() {
+async fn api_page_loads_nothing_from_elsewhere() {
     testkit::page::check(service()).await;
 }
 

@@ -211,7 +211,7 @@ async fn prepare(operation: &str) -> Case {
 /// RULE-CRM-032, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: the table
 /// above has every operation. Each operation is also called with each flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_the_table_says() {
+async fn every_operation_returns_the_status_of_the_table() {
     access::check_with(service(), TABLE, EmptyId::Refused, prepare).await;
 }
 

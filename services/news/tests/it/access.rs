@@ -114,7 +114,7 @@ async fn post_of(author: &Client, company: Option<Uuid>) -> String {
 /// RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each caller gets the status of the table, with every
 /// flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_listed() {
+async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
 }
 

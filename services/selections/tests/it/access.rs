@@ -85,7 +85,7 @@ fn assert_unauthorized(answer: Answer, why: &str) {
 /// RULE-ALL-047, RULE-ALL-048, RULE-ALL-050, RULE-ALL-073: each caller gets the status of the
 /// table, with every flaw of a token.
 #[tokio::test]
-async fn every_operation_answers_each_caller_as_listed() {
+async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;
 }
 

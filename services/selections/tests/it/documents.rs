@@ -7,12 +7,12 @@ use crate::service;
 /// RULE-ALL-064, RULE-ALL-069, RULE-ALL-074: contracts, released contracts and the settings in
 /// README and chart match the service.
 #[test]
-fn documents_match_the_service() {
+fn contracts_and_readme_match_the_service() {
     testkit::documents::check::<Service>();
 }
 
 /// RULE-ALL-069: the API page comes from the service alone, without the local stack's sign-in.
 #[tokio::test]
-async fn api_page_loads_nothing_from_other_origins() {
+async fn api_page_loads_nothing_from_elsewhere() {
     testkit::page::check(service()).await;
 }
