@@ -1,6 +1,6 @@
 //! Metrics of the backlog in a service's tables, and the retention of the inbox.
 //!
-//! Every replica reports the metrics, so that a backlog is visible although no relay runs.
+//! Every replica reports the metrics, so that a backlog is visible even while no relay runs.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 
-const INTERVAL: Duration = Duration::from_secs(10);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Backlog {
     db: Db,
@@ -58,17 +58,17 @@ impl Backlog {
         Ok(backlog)
     }
 
-    /// Updates the metrics and deletes expired inbox rows at each [`INTERVAL`] until `ending`.
+    /// Updates the metrics and deletes expired inbox rows until `ending`, once per
+    /// [`UPDATE_INTERVAL`].
     ///
-    /// # Errors
-    /// None. The signature is that of a part of a process.
+    /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
     pub(crate) async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
         loop {
             if let Err(error) = self.update().await {
                 tracing::warn!(%error, "failed to read the backlog or to delete expired inbox rows");
             }
             tokio::select! {
-                () = tokio::time::sleep(INTERVAL) => {}
+                () = tokio::time::sleep(UPDATE_INTERVAL) => {}
                 () = ending.cancelled() => return Ok(()),
             }
         }
@@ -98,9 +98,9 @@ impl Backlog {
         Ok(())
     }
 
-    /// Deletes keys after twice the retention of their topic, when Kafka certainly has none of
-    /// their messages. Keys of compacted and of undeclared topics are kept, since Kafka may keep
-    /// their messages for ever.
+    /// Deletes the inbox rows of keys after twice the retention of their topic. Kafka has deleted
+    /// the messages of these keys by then. Rows of compacted and of undeclared topics are kept,
+    /// since Kafka may keep their messages for ever.
     async fn delete_expired_keys(&self, conn: &mut Conn) -> Result<(), db::Error> {
         let (topics, days): (Vec<_>, Vec<_>) = self.retention_days.iter().cloned().unzip();
         diesel::sql_query(

@@ -1,4 +1,4 @@
-//! A service's connection to Kafka: its outbox is relayed and its subscriptions are consumed.
+//! The start of a service's relay, consumers and backlog metrics.
 
 use db::Db;
 use runtime::{Phase, Process};
@@ -9,7 +9,7 @@ use crate::consumer::{Consumer, ConsumerLimits};
 use crate::relay::Relay;
 use crate::subscription::Subscription;
 
-/// One service's bus. Cloning is cheap.
+/// The connection of one service to Kafka. Cloning is cheap.
 #[derive(Clone)]
 pub struct Bus {
     pub(crate) service: &'static str,
@@ -29,16 +29,16 @@ impl Bus {
         Self { service, db, config, subscriptions }
     }
 
-    /// Starts relay and consumers as parts of `process`. Any number of replicas may run them.
-    /// Those of `topics` that are missing are logged.
+    /// Starts the relay and the consumers as parts of `process`, and logs which of `topics` are
+    /// missing. Any number of replicas may run these parts.
     ///
     /// # Errors
-    /// librdkafka does not accept a setting.
+    /// librdkafka rejects a setting, or the built-in declaration of topics cannot be read.
     pub fn start(self, process: &Process, topics: Vec<String>) -> anyhow::Result<()> {
         let Self { service, db, config, subscriptions } = self;
         config.require_broker(process)?;
         let topics_config = config.clone();
-        process.spawn(Phase::Work, "topics", |ending| topics_config.log_missing_topics(topics, ending));
+        process.spawn(Phase::Work, "topics", |stopping| topics_config.log_missing_topics(topics, stopping));
         let relay = Relay::new(service, db.clone(), config.clone(), process.metrics());
         process.spawn(Phase::Delivery, "relay", |ending| relay.run(ending));
         let backlog = Backlog::new(db.clone(), &config, process.metrics())?;
@@ -47,7 +47,7 @@ impl Bus {
         for subscription in subscriptions.iter().copied() {
             let (db, config, limits) = (db.clone(), config.clone(), limits.clone());
             let consumer = Consumer::new(service, db, config, subscription, limits, process.metrics());
-            process.spawn(Phase::Work, subscription.group, |ending| consumer.run(ending));
+            process.spawn(Phase::Work, subscription.group, |stopping| consumer.run(stopping));
         }
         Ok(())
     }

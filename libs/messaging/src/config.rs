@@ -13,7 +13,7 @@ use crate::contract::topics::admin::partition_counts;
 use crate::contract::topics::setting::TopicsSetting;
 
 /// Logs librdkafka's error events at debug level.
-/// Without a broker it repeats the same event twenty times a second.
+/// Without a broker, librdkafka repeats the same event twenty times a second.
 pub(crate) struct QuietContext;
 
 impl ClientContext for QuietContext {
@@ -22,18 +22,18 @@ impl ClientContext for QuietContext {
     }
 }
 
-/// Shorter than the interval of readiness checks, which is a few seconds.
+/// The timeout of the readiness check, which is shorter than the few seconds between two checks.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(1);
 const MISSING_TOPICS_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The broker, and the settings that a deployment adds (TLS, SASL).
+/// The settings of a service's Kafka clients.
 #[derive(Clone, Debug)]
 pub struct Config {
     brokers: String,
     group_suffix: String,
     fetch_wait_ms: u32,
     session_timeout_ms: u32,
-    /// The bytes of unprocessed messages that the consumers of a process buffer.
+    /// The bytes of unprocessed messages that the consumers of a process may buffer.
     pub(crate) consumer_bytes: usize,
     properties: Vec<String>,
     pub(crate) topics: TopicsSetting,
@@ -89,7 +89,7 @@ impl Config {
         client
     }
 
-    /// Makes readiness depend on the broker, since a worker cannot work without one.
+    /// Makes readiness depend on the broker, since relay and consumers cannot work without one.
     pub(crate) fn require_broker(&self, process: &Process) -> anyhow::Result<()> {
         let probe: Arc<BaseProducer> = Arc::new(self.producer().create()?);
         process.add_readiness_check("broker", move || {
@@ -151,7 +151,7 @@ impl Config {
     /// has succeeded and the topic may be created by other means.
     ///
     /// # Errors
-    /// The built-in declaration cannot be read.
+    /// The built-in declaration of topics cannot be read.
     pub async fn create_topics(&self, service: &str, names: &[String]) -> anyhow::Result<()> {
         let Some(topics) = self.topics.created_by_migrate()? else { return Ok(()) };
         let own: Vec<_> = names.iter().filter(|name| topics.is_created_by(service, name)).cloned().collect();
@@ -170,17 +170,16 @@ impl Config {
     }
 
     /// Logs which of `names` are missing until all of them exist. Relay and consumers wait for
-    /// their topics independently of this.
+    /// their topics by themselves.
     ///
-    /// # Errors
-    /// None. The signature is that of a part of a process.
+    /// Never fails. [`Process::spawn`] requires the `Result`.
     pub(crate) async fn log_missing_topics(
         self,
         names: Vec<String>,
         stopping: CancellationToken,
     ) -> anyhow::Result<()> {
         loop {
-            // Readiness reports a broker that does not answer.
+            // The readiness check reports a broker that does not answer.
             if let Ok(existing) = partition_counts(&self.client()).await {
                 let missing: Vec<_> = names.iter().filter(|name| !existing.contains_key(*name)).collect();
                 if missing.is_empty() {
@@ -214,8 +213,8 @@ mod tests {
     async fn creates_topic(client: ClientConfig, topic: &str) -> bool {
         let producer: FutureProducer = client.create().unwrap();
         let sent = producer.send(FutureRecord::to(topic).key("1").payload("{}"), Duration::ZERO);
-        // A careless client asks for the topic at once. Ours retries for a long time, so it is cut
-        // off.
+        // A client that may create topics requests the topic at once. Other clients retry without a
+        // limit, so the timeout ends the attempt.
         let _ = tokio::time::timeout(Duration::from_secs(3), sent).await;
         partition_counts(&client).await.unwrap().contains_key(topic)
     }
@@ -224,9 +223,9 @@ mod tests {
     async fn client_of_config_creates_no_topic_although_the_broker_would() {
         let broker = Embedded::start(&[]).unwrap();
         let brokers = broker.bootstrap_servers().unwrap();
-        let mut careless = ClientConfig::new();
-        careless.set("bootstrap.servers", &brokers);
-        assert!(creates_topic(careless, "mistyped").await, "the broker creates any topic");
+        let mut creating = ClientConfig::new();
+        creating.set("bootstrap.servers", &brokers);
+        assert!(creates_topic(creating, "mistyped").await, "the broker creates any topic");
 
         let mut env = Env::new(move |name| (name == "KAFKA_BROKERS").then(|| brokers.clone()));
         let config = Config::read(&mut env);

@@ -1,15 +1,15 @@
-//! The reasons for which a message is not applied.
+//! The failures of handlers.
 
 /// The reason why a message was not applied. The variant decides between a retry and a dead letter.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The database or a dependency is unavailable, or a concurrent write came first.
-    /// The message is retried without a limit.
+    /// The database or a dependency is unavailable, or PostgreSQL cancelled the transaction because
+    /// of a conflict. The message is retried without a limit.
     #[error("temporary failure: {0}")]
     Transient(String),
-    /// PostgreSQL rejected a statement: a table is missing, a concurrent write came first, or the
-    /// message has data that cannot be stored. The message is retried a few times. It is then
-    /// dead-lettered, unless every other message fails as well.
+    /// PostgreSQL rejected a statement: a table is missing, a concurrent write has violated a
+    /// constraint, or the message has data that cannot be stored. The message is retried twice and
+    /// then dead-lettered. While every other message fails as well, it is retried without a limit.
     #[error("{0}")]
     Query(String),
     /// The message does not decode, or a rule rejects it. It is dead-lettered at once.

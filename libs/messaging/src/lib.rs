@@ -1,9 +1,9 @@
 //! Events between services. An event is committed atomically with the change that it describes,
 //! delivered at least once and in order per key, and applied once.
 //!
-//! A use case appends to the [`outbox`]. A [`Bus`] publishes the outbox to Kafka, and passes each
-//! message that arrives to its [`Handler`], in the transaction that records the message in the
-//! inbox. Only this crate uses rdkafka and accesses its tables.
+//! A use case appends to the [`outbox`]. A [`Bus`] publishes the outbox to Kafka. It passes each
+//! received message to its [`Handler`], in the transaction that records the message in the inbox.
+//! Only this crate uses rdkafka and accesses its tables.
 
 mod backlog;
 mod bus;

@@ -20,16 +20,16 @@ ids::typed_id!(
     EventId
 );
 
-/// The largest dead letter that is copied with its headers and payload.
+/// The size of the largest dead letter that is copied with its headers and payload.
 /// Brokers accept messages of 1 MB by default.
 const MAX_DEAD_LETTER_COPY_BYTES: usize = 900_000;
 
 /// Publishes `event` when `tx` commits.
 ///
-/// Events of one key are numbered in the order in which their transactions commit. For that purpose
-/// this locks the row of the event's aggregate, unless `tx` has already written the row.
+/// Events of one key are numbered in the order in which their transactions commit. To ensure this
+/// order, `append` locks the row of the event's aggregate.
 ///
-/// The function cannot be called outside a transaction:
+/// A call outside a transaction does not compile:
 ///
 /// ```compile_fail,E0308
 /// async fn publish(db: &db::Db, event: &impl messaging::Event) -> Result<(), db::Error> {
@@ -73,7 +73,7 @@ pub async fn append_tombstones<E: Event>(tx: &mut Tx, keys: Vec<Uuid>) -> Result
     insert_all::<E>(tx, keys, payloads).await
 }
 
-/// Inserts with one statement, whose SQL does not depend on the number of events.
+/// Inserts events with one statement. Its SQL does not depend on the number of events.
 async fn insert_all<E: Event>(
     tx: &mut Tx,
     keys: Vec<Uuid>,
@@ -134,8 +134,8 @@ pub(crate) async fn append_dead_letter(
     topic: &str,
     reason: &str,
 ) -> Result<(), db::Error> {
-    // A copy that is too large for the broker would be parked. The table `dead_letter` has all of
-    // it.
+    // The broker would reject a larger copy, and its key would be parked. The table `dead_letter`
+    // has the whole message.
     let (mut headers, payload) = if message.bytes() <= MAX_DEAD_LETTER_COPY_BYTES {
         (message.headers.clone(), message.payload.as_ref())
     } else {
@@ -164,7 +164,7 @@ pub(crate) async fn append_dead_letter(
 }
 
 /// Returns the headers that the relay cannot derive from the row: the aggregate's type, the version
-/// of the contract and the current trace.
+/// of the contract, the media type and the current trace.
 fn context<E: Event>() -> Value {
     let mut trace = std::collections::HashMap::new();
     let current = Context::current();
@@ -185,8 +185,8 @@ struct NextId {
     next: i64,
 }
 
-/// Advances the ids, which are `ce_sequence`, to the current time in microseconds. Returns the next
-/// id.
+/// Advances the ids of events to the current time in microseconds, and returns the next id. An id
+/// is the event's `ce_sequence`.
 ///
 /// The result exceeds every id that was assigned before, since no service appends a million events
 /// a second.

@@ -1,4 +1,4 @@
-//! `migrate` creates topics as they are declared, and nothing else creates them.
+//! Creation of topics: only `migrate` creates them, as they are declared.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails ends its test")]
 
@@ -27,7 +27,7 @@ fn unique(name: &str) -> String {
     format!("platform.shop.{name}-{:032x}.v1", rand::random::<u128>())
 }
 
-/// Returns the configuration of a service with these variables.
+/// Returns the configuration with `brokers` as `KAFKA_BROKERS` and `topics` as `KAFKA_TOPICS`.
 fn config(brokers: &str, topics: &str) -> Config {
     let (brokers, topics) = (brokers.to_owned(), topics.to_owned());
     let mut env = Env::new(move |name| match name {
@@ -134,7 +134,7 @@ async fn broker_without_admin_api_is_reported_and_fails_no_migration() {
     let (declared, names) = (declared(&name, 5), [name.clone()]);
     let config = config(&brokers, &declared);
 
-    // Concurrent, since each waits until the broker times out.
+    // Both run concurrently, since each waits for the broker until a timeout.
     let (creation, migration) =
         tokio::join!(create(&brokers, &declared, &name), config.create_topics("shop", &names));
 

@@ -1,7 +1,8 @@
--- Tables of libs/messaging, in the schema of every service. Only libs/messaging reads and writes them.
+-- Tables of libs/messaging, in the schema of every service. Only libs/messaging accesses them.
 
--- Events of committed changes that the broker has not acknowledged yet. The transaction that appends
--- an event locks the row of its aggregate, so that the ids of one key follow the order of commits.
+-- Events of committed changes that the broker has not acknowledged yet. The transaction that
+-- appends an event locks the row of its aggregate, so that the ids of one key follow the order of
+-- commits.
 create table outbox (
     id bigint generated always as identity primary key, -- also ce_sequence
     event_id uuid not null,
@@ -13,8 +14,8 @@ create table outbox (
     created_at timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- The lease of the relay. The epoch increases with each change of owner, which fences late deletes of
--- the previous owner.
+-- The lease of the relay. The epoch increases with each change of owner. A late delete of the
+-- previous owner therefore has no effect.
 create table outbox_lease (
     only_one boolean primary key default true check (only_one),
     owner uuid not null,
@@ -44,21 +45,22 @@ create table outbox_republish (
     republished bigint not null default 0 -- number of keys
 );
 
--- The last sequence that each consumer has applied of each key.
+-- The last sequence that each consumer has applied, for each key of a topic.
 create table inbox (
     consumer text not null,
     topic text not null,
     key text not null,
     sequence bigint not null,
-    -- A message of this key is a dead letter. Later messages follow it until it is replayed or discarded.
+    -- True if a message of the key is a dead letter. Later messages then become dead letters, too.
     blocked boolean not null default false,
-    -- A date, so that most updates leave the indexed value unchanged.
+    -- The day of the last message. A time would change the indexed value with each message.
     seen_on date not null default (clock_timestamp() at time zone 'UTC')::date,
     primary key (consumer, topic, key)
 ) with (fillfactor = 80);
 create index inbox_seen_on on inbox (topic, seen_on);
 
--- The applied events of producers that set no sequence. Rows are kept longer than Kafka keeps messages.
+-- The applied events of producers that set no sequence. Rows are kept longer than Kafka keeps
+-- messages.
 create table inbox_event (
     consumer text not null,
     event_id text not null,
@@ -83,8 +85,8 @@ create table dead_letter (
 );
 create index dead_letter_key on dead_letter (consumer, topic, key, id);
 
--- The highest version that a consumer has applied of each field of an entity. Of equal versions, the
--- one with the higher tie-breaker counts.
+-- The highest version that a consumer has applied, for each field of an entity. Among equal
+-- versions, the higher tie-breaker counts.
 create table applied_version (
     consumer text not null,
     entity text not null,
@@ -94,7 +96,7 @@ create table applied_version (
     primary key (consumer, entity, field)
 ) with (fillfactor = 80);
 
--- Messages that a consumer stores until the entity that they need exists.
+-- Messages that a consumer stores until their entity exists.
 create table deferred_message (
     id bigint generated always as identity primary key,
     consumer text not null,

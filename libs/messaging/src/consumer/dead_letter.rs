@@ -1,4 +1,4 @@
-//! Dead-lettering: the message is stored with its reason and its key is blocked.
+//! Dead-lettering, which stores a message with its reason and blocks its key.
 
 use db::Tx;
 use diesel::prelude::*;
@@ -10,12 +10,12 @@ use crate::contract::topics::dead_letter_topic;
 use crate::outbox;
 use crate::schema::dead_letter;
 
-/// A longer reason is truncated, since the reason is also a header.
+/// The length to which a reason is truncated, since the reason is also a header.
 const MAX_REASON_BYTES: usize = 4096;
 
 /// Stores a dead letter, blocks its key and publishes a copy.
 ///
-/// This succeeds for every message: indexed columns are bounded and texts contain no NUL.
+/// No message makes the statements fail: indexed columns are bounded and texts contain no NUL.
 pub(super) async fn store(
     tx: &mut Tx,
     service: &str,
@@ -41,6 +41,6 @@ pub(super) async fn store(
         .execute(tx.conn())
         .await?;
     inbox::set_blocked(tx, consumer, &message.topic, &message.key, true).await?;
-    let copies = dead_letter_topic(&message.topic, service);
-    outbox::append_dead_letter(tx, consumer, message, &copies, &reason).await
+    let copy_topic = dead_letter_topic(&message.topic, service);
+    outbox::append_dead_letter(tx, consumer, message, &copy_topic, &reason).await
 }

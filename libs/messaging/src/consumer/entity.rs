@@ -16,14 +16,14 @@ mod tests;
 /// A lock and a version gate for one entity of a consumer.
 ///
 /// The lock is held until the transaction ends. It serializes messages about the entity, including
-/// messages of different topics. Take it before reading what the service stores about the entity.
+/// messages of different topics. Acquire the lock before you read the stored state of the entity.
 pub struct EntityGate {
     consumer: &'static str,
     entity: String,
 }
 
 impl EntityGate {
-    /// Locks an entity of `consumer`, a group. `entity` is usually its id.
+    /// Locks `entity`, usually an id, for the consumer group `consumer`.
     pub async fn lock(tx: &mut Tx, consumer: &'static str, entity: impl ToString) -> Result<Self, db::Error> {
         let gate = Self { consumer, entity: entity.to_string() };
         let lock = diesel::sql_query("select pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))")
@@ -36,9 +36,10 @@ impl EntityGate {
     /// Records `(version, tie_breaker)` for `field`. Returns true if it exceeds every pair that was
     /// recorded before.
     ///
-    /// Events of one change carry one version. Of these, the event with the final state has the
-    /// highest `tie_breaker`. Use a `field` for each part of the entity that only some events carry
-    /// (a deal's status, its agent), so that these events do not supersede each other.
+    /// Events of one change carry the same version. Among them, the event with the final state has
+    /// the highest `tie_breaker`. Use one `field` for each part of the entity that only some events
+    /// carry, such as a deal's status or its agent. Events with different parts then do not
+    /// supersede each other.
     pub async fn supersedes(
         &self,
         tx: &mut Tx,

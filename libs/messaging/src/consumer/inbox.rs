@@ -23,8 +23,8 @@ pub(crate) enum Receipt {
 
 /// Locks the key and records the message.
 ///
-/// The lock is held to the end of `tx`. Only one replica at a time therefore works on a key, even
-/// while a partition moves from one replica to another.
+/// The lock is held until `tx` ends. Only one replica at a time therefore applies messages of a
+/// key, even while a partition moves from one replica to another.
 pub(crate) async fn receive(tx: &mut Tx, consumer: &str, message: &Message) -> Result<Receipt, db::Error> {
     let blocked = match message.sequence {
         Some(sequence) => advance(tx, consumer, message, sequence).await?,
@@ -38,8 +38,8 @@ pub(crate) async fn receive(tx: &mut Tx, consumer: &str, message: &Message) -> R
     })
 }
 
-/// Advances the key to `sequence` and returns `inbox.blocked`.
-/// Returns `None` if the key has reached `sequence` before.
+/// Advances the key to `sequence` and returns `inbox.blocked`, or `None` if the key has already
+/// reached `sequence`.
 async fn advance(
     tx: &mut Tx,
     consumer: &str,
@@ -90,7 +90,7 @@ async fn lock(tx: &mut Tx, consumer: &str, message: &Message) -> Result<bool, db
     Ok(Prepared(lock).get_result(tx.conn()).await?)
 }
 
-/// Locks a key and sets whether its later messages become dead letters without being applied.
+/// Locks a key and blocks or unblocks it. Later messages of a blocked key become dead letters.
 pub(crate) async fn set_blocked(
     tx: &mut Tx,
     consumer: &str,

@@ -16,7 +16,7 @@ pub(super) struct ConsumerMetrics {
     pub buffer: BufferMetrics,
 }
 
-/// The metrics of messages that a replica has fetched or could fetch.
+/// The metrics of the buffers of a replica and of its lag.
 #[derive(Clone, Default)]
 pub(super) struct BufferMetrics {
     pub lag: Gauge,

@@ -1,4 +1,5 @@
-//! Consuming: each message is applied once, in order per key, in the transaction of its receipt.
+//! The consumer, which applies each message once, in order per key, in the transaction of its
+//! receipt.
 //!
 //! Partitions are processed concurrently, and the messages of one partition in order. A message
 //! that is retried therefore delays only its own partition.
@@ -36,14 +37,14 @@ use crate::contract::message::{KafkaPosition, Message};
 use crate::failure::Failure;
 use crate::subscription::Subscription;
 
-const RETRY_MIN: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(10);
-/// The number of attempts before a message is dead-lettered because a statement failed. A retry
-/// succeeds where the cause was a concurrent write.
+const MIN_RETRY_PAUSE: Duration = Duration::from_millis(50);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// The number of attempts after which a message is dead-lettered because a statement failed. A
+/// retry succeeds if the cause was a concurrent write.
 const MAX_QUERY_ATTEMPTS: u32 = 3;
-/// The number of messages that the consumers of a process apply at the same time. Without it they
-/// could use all connections of their service.
-const CONCURRENCY: usize = 4;
+/// The number of messages that the consumers of a process apply at the same time. Without this
+/// limit they could use all database connections of their service.
+const MAX_CONCURRENT_MESSAGES: usize = 4;
 
 /// Runs one [`Subscription`].
 pub(crate) struct Consumer {
@@ -67,7 +68,7 @@ impl ConsumerLimits {
     /// Returns limits with a buffer of `buffer_bytes` for all consumers together.
     pub fn new(buffer_bytes: usize) -> Self {
         Self {
-            concurrency: Arc::new(Semaphore::new(CONCURRENCY)),
+            concurrency: Arc::new(Semaphore::new(MAX_CONCURRENT_MESSAGES)),
             buffer: Arc::new(BufferBudget::new(buffer_bytes)),
         }
     }
@@ -90,7 +91,7 @@ impl Consumer {
     /// Consumes until `stopping`, then completes the deliveries in progress and commits offsets.
     ///
     /// # Errors
-    /// The Kafka client cannot be created or subscribed, which no retry would repair.
+    /// The Kafka client cannot be created or subscribed. A retry would fail as well.
     pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
         let budget = Arc::clone(&self.limits.buffer);
         let partitions = Partitions::new(stopping.clone(), budget, self.metrics.buffer.clone());
@@ -108,15 +109,15 @@ impl Consumer {
                         let (delivery, control) = partitions.enqueue(message);
                         (delivery, control, partition)
                     }
-                    // The client reconnects by itself and only reports the error.
+                    // The client reconnects by itself, so the error is only logged.
                     Err(error) => {
                         let group = self.subscription.group;
                         tracing::warn!(group, %error, "Kafka client reported an error");
                         continue;
                     }
                 },
-                Some((delivery, applied)) = in_progress.next() => {
-                    let Some((next, control)) = self.complete(&client, &delivery, applied) else { continue };
+                Some((delivery, is_done)) = in_progress.next() => {
+                    let Some((next, control)) = self.complete(&client, &delivery, is_done) else { continue };
                     (next, control, (delivery.message.topic, delivery.message.position.partition))
                 }
                 () = stopping.cancelled() => break,
@@ -126,8 +127,8 @@ impl Consumer {
             }
             in_progress.extend(delivery.map(|delivery| self.process(delivery)));
         }
-        while let Some((delivery, applied)) = in_progress.next().await {
-            self.complete(&client, &delivery, applied);
+        while let Some((delivery, is_done)) = in_progress.next().await {
+            self.complete(&client, &delivery, is_done);
         }
         drop(in_progress);
         // Dropping the client leaves the group and commits the offsets. librdkafka's call blocks.
@@ -136,14 +137,15 @@ impl Consumer {
     }
 
     /// Ends a delivery and returns the next one of its partition. The offset is stored only if the
-    /// partition is still assigned. Otherwise the next replica finds the message in the inbox.
+    /// message is done and the partition is still assigned. Otherwise the next replica receives the
+    /// message again, and drops it if the inbox has it.
     fn complete(
         &self,
         client: &StreamConsumer<Partitions>,
         delivery: &Delivery,
-        applied: bool,
+        is_done: bool,
     ) -> Option<(Option<Delivery>, FetchControl)> {
-        if !applied {
+        if !is_done {
             return None;
         }
         let Message { topic, position: KafkaPosition { partition, offset, .. }, .. } = &delivery.message;
@@ -154,12 +156,12 @@ impl Consumer {
         Some(next)
     }
 
-    /// Applies or dead-letters a message, with as many retries as that takes. Returns false if the
-    /// partition was revoked or the service stopped first.
+    /// Retries a message until it is applied or dead-lettered, and then returns true. Returns false
+    /// if the partition was revoked or the service stopped first.
     async fn process(&self, delivery: Delivery) -> (Delivery, bool) {
         let span = self.span(&delivery.message);
-        let applied = async {
-            let mut pause = RETRY_MIN;
+        let processing = async {
+            let mut pause = MIN_RETRY_PAUSE;
             for attempt in 1.. {
                 let Err(reason) = self.attempt(&delivery.message, attempt).await else { break };
                 self.metrics.retries.inc();
@@ -170,12 +172,12 @@ impl Consumer {
                     () = tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))) => {}
                     () = delivery.cancellation.cancelled() => return false,
                 }
-                pause = (pause * 2).min(RETRY_MAX);
+                pause = (pause * 2).min(MAX_RETRY_PAUSE);
             }
             true
         };
-        let applied = applied.instrument(span).await;
-        (delivery, applied)
+        let is_done = processing.instrument(span).await;
+        (delivery, is_done)
     }
 
     /// Returns the consumer's span, in the trace of the change that the message describes.
@@ -193,12 +195,12 @@ impl Consumer {
             .iter()
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
             .collect();
-        // A span that is filtered out accepts no parent.
+        // Setting the parent fails for a span that is filtered out.
         let _ = span.set_parent(global::get_text_map_propagator(|propagator| propagator.extract(&headers)));
         span
     }
 
-    /// Tries once to apply or dead-letter a message. An error means that it has to be retried.
+    /// Tries once to apply or dead-letter a message. On an error the caller retries.
     async fn attempt(&self, message: &Message, attempt: u32) -> Result<(), Failure> {
         let _permit = self
             .limits

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use crate::contract::message::Message;
 
-/// The number of keys that fail in an outage without a success in between. The likely cause is then
-/// a missing table or column, not the messages.
-const OUTAGE_KEYS: usize = 5;
-/// Longer than the longest pause between two attempts of a message.
+/// The number of keys that must fail, without a success in between, before an outage is detected.
+/// The likely cause is then a missing table or column, not the messages.
+const MIN_OUTAGE_KEYS: usize = 5;
+/// The time after which a failure no longer counts. It exceeds the longest pause between two
+/// attempts of a message.
 const FAILURE_EXPIRY: Duration = Duration::from_secs(30);
 
 /// Detects that the database fails for every message of a group.
@@ -30,10 +31,10 @@ struct Failures {
 }
 
 impl Failures {
-    /// Returns true if enough keys have failed and one of them is still being retried.
+    /// Returns true if enough keys have failed and the last failure is recent.
     /// Without a recent failure, the failing messages have moved to another replica.
     fn is_outage(&self) -> bool {
-        self.keys.len() >= OUTAGE_KEYS && self.last_at.is_some_and(|last| last.elapsed() < FAILURE_EXPIRY)
+        self.keys.len() >= MIN_OUTAGE_KEYS && self.last_at.is_some_and(|last| last.elapsed() < FAILURE_EXPIRY)
     }
 }
 
@@ -55,7 +56,7 @@ impl OutageDetector {
         let mut failures = self.failures();
         let was_outage = failures.is_outage();
         failures.last_at = Some(Instant::now());
-        if failures.keys.len() < OUTAGE_KEYS {
+        if failures.keys.len() < MIN_OUTAGE_KEYS {
             let Message { topic, key, id, .. } = message;
             failures.keys.insert(if key.is_empty() { id.clone() } else { format!("{topic} {key}") });
         }
@@ -74,7 +75,7 @@ impl OutageDetector {
     /// Records that a message was applied, which ends an outage.
     pub fn record_success(&self) {
         let mut failures = self.failures();
-        if failures.keys.len() >= OUTAGE_KEYS {
+        if failures.keys.len() >= MIN_OUTAGE_KEYS {
             tracing::info!(group = self.group, "database accepted a message; dead-lettering resumed");
             self.paused.set(0);
         }

@@ -15,10 +15,10 @@ use super::metrics::BufferMetrics;
 use crate::config::QuietContext;
 use crate::contract::message::Message;
 
-/// The largest buffer of a partition. Fetching pauses when the buffer reaches this size.
+/// The largest share of a partition. Fetching pauses when the buffer reaches the share.
 const MAX_PARTITION_BYTES: usize = 4 << 20;
-/// Fetching resumes when the buffer has shrunk to this part of its share. Pauses are kept rare,
-/// since librdkafka then drops what it has prefetched and fetches it again.
+/// The divisor of the share at which fetching resumes: at a quarter. A pause is expensive, since
+/// librdkafka drops its prefetched messages and fetches them again.
 const RESUME_DIVISOR: usize = 4;
 /// The approximate memory of a message beside its key, headers and payload.
 const MESSAGE_OVERHEAD_BYTES: usize = 1024;
@@ -61,7 +61,7 @@ struct InProgress {
     published_at: Option<OffsetDateTime>,
 }
 
-/// A message that is handed out for processing.
+/// A message in progress, with the token that cancels it.
 pub(super) struct Delivery {
     pub message: Message,
     /// Cancelled when the partition is revoked or the service stops.
@@ -77,8 +77,8 @@ pub(super) enum FetchControl {
     Resume,
 }
 
-/// All partitions of one consumer. This is the client's context, so librdkafka reports rebalances
-/// to it.
+/// The partitions of one consumer. librdkafka reports rebalances to this type, because it is the
+/// client's context.
 pub(super) struct Partitions {
     table: Mutex<PartitionTable>,
     stopping: CancellationToken,
@@ -88,7 +88,7 @@ pub(super) struct Partitions {
 
 #[derive(Default)]
 struct PartitionTable {
-    /// By topic and number. A partition is added with its first message.
+    /// The partitions by topic and number. A partition is added with its first message.
     partitions: HashMap<(String, i32), Partition>,
     last_generation: u64,
     /// The number of assigned partitions, including those without a message so far.
@@ -124,7 +124,7 @@ impl Partitions {
         self.metrics.bytes.inc_by(gauge_value(bytes));
         partition.queue.push_back(message);
         let delivery = if partition.in_progress.is_some() { None } else { partition.start_next() };
-        // Each message above the share repeats the pause, since fetched messages may still arrive.
+        // Messages that were fetched before a pause still arrive. Each of them pauses again.
         let is_full = partition.bytes >= self.budget.share();
         let control = if is_full { FetchControl::Pause } else { FetchControl::Continue };
         partition.is_paused |= is_full;
@@ -145,9 +145,9 @@ impl Partitions {
         let next = partition.start_next();
         let is_drained =
             partition.queue.is_empty() || partition.bytes <= self.budget.share() / RESUME_DIVISOR;
-        let resumes = partition.is_paused && is_drained;
-        partition.is_paused &= !resumes;
-        Some((next, if resumes { FetchControl::Resume } else { FetchControl::Continue }))
+        let is_resumed = partition.is_paused && is_drained;
+        partition.is_paused &= !is_resumed;
+        Some((next, if is_resumed { FetchControl::Resume } else { FetchControl::Continue }))
     }
 
     /// Sets the number of assigned partitions, which determines the shares of the budget.
@@ -232,8 +232,8 @@ impl ConsumerContext for Partitions {
     fn pre_rebalance(&self, client: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         match rebalance {
             Rebalance::Assign(list) => self.set_assigned(list.count()),
-            // librdkafka keeps a pause beyond a revocation, so the partition would be paused when
-            // it is assigned again.
+            // librdkafka keeps a pause after a revocation. Without the resume, the partition would
+            // be paused when it is assigned again.
             Rebalance::Revoke(list) => {
                 self.set_assigned(0);
                 if let Err(error) = client.resume(&self.revoke(list)) {

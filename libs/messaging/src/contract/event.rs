@@ -1,16 +1,16 @@
-//! The types that a service publishes.
+//! Event types and their aggregates.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// A kind of entity whose events a service publishes, with the table that holds one row for each.
+/// A kind of entity whose events a service publishes, with the table of these entities.
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregate {
-    /// `aggregatetype` on the wire, for example `Selection`.
+    /// The name, for example `Selection`. Events carry it in `aggregatetype`.
     pub name: &'static str,
-    /// The table of the rows. Publishing an event locks its row, which orders the events of one
-    /// key.
+    /// The table with one row for each aggregate. Publishing an event locks the aggregate's row,
+    /// which orders the events of one key.
     pub table: &'static str,
     /// The unique `uuid` column that is the key of the events.
     pub key: &'static str,
@@ -18,7 +18,7 @@ pub struct Aggregate {
 
 /// An event type of a service, with its topic, key and version.
 pub trait Event: Serialize + ToSchema {
-    /// `platform.<service>.<event>.v1`, which is also the CloudEvents type.
+    /// The topic, `platform.<service>.<event>.v1`, which is also the CloudEvents type.
     const TOPIC: &'static str;
     const CONTRACT_VERSION: u32;
     const AGGREGATE: Aggregate;

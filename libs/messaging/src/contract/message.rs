@@ -12,7 +12,8 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::failure::Failure;
 
-/// The bytes of text that an index accepts. Longer text is replaced by its prefix and its hash.
+/// The longest text in bytes that is stored in an index. Longer text is replaced by its prefix and
+/// its hash.
 const MAX_INDEXED_BYTES: usize = 512;
 const PREFIX_BYTES: usize = 256;
 
@@ -25,13 +26,13 @@ const PLATFORM_PREFIX: &str = "platform.";
 pub struct Message {
     pub topic: String,
     pub key: String,
-    /// `ce_sequence`, which increases with each event of a key.
+    /// The `ce_sequence`, which increases with each event of a key.
     /// `None` for messages without a key and for messages from outside the platform.
     pub sequence: Option<i64>,
     /// The time of the event (`ce_time`), or else of its publication.
     pub time: Option<OffsetDateTime>,
-    /// A unique id: topic, `ce_source` and `ce_id`. Without `ce_id`, the position in Kafka and its
-    /// time.
+    /// A unique id: topic, `ce_source` and `ce_id`. Without `ce_id`, the id consists of the topic,
+    /// the position in Kafka and the time of publication.
     pub(crate) id: String,
     pub(crate) position: KafkaPosition,
     pub(crate) headers: Map<String, Value>,
@@ -55,7 +56,8 @@ impl Message {
         let Some(payload) = &self.payload else {
             return Err(Failure::Rejected("a tombstone".to_owned()));
         };
-        // The reason is logged and the value may be personal data, so it names only the position.
+        // The reason is logged, so it has the position but not the value, which may be personal
+        // data.
         serde_json::from_slice(payload).map_err(|error| {
             let (kind, line, column) = (error.classify(), error.line(), error.column());
             Failure::Rejected(format!("does not decode: {kind:?} at {line}:{column}"))
@@ -114,7 +116,7 @@ impl Message {
                 json!([topic, position.partition, position.offset, published_ms])
             }
         };
-        // A sequence counts the events of a key, so it means nothing without one.
+        // A sequence counts the events of a key, so it has no meaning without a key.
         let is_sequenced = topic.starts_with(PLATFORM_PREFIX) && !key.is_empty();
         let sequence = text("ce_sequence").filter(|_| is_sequenced).and_then(|text| text.parse().ok());
         let time = text("ce_time").and_then(|time| OffsetDateTime::parse(time, &Rfc3339).ok());
@@ -124,7 +126,7 @@ impl Message {
     }
 }
 
-/// Shortens text to what an index accepts. Different texts stay different.
+/// Shortens text to at most [`MAX_INDEXED_BYTES`]. Different texts stay different.
 fn indexable(mut text: String) -> String {
     if text.len() > MAX_INDEXED_BYTES {
         let hash = Sha256::digest(text.as_bytes());
@@ -133,7 +135,7 @@ fn indexable(mut text: String) -> String {
         text.extend(
             hash.iter()
                 .flat_map(|byte| [byte >> 4, byte & 15])
-                .filter_map(|half| char::from_digit(half.into(), 16)),
+                .filter_map(|digit| char::from_digit(digit.into(), 16)),
         );
     }
     text
@@ -178,7 +180,7 @@ mod tests {
         let distinct: std::collections::HashSet<_> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len(), "{ids:?}");
         assert_eq!(id("a", "/s", "1"), ids[0]);
-        assert_eq!(message("a", "", &json!({})).id, "[\"a\",1,7,null]", "or by its position");
+        assert_eq!(message("a", "", &json!({})).id, "[\"a\",1,7,null]", "the position identifies it");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The parts that services agree on: events, messages, topics and the AsyncAPI document.
+//! The contract between services: events, messages, topics and the AsyncAPI document.
 
 pub mod asyncapi;
 pub mod event;

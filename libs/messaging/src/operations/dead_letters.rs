@@ -1,7 +1,7 @@
 //! The commands for dead letters.
 //!
-//! The messages of a key keep their order: behind a dead letter, later messages of its key become
-//! dead letters as well, and a replay applies the oldest first.
+//! The messages of a key keep their order. Behind a dead letter, later messages of its key become
+//! dead letters as well, and a replay applies the oldest one first.
 
 use db::Tx;
 use diesel::OptionalExtension;
@@ -176,7 +176,7 @@ async fn replay_oldest(bus: &Bus, subscription: &Subscription, key: &Key) -> any
     let applied = bus
         .db
         .tx(async |tx| {
-            // Locks the key. A message that arrives now waits, and becomes the last dead letter.
+            // Lock the key. A message that arrives now waits, and becomes the last dead letter.
             inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, true).await?;
             let Some(letter) = key
                 .dead_letters()
@@ -233,11 +233,11 @@ async fn discard(bus: &Bus, ids: &[i64]) -> anyhow::Result<()> {
 
 /// Unblocks a key unless it has more dead letters.
 async fn unblock_if_empty(tx: &mut Tx, key: &Key) -> Result<(), db::Error> {
-    // Locks the key first, so that no dead letter is added between the check and the update.
+    // Lock the key first, so that no dead letter is added between the check and the update.
     inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, true).await?;
-    let left = diesel::dsl::exists(key.dead_letters());
-    let left: bool = diesel::select(left).get_result(tx.conn()).await?;
-    inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, left).await
+    let exists = diesel::dsl::exists(key.dead_letters());
+    let has_dead_letters: bool = diesel::select(exists).get_result(tx.conn()).await?;
+    inbox::set_blocked(tx, &key.consumer, &key.topic, &key.key, has_dead_letters).await
 }
 
 impl DeadLetter {

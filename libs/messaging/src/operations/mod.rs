@@ -1,4 +1,4 @@
-//! The commands for operators, which every service's binary has.
+//! The commands for operators in every service's binary.
 
 mod dead_letters;
 mod offsets;
@@ -29,7 +29,7 @@ pub enum Operation {
         /// The kind, as events name it in `aggregatetype`
         kind: String,
     },
-    /// Number new events beyond all that were ever sent. Run this once after a restore of the
+    /// Number new events above all events that were ever sent. Run this once after a restore of the
     /// database, before any write
     Restored,
 }

@@ -1,4 +1,4 @@
-//! The commands that move the offsets of consumer groups: back to a time, or to the beginning.
+//! The commands that move the offsets of consumer groups back to a time or to the beginning.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::subscription::Subscription;
 
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The timeout for deleting the inbox of a group, and then for moving its offsets.
+/// The timeout of each statement of a rebuild, and of the pause in which the offsets move.
 const REBUILD_TIMEOUT: Duration = Duration::from_mins(30);
 
 const GROUP_IS_RUNNING: &str = "stop all replicas of this group first";
@@ -26,10 +26,10 @@ const GROUP_IS_RUNNING: &str = "stop all replicas of this group first";
 /// The commands for consumers. All replicas of the consumers must be stopped.
 #[derive(Debug, clap::Subcommand)]
 pub enum ConsumerCommand {
-    /// Consume again what was published since a time, except what the inbox has. For all groups,
-    /// after a restore of the database
+    /// Consume again the messages that were published since a time, except those in the inbox. This
+    /// moves all groups, after a restore of the database
     Rewind {
-        /// The time, as in 2026-05-01T12:00:00Z. A time that is too early does no harm
+        /// The time, as in 2026-05-01T12:00:00Z. An earlier time than needed does no harm
         #[arg(long, value_parser = parse_time)]
         to: OffsetDateTime,
     },
@@ -70,8 +70,8 @@ async fn rebuild(bus: &Bus, group: &str) -> anyhow::Result<()> {
     let groups: Vec<_> = bus.subscriptions.iter().map(|subscription| subscription.group).collect();
     let subscription =
         bus.subscription(group).with_context(|| format!("no such group; the groups are {groups:?}"))?;
-    // The deletion is committed only if the offsets have moved. With one of the two alone, messages
-    // would be applied twice or never.
+    // The deletion is committed only if the offsets have moved. With only one of these changes,
+    // messages would be applied twice or never.
     bus.db
         .tx(async |tx| {
             // The transaction may be long, since no replica of the group is running.
@@ -106,7 +106,8 @@ async fn move_offsets(bus: &Bus, subscription: &Subscription, target: Target) ->
                 Target::Time(time) => add_earlier_offsets(&client, topic, time, &mut moved)?,
             }
         }
-        // Empty if no message was published since the time, or if the command has run before.
+        // The list is empty if no message was published since the time, or if the command has run
+        // before.
         if moved.count() > 0 {
             client.commit(&moved, CommitMode::Sync).context(GROUP_IS_RUNNING)?;
         }
@@ -135,7 +136,7 @@ fn add_beginnings(client: &BaseConsumer, topic: &str, moved: &mut TopicPartition
     Ok(())
 }
 
-/// Adds the offset at `time` of each partition of a topic in which the group is beyond it.
+/// Adds the offset at `time` of each partition whose committed offset is later.
 fn add_earlier_offsets(
     client: &BaseConsumer,
     topic: &str,
@@ -150,8 +151,8 @@ fn add_earlier_offsets(
     for partition in at_time.elements() {
         let committed =
             committed.find_partition(topic, partition.partition()).map(|committed| committed.offset());
-        // Without a committed offset the group starts at the beginning anyway. Without a message
-        // since the time, the offset stays.
+        // Without a committed offset, the group starts at the beginning anyway. If no message was
+        // published since the time, the offset stays.
         if let (Offset::Offset(at_time), Some(Offset::Offset(committed))) = (partition.offset(), committed)
             && at_time < committed
         {

@@ -1,7 +1,8 @@
-//! Publishing the current state of aggregates again.
+//! The command that publishes the current state of aggregates again.
 //!
-//! This serves a consumer that is newer than the retention of its topic and a replica of data that
-//! was lost. It also repairs a compacted topic in which a late message has overwritten a newer one.
+//! The command serves a new consumer whose topic no longer has old messages, and a data replica
+//! that was lost. It also repairs a compacted topic in which a late message has overwritten a newer
+//! one.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::bus::Bus;
 use crate::contract::event::Aggregate;
 use crate::outbox;
 
-/// The aggregates that one transaction republishes.
+/// The number of aggregates that one transaction republishes.
 const BATCH_KEYS: usize = 200;
 /// Republishing pauses while more events are pending, since new events queue behind them.
 const MAX_PENDING_EVENTS: i64 = 5_000;
@@ -30,8 +31,8 @@ pub trait Republish {
     /// Appends the events with the current state of the aggregates `keys`, under their stored
     /// versions. Consumers that know these versions change nothing.
     ///
-    /// The caller has locked the rows, so no other transaction publishes events of them at the same
-    /// time.
+    /// The caller has locked the rows of the aggregates, so no other transaction publishes their
+    /// events at the same time.
     fn republish(tx: &mut Tx, keys: &[Uuid]) -> impl Future<Output = Result<(), db::Error>> + Send;
 }
 
@@ -70,8 +71,8 @@ impl Republisher {
         Self { aggregate: R::AGGREGATE, republish: |tx, keys| Box::pin(R::republish(tx, keys)) }
     }
 
-    /// Republishes the next batch and stores the progress. Returns the number of aggregates so far
-    /// and true if no aggregate is left.
+    /// Republishes the next batch and stores the progress. Returns the number of aggregates
+    /// republished so far, and true if no aggregate is left.
     async fn republish_next(&self, tx: &mut Tx) -> Result<(i64, bool), db::Error> {
         let Aggregate { name, table, key } = self.aggregate;
         diesel::sql_query("insert into outbox_republish (aggregate) values ($1) on conflict do nothing")
@@ -85,7 +86,7 @@ impl Republisher {
         .get_result::<Progress>(tx.conn())
         .await
         .optional()?;
-        // A concurrent command has finished between the two statements.
+        // Without a row, a concurrent command has finished between the two statements.
         let Some(Progress { last_key, republished }) = progress else { return Ok((0, true)) };
         let keys = diesel::sql_query(format!(
             "select {key} as key from {table} where $1 is null or {key} > $1 \
@@ -133,7 +134,7 @@ pub(super) async fn execute(bus: &Bus, republishers: &[Republisher], kind: &str)
     }
 }
 
-/// Returns the number of pending events, but no more than one above the limit.
+/// Returns the number of pending events, counted up to one above [`MAX_PENDING_EVENTS`].
 async fn pending(bus: &Bus) -> Result<i64, db::Error> {
     let count = format!(
         "select count(*) as pending from (select from outbox limit {MAX_PENDING_EVENTS} + 1) as pending"
@@ -141,7 +142,7 @@ async fn pending(bus: &Bus) -> Result<i64, db::Error> {
     Ok(diesel::sql_query(count).get_result::<Pending>(&mut bus.db.conn().await?).await?.pending)
 }
 
-/// Continues the sequences of a restored database beyond all that were assigned before.
+/// Advances the ids of events above all ids that were assigned before the restore.
 pub(super) async fn restored(bus: &Bus) -> anyhow::Result<()> {
     let mut conn = bus.db.conn().await?;
     println!("events are numbered from {}", outbox::advance_ids_to_clock(&mut conn).await?);

@@ -9,12 +9,14 @@ use uuid::Uuid;
 
 use crate::schema::outbox;
 
-/// Large enough to fill batches of the broker, small enough to be sent again.
+/// The largest number of rows in a batch: enough for full requests to the broker, and few to send
+/// again.
 pub(super) const MAX_BATCH_ROWS: usize = 500;
-/// The row that reaches this size is the last of its batch. A relay holds a few batches in memory.
+/// The payload size at which a batch is full, since a relay holds a few batches in memory. The last
+/// row may exceed it.
 pub(super) const MAX_BATCH_BYTES: i64 = 4 << 20;
 
-/// A row of the outbox that is sent.
+/// A row of the outbox whose event is not acknowledged yet.
 #[derive(Clone, QueryableByName)]
 #[diesel(table_name = outbox)]
 pub(super) struct PendingRow {
@@ -55,10 +57,10 @@ pub(super) fn is_full_batch<'r>(rows: impl Iterator<Item = &'r PendingRow>) -> b
 #[derive(Default)]
 pub(super) struct Batch {
     pub rows: Vec<PendingRow>,
-    /// One for each of `rows`.
+    /// The acknowledgements of `rows`, in the same order.
     pub acks: Vec<DeliveryFuture>,
-    /// Rows that the broker rejected when this batch had already been sent.
-    pub rejected_meantime: Vec<PendingRow>,
+    /// Rows that the broker rejected after this batch was sent.
+    pub rejected_since: Vec<PendingRow>,
     /// True if more rows may be pending behind this batch.
     pub is_full: bool,
 }
@@ -68,7 +70,7 @@ pub(super) struct Batch {
 pub(super) struct Settled {
     /// Rows that the broker rejected and that are parked now.
     pub rejected: Vec<PendingRow>,
-    /// The rest of the batches, which was not acknowledged in time.
+    /// The rows of each batch that were not acknowledged in time.
     pub late: Vec<Batch>,
     /// The number of rows that were acknowledged and deleted.
     pub delivered: usize,
@@ -83,9 +85,9 @@ pub(super) struct Exclusions {
 }
 
 impl Exclusions {
-    /// Excludes the keys of late events. Their order then does not depend on what the broker
-    /// accepts after a rejection. Once the late events fill a batch, their topics are excluded,
-    /// which bounds the rows in memory.
+    /// Excludes the keys of late events, so that later events of these keys cannot overtake them.
+    /// Once the late events fill a batch, their topics are excluded as well, which bounds the rows
+    /// in memory.
     pub fn behind(late: &[Batch]) -> Self {
         let rows = || late.iter().flat_map(|batch| &batch.rows);
         let is_full = is_full_batch(rows());

@@ -20,12 +20,12 @@ const MISSING_TOPIC_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct Destinations {
     existing: HashSet<String>,
     missing: HashSet<String>,
-    /// The time when the first of the missing topics was checked.
+    /// The time at which the first of the missing topics was checked.
     checked_at: Option<Instant>,
 }
 
 impl Destinations {
-    /// Returns the missing topics, or none when they are to be checked again.
+    /// Returns the missing topics, or none if their next check is due.
     pub fn missing(&mut self) -> Vec<&str> {
         if self.checked_at.is_some_and(|checked| checked.elapsed() >= MISSING_TOPIC_RECHECK_INTERVAL) {
             self.missing.clear();
@@ -34,7 +34,7 @@ impl Destinations {
         self.missing.iter().map(String::as_str).collect()
     }
 
-    /// Returns true if the topic exists. This waits until a broker answers.
+    /// Waits until a broker answers, and returns true if the topic exists.
     pub async fn has_topic(&mut self, producer: &FutureProducer<QuietContext>, topic: &str) -> bool {
         if self.existing.contains(topic) {
             return true;

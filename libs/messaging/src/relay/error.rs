@@ -1,4 +1,4 @@
-//! The errors that end a relay session, and the memory of repeated ones.
+//! The errors that end a relay session, and the count of repeated rejections.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rdkafka::error::KafkaError;
 
 /// The pause between two relay sessions.
 pub(super) const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// An event is parked when an unknown error has rejected it in this many sessions in a row.
+/// The number of consecutive sessions after which an event with an unknown error is parked.
 const MAX_REJECTIONS: u32 = 5;
 
 /// The reason why a relay session ended early.
@@ -41,13 +41,12 @@ impl RepeatedRejection {
         Some(Self { id, sessions: sessions + 1 })
     }
 
-    /// Returns the pause before the next session, which doubles with each one: 1 s, 2 s, 4 s and 8
-    /// s.
+    /// Returns the pause before the next session. It is 1 s at first and doubles with each session.
     pub fn backoff(&self) -> Duration {
         SESSION_RETRY_INTERVAL * (1 << (self.sessions - 1).min(MAX_REJECTIONS))
     }
 
-    /// Returns true if one more rejection of the event `id` reaches [`MAX_REJECTIONS`].
+    /// Returns true if one more rejection of event `id` reaches [`MAX_REJECTIONS`].
     pub fn is_last_attempt_of(self, id: i64) -> bool {
         self.id == id && self.sessions + 1 >= MAX_REJECTIONS
     }

@@ -1,8 +1,8 @@
 //! The lease on a service's outbox, which one replica at a time holds.
 //!
-//! The lease is a row with an epoch. A session lock would not survive a proxy that pools
-//! transactions. All times are the database's. The lease has a connection of its own, since a burst
-//! of requests may use all connections of the pool.
+//! The lease is a row with an epoch, because a session lock would not survive a proxy that pools
+//! transactions. All times come from the database's clock. The lease has its own connection, since
+//! a burst of requests may use all connections of the pool.
 
 use std::time::Duration;
 
@@ -14,21 +14,20 @@ use uuid::Uuid;
 
 use crate::outbox::EventId;
 
-/// The time after which a relay that does not renew, for example because it is frozen, has lost its
-/// lease.
+/// The time after which a relay loses its lease unless it renews, for example because it is frozen.
 const TTL: &str = "interval '3 seconds'";
-/// The interval of renewals, which is also their timeout. Two of them, and closing the producer,
-/// fit into [`TTL`].
+/// The interval of renewals, which is also their timeout. An interval, a timeout and the closing of
+/// the producer fit into [`TTL`].
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of an attempt to acquire the lease.
 pub(super) enum Acquisition {
     Acquired(Lease),
-    /// Another replica holds the lease for this time, or longer if it renews.
+    /// Another replica holds the lease for this time, or longer if it renews the lease.
     HeldFor(Duration),
 }
 
-/// The right to relay, until it expires without a renewal.
+/// The right to relay, which expires without a renewal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     pub owner: Uuid,
@@ -50,8 +49,8 @@ struct Remaining {
 impl Lease {
     /// Acquires the lease if it is free or expired.
     ///
-    /// Each session has a new owner id. A lease that the replica's previous session left to expire
-    /// therefore has to expire for this replica as well.
+    /// Each session has a new owner id. If the previous session of this replica left its lease to
+    /// expire, this session therefore waits for the expiry, too.
     pub async fn acquire(conn: &mut Conn) -> Result<Acquisition, db::Error> {
         let owner = EventId::generate().into();
         let epoch = diesel::sql_query(format!(
@@ -86,8 +85,8 @@ impl Lease {
             .bind::<SqlUuid, _>(self.owner)
             .bind::<BigInt, _>(self.epoch)
             .execute(conn);
-            // Without an answer in time the lease may be lost. A process that was frozen resumes
-            // here.
+            // The lease may be lost: the database did not answer in time, or the process was
+            // frozen.
             let Ok(renewed) = tokio::time::timeout(RENEWAL_INTERVAL, renewal).await else {
                 tracing::warn!(epoch = self.epoch, "the lease was not renewed in time");
                 return Ok(());

@@ -1,5 +1,5 @@
-//! The relay publishes a service's outbox to Kafka. Of all replicas only the holder of the lease
-//! does so.
+//! The relay, which publishes a service's outbox to Kafka. Only the replica that holds the lease
+//! relays.
 
 mod batch;
 mod destinations;
@@ -23,7 +23,7 @@ use crate::config::{Config, QuietContext};
 
 /// The shortest pause between two attempts to acquire the lease.
 const MIN_ACQUIRE_INTERVAL: Duration = Duration::from_millis(25);
-/// How long a stopping relay sends the events of its process. The shutdown phase lasts longer.
+/// The time for which a stopping relay still sends events. The shutdown phase lasts longer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Publishes one service's outbox to Kafka.
@@ -39,10 +39,10 @@ impl Relay {
         Self { db, config, source: format!("/{service}"), metrics: RelayMetrics::register(metrics) }
     }
 
-    /// Relays until `ending` and until no event is left. Failures are logged and retried.
+    /// Relays until `ending`. A running session then sends the remaining events, for up to
+    /// [`DRAIN_TIMEOUT`]. Failures are logged and retried.
     ///
-    /// # Errors
-    /// None. The signature is that of a part of a process.
+    /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
     pub(crate) async fn run(self, ending: CancellationToken) -> anyhow::Result<()> {
         let mut conn = None;
         let mut rejection = None;
@@ -75,7 +75,7 @@ impl Relay {
             None => conn.insert(self.db.connect().await?),
         };
         match Lease::acquire(conn).await? {
-            // Retries soon after the lease expires.
+            // The next attempt follows soon after the lease expires.
             Acquisition::HeldFor(remaining) => {
                 Ok(remaining.clamp(MIN_ACQUIRE_INTERVAL, SESSION_RETRY_INTERVAL))
             }

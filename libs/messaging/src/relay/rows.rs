@@ -22,23 +22,23 @@ extern "SQL" {
     fn clock_timestamp() -> Timestamptz;
 }
 
-/// The rows of the outbox, as the owner of a lease accesses them.
+/// The access of a lease's owner to the rows of the outbox.
 pub(super) struct OutboxRows<'r> {
     pub db: &'r Db,
     pub lease: Lease,
 }
 
 impl OutboxRows<'_> {
-    /// Reads the next batch in id order, without rows `in_flight`, excluded rows and rows behind a
-    /// parked event.
+    /// Reads the next batch in id order. Rows `in_flight`, excluded rows and rows behind a parked
+    /// event are left out.
     pub async fn read(
         &self,
         in_flight: &[i64],
         exclusions: &Exclusions,
     ) -> Result<Vec<PendingRow>, SessionError> {
         let (topics, keys): (Vec<_>, Vec<_>) = exclusions.keys.iter().cloned().unzip();
-        // diesel prepares raw SQL for each execution, and it is planned each time. PostgreSQL would
-        // otherwise keep a plan for an almost empty outbox, which scans the whole of a backlog.
+        // diesel prepares raw SQL for each execution, so PostgreSQL plans it each time. A cached
+        // plan would be the one for an almost empty outbox, which scans a whole backlog.
         let rows = diesel::sql_query(format!(
             "select * from (\
              select id, event_id, topic, key, type as event_type, payload, headers, created_at, \
@@ -68,7 +68,7 @@ impl OutboxRows<'_> {
             .filter(outbox_lease::epoch.eq(self.lease.epoch))
             .filter(outbox_lease::expires_at.gt(clock_timestamp()));
         let delivered = outbox::table.filter(outbox::id.eq_any(ids)).filter(exists(lease));
-        // Raw SQL in the statement has it planned for each execution, as that of `read`.
+        // The raw SQL makes PostgreSQL plan the statement for each execution, as in `read`.
         let delete = diesel::delete(delivered.filter(sql::<Bool>("true")));
         let deleted = delete.execute(&mut self.conn().await?).await?;
         if deleted == ids.len() { Ok(()) } else { Err(SessionError::Fenced) }
@@ -92,8 +92,8 @@ impl OutboxRows<'_> {
         if parked == 1 { Ok(()) } else { Err(SessionError::Fenced) }
     }
 
-    /// Takes a connection from the pool, with as many retries as that takes. The relay cancels the
-    /// session when the lease is lost.
+    /// Takes a connection from the pool, and retries while none is free. The retries end when the
+    /// lease is lost, because the relay then cancels the session.
     async fn conn(&self) -> Result<PooledConn, SessionError> {
         loop {
             match self.db.conn().await {

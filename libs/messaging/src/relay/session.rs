@@ -1,8 +1,8 @@
-//! One relay session: pending rows are sent to the broker, batch after batch, while the lease is
-//! held.
+//! A relay session, which sends pending rows to the broker, batch after batch, while it holds the
+//! lease.
 //!
-//! Rows are read in id order and deleted only after their acknowledgement, and only while the lease
-//! is still held. The worst result of a failure is that an event is sent again.
+//! Rows are read in id order. A row is deleted after its acknowledgement, and only under the lease.
+//! The worst result of a failure is that an event is sent again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,18 +23,18 @@ use super::metrics::RelayMetrics;
 use super::rows::OutboxRows;
 use crate::config::QuietContext;
 
-/// The number of batches of a backlog in flight. Three are enough to keep the broker busy.
+/// The number of batches in flight during a backlog. Three are enough to keep the broker busy.
 const MAX_BATCHES_IN_FLIGHT: usize = 3;
-/// How long a batch delays the next one. Rows that are not acknowledged by then are late, for
-/// example because their partition has no leader.
+/// The longest time for which a batch delays the next one. Rows without an acknowledgement are late
+/// after it, for example because their partition has no leader.
 const DELIVERY_ACK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Replaces [`DELIVERY_ACK_TIMEOUT`] while there are late rows.
 const SHORT_DELIVERY_ACK_TIMEOUT: Duration = Duration::from_millis(50);
 /// The shortest interval between reads of an outbox without a backlog. Under load each read would
-/// otherwise return one or two rows, and planning it costs PostgreSQL more than the rows do.
+/// otherwise return one or two rows, and its planning would cost PostgreSQL more than its rows.
 const MIN_READ_INTERVAL: Duration = Duration::from_millis(10);
-const POLL_MIN: Duration = Duration::from_millis(25);
-const POLL_MAX: Duration = Duration::from_secs(1);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(25);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const QUEUE_FULL_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A lease term of a relay, with a producer that is discarded at its end.
@@ -47,7 +47,7 @@ pub(super) struct RelaySession<'r> {
     pub repeated_rejection: Option<RepeatedRejection>,
 }
 
-/// The batches of a session that are sent and not deleted yet.
+/// The sent batches of a session whose rows are not deleted yet.
 struct Pipeline<'s> {
     session: &'s RelaySession<'s>,
     destinations: Destinations,
@@ -71,29 +71,29 @@ impl RelaySession<'_> {
     pub async fn relay(&self, ending: &CancellationToken) -> Result<(), SessionError> {
         let mut committed = self.db.listen(crate::outbox::EVENTS_APPENDED);
         let mut pipeline = Pipeline::new(self);
-        let mut pause = POLL_MIN;
+        let mut pause = MIN_POLL_INTERVAL;
         loop {
             let read_at = Instant::now();
             match pipeline.advance().await? {
-                Progress::FullBatch => pause = POLL_MIN,
+                Progress::FullBatch => pause = MIN_POLL_INTERVAL,
                 Progress::PartialBatch => {
-                    pause = POLL_MIN;
+                    pause = MIN_POLL_INTERVAL;
                     sleep_until(read_at + MIN_READ_INTERVAL).await;
                 }
                 Progress::Idle if !ending.is_cancelled() => tokio::select! {
-                    () = committed.wait() => pause = POLL_MIN,
-                    () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL_MAX),
+                    () = committed.wait() => pause = MIN_POLL_INTERVAL,
+                    () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_POLL_INTERVAL),
                     () = ending.cancelled() => {}
                 },
                 Progress::Idle if pipeline.late.is_empty() => return Ok(()),
-                Progress::Idle => tokio::time::sleep(POLL_MIN).await,
+                Progress::Idle => tokio::time::sleep(MIN_POLL_INTERVAL).await,
             }
         }
     }
 
-    /// Discards messages that the producer has not sent, and waits for the acknowledgements of
-    /// those that it has. Returns false if some are missing. The broker may then write such a
-    /// message after the next relay has sent later ones.
+    /// Discards messages that the producer has not sent, and waits for the acknowledgements of the
+    /// sent ones. Returns false if some acknowledgements are missing. The broker may then write
+    /// such a message after later ones of the next relay.
     pub async fn close(self) -> bool {
         let producer = self.producer;
         // librdkafka's calls block.
@@ -108,8 +108,8 @@ impl RelaySession<'_> {
         OutboxRows { db: self.db, lease: self.lease }
     }
 
-    /// Reads the next rows and enqueues them in id order, one after the other. Concurrent sends
-    /// could overtake each other when the producer's queue is full.
+    /// Reads the next rows and enqueues them one by one, in id order. Concurrent sends could
+    /// overtake each other when the producer's queue is full.
     async fn send_next(
         &self,
         in_flight: &[i64],
@@ -152,8 +152,8 @@ impl RelaySession<'_> {
         }
     }
 
-    /// Deletes delivered rows and parks rejected ones. This waits for the acknowledgements of the
-    /// batches that are due, but not for those of late batches.
+    /// Deletes delivered rows and parks rejected ones. Waits for the acknowledgements of `due`
+    /// batches, but not for those of `late` ones.
     async fn settle(&self, late: Vec<Batch>, due: Vec<Batch>) -> Result<Settled, SessionError> {
         let mut settled = Settled::default();
         let now = Instant::now();
@@ -174,9 +174,9 @@ impl RelaySession<'_> {
         settled: &mut Settled,
     ) -> Result<(), SessionError> {
         let mut delivered = Vec::with_capacity(batch.rows.len());
-        let mut late = Batch { rejected_meantime: batch.rejected_meantime, ..Batch::default() };
-        // One after the other: when the first acknowledgement is there, most others are as well,
-        // and no later one wakes this task before its turn.
+        let mut late = Batch { rejected_since: batch.rejected_since, ..Batch::default() };
+        // The acknowledgements are awaited one by one, so that a later one does not wake this task
+        // early. When the first one has arrived, most others have as well.
         for (row, mut ack) in batch.rows.into_iter().zip(batch.acks) {
             let Ok(result) = timeout_at(deadline, &mut ack).await else {
                 late.rows.push(row);
@@ -186,9 +186,9 @@ impl RelaySession<'_> {
             let result = result.map_err(|_| KafkaError::Canceled);
             match result.and_then(|result| result.map_err(|(error, _)| error)) {
                 Ok(_) => {
-                    // A row behind a rejected one stays, and is sent again after that one is
-                    // released.
-                    let mut rejected = late.rejected_meantime.iter().chain(&settled.rejected);
+                    // A row behind a rejected row stays in the outbox. It is sent again after an
+                    // operator releases the rejected row.
+                    let mut rejected = late.rejected_since.iter().chain(&settled.rejected);
                     if !rejected.any(|other| row.waits_behind(other)) {
                         let age = runtime::clock::now() - row.created_at;
                         self.metrics.commit_to_ack.observe(age.as_seconds_f64().max(0.0));
@@ -211,7 +211,7 @@ impl RelaySession<'_> {
     async fn reject(&self, row: PendingRow, error: KafkaError) -> Result<PendingRow, SessionError> {
         let is_last_attempt =
             self.repeated_rejection.is_some_and(|repeated| repeated.is_last_attempt_of(row.id));
-        // A fatal error is one of the client, not of the event.
+        // The client causes a fatal error, not the event.
         let is_exhausted = is_last_attempt && self.producer.client().fatal_error().is_none();
         if !is_exhausted && !is_permanent(&error) {
             return Err(SessionError::Rejected { id: row.id, error });
@@ -245,7 +245,7 @@ impl<'s> Pipeline<'s> {
         self.in_flight.push_back(next);
         self.late = settled.late;
         for batch in self.in_flight.iter_mut().chain(&mut self.late) {
-            batch.rejected_meantime.extend(settled.rejected.iter().cloned());
+            batch.rejected_since.extend(settled.rejected.iter().cloned());
         }
         Ok(match (is_idle, is_full) {
             (true, _) => Progress::Idle,
@@ -259,8 +259,8 @@ impl<'s> Pipeline<'s> {
         batches.flat_map(|batch| batch.rows.iter().map(|row| row.id)).collect()
     }
 
-    /// Removes and returns the batches that have to be settled now. During a backlog the newest
-    /// ones stay in flight, so that the broker has work while the next batch is read.
+    /// Removes and returns the batches that are to be settled now. During a backlog the newest
+    /// batches stay in flight, so that the broker has work while the next batch is read.
     fn take_due(&mut self) -> Vec<Batch> {
         let is_backlog = self.in_flight.back().is_some_and(|last| last.is_full);
         let kept = if is_backlog { MAX_BATCHES_IN_FLIGHT - 1 } else { 0 };
@@ -269,14 +269,14 @@ impl<'s> Pipeline<'s> {
     }
 }
 
-/// Returns the CloudEvents headers of a row, followed by its own. The copy of a dead letter carries
-/// the CloudEvents headers of the original event, which take precedence.
+/// Returns the CloudEvents headers of a row, followed by the headers that the row stores. Stored
+/// headers take precedence: the copy of a dead letter has the CloudEvents headers of its original.
 fn headers(row: &PendingRow, source: &str) -> OwnedHeaders {
     let id = row.event_id.to_string();
     let sequence = row.id.to_string();
     let time = row.created_at.format(&Rfc3339).unwrap_or_default();
-    let own = row.headers.as_object().into_iter().flatten();
-    let own = own.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+    let stored = row.headers.as_object().into_iter().flatten();
+    let stored = stored.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
     let context = [
         ("ce_specversion", "1.0"),
         ("ce_id", id.as_str()),
@@ -288,7 +288,7 @@ fn headers(row: &PendingRow, source: &str) -> OwnedHeaders {
     ];
     let context = context.into_iter().filter(|(name, _)| row.headers.get(name).is_none());
     context
-        .chain(own)
+        .chain(stored)
         .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
 }
 

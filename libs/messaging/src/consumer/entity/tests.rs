@@ -1,5 +1,5 @@
-//! Histories of deals, delivered in every order that Kafka allows. The messages of one topic and
-//! key keep their order, and the messages of different topics interleave.
+//! Tests with histories of deals, delivered in every order that Kafka allows. The messages of one
+//! topic and key keep their order, and the messages of different topics interleave.
 
 use std::cell::Cell;
 
@@ -122,9 +122,9 @@ fn histories() -> impl Strategy<Value = Vec<Event>> {
         let agent = |n: u8| Some(format!("agent {n}"));
         let mut version = 1;
         let mut events = vec![Event { topic: CREATED, payload: Payload { version, agent: agent(9) } }];
-        for (step, kind, of) in changes {
+        for (step, kind, agent_number) in changes {
             version += step;
-            events.push(Event { topic: STAGE, payload: Payload { version, agent: agent(of) } });
+            events.push(Event { topic: STAGE, payload: Payload { version, agent: agent(agent_number) } });
             let ends: &[&str] = [&[][..], &[CANCELLED], &[COMPLETED], &[CANCELLED, COMPLETED]][kind];
             events
                 .extend(ends.iter().map(|topic| Event { topic, payload: Payload { version, agent: None } }));
@@ -186,31 +186,31 @@ async fn deliver(db: &Db, deal: &str, order: &[Event]) -> Deal {
     query.get_result(&mut db.conn().await.unwrap()).await.unwrap()
 }
 
-/// The approximate number of orders that are tried of one history.
+/// The approximate number of delivery orders that a test tries for one history.
 const MAX_ORDERS: usize = 100;
 
 #[test]
 fn history_ends_in_one_state_in_every_delivery_order() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let db = tokio.block_on(database());
-    let number = Cell::new(0);
+    let order_count = Cell::new(0);
     let mut runner = TestRunner::new(Config { cases: 6, failure_persistence: None, ..Config::default() });
     let result = runner.run(&histories(), |history| {
         let topics: Vec<Vec<Event>> = Deals::TOPICS
             .iter()
             .map(|topic| history.iter().filter(|event| event.topic == *topic).cloned().collect())
             .collect();
-        // A long history has thousands of orders, of which an even sample is tried.
+        // A long history has thousands of orders, so the test tries an even sample.
         let orders = interleavings(&topics);
         for order in orders.iter().step_by(orders.len() / MAX_ORDERS + 1) {
-            number.set(number.get() + 1);
-            let state = tokio.block_on(deliver(&db, &number.get().to_string(), order));
+            order_count.set(order_count.get() + 1);
+            let state = tokio.block_on(deliver(&db, &order_count.get().to_string(), order));
             prop_assert_eq!(state, expected(&history), "{:?}", order);
         }
         Ok(())
     });
     result.unwrap();
-    eprintln!("{} orders", number.get());
+    eprintln!("{} orders", order_count.get());
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ pub struct TopicCreation {
     pub created: Vec<String>,
     /// A sentence for each topic that is still missing.
     pub failed: Vec<String>,
-    /// A sentence for each topic that exists with another number of partitions.
+    /// A sentence for each topic whose number of partitions differs from the declaration.
     pub mismatched: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ async fn create(
             for (result, (name, _)) in std::iter::zip(results, missing) {
                 match result {
                     Ok(_) => creation.created.push((*name).clone()),
-                    // Another replica of the service created it first.
+                    // Another replica of the service has created the topic.
                     Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
                     Err((_, error)) => creation.failed.push(format!("failed to create {name}: {error}")),
                 }
@@ -91,7 +91,7 @@ async fn create(
     Ok(())
 }
 
-/// Returns the topics of the brokers with their numbers of partitions.
+/// Returns the number of partitions of each topic on the brokers.
 pub(crate) async fn partition_counts(client: &ClientConfig) -> anyhow::Result<HashMap<String, i32>> {
     let client: BaseProducer = client.create()?;
     // librdkafka's call blocks.

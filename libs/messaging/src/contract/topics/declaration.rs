@@ -1,4 +1,4 @@
-//! The declared topics, with their partitions, replicas and retention.
+//! The declaration of topics: their partitions, replicas and retention.
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -65,13 +65,13 @@ impl Topics {
         yaml_serde::from_str(BUILT_IN).context("failed to read deploy/kafka/topics.yaml")
     }
 
-    /// Replaces the declared replication with the default of the brokers, for local clusters.
+    /// Replaces the declared number of replicas with the brokers' default, for local clusters.
     #[must_use]
     pub fn with_default_replication(self) -> Self {
         Self { replicas: None, ..self }
     }
 
-    /// Returns all topics except dead-letter topics, which follow from the subscriptions.
+    /// Returns all topics except dead-letter topics, which are derived from the subscriptions.
     pub fn topics(&self) -> &[Topic] {
         &self.topics
     }
