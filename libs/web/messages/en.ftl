@@ -16,7 +16,7 @@ SERVICE_UNAVAILABLE = The service is temporarily unavailable
     .detail = Try again after the time in Retry-After.
 INTERNAL_ERROR = Something went wrong on our side
 
-# Reasons why a member is refused.
+# Reasons for the refusal of a member.
 malformed = This is not valid JSON
 invalid_type = The value has the wrong type
 required = This is required

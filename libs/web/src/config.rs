@@ -12,12 +12,13 @@ use url::Url;
 /// The default of `HTTP_MAX_REQUESTS_UNDER_WAY`.
 ///
 /// A replica handles at least 10,000 light requests a second, so 512 of them take 50 ms.
-/// Requests that wait for another service take up to 5 s, and 100 of them a second reach the limit.
+/// A request that waits for another service takes up to 5 s. A rate of 100 such requests a second
+/// reaches the limit.
 const DEFAULT_MAX_IN_FLIGHT: NonZeroU32 = NonZeroU32::new(512).unwrap();
 
 /// The default of `HTTP_KEEP_ALIVE_SECONDS`: longer than the idle timeout of proxies.
 ///
-/// A proxy could otherwise send a request on a connection that is being closed.
+/// Otherwise a proxy could send a request on a connection that the listener is closing.
 const DEFAULT_KEEP_ALIVE_SECONDS: u64 = 75;
 
 /// The default of `HTTP_DRAIN_SECONDS`. A developer's machine has no proxy to wait for.
@@ -33,7 +34,7 @@ pub struct Config {
     pub(crate) workers: usize,
     pub(crate) max_in_flight: NonZeroU32,
     pub(crate) keep_alive: Duration,
-    /// The time after SIGTERM in which requests are still answered, until all proxies notice.
+    /// The time after SIGTERM in which requests are still answered, since proxies notice it late.
     pub drain: Duration,
     pub(crate) allowed_origins: Vec<Origin>,
 }

@@ -1,4 +1,4 @@
-//! Listeners: the operations of a port, its callers, and its service.
+//! Listeners: the operations of a port, the callers and the service.
 
 use actix_web::web;
 
@@ -11,7 +11,7 @@ pub type Routes<'a> = utoipa_actix_web::service_config::ServiceConfig<'a>;
 #[derive(Clone)]
 pub struct ServiceInfo {
     pub name: &'static str,
-    /// The prefix of common error codes, such as `SELECTIONS_`. Most services have none.
+    /// The prefix of common error codes, such as `SELECTIONS_`. It is empty for most services.
     pub code_prefix: &'static str,
     pub messages: web::Data<Messages>,
 }
@@ -31,17 +31,17 @@ impl ServiceInfo {
         Ok(Self { name, code_prefix, messages })
     }
 
-    /// Returns a code as callers see it.
+    /// Returns the error code that callers see: `id`, with the prefix if the code is common.
     pub(crate) fn code(&self, id: &str, is_common: bool) -> String {
         let prefix = if is_common { self.code_prefix } else { "" };
         format!("{prefix}{id}")
     }
 }
 
-/// The kind of callers of a port.
+/// The kind of callers of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
-    /// Users with their tokens, and guests where an operation admits them.
+    /// Users with their tokens, and guests if an operation admits them.
     Users,
     /// Other services with their machine tokens.
     Services,
@@ -52,7 +52,7 @@ pub enum Callers {
 pub struct Listener {
     pub name: &'static str,
     pub callers: Callers,
-    /// The groups of its operations, each with a description.
+    /// The groups of the operations, each with a description.
     pub tags: &'static [(&'static str, &'static str)],
     pub routes: fn(&mut Routes<'_>),
 }

@@ -1,4 +1,4 @@
-//! Localized messages from Fluent files: the common ones of this crate and those of a service.
+//! Localized messages from Fluent files: common messages of this crate, and messages of a service.
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{AcceptLanguage, Header, LanguageTag, Quality};
@@ -17,14 +17,16 @@ impl Messages {
     /// Parses `files`, pairs of a language and the text of its Fluent file.
     ///
     /// # Errors
-    /// A file that does not parse, a message defined twice, a default language without a file.
+    /// A file that does not parse, a message that is defined twice, or an unsupported default
+    /// language.
     pub fn new(files: &[(&str, &str)], default_language: &str) -> anyhow::Result<Self> {
         let mut languages = Vec::with_capacity(COMMON_FILES.len());
         for (language, common) in COMMON_FILES {
             let mut bundle = FluentBundle::new_concurrent(vec![language.parse()?]);
-            // Isolation marks serve text that mixes directions. Clients would show them as boxes.
+            // Isolation marks help only in text that mixes directions. Clients would show boxes.
             bundle.set_use_isolating(false);
-            let service_files = files.iter().filter(|(of, _)| *of == language).map(|(_, text)| *text);
+            let service_files =
+                files.iter().filter(|(file_language, _)| *file_language == language).map(|(_, text)| *text);
             for text in std::iter::once(common).chain(service_files) {
                 let resource =
                     FluentResource::try_new(text.to_owned()).map_err(|(_, errors)| anyhow!("{errors:?}"))?;
@@ -53,7 +55,7 @@ impl Messages {
 
     /// Returns the language of OpenAPI documents.
     pub(crate) fn english(&self) -> Language<'_> {
-        let (language, bundle) = self.0.iter().find(|(of, _)| *of == "en").unwrap_or(&self.0[0]);
+        let (language, bundle) = self.0.iter().find(|(language, _)| *language == "en").unwrap_or(&self.0[0]);
         Language { language, bundle }
     }
 

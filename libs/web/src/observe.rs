@@ -1,4 +1,4 @@
-//! The middleware around every admitted request: its span, its metrics, and its problem.
+//! The middleware around every admitted request, for spans, metrics and problems.
 
 use std::convert::Infallible;
 use std::time::Instant;
@@ -75,7 +75,9 @@ pub(crate) async fn observe<B: MessageBody + 'static>(
     Ok(response.into_response(rendered).map_into_right_body())
 }
 
-/// Returns the method's name, or "other": callers can invent methods, and labels must stay few.
+/// Returns the method's name, or "other" for an unknown method.
+///
+/// Callers can invent methods, but the number of label values must stay small.
 fn known_method(method: &Method) -> &'static str {
     ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
         .into_iter()
@@ -87,7 +89,7 @@ fn known_method(method: &Method) -> &'static str {
 ///
 /// The span names the route and never the query or headers, which can hold personal data.
 /// Only services and trusted proxies decide whether the trace is sampled.
-/// The span is started at the tracer itself, because an unsampled span then costs almost nothing.
+/// The span bypasses the `tracing` crate, because an unsampled span then costs almost nothing.
 fn start_span(tracer: &BoxedTracer, request: &ServiceRequest, method: &'static str, route: &str) -> Context {
     let parent =
         global::get_text_map_propagator(|propagator| propagator.extract(&Carrier(request.headers())));
@@ -119,7 +121,7 @@ impl opentelemetry::propagation::Extractor for Carrier<'_> {
 
 /// Routes `HEAD` to the handler of `GET`, as RFC 9110 requires.
 ///
-/// Returns true for a `HEAD`. The connection leaves out the response's body.
+/// Returns true for a `HEAD`. The connection then omits the response's body.
 fn route_head_as_get(request: &mut ServiceRequest) -> bool {
     let is_head = request.method() == Method::HEAD;
     if is_head {
@@ -128,7 +130,7 @@ fn route_head_as_get(request: &mut ServiceRequest) -> bool {
     is_head
 }
 
-/// Counts the body of a response below 400 against its byte budget.
+/// Counts the body of a response with a status below 400 against its byte budget.
 fn reserve_bytes<B: MessageBody + 'static>(response: ServiceResponse<B>) -> ServiceResponse<EitherBody<B>> {
     if response.status().as_u16() >= 400 {
         return response.map_into_left_body();
@@ -149,7 +151,7 @@ fn empty_stream<B: MessageBody + 'static>(
     response.map_body(|_, _| EitherBody::right(BoxBody::new(BodyStream::new(empty))))
 }
 
-/// Marks the span as failed and logs the cause, for a problem of 500 and above.
+/// Marks the span as failed and logs the cause, for a problem with a status of 500 and above.
 fn record_failure(trace: &Context, labels: &RequestLabels, problem: &Problem) {
     let Details { code, cause, .. } = problem.details();
     if code.status >= 500 {

@@ -25,16 +25,16 @@ use crate::server::admin::{metrics, ready};
 use crate::server::app::ListenerApp;
 use crate::server::socket::bind;
 
-/// The time within which the head of a connection's first request must arrive, else 408.
+/// The time in which the head of a connection's first request must arrive. A later head gets 408.
 ///
 /// The time starts when the kernel accepts the connection.
-/// It is long enough that a busy process does not mistake its own delay for a slow caller.
+/// It is long, so that the delay of a busy process is not mistaken for a slow caller.
 const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The default limit of open connections per listener. Further connections wait until some close.
 ///
 /// An idle connection takes 15 KiB.
-/// Those of the public listener therefore take at most half of a replica's 256 MiB.
+/// The connections of the public listener therefore take at most half of a replica's 256 MiB.
 /// The internal listener has few connections, because only services call it.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 8192;
 
@@ -83,7 +83,7 @@ impl Server {
         self
     }
 
-    /// Starts a listener, whose handlers receive what `configure_data` registers.
+    /// Starts a listener, whose handlers receive the data that `configure_data` registers.
     ///
     /// Returns the bound address, with the actual port where `address` has port 0.
     ///
@@ -113,7 +113,7 @@ impl Server {
         Ok(address)
     }
 
-    /// Returns what each thread of a listener builds its application from.
+    /// Collects the parts of a listener's application, which each thread builds for itself.
     fn listener_app<D>(&self, listener: Listener, configure_data: D) -> anyhow::Result<ListenerApp<D>> {
         let context = ListenerContext {
             listener: listener.name,
@@ -136,7 +136,7 @@ impl Server {
         })
     }
 
-    /// Starts health and metrics on the admin port. They stop after the listeners.
+    /// Starts health checks and metrics on the admin port, which stops after the listeners.
     ///
     /// # Errors
     /// An address that cannot be bound.
@@ -160,17 +160,17 @@ impl Server {
     }
 }
 
-/// Serves until `stop`, then finishes the requests in flight.
-async fn serve_until(server: ActixServer, stop: CancellationToken) -> anyhow::Result<()> {
+/// Serves until `stopping`, then finishes the requests in flight.
+async fn serve_until(server: ActixServer, stopping: CancellationToken) -> anyhow::Result<()> {
     let handle = server.handle();
-    let stopping = async {
-        stop.cancelled().await;
+    let graceful_stop = async {
+        stopping.cancelled().await;
         handle.stop(true).await;
-        // The server's own future ends after the stop.
+        // The result comes from the server's future, which ends after the stop.
         std::future::pending::<()>().await;
     };
     tokio::select! {
         result = server => Ok(result?),
-        () = stopping => Ok(()),
+        () = graceful_stop => Ok(()),
     }
 }

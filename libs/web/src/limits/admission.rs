@@ -1,6 +1,6 @@
 //! Load shedding by the in-flight requests of a listener and by the queue for the database.
 //!
-//! The surplus gets `503` with `Retry-After` before any other work is done for it.
+//! A request above a limit gets `503` with `Retry-After` before any other work is done for it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -34,11 +34,11 @@ struct ListenerLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ShedLabels {
     listener: &'static str,
-    /// The full queue: `listener` or `database`.
+    /// The limit that was reached: `listener` or `database`.
     queue: &'static str,
 }
 
-/// Returns true when the queue is too long to admit more work.
+/// A check that returns true while a queue is too long to admit more requests.
 pub(crate) type SaturationCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The limits and metrics that all listeners of a service share.
@@ -87,7 +87,7 @@ pub(crate) struct ListenerAdmission {
 }
 
 impl ListenerAdmission {
-    /// Admits a request for as long as the slot is held.
+    /// Admits a request, which is in flight until the slot is dropped.
     ///
     /// # Errors
     /// `503` with `Retry-After` when the listener or the database is saturated.
@@ -108,7 +108,7 @@ fn shed(counter: &Counter, cause: impl fmt::Display) -> Problem {
     Problem::unavailable(&cause)
 }
 
-/// A slot among the in-flight requests of a listener. Dropping it releases it.
+/// A slot among the in-flight requests of a listener. Dropping the slot releases it.
 struct InFlightSlot {
     in_flight: Gauge,
     /// The number of in-flight requests when this one arrived, itself included.
@@ -122,9 +122,9 @@ impl InFlightSlot {
         Self { in_flight, in_flight_on_arrival, is_counted: Cell::new(true) }
     }
 
-    /// Stops or resumes counting this request, regardless of the limit.
+    /// Stops or resumes counting the request, without a second admission.
     ///
-    /// A request that waits for its body is not counted. It resumes without a second admission.
+    /// A request that waits for its body is not counted.
     fn set_counted(&self, is_counted: bool) {
         match (self.is_counted.replace(is_counted), is_counted) {
             (true, false) => self.in_flight.dec(),
@@ -140,7 +140,7 @@ impl Drop for InFlightSlot {
     }
 }
 
-/// Admits a request until its response exists, or rejects it at once.
+/// Rejects a request at once, or admits it until its handler has returned a response.
 pub(crate) async fn admit<B: MessageBody + 'static>(
     admission: web::Data<ListenerAdmission>,
     service: web::Data<ServiceInfo>,

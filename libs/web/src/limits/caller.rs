@@ -1,4 +1,4 @@
-//! The identity of a caller for limits: its verified token, else its address.
+//! The identity of a caller for limits: its verified id, else its address.
 
 use std::future::{Ready, ready};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use crate::listener::Callers;
 use crate::response::problem::Problem;
 
-/// The address that a request comes from, as far as trusted proxies report it.
+/// The address of the client that sent a request, as far as trusted proxies report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub(super) IpAddr);
 
@@ -37,14 +37,14 @@ impl ClientAddress {
     }
 }
 
-/// Returns the other end of the connection.
+/// Returns the address of the other end of the connection.
 ///
-/// A listener for IPv6 reports IPv4 peers as `::ffff:192.0.2.1`, which becomes `192.0.2.1`.
+/// A socket for IPv6 reports IPv4 peers as `::ffff:192.0.2.1`, which becomes `192.0.2.1`.
 fn peer(request: &HttpRequest) -> IpAddr {
     request.peer_addr().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.ip().to_canonical())
 }
 
-/// Parses a hop in any of the notations of proxies:
+/// Parses a hop in any notation that proxies use:
 /// `192.0.2.1`, `192.0.2.1:5`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:5`.
 fn parse_hop(hop: &str) -> Option<IpAddr> {
     let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
@@ -67,9 +67,9 @@ impl From<ClientAddress> for IpAddr {
 #[derive(Clone)]
 pub struct AuthenticatedCaller(pub String);
 
-/// Returns the key that limits count the caller by: its id, else its address.
+/// Returns the key of a caller's limits: its id, else its address.
 ///
-/// Returns `None` on the internal listener, whose callers are our own services and have no share.
+/// Returns `None` on a listener for services, because services have no limits.
 pub(crate) fn caller_key(request: &HttpRequest) -> Option<String> {
     if is_from_services(request) {
         return None;
@@ -80,7 +80,7 @@ pub(crate) fn caller_key(request: &HttpRequest) -> Option<String> {
     Some(IpAddr::from(ClientAddress::resolve(request)).to_string())
 }
 
-/// Returns true if a service or a trusted proxy sends the request. Its trace headers are trusted.
+/// Returns true if the trace headers are trusted: a service or a trusted proxy sent the request.
 pub(crate) fn is_trusted(request: &HttpRequest) -> bool {
     let trusted = request.app_data::<web::Data<TrustedProxies>>();
     is_from_services(request) || trusted.is_some_and(|trusted| trusted.contains(peer(request)))

@@ -13,7 +13,7 @@ use crate::response::problem::Problem;
 
 /// The number of checks after which callers with a full allowance are removed.
 ///
-/// Memory and the cost of the cleanup therefore grow with the traffic only.
+/// The memory and the cost of the cleanup therefore depend only on the traffic.
 const CHECKS_BETWEEN_CLEANUPS: u32 = 10_000;
 
 /// A limit of requests per minute for each caller: the address of a guest or the id of a user.

@@ -1,8 +1,9 @@
 //! Request bodies that a handler does not read to the end.
 //!
-//! actix closes a connection with an unread body, so the part that has arrived is read here.
-//! After the response, actix continues to read a chunked body of any length, unless it is still held.
-//! The response therefore holds it, and actix closes the connection instead.
+//! actix closes a connection with an unread body. This middleware therefore reads the part that has
+//! arrived.
+//! After the response, actix reads the rest of a dropped chunked body, whatever its length. The
+//! response therefore holds the body, so that actix closes the connection instead.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -17,7 +18,7 @@ use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage};
 use futures_util::{FutureExt, Stream, StreamExt};
 
-/// Holds the request's body until the response is sent, and reads what has arrived of it.
+/// Holds the request's body until the response is sent, and reads the part that has arrived.
 pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
@@ -34,17 +35,17 @@ pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
     }))
 }
 
-/// A request body that its handler reads and its response holds. It is dropped at its end.
+/// A request body that the handler reads and the response holds. It is dropped once it is read.
 #[derive(Clone)]
 struct SharedBody(Rc<RefCell<Option<Payload>>>);
 
 impl SharedBody {
-    /// Reads what has arrived.
+    /// Reads the part that has arrived.
     ///
     /// A request is often rejected before the connection has parsed the body from the same packet.
     async fn read_received(&mut self) {
         if self.0.borrow().is_some() {
-            // Yield, so that the connection's task parses what it has received.
+            // Yield, so that the connection's task parses the received bytes.
             tokio::task::yield_now().await;
             while let Some(Some(Ok(_))) = self.next().now_or_never() {}
         }

@@ -1,7 +1,7 @@
-//! The OpenAPI document of a service, from the routes that serve it.
+//! The OpenAPI document of a service, generated from its routes.
 //!
-//! An operation declares its own part. Its security and its common problems follow from its shape
-//! and from its listener.
+//! An operation declares its parameters, bodies and refusals. The document derives the security and
+//! the common problems from these declarations and from the listener.
 
 use actix_web::App;
 use runtime::example_of;
@@ -22,7 +22,7 @@ use crate::openapi::security::{add_security, add_token_scheme};
 use crate::request::json::DEFAULT_LIMIT;
 use crate::response::render::ProblemBody;
 
-/// The version of every API. A breaking change gets a new path, `/api/v2/…`, instead of a version.
+/// The version of every API. A breaking change gets a new path, `/api/v2/…`, and no new version.
 const API_VERSION: &str = "1.0.0";
 
 /// Describes the operations of `listeners`.
@@ -59,7 +59,7 @@ pub fn describe(service: &ServiceInfo, listeners: &[Listener]) -> OpenApi {
         .build()
 }
 
-/// Writes the document as `contracts/` keeps it.
+/// Serializes the document for `contracts/`.
 pub fn to_yaml(api: &OpenApi) -> anyhow::Result<String> {
     Ok(api.to_yaml()?)
 }
@@ -81,7 +81,7 @@ fn info(service: &ServiceInfo) -> Info {
         .build()
 }
 
-/// Drops schemas without references, such as an item whose page contains its schema inline.
+/// Drops schemas without references, such as the schema of an item that its page has inline.
 fn drop_unused(paths: &Paths, components: &mut Components) {
     let mut before = usize::MAX;
     while components.schemas.len() < before {
@@ -117,7 +117,7 @@ fn add_examples(paths: &mut Paths, components: &Components) {
     }
 }
 
-/// Drops `null` from the schema of an optional body, which callers omit instead.
+/// Drops `null` from the schema of an optional body. Callers omit the body instead.
 fn drop_null(content: &mut RefOr<Content>) {
     let RefOr::T(content) = content else { return };
     let Some(RefOr::T(Schema::OneOf(one_of))) = &content.schema else { return };

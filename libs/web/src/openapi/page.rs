@@ -1,6 +1,6 @@
 //! The API page of a listener: its OpenAPI document, and Swagger UI to read and try it.
 //!
-//! All files come from this binary. A process holds one copy of them for all readers.
+//! All files are compiled into the binary. A process holds one copy of them for all readers.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use utoipa_swagger_ui::Config;
 use crate::limits::byte_budget::response::ChunkedBytes;
 use crate::response::problem::Problem;
 
-/// Restricts the page to resources of its own origin, and icons inside Swagger UI's styles.
+/// The policy that restricts the page to its own origin, and to icons inside Swagger UI's styles.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data:; base-uri 'none'; \
                                        form-action 'none'; frame-ancestors 'none'";
 

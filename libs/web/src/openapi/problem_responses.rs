@@ -15,7 +15,7 @@ use values::Invalid;
 
 use crate::listener::{Callers, ServiceInfo};
 use crate::openapi::refuses::take_refusals;
-use crate::openapi::security::is_open;
+use crate::openapi::security::is_open_to_guests;
 use crate::request::json::DEFAULT_LIMIT;
 use crate::response::problem::{FieldError, Problem};
 use crate::response::refusal::Refusal;
@@ -26,7 +26,7 @@ const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
 const EXAMPLE_ID: &str = "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3";
 const EXAMPLE_TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// Adds a response for each status that the operation can refuse with.
+/// Adds a response for each status of the operation's refusals.
 pub(super) fn add_problem_responses(
     operation: &mut Operation,
     path: &str,
@@ -47,7 +47,7 @@ pub(super) fn add_problem_responses(
     for (status, refusals) in by_status {
         let describe = || problem_response(&refusals, path, service);
         let response = match &refusals[..] {
-            // A response of one code is the same for all operations, so they share it.
+            // Operations share a response with a single code, because it is the same for all.
             [only] => {
                 components.responses.entry(only.id.clone()).or_insert_with(|| describe().into());
                 RefOr::Ref(Ref::from_response_name(only.id.clone()))
@@ -61,7 +61,7 @@ pub(super) fn add_problem_responses(
 /// Returns the refusals of the operation's extractors and of the middlewares around it.
 fn implied_refusals(operation: &Operation, callers: Callers) -> Vec<Refusal> {
     let mut problems = vec![Problem::internal(&fmt::Error), Problem::unavailable(&"")];
-    if !is_open(operation) {
+    if !is_open_to_guests(operation) {
         problems.push(Problem::unauthorized());
     }
     match callers {

@@ -12,7 +12,7 @@ use crate::openapi::operations::operations;
 use crate::response::problem::Problem;
 use crate::response::refusal::Refusal;
 
-/// The extension that carries refusals to the document, which replaces it with responses.
+/// The extension that carries refusals to the document. The document replaces it with responses.
 const REFUSALS_EXTENSION: &str = "x-refusals";
 
 /// Removes the refusals that a route declares from its extensions, and returns them.
@@ -33,7 +33,7 @@ pub struct WithRefusals<T> {
 
 /// Declares refusals of an operation.
 pub trait Refuses: HttpServiceFactory + OpenApiFactory + Sized {
-    /// Documents `codes`, each with its status and its messages.
+    /// Declares `codes`, each with its status and its messages.
     fn refuses(self, codes: impl IntoIterator<Item = Code>) -> WithRefusals<Self> {
         let refusals = codes.into_iter().map(|code| Refusal::from(Problem::from(code).details()));
         WithRefusals { operation: self, refusals: refusals.collect() }

@@ -13,14 +13,14 @@ use crate::listener::Callers;
 /// Such an operation declares `security(("signature" = []))`.
 const SIGNATURE_SCHEME: &str = "signature";
 
-/// Adds the token of a listener's callers to the schemes.
+/// Adds the security scheme of a listener's callers.
 pub(super) fn add_token_scheme(components: &mut Components, callers: Callers) {
     components.add_security_scheme(scheme_name(callers), token_scheme(callers));
 }
 
 /// Requires the callers' token, unless the operation requires a signature.
 ///
-/// An operation that admits guests has an empty requirement already, and keeps both.
+/// An operation that admits guests already has an empty requirement, and then has both.
 pub(super) fn add_security(operation: &mut Operation, callers: Callers, components: &mut Components) {
     if is_signed(operation) {
         components.add_security_scheme(SIGNATURE_SCHEME, signature_scheme());
@@ -31,7 +31,7 @@ pub(super) fn add_security(operation: &mut Operation, callers: Callers, componen
 }
 
 /// Returns true if guests may call the operation.
-pub(super) fn is_open(operation: &Operation) -> bool {
+pub(super) fn is_open_to_guests(operation: &Operation) -> bool {
     operation.security.iter().flatten().any(|requirement| *requirement == SecurityRequirement::default())
 }
 

@@ -18,15 +18,15 @@ use crate::limits::caller::caller_key;
 use crate::request::diagnosis::malformed;
 use crate::response::problem::Problem;
 
-/// The time that every body has to arrive, whatever its size.
+/// The time in which a body of any size may arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pace that extends [`BODY_TIMEOUT`]. A slower sender loses its connection and reservation.
+/// The transfer rate at which [`BODY_TIMEOUT`] is extended. A slower sender gets 408.
 const MIN_BODY_BYTES_PER_SECOND: u32 = 256 * 1024;
 
 /// A request body of at most `LIMIT` bytes, unparsed and of any media type, for signed requests.
 ///
 /// # Errors
-/// `408` when it arrives too slowly, `413` above the limit.
+/// `408` when the body arrives too slowly, `413` above the limit.
 /// `429` when the caller's share of the byte budget is used up, `503` when the budget is exhausted.
 pub struct RawBody<const LIMIT: usize>(pub Bytes);
 
@@ -40,7 +40,7 @@ impl<const LIMIT: usize> FromRequest for RawBody<LIMIT> {
     }
 }
 
-/// The reservation of a body, a request extension until the response.
+/// The reservation of a body. The request holds it as an extension until the response.
 struct BodyReservation {
     _reservation: ByteReservation<'static>,
 }

@@ -1,6 +1,7 @@
 //! Cursor pagination: `?PageSize=20&Cursor=…` in, `{Items, NextCursor}` out.
 //!
-//! Each page starts after the last item of the previous one, so a deep page costs no more.
+//! Each page starts after the last item of the previous one, so a late page costs as much as the
+//! first.
 
 use std::future::{Ready, ready};
 
@@ -51,7 +52,8 @@ impl<K: Serialize, const SIZE: u32, const MAX_SIZE: u32> CursorPaging<K, SIZE, M
         i64::from(self.page_size) + 1
     }
 
-    /// Returns [`limit`](Self::limit) if the page has the default size.
+    /// Returns [`limit`](Self::limit) if the page has the default size, for queries with a constant
+    /// limit.
     pub fn default_limit(&self) -> Option<u32> {
         (self.page_size == SIZE).then_some(SIZE + 1)
     }
@@ -134,7 +136,6 @@ mod tests {
     }
 
     proptest! {
-        /// Paging: a caller that follows the cursors receives each item once, in order.
         #[test]
         fn following_cursors_visits_each_item_once(count in 0_i64..60, page_size in 1_u32..20) {
             let all: Vec<(i64, String)> = (0..count).map(|n| (n, format!("{}{n}", "№".repeat(250)))).collect();
@@ -151,7 +152,6 @@ mod tests {
             prop_assert_eq!(seen, all);
         }
 
-        /// Paging: an unknown cursor is refused without a panic.
         #[test]
         fn unknown_cursor_is_refused(cursor in "\\PC{1,40}") {
             prop_assert_eq!(parse(20, Some(cursor)), None);

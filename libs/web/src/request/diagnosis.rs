@@ -8,7 +8,7 @@ use crate::response::problem::{FieldError, Problem};
 /// The maximum number of errors in a response.
 pub(crate) const MAX_ERRORS: usize = 16;
 
-/// Reads a request and reports up to [`MAX_ERRORS`] invalid values, where serde stops at the first.
+/// Reads a request and reports up to [`MAX_ERRORS`] invalid values. serde alone stops at the first.
 pub(crate) fn read_collecting_errors<T>(read: impl FnMut() -> Result<T, FieldError>) -> Result<T, Problem> {
     match collect_errors(read) {
         (Some(value), errors) if errors.is_empty() => Ok(value),
@@ -16,9 +16,9 @@ pub(crate) fn read_collecting_errors<T>(read: impl FnMut() -> Result<T, FieldErr
     }
 }
 
-/// Reads a request like [`read_collecting_errors`], and returns the value despite the errors.
+/// Reads a request like [`read_collecting_errors`], and returns the value even if there are errors.
 ///
-/// The value has placeholders in place of refused values.
+/// The value has placeholders instead of refused values.
 pub(crate) fn collect_errors<T>(
     mut read: impl FnMut() -> Result<T, FieldError>,
 ) -> (Option<T>, Vec<FieldError>) {
@@ -27,10 +27,10 @@ pub(crate) fn collect_errors<T>(
         match read_ignoring_errors(errors.len(), &mut read) {
             (Ok(value), _) => return (Some(value), errors),
             (Err(FieldError { field, invalid }), refused) => {
-                // serde may have discarded the refusal, as in an optional flattened part.
-                // The error is then another one.
+                // serde discards the refusal in an optional flattened part, and continues. The
+                // returned error then has another cause.
                 let refused = refused.filter(|_| invalid.code == "invalid_type");
-                // Without a refused value there is nothing to replace, so reading cannot continue.
+                // Only a refused value has a placeholder. After any other error, reading stops.
                 let is_last = refused.is_none() || errors.len() + 1 == MAX_ERRORS;
                 errors.push(FieldError { field, invalid: refused.unwrap_or(invalid) });
                 if is_last {
@@ -41,9 +41,9 @@ pub(crate) fn collect_errors<T>(
     }
 }
 
-/// Derives the error from serde's message, its only source.
+/// Derives the error from serde's message, since serde exposes no error kinds.
 ///
-/// For a missing or duplicate member the path ends at its parent, and the message names the member.
+/// For a missing or duplicate member, the path ends at the parent and the message has the name.
 pub(crate) fn to_field_error(path: &Path, message: &str) -> FieldError {
     let pointer = json_pointer(path);
     let member = |prefix: &str| {

@@ -1,4 +1,4 @@
-//! Checks of members after a request was read.
+//! Checks of members after a request is read.
 
 use values::Invalid;
 
@@ -15,7 +15,7 @@ impl Fields {
         parsed.map_err(|invalid| self.0.push(FieldError { field: field.to_owned(), invalid })).ok()
     }
 
-    /// Adds `errors` to the collected ones.
+    /// Adds `errors` to the collected errors.
     pub fn refuse(&mut self, errors: Vec<FieldError>) {
         self.0.extend(errors);
     }

@@ -1,4 +1,4 @@
-//! JSON bodies. Each refusal has a JSON pointer.
+//! JSON bodies. Each error in a body has a JSON pointer.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -20,13 +20,13 @@ use crate::request::diagnosis::{
 use crate::request::strict::Strict;
 use crate::response::problem::{FieldError, Problem};
 
-/// The default limit of a body in bytes. Only larger documents, such as a long post, set another.
+/// The default limit of a body in bytes. Only operations with large documents set another limit.
 pub(crate) const DEFAULT_LIMIT: usize = 256 * 1024;
 
 /// A JSON body of at most `LIMIT` bytes.
 ///
 /// # Errors
-/// `415` without the media type of JSON, `400` when the body does not match `T`.
+/// `415` for another media type than JSON, `400` when the body does not match `T`.
 /// Otherwise as [`RawBody`].
 /// A `Content-Length` above the limit is rejected before the body is read.
 ///
@@ -48,7 +48,7 @@ impl<T: DeserializeOwned + PartialSchema, const LIMIT: usize> FromRequest for Js
     }
 }
 
-/// An optional JSON body. A missing one is read as `{}`.
+/// An optional JSON body. A missing body is read as `{}`.
 ///
 /// # Errors
 /// As [`Json`].
@@ -78,7 +78,7 @@ fn is_json(request: &HttpRequest) -> bool {
         && !request.headers().contains_key(CONTENT_ENCODING)
 }
 
-/// Decodes a body and reports every missing top-level member. serde alone stops at the first.
+/// Decodes a body and reports every missing top-level member. serde alone stops at the first one.
 fn decode_body<T: DeserializeOwned + PartialSchema>(body: &[u8]) -> Result<T, Problem> {
     decode(body).map_err(|problem| {
         let errors = &problem.details().errors;
@@ -93,7 +93,8 @@ fn decode_body<T: DeserializeOwned + PartialSchema>(body: &[u8]) -> Result<T, Pr
     })
 }
 
-/// Decodes a raw part of a body, such as an item of a list. Refusals point below `prefix`.
+/// Decodes a raw part of a body, such as an item of a list. The pointers of errors begin with
+/// `prefix`.
 pub fn decode_part<T: DeserializeOwned>(prefix: &str, part: &RawValue) -> Result<T, Vec<FieldError>> {
     decode(part.get().as_bytes()).map_err(|problem| {
         let errors = problem.details().errors.iter().cloned();
@@ -156,7 +157,6 @@ mod tests {
         assert_eq!(first_error(b"{}"), ("/Items".into(), "required"));
     }
 
-    /// Conventions: a response lists all invalid values of a request, each with its pointer.
     #[test]
     fn all_refused_values_are_reported() {
         #[derive(Debug, Deserialize)]
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(errors(&many).len(), 16, "at most 16 errors");
     }
 
-    /// serde discards the refusal of an optional flattened part. No other member reports it.
+    /// serde discards the refusal in an optional flattened part, so no error may carry it.
     #[test]
     fn skipped_refusal_is_not_reported_for_another_member() {
         #[derive(Debug, Deserialize)]

@@ -1,4 +1,4 @@
-//! Times in bodies.
+//! Times in bodies, at the database's precision.
 
 use serde::{Deserialize, Deserializer};
 use time::format_description::well_known::Rfc3339;
@@ -7,7 +7,7 @@ use values::{Invalid, read_text};
 
 /// A time in RFC 3339, converted to UTC and truncated to the database's microseconds.
 ///
-/// Its schema is `#[schema(value_type = String, format = DateTime)]`.
+/// A field of this type declares `#[schema(value_type = String, format = DateTime)]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub OffsetDateTime);
 

@@ -19,9 +19,9 @@ use crate::response::problem::Problem;
 
 pub(crate) const MAX_PAGE_SIZE: u32 = 100;
 pub(crate) const DEFAULT_PAGE_SIZE: u32 = 20;
-/// The limit up to which the items of a list are counted. This count means "or more".
+/// The limit up to which the items of a list are counted. This count means "10,000 or more".
 pub const MAX_TOTAL_COUNT: i64 = 10_000;
-/// The last position of an item on a page: `Page` × `PageSize` may not exceed it.
+/// The largest product of `Page` and `PageSize`.
 const MAX_ITEM_POSITION: u32 = 10_000;
 
 /// The keys that a list can be sorted by, as an enum.
@@ -207,8 +207,8 @@ mod tests {
     }
 
     fn parse(page: Option<&str>, page_size: Option<&str>, sort: Option<&str>) -> Option<Paging<Sort>> {
-        let own = |text: Option<&str>| text.map(str::to_owned);
-        Paging::parse(&RawPaging { page: own(page), page_size: own(page_size), sort: own(sort) }).ok()
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Paging::parse(&RawPaging { page: owned(page), page_size: owned(page_size), sort: owned(sort) }).ok()
     }
 
     #[test]

@@ -11,10 +11,10 @@ use values::Code;
 
 use crate::response::problem::Problem;
 
-/// The refusal of the nil UUID, for operations without query and body to declare.
+/// The refusal of the nil UUID. An operation with neither query nor body declares it.
 pub const EMPTY_ID: Code = Code::common(400, "VALIDATION_FAILED").at("/Id", "empty_id");
 
-/// The only id in a path, never the nil UUID. `ids::Reference` is its equivalent in bodies.
+/// The only id in a path, and never the nil UUID. Bodies use `ids::Reference` instead.
 ///
 /// # Errors
 /// `404 NOT_FOUND` for a malformed id, `400 VALIDATION_FAILED` for the nil UUID.
@@ -35,7 +35,7 @@ impl<T: DeserializeOwned + Copy + Into<Uuid>> FromRequest for PathReference<T> {
     }
 }
 
-/// Returns the pointer of the id as bodies name it: `/DealId` for `{deal_id}`.
+/// Returns the pointer of the id with its name in bodies: `/DealId` for `{deal_id}`.
 fn member_pointer(request: &HttpRequest) -> String {
     let name = request.match_info().iter().next().map_or("id", |(name, _)| name);
     let words = name.split('_').filter_map(|word| word.split_at_checked(1));

@@ -35,16 +35,16 @@ fn read<T: DeserializeOwned>(query: &str) -> Result<T, FieldError> {
     parsed.map_err(|error| to_field_error(error.path(), &error.inner().to_string()))
 }
 
-/// A query with rules that concern several of its members.
+/// A query with rules about several of its members.
 pub trait Check {
-    /// Records the errors of such rules in `fields`.
+    /// Records violations of these rules in `fields`.
     ///
-    /// The query may have refused members, which are `None` if `read_time`, `read_date` or
-    /// `read_from_str` reads them. Their errors are reported already.
+    /// The query may have refused members, whose errors are already recorded. A refused member is
+    /// `None` if `read_time`, `read_date` or `read_from_str` reads it.
     fn check(&self, fields: &mut Fields);
 }
 
-/// A query that is also [checked](Check) as a whole.
+/// The query of a request, whose rules are [checked](Check) after it is read.
 pub struct CheckedQuery<T>(pub T);
 
 impl<T: DeserializeOwned + Check> FromQuery for CheckedQuery<T> {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn time_outside_utc_is_refused() {
+    fn year_10000_in_utc_is_refused() {
         let read =
             |time: &str| Query::<Since>::from_query(&format!("since={time}")).map(|Query(read)| read.since);
         assert_eq!(read("2026-11-22T07:30:00%2B03:00").unwrap(), Some(datetime!(2026-11-22 04:30 UTC)));
@@ -158,7 +158,7 @@ mod tests {
         statuses: Option<CommaSeparated<Status>>,
     }
 
-    /// Paging: commas separate the values of an enum. An unknown or empty value is refused.
+    /// An unknown or empty value is refused.
     #[test]
     fn comma_separated_values_are_read() {
         let Query(read) = Query::<Statuses>::from_query("Statuses=Published,Draft").unwrap();

@@ -17,7 +17,7 @@ pub fn read_from_str<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(
 
 /// Deserializes an optional time such as `2026-11-22T07:30:00Z`, and converts it to UTC.
 ///
-/// A time that is in the year 10000 in UTC is refused.
+/// A time whose year in UTC is 10000 is refused.
 pub fn read_time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDateTime>, D::Error> {
     let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC);
     read_text(time, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
@@ -26,12 +26,12 @@ pub fn read_time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDate
 /// Deserializes an optional date such as `2026-11-22`.
 pub fn read_date<'de, D: Deserializer<'de>>(date: D) -> Result<Option<Date>, D::Error> {
     let parse = |text: &str| Date::parse(text, format_description!("[year]-[month]-[day]")).ok();
-    // A negative year can lie before 4713 BC, the first year of PostgreSQL.
+    // PostgreSQL rejects dates before 4713 BC, so negative years are refused.
     let parse = |text: &str| parse(text).filter(|date| date.year() >= 0);
     read_text(date, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
 }
 
-/// The maximum number of items of an autocomplete: `?Limit=20`, at most 50.
+/// The maximum number of items of an autocomplete: `?Limit=20`. It is 20 by default, at most 50.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit(u8);
 

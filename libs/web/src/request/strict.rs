@@ -1,6 +1,6 @@
 //! Strict JSON types.
 //!
-//! By default serde accepts a list in place of an object, and an object in place of an enum's name.
+//! By default serde accepts a list for an object, and an object for the name of an enum's variant.
 //! Both are type errors in a request.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// A wrapper of a decoder and of its parts, down to the last value.
+/// A wrapper of a deserializer, and of its visitors and nested values.
 pub(crate) struct Strict<T>(pub(crate) T);
 
 macro_rules! forward_strict {

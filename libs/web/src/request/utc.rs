@@ -1,19 +1,19 @@
-//! `#[serde(with = "::web::utc")]`, for a time of a request that the database stores.
+//! A serde module for times that the database stores: `#[serde(with = "::web::utc")]`.
 //!
-//! The format is RFC 3339. A time whose year in UTC is 10000 is refused, because it cannot be
-//! converted for the database.
+//! The format is RFC 3339. A time whose year in UTC is 10000 is refused, because `time` has no such
+//! year.
 
 use serde::de::Error;
 use serde::{Deserializer, Serializer};
 use time::serde::rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
-/// Writes a time as RFC 3339.
+/// Writes a time in RFC 3339.
 pub fn serialize<S: Serializer>(time: &OffsetDateTime, to: S) -> Result<S::Ok, S::Error> {
     rfc3339::serialize(time, to)
 }
 
-/// Reads a time of RFC 3339.
+/// Reads a time in RFC 3339 and converts it to UTC.
 pub fn deserialize<'de, D: Deserializer<'de>>(time: D) -> Result<OffsetDateTime, D::Error> {
     let time = rfc3339::deserialize(time)?;
     time.checked_to_offset(UtcOffset::UTC).ok_or_else(|| D::Error::custom("invalid_type"))
@@ -29,7 +29,7 @@ mod tests {
     struct Key(#[serde(with = "super")] OffsetDateTime);
 
     #[test]
-    fn time_outside_utc_is_refused() {
+    fn year_10000_in_utc_is_refused() {
         let read = |time: &str| serde_json::from_str::<Key>(&format!("{time:?}")).map(|key| key.0);
         let noon = datetime!(2026-11-22 12:00 UTC);
         assert_eq!(read("2026-11-22T15:00:00+03:00").unwrap(), noon);

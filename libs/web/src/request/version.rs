@@ -3,9 +3,9 @@
 use serde::{Deserialize, Deserializer};
 use values::{Invalid, Number, read_number};
 
-/// Deserializes the optional version that a caller expects, any integer of 64 bits.
+/// Deserializes the optional version that a caller expects, an integer of 64 bits.
 ///
-/// Another value is refused like a domain value, so that a response also lists the other errors.
+/// An invalid version does not end the reading, so a response also lists the other errors.
 pub fn read_version<'de, D: Deserializer<'de>>(version: D) -> Result<Option<i64>, D::Error> {
     struct Version(i64);
 
@@ -30,7 +30,6 @@ mod tests {
 
     use crate::request::json::decode;
 
-    /// An invalid version is reported together with the errors of later members.
     #[test]
     fn invalid_version_hides_no_other_error() {
         #[derive(Debug, Deserialize)]

@@ -1,4 +1,4 @@
-//! Responses that are the same for all guests: cached with revalidation, and compressed.
+//! Responses that are the same for all guests. Callers cache and revalidate them.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ use crate::limits::byte_budget::response::ensure_reservation;
 const MIN_COMPRESSED_BYTES: usize = 1024;
 /// The largest body that is compressed on the listener's thread, where it delays other requests.
 const MAX_INLINE_COMPRESSION_BYTES: usize = 16 * 1024;
-/// The largest body that is tagged and compressed. Its reservation has no bytes for a second copy.
+/// The largest body that is tagged and compressed. Compression takes memory beside the reservation.
 const MAX_TAGGED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Wraps a route whose response is the same for all guests, as in
@@ -29,15 +29,15 @@ const MAX_TAGGED_BYTES: usize = 4 * 1024 * 1024;
 ///
 /// Such a response has an `ETag` and is compressed if the caller accepts it.
 /// A matching `If-None-Match` gets `304`.
-/// A response to a caller with a token has none of this, because it may be private.
-/// Compression could also reveal a secret that stands beside an attacker's text (BREACH).
+/// A response to a caller with a token is neither tagged nor compressed, because it may be private.
+/// Compression could also reveal a secret next to an attacker's text (BREACH).
 pub async fn cacheable<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let is_guest = !request.headers().contains_key(header::AUTHORIZATION);
     let mut response = next.call(request).await?.map_into_boxed_body();
-    // A single line: the CORS middleware extends the first `Vary` and drops the others.
+    // One header has both names, because the CORS middleware keeps only the first `Vary` header.
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Authorization, Accept-Encoding"));
     if !is_guest || response.status() != StatusCode::OK {
         return Ok(response);
@@ -49,8 +49,8 @@ pub async fn cacheable<B: MessageBody + 'static>(
         Ok(bytes) => return Ok(ServiceResponse::new(request, response.set_body(BoxBody::new(bytes)))),
         Err(body) => return Ok(ServiceResponse::new(request, response.set_body(body))),
     };
-    // The hash need not resist attacks. Only an author could construct two responses with one tag,
-    // and would mislead only the readers of their own content.
+    // The hash need not resist attacks. Only an author could construct two responses with the same
+    // tag, and only readers of that author's content would get the wrong one.
     let tag = EntityTag::new_weak(URL_SAFE_NO_PAD.encode(XxHash3_128::oneshot(&bytes).to_be_bytes()));
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=0, must-revalidate"));

@@ -10,7 +10,7 @@ use crate::config::Origin;
 /// The time for which a browser caches a preflight.
 const PREFLIGHT_MAX_AGE_SECONDS: usize = 3600;
 
-/// Forbids caching, unless the handler allows it, and guessing of the media type.
+/// Forbids caching unless the handler allows it, and forbids browsers to guess the media type.
 pub(crate) fn default_headers() -> DefaultHeaders {
     DefaultHeaders::new()
         .add((header::CACHE_CONTROL, "no-store"))

@@ -1,4 +1,4 @@
-//! Responses: problems and how they are rendered, caching, headers of every response.
+//! Responses: problems and their rendering, caching, and the headers of every response.
 
 pub(crate) mod cacheable;
 pub(crate) mod headers;

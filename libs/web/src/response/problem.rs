@@ -16,22 +16,21 @@ pub struct FieldError {
     pub invalid: Invalid,
 }
 
-/// `401`: the token is missing or invalid.
+/// The token is missing or invalid.
 pub const UNAUTHORIZED: Code = Code::common(401, "UNAUTHORIZED");
-/// `403`
 pub const FORBIDDEN: Code = Code::common(403, "FORBIDDEN");
-/// `405` with `Allow`
+/// The path has no such method. The response has `Allow`.
 pub const METHOD_NOT_ALLOWED: Code = Code::common(405, "METHOD_NOT_ALLOWED");
-/// `503`: a dependency is unavailable.
+/// A dependency is unavailable, or the service is overloaded.
 pub const SERVICE_UNAVAILABLE: Code = Code::common(503, "SERVICE_UNAVAILABLE").retry_after(1);
 
 /// An error response.
 ///
-/// The listener's middleware renders it, because it knows the language, the path and the trace.
+/// The listener's middleware renders the problem in the caller's language, with path and trace id.
 #[derive(Clone, Debug)]
 pub struct Problem(Box<Details>);
 
-/// The contents of a problem, in a box to keep `Result<_, Problem>` small.
+/// The contents of a problem, in a box that keeps `Result<_, Problem>` small.
 #[derive(Clone, Debug)]
 pub(crate) struct Details {
     pub(crate) code: Code,
@@ -128,27 +127,27 @@ impl Problem {
         self
     }
 
-    /// `400 VALIDATION_FAILED` with the invalid members.
+    /// Returns `400 VALIDATION_FAILED` with the invalid members.
     pub fn validation_failed(errors: Vec<FieldError>) -> Self {
         Self::from(Code::common(400, "VALIDATION_FAILED")).with_errors(errors)
     }
 
-    /// `401 UNAUTHORIZED`: the token is missing or invalid.
+    /// Returns `401 UNAUTHORIZED`: the token is missing or invalid.
     pub fn unauthorized() -> Self {
         UNAUTHORIZED.into()
     }
 
-    /// `403 FORBIDDEN`
+    /// Returns `403 FORBIDDEN`.
     pub fn forbidden() -> Self {
         FORBIDDEN.into()
     }
 
-    /// `404 NOT_FOUND`: no such route.
+    /// Returns `404 NOT_FOUND`: no route matches the path.
     pub fn not_found() -> Self {
         Code::common(404, "NOT_FOUND").into()
     }
 
-    /// `405 METHOD_NOT_ALLOWED` with `Allow`, which has `HEAD` wherever it has `GET`.
+    /// Returns `405 METHOD_NOT_ALLOWED` with `Allow`, which has `HEAD` if it has `GET`.
     pub fn method_not_allowed(mut allow: Vec<Method>) -> Self {
         if let Some(get) = allow.iter().position(|method| method == Method::GET) {
             allow.insert(get + 1, Method::HEAD);
@@ -158,38 +157,38 @@ impl Problem {
         problem
     }
 
-    /// `408 REQUEST_TIMEOUT`: the body arrived too slowly.
+    /// Returns `408 REQUEST_TIMEOUT`: the body arrived too slowly.
     pub fn request_timeout() -> Self {
         Code::common(408, "REQUEST_TIMEOUT").into()
     }
 
-    /// `413 PAYLOAD_TOO_LARGE`; `max` in bytes.
+    /// Returns `413 PAYLOAD_TOO_LARGE` with the limit `max` in bytes.
     pub fn payload_too_large(max: usize) -> Self {
         Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", max as u64).into()
     }
 
-    /// `415 UNSUPPORTED_MEDIA_TYPE`
+    /// Returns `415 UNSUPPORTED_MEDIA_TYPE`.
     pub fn unsupported_media_type() -> Self {
         Code::common(415, "UNSUPPORTED_MEDIA_TYPE").into()
     }
 
-    /// `429 RATE_LIMITED` with `Retry-After`.
+    /// Returns `429 RATE_LIMITED` with `Retry-After`.
     pub fn rate_limited(delay: Duration) -> Self {
         Self::from(Code::common(429, "RATE_LIMITED")).retry_after(delay)
     }
 
-    /// `503 SERVICE_UNAVAILABLE` with `Retry-After`: a dependency is unavailable.
+    /// Returns `503 SERVICE_UNAVAILABLE` with `Retry-After`. The cause is logged and not returned.
     pub fn unavailable(cause: &impl fmt::Display) -> Self {
         Self::from(SERVICE_UNAVAILABLE).caused_by(cause)
     }
 
-    /// `500 INTERNAL_ERROR`. The cause is logged and not returned.
+    /// Returns `500 INTERNAL_ERROR`. The cause is logged and not returned.
     pub fn internal(cause: &(dyn Error + 'static)) -> Self {
         let chain: Vec<_> = anyhow::Chain::new(cause).map(ToString::to_string).collect();
         Self::from(Code::common(500, "INTERNAL_ERROR")).caused_by(&chain.join(": "))
     }
 
-    /// Returns the problem of a response that actix creates itself.
+    /// Returns the problem of a response that actix has created by itself.
     pub(crate) fn from_status(status: StatusCode) -> Self {
         let common = |id| Self::from(Code::common(status.as_u16(), id));
         match status {

@@ -9,7 +9,7 @@ use crate::response::problem::Details;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
-    /// The id of its messages, and its code without the service's prefix.
+    /// The code without the service's prefix, which is also the id of its messages.
     pub(crate) id: String,
     pub(crate) is_common: bool,
     pub(crate) args: Args,
@@ -20,6 +20,7 @@ pub(crate) struct Refusal {
     pub(crate) has_allow: bool,
 }
 
+/// An invalid member of the example.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RefusedField {
     pub(crate) field: String,

@@ -1,4 +1,4 @@
-//! The application of a listener: its routes inside the middlewares of every request.
+//! The application of a listener: its routes, and the middlewares around them.
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
@@ -20,7 +20,7 @@ use crate::response::headers::{cors, default_headers};
 use crate::response::problem::Problem;
 use crate::server::known_routes::{KnownRoutes, reject_unmatched};
 
-/// The parts that each thread of a listener builds its application from.
+/// The parts from which each thread of a listener builds its application.
 #[derive(Clone)]
 pub(super) struct ListenerApp<D> {
     pub(super) listener: Listener,
@@ -50,7 +50,8 @@ impl<D: Fn(&mut web::ServiceConfig)> ListenerApp<D> {
     > {
         let name = self.service.name;
         App::new()
-            // Before the routes: their scope matches every path and returns 404 for unknown ones.
+            // The page precedes the routes, because their scope matches every path and returns 404
+            // for unknown ones.
             .service(web::redirect(format!("/docs/{name}"), format!("/docs/{name}/")))
             .service(self.page.routes(name))
             .into_utoipa_app()
@@ -69,17 +70,17 @@ impl<D: Fn(&mut web::ServiceConfig)> ListenerApp<D> {
             .wrap(from_fn(observe))
             .wrap(from_fn(admit))
             .wrap(from_fn(hold_request_body))
-            // Outside admission, so that a browser can read a rejection, too.
+            // CORS is outside admission, so that a browser can read a rejection, too.
             .wrap(Condition::new(!self.origins.is_empty(), cors(&self.origins)))
             .wrap(default_headers())
             .wrap(from_fn(close_connection_while_draining))
     }
 }
 
-/// Closes each connection with a response while the process drains.
+/// Closes the connection of each response while the process drains.
 ///
-/// An idle connection could otherwise be closed while the next request is on its way.
-/// Its caller must not retry that request unless it is idempotent.
+/// Otherwise an idle connection could close while its next request is in transit.
+/// The caller must not retry such a request unless it is idempotent.
 async fn close_connection_while_draining<B: MessageBody>(
     draining: web::Data<CancellationToken>,
     request: ServiceRequest,

@@ -1,4 +1,4 @@
-//! Requests that match no route, or a route with another method.
+//! The rejection of requests that match no route, or only a route with another method.
 
 use actix_router::ResourceDef;
 use actix_web::http::Method;
@@ -9,7 +9,7 @@ use utoipa::openapi::path::PathItem;
 use crate::openapi::operations::operations;
 use crate::response::problem::Problem;
 
-/// The documented paths with their methods. They distinguish 404 from 405.
+/// The documented paths with their methods, which distinguish 404 from 405.
 pub(super) struct KnownRoutes(Vec<(ResourceDef, Vec<Method>)>);
 
 impl KnownRoutes {

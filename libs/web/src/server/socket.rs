@@ -1,4 +1,4 @@
-//! Listening sockets.
+//! Listening sockets and their options.
 
 use std::net::{SocketAddr, TcpListener};
 #[cfg(target_os = "linux")]
@@ -7,19 +7,20 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::net::TcpSocket;
 
-/// The time after which the kernel drops a caller that acknowledges nothing or opens no window.
+/// The time after which the kernel drops a connection whose caller neither acknowledges data nor
+/// opens its receive window.
 #[cfg(target_os = "linux")]
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The bytes of responses that the kernel buffers per connection, which it doubles for overhead.
+/// The size of the kernel's send buffer of a connection. The kernel doubles it for overhead.
 ///
-/// The kernel's own limit is 4 MiB per connection, and they count as the container's memory.
-/// Half the size delays a response of 2 MiB by half a second. This size costs no throughput.
+/// The kernel's default limit is 4 MiB per connection, and buffers count as the container's memory.
+/// This size costs no throughput. Half of it would delay a response of 2 MiB by half a second.
 const SEND_BUFFER_BYTES: u32 = 64 * 1024;
 
-/// The number of connections that wait to be accepted. Above it a caller retries after a second.
+/// The number of connections that may wait to be accepted. Above it a caller retries after 1 s.
 ///
-/// The usual 128 are used up within milliseconds when many callers reconnect.
+/// Many callers that reconnect exhaust the usual 128 within milliseconds.
 const ACCEPT_BACKLOG: u32 = 1024;
 
 /// Returns a listening socket with its bound address.

@@ -1,6 +1,6 @@
-//! The budgets themselves, and the reservations in them.
+//! The byte budgets of a process, and the reservations in them.
 //!
-//! Small bodies are not counted. Large ones wait in a bounded queue; the surplus is rejected.
+//! Small bodies are not counted. Large bodies wait in a bounded queue. A full queue rejects them.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -13,19 +13,19 @@ use crate::response::problem::Problem;
 
 const MIB: usize = 1024 * 1024;
 
-/// Bodies and responses up to this size are not counted, because those in flight add up to little.
+/// The size up to which bodies and responses are not counted, because they need little memory.
 pub(crate) const MAX_UNCOUNTED_BYTES: usize = 16 * 1024;
-/// Bodies and responses above this size wait for an exhausted budget.
+/// The size above which bodies and responses wait for an exhausted budget.
 pub(crate) const MAX_UNQUEUED_BYTES: usize = MIB;
 
-/// Request bodies.
+/// The budget of request bodies.
 ///
-/// A large one counts as a caller's share, whatever its length.
-/// Reading, parsing and writing it takes that much memory until the response.
+/// A large body counts as a whole caller's share, whatever its length.
+/// Until the response, it takes that much memory to read, parse and write the body.
 pub(crate) static REQUEST_BODIES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(64 * MIB, 24));
-/// Responses to users who read.
+/// The budget of responses to `GET` requests of users and guests.
 pub(crate) static READ_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
-/// Responses to changes and to services, so that readers cannot block them.
+/// The budget of responses to changes and to services, which readers therefore cannot block.
 pub(crate) static OTHER_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
 
 /// The longest wait for bytes of a budget.
@@ -59,17 +59,18 @@ impl ByteBudget {
         Self { bytes: Semaphore::new(size), size, max_waiting, state: Mutex::default() }
     }
 
-    /// The bytes of one caller's share, an eighth of the budget.
+    /// Returns the bytes of one caller's share, an eighth of the budget.
     pub(crate) fn caller_share(&self) -> usize {
         self.size / 8
     }
 
-    /// Reserves `bytes`, or the whole budget where that is less. Waits in turn for up to 5 s.
+    /// Reserves `bytes`, or the whole budget if it is smaller. Waits for up to
+    /// [`RESERVE_TIMEOUT`], in the order of the calls.
     ///
-    /// A `caller` of `None` has no share: it may reserve the whole budget.
+    /// A `caller` of `None` is not limited to a share and may reserve the whole budget.
     ///
     /// # Errors
-    /// `429` while the caller uses up its share, `503` when the queue is full or the wait times out.
+    /// `429` while the caller's share is used up, `503` if the queue is full or the wait times out.
     pub(crate) async fn reserve(
         &self,
         caller: Option<String>,
@@ -88,7 +89,7 @@ impl ByteBudget {
     /// Reserves `bytes` like [`reserve`](Self::reserve), but fails instead of waiting.
     ///
     /// # Errors
-    /// `429` while the caller uses up its share, `503` when the budget is exhausted.
+    /// `429` while the caller's share is used up, `503` while the budget is exhausted.
     pub(crate) fn try_reserve(
         &self,
         caller: Option<String>,
@@ -99,7 +100,7 @@ impl ByteBudget {
         Ok(ByteReservation { permit, usage })
     }
 
-    /// Reserves what is left of the budget, up to `bytes`, for a body that cannot be rejected.
+    /// Reserves the available bytes, up to `bytes`, for a body that cannot be rejected.
     /// The whole of `bytes` counts against the caller's share.
     pub(crate) fn reserve_available(
         &self,
@@ -107,9 +108,9 @@ impl ByteBudget {
         bytes: usize,
     ) -> Result<ByteReservation<'_>, Problem> {
         let usage = self.track_usage(caller, bytes, usize::MAX)?;
-        let left = bytes.min(self.bytes.available_permits());
+        let available = bytes.min(self.bytes.available_permits());
         let permit =
-            self.bytes.try_acquire_many(self.permits(left)).or_else(|_| self.bytes.try_acquire_many(0));
+            self.bytes.try_acquire_many(self.permits(available)).or_else(|_| self.bytes.try_acquire_many(0));
         Ok(ByteReservation { permit: permit.map_err(|_| exhausted())?, usage })
     }
 
@@ -117,7 +118,7 @@ impl ByteBudget {
         u32::try_from(bytes.min(self.size)).unwrap_or(u32::MAX)
     }
 
-    /// A caller's share, and one body that is not large.
+    /// Returns the limit of one caller: its share, and one body that does not wait.
     fn max_bytes_per_caller(&self) -> usize {
         self.caller_share() + MAX_UNQUEUED_BYTES
     }
@@ -162,17 +163,17 @@ impl<'b> ByteReservation<'b> {
         self.usage.add(bytes, budget.max_bytes_per_caller())
     }
 
-    /// Extends the reservation to an actual size of `bytes`, as far as the budget allows.
+    /// Extends the reservation to the actual size `bytes`, as far as the budget allows.
     pub(crate) fn grow_to(&mut self, bytes: usize) {
         let budget: &'b ByteBudget = self.usage.budget;
         let missing = bytes.min(budget.size).saturating_sub(self.permit.num_permits());
-        let left = missing.min(budget.bytes.available_permits());
-        if let Ok(more) = budget.bytes.try_acquire_many(budget.permits(left)) {
+        let available = missing.min(budget.bytes.available_permits());
+        if let Ok(more) = budget.bytes.try_acquire_many(budget.permits(available)) {
             self.permit.merge(more);
         }
     }
 
-    /// Releases all but `bytes`.
+    /// Releases all bytes above `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         drop(self.permit.split(self.permit.num_permits().saturating_sub(bytes)));
         self.usage.sub(self.usage.bytes.saturating_sub(bytes));
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_bytes_reserve_the_available_rest() {
+    fn existing_body_reserves_the_available_bytes() {
         let budget = budget(8);
         let first = budget.try_reserve(Some("one".to_owned()), 7 * MIB).unwrap();
         let _second = budget.reserve_available(Some("other".to_owned()), 2 * MIB).unwrap();

@@ -1,4 +1,4 @@
-//! Responses above 16 KiB hold a reservation from when their body exists until it is sent.
+//! Reservations of responses above 16 KiB, which hold them until their last chunk is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use crate::limits::byte_budget::budget::{
 use crate::limits::caller::caller_key;
 use crate::response::problem::Problem;
 
-/// The part of a body that a connection receives at a time.
+/// The size of the chunks in which a connection receives a body.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reserves `bytes` for the response to `request` before its handler builds it.
@@ -25,7 +25,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Estimates up to 1 MiB need no reservation.
 ///
 /// # Errors
-/// `429` while responses to the caller use up its share, `503` when the budget is exhausted.
+/// `429` while the caller's share is used up, `503` when the budget is exhausted.
 pub async fn reserve(request: &HttpRequest, bytes: usize) -> Result<(), Problem> {
     if bytes > MAX_UNQUEUED_BYTES {
         let caller = caller_key(request);
@@ -43,8 +43,8 @@ fn budget_for(request: &HttpRequest, caller: Option<&String>) -> &'static ByteBu
 /// Attaches a reservation to the response, which holds it until its last chunk is sent.
 ///
 /// # Errors
-/// As [`reserve`], for reads only.
-/// A change has already happened, so its response is sent even when the budget is exhausted.
+/// As [`reserve`], for `GET` only.
+/// Any other request may have changed data, so its response is sent even over an exhausted budget.
 pub(crate) fn attach_reservation<B: MessageBody + 'static>(
     response: ServiceResponse<B>,
 ) -> Result<ServiceResponse<EitherBody<B>>, (HttpRequest, Problem)> {
@@ -74,9 +74,9 @@ pub(crate) fn attach_reservation<B: MessageBody + 'static>(
     }
 }
 
-/// Reserves bytes for a response that a middleware still transforms.
+/// Reserves bytes for a response that a middleware is about to transform.
 ///
-/// [`attach_reservation`] takes the reservation over.
+/// [`attach_reservation`] then attaches this reservation to the response.
 ///
 /// # Errors
 /// As [`attach_reservation`].
@@ -88,7 +88,7 @@ pub(crate) fn ensure_reservation(request: &HttpRequest, length: usize) -> Result
     Ok(())
 }
 
-/// Reserves bytes for a body that exists already. A read can be repeated, a change cannot.
+/// Reserves bytes for a body that already exists. Callers can repeat a read, but not a change.
 fn reserve_existing(request: &HttpRequest, length: usize) -> Result<ByteReservation<'static>, Problem> {
     let caller = caller_key(request);
     let budget = budget_for(request, caller.as_ref());
@@ -103,14 +103,14 @@ fn with_body<B>(request: HttpRequest, response: HttpResponse<()>, body: B) -> Se
     ServiceResponse::new(request, response.set_body(body))
 }
 
-/// A body that its connection receives in chunks, because actix copies each into its own buffer.
+/// A body that its connection receives in chunks, because actix copies each chunk into a buffer.
 pub(crate) struct ChunkedBytes {
     rest: Bytes,
     reservation: Option<ByteReservation<'static>>,
 }
 
 impl ChunkedBytes {
-    /// Wraps bytes of which the process holds a single copy, for all callers.
+    /// Wraps bytes of which the process holds a single copy for all callers.
     pub(crate) fn uncounted(bytes: Bytes) -> Self {
         Self { rest: bytes, reservation: None }
     }
@@ -127,7 +127,7 @@ impl MessageBody for ChunkedBytes {
         let length = self.rest.len().min(CHUNK_BYTES);
         let chunk = self.rest.split_to(length);
         if self.rest.is_empty() {
-            // Release with the last chunk: its reader may send the next request at once.
+            // Release with the last chunk, because its reader may send the next request at once.
             self.reservation = None;
         }
         Poll::Ready((!chunk.is_empty()).then_some(Ok(chunk)))
