@@ -54,7 +54,7 @@ pub async fn append<E: Event>(tx: &mut Tx, event: &E) -> Result<(), db::Error> {
     signal_relay::<E>(tx, inserted, 1)
 }
 
-/// Publishes `events` in the given order when `tx` commits.
+/// Publishes `events`, in their order, when `tx` commits.
 ///
 /// # Errors
 /// As [`append`].

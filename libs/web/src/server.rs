@@ -28,8 +28,11 @@ use crate::server::socket::bind;
 /// The time in which the head of a connection's first request must arrive. A later head gets 408.
 ///
 /// The time starts when the kernel accepts the connection.
-/// It is long, so that the delay of a busy process is not mistaken for a slow caller.
+/// A shorter time would reject callers because of the delay of a busy process.
 const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The time for requests in flight at a shutdown, which is that of the process's work phase.
+const SHUTDOWN_TIMEOUT_SECONDS: u64 = 25;
 
 /// The default limit of open connections per listener. Further connections wait until some close.
 ///
@@ -106,7 +109,7 @@ impl Server {
             .keep_alive(self.config.keep_alive)
             .client_request_timeout(REQUEST_HEAD_TIMEOUT)
             .disable_signals()
-            .shutdown_timeout(25)
+            .shutdown_timeout(SHUTDOWN_TIMEOUT_SECONDS)
             .listen(socket)?
             .run();
         self.process.spawn(Phase::Work, listener.name, |stopping| serve_until(server, stopping));

@@ -17,8 +17,8 @@ use crate::contract::message::Message;
 
 /// The largest share of a partition. Fetching pauses when the buffer reaches the share.
 const MAX_PARTITION_BYTES: usize = 4 << 20;
-/// The divisor of the share at which fetching resumes: at a quarter. A pause is expensive, since
-/// librdkafka drops its prefetched messages and fetches them again.
+/// The divisor of the share: fetching resumes when the buffer has shrunk to a quarter of its share.
+/// Each pause is expensive, since librdkafka drops its prefetched messages and fetches them again.
 const RESUME_DIVISOR: usize = 4;
 /// The approximate memory of a message beside its key, headers and payload.
 const MESSAGE_OVERHEAD_BYTES: usize = 1024;

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::schema::outbox;
 
-/// The largest number of rows in a batch: enough for full requests to the broker, and few to send
-/// again.
+/// The largest number of rows in a batch: enough for full requests to the broker, and few enough to
+/// send again.
 pub(super) const MAX_BATCH_ROWS: usize = 500;
 /// The payload size at which a batch is full, since a relay holds a few batches in memory. The last
 /// row may exceed it.

@@ -6,7 +6,7 @@ use rdkafka::error::KafkaError;
 
 /// The pause between two relay sessions.
 pub(super) const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The number of consecutive sessions after which an event with an unknown error is parked.
+/// The number of consecutive sessions after which an event is parked whose error may be temporary.
 const MAX_REJECTIONS: u32 = 5;
 
 /// The reason why a relay session ended early.

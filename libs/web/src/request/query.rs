@@ -12,6 +12,8 @@ use crate::response::problem::{FieldError, Problem};
 
 /// A value that is read from a query.
 pub trait FromQuery: Sized {
+    /// Reads the value from the query string.
+    ///
     /// # Errors
     /// `400 VALIDATION_FAILED`
     fn from_query(query: &str) -> Result<Self, Problem>;
