@@ -1,6 +1,6 @@
 -- Chats and their members.
 
--- All changes of a chat take turns on its row.
+-- The lock of a chat's row serializes all changes of the chat.
 create table chat (
     id uuid primary key,
     kind text collate "C" not null check (kind in ('Deal', 'Direct')),
@@ -37,7 +37,7 @@ create table member (
     user_id uuid not null,
     chat_id uuid not null references chat (id),
     role text collate "C" not null check (role in ('Client', 'Agent', 'Manager', 'Member')),
-    -- The role that an Agent returns to when the deal has another agent. Null: the agent then
+    -- The role that an Agent returns to when the deal has another agent. Null for an agent who then
     -- leaves the chat.
     fallback_role text collate "C" check (fallback_role in ('Manager', 'Member')),
     joined_at timestamptz not null,
@@ -64,9 +64,9 @@ create table message (
     edited_at timestamptz,
     deleted_at timestamptz,
     version bigint not null check (version >= 1),
-    -- INV-MSG-2
+    -- INV-MSG-2: sequences of a chat are unique.
     constraint message_sequence unique (chat_id, sequence),
-    -- INV-MSG-4
+    -- INV-MSG-4: one message for each client id of a sender in a chat.
     constraint message_client_message_id unique (chat_id, sender_user_id, client_message_id),
     check ((kind = 'System') = (card is not null)),
     check ((kind = 'Text') = (sender_user_id is not null)),
@@ -94,14 +94,14 @@ create table conference (
     -- Time since which no participant of an Active conference is Joined.
     empty_since timestamptz,
     version bigint not null check (version >= 1),
-    -- INV-CNF-4
+    -- INV-CNF-4: the times and the reason follow the status.
     check ((status = 'Ended') = (ended_at is not null)),
     check ((status = 'Ended') = (end_reason is not null)),
     check (status <> 'Ringing' or active_at is null),
     check (status <> 'Active' or active_at is not null),
     check (status = 'Active' or empty_since is null)
 ) with (fillfactor = 80);
--- INV-CNF-1. The next deadline of a live conference is the time of its job.
+-- INV-CNF-1: one live conference for each chat.
 create unique index conference_live on conference (chat_id) where status <> 'Ended';
 create index conference_chat on conference (chat_id, created_at, id);
 

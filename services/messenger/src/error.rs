@@ -16,10 +16,10 @@ pub const MESSAGE_NOT_FOUND: Code = Code::new(404, "MESSENGER_MESSAGE_NOT_FOUND"
 pub const MESSAGE_DELETED: Code = Code::new(409, "MESSENGER_MESSAGE_DELETED");
 pub const MESSAGE_LOCKED: Code = Code::new(409, "MESSENGER_MESSAGE_LOCKED");
 pub const CONFERENCE_NOT_FOUND: Code = Code::new(404, "MESSENGER_CONFERENCE_NOT_FOUND");
-/// INV-CNF-1
+/// The chat has a live conference (INV-CNF-1).
 pub const CONFERENCE_ALREADY_ACTIVE: Code = Code::new(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE")
     .with_member(&("conferenceId", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"));
-/// INV-CNF-3
+/// An Ended conference does not change (INV-CNF-3).
 pub const CONFERENCE_ENDED: Code = Code::new(409, "MESSENGER_CONFERENCE_ENDED");
 pub const CONFERENCE_FULL: Code =
     Code::new(409, "MESSENGER_CONFERENCE_FULL").with_arg("max", MAX_SEATS as u64);

@@ -29,7 +29,7 @@ impl ::service::Service for Service {
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/messenger");
     const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
-    /// Ten thousand streams, and room for other requests.
+    /// Maximum of 10,000 streams, and the remaining connections for other requests.
     const MAX_CONNECTIONS: usize = 12_288;
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;

@@ -12,7 +12,7 @@ pub struct Settings {
     pub timing: Timing,
     /// LiveKit, or `None` if conferences are not available.
     pub livekit: Option<livekit::Config>,
-    /// Interval of LiveKit probes, or `None` without probes.
+    /// Interval of LiveKit probes, or `None` if no probes run.
     pub media_probe_interval: Option<Duration>,
     /// Time for editing and deleting a message.
     pub edit_window: Duration,

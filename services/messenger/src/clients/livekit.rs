@@ -52,7 +52,7 @@ pub struct Config {
 
 impl Config {
     /// Reads the four settings, which are all set or all unset.
-    /// The outer `None` is a mistake, and the inner one means unset.
+    /// The outer `None` is an invalid setting, and the inner one means unset.
     #[expect(clippy::option_option, reason = "the same shape as every optional setting")]
     pub fn read(env: &mut Env) -> Option<Option<Self>> {
         let variables = [
@@ -98,7 +98,7 @@ struct Claims<'c, V> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_excessive_bools, reason = "LiveKit defines these members")]
+#[expect(clippy::struct_excessive_bools, reason = "LiveKit defines these fields")]
 struct RoomGrant {
     room: ConferenceId,
     room_join: bool,
@@ -209,8 +209,8 @@ impl LiveKit {
         Ok(jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.encoding_key)?)
     }
 
-    /// Returns the signed body hash of a webhook if LiveKit signed `authorization` and it is valid
-    /// now.
+    /// Verifies the token in `authorization`, and returns the hash of the body that LiveKit signed.
+    /// Returns `None` for a token that is invalid or expired.
     /// The scheme `Bearer` is optional.
     pub fn verify(&self, authorization: &str) -> Option<SignedSha256> {
         #[derive(Deserialize)]
@@ -235,7 +235,7 @@ impl LiveKit {
     /// Removes a participant from a room. An absent participant is a success.
     ///
     /// # Errors
-    /// LiveKit is unreachable, returned 5xx (both as a known failure), or refused the call.
+    /// LiveKit is unreachable, returned 5xx (both with [`AlreadyLogged`]), or refused the call.
     pub async fn remove_participant(&self, room: ConferenceId, user: UserId) -> anyhow::Result<()> {
         let body = json!({"room": room, "identity": user});
         self.call("RemoveParticipant", admin_grant(room), &body).await.map(drop)
@@ -280,7 +280,7 @@ impl LiveKit {
     }
 
     /// # Errors
-    /// LiveKit is unreachable, returned 5xx (both as a known failure), or refused the call.
+    /// LiveKit is unreachable, returned 5xx (both with [`AlreadyLogged`]), or refused the call.
     async fn attempt(&self, method: &str, grant: Value, body: &Value) -> anyhow::Result<Option<Value>> {
         #[derive(Deserialize)]
         struct Refusal {

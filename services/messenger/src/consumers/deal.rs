@@ -1,4 +1,4 @@
-//! The consumer of CRM's deals, each of which has a chat.
+//! The consumer of CRM's deals, which creates and changes their chats.
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
@@ -18,7 +18,7 @@ type RowVersion = Whole<0, { u32::MAX as i64 }>;
 
 pub struct Deals;
 
-/// The members of `deal-created` that this service reads.
+/// The fields of `deal-created` that this service reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DealCreated {
@@ -31,7 +31,7 @@ struct DealCreated {
     row_version: RowVersion,
 }
 
-/// The members of `deal-stage-changed` that this service reads.
+/// The fields of `deal-stage-changed` that this service reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DealStageChanged {
@@ -41,15 +41,15 @@ struct DealStageChanged {
     changed_by_user_id: UserId,
     #[serde(with = "time::serde::rfc3339")]
     changed_at: OffsetDateTime,
-    #[serde(default, deserialize_with = "present")]
-    #[expect(clippy::option_option, reason = "null removes the agent, an absent member leaves it")]
+    #[serde(default, deserialize_with = "deserialize_present")]
+    #[expect(clippy::option_option, reason = "null removes the agent, an absent field keeps it")]
     agent_user_id: Option<Option<UserId>>,
     row_version: RowVersion,
 }
 
-/// Deserializes a member that is present, even if it is null.
-#[expect(clippy::option_option, reason = "the outer option is the presence of the member")]
-fn present<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D::Error> {
+/// Deserializes a field that is present, even if it is null.
+#[expect(clippy::option_option, reason = "the outer option is the presence of the field")]
+fn deserialize_present<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D::Error> {
     Option::deserialize(agent).map(Some)
 }
 

@@ -1,4 +1,4 @@
-//! Chats: stored, locked and found.
+//! Queries on chats, and their lock.
 
 use ::db::{Conn, Prepared, Tx};
 use auth::{CompanyId, UserId};
@@ -27,7 +27,7 @@ struct Row {
     last_activity_at: OffsetDateTime,
 }
 
-/// Locks a chat until the end of the transaction. All changes of a chat take turns on this lock.
+/// Locks a chat until the end of the transaction. The lock serializes all changes of the chat.
 pub async fn lock(tx: &mut Tx, id: ChatId) -> Result<Option<Chat>, ::db::Error> {
     let row = chat::table.find(id).select(Row::as_select()).for_no_key_update();
     let Some(row) = row.first(tx.conn()).await.optional()? else { return Ok(None) };

@@ -153,7 +153,7 @@ pub async fn load_views(
     if chats.is_empty() {
         return Ok(Vec::new());
     }
-    // One statement, so that markers and counts are of one moment.
+    // One statement reads markers and counts from one snapshot.
     let rows = diesel::sql_query(
         "select requested.user_id, chat.id, chat.kind, chat.deal_id, chat.tenant_id, chat.property_object_id, \
              chat.last_sequence, chat.created_at, chat.last_activity_at, message.id as last_message_id, \

@@ -1,4 +1,4 @@
-//! Conferences: stored and found.
+//! Queries on conferences.
 
 use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};

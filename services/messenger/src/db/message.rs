@@ -1,4 +1,4 @@
-//! Messages: stored and found.
+//! Queries on messages.
 
 use ::db::{Conn, Prepared, Tx};
 use auth::UserId;

@@ -1,4 +1,4 @@
-//! Stream events of each user, in commit order.
+//! Queries on stream events, which each user's stream numbers in commit order.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Ids of LiveKit's webhooks, so that each counts once.
+//! Ids of LiveKit's webhooks. A stored id marks a webhook as received.
 
 use ::db::{Db, Prepared, Tx};
 use diesel::prelude::*;
@@ -17,9 +17,9 @@ pub async fn record(tx: &mut Tx, id: &[u8], now: OffsetDateTime) -> Result<bool,
     Ok(Prepared(recorded).execute(tx.conn()).await? == 1)
 }
 
-/// Deletes the ids that were received before `then`.
-pub async fn delete_before(db: &Db, then: OffsetDateTime) -> Result<(), ::db::Error> {
-    let old = diesel::delete(webhook::table.filter(webhook::received_at.lt(then)));
+/// Deletes the ids that were received before `limit`.
+pub async fn delete_before(db: &Db, limit: OffsetDateTime) -> Result<(), ::db::Error> {
+    let old = diesel::delete(webhook::table.filter(webhook::received_at.lt(limit)));
     old.execute(&mut db.conn().await?).await?;
     Ok(())
 }

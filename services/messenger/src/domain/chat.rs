@@ -14,7 +14,7 @@ use crate::db::schema::member;
 /// The consumer group that follows CRM's deals.
 pub const DEAL_CONSUMER_GROUP: &str = "messenger.crm";
 
-/// One seat is kept for the deal's agent, who may change at any time.
+/// The last seat is reserved for the deal's agent, who may change at any time.
 const MAX_MEMBERS_WITHOUT_AGENT: usize = MAX_MEMBERS as usize - 1;
 
 values::text_enum! {
@@ -85,12 +85,12 @@ pub struct Chat {
     pub last_activity_at: OffsetDateTime,
     /// Members in the order of `joined_at`.
     pub members: Vec<Member>,
-    /// Time of creating or locking the chat, by the database's clock.
-    /// It dates every change, so that a wait for the lock makes no time fall.
+    /// Time by the database's clock after the chat was locked or created, which dates every change.
+    /// A time from before the wait for the lock could be older than that of an earlier change.
     pub now: OffsetDateTime,
 }
 
-/// A deal at the moment when its chat is made.
+/// A deal at the creation of its chat.
 #[derive(Clone, Debug)]
 pub struct Deal {
     pub id: DealId,
@@ -105,9 +105,9 @@ pub struct Deal {
 /// The effect of a new agent on the members of a chat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentChange {
-    /// The old agent, if it left the chat.
+    /// The old agent, if this user left the chat.
     pub left: Option<UserId>,
-    /// The new agent, if it was not a member before.
+    /// The new agent, if this user was not a member before.
     pub joined: Option<UserId>,
     /// Members who stayed and have another role.
     pub role_changed: Vec<UserId>,

@@ -216,11 +216,11 @@ impl Conference {
         match self.status {
             ConferenceStatus::Ringing => Some(self.created_at + timing.ring_timeout),
             ConferenceStatus::Active => {
-                let ends = self.end_deadlines(timing).into_iter().map(|(at, _)| at);
+                let end_times = self.end_deadlines(timing).into_iter().map(|(at, _)| at);
                 let invited = self.participants.0.iter().filter(|entry| entry.is(ParticipantState::Invited));
-                let misses =
+                let invitation_deadlines =
                     invited.filter_map(|entry| Some(entry.participant.invited_at? + timing.ring_timeout));
-                ends.chain(misses).min()
+                end_times.chain(invitation_deadlines).min()
             }
             ConferenceStatus::Ended => None,
         }

@@ -1,4 +1,4 @@
-//! The decision about a conference: by users, by LiveKit's webhooks and by timers.
+//! Decisions about conferences, after actions of users, webhooks of LiveKit and timers.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::error::{
     CONFERENCE_ENDED, CONFERENCE_FULL, FORBIDDEN, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED,
 };
 
-/// INV-CNF-2
+/// Seats of a conference (INV-CNF-2).
 const SEATS: usize = MAX_SEATS as usize;
 
 /// Time that a client may need to connect to LiveKit, or to disconnect from it.
 const CONNECT_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// A request or an event that may change a conference.
-/// The caller has checked membership and permissions; the participant's state is checked here.
+/// The caller has checked membership and permissions. [`Conference::decide`] checks the state.
 #[derive(Clone, Debug)]
 pub enum Action<'a> {
     /// The `users` are distinct and do not contain `by`.
@@ -78,7 +78,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Returns true if users see another card than `before`.
+    /// Returns true if users see a difference from `before`.
     pub fn is_visible_change(&self, before: &Conference) -> bool {
         self.conference.version != before.version
     }

@@ -89,7 +89,7 @@ impl Message {
     /// Replaces the text. Returns false if the text is the same already.
     ///
     /// # Errors
-    /// - [`FORBIDDEN`]: the message is of another sender.
+    /// - [`FORBIDDEN`]: `by` is not the sender.
     /// - [`MESSAGE_DELETED`]: the message is deleted.
     /// - [`MESSAGE_LOCKED`]: the message is older than `window`.
     pub fn edit(
@@ -116,7 +116,7 @@ impl Message {
     /// Erases the text. Returns false if the message is deleted already.
     ///
     /// # Errors
-    /// - [`FORBIDDEN`]: the message is of another sender.
+    /// - [`FORBIDDEN`]: `by` is not the sender.
     /// - [`MESSAGE_LOCKED`]: the message is older than `window`.
     pub fn delete(&mut self, by: UserId, window: Duration, now: OffsetDateTime) -> Result<bool, Error> {
         self.require_sender(by)?;
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// RULE-MSG-007: a message is locked from the end of its window on, except for a repeat.
+    /// RULE-MSG-007: a message is locked when its window ends. A repeat of the same text still succeeds.
     #[test]
     fn message_can_be_changed_until_the_end_of_its_window() {
         let (sender, window) = (UserId::generate(), Duration::from_hours(24));

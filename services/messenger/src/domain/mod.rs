@@ -28,7 +28,7 @@ ids::typed_id!(
     MessageId
 );
 ids::typed_id!(
-    /// An id that the sender gives to a message, so that a repeated request sends nothing.
+    /// The sender's own id of a message. A repeated request with the same id sends nothing.
     ClientMessageId
 );
 ids::typed_id!(

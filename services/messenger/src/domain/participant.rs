@@ -9,8 +9,8 @@ use values::Text;
 /// LiveKit's id of one connection of a participant.
 pub type ConnectionSid = Text<1, 128>;
 
-/// Ended and replaced connections that are remembered for each participant.
-/// Webhooks about one connection arrive within minutes, so that 16 suffice.
+/// Maximum number of ended, and of replaced, connections that are remembered for each participant.
+/// Webhooks about one connection arrive within minutes, so 16 connections suffice.
 const MAX_REMEMBERED_CONNECTIONS: usize = 16;
 
 values::text_enum! {
@@ -126,7 +126,7 @@ impl Entry {
         self.participant.invited_at = Some(now);
     }
 
-    /// Joins by request. A repeat moves only the hidden time of the latest join.
+    /// Joins by request. A repeat changes only the time of the latest join, which no response shows.
     pub fn join(&mut self, now: OffsetDateTime) {
         self.participant.state = ParticipantState::Joined;
         self.participant.joined_at.get_or_insert(now);
@@ -139,7 +139,7 @@ impl Entry {
         let latest = self.latest_join_at.filter(|_| self.is(ParticipantState::Joined));
         self.join(now);
         self.latest_join_at = latest.max(Some(at));
-        // Webhooks may arrive late: of two connections the one that began later is present.
+        // Webhooks may arrive late, so the connection that began last is the current one.
         let replaced = if self.connection.is_none() || self.connected_at <= Some(at) {
             self.connected_at = Some(at);
             std::mem::replace(&mut self.connection, sid)

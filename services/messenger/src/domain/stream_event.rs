@@ -21,10 +21,10 @@ values::text_enum! {
 }
 
 /// A change in a chat that is sent to a user's streams.
-/// It is a reference, so that content is read at the moment of sending.
+/// The event is a reference, because the content is read when the event is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// The chat was made, or its members or their roles changed.
+    /// The chat was created, or its members or their roles changed.
     Chat,
     /// The user is no longer a member.
     ChatRemoved,

@@ -16,10 +16,10 @@ use crate::error::Error;
 use crate::ops::media::Webhook;
 use crate::{db, ops};
 
-/// Largest body of a webhook. LiveKit sends no larger one.
+/// Maximum size of a webhook's body. LiveKit's own webhooks are smaller.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// LiveKit as the caller, with the signed hash of the body.
+/// The signed hash of the body, from a request that LiveKit signed.
 /// Without the settings of LiveKit every request is refused.
 pub struct LiveKitCaller(SignedSha256);
 

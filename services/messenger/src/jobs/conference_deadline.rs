@@ -1,6 +1,5 @@
-//! The job `conference-deadline`: ends unanswered, empty and too long conferences, and misses
-//! unanswered
-//! invitations.
+//! The job `conference-deadline` ends conferences that are unanswered, empty or too long.
+//! An unanswered invitation becomes Missed.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Jobs for LiveKit: `media-order` sends commands, `media-reconciliation` compares live conferences
-//! with
-//! LiveKit's rooms, and `webhooks-heard` deletes old webhook ids.
+//! Jobs for LiveKit.
+//! `media-order` sends commands, `media-reconciliation` compares live conferences with LiveKit's
+//! rooms, and `webhooks-heard` deletes old webhook ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
 }
 
 /// Compares all live conferences with their rooms.
-/// A failure concerns one conference, which waits for the next run.
+/// A failure skips one conference until the next run.
 async fn reconcile(app: &App, livekit: &LiveKit) -> anyhow::Result<()> {
     let mut after = None;
     loop {

@@ -15,7 +15,7 @@ pub struct ReadMarker {
     pub last_sequence: i64,
 }
 
-/// Opens the Direct chat of two users. The flag is false if the chat exists.
+/// Opens the Direct chat of two users. Returns false with it if the chat existed before.
 ///
 /// # Errors
 /// [`PARTICIPANT_NOT_FOUND`]: the users share no deal chat.

@@ -1,5 +1,5 @@
 //! Changes of conferences by members, moderators, LiveKit and timers.
-//! The changes of one chat take turns on the lock of its row.
+//! The lock of a chat's row serializes the changes of its conferences.
 
 use ::db::Tx;
 use auth::{Actor, UserId};
@@ -157,7 +157,7 @@ pub async fn act_as_moderator(
     change(tx, &mut chat, &conference, action, context).await
 }
 
-/// Applies to the live conference of a locked chat that the user stopped being a member.
+/// Ends the participation of a former member in the live conference of a locked chat.
 pub async fn end_participation(
     tx: &mut Tx,
     chat: &mut Chat,

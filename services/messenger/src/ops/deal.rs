@@ -16,7 +16,7 @@ pub struct DealChange {
     pub deal_id: DealId,
     pub row_version: i64,
     pub status: StatusCard,
-    /// The agent, or `None` if the event leaves the agent.
+    /// The agent, or `None` if the event keeps the agent.
     #[expect(clippy::option_option, reason = "the inner None means that the deal has no agent")]
     pub agent_user_id: Option<Option<UserId>>,
 }
@@ -26,7 +26,7 @@ pub async fn is_known(tx: &mut Tx, deal: DealId) -> Result<bool, Error> {
     Ok(db::chat::find_by_deal(tx.conn(), deal).await?.is_some())
 }
 
-/// Makes the chat of a deal, and applies its deferred `changes`, which are ordered by version.
+/// Creates the chat of a deal, and applies its deferred `changes`, which are ordered by version.
 pub async fn open_chat(tx: &mut Tx, mut deal: Deal, changes: &[DealChange]) -> Result<(), Error> {
     let newer: Vec<_> = newer_than(deal.row_version, changes).collect();
     // The agent of the highest version is a member from the start, without a card.

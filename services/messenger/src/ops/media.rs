@@ -1,4 +1,4 @@
-//! Commands for LiveKit, its webhooks, the comparison with its rooms, and access to them.
+//! Use cases of LiveKit: commands, webhooks, access, and the comparison with its rooms.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -65,7 +65,7 @@ pub async fn schedule_commands(
 /// Sends a command, unless it is obsolete or older than [`MAX_RETRY_AGE`].
 ///
 /// # Errors
-/// LiveKit did not accept the command, which the job then repeats.
+/// LiveKit did not accept the command. The job then repeats the command.
 pub async fn send_command(
     db: &Db,
     livekit: &LiveKit,

@@ -12,7 +12,7 @@ use crate::error::{
     CHAT_FULL, CHAT_NOT_DEAL, CHAT_NOT_FOUND, Error, FORBIDDEN, MEMBER_OF_DEAL, PARTICIPANT_NOT_FOUND,
 };
 
-/// Adds a user to a deal chat by a supervisor. A present member does not change.
+/// Adds a user to a deal chat for a supervisor. An existing member does not change.
 ///
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the chat does not exist for the viewer.
@@ -35,14 +35,14 @@ pub async fn add_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId
     record_joined(tx, &mut chat, user, Some(viewer.user_id)).await
 }
 
-/// Removes a member by a supervisor, or lets a member leave.
+/// Removes a member, for a supervisor or for the member who leaves.
 ///
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the chat does not exist for the viewer.
 /// - [`FORBIDDEN`]: the viewer is neither a supervisor nor the user.
 /// - [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
 /// - [`PARTICIPANT_NOT_FOUND`]: the user is not a member.
-/// - [`MEMBER_OF_DEAL`]: the user is the Client, or an Agent asks to leave.
+/// - [`MEMBER_OF_DEAL`]: the user is the Client, or is the Agent and leaves.
 pub async fn remove_member(tx: &mut Tx, viewer: &Viewer, chat: ChatId, user: UserId) -> Result<(), Error> {
     let mut chat = lock_visible(tx, viewer, chat).await?;
     let is_self = viewer.user_id == user;
@@ -68,8 +68,8 @@ pub async fn record_joined(
     by: Option<UserId>,
 ) -> Result<(), Error> {
     let Some(member) = chat.members.iter_mut().find(|member| member.user_id == user) else { return Ok(()) };
-    // Cards of this transaction raised `last_sequence` after the member was made. They count as
-    // read too.
+    // Cards of this transaction raised `last_sequence` after the member was created. These cards
+    // count as read too.
     member.read_sequence = chat.last_sequence;
     db::member::upsert(tx, &[member]).await?;
     notify_members(tx, chat, StreamEvent::Chat).await?;
@@ -107,7 +107,8 @@ async fn lock_visible(tx: &mut Tx, viewer: &Viewer, id: ChatId) -> Result<Chat, 
 
 /// Returns true for a supervisor of the chat.
 ///
-/// A supervisor of all companies passes for a Direct chat too, and then gets [`CHAT_NOT_DEAL`].
+/// Returns true for a supervisor of all companies even in a Direct chat, so that the caller gets
+/// [`CHAT_NOT_DEAL`] instead of [`FORBIDDEN`].
 fn may_manage(viewer: &Viewer, chat: &Chat) -> bool {
     viewer.supervises(chat.tenant_id) || viewer.supervises_all()
 }

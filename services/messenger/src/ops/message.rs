@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::error::{CHAT_NOT_FOUND, Error, MESSAGE_NOT_FOUND};
 use crate::events::MessageSent;
 
-/// Sends a message. The flag is false if the sender used the client id in this chat before.
+/// Sends a message. Returns false with the stored message if the client id was used before.
 ///
 /// # Errors
 /// [`CHAT_NOT_FOUND`]: the sender is not a member.
@@ -51,6 +51,8 @@ pub async fn send_message(
     Ok((message, true))
 }
 
+/// Edits a message. The same text changes nothing.
+///
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the user is not a member.
 /// - [`MESSAGE_NOT_FOUND`]: the chat has no such message.
@@ -71,6 +73,8 @@ pub async fn edit_message(
     Ok(message)
 }
 
+/// Deletes a message. A repeat changes nothing.
+///
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the user is not a member.
 /// - [`MESSAGE_NOT_FOUND`]: the chat has no such message.
@@ -101,7 +105,7 @@ pub async fn post_card(tx: &mut Tx, chat: &mut Chat, card: Card, readers: &[User
 }
 
 /// Returns an empty message with the next sequence.
-/// Its time never falls (INV-MSG-2), even if the database's clock was set back.
+/// The time of the message never falls (INV-MSG-2), even if the database's clock was set back.
 fn next_message(chat: &mut Chat) -> Message {
     chat.last_sequence += 1;
     chat.last_activity_at = chat.last_activity_at.max(chat.now);

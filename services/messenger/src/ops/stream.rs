@@ -1,9 +1,10 @@
-//! Notifies the streams of members.
+//! Notifications of members by their streams.
 //!
 //! Every event locks the streams of its users in the order of user ids.
 //! A transaction that appends several events locks all their users before the first event.
-//! Otherwise it could deadlock with another transaction.
-//! The members of a locked chat are the same for each event, so most use cases lock nothing more.
+//! Otherwise two such transactions could deadlock.
+//! Most use cases send each event to the same members of a locked chat, so their first event
+//! already locks all users.
 //! A use case that removes a member calls [`lock_streams`] with all users first.
 
 use ::db::Tx;

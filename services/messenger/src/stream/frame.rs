@@ -1,4 +1,4 @@
-//! Frames of a stream. Content is read at the moment of sending, for readers who may still see it.
+//! Frames of a stream, with the content at the time of sending, for readers who may still see it.
 
 use std::collections::HashMap;
 
@@ -102,7 +102,8 @@ impl EventContents {
         let chat_ids = distinct(references.iter().map(|reference| reference.chat_id));
         let read_markers = db::stream::list_read_markers(conn, &users, &chat_ids).await?;
         let messages = messages.iter().filter_map(|message| Some((message.id, serialize(message)?)));
-        let conferences = conferences.iter().filter_map(|card| Some((card.id, serialize(card)?)));
+        let conferences =
+            conferences.iter().filter_map(|conference| Some((conference.id, serialize(conference)?)));
         let chats = chats.iter().filter_map(|(user, view)| Some(((*user, view.id), serialize(view)?)));
         Ok(Self {
             messages: messages.collect(),

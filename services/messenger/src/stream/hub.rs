@@ -9,9 +9,10 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::Frame;
 
-/// Events that wait for a slow reader. Its stream then ends, and the next stream sends the rest.
+/// Maximum number of events that wait for a slow reader. A stream with a full queue ends, and the
+/// reader resumes with a new stream.
 const MAX_QUEUED_EVENTS: usize = 256;
-/// Open streams of one user. A further one ends the oldest.
+/// Maximum number of open streams of one user. A further stream ends the oldest one.
 const MAX_STREAMS_PER_USER: usize = 5;
 
 /// The open streams of this replica.

@@ -10,9 +10,9 @@ use super::{Hub, load_batches};
 
 /// Minimum time between two polls, however often this replica commits.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Users of one query.
+/// Maximum number of users in one query.
 const MAX_USERS_PER_QUERY: usize = 256;
-/// Events of one user in one query.
+/// Maximum number of events of one user in one query.
 const MAX_EVENTS_PER_USER: i64 = 16;
 
 /// Sends new events to the streams until the process ends, and then ends all streams.
@@ -39,7 +39,7 @@ pub async fn run(db: &Db, streams: &Hub, poll_interval: Duration, ending: Cancel
     streams.close();
 }
 
-/// Sends new events. Returns true if more may follow at once.
+/// Sends new events. Returns true if further events may be stored already.
 async fn poll_once(db: &Db, streams: &Hub) -> bool {
     let mut has_more = false;
     for positions in streams.positions().chunks(MAX_USERS_PER_QUERY) {

@@ -5,12 +5,13 @@ use testkit::access::{self, Case, EmptyId};
 use testkit::guid;
 use testkit::issuer::Claims;
 
-use crate::fixture::{CallFixture, MODERATE};
+use crate::fixture::{ConferenceFixture, MODERATE};
 use crate::{MANAGE, MANAGE_ALL, add, claims_with, send_text, service};
 
 /// The status of each operation for each caller.
 /// The member is also a supervisor for the operations that need one.
 /// Supervisors and moderators are not members of the chat.
+/// `elsewhere` has the permissions in another company, and a `stranger` has no company.
 const TABLE: &str = "
     operation            | member | supervisor | platform | moderator | elsewhere | stranger | guest | forged | news | crm | issuer | other machines
     list_chats           |  200   |    200     |   200    |    200    |    200    |   200    |  401  |  401   | 401  | 401 |  401   |  401
@@ -39,7 +40,7 @@ const TABLE: &str = "
 
 /// Returns a chat and a request about it.
 async fn prepare(operation: &str) -> Case {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let deal = fixture.deal;
     let [host, agent, manager] = fixture.users();
     let user = guid();
@@ -85,7 +86,7 @@ async fn prepare(operation: &str) -> Case {
         ("stranger", vec![Claims::user(guid()), claims_with(guid(), None, &[MANAGE, MODERATE])]),
     ];
     if operation == "open_stream" {
-        // A stream ends with its token.
+        // A stream ends when its token expires.
         for claims in people.iter_mut().flat_map(|(_, claims)| claims) {
             claims.lifetime = time::Duration::seconds(1);
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::guid;
 use uuid::Uuid;
 
-use crate::fixture::CallFixture;
+use crate::fixture::ConferenceFixture;
 use crate::{
     CHATS, Deal, MANAGE, as_user, chat_direct, claims_with, each, list, send_text, service, supervisor, view,
 };
@@ -84,7 +84,7 @@ async fn chats_of_one_time_are_sorted_by_id() {
 /// RULE-MSG-006: `Live=true` keeps a chat while its conference is live.
 #[tokio::test]
 async fn chat_with_a_live_conference_is_found() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, _] = fixture.users();
     let quiet = Deal { client, ..Deal::new() };
     quiet.publish_created().await;

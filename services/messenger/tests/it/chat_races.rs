@@ -9,7 +9,7 @@ use testkit::{eventually, guid, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::fixture::{CallFixture, participant};
+use crate::fixture::{ConferenceFixture, participant};
 use crate::{
     CHATS, Deal, STAGE_CHANGED, add, as_user, cards, count, each, list, messages, open_chat, path, put,
     remove, roles, send_text, service, supervisor, view, view_when,
@@ -33,10 +33,10 @@ async fn concurrent_openings_make_one_direct_chat() {
 #[tokio::test]
 async fn concurrent_sends_with_one_client_id_send_one_message() {
     let (deal, id) = open_chat().await;
-    let given = guid();
+    let client_message_id = guid();
     let me = as_user(deal.client);
     let sends = (0..20).map(|at| {
-        let body = json!({"Text": at.to_string(), "ClientMessageId": given});
+        let body = json!({"Text": at.to_string(), "ClientMessageId": client_message_id});
         let (me, target) = (&me, path(id, "/messages"));
         async move { me.post(&target, body).await }
     });
@@ -75,14 +75,14 @@ async fn concurrent_sends_leave_no_gap() {
     assert!(sort_keys.is_sorted(), "{times:?}");
 }
 
-/// Returns a time as a value that sorts. Fractions of a second have no trailing zeros in JSON.
+/// Returns a sortable form of a time, because JSON omits trailing zeros of fractions of a second.
 fn sort_key(at: &str) -> (String, String) {
     let at = at.trim_end_matches('Z');
     let (seconds, fraction) = at.split_once('.').unwrap_or((at, ""));
     (seconds.to_owned(), format!("{fraction:0<9}"))
 }
 
-/// RULE-MSG-014: a removal and a read marker of the same member both end.
+/// RULE-MSG-014: a removal and a read marker of the same member do not deadlock.
 #[tokio::test]
 async fn read_marker_and_removal_do_not_deadlock() {
     let (deal, id) = open_chat().await;
@@ -103,10 +103,10 @@ async fn read_marker_and_removal_do_not_deadlock() {
     read.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
 }
 
-/// INV-MSG-2: a change that waited for the chat has the time after the wait, so that no time falls.
+/// INV-MSG-2: a change that waited for the chat's lock has the time after the wait.
 #[tokio::test]
 async fn waiting_change_is_dated_after_its_wait() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, _] = fixture.users();
     let id = fixture.ring(None).await;
     let sql = service().sql().await;
@@ -133,12 +133,15 @@ async fn waiting_change_is_dated_after_its_wait() {
     .await;
     joined.expect(200);
     added.expect(204);
-    let card = fixture.card(id).await;
+    let conference = fixture.conference(id).await;
     let chat = view(fixture.chat, user).await;
     let member = list(&chat["Members"]).iter().find(|member| member["UserId"] == json!(user)).unwrap();
-    for at in
-        [&participant(&card, agent)["JoinedAt"], &card["ActiveAt"], &member["JoinedAt"], &sent["CreatedAt"]]
-    {
+    for at in [
+        &participant(&conference, agent)["JoinedAt"],
+        &conference["ActiveAt"],
+        &member["JoinedAt"],
+        &sent["CreatedAt"],
+    ] {
         let at = OffsetDateTime::parse(text(at), &Rfc3339).unwrap();
         assert!((at - OffsetDateTime::UNIX_EPOCH).as_seconds_f64() + 0.001 > released, "{at}");
     }
@@ -159,7 +162,7 @@ async fn last_member_seat_is_given_once() {
 /// INV-MSG-6: concurrent additions of one user make one entry and one card. Concurrent removals
 /// succeed once.
 #[tokio::test]
-async fn concurrent_adds_and_removals_of_one_user_happen_once() {
+async fn concurrent_additions_and_removals_of_one_user_take_effect_once() {
     let (deal, id) = open_chat().await;
     let user = guid();
     let answers = join_all((0..10).map(|_| add(&deal, id, user))).await;
@@ -188,7 +191,7 @@ async fn removed_member_sends_nothing_after_the_removal() {
     }
 }
 
-/// RULE-MSG-014: concurrent changes of two chats with the same members all end.
+/// RULE-MSG-014: concurrent changes of two chats with the same members do not deadlock.
 #[tokio::test]
 async fn chats_with_shared_members_do_not_deadlock() {
     let (first, one) = open_chat().await;
@@ -212,7 +215,7 @@ async fn chats_with_shared_members_do_not_deadlock() {
         }
     });
     join_all(work).await;
-    view_when(two, second.client, "all of it", |chat| chat["LastSequence"].as_i64() >= Some(6)).await;
+    view_when(two, second.client, "all changes", |chat| chat["LastSequence"].as_i64() >= Some(6)).await;
     for (id, reader) in [(one, first.client), (two, second.client)] {
         let all = messages(id, reader).await;
         let distinct: BTreeSet<_> = all.iter().map(|message| message["Sequence"].as_i64()).collect();

@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use crate::fixture::{CallFixture, act_as, livekit, participant, start, state};
+use crate::fixture::{ConferenceFixture, act_as, livekit, participant, start, state};
 use crate::stream_client::Stream;
 use crate::{CHATS, list, path};
 
@@ -40,13 +40,13 @@ fn is_in_an_hour(value: &Value) -> bool {
     (time(value) - clock::now() - Duration::HOUR).abs() < Duration::minutes(10)
 }
 
-/// RULE-MSG-011: all times in chats are those of the database, whose clock is an hour ahead of the
-/// replica's.
+/// RULE-MSG-011: all times in chats come from the database's clock, which is an hour ahead of the
+/// replica's clock.
 #[tokio::test]
 async fn changes_are_dated_by_the_database_clock() {
     let own = start(livekit(), &[("MESSENGER_RING_SECONDS", "1")]);
     shift_database_clock(&own.sql().await, "1 hour").await;
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, manager] = fixture.users();
     let chat = fixture.as_user(client).get(&path(fixture.chat, "")).await.expect(200);
     assert!(is_in_an_hour(&chat["CreatedAt"]) && chat["LastActivityAt"] == chat["CreatedAt"], "{chat}");
@@ -64,15 +64,15 @@ async fn changes_are_dated_by_the_database_clock() {
     assert!(time(&edited["EditedAt"]) > time(&sent["CreatedAt"]), "{edited}");
     assert_eq!(stream.next_of("message").await.data["Sequence"], 1);
 
-    let conference = fixture.ring(None).await;
-    let ended = eventually("the end of the call", async || {
-        let card = fixture.card(conference).await;
-        (card["Status"] == "Ended").then_some(card)
+    let id = fixture.ring(None).await;
+    let ended = eventually("the end of the conference", async || {
+        let conference = fixture.conference(id).await;
+        (conference["Status"] == "Ended").then_some(conference)
     })
     .await;
     assert_eq!(ended["EndReason"], "NoAnswer");
-    let rang = time(&ended["EndedAt"]) - time(&ended["CreatedAt"]);
-    assert!(is_in_an_hour(&ended["CreatedAt"]) && rang >= Duration::SECOND, "{ended}");
+    let ringing_time = time(&ended["EndedAt"]) - time(&ended["CreatedAt"]);
+    assert!(is_in_an_hour(&ended["CreatedAt"]) && ringing_time >= Duration::SECOND, "{ended}");
     // The retention of stream events follows the database's clock too.
     let mut resumed = Stream::request(&fixture.as_user(manager), Some(ready.id.to_string())).await;
     assert_eq!(resumed.next_of("ready").await.data, json!({"Resumed": true}));
@@ -86,11 +86,11 @@ async fn database_clock_set_back_keeps_the_message_order() {
     let own = start(livekit(), &[]);
     let sql = own.sql().await;
     shift_database_clock(&sql, "1 hour").await;
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let messages = path(fixture.chat, "/messages");
     let first = fixture.as_user(client).post(&messages, json!({"Text": "а"})).await.expect(201);
-    let conference = fixture.ring(None).await;
+    let id = fixture.ring(None).await;
     shift_database_clock(&sql, "0").await;
 
     let second = fixture.as_user(agent).post(&messages, json!({"Text": "б"})).await.expect(201);
@@ -102,8 +102,8 @@ async fn database_clock_set_back_keeps_the_message_order() {
         fixture.as_user(client).put(&path(fixture.chat, "/read"), json!({"Sequence": 2})).await.expect(200);
     assert_eq!((&read["ReadSequence"], &read["UnreadCount"]), (&json!(2), &json!(0)));
 
-    fixture.act(agent, conference, "join").await.expect(200);
-    let ended = act_as(&fixture.as_user(client), conference, "end").await.expect(200);
+    fixture.act(agent, id, "join").await.expect(200);
+    let ended = act_as(&fixture.as_user(client), id, "end").await.expect(200);
     assert_eq!(ended["EndReason"], "EndedByHost");
     let page = fixture.as_user(client).get(&format!("{messages}?AfterSequence=0")).await.expect(200);
     let times: Vec<_> = list(&page["Items"]).iter().map(|message| time(&message["CreatedAt"])).collect();
@@ -116,27 +116,29 @@ async fn database_clock_set_back_keeps_the_message_order() {
 async fn later_invitation_does_not_extend_the_ringing() {
     let own = start(livekit(), &[]);
     let sql = own.sql().await;
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(Some(&[agent])).await;
     shift_database_clock(&sql, "40 seconds").await;
-    let card = fixture.invite(client, id, &[manager]).await.expect(200);
-    assert_eq!((&card["Status"], state(&card, manager)), (&json!("Ringing"), "Invited"));
+    let conference = fixture.invite(client, id, &[manager]).await.expect(200);
+    assert_eq!((&conference["Status"], state(&conference, manager)), (&json!("Ringing"), "Invited"));
     shift_database_clock(&sql, "65 seconds").await;
-    let card = fixture.card_when(id, "its end", |card| card["Status"] == "Ended").await;
-    assert_eq!(card["EndReason"], "NoAnswer");
-    assert_eq!((state(&card, agent), state(&card, manager)), ("Missed", "Missed"));
-    let [invited, ended] = [&participant(&card, manager)["InvitedAt"], &card["EndedAt"]].map(time);
-    assert!(ended - invited < Duration::MINUTE, "{card}");
+    let conference =
+        fixture.conference_when(id, "its end", |conference| conference["Status"] == "Ended").await;
+    assert_eq!(conference["EndReason"], "NoAnswer");
+    assert_eq!((state(&conference, agent), state(&conference, manager)), ("Missed", "Missed"));
+    let [invited, ended] =
+        [&participant(&conference, manager)["InvitedAt"], &conference["EndedAt"]].map(time);
+    assert!(ended - invited < Duration::MINUTE, "{conference}");
 }
 
 /// RULE-MSG-040: a join within 30 s keeps an empty conference. The later run of the job changes
-/// nothing and waits for the longest time.
+/// nothing and schedules the longest time.
 #[tokio::test]
 async fn join_keeps_an_empty_conference() {
     let own = start(livekit(), &[]);
     let sql = own.sql().await;
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let id = fixture.ring(Some(&[agent])).await;
     fixture.act(agent, id, "join").await.expect(200);
@@ -144,13 +146,14 @@ async fn join_keeps_an_empty_conference() {
     fixture.act(agent, id, "leave").await.expect(200);
     shift_database_clock(&sql, "25 seconds").await;
     fixture.act(agent, id, "join").await.expect(200);
-    let card = fixture.card(id).await;
+    let conference = fixture.conference(id).await;
     shift_database_clock(&sql, "35 seconds").await;
     make_deadline_due(&sql, id).await;
     let last = "select 1 from job where kind = 'conference-deadline' and key = $1 and run is null \
         and due_at = $2::text::timestamptz + interval '4 hours'";
-    let is_set = async || sql.query_opt(last, &[&id.to_string(), &text(&card["ActiveAt"])]).await.unwrap();
-    eventually("the deadline to be the longest time", is_set).await;
-    assert_eq!((&fixture.card(id).await, &card["Status"]), (&card, &json!("Active")));
+    let is_set =
+        async || sql.query_opt(last, &[&id.to_string(), &text(&conference["ActiveAt"])]).await.unwrap();
+    eventually("the deadline of the longest time", is_set).await;
+    assert_eq!((&fixture.conference(id).await, &conference["Status"]), (&conference, &json!("Active")));
     fixture.act(client, id, "end").await.expect(200);
 }

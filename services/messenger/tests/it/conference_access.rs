@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::guid;
 
-use crate::fixture::{CONFERENCES, CallFixture, MODERATE, act_as};
+use crate::fixture::{CONFERENCES, ConferenceFixture, MODERATE, act_as};
 use crate::{CHATS, claims_with, each, id_of, list};
 
-const MEMBERS_ACTS: [&str; 4] = ["join", "media-token", "leave", "decline"];
+const MEMBER_ACTIONS: [&str; 4] = ["join", "media-token", "leave", "decline"];
 
 async fn invite(caller: &Client, id: uuid::Uuid) -> testkit::client::Answer {
     caller.post(&format!("{CONFERENCES}/{id}/invite"), json!({"UserIds": [guid()]})).await
@@ -17,7 +17,7 @@ async fn invite(caller: &Client, id: uuid::Uuid) -> testkit::client::Answer {
 /// moderator, and for a former member.
 #[tokio::test]
 async fn conference_is_not_found_outside_its_chat() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let former = fixture.add(1).await[0];
     fixture.remove_member(former).await;
     let id = fixture.ring_and_join().await;
@@ -31,7 +31,7 @@ async fn conference_is_not_found_outside_its_chat() {
         let stranger = fixture.service.caller(&claims);
         let no_conference = "MESSENGER_CONFERENCE_NOT_FOUND";
         stranger.get(&format!("{CONFERENCES}/{id}")).await.expect_problem(404, no_conference);
-        for act in MEMBERS_ACTS.into_iter().chain(["end"]) {
+        for act in MEMBER_ACTIONS.into_iter().chain(["end"]) {
             act_as(&stranger, id, act).await.expect_problem(404, no_conference);
         }
         let remove = format!("participants/{}/remove", fixture.deal.agent());
@@ -43,29 +43,29 @@ async fn conference_is_not_found_outside_its_chat() {
     // An unknown id and the empty id get the same response.
     for unknown in [guid(), uuid::Uuid::nil()] {
         let client = fixture.as_user(fixture.deal.client);
-        let card = client.get(&format!("{CONFERENCES}/{unknown}")).await;
-        card.expect_problem(404, "MESSENGER_CONFERENCE_NOT_FOUND");
-        for act in MEMBERS_ACTS.into_iter().chain(["end"]) {
+        let conference = client.get(&format!("{CONFERENCES}/{unknown}")).await;
+        conference.expect_problem(404, "MESSENGER_CONFERENCE_NOT_FOUND");
+        for act in MEMBER_ACTIONS.into_iter().chain(["end"]) {
             act_as(&client, unknown, act).await.expect_problem(404, "MESSENGER_CONFERENCE_NOT_FOUND");
         }
         let history = client.get(&format!("{CHATS}/{unknown}/conferences")).await;
         history.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
     }
-    assert_eq!(fixture.card(id).await["Version"], 2, "no refused request changed the conference");
+    assert_eq!(fixture.conference(id).await["Version"], 2, "no refused request changed the conference");
 }
 
 /// RULE-MSG-034, RULE-MSG-036: a moderator who is not a member reads, ends and removes, and nothing
 /// else.
 #[tokio::test]
 async fn moderator_only_reads_ends_and_removes() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let own = claims_with(guid(), Some(fixture.deal.tenant), &[MODERATE]);
     let platform = claims_with(guid(), None, &["messenger.conferences.moderate@platform"]);
     for claims in [own, platform] {
         let moderator = fixture.service.caller(&claims);
         let id = fixture.ring_and_join().await;
         assert_eq!(moderator.get(&format!("{CONFERENCES}/{id}")).await.expect(200)["Id"], json!(id));
-        for act in MEMBERS_ACTS {
+        for act in MEMBER_ACTIONS {
             act_as(&moderator, id, act).await.expect_problem(403, "FORBIDDEN");
         }
         invite(&moderator, id).await.expect_problem(403, "FORBIDDEN");
@@ -88,7 +88,7 @@ async fn moderator_only_reads_ends_and_removes() {
 /// an entry.
 #[tokio::test]
 async fn plain_member_cannot_end_or_remove() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(Some(&[agent])).await;
     fixture.act(agent, id, "join").await.expect(200);
@@ -112,42 +112,43 @@ async fn plain_member_cannot_end_or_remove() {
 /// RULE-MSG-035: the history is paged, newest first, and filtered by status and start time.
 #[tokio::test]
 async fn conference_history_is_paged_and_filtered() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let client = fixture.deal.client;
-    let mut cards: Vec<Value> = Vec::new();
+    let mut conferences: Vec<Value> = Vec::new();
     for _ in 0..3 {
         let id = fixture.ring(None).await;
-        cards.insert(0, fixture.act(client, id, "end").await.expect(200));
+        conferences.insert(0, fixture.act(client, id, "end").await.expect(200));
     }
     let ringing = fixture.ring(None).await;
-    cards.insert(0, fixture.card(ringing).await);
+    conferences.insert(0, fixture.conference(ringing).await);
     let read = async |query: &str| {
         fixture.as_user(client).get(&fixture.path(&format!("/conferences?{query}"))).await.expect(200)
     };
     let all = read("").await;
-    assert_eq!((list(&all["Items"]), &all["TotalCount"]), (&cards[..], &json!(4)));
+    assert_eq!((list(&all["Items"]), &all["TotalCount"]), (&conferences[..], &json!(4)));
     let second = read("Page=2&PageSize=3").await;
-    assert_eq!((list(&second["Items"]), &second["TotalCount"]), (&cards[3..], &json!(4)));
+    assert_eq!((list(&second["Items"]), &second["TotalCount"]), (&conferences[3..], &json!(4)));
     let oldest = read("Sort=CreatedAt&PageSize=1").await;
-    assert_eq!(list(&oldest["Items"]), &cards[3..]);
-    assert_eq!(list(&read("Status=Ended").await["Items"]), &cards[1..]);
-    assert_eq!(list(&read("Status=Ringing,Active").await["Items"]), &cards[..1]);
-    let at = |card: &Value| {
-        form_urlencoded::byte_serialize(card["CreatedAt"].as_str().unwrap().as_bytes()).collect::<String>()
+    assert_eq!(list(&oldest["Items"]), &conferences[3..]);
+    assert_eq!(list(&read("Status=Ended").await["Items"]), &conferences[1..]);
+    assert_eq!(list(&read("Status=Ringing,Active").await["Items"]), &conferences[..1]);
+    let at = |conference: &Value| {
+        form_urlencoded::byte_serialize(conference["CreatedAt"].as_str().unwrap().as_bytes())
+            .collect::<String>()
     };
-    let between = read(&format!("From={}&To={}", at(&cards[2]), at(&cards[1]))).await;
-    assert_eq!(each(list(&between["Items"]), "Id"), [&cards[2]["Id"]], "From inclusive, To exclusive");
+    let between = read(&format!("From={}&To={}", at(&conferences[2]), at(&conferences[1]))).await;
+    assert_eq!(each(list(&between["Items"]), "Id"), [&conferences[2]["Id"]], "From inclusive, To exclusive");
     for (query, field, reason) in [
         ("Status=Over".to_owned(), "/Status", "unknown_value"),
         ("Status=".to_owned(), "/Status", "unknown_value"),
         ("Sort=EndedAt".to_owned(), "/Sort", "unknown_value"),
         ("From=yesterday".to_owned(), "/From", "invalid_type"),
-        (format!("From={0}&To={0}", at(&cards[0])), "/To", "empty_range"),
+        (format!("From={0}&To={0}", at(&conferences[0])), "/To", "empty_range"),
         ("PageSize=101".to_owned(), "/PageSize", "out_of_range"),
         ("Page=101&PageSize=100".to_owned(), "/Page", "out_of_range"),
     ] {
         let answer = fixture.as_user(client).get(&fixture.path(&format!("/conferences?{query}"))).await;
         answer.expect_refusal("VALIDATION_FAILED", field, reason);
     }
-    assert_eq!(id_of(&cards[0]["Id"]), ringing);
+    assert_eq!(id_of(&conferences[0]["Id"]), ringing);
 }

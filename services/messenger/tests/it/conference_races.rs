@@ -8,7 +8,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::clocks::{make_deadline_due, shift_database_clock};
 use crate::fixture::{
-    CallFixture, ENDED, STARTED, livekit, participant, published_events, start, state, topics,
+    ConferenceFixture, ENDED, STARTED, livekit, participant, published_events, start, state, topics,
 };
 use crate::{count, id_of};
 
@@ -16,25 +16,28 @@ use crate::{count, id_of};
 const ROUNDS: usize = 6;
 
 /// Locks the row of the chat. All changes of a chat and its conferences wait for that row.
-async fn hold_chat(fixture: &CallFixture<'_>) -> Held {
+async fn hold_chat(fixture: &ConferenceFixture<'_>) -> Held {
     let lock = format!("select from chat where id = '{}' for update", fixture.chat);
     Held::by(fixture.service, &lock).await
 }
 
 /// Asserts that one event and one card report the end of a conference.
-async fn assert_ended_once(fixture: &CallFixture<'_>, id: uuid::Uuid) {
+async fn assert_ended_once(fixture: &ConferenceFixture<'_>, id: uuid::Uuid) {
     assert_eq!(topics(&published_events(fixture.service, id).await), [STARTED, ENDED]);
     assert_eq!(fixture.end_cards(id).await.len(), 1);
 }
 
 /// Asserts that the times of a conference rise in the order of its states.
-fn assert_times_rise(card: &Value) {
+fn assert_times_rise(conference: &Value) {
     let parse = |time: &Value| time.as_str().map(|time| OffsetDateTime::parse(time, &Rfc3339).unwrap());
     let are_sorted = |times: &[&Value]| times.iter().filter_map(|time| parse(time)).is_sorted();
-    assert!(are_sorted(&[&card["CreatedAt"], &card["ActiveAt"], &card["EndedAt"]]), "{card}");
-    for participant in crate::list(&card["Participants"]) {
-        let times = [&card["CreatedAt"], &participant["JoinedAt"], &participant["LeftAt"]];
-        assert!(are_sorted(&times), "{card}");
+    assert!(
+        are_sorted(&[&conference["CreatedAt"], &conference["ActiveAt"], &conference["EndedAt"]]),
+        "{conference}"
+    );
+    for participant in crate::list(&conference["Participants"]) {
+        let times = [&conference["CreatedAt"], &participant["JoinedAt"], &participant["LeftAt"]];
+        assert!(are_sorted(&times), "{conference}");
     }
 }
 
@@ -42,7 +45,7 @@ fn assert_times_rise(card: &Value) {
 /// `MESSENGER_CONFERENCE_ALREADY_ACTIVE`.
 #[tokio::test]
 async fn one_of_twenty_concurrent_starts_succeeds() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let members: Vec<_> = fixture.users().into_iter().chain(fixture.add(17).await).collect();
     let starts = members.iter().map(|member| fixture.start(*member, json!({"Media": "Audio"})));
     let answers = join_all(starts).await;
@@ -59,7 +62,7 @@ async fn one_of_twenty_concurrent_starts_succeeds() {
 /// INV-CNF-2: of 20 concurrent joins for the last seat one is 200.
 #[tokio::test]
 async fn one_of_twenty_concurrent_joins_gets_the_last_seat() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let more = fixture.add(39).await;
     let id = fixture.ring(Some(&more[..19])).await;
     let joins = more[19..].iter().map(|member| fixture.act(*member, id, "join"));
@@ -74,18 +77,18 @@ async fn one_of_twenty_concurrent_joins_gets_the_last_seat() {
 /// `MESSENGER_CONFERENCE_ENDED`.
 #[tokio::test]
 async fn join_and_end_take_effect_in_their_order() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, _] = fixture.users();
     let id = fixture.ring(None).await;
     let held = hold_chat(&fixture).await;
     let (joined, ended) =
         held.queue(Held::ANY, fixture.act(agent, id, "join"), fixture.act(client, id, "end")).await;
     joined.expect(200);
-    let card = fixture.card(id).await;
-    assert_eq!(ended.expect(200), card);
-    assert_eq!((&card["EndReason"], state(&card, agent)), (&json!("EndedByHost"), "Left"));
-    assert_eq!(participant(&card, agent)["JoinedAt"], card["ActiveAt"]);
-    assert_times_rise(&card);
+    let conference = fixture.conference(id).await;
+    assert_eq!(ended.expect(200), conference);
+    assert_eq!((&conference["EndReason"], state(&conference, agent)), (&json!("EndedByHost"), "Left"));
+    assert_eq!(participant(&conference, agent)["JoinedAt"], conference["ActiveAt"]);
+    assert_times_rise(&conference);
     assert_ended_once(&fixture, id).await;
 
     let id = fixture.ring(None).await;
@@ -93,10 +96,10 @@ async fn join_and_end_take_effect_in_their_order() {
     let (ended, joined) =
         held.queue(Held::ANY, fixture.act(client, id, "end"), fixture.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
-    let card = fixture.card(id).await;
-    assert_eq!(ended.expect(200), card);
-    assert_eq!((state(&card, agent), &card["ActiveAt"]), ("Missed", &Value::Null));
-    assert_times_rise(&card);
+    let conference = fixture.conference(id).await;
+    assert_eq!(ended.expect(200), conference);
+    assert_eq!((state(&conference, agent), &conference["ActiveAt"]), ("Missed", &Value::Null));
+    assert_times_rise(&conference);
     assert_ended_once(&fixture, id).await;
 }
 
@@ -106,7 +109,7 @@ async fn join_and_end_take_effect_in_their_order() {
 async fn join_and_ring_timer_take_effect_in_their_order() {
     let own = start(livekit(), &[]);
     let sql = own.sql().await;
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let ring = async |from: &str, to: &str| {
         shift_database_clock(&sql, from).await;
@@ -121,8 +124,8 @@ async fn join_and_ring_timer_take_effect_in_their_order() {
     let ((), joined) =
         held.queue(Held::ANY, make_deadline_due(&sql, id), fixture.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
-    let card = fixture.card(id).await;
-    assert_eq!((&card["EndReason"], state(&card, agent)), (&json!("NoAnswer"), "Missed"));
+    let conference = fixture.conference(id).await;
+    assert_eq!((&conference["EndReason"], state(&conference, agent)), (&json!("NoAnswer"), "Missed"));
     assert_ended_once(&fixture, id).await;
 
     let (id, held) = ring("65 seconds", "65 seconds").await;
@@ -136,8 +139,8 @@ async fn join_and_ring_timer_take_effect_in_their_order() {
         and due_at > clock_timestamp() + interval '1 hour'";
     let is_done = async || sql.query_opt(waits, &[&id.to_string()]).await.unwrap();
     testkit::eventually("the end of the job", is_done).await;
-    let card = fixture.card(id).await;
-    assert_eq!((&card["Status"], state(&card, agent)), (&json!("Active"), "Joined"));
+    let conference = fixture.conference(id).await;
+    assert_eq!((&conference["Status"], state(&conference, agent)), (&json!("Active"), "Joined"));
     fixture.act(client, id, "end").await.expect(200);
     assert_ended_once(&fixture, id).await;
 }
@@ -146,16 +149,16 @@ async fn join_and_ring_timer_take_effect_in_their_order() {
 /// Active, or Ended with `AllDeclined`.
 #[tokio::test]
 async fn decline_and_join_take_effect_in_their_order() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, _] = fixture.users();
     let id = fixture.ring(Some(&[agent])).await;
     let held = hold_chat(&fixture).await;
     let (joined, declined) =
         held.queue(Held::ANY, fixture.act(agent, id, "join"), fixture.act(agent, id, "decline")).await;
     joined.expect(200);
-    let card = fixture.card(id).await;
-    assert_eq!(declined.expect(200), card);
-    assert_eq!((&card["Status"], state(&card, agent)), (&json!("Active"), "Joined"));
+    let conference = fixture.conference(id).await;
+    assert_eq!(declined.expect(200), conference);
+    assert_eq!((&conference["Status"], state(&conference, agent)), (&json!("Active"), "Joined"));
     fixture.act(client, id, "end").await.expect(200);
     assert_ended_once(&fixture, id).await;
 
@@ -164,9 +167,9 @@ async fn decline_and_join_take_effect_in_their_order() {
     let (declined, joined) =
         held.queue(Held::ANY, fixture.act(agent, id, "decline"), fixture.act(agent, id, "join")).await;
     joined.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
-    let card = fixture.card(id).await;
-    assert_eq!(declined.expect(200), card);
-    assert_eq!((&card["EndReason"], state(&card, agent)), (&json!("AllDeclined"), "Declined"));
+    let conference = fixture.conference(id).await;
+    assert_eq!(declined.expect(200), conference);
+    assert_eq!((&conference["EndReason"], state(&conference, agent)), (&json!("AllDeclined"), "Declined"));
     assert_ended_once(&fixture, id).await;
 }
 
@@ -174,7 +177,7 @@ async fn decline_and_join_take_effect_in_their_order() {
 /// published.
 #[tokio::test]
 async fn concurrent_ends_leaves_and_declines_end_the_conference_once() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     for round in 0..ROUNDS {
         let id = if round % 2 == 0 { fixture.ring_and_join().await } else { fixture.ring(None).await };
@@ -195,9 +198,9 @@ async fn concurrent_ends_leaves_and_declines_end_the_conference_once() {
         let requests = join_all(acts.map(|(user, act)| fixture.act(user, id, act)));
         let (answers, ()) = join(requests, release).await;
         assert_eq!(count(&answers, 200), acts.len(), "{answers:?}");
-        let card = fixture.card(id).await;
-        assert_eq!(card["Status"], "Ended");
-        assert_times_rise(&card);
+        let conference = fixture.conference(id).await;
+        assert_eq!(conference["Status"], "Ended");
+        assert_times_rise(&conference);
         assert_ended_once(&fixture, id).await;
     }
 }
@@ -207,7 +210,7 @@ async fn concurrent_ends_leaves_and_declines_end_the_conference_once() {
 #[tokio::test]
 async fn concurrent_removal_and_end_by_the_host_end_the_conference_once() {
     for _ in 0..ROUNDS {
-        let fixture = CallFixture::new().await;
+        let fixture = ConferenceFixture::new().await;
         let [client, agent, manager] = fixture.users();
         let id = id_of(&fixture.start(manager, json!({"Media": "Audio"})).await.expect(201)["Id"]);
         let supervisor = fixture.supervisor();

@@ -8,7 +8,7 @@ use testkit::livekit::LiveKit;
 use testkit::service::Running;
 
 use crate::fixture::{
-    CONFERENCES, CallFixture, STARTED, act_as, participant, published_events, start, state, topics,
+    CONFERENCES, ConferenceFixture, STARTED, act_as, participant, published_events, start, state, topics,
 };
 use crate::{CHATS, as_user, id_of, list, service};
 
@@ -16,10 +16,10 @@ use crate::{CHATS, as_user, id_of, list, service};
 /// Joined and all others Invited, and publishes the event.
 #[tokio::test]
 async fn start_without_invitees_invites_all_other_members() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
-    let card = fixture.start(client, json!({"Media": "Audio"})).await.expect(201);
-    let id = id_of(&card["Id"]);
+    let conference = fixture.start(client, json!({"Media": "Audio"})).await.expect(201);
+    let id = id_of(&conference["Id"]);
     for (member, value) in [
         ("ChatId", json!(fixture.chat)),
         ("DealId", json!(fixture.deal.id)),
@@ -33,20 +33,20 @@ async fn start_without_invitees_invites_all_other_members() {
         ("EndedByUserId", Value::Null),
         ("Version", json!(1)),
     ] {
-        assert_eq!(card[member], value, "{member}");
+        assert_eq!(conference[member], value, "{member}");
     }
     let host = json!({
-        "UserId": client, "Role": "Host", "State": "Joined", "InvitedAt": null, "JoinedAt": card["CreatedAt"],
+        "UserId": client, "Role": "Host", "State": "Joined", "InvitedAt": null, "JoinedAt": conference["CreatedAt"],
         "LeftAt": null,
     });
-    assert_eq!(card["Participants"][0], host);
+    assert_eq!(conference["Participants"][0], host);
     for invited in [agent, manager] {
-        let invited = participant(&card, invited);
+        let invited = participant(&conference, invited);
         assert_eq!((&invited["Role"], &invited["State"]), (&json!("Member"), &json!("Invited")));
-        assert_eq!((&invited["InvitedAt"], &invited["JoinedAt"]), (&card["CreatedAt"], &Value::Null));
+        assert_eq!((&invited["InvitedAt"], &invited["JoinedAt"]), (&conference["CreatedAt"], &Value::Null));
     }
-    assert_eq!(list(&card["Participants"]).len(), 3);
-    assert_eq!(fixture.card(id).await, card);
+    assert_eq!(list(&conference["Participants"]).len(), 3);
+    assert_eq!(fixture.conference(id).await, conference);
     let chat = fixture.as_user(agent).get(&fixture.path("")).await.expect(200);
     assert_eq!(chat["LiveConferenceId"], json!(id));
 
@@ -61,7 +61,7 @@ async fn start_without_invitees_invites_all_other_members() {
     payload["InvitedUserIds"] = json!([]);
     let expected = json!({
         "ConferenceId": id, "ChatId": fixture.chat, "DealId": fixture.deal.id, "TenantId": fixture.deal.tenant,
-        "Media": "Audio", "StartedByUserId": client, "InvitedUserIds": [], "CreatedAt": card["CreatedAt"],
+        "Media": "Audio", "StartedByUserId": client, "InvitedUserIds": [], "CreatedAt": conference["CreatedAt"],
     });
     assert_eq!((payload, events[0].headers["aggregatetype"].as_str()), (expected, "Conference"));
     fixture.act(client, id, "end").await.expect(200);
@@ -70,30 +70,32 @@ async fn start_without_invitees_invites_all_other_members() {
 /// RULE-MSG-029: without `InviteUserIds` the first twenty other members by `JoinedAt` are Invited.
 #[tokio::test]
 async fn start_in_a_large_chat_invites_the_first_twenty() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let added = fixture.add(20).await;
-    let card = fixture.start(added[19], json!({"Media": "Video", "InviteUserIds": null})).await.expect(201);
-    assert_eq!(list(&card["Participants"]).len(), 21);
-    let rung = |user| list(&card["Participants"]).iter().any(|one| one["UserId"] == json!(user));
-    assert!(fixture.users().into_iter().chain(added[..17].iter().copied()).all(rung));
-    assert!(!added[17..19].iter().copied().any(rung));
+    let conference =
+        fixture.start(added[19], json!({"Media": "Video", "InviteUserIds": null})).await.expect(201);
+    assert_eq!(list(&conference["Participants"]).len(), 21);
+    let is_participant =
+        |user| list(&conference["Participants"]).iter().any(|one| one["UserId"] == json!(user));
+    assert!(fixture.users().into_iter().chain(added[..17].iter().copied()).all(is_participant));
+    assert!(!added[17..19].iter().copied().any(is_participant));
 
-    let named = CallFixture::new().await;
-    let card =
+    let named = ConferenceFixture::new().await;
+    let conference =
         named.start(named.deal.client, json!({"Media": "Audio", "InviteUserIds": [named.deal.manager]}));
-    assert_eq!(list(&card.await.expect(201)["Participants"]).len(), 2);
+    assert_eq!(list(&conference.await.expect(201)["Participants"]).len(), 2);
 }
 
 /// RULE-MSG-029: a start may name twenty users, who take all seats beside the host.
 #[tokio::test]
 async fn start_accepts_twenty_invitees() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let (client, added) = (fixture.deal.client, fixture.add(20).await);
     let body = json!({"Media": "Audio", "InviteUserIds": added});
-    let card = fixture.start(client, body).await.expect(201);
-    assert_eq!(list(&card["Participants"]).len(), 21);
-    assert!(added.iter().all(|user| state(&card, *user) == "Invited"), "{card}");
-    let id = id_of(&card["Id"]);
+    let conference = fixture.start(client, body).await.expect(201);
+    assert_eq!(list(&conference["Participants"]).len(), 21);
+    assert!(added.iter().all(|user| state(&conference, *user) == "Invited"), "{conference}");
+    let id = id_of(&conference["Id"]);
     let late = fixture.invite(client, id, &[fixture.deal.agent()]).await;
     late.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
     fixture.act(client, id, "end").await.expect(200);
@@ -102,7 +104,7 @@ async fn start_accepts_twenty_invitees() {
 /// RULE-MSG-029: a body names 1 to 20 distinct users without the caller, and 400 precedes 404.
 #[tokio::test]
 async fn invalid_start_and_invite_bodies_are_refused() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, _] = fixture.users();
     let many: Vec<_> = (0..21).map(|_| guid()).collect();
     for (body, field, reason) in [
@@ -116,7 +118,7 @@ async fn invalid_start_and_invite_bodies_are_refused() {
         (json!({"Media": "Audio", "InviteUserIds": [agent, client]}), "/InviteUserIds/1", "oneself"),
     ] {
         fixture.start(client, body.clone()).await.expect_refusal("VALIDATION_FAILED", field, reason);
-        // 400 precedes 404.
+        // 400 precedes 404 for an unknown chat.
         let elsewhere = format!("{CHATS}/{}/conferences", guid());
         let answer = fixture.as_user(client).post(&elsewhere, body).await;
         answer.expect_refusal("VALIDATION_FAILED", field, reason);
@@ -139,7 +141,7 @@ async fn invalid_start_and_invite_bodies_are_refused() {
 /// conference in this order.
 #[tokio::test]
 async fn start_refusals_follow_the_order_of_the_table() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let audio = || json!({"Media": "Audio"});
     for stranger in [fixture.as_user(guid()), fixture.moderator(), fixture.supervisor()] {
@@ -174,7 +176,7 @@ async fn start_refusals_follow_the_order_of_the_table() {
 /// RULE-MSG-030: a start in a chat with one member is 404.
 #[tokio::test]
 async fn start_without_other_members_is_refused() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     fixture.remove_member(fixture.deal.manager).await;
     fixture.remove_member(fixture.deal.agent()).await;
     let answer = fixture.start(fixture.deal.client, json!({"Media": "Audio"})).await;
@@ -186,7 +188,7 @@ async fn start_without_other_members_is_refused() {
 #[tokio::test]
 async fn service_without_livekit_refuses_only_media_operations() {
     let own = Running::start::<messenger::Service>(&[]);
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     // Other refusals precede 503.
     let unknown = json!({"Media": "Audio", "InviteUserIds": [guid()]});
@@ -201,24 +203,24 @@ async fn service_without_livekit_refuses_only_media_operations() {
     // A conference that was started while LiveKit was configured.
     let livekit = LiveKit::start();
     let with = start(&livekit, &[("DATABASE_URL", &own.database_url)]);
-    let id = CallFixture { service: &with, ..fixture }.ring(None).await;
+    let id = ConferenceFixture { service: &with, ..fixture }.ring(None).await;
     drop(with);
     fixture.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
-    assert_eq!(fixture.card(id).await["Version"], 1, "503 precedes any write");
+    assert_eq!(fixture.conference(id).await["Version"], 1, "503 precedes any write");
     fixture.act(client, id, "media-token").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     let again = fixture.start(agent, json!({"Media": "Audio"})).await;
     again.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
-    let card = fixture.act(agent, id, "decline").await.expect(200);
-    assert_eq!(state(&card, agent), "Declined");
+    let conference = fixture.act(agent, id, "decline").await.expect(200);
+    assert_eq!(state(&conference, agent), "Declined");
     assert_eq!(act_as(&fixture.moderator(), id, "end").await.expect(200)["Status"], "Ended");
     fixture.act(agent, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 }
 
 /// RULE-MSG-037: an operation without a listed body succeeds with any body.
 #[tokio::test]
-async fn operation_without_a_body_does_not_read_one() {
-    let fixture = CallFixture::new().await;
+async fn operation_without_a_body_ignores_any_body() {
+    let fixture = ConferenceFixture::new().await;
     let id = fixture.ring(None).await;
     for act in ["join", "media-token", "decline", "leave", "end"] {
         let request =

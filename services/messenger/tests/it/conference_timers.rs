@@ -13,7 +13,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::time::{MissedTickBehavior, interval};
 use uuid::Uuid;
 
-use crate::fixture::{CallFixture, ENDED, participant, published_events, start, state, unix_seconds};
+use crate::fixture::{ConferenceFixture, ENDED, participant, published_events, start, state, unix_seconds};
 
 const RING_MICROS: i64 = 2_000_000;
 const EMPTY_MICROS: i64 = 2_000_000;
@@ -99,15 +99,15 @@ impl ClockSamples {
 
 /// Waits for the end of a conference, and asserts that it ended once, for this reason, within 2 s.
 async fn assert_ends(
-    fixture: &CallFixture<'_>,
+    fixture: &ConferenceFixture<'_>,
     samples: &ClockSamples,
     id: Uuid,
     due: RangeInclusive<i64>,
     reason: &str,
 ) -> Value {
-    let card = fixture.card_when(id, reason, |card| card["Status"] == "Ended").await;
-    assert_eq!((&card["EndReason"], &card["EndedByUserId"]), (&json!(reason), &Value::Null));
-    samples.assert_in_time(due, micros(&card["EndedAt"])).await;
+    let conference = fixture.conference_when(id, reason, |conference| conference["Status"] == "Ended").await;
+    assert_eq!((&conference["EndReason"], &conference["EndedByUserId"]), (&json!(reason), &Value::Null));
+    samples.assert_in_time(due, micros(&conference["EndedAt"])).await;
     // Without a job no timer of this conference fires again.
     let sql = fixture.service.sql().await;
     let job = "select 1 from job where kind = 'conference-deadline' and key = $1";
@@ -115,14 +115,14 @@ async fn assert_ends(
     eventually("the end of the job", is_done).await;
     let events = published_events(fixture.service, id).await;
     let ended: Vec<_> = events.iter().filter(|event| event.topic == ENDED).collect();
-    assert_eq!((ended.len(), &ended[0].payload["EndedAt"]), (1, &card["EndedAt"]), "{reason}");
+    assert_eq!((ended.len(), &ended[0].payload["EndedAt"]), (1, &conference["EndedAt"]), "{reason}");
     assert_eq!(fixture.end_cards(id).await.len(), 1, "{reason}");
-    assert_eq!(fixture.card(id).await, card, "{reason}");
-    card
+    assert_eq!(fixture.conference(id).await, conference, "{reason}");
+    conference
 }
 
 /// Returns the time of a user's newest stream event about a conference.
-async fn last_notified(fixture: &CallFixture<'_>, id: Uuid, reader: Uuid) -> i64 {
+async fn last_notified(fixture: &ConferenceFixture<'_>, id: Uuid, reader: Uuid) -> i64 {
     let last = "select (extract(epoch from max(at)) * 1000000)::int8 from stream_event \
         where user_id = $1::text::uuid and subject_id = $2::text::uuid and kind = 'conference'";
     let sql = fixture.service.sql().await;
@@ -132,12 +132,15 @@ async fn last_notified(fixture: &CallFixture<'_>, id: Uuid, reader: Uuid) -> i64
 /// RULE-MSG-039, RULE-MSG-043: an unanswered conference ends with `NoAnswer` at its time.
 #[tokio::test]
 async fn unanswered_conference_ends() {
-    let fixture = CallFixture::of(short_timeouts()).await;
+    let fixture = ConferenceFixture::of(short_timeouts()).await;
     let samples = ClockSamples::start(fixture.service).await;
     let id = fixture.ring(None).await;
-    let due = due_after(&fixture.card(id).await["CreatedAt"], RING_MICROS);
-    let card = assert_ends(&fixture, &samples, id, due, "NoAnswer").await;
-    assert_eq!((state(&card, fixture.deal.client), state(&card, fixture.deal.agent())), ("Left", "Missed"));
+    let due = due_after(&fixture.conference(id).await["CreatedAt"], RING_MICROS);
+    let conference = assert_ends(&fixture, &samples, id, due, "NoAnswer").await;
+    assert_eq!(
+        (state(&conference, fixture.deal.client), state(&conference, fixture.deal.agent())),
+        ("Left", "Missed")
+    );
     // The card is read for the members who were Joined at the end.
     for (user, unread) in [(fixture.deal.client, 0), (fixture.deal.agent(), 1), (fixture.deal.manager, 1)] {
         let chat = fixture.as_user(user).get(&fixture.path("")).await.expect(200);
@@ -147,16 +150,16 @@ async fn unanswered_conference_ends() {
 
 /// RULE-MSG-040, RULE-MSG-043: a conference that was empty for the configured time ends with
 /// `AllLeft`.
-/// A join within that time is in `clocks::join_keeps_an_empty_conference`.
+/// `clocks::join_keeps_an_empty_conference` tests a join within that time.
 #[tokio::test]
 async fn empty_conference_ends() {
-    let fixture = CallFixture::of(short_timeouts()).await;
+    let fixture = ConferenceFixture::of(short_timeouts()).await;
     let [client, agent, _] = fixture.users();
     let samples = ClockSamples::start(fixture.service).await;
     let id = fixture.ring_and_join().await;
     fixture.act(client, id, "leave").await.expect(200);
-    let card = fixture.act(agent, id, "leave").await.expect(200);
-    let due = due_after(&participant(&card, agent)["LeftAt"], EMPTY_MICROS);
+    let conference = fixture.act(agent, id, "leave").await.expect(200);
+    let due = due_after(&participant(&conference, agent)["LeftAt"], EMPTY_MICROS);
     assert_ends(&fixture, &samples, id, due, "AllLeft").await;
 }
 
@@ -164,7 +167,7 @@ async fn empty_conference_ends() {
 /// a Ringing conference.
 #[tokio::test]
 async fn broken_connection_does_not_end_a_ringing_conference() {
-    let fixture = CallFixture::of(short_timeouts()).await;
+    let fixture = ConferenceFixture::of(short_timeouts()).await;
     let [client, agent, manager] = fixture.users();
     let samples = ClockSamples::start(fixture.service).await;
     let id = fixture.ring(Some(&[agent])).await;
@@ -172,49 +175,50 @@ async fn broken_connection_does_not_end_a_ringing_conference() {
     fixture.act(client, id, "leave").await.expect(200);
     fixture.send_participant_webhook("participant_left", id, agent, "PA_1", unix_seconds(0)).await;
     // The webhook has whole seconds, and the stream event is a moment later than the change.
-    let left = micros(&participant(&fixture.card(id).await, agent)["LeftAt"]);
+    let left = micros(&participant(&fixture.conference(id).await, agent)["LeftAt"]);
     let due = left + EMPTY_MICROS..=last_notified(&fixture, id, manager).await + EMPTY_MICROS;
     assert_ends(&fixture, &samples, id, due, "AllLeft").await;
 
     let id = fixture.ring(None).await;
     fixture.send_participant_webhook("participant_left", id, client, "PA_1", unix_seconds(0)).await;
-    let card = fixture.card(id).await;
-    assert_eq!((&card["Status"], state(&card, client)), (&json!("Ringing"), "Left"));
-    assert_ends(&fixture, &samples, id, due_after(&card["CreatedAt"], RING_MICROS), "NoAnswer").await;
+    let conference = fixture.conference(id).await;
+    assert_eq!((&conference["Status"], state(&conference, client)), (&json!("Ringing"), "Left"));
+    assert_ends(&fixture, &samples, id, due_after(&conference["CreatedAt"], RING_MICROS), "NoAnswer").await;
 }
 
 /// RULE-MSG-040, RULE-MSG-043: an Active conference ends after its longest time, even with
 /// participants.
 #[tokio::test]
 async fn conference_ends_after_its_longest_time() {
-    let fixture = CallFixture::of(short_timeouts()).await;
+    let fixture = ConferenceFixture::of(short_timeouts()).await;
     let samples = ClockSamples::start(fixture.service).await;
     let id = fixture.ring_and_join().await;
-    let due = due_after(&fixture.card(id).await["ActiveAt"], MAX_MICROS);
-    let card = assert_ends(&fixture, &samples, id, due, "MaxDuration").await;
-    assert_eq!(state(&card, fixture.deal.client), "Left");
-    assert_eq!(participant(&card, fixture.deal.agent())["LeftAt"], card["EndedAt"]);
+    let due = due_after(&fixture.conference(id).await["ActiveAt"], MAX_MICROS);
+    let conference = assert_ends(&fixture, &samples, id, due, "MaxDuration").await;
+    assert_eq!(state(&conference, fixture.deal.client), "Left");
+    assert_eq!(participant(&conference, fixture.deal.agent())["LeftAt"], conference["EndedAt"]);
 }
 
 /// RULE-MSG-031, RULE-MSG-041, RULE-MSG-043: in an Active conference an invitation is Missed after
 /// its time. A Missed user can be invited again.
 #[tokio::test]
 async fn unanswered_invitation_is_missed() {
-    let fixture = CallFixture::of(short_timeouts()).await;
+    let fixture = ConferenceFixture::of(short_timeouts()).await;
     let [client, agent, manager] = fixture.users();
     let samples = ClockSamples::start(fixture.service).await;
     let id = fixture.ring_and_join().await;
-    let missed = fixture.card_when(id, "Missed", |card| state(card, manager) == "Missed").await;
+    let missed =
+        fixture.conference_when(id, "Missed", |conference| state(conference, manager) == "Missed").await;
     assert_eq!((&missed["Status"], &missed["Version"]), (&json!("Active"), &json!(3)));
     let due = due_after(&participant(&missed, manager)["InvitedAt"], RING_MICROS);
     samples.assert_in_time(due, last_notified(&fixture, id, manager).await).await;
 
-    let card = fixture.invite(agent, id, &[manager]).await.expect(200);
-    let due = due_after(&participant(&card, manager)["InvitedAt"], RING_MICROS);
-    fixture.card_when(id, "Missed again", |card| state(card, manager) == "Missed").await;
+    let conference = fixture.invite(agent, id, &[manager]).await.expect(200);
+    let due = due_after(&participant(&conference, manager)["InvitedAt"], RING_MICROS);
+    fixture.conference_when(id, "Missed again", |conference| state(conference, manager) == "Missed").await;
     samples.assert_in_time(due, last_notified(&fixture, id, manager).await).await;
     fixture.act(manager, id, "join").await.expect(200);
-    assert_eq!(state(&fixture.card(id).await, manager), "Joined");
+    assert_eq!(state(&fixture.conference(id).await, manager), "Joined");
     fixture.act(client, id, "end").await.expect(200);
 }
 
@@ -222,7 +226,7 @@ async fn unanswered_invitation_is_missed() {
 /// The consumer does not know the timeouts, so the job sets the deadline.
 #[tokio::test]
 async fn conference_emptied_by_the_deal_ends() {
-    let fixture = CallFixture::of(short_timeouts()).await;
+    let fixture = ConferenceFixture::of(short_timeouts()).await;
     let [client, agent, manager] = fixture.users();
     let samples = ClockSamples::start(fixture.service).await;
     let id = fixture.ring_and_join().await;
@@ -230,7 +234,8 @@ async fn conference_emptied_by_the_deal_ends() {
     fixture.act(client, id, "leave").await.expect(200);
     let changed = fixture.deal.changed(2, "Booking", "Booking", None);
     fixture.deal.publish(crate::STAGE_CHANGED, &changed).await;
-    let card = fixture.card_when(id, "Removed", |card| state(card, agent) == "Removed").await;
-    let due = due_after(&participant(&card, agent)["LeftAt"], EMPTY_MICROS);
+    let conference =
+        fixture.conference_when(id, "Removed", |conference| state(conference, agent) == "Removed").await;
+    let due = due_after(&participant(&conference, agent)["LeftAt"], EMPTY_MICROS);
     assert_ends(&fixture, &samples, id, due, "AllLeft").await;
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::{guid, text};
 
 use crate::fixture::{
-    CONFERENCES, CallFixture, ENDED, INVITED, MODERATE, STARTED, act_as, participant, published_events,
+    CONFERENCES, ConferenceFixture, ENDED, INVITED, MODERATE, STARTED, act_as, participant, published_events,
     state, topics,
 };
 use crate::{STAGE_CHANGED, claims_with, id_of, list, put};
@@ -13,28 +13,28 @@ use crate::{STAGE_CHANGED, claims_with, id_of, list, put};
 /// is the first join, and `LeftAt` is the last leave.
 #[tokio::test]
 async fn first_join_makes_the_conference_active() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(None).await;
     fixture.act(client, id, "join").await.expect(200);
-    assert_eq!(fixture.card(id).await["Version"], 1, "the host is Joined already");
+    assert_eq!(fixture.conference(id).await["Version"], 1, "the host is Joined already");
     fixture.act(agent, id, "join").await.expect(200);
-    let card = fixture.card(id).await;
-    assert_eq!((&card["Status"], &card["Version"]), (&json!("Active"), &json!(2)));
-    let joined = participant(&card, agent).clone();
-    assert_eq!((&joined["State"], &joined["JoinedAt"]), (&json!("Joined"), &card["ActiveAt"]));
+    let conference = fixture.conference(id).await;
+    assert_eq!((&conference["Status"], &conference["Version"]), (&json!("Active"), &json!(2)));
+    let joined = participant(&conference, agent).clone();
+    assert_eq!((&joined["State"], &joined["JoinedAt"]), (&json!("Joined"), &conference["ActiveAt"]));
 
     let left = fixture.act(agent, id, "leave").await.expect(200);
     assert_eq!((state(&left, agent), &left["Version"]), ("Left", &json!(3)));
     assert_eq!(participant(&left, agent)["JoinedAt"], joined["JoinedAt"]);
     assert!(participant(&left, agent)["LeftAt"].is_string());
     fixture.act(agent, id, "join").await.expect(200);
-    let again = fixture.card(id).await;
+    let again = fixture.conference(id).await;
     assert_eq!(*participant(&again, agent), joined, "the first join is unchanged");
-    assert_eq!(again["ActiveAt"], card["ActiveAt"]);
+    assert_eq!(again["ActiveAt"], conference["ActiveAt"]);
 
     fixture.act(manager, id, "join").await.expect(200);
-    assert_eq!(fixture.card(id).await["ActiveAt"], card["ActiveAt"]);
+    assert_eq!(fixture.conference(id).await["ActiveAt"], conference["ActiveAt"]);
     let ended = fixture.act(client, id, "end").await.expect(200);
     assert_eq!((&ended["Status"], &ended["EndReason"]), (&json!("Ended"), &json!("EndedByHost")));
     for user in [client, agent, manager] {
@@ -43,58 +43,62 @@ async fn first_join_makes_the_conference_active() {
 }
 
 /// RULE-MSG-039: a Ringing conference ends when the host ends or leaves, or when a moderator ends.
-/// Invited becomes Missed.
+/// Invited users become Missed.
 #[tokio::test]
 async fn ringing_conference_ends_by_host_or_moderator() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, _] = fixture.users();
     for how in ["end", "leave"] {
         let id = fixture.ring(None).await;
-        let card = fixture.act(client, id, how).await.expect(200);
-        assert_eq!((&card["Status"], &card["EndReason"]), (&json!("Ended"), &json!("EndedByHost")), "{how}");
-        assert_eq!((state(&card, client), state(&card, agent)), ("Left", "Missed"));
-        assert_eq!((&card["EndedByUserId"], &card["ActiveAt"]), (&json!(client), &Value::Null));
+        let conference = fixture.act(client, id, how).await.expect(200);
+        assert_eq!(
+            (&conference["Status"], &conference["EndReason"]),
+            (&json!("Ended"), &json!("EndedByHost")),
+            "{how}"
+        );
+        assert_eq!((state(&conference, client), state(&conference, agent)), ("Left", "Missed"));
+        assert_eq!((&conference["EndedByUserId"], &conference["ActiveAt"]), (&json!(client), &Value::Null));
     }
     let id = fixture.ring(None).await;
     let moderator = fixture.moderator();
-    let card = act_as(&moderator, id, "end").await.expect(200);
-    assert_eq!(card["EndReason"], "EndedByHost");
-    assert!(card["EndedByUserId"] != json!(client) && card["EndedByUserId"].is_string());
+    let conference = act_as(&moderator, id, "end").await.expect(200);
+    assert_eq!(conference["EndReason"], "EndedByHost");
+    assert!(conference["EndedByUserId"] != json!(client) && conference["EndedByUserId"].is_string());
 }
 
 /// RULE-MSG-039: a Ringing conference ends when declining or removal leaves no participant Invited.
 #[tokio::test]
 async fn ringing_conference_without_invitees_ends() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(None).await;
-    let card = fixture.act(agent, id, "decline").await.expect(200);
-    assert_eq!((&card["Status"], state(&card, agent)), (&json!("Ringing"), "Declined"));
-    let card = fixture.remove(client, id, manager).await.expect(200);
-    assert_eq!((&card["Status"], &card["EndReason"]), (&json!("Ended"), &json!("AllDeclined")));
-    assert_eq!((state(&card, manager), &card["EndedByUserId"]), ("Removed", &Value::Null));
+    let conference = fixture.act(agent, id, "decline").await.expect(200);
+    assert_eq!((&conference["Status"], state(&conference, agent)), (&json!("Ringing"), "Declined"));
+    let conference = fixture.remove(client, id, manager).await.expect(200);
+    assert_eq!((&conference["Status"], &conference["EndReason"]), (&json!("Ended"), &json!("AllDeclined")));
+    assert_eq!((state(&conference, manager), &conference["EndedByUserId"]), ("Removed", &Value::Null));
 
     let id = fixture.ring(Some(&[agent])).await;
-    let card = fixture.act(agent, id, "decline").await.expect(200);
-    assert_eq!(card["EndReason"], "AllDeclined");
-    let card = fixture.end_cards(id).await;
+    let conference = fixture.act(agent, id, "decline").await.expect(200);
+    assert_eq!(conference["EndReason"], "AllDeclined");
+    let cards = fixture.end_cards(id).await;
     let expected = json!({
         "Type": "ConferenceEnded", "ConferenceId": id, "Media": "Video", "EndReason": "AllDeclined",
         "DurationSeconds": 0,
     });
-    assert_eq!(card, [expected]);
+    assert_eq!(cards, [expected]);
 }
 
 /// INV-CNF-3, RULE-MSG-033: any other state stays, and an Ended conference does not change. Only a
 /// change raises `Version`.
 #[tokio::test]
 async fn repeated_answer_changes_nothing() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(None).await;
     let same = async |user, act: &str, version: i64| {
-        let card = fixture.act(user, id, act).await.expect(200);
-        assert_eq!(card["Version"], version, "{act}");
+        let conference = fixture.act(user, id, act).await.expect(200);
+        assert_eq!(conference["Version"], version, "{act}");
     };
     same(manager, "leave", 1).await;
     same(client, "decline", 1).await;
@@ -108,8 +112,8 @@ async fn repeated_answer_changes_nothing() {
     fixture.remove(client, id, agent).await.expect(200);
     same(agent, "leave", 5).await;
     same(agent, "decline", 5).await;
-    let card = fixture.remove(client, id, agent).await.expect(200);
-    assert_eq!((state(&card, agent), &card["Version"]), ("Removed", &json!(5)));
+    let conference = fixture.remove(client, id, agent).await.expect(200);
+    assert_eq!((state(&conference, agent), &conference["Version"]), ("Removed", &json!(5)));
     let ended = fixture.act(client, id, "end").await.expect(200);
     for (user, act) in [(client, "leave"), (client, "decline"), (client, "end"), (manager, "decline")] {
         assert_eq!(fixture.act(user, id, act).await.expect(200), ended);
@@ -121,32 +125,35 @@ async fn repeated_answer_changes_nothing() {
 /// and Missed users Invited, all or none. Invited, Joined and the host stay.
 #[tokio::test]
 async fn invitation_makes_absent_users_invited() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let new = fixture.add(2).await;
     let id = fixture.ring(Some(&[agent, manager])).await;
     fixture.act(agent, id, "join").await.expect(200);
     fixture.act(manager, id, "decline").await.expect(200);
-    let before = fixture.card(id).await;
+    let before = fixture.conference(id).await;
     fixture.invite(agent, id, &[new[0], guid()]).await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
-    assert_eq!(fixture.card(id).await, before, "a refused invitation invites no user");
+    assert_eq!(fixture.conference(id).await, before, "a refused invitation invites no user");
 
     // A member without an entry in the conference may invite.
-    let card = fixture.invite(new[1], id, &[client, agent, manager, new[0]]).await.expect(200);
-    assert_eq!((state(&card, client), state(&card, agent)), ("Joined", "Joined"));
-    assert_eq!((state(&card, manager), state(&card, new[0])), ("Invited", "Invited"));
-    let invited_at = |card| text(&participant(card, manager)["InvitedAt"]).to_owned();
-    assert!(invited_at(&card) > invited_at(&before));
-    let order: Vec<_> = list(&card["Participants"]).iter().map(|one| id_of(&one["UserId"])).collect();
+    let conference = fixture.invite(new[1], id, &[client, agent, manager, new[0]]).await.expect(200);
+    assert_eq!((state(&conference, client), state(&conference, agent)), ("Joined", "Joined"));
+    assert_eq!((state(&conference, manager), state(&conference, new[0])), ("Invited", "Invited"));
+    let invited_at = |conference| text(&participant(conference, manager)["InvitedAt"]).to_owned();
+    assert!(invited_at(&conference) > invited_at(&before));
+    let order: Vec<_> = list(&conference["Participants"]).iter().map(|one| id_of(&one["UserId"])).collect();
     assert_eq!(order, [client, agent, manager, new[0]], "the host, then by InvitedAt");
     let again = fixture.invite(agent, id, &[manager, new[0]]).await.expect(200);
-    assert_eq!(again, card, "an Invited user stays Invited");
+    assert_eq!(again, conference, "an Invited user stays Invited");
 
     // A participant without invitation is sorted by JoinedAt.
     fixture.act(new[1], id, "join").await.expect(200);
-    let card = fixture.card(id).await;
-    assert_eq!(card["Participants"][4]["UserId"], json!(new[1]));
-    assert_eq!((&card["Participants"][4]["InvitedAt"], state(&card, new[1])), (&Value::Null, "Joined"));
+    let conference = fixture.conference(id).await;
+    assert_eq!(conference["Participants"][4]["UserId"], json!(new[1]));
+    assert_eq!(
+        (&conference["Participants"][4]["InvitedAt"], state(&conference, new[1])),
+        (&Value::Null, "Joined")
+    );
     fixture.act(client, id, "end").await.expect(200);
     fixture.invite(agent, id, &[manager]).await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 
@@ -164,13 +171,13 @@ async fn invitation_makes_absent_users_invited() {
 /// of Removed.
 #[tokio::test]
 async fn only_the_host_invites_a_removed_participant() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
     fixture.act(manager, id, "join").await.expect(200);
-    let card = fixture.remove(client, id, agent).await.expect(200);
-    assert_eq!(state(&card, agent), "Removed");
-    assert!(participant(&card, agent)["LeftAt"].is_string());
+    let conference = fixture.remove(client, id, agent).await.expect(200);
+    assert_eq!(state(&conference, agent), "Removed");
+    assert!(participant(&conference, agent)["LeftAt"].is_string());
     for act in ["join", "media-token"] {
         fixture.act(agent, id, act).await.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
     }
@@ -186,8 +193,8 @@ async fn only_the_host_invites_a_removed_participant() {
     let refused = moderator.post(&format!("{CONFERENCES}/{id}/invite"), json!({"UserIds": [agent]})).await;
     refused.expect_problem(403, "MESSENGER_PARTICIPANT_REMOVED");
 
-    let card = fixture.invite(client, id, &[agent]).await.expect(200);
-    assert_eq!(state(&card, agent), "Invited");
+    let conference = fixture.invite(client, id, &[agent]).await.expect(200);
+    assert_eq!(state(&conference, agent), "Invited");
     fixture.act(agent, id, "join").await.expect(200);
     fixture.remove(client, id, agent).await.expect(200);
     fixture.act(client, id, "end").await.expect(200);
@@ -195,10 +202,10 @@ async fn only_the_host_invites_a_removed_participant() {
     fixture.act(manager, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_ENDED");
 }
 
-/// RULE-MSG-031: of two refusals of an invitation the earlier one of the table is returned.
+/// RULE-MSG-031: an invitation with two flaws gets the refusal that is first in the table.
 #[tokio::test]
 async fn invite_refusals_follow_the_order_of_the_table() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let more = fixture.add(20).await;
     let id = fixture.ring(Some(&[agent, manager])).await;
@@ -226,11 +233,10 @@ async fn invite_refusals_follow_the_order_of_the_table() {
 /// INV-CNF-2, RULE-MSG-063: Invited and Joined participants take the 21 seats.
 #[tokio::test]
 async fn conference_has_twenty_one_seats() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let more = fixture.add(20).await;
     let client = fixture.deal.client;
-    let rung: Vec<_> = more[..19].to_vec();
-    let id = fixture.ring(Some(&rung)).await;
+    let id = fixture.ring(Some(&more[..19])).await;
     fixture.act(more[0], id, "join").await.expect(200);
     // Twenty seats are taken: the host's and nineteen.
     fixture
@@ -252,7 +258,7 @@ async fn conference_has_twenty_one_seats() {
     fixture.act(client, id, "join").await.expect_problem(409, "MESSENGER_CONFERENCE_FULL");
     fixture.act(more[3], id, "decline").await.expect(200);
     fixture.act(client, id, "join").await.expect(200);
-    assert_eq!(fixture.card(id).await["Participants"][0]["Role"], "Host");
+    assert_eq!(fixture.conference(id).await["Participants"][0]["Role"], "Host");
     fixture.act(client, id, "end").await.expect(200);
 }
 
@@ -260,17 +266,17 @@ async fn conference_has_twenty_one_seats() {
 /// Joined, the host first. The card has the duration.
 #[tokio::test]
 async fn conference_end_is_published_once() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     fixture.act(agent, id, "leave").await.expect(200);
-    let card = act_as(&fixture.moderator(), id, "end").await.expect(200);
+    let conference = act_as(&fixture.moderator(), id, "end").await.expect(200);
     let events = published_events(fixture.service, id).await;
     assert_eq!(topics(&events), [STARTED, ENDED]);
     let expected = json!({
         "ConferenceId": id, "ChatId": fixture.chat, "DealId": fixture.deal.id, "TenantId": fixture.deal.tenant,
-        "EndReason": "EndedByHost", "StartedAt": card["ActiveAt"], "EndedAt": card["EndedAt"],
+        "EndReason": "EndedByHost", "StartedAt": conference["ActiveAt"], "EndedAt": conference["EndedAt"],
         "ParticipantUserIds": [client, agent],
     });
     assert_eq!(events[1].payload, expected);
@@ -291,12 +297,12 @@ async fn conference_end_is_published_once() {
 /// RULE-MSG-044: a user who stops being a member is Removed, and the host's conference ends.
 #[tokio::test]
 async fn removed_member_is_removed_from_the_conference() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
     fixture.remove_member(agent).await;
-    let card = fixture.card(id).await;
-    assert_eq!((state(&card, agent), &card["Status"]), ("Removed", &json!("Active")));
+    let conference = fixture.conference(id).await;
+    assert_eq!((state(&conference, agent), &conference["Status"]), ("Removed", &json!("Active")));
     for act in ["join", "leave", "media-token"] {
         fixture.act(agent, id, act).await.expect_problem(404, "MESSENGER_CONFERENCE_NOT_FOUND");
     }
@@ -312,8 +318,8 @@ async fn removed_member_is_removed_from_the_conference() {
 
     let own = id_of(&fixture.start(manager, json!({"Media": "Audio"})).await.expect(201)["Id"]);
     fixture.remove_member(manager).await;
-    let card = fixture.card(own).await;
-    assert_eq!((&card["Status"], &card["EndReason"]), (&json!("Ended"), &json!("EndedByHost")));
+    let conference = fixture.conference(own).await;
+    assert_eq!((&conference["Status"], &conference["EndReason"]), (&json!("Ended"), &json!("EndedByHost")));
     let types = fixture.as_user(client).get(&fixture.path("/messages")).await.expect(200);
     let types: Vec<_> = list(&types["Items"]).iter().map(|message| message["Card"]["Type"].clone()).collect();
     assert_eq!(types[..2], [json!("ConferenceEnded"), json!("MemberRemoved")], "newest first");
@@ -322,16 +328,17 @@ async fn removed_member_is_removed_from_the_conference() {
 /// RULE-MSG-044: an agent whom the deal replaces is Removed, and the agent's own conference ends.
 #[tokio::test]
 async fn replaced_agent_is_removed_from_the_conference() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let own = id_of(&fixture.start(agent, json!({"Media": "Audio"})).await.expect(201)["Id"]);
     fixture.act(client, own, "join").await.expect(200);
     let new_agent = guid();
     let change = fixture.deal.changed(2, "Application", "Sale", Some(new_agent));
     fixture.deal.publish(STAGE_CHANGED, &change).await;
-    let card = fixture.card_when(own, "its end", |card| card["Status"] == "Ended").await;
-    assert_eq!(card["EndReason"], "EndedByHost");
-    assert_eq!((state(&card, client), state(&card, manager)), ("Left", "Missed"));
+    let conference =
+        fixture.conference_when(own, "its end", |conference| conference["Status"] == "Ended").await;
+    assert_eq!(conference["EndReason"], "EndedByHost");
+    assert_eq!((state(&conference, client), state(&conference, manager)), ("Left", "Missed"));
     let page = fixture.as_user(client).get(&fixture.path("/messages")).await.expect(200);
     let types: Vec<_> = list(&page["Items"]).iter().map(|message| text(&message["Card"]["Type"])).collect();
     let mut found = types.clone();
@@ -342,7 +349,8 @@ async fn replaced_agent_is_removed_from_the_conference() {
     let id = fixture.ring(Some(&[new_agent])).await;
     fixture.act(new_agent, id, "join").await.expect(200);
     fixture.deal.publish(STAGE_CHANGED, &fixture.deal.changed(3, "Sale", "Sale", None)).await;
-    let card = fixture.card_when(id, "Removed", |card| state(card, new_agent) == "Removed").await;
-    assert_eq!(card["Status"], "Active");
+    let conference =
+        fixture.conference_when(id, "Removed", |conference| state(conference, new_agent) == "Removed").await;
+    assert_eq!(conference["Status"], "Active");
     fixture.act(client, id, "end").await.expect(200);
 }

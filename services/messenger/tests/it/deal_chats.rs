@@ -188,7 +188,7 @@ async fn deferred_change_of_an_old_version_has_no_effect() {
     assert_eq!(roles(&chat).len(), 3);
 }
 
-/// RULE-MSG-009: a message without a required member is a dead letter. Members that the service
+/// RULE-MSG-009: a message without a required field is a dead letter. Fields that the service
 /// does not read may be absent.
 #[tokio::test]
 async fn undecodable_message_becomes_a_dead_letter() {

@@ -10,24 +10,24 @@ use crate::{DEAL_CREATED, Deal, STAGE_CHANGED, cards, role, roles, view_when};
 
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Unheard-of"];
 
-/// The member `AgentUserId` of a change.
+/// The field `AgentUserId` of a change.
 #[derive(Clone, Copy, Debug)]
-enum AgentMember {
+enum AgentField {
     Absent,
     Null,
     /// One of four agents.
     Agent(usize),
 }
 
-/// A change: its status, its agent, true if it is delivered twice, and the number of changes
-/// between.
-type Step = (usize, AgentMember, bool, usize);
+/// A change: the index of its status, its agent, true if it is delivered twice, and the number of
+/// changes between the two deliveries.
+type Step = (usize, AgentField, bool, usize);
 
 fn steps() -> impl Strategy<Value = (Vec<Step>, usize)> {
     let agent = prop_oneof![
-        Just(AgentMember::Absent),
-        Just(AgentMember::Null),
-        (0..4_usize).prop_map(AgentMember::Agent)
+        Just(AgentField::Absent),
+        Just(AgentField::Null),
+        (0..4_usize).prop_map(AgentField::Agent)
     ];
     let step = (0..STATUSES.len(), agent, any::<bool>(), 0..4_usize);
     (proptest::collection::vec(step, 1..8), 0..8_usize)
@@ -39,26 +39,26 @@ fn steps() -> impl Strategy<Value = (Vec<Step>, usize)> {
 fn history_ends_in_one_state_in_every_delivery_order() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
-    let result = runner.run(&steps(), |(steps, created_at)| {
-        tokio.block_on(deliver(&steps, created_at));
+    let result = runner.run(&steps(), |(steps, created_index)| {
+        tokio.block_on(deliver(&steps, created_index));
         Ok(())
     });
     result.unwrap();
 }
 
-async fn deliver(steps: &[Step], created_at: usize) {
+async fn deliver(steps: &[Step], created_index: usize) {
     let deal = Deal::new();
     // The manager and the client may become the agent too.
     let agents = [guid(), guid(), deal.manager, deal.client];
     let (mut status, mut agent, mut changes, mut expected) = (0, deal.agent, Vec::new(), Vec::new());
-    for (version, (to, member, ..)) in (2..).zip(steps) {
+    for (version, (to, agent_field, ..)) in (2..).zip(steps) {
         let mut change = deal.changed(version, STATUSES[status], STATUSES[*to], None);
-        match member {
-            AgentMember::Absent => drop(change.as_object_mut().unwrap().remove("AgentUserId")),
-            AgentMember::Null => agent = None,
-            AgentMember::Agent(which) => agent = Some(agents[*which]),
+        match agent_field {
+            AgentField::Absent => drop(change.as_object_mut().unwrap().remove("AgentUserId")),
+            AgentField::Null => agent = None,
+            AgentField::Agent(which) => agent = Some(agents[*which]),
         }
-        if matches!(member, AgentMember::Agent(_)) {
+        if matches!(agent_field, AgentField::Agent(_)) {
             change["AgentUserId"] = agent.unwrap().to_string().into();
         }
         if status != *to {
@@ -77,16 +77,16 @@ async fn deliver(steps: &[Step], created_at: usize) {
                 .map(|earlier| changes[earlier].clone()),
         );
     }
-    let created_at = created_at.min(order.len());
+    let created_index = created_index.min(order.len());
     for (at, change) in order.iter().enumerate() {
-        if at == created_at {
+        if at == created_index {
             deal.publish(DEAL_CREATED, &deal.created()).await;
             // Two topics have no common order, so the test waits until the chat exists.
             deal.chat().await;
         }
         deal.publish(STAGE_CHANGED, change).await;
     }
-    if created_at == order.len() {
+    if created_index == order.len() {
         deal.publish(DEAL_CREATED, &deal.created()).await;
     }
     deal.publish(DEAL_CREATED, &deal.created()).await;

@@ -81,7 +81,7 @@ async fn publish(deal: &Deal, topic: &str, event: &Value) {
 /// A word in every text that the test sends.
 const MARKER: &str = "меченое";
 
-/// Sends, edits, deletes, calls, and provokes every kind of failure.
+/// Sends, edits and deletes a message, holds a conference, and provokes every kind of failure.
 async fn exercise(fixture: &DeployedFixture) -> Uuid {
     let Deal { client, manager, .. } = fixture.deal;
     let (me, other) = (fixture.as_user(client), fixture.as_user(fixture.deal.agent()));
@@ -100,13 +100,13 @@ async fn exercise(fixture: &DeployedFixture) -> Uuid {
         json!({"Text": MARKER, "ClientMessageId": MARKER}),
         json!([MARKER]),
     ] {
-        for refused in [me.post(&messages, body.clone()).await, me.put(&target, with_text(&body)).await] {
+        for refused in [me.post(&messages, body.clone()).await, me.put(&target, edit_body(&body)).await] {
             assert_eq!(refused.status, 400, "{}", refused.text);
             assert!(!refused.text.contains(MARKER), "{}", refused.text);
         }
     }
-    let torn = me.request(Method::POST, &messages).header("content-type", "application/json");
-    send(torn.body(format!("{{\"Text\": \"{MARKER}"))).await.expect_problem(400, "VALIDATION_FAILED");
+    let truncated = me.request(Method::POST, &messages).header("content-type", "application/json");
+    send(truncated.body(format!("{{\"Text\": \"{MARKER}"))).await.expect_problem(400, "VALIDATION_FAILED");
     // A statement that the database refuses with the whole row in its message.
     fixture
         .sql
@@ -118,8 +118,8 @@ async fn exercise(fixture: &DeployedFixture) -> Uuid {
     failed.expect_problem(500, "INTERNAL_ERROR");
     fixture.sql.batch_execute("alter table message drop constraint refused").await.unwrap();
     me.delete(&target).await.expect(204);
-    let garbled = with(fixture.deal.changed(2, MARKER, "Sale", None), "ChangedAt", MARKER);
-    publish(&fixture.deal, STAGE_CHANGED, &garbled).await;
+    let malformed = with(fixture.deal.changed(2, MARKER, "Sale", None), "ChangedAt", MARKER);
+    publish(&fixture.deal, STAGE_CHANGED, &malformed).await;
 
     let id = fixture.ring().await;
     for (caller, act) in [(&other, "join"), (&me, "media-token"), (&other, "leave")] {
@@ -138,9 +138,8 @@ async fn exercise(fixture: &DeployedFixture) -> Uuid {
     id
 }
 
-/// Returns the body of a new message as an invalid body of an edit, which ignores
-/// `ClientMessageId`.
-fn with_text(body: &Value) -> Value {
+/// Returns an invalid body of an edit, which ignores `ClientMessageId`, for one of a new message.
+fn edit_body(body: &Value) -> Value {
     if body["ClientMessageId"].is_null() { body.clone() } else { json!({"Text": {"x": MARKER}}) }
 }
 
@@ -219,17 +218,17 @@ async fn livekit_outage_is_logged_once() {
         (left == 0).then_some(())
     };
     eventually("all commands", are_sent).await;
-    let is_back = |line: &Value| line.to_string().contains("LiveKit became reachable again");
-    let is_logged = async || fixture.lines("INFO").iter().any(is_back).then_some(());
-    eventually("the line of the return", is_logged).await;
+    let is_recovery = |line: &Value| line.to_string().contains("LiveKit became reachable again");
+    let is_logged = async || fixture.lines("INFO").iter().any(is_recovery).then_some(());
+    eventually("the line of the recovery", is_logged).await;
     // The log is in order, so all lines of the outage precede this line.
     let log = fixture.service.log();
-    let (outage, rest) = log.split_at(log.iter().position(is_back).unwrap());
-    let is_away = |line: &&Value| {
+    let (outage, rest) = log.split_at(log.iter().position(is_recovery).unwrap());
+    let is_outage = |line: &&Value| {
         line["level"] == "WARN" && (line.to_string().contains("LiveKit") || line["job"] == "media-order")
     };
-    assert_eq!(outage.iter().filter(is_away).count(), 1, "{outage:?}");
-    assert_eq!(rest.iter().filter(|line| is_back(line)).count(), 1, "{rest:?}");
+    assert_eq!(outage.iter().filter(is_outage).count(), 1, "{outage:?}");
+    assert_eq!(rest.iter().filter(|line| is_recovery(line)).count(), 1, "{rest:?}");
 
     livekit.refuse(1, "DeleteRoom", 401, "unauthenticated");
     let id = fixture.ring().await;

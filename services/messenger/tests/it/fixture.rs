@@ -1,4 +1,4 @@
-//! The fixture of tests of conferences: a deal's chat in a service, and a media server.
+//! The fixture of tests of conferences: a deal's chat in a service with a media server.
 
 use std::sync::OnceLock;
 
@@ -39,21 +39,21 @@ pub fn start(livekit: &LiveKit, settings: &[(&str, &str)]) -> Running {
 }
 
 /// A deal's chat in a service.
-pub struct CallFixture<'s> {
+pub struct ConferenceFixture<'s> {
     pub service: &'s Running,
     pub deal: Deal,
     pub chat: Uuid,
 }
 
-impl CallFixture<'static> {
-    /// Makes a chat in the service that most tests share.
+impl ConferenceFixture<'static> {
+    /// Creates a chat in the service that most tests share.
     pub async fn new() -> Self {
         Self::of(service()).await
     }
 }
 
-impl<'s> CallFixture<'s> {
-    /// Makes a chat of a client, an agent and a manager.
+impl<'s> ConferenceFixture<'s> {
+    /// Creates a chat of a client, an agent and a manager.
     pub async fn of(service: &'s Running) -> Self {
         let deal = Deal::new();
         deal.publish_created().await;
@@ -136,12 +136,12 @@ impl<'s> CallFixture<'s> {
     }
 
     /// Returns the conference as a moderator sees it.
-    pub async fn card(&self, id: Uuid) -> Value {
+    pub async fn conference(&self, id: Uuid) -> Value {
         self.moderator().get(&format!("{CONFERENCES}/{id}")).await.expect(200)
     }
 
-    pub async fn card_when(&self, id: Uuid, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
-        eventually(what, async || Some(self.card(id).await).filter(&is_expected)).await
+    pub async fn conference_when(&self, id: Uuid, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+        eventually(what, async || Some(self.conference(id).await).filter(&is_expected)).await
     }
 
     /// Sends a webhook about a participant's connection at a time in seconds since 1970.
@@ -195,15 +195,16 @@ pub fn topics(events: &[Published]) -> Vec<&str> {
 }
 
 /// Returns the state of a participant.
-pub fn state(card: &Value, user: Uuid) -> &str {
-    text(&participant(card, user)["State"])
+pub fn state(conference: &Value, user: Uuid) -> &str {
+    text(&participant(conference, user)["State"])
 }
 
 /// # Panics
 /// The conference has no such participant.
-pub fn participant(card: &Value, user: Uuid) -> &Value {
-    let found = list(&card["Participants"]).iter().find(|participant| participant["UserId"] == json!(user));
-    found.unwrap_or_else(|| panic!("{user} has no entry in {card}"))
+pub fn participant(conference: &Value, user: Uuid) -> &Value {
+    let found =
+        list(&conference["Participants"]).iter().find(|participant| participant["UserId"] == json!(user));
+    found.unwrap_or_else(|| panic!("{user} has no entry in {conference}"))
 }
 
 /// Returns the present time plus `from_now` in seconds since 1970.

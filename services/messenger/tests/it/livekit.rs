@@ -1,5 +1,5 @@
 //! Tests with a real LiveKit and connected participants.
-//! They prove that both sides read tokens, commands and webhooks alike.
+//! LiveKit and the service must read tokens, commands and webhooks alike.
 
 use messenger::Service;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use testkit::service::Running;
 use testkit::{eventually, text};
 use uuid::Uuid;
 
-use crate::fixture::{CallFixture, WEBHOOK, state};
+use crate::fixture::{ConferenceFixture, WEBHOOK, state};
 use crate::id_of;
 
 /// Starts a real LiveKit and a service with its key pair.
@@ -40,25 +40,25 @@ async fn wait_until_up(livekit: &RealLiveKit) {
 }
 
 /// Starts a conference of the client as soon as the service sees LiveKit as available.
-async fn ring(fixture: &CallFixture<'_>, media: &str) -> Uuid {
+async fn ring(fixture: &ConferenceFixture<'_>, media: &str) -> Uuid {
     let start = async || {
         let answer = fixture.start(fixture.deal.client, json!({"Media": media})).await;
         (answer.status == 201).then(|| id_of(&answer.body["Id"]))
     };
-    eventually("a call", start).await
+    eventually("the conference", start).await
 }
 
 /// Joins a conference and returns the access to its room.
-async fn join(fixture: &CallFixture<'_>, user: Uuid, id: Uuid) -> Value {
+async fn join(fixture: &ConferenceFixture<'_>, user: Uuid, id: Uuid) -> Value {
     fixture.act(user, id, "join").await.expect(200)
 }
 
-fn connect(access: &Value, publishes: &str) -> Participant {
-    Participant::connect(text(&access["Url"]), text(&access["Token"]), publishes).unwrap()
+fn connect(access: &Value, source: &str) -> Participant {
+    Participant::connect(text(&access["Url"]), text(&access["Token"]), source).unwrap()
 }
 
-async fn wait_for_state(fixture: &CallFixture<'_>, id: Uuid, user: Uuid, expected: &str) {
-    fixture.card_when(id, expected, |card| state(card, user) == expected).await;
+async fn wait_for_state(fixture: &ConferenceFixture<'_>, id: Uuid, user: Uuid, expected: &str) {
+    fixture.conference_when(id, expected, |conference| state(conference, user) == expected).await;
 }
 
 /// Waits until LiveKit has accepted all commands.
@@ -75,20 +75,20 @@ async fn wait_until_all_sent(own: &Running) {
 /// broken connection becomes Left.
 #[tokio::test]
 #[ignore = "needs a LiveKit server: cargo dev livekit brings one"]
-async fn participants_receive_sound_and_leaving_is_noticed() {
+async fn participants_receive_sound_and_become_left() {
     let (_livekit, own) = start().await;
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, manager] = fixture.users();
     let id = ring(&fixture, "Audio").await;
     let (for_host, for_agent) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
     let (mut host, mut guest) = (connect(&for_host, "microphone"), connect(&for_agent, "microphone"));
     // An Audio conference has no video.
     let for_manager = join(&fixture, manager, id).await;
-    let mut seen = connect(&for_manager, "camera");
+    let mut camera = connect(&for_manager, "camera");
     assert_eq!(host.says("hears").await.unwrap(), agent.to_string());
     assert_eq!(guest.says("hears").await.unwrap(), client.to_string());
-    seen.says("not published").await.unwrap();
-    seen.leave().await.unwrap();
+    camera.says("not published").await.unwrap();
+    camera.leave().await.unwrap();
     wait_for_state(&fixture, id, manager, "Left").await;
 
     guest.kill().await.unwrap();
@@ -96,7 +96,7 @@ async fn participants_receive_sound_and_leaving_is_noticed() {
     let mut guest = connect(&for_agent, "microphone");
     guest.says("published").await.unwrap();
     wait_for_state(&fixture, id, agent, "Joined").await;
-    assert_eq!(fixture.card(id).await["Status"], "Active");
+    assert_eq!(fixture.conference(id).await["Status"], "Active");
 
     fixture.act(agent, id, "leave").await.expect(200);
     guest.is_sent_away().await.unwrap();
@@ -111,7 +111,7 @@ async fn participants_receive_sound_and_leaving_is_noticed() {
 #[ignore = "needs a LiveKit server: cargo dev livekit brings one"]
 async fn removed_participant_is_disconnected_and_an_old_token_gives_no_access() {
     let (_livekit, own) = start().await;
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let id = ring(&fixture, "Video").await;
     let (for_host, for_agent) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
@@ -120,34 +120,34 @@ async fn removed_participant_is_disconnected_and_an_old_token_gives_no_access() 
     guest.says("published").await.unwrap();
     fixture.remove(client, id, agent).await.expect(200);
     assert_eq!(guest.says("disconnected:").await.unwrap(), "removed by server");
-    let removed = fixture.card(id).await;
+    let removed = fixture.conference(id).await;
     connect(&for_agent, "camera").is_sent_away().await.unwrap();
-    assert_eq!(fixture.card(id).await, removed);
+    assert_eq!(fixture.conference(id).await, removed);
 
     fixture.act(client, id, "end").await.expect(200);
     host.is_sent_away().await.unwrap();
-    let ended = fixture.card(id).await;
+    let ended = fixture.conference(id).await;
     for old in [&for_host, &for_agent] {
         connect(old, "camera").is_sent_away().await.unwrap();
     }
-    assert_eq!(fixture.card(id).await, ended);
+    assert_eq!(fixture.conference(id).await, ended);
     wait_until_all_sent(&own).await;
 }
 
 /// RULE-MSG-052: during an outage media operations are 503 and commands wait. After the restart
-/// clients reconnect, and the comparison finds the absent ones.
+/// clients reconnect, and the comparison finds absent participants.
 #[tokio::test]
 #[ignore = "needs a LiveKit server: cargo dev livekit brings one"]
 async fn livekit_restart_keeps_the_conference() {
     let (mut livekit, own) = start().await;
-    let (fixture, other) = (CallFixture::of(&own).await, CallFixture::of(&own).await);
+    let (fixture, other) = (ConferenceFixture::of(&own).await, ConferenceFixture::of(&own).await);
     let [client, agent, _] = fixture.users();
     let id = ring(&fixture, "Audio").await;
     let (for_host, for_agent) = (join(&fixture, client, id).await, join(&fixture, agent, id).await);
     let (mut host, mut guest) = (connect(&for_host, "microphone"), connect(&for_agent, "microphone"));
     assert_eq!(host.says("hears").await.unwrap(), agent.to_string());
     guest.says("published").await.unwrap();
-    let over = ring(&other, "Audio").await;
+    let other_id = ring(&other, "Audio").await;
 
     livekit.kill().await.unwrap();
     guest.kill().await.unwrap();
@@ -159,22 +159,23 @@ async fn livekit_restart_keeps_the_conference() {
     refused.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     fixture.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     fixture.as_user(agent).post(&fixture.path("/messages"), json!({"Text": "Я без звука"})).await.expect(201);
-    other.act(other.deal.client, over, "end").await.expect(200);
-    let card = fixture.card(id).await;
-    assert_eq!((&card["Status"], state(&card, agent)), (&json!("Active"), "Joined"));
+    other.act(other.deal.client, other_id, "end").await.expect(200);
+    let conference = fixture.conference(id).await;
+    assert_eq!((&conference["Status"], state(&conference, agent)), (&json!("Active"), "Joined"));
 
     livekit.start(&webhooks(&own)).unwrap();
     wait_until_up(&livekit).await;
     host.says("reconnected").await.unwrap();
     wait_until_all_sent(&own).await;
     let sql = own.sql().await;
-    let now = "update job set due_at = clock_timestamp() where kind = 'media-reconciliation' and run is null";
+    let make_due =
+        "update job set due_at = clock_timestamp() where kind = 'media-reconciliation' and run is null";
     eventually("the absent participant to be Left", async || {
-        sql.execute(now, &[]).await.unwrap();
-        (state(&fixture.card(id).await, agent) == "Left").then_some(())
+        sql.execute(make_due, &[]).await.unwrap();
+        (state(&fixture.conference(id).await, agent) == "Left").then_some(())
     })
     .await;
-    assert_eq!(state(&fixture.card(id).await, client), "Joined");
+    assert_eq!(state(&fixture.conference(id).await, client), "Joined");
     let mut guest = connect(&join(&fixture, agent, id).await, "microphone");
     assert_eq!(guest.says("hears").await.unwrap(), client.to_string());
     fixture.act(client, id, "end").await.expect(200);

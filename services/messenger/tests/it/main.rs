@@ -1,9 +1,8 @@
-//! Tests of messenger by HTTP and Kafka, with a real database and broker.
+//! Tests of messenger over HTTP and Kafka, with a real database and broker.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that fails also fails its test")]
 
 mod access;
-mod chat_badge;
 mod chat_direct;
 mod chat_lists;
 mod chat_members;
@@ -27,12 +26,13 @@ mod message_changes;
 mod message_events;
 mod message_pages;
 mod message_texts;
+mod read_markers;
 mod settings;
 mod stream_client;
 mod stream_ends;
 mod stream_events;
 mod stream_resume;
-mod webhook_attendance;
+mod webhook_effects;
 mod webhook_signature;
 
 use std::sync::OnceLock;
@@ -115,7 +115,7 @@ impl Deal {
         })
     }
 
-    /// Returns the payload of `deal-stage-changed`. The agent is the one after the change.
+    /// Returns the payload of `deal-stage-changed`, with the agent after the change.
     fn changed(&self, row_version: i64, from: &str, to: &str, agent: Option<Uuid>) -> Value {
         json!({
             "DealId": self.id, "TenantId": self.tenant, "FromStepId": guid(), "ToStepId": guid(),
@@ -199,12 +199,12 @@ fn role(chat: &Value, user: Uuid) -> Option<String> {
     roles(chat).into_iter().find(|(id, _)| *id == user).map(|(_, role)| role)
 }
 
-/// Adds a user to a deal's chat by a supervisor.
+/// Adds a user to a deal's chat, as a supervisor.
 async fn add(deal: &Deal, chat: Uuid, user: Uuid) -> Answer {
     put(&supervisor(deal.tenant), &path(chat, &format!("/members/{user}"))).await
 }
 
-/// Removes a user from a deal's chat by a supervisor.
+/// Removes a user from a deal's chat, as a supervisor.
 async fn remove(deal: &Deal, chat: Uuid, user: Uuid) -> Answer {
     supervisor(deal.tenant).delete(&path(chat, &format!("/members/{user}"))).await
 }
@@ -222,18 +222,18 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// Returns this member of each object.
-fn each<'v>(objects: &'v [Value], member: &str) -> Vec<&'v Value> {
-    objects.iter().map(|object| &object[member]).collect()
+/// Returns this field of each object.
+fn each<'v>(objects: &'v [Value], field: &str) -> Vec<&'v Value> {
+    objects.iter().map(|object| &object[field]).collect()
 }
 
-fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
-    object[member] = value.into();
+fn with(mut object: Value, field: &str, value: impl Into<Value>) -> Value {
+    object[field] = value.into();
     object
 }
 
-fn without(mut object: Value, member: &str) -> Value {
-    object.as_object_mut().expect("an object").remove(member);
+fn without(mut object: Value, field: &str) -> Value {
+    object.as_object_mut().expect("an object").remove(field);
     object
 }
 

@@ -8,7 +8,7 @@ use testkit::livekit::{KEY, LiveKit, SECRET};
 use testkit::{eventually, guid};
 use tokio::time::sleep;
 
-use crate::fixture::{CallFixture, livekit, start, state};
+use crate::fixture::{ConferenceFixture, livekit, start, state};
 
 /// Waits until LiveKit received at least `count` calls of a method for a room, and returns them.
 async fn wait_for_calls(
@@ -37,7 +37,7 @@ fn grants(call: &testkit::faults::Call) -> Value {
 /// deletes the room once.
 #[tokio::test]
 async fn removal_and_end_send_one_command_each() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
     fixture.act(agent, id, "leave").await.expect(200);
@@ -62,7 +62,7 @@ async fn removal_and_end_send_one_command_each() {
 async fn failed_command_is_repeated_until_accepted() {
     let livekit = LiveKit::start();
     let own = start(&livekit, &[]);
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let id = fixture.ring_and_join().await;
     livekit.refuse(2, "RemoveParticipant", 503, "unavailable");
@@ -75,7 +75,7 @@ async fn failed_command_is_repeated_until_accepted() {
     assert_eq!(livekit.calls("RemoveParticipant", &id.to_string()).len(), 3);
     assert_eq!(livekit.calls("DeleteRoom", &id.to_string()).len(), 1);
 
-    // Another 404, for example for an unknown method, is not a success.
+    // A 404 with another code, for example of an unknown method, is not a success.
     let id = fixture.ring(None).await;
     livekit.refuse(1, "DeleteRoom", 404, "bad_route");
     fixture.act(client, id, "end").await.expect(200);
@@ -87,7 +87,7 @@ async fn failed_command_is_repeated_until_accepted() {
 async fn failed_command_is_repeated_for_a_day_at_most() {
     let livekit = LiveKit::start();
     let own = start(&livekit, &[]);
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let id = fixture.ring(None).await;
     livekit.refuse(10_000, "DeleteRoom", 503, "unavailable");
     fixture.act(fixture.deal.client, id, "end").await.expect(200);
@@ -95,8 +95,8 @@ async fn failed_command_is_repeated_for_a_day_at_most() {
     let sql = own.sql().await;
     // The pauses between attempts grow, so the test makes the job due.
     let attempt = async || {
-        let now = "update job set due_at = clock_timestamp() where kind = 'media-order' and run is null";
-        sql.execute(now, &[]).await.unwrap();
+        let make_due = "update job set due_at = clock_timestamp() where kind = 'media-order' and run is null";
+        sql.execute(make_due, &[]).await.unwrap();
         let left = "select count(*) from job where kind = 'media-order'";
         sql.query_one(left, &[]).await.unwrap().get::<_, i64>(0)
     };
@@ -116,7 +116,7 @@ async fn failed_command_is_repeated_for_a_day_at_most() {
     let sent = livekit.calls("DeleteRoom", &id.to_string()).len();
     sleep(Duration::from_secs(2)).await;
     assert_eq!(livekit.calls("DeleteRoom", &id.to_string()).len(), sent);
-    assert_eq!(fixture.card(id).await["EndReason"], "EndedByHost");
+    assert_eq!(fixture.conference(id).await["EndReason"], "EndedByHost");
 }
 
 /// RULE-MSG-050: a participant who was Invited or Joined again is not removed.
@@ -124,7 +124,7 @@ async fn failed_command_is_repeated_for_a_day_at_most() {
 async fn rejoined_participant_is_not_removed() {
     let livekit = LiveKit::start();
     let own = start(&livekit, &[]);
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
     livekit.faults().refuse();
@@ -145,7 +145,7 @@ async fn rejoined_participant_is_not_removed() {
 async fn three_failed_probes_refuse_media_operations() {
     let livekit = LiveKit::start();
     let own = start(&livekit, &[("MESSENGER_MEDIA_PROBE_SECONDS", "1")]);
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, _] = fixture.users();
     let id = fixture.ring(None).await;
     livekit.faults().on("/", Fault::Answer(503, String::new()));
@@ -157,9 +157,9 @@ async fn three_failed_probes_refuse_media_operations() {
     assert!(!refused.header("retry-after").is_empty());
     refused.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
     fixture.act(client, id, "media-token").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
-    let version = fixture.card(id).await["Version"].clone();
+    let version = fixture.conference(id).await["Version"].clone();
     fixture.act(agent, id, "join").await.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
-    assert_eq!(fixture.card(id).await["Version"], version, "503 precedes any write");
+    assert_eq!(fixture.conference(id).await["Version"], version, "503 precedes any write");
     fixture.act(client, id, "end").await.expect(200);
     let answer = fixture.start(client, json!({"Media": "Audio"})).await;
     answer.expect_problem(503, "MESSENGER_MEDIA_UNAVAILABLE");
@@ -169,7 +169,7 @@ async fn three_failed_probes_refuse_media_operations() {
         let answer = fixture.start(client, json!({"Media": "Audio"})).await;
         (answer.status == 201).then_some(())
     };
-    eventually("a call", start).await;
+    eventually("the conference", start).await;
 }
 
 /// RULE-MSG-048: two failed probes refuse nothing, and a successful probe resets the count.
@@ -177,7 +177,7 @@ async fn three_failed_probes_refuse_media_operations() {
 async fn two_failed_probes_refuse_nothing() {
     let livekit = LiveKit::start();
     let own = start(&livekit, &[("MESSENGER_MEDIA_PROBE_SECONDS", "2")]);
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let agent = fixture.deal.agent();
     let id = fixture.ring(None).await;
     let probes = || livekit.faults().calls("/").iter().filter(|call| call.path == "/").count();
@@ -192,7 +192,7 @@ async fn two_failed_probes_refuse_nothing() {
     // The faults are set right after a probe, well before the next one.
     wait_for_probes(probes() + 1).await;
     let before = probes();
-    // Twice two failed probes and a successful one. The fault that is set last is used first.
+    // Each round has two failed probes and a successful one. The fault that is set last is used first.
     for _ in 0..2 {
         livekit.faults().next(1, "/", Fault::Answer(200, "OK".to_owned()));
         livekit.faults().next(2, "/", Fault::Answer(503, String::new()));
@@ -208,7 +208,7 @@ async fn two_failed_probes_refuse_nothing() {
 async fn comparison_replaces_lost_webhooks() {
     let livekit = LiveKit::start();
     let own = start(&livekit, &[("MESSENGER_MEDIA_PROBE_SECONDS", "1")]);
-    let fixture = CallFixture::of(&own).await;
+    let fixture = ConferenceFixture::of(&own).await;
     let [client, agent, manager] = fixture.users();
     let stranger = guid();
     let id = fixture.ring_and_join().await;
@@ -216,17 +216,18 @@ async fn comparison_replaces_lost_webhooks() {
     sleep(Duration::from_secs(11)).await;
     let connected = [(client, "PA_1"), (manager, "PA_2"), (stranger, "PA_3")];
     livekit.seat(&connected.map(|(user, sid)| (user.to_string(), sid)));
-    let before = fixture.card(id).await;
+    let before = fixture.conference(id).await;
     assert_eq!((state(&before, agent), state(&before, manager)), ("Joined", "Invited"));
     let sql = own.sql().await;
-    let now = "update job set due_at = clock_timestamp() where kind = 'media-reconciliation' and run is null";
+    let make_due =
+        "update job set due_at = clock_timestamp() where kind = 'media-reconciliation' and run is null";
     eventually("a comparison", async || {
-        sql.execute(now, &[]).await.unwrap();
-        (state(&fixture.card(id).await, agent) == "Left").then_some(())
+        sql.execute(make_due, &[]).await.unwrap();
+        (state(&fixture.conference(id).await, agent) == "Left").then_some(())
     })
     .await;
-    let card = fixture.card(id).await;
-    assert_eq!((state(&card, client), state(&card, manager)), ("Joined", "Joined"));
+    let conference = fixture.conference(id).await;
+    assert_eq!((state(&conference, client), state(&conference, manager)), ("Joined", "Joined"));
     let removals = wait_for_calls(&livekit, "RemoveParticipant", id, 1).await;
     assert_eq!(removals[0].body["identity"], json!(stranger));
 }

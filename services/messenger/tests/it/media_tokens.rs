@@ -8,7 +8,7 @@ use testkit::{eventually, text};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::fixture::{CallFixture, unix_seconds};
+use crate::fixture::{ConferenceFixture, unix_seconds};
 use crate::id_of;
 
 /// Verifies a token and returns its header and its claims.
@@ -21,10 +21,10 @@ fn read(token: &str) -> (Value, Value) {
     (serde_json::from_slice(&header).unwrap(), claims)
 }
 
-/// RULE-MSG-047: a token has exactly the listed claims, the same for the host.
+/// RULE-MSG-047: a token has exactly the claims of the table, for the host as for other participants.
 #[tokio::test]
 async fn media_token_has_exactly_the_listed_claims() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, _] = fixture.users();
     for (media, sources) in [
         ("Audio", json!(["microphone"])),
@@ -61,12 +61,12 @@ async fn media_token_has_exactly_the_listed_claims() {
 /// `media-token` needs Joined.
 #[tokio::test]
 async fn repeated_join_returns_a_new_token_and_changes_nothing() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [_, agent, _] = fixture.users();
     let id = fixture.ring(None).await;
     fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
     let mut last = fixture.act(agent, id, "join").await.expect(200);
-    let card = fixture.card(id).await;
+    let conference = fixture.conference(id).await;
     for act in ["join", "media-token"] {
         let end = |access: &Value| read(text(&access["Token"])).1["exp"].as_i64().unwrap();
         // Claims have whole seconds, so only a token of a later second differs from the last one.
@@ -78,7 +78,7 @@ async fn repeated_join_returns_a_new_token_and_changes_nothing() {
         assert_eq!(expires.unix_timestamp(), end(&new), "{act}");
         last = new;
     }
-    assert_eq!(fixture.card(id).await, card);
+    assert_eq!(fixture.conference(id).await, conference);
     fixture.act(agent, id, "leave").await.expect(200);
     fixture.act(agent, id, "media-token").await.expect_problem(404, "MESSENGER_PARTICIPANT_NOT_FOUND");
 }

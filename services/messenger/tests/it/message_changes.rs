@@ -24,7 +24,7 @@ async fn age(message: &Value) {
     age_by(message, "24 hours").await;
 }
 
-/// RULE-MSG-007: an edit changes the text, and no marker and no order. The same text changes
+/// RULE-MSG-007: an edit changes the text, but neither markers nor the order. The same text changes
 /// nothing.
 #[tokio::test]
 async fn edit_changes_the_text_and_keeps_the_order() {

@@ -14,9 +14,9 @@ use crate::{
 async fn new_text_is_published_without_its_content() {
     let (deal, id) = open_chat().await;
     let me = as_user(deal.client);
-    let given = json!({"Text": "тайна", "ClientMessageId": guid()});
-    let sent = me.post(&path(id, "/messages"), given.clone()).await.expect(201);
-    me.post(&path(id, "/messages"), given).await.expect(200);
+    let body = json!({"Text": "тайна", "ClientMessageId": guid()});
+    let sent = me.post(&path(id, "/messages"), body.clone()).await.expect(201);
+    me.post(&path(id, "/messages"), body).await.expect(200);
     let target = path(id, &format!("/messages/{}", text(&sent["Id"])));
     me.put(&target, json!({"Text": "другая тайна"})).await.expect(200);
     me.delete(&target).await.expect(204);

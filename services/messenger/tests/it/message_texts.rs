@@ -1,4 +1,4 @@
-//! Sending of messages.
+//! New messages and their texts.
 
 use serde_json::{Value, json};
 use testkit::guid;
@@ -115,17 +115,17 @@ async fn text_is_counted_in_unicode_scalar_values() {
 #[tokio::test]
 async fn repeated_client_id_sends_nothing() {
     let ((deal, id), (other, elsewhere)) = (open_chat().await, open_chat().await);
-    let given = guid();
-    let body = |content: &str| json!({"Text": content, "ClientMessageId": given});
+    let client_message_id = guid();
+    let body = |content: &str| json!({"Text": content, "ClientMessageId": client_message_id});
     let sent = as_user(deal.client).post(&path(id, "/messages"), body("раз")).await.expect(201);
-    assert_eq!(sent["ClientMessageId"], json!(given));
+    assert_eq!(sent["ClientMessageId"], json!(client_message_id));
     for content in ["раз", "другое"] {
         let again = as_user(deal.client).post(&path(id, "/messages"), body(content)).await.expect(200);
         assert_eq!(again, sent);
     }
     as_user(deal.agent()).post(&path(id, "/messages"), body("чужое")).await.expect(201);
     as_user(other.client).post(&path(elsewhere, "/messages"), body("в другом чате")).await.expect(201);
-    let upper = json!({"Text": "раз", "ClientMessageId": given.to_string().to_uppercase()});
+    let upper = json!({"Text": "раз", "ClientMessageId": client_message_id.to_string().to_uppercase()});
     as_user(deal.client).post(&path(id, "/messages"), upper).await.expect(200);
 
     let target = path(id, &format!("/messages/{}", sent["Id"].as_str().unwrap()));

@@ -18,15 +18,11 @@ fn livekit_settings_are_all_set_or_all_unset() {
             is_given(at).then(|| found[at].1.clone())
         });
         let config = service::configure::<Service>(&mut env);
-        let mistakes = env.finish(config).err().map(|error| error.to_string()).unwrap_or_default();
+        let errors = env.finish(config).err().map(|error| error.to_string()).unwrap_or_default();
         for (at, (name, _)) in all.iter().enumerate() {
             let is_missing = given != 0 && !is_given(at);
-            assert_eq!(
-                mistakes.contains(&format!("{name} is missing")),
-                is_missing,
-                "{given:04b}: {mistakes}"
-            );
+            assert_eq!(errors.contains(&format!("{name} is missing")), is_missing, "{given:04b}: {errors}");
         }
-        assert!(!mistakes.contains(SECRET), "{mistakes}");
+        assert!(!errors.contains(SECRET), "{errors}");
     }
 }

@@ -27,7 +27,7 @@ pub struct Event {
 /// An open stream of a user.
 pub struct Stream {
     response: Response,
-    read: Vec<u8>,
+    buffer: Vec<u8>,
     /// Number of received comments.
     pub comments: usize,
 }
@@ -66,7 +66,7 @@ impl Stream {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["cache-control"], "no-store");
-        Self { response, read: Vec::new(), comments: 0 }
+        Self { response, buffer: Vec::new(), comments: 0 }
     }
 
     pub async fn next(&mut self) -> Event {
@@ -103,8 +103,8 @@ impl Stream {
     /// Returns the next event, or `None` at the end of the stream.
     async fn read(&mut self) -> Option<Event> {
         loop {
-            while let Some(end) = self.read.windows(2).position(|pair| pair == b"\n\n") {
-                let block: Vec<u8> = self.read.drain(..end + 2).take(end).collect();
+            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let block: Vec<u8> = self.buffer.drain(..end + 2).take(end).collect();
                 let block = String::from_utf8(block).expect("text");
                 if block == ":" {
                     self.comments += 1;
@@ -112,15 +112,15 @@ impl Stream {
                 }
                 let lines: Vec<_> = block.lines().collect();
                 let [id, name, data] = lines[..] else { panic!("not an event: {block:?}") };
-                let member = |line: &str, name: &str| line.strip_prefix(name).expect("a member").to_owned();
+                let field = |line: &str, name: &str| line.strip_prefix(name).expect("a field").to_owned();
                 return Some(Event {
-                    id: member(id, "id: ").parse().expect("a whole number"),
-                    name: member(name, "event: "),
-                    data: serde_json::from_str(&member(data, "data: ")).expect("JSON"),
+                    id: field(id, "id: ").parse().expect("a whole number"),
+                    name: field(name, "event: "),
+                    data: serde_json::from_str(&field(data, "data: ")).expect("JSON"),
                 });
             }
             let chunk = self.response.chunk().await.ok()??;
-            self.read.extend(chunk);
+            self.buffer.extend(chunk);
         }
     }
 }

@@ -29,11 +29,7 @@ async fn stream_receives_commits_of_every_replica() {
     let (deal, id) = open_chat().await;
     let other = replica(&[]);
     let (mut there, ready) = Stream::open_at(&other, deal.client).await;
-    assert_eq!(
-        (ready.name.as_str(), ready.id),
-        ("ready", 1),
-        "positions belong to the user, not to the replica"
-    );
+    assert_eq!((ready.name.as_str(), ready.id), ("ready", 1), "all replicas share the positions of a user");
     let mut here = Stream::open(deal.client).await;
     let sent = send_text(id, deal.agent(), "привет").await;
     for stream in [&mut there, &mut here] {
@@ -46,7 +42,7 @@ async fn stream_receives_commits_of_every_replica() {
     assert_eq!(messages(id, deal.client).await.len(), 2);
 }
 
-/// RULE-MSG-028: a stream sends comments, and ends with its token and after its longest time.
+/// RULE-MSG-028: a stream sends comments, and ends when its token expires or after its longest time.
 #[tokio::test]
 async fn stream_has_heartbeats_and_ends_by_time_and_token() {
     let other =

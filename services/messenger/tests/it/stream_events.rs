@@ -129,7 +129,7 @@ async fn stream_sends_role_changes() {
 /// RULE-MSG-023: `conference` has the conference at each change.
 #[tokio::test]
 async fn stream_sends_conference_changes() {
-    let fixture = crate::fixture::CallFixture::new().await;
+    let fixture = crate::fixture::ConferenceFixture::new().await;
     let mut stream = Stream::open(fixture.deal.agent()).await;
     let id = fixture.ring(None).await;
     let ringing = stream.next().await;

@@ -39,8 +39,7 @@ async fn stream_resumes_after_the_last_event_id() {
     assert_eq!(all.next().await.name, "chat");
 }
 
-/// RULE-MSG-024: a position that was never issued, or is not a number, is `reset`. Its id is the
-/// present position.
+/// RULE-MSG-024: an unknown or malformed position gets `reset`, whose id is the present position.
 #[tokio::test]
 async fn unknown_position_is_reset() {
     let (deal, id) = open_chat().await;
@@ -95,8 +94,8 @@ async fn content_is_read_at_the_moment_of_sending() {
     assert_eq!((events[0].name.as_str(), &events[0].data), ("chat-removed", &json!({"ChatId": id})));
 }
 
-/// RULE-MSG-025: the last 1,000 events of a user are stored for 24 h. A resume before them is
-/// `reset`.
+/// RULE-MSG-025: the last 1,000 events of a user are stored for 24 h. An older position
+/// gets `reset`.
 #[tokio::test]
 async fn deleted_position_is_reset() {
     let (deal, id) = open_chat().await;

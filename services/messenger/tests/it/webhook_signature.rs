@@ -6,7 +6,7 @@ use testkit::client::send;
 use testkit::guid;
 use testkit::livekit::{KEY, LiveKit, SECRET, sha256, sign, sign_as};
 
-use crate::fixture::{CallFixture, WEBHOOK, start, state, unix_seconds};
+use crate::fixture::{ConferenceFixture, WEBHOOK, start, state, unix_seconds};
 
 /// Returns a webhook that makes a user Joined.
 fn joined(id: uuid::Uuid, user: uuid::Uuid) -> Value {
@@ -20,7 +20,7 @@ fn joined(id: uuid::Uuid, user: uuid::Uuid) -> Value {
 /// and the body's SHA-256. `Bearer` is optional.
 #[tokio::test]
 async fn webhook_needs_a_valid_signature() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [_, agent, manager] = fixture.users();
     let id = fixture.ring(None).await;
     let body = joined(id, agent).to_string();
@@ -56,23 +56,23 @@ async fn webhook_needs_a_valid_signature() {
         .post_webhook("{ no JSON", Some(&with("sha256", json!(sha256(b"{}")))))
         .await
         .expect_problem(401, "UNAUTHORIZED");
-    assert_eq!(fixture.card(id).await["Version"], 1);
+    assert_eq!(fixture.conference(id).await["Version"], 1);
 
     fixture.post_webhook(&body, Some(&sign(body.as_bytes()))).await.expect(200);
-    assert_eq!(state(&fixture.card(id).await, agent), "Joined");
+    assert_eq!(state(&fixture.conference(id).await, agent), "Joined");
     for scheme in ["Bearer", "bearer"] {
         let body = joined(id, manager).to_string();
         fixture.post_webhook(&body, Some(&format!("{scheme} {}", sign(body.as_bytes())))).await.expect(200);
-        assert_eq!(state(&fixture.card(id).await, manager), "Joined");
+        assert_eq!(state(&fixture.conference(id).await, manager), "Joined");
         fixture.act(manager, id, "leave").await.expect(200);
     }
 }
 
 /// RULE-MSG-054: a signed webhook has any content type and at most 64 KiB. A body that is not JSON
-/// is 400, and any other is 200.
+/// is 400, and any other body is 200.
 #[tokio::test]
 async fn signed_webhook_is_accepted_with_any_content() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let id = fixture.ring(None).await;
     for body in ["", "{", "nope", "{\"event\": \"room_started\"} x", "\u{1}"] {
         let answer = fixture.post_webhook(body, Some(&sign(body.as_bytes()))).await;
@@ -98,7 +98,7 @@ async fn signed_webhook_is_accepted_with_any_content() {
     ] {
         assert_eq!(fixture.send_webhook(&webhook).await.status, 200, "{webhook}");
     }
-    assert_eq!(fixture.card(id).await["Version"], 1, "no webhook concerned this conference");
+    assert_eq!(fixture.conference(id).await["Version"], 1, "no webhook concerned this conference");
 
     let body_of = |length: usize| format!("{{\"event\": \"{}\"}}", "x".repeat(length - 13));
     let largest = body_of(64 * 1024);
@@ -121,7 +121,7 @@ async fn signed_webhook_is_accepted_with_any_content() {
 async fn webhook_has_no_rate_limit() {
     let livekit = LiveKit::start();
     let own = start(&livekit, &[("ACTOR_REQUESTS_PER_MINUTE", "1")]);
-    let fixture = CallFixture { service: &own, deal: crate::Deal::new(), chat: guid() };
+    let fixture = ConferenceFixture { service: &own, deal: crate::Deal::new(), chat: guid() };
     for _ in 0..20 {
         fixture.send_webhook(&json!({"event": "room_started"})).await.expect(200);
     }

@@ -93,7 +93,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
 }
 
 /// Returns the conference after the step, or `None` if the step was refused.
-fn take(conference: &Conference, step: &Step, now: OffsetDateTime) -> Option<Conference> {
+fn apply_step(conference: &Conference, step: &Step, now: OffsetDateTime) -> Option<Conference> {
     let members: Vec<_> = (0..USERS).map(user).collect();
     let sid = |number: u8| Some(Text::parse(format!("PA_{number}")).unwrap());
     let users: Vec<_>;
@@ -136,7 +136,7 @@ fn take(conference: &Conference, step: &Step, now: OffsetDateTime) -> Option<Con
 }
 
 /// Asserts INV-CNF-2 to INV-CNF-4, and both tables of states.
-fn check(before: &Conference, after: &Conference) {
+fn assert_invariants(before: &Conference, after: &Conference) {
     let entries = &after.participants.0;
     assert_eq!(entries.iter().filter(|entry| entry.is_host()).count(), 1);
     assert!(entries.iter().filter(|entry| entry.is_seated()).count() <= MAX_SEATS as usize);
@@ -188,21 +188,21 @@ proptest! {
         let mut now = at(0);
         for (step, pause) in &steps {
             now += time::Duration::seconds(*pause);
-            if let Some(after) = take(&conference, step, now) {
-                check(&conference, &after);
+            if let Some(after) = apply_step(&conference, step, now) {
+                assert_invariants(&conference, &after);
                 conference = after;
             }
         }
     }
 
-    /// RULE-MSG-043: a timer changes nothing before its time and one version after it.
+    /// RULE-MSG-043: a timer changes nothing before its deadline, and raises the version once after it.
     #[test]
-    fn deadline_changes_the_conference_when_it_has_passed_and_not_before(invited in 1..=20_u128, steps in steps()) {
+    fn deadline_changes_the_conference_only_after_it_passed(invited in 1..=20_u128, steps in steps()) {
         let mut conference = ringing(invited);
         let mut now = at(0);
         for (step, pause) in &steps {
             now += time::Duration::seconds(*pause);
-            conference = take(&conference, step, now).unwrap_or(conference);
+            conference = apply_step(&conference, step, now).unwrap_or(conference);
             while let Some(due) = conference.deadline(&TIMING) {
                 let just_before = due - Duration::from_micros(1);
                 if due > now {
@@ -265,8 +265,8 @@ fn invitation_is_missed_after_its_own_minute() {
     assert_eq!((state(&missed, 2), missed.is_live()), (ParticipantState::Missed, true));
 }
 
-/// RULE-MSG-031: a participant who left is invited again. `JoinedAt` stays the first join, and
-/// `LeftAt` stays the last leave until the next join.
+/// RULE-MSG-031: a participant who left can be invited again. `JoinedAt` is still the first join,
+/// and `LeftAt` is the last leave until the next join.
 #[test]
 fn participant_who_left_can_be_invited_again() {
     let members = [user(0), user(1)];
@@ -297,7 +297,7 @@ fn connections_are_distinguished_by_their_ids() {
     assert_eq!(left.entry(user(1)).unwrap().participant.left_at, Some(at(30)));
     assert_eq!(state(&apply(&left, connect("PA_2", 29), 32), 1), ParticipantState::Left);
     assert_eq!(state(&apply(&left, connect("PA_3", 33), 33), 1), ParticipantState::Joined);
-    // The webhooks arrive in another order than that in which the connections began.
+    // The webhook of the older connection arrives last.
     let late = apply(&apply(&ringing(1), connect("PA_2", 20), 21), connect("PA_1", 10), 22);
     let replaced = apply(&late, disconnect("PA_1", 20), 23);
     assert_eq!(state(&replaced, 1), ParticipantState::Joined);

@@ -5,8 +5,8 @@ use testkit::guid;
 
 use crate::{as_user, chat_direct, open_chat, path, send_text, view, with};
 
-/// INV-MSG-5, RULE-MSG-006: the marker rises up to the newest message, and `UnreadCount` is the
-/// rest.
+/// INV-MSG-5, RULE-MSG-006: the marker rises up to the newest message, and `UnreadCount` counts
+/// the later messages.
 #[tokio::test]
 async fn read_marker_only_rises() {
     let (deal, id) = open_chat().await;
@@ -60,17 +60,17 @@ async fn invalid_read_marker_is_refused() {
 #[tokio::test]
 async fn unread_count_covers_all_own_chats() {
     let (deal, id) = open_chat().await;
-    let badge = async || as_user(deal.client).get("/api/messenger/unread").await.expect(200);
-    assert_eq!(badge().await, json!({"ChatsCount": 0, "MessagesCount": 0}));
+    let unread = async || as_user(deal.client).get("/api/messenger/unread").await.expect(200);
+    assert_eq!(unread().await, json!({"ChatsCount": 0, "MessagesCount": 0}));
     send_text(id, deal.agent(), "раз").await;
     send_text(id, deal.agent(), "два").await;
     let direct = chat_direct::open(deal.manager, deal.client).await;
     send_text(direct, deal.manager, "три").await;
-    assert_eq!(badge().await, json!({"ChatsCount": 2, "MessagesCount": 3}));
+    assert_eq!(unread().await, json!({"ChatsCount": 2, "MessagesCount": 3}));
     send_text(direct, deal.client, "кто пишет, тот прочёл").await;
-    assert_eq!(badge().await, json!({"ChatsCount": 1, "MessagesCount": 2}));
+    assert_eq!(unread().await, json!({"ChatsCount": 1, "MessagesCount": 2}));
     as_user(deal.client).put(&path(id, "/read"), json!({"Sequence": 1})).await.expect(200);
-    assert_eq!(badge().await, json!({"ChatsCount": 1, "MessagesCount": 1}));
+    assert_eq!(unread().await, json!({"ChatsCount": 1, "MessagesCount": 1}));
     let stranger = as_user(guid()).get("/api/messenger/unread").await.expect(200);
     assert_eq!(stranger, json!({"ChatsCount": 0, "MessagesCount": 0}));
 }

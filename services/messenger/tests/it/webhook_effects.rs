@@ -5,7 +5,7 @@ use serde_json::json;
 use testkit::{eventually, guid};
 
 use crate::count;
-use crate::fixture::{CallFixture, livekit, participant, state, unix_seconds};
+use crate::fixture::{ConferenceFixture, livekit, participant, state, unix_seconds};
 
 async fn wait_for_removals(id: uuid::Uuid, user: uuid::Uuid, times: usize) {
     let calls = || livekit().calls("RemoveParticipant", &id.to_string()).into_iter();
@@ -13,92 +13,95 @@ async fn wait_for_removals(id: uuid::Uuid, user: uuid::Uuid, times: usize) {
     eventually("RemoveParticipant", async || (of_user() >= times).then_some(())).await;
 }
 
-/// RULE-MSG-038, RULE-MSG-055: `participant_joined` makes Joined, and Ringing becomes Active unless
-/// the participant is the host.
+/// RULE-MSG-038, RULE-MSG-055: `participant_joined` makes the participant Joined, and a Ringing
+/// conference Active unless the participant is the host.
 #[tokio::test]
 async fn connected_participant_is_joined() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(None).await;
     fixture.send_participant_webhook("participant_joined", id, client, "PA_0", unix_seconds(0)).await;
     assert_eq!(
-        (&fixture.card(id).await["Status"], &fixture.card(id).await["Version"]),
+        (&fixture.conference(id).await["Status"], &fixture.conference(id).await["Version"]),
         (&json!("Ringing"), &json!(1))
     );
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", unix_seconds(0)).await;
-    let card = fixture.card(id).await;
+    let conference = fixture.conference(id).await;
     assert_eq!(
-        (&card["Status"], state(&card, agent), &card["Version"]),
+        (&conference["Status"], state(&conference, agent), &conference["Version"]),
         (&json!("Active"), "Joined", &json!(2))
     );
-    assert_eq!(card["ActiveAt"], participant(&card, agent)["JoinedAt"]);
-    // Declined and Left become Joined too.
+    assert_eq!(conference["ActiveAt"], participant(&conference, agent)["JoinedAt"]);
+    // A Declined or Left participant becomes Joined too.
     fixture.act(manager, id, "decline").await.expect(200);
     fixture.send_participant_webhook("participant_joined", id, manager, "PA_2", unix_seconds(0)).await;
-    assert_eq!(state(&fixture.card(id).await, manager), "Joined");
+    assert_eq!(state(&fixture.conference(id).await, manager), "Joined");
     fixture.act(manager, id, "leave").await.expect(200);
     fixture.send_participant_webhook("participant_joined", id, manager, "PA_3", unix_seconds(0)).await;
-    assert_eq!(state(&fixture.card(id).await, manager), "Joined");
+    assert_eq!(state(&fixture.conference(id).await, manager), "Joined");
     fixture.act(client, id, "end").await.expect(200);
 }
 
-/// RULE-MSG-056: `participant_left` makes Left at its `createdAt`. A replaced connection and a late
-/// start have no effect.
+/// RULE-MSG-056: `participant_left` makes the participant Left at its `createdAt`. Webhooks about a
+/// replaced connection, or about the start of an ended one, have no effect.
 #[tokio::test]
 async fn disconnected_participant_is_left() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [_, agent, _] = fixture.users();
     let id = fixture.ring_and_join().await;
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", unix_seconds(0)).await;
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_2", unix_seconds(1)).await;
     fixture.send_participant_webhook("participant_left", id, agent, "PA_1", unix_seconds(1)).await;
-    assert_eq!(state(&fixture.card(id).await, agent), "Joined", "the connection was replaced");
+    assert_eq!(state(&fixture.conference(id).await, agent), "Joined", "the connection was replaced");
     let at = unix_seconds(5);
     fixture.send_participant_webhook("participant_left", id, agent, "PA_2", at).await;
-    let card = fixture.card(id).await;
+    let conference = fixture.conference(id).await;
     let left = time::OffsetDateTime::from_unix_timestamp(at).unwrap();
     let left = left.format(&time::format_description::well_known::Rfc3339).unwrap();
-    assert_eq!((state(&card, agent), &participant(&card, agent)["LeftAt"]), ("Left", &json!(left)));
+    assert_eq!(
+        (state(&conference, agent), &participant(&conference, agent)["LeftAt"]),
+        ("Left", &json!(left))
+    );
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_2", unix_seconds(0)).await;
-    assert_eq!(fixture.card(id).await, card, "the connection has ended");
+    assert_eq!(fixture.conference(id).await, conference, "the connection has ended");
     fixture.send_participant_webhook("participant_left", id, agent, "PA_2", unix_seconds(9)).await;
-    assert_eq!(fixture.card(id).await, card);
+    assert_eq!(fixture.conference(id).await, conference);
 
     // The start of a connection may arrive after its end.
     fixture.act(agent, id, "join").await.expect(200);
     fixture.send_participant_webhook("participant_left", id, agent, "PA_3", unix_seconds(0)).await;
-    assert_eq!(state(&fixture.card(id).await, agent), "Left");
+    assert_eq!(state(&fixture.conference(id).await, agent), "Left");
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_3", unix_seconds(0)).await;
-    assert_eq!(state(&fixture.card(id).await, agent), "Left");
+    assert_eq!(state(&fixture.conference(id).await, agent), "Left");
     // A participant who is not Joined does not change.
     let [_, _, manager] = fixture.users();
-    let before = fixture.card(id).await;
+    let before = fixture.conference(id).await;
     fixture.send_participant_webhook("participant_left", id, manager, "PA_4", unix_seconds(0)).await;
-    assert_eq!(fixture.card(id).await, before);
+    assert_eq!(fixture.conference(id).await, before);
 }
 
 /// RULE-MSG-056: webhooks of an older connection that arrive after those of a newer one have no
 /// effect.
 #[tokio::test]
 async fn late_webhooks_of_a_replaced_connection_have_no_effect() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let agent = fixture.deal.agent();
     let id = fixture.ring_and_join().await;
     let began = unix_seconds(0);
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_2", began + 2).await;
-    let card = fixture.card(id).await;
+    let conference = fixture.conference(id).await;
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", began).await;
     fixture.send_participant_webhook("participant_left", id, agent, "PA_1", began + 2).await;
-    assert_eq!(fixture.card(id).await, card);
+    assert_eq!(fixture.conference(id).await, conference);
     fixture.send_participant_webhook("participant_left", id, agent, "PA_2", began + 4).await;
-    assert_eq!(state(&fixture.card(id).await, agent), "Left");
+    assert_eq!(state(&fixture.conference(id).await, agent), "Left");
 }
 
 /// RULE-MSG-056: `participant_left` of a replaced connection has no effect, also after the end of
 /// the newer one.
 #[tokio::test]
 async fn end_of_a_replaced_connection_has_no_effect() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let agent = fixture.deal.agent();
     let id = fixture.ring_and_join().await;
     let began = unix_seconds(0);
@@ -111,11 +114,11 @@ async fn end_of_a_replaced_connection_has_no_effect() {
             .send_participant_webhook("participant_joined", id, agent, arrives_second, began + second)
             .await;
         fixture.send_participant_webhook("participant_left", id, agent, newer, began + first + 5).await;
-        assert_eq!(state(&fixture.card(id).await, agent), "Left");
+        assert_eq!(state(&fixture.conference(id).await, agent), "Left");
         fixture.act(agent, id, "join").await.expect(200);
-        let card = fixture.card(id).await;
+        let conference = fixture.conference(id).await;
         fixture.send_participant_webhook("participant_left", id, agent, replaced, began + first + 6).await;
-        assert_eq!(fixture.card(id).await, card, "{replaced} was replaced");
+        assert_eq!(fixture.conference(id).await, conference, "{replaced} was replaced");
     }
 }
 
@@ -123,33 +126,33 @@ async fn end_of_a_replaced_connection_has_no_effect() {
 /// Ended conference.
 #[tokio::test]
 async fn old_token_gives_no_lasting_access() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring(Some(&[agent])).await;
     fixture.act(agent, id, "join").await.expect(200);
     fixture.remove(client, id, agent).await.expect(200);
     wait_for_removals(id, agent, 1).await;
-    let card = fixture.card(id).await;
+    let conference = fixture.conference(id).await;
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", unix_seconds(0)).await;
     wait_for_removals(id, agent, 2).await;
     for stranger in [manager, guid()] {
         fixture.send_participant_webhook("participant_joined", id, stranger, "PA_2", unix_seconds(0)).await;
         wait_for_removals(id, stranger, 1).await;
     }
-    assert_eq!(fixture.card(id).await, card, "a refused connection changes nothing");
+    assert_eq!(fixture.conference(id).await, conference, "a refused connection changes nothing");
     let ended = fixture.act(client, id, "end").await.expect(200);
     let closed = || livekit().calls("DeleteRoom", &id.to_string()).len();
     eventually("DeleteRoom", async || (closed() == 1).then_some(())).await;
     fixture.send_participant_webhook("participant_joined", id, client, "PA_3", unix_seconds(0)).await;
     eventually("DeleteRoom again", async || (closed() == 2).then_some(())).await;
     fixture.send_participant_webhook("participant_left", id, client, "PA_3", unix_seconds(0)).await;
-    assert_eq!(fixture.card(id).await, ended);
+    assert_eq!(fixture.conference(id).await, ended);
 }
 
 /// RULE-MSG-055: a Left, Declined or Missed user who connects without a free seat is removed.
 #[tokio::test]
 async fn connection_without_a_free_seat_is_removed() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let more = fixture.add(20).await;
     let agent = fixture.deal.agent();
     let id = fixture.ring(Some(&more[..19])).await;
@@ -158,29 +161,29 @@ async fn connection_without_a_free_seat_is_removed() {
     wait_for_removals(id, agent, 1).await;
     fixture.act(more[19], id, "join").await.expect(200);
     fixture.send_participant_webhook("participant_joined", id, more[3], "PA_0", unix_seconds(0)).await;
-    let card = fixture.card(id).await;
-    assert_eq!(state(&card, more[3]), "Joined", "an Invited user has a seat");
+    let conference = fixture.conference(id).await;
+    assert_eq!(state(&conference, more[3]), "Joined", "an Invited user has a seat");
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", unix_seconds(0)).await;
     wait_for_removals(id, agent, 2).await;
-    assert_eq!(fixture.card(id).await, card);
+    assert_eq!(fixture.conference(id).await, conference);
 }
 
-/// RULE-MSG-057: `room_finished` makes each participant Left whose latest join is before its
-/// `createdAt`.
+/// RULE-MSG-057: `room_finished` makes participants Left who joined before its `createdAt`.
 #[tokio::test]
 async fn finished_room_makes_its_participants_left() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [client, agent, manager] = fixture.users();
     let id = fixture.ring_and_join().await;
     let finished = async |at: i64| {
-        let id_text = format!("EV_{}", guid());
-        let webhook = json!({"event": "room_finished", "id": id_text, "createdAt": at, "room": {"name": id}});
+        let event_id = format!("EV_{}", guid());
+        let webhook =
+            json!({"event": "room_finished", "id": event_id, "createdAt": at, "room": {"name": id}});
         fixture.send_webhook(&webhook).await.expect(200);
     };
     finished(unix_seconds(-5)).await;
-    let card = fixture.card(id).await;
+    let conference = fixture.conference(id).await;
     assert_eq!(
-        (state(&card, client), state(&card, agent)),
+        (state(&conference, client), state(&conference, agent)),
         ("Joined", "Joined"),
         "both joined after this room"
     );
@@ -189,13 +192,13 @@ async fn finished_room_makes_its_participants_left() {
     fixture.send_participant_webhook("participant_joined", id, agent, "PA_1", joined).await;
     finished(unix_seconds(10)).await;
     finished(joined).await;
-    let card = fixture.card(id).await;
-    assert_eq!((state(&card, client), state(&card, agent)), ("Left", "Joined"));
-    assert_eq!(state(&card, manager), "Invited");
+    let conference = fixture.conference(id).await;
+    assert_eq!((state(&conference, client), state(&conference, agent)), ("Left", "Joined"));
+    assert_eq!(state(&conference, manager), "Invited");
     finished(unix_seconds(30)).await;
-    assert_eq!(state(&fixture.card(id).await, agent), "Left");
+    assert_eq!(state(&fixture.conference(id).await, agent), "Left");
     assert_eq!(
-        fixture.card(id).await["Status"],
+        fixture.conference(id).await["Status"],
         "Active",
         "an empty conference stays Active for its timeout"
     );
@@ -204,7 +207,7 @@ async fn finished_room_makes_its_participants_left() {
 /// RULE-MSG-058: each webhook id counts once, also if it arrives ten times at once.
 #[tokio::test]
 async fn repeated_webhook_counts_once() {
-    let fixture = CallFixture::new().await;
+    let fixture = ConferenceFixture::new().await;
     let [_, agent, _] = fixture.users();
     let id = fixture.ring(None).await;
     let webhook = json!({
@@ -214,8 +217,8 @@ async fn repeated_webhook_counts_once() {
     });
     let answers = join_all((0..10).map(|_| fixture.send_webhook(&webhook))).await;
     assert_eq!(count(&answers, 200), 10);
-    assert_eq!(fixture.card(id).await["Version"], 2);
+    assert_eq!(fixture.conference(id).await["Version"], 2);
     fixture.act(agent, id, "leave").await.expect(200);
     fixture.send_webhook(&webhook).await.expect(200);
-    assert_eq!(state(&fixture.card(id).await, agent), "Left");
+    assert_eq!(state(&fixture.conference(id).await, agent), "Left");
 }
