@@ -1,4 +1,4 @@
--- Company registry: companies of identity.
+-- Registry of identity's companies.
 
 create table company (
     id uuid primary key,
@@ -24,7 +24,7 @@ create table developer (
     founded_year integer check (founded_year between 1900 and 2100),
     highlights json not null,
     status text collate "C" not null check (status in ('Draft', 'Published', 'Hidden')),
-    -- True if the identity cascade hid the profile last, so that it may publish it again.
+    -- True if the identity cascade hid the profile last and may publish it again.
     hidden_by_identity boolean not null default false,
     sync_source text collate "C" not null check (sync_source in ('Platform', 'ExternalChessboard')),
     -- INV-DEV-2: unique among deleted profiles, too.
@@ -50,7 +50,7 @@ create table developer (
 ) with (fillfactor = 85);
 create index developer_published on developer (lower_name, id) where status = 'Published';
 create index developer_projects on developer (projects_published_count, id) where status = 'Published';
--- For the administrator, who lists all developers.
+-- Lists of administrators, which contain all developers.
 create index developer_name on developer (lower_name, id);
 create index developer_created on developer (created_at, id);
 create index developer_updated on developer (updated_at, id);
@@ -229,8 +229,9 @@ create trigger price_history_append_only before update or delete or truncate on 
 
 -- Figures of the catalog: counts and prices of Available objects.
 --
--- Offers concern homes, which are Available flats and apartments. Prices are stored by steps, 16 to
--- an octave, from 2^21 to 2^37 minor units. The first and the last step are open.
+-- Offers concern homes, which are Available flats and apartments. Prices are stored as steps from
+-- 2^21 to 30 * 2^32 minor units, with 16 steps for each doubling. The first step has no lower bound
+-- and the last step no upper bound.
 
 create function price_steps() returns bigint[] language sql immutable parallel safe as $$
     select array_agg((16 + n % 16)::bigint << (n / 16 + 17) order by n) from generate_series(0, 254) as n
@@ -285,15 +286,15 @@ create table project_figures (
 ) with (fillfactor = 50);
 
 -- Projects with changes since project_figures was written. Writers of different buildings insert
--- their own rows here, so that they do not wait for each other. A job adds the changes up.
+-- their own rows here, so that they do not wait for each other. A job adds up the changes.
 create table project_figures_change (
     id bigint primary key generated always as identity,
     project_id uuid not null
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 create index project_figures_change_project on project_figures_change (project_id);
 
--- Renews the figures of a building. A transaction calls it after it has written objects. It waits
--- for concurrent writers of the building and then reads what they have committed.
+-- Renews the figures of a building, at the end of a transaction that has written objects. The
+-- function waits for concurrent writers of the building and then reads their commits.
 create function renew_building_figures(renewed uuid) returns void language plpgsql as $$
 begin
     insert into building_figures (building_id) values (renewed) on conflict do nothing;
@@ -381,11 +382,11 @@ create table propagation (
     tenant_id uuid not null,
     -- Hiding precedes changes of names.
     hides boolean not null,
-    -- Number of requests. A batch that finds another number starts from the beginning.
+    -- Number of requests. If it grows during a batch, the propagation starts from the beginning.
     requests bigint not null default 1,
     published_to uuid, -- id of the last published object; null at the beginning
     turn bigint not null generated always as identity,
-    -- Each change of a developer has its own round, so that developers take turns.
+    -- Each round has one change of each developer, so developers are served round-robin.
     round bigint not null default 0,
     primary key (scope, scope_id)
 ) with (fillfactor = 80);

@@ -1,4 +1,4 @@
-//! The ancestors of property objects, locked.
+//! Locks of the ancestors of property objects.
 //!
 //! Every transaction that publishes objects locks developers, projects, buildings and objects in
 //! this order, each by id. Two such transactions therefore cannot deadlock.
@@ -67,7 +67,7 @@ pub async fn lock(
     Ok(ancestors.collect())
 }
 
-/// Locks the live developers and returns whether each one is Published.
+/// Locks the live developers, and returns true for each Published one.
 async fn lock_developers(tx: &mut Tx, ids: &[CompanyId]) -> Result<HashMap<CompanyId, bool>, ::db::Error> {
     let rows = developer::table
         .filter(developer::id.eq_any(ids))

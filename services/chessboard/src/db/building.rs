@@ -1,4 +1,4 @@
-//! Buildings: writes, locks and reads of managers.
+//! Queries on buildings for managers, with writes and locks.
 
 use ::db::{Conn, Prepared, Tx};
 use diesel::dsl::{exists, max};
@@ -64,7 +64,7 @@ pub async fn lock(tx: &mut Tx, project: ProjectId, id: BuildingId) -> Result<Opt
 }
 
 /// Returns the highest section and the highest floor of the live objects.
-pub async fn extent(tx: &mut Tx, id: BuildingId) -> Result<Option<(Section, Floor)>, ::db::Error> {
+pub async fn find_extent(tx: &mut Tx, id: BuildingId) -> Result<Option<(Section, Floor)>, ::db::Error> {
     let objects = property_object::table
         .filter(property_object::building_id.eq(id))
         .filter(property_object::removed_at.is_null())

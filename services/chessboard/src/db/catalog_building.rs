@@ -24,10 +24,10 @@ pub struct CatalogBuilding {
     pub free_count: i32,
 }
 
-/// A building with its figures, which are null if it never had an object.
+/// A building with its figures, which are null for a building without a row of figures.
 type Row = (BuildingId, BuildingFacts, Option<i64>, Option<i32>);
 
-fn catalog_building((id, facts, price_from, free_count): Row, currency: Currency) -> CatalogBuilding {
+fn into_catalog_building((id, facts, price_from, free_count): Row, currency: Currency) -> CatalogBuilding {
     let price_from = price_from.map(|amount_minor| Money { amount_minor, currency });
     CatalogBuilding { id, facts, price_from, free_count: free_count.unwrap_or_default() }
 }
@@ -51,7 +51,7 @@ pub async fn list_by_project(
         ))
         .load(&mut conn)
         .await?;
-    let mut buildings: Vec<_> = rows.into_iter().map(|row| catalog_building(row, currency)).collect();
+    let mut buildings: Vec<_> = rows.into_iter().map(|row| into_catalog_building(row, currency)).collect();
     // Code-point order, as in the manager's list, which the database sorts.
     buildings.sort_by(|one, other| {
         let key = |building: &CatalogBuilding| (building.facts.name.as_str().to_owned(), building.id);
@@ -94,5 +94,5 @@ pub async fn look_up(
         .get_result::<i64>(&mut second);
     let row = async { row.await.optional() };
     let (row, objects) = try_join(row, objects).await?;
-    Ok(row.map(|row| (catalog_building(row, currency), objects)))
+    Ok(row.map(|row| (into_catalog_building(row, currency), objects)))
 }

@@ -71,10 +71,10 @@ struct FacetsRow {
     rooms: Json<Vec<RoomsFacet>>,
 }
 
-/// Returns the SQL of what each project offers.
+/// Returns the SQL of the offers of each project.
 ///
-/// Stored figures of projects are used, except for projects with changes that no job has added up
-/// yet. With `ReadyBefore` all figures are added up from the buildings.
+/// The SQL reads the stored figures of projects. It adds up the buildings of projects with pending
+/// changes, and of all projects with `ReadyBefore`.
 fn offers(filter: &ProjectFilter) -> String {
     if filter.ready_before.is_some() {
         return building_sums(filter, "");
@@ -108,8 +108,8 @@ fn building_sums(filter: &ProjectFilter, condition: &str) -> String {
 /// Returns the SQL condition that a project has a matching home with a number of rooms.
 ///
 /// The condition is true for an offered price step inside the price range, and false if no offered
-/// step touches the range. Only in between are the homes themselves searched.
-fn fitting() -> String {
+/// step touches the range. Otherwise the condition searches the homes themselves.
+fn matching_home_condition() -> String {
     const STEPS: &str = "substring(project.offer_prices from rooms.first_step for 256)";
     format!(
         "case when bit_count({STEPS} & price_step_bits( \
@@ -129,12 +129,12 @@ pub async fn count(
     currency: Currency,
 ) -> Result<Facets, ::db::Error> {
     let offers = offers(filter);
-    let fitting = if filter.has_price_filter() { fitting() } else { "true".to_owned() };
+    let has_match = if filter.has_price_filter() { matching_home_condition() } else { "true".to_owned() };
     let is_found = match (filter.has_home_filter(), filter.ready_before) {
         (true, _) if filter.rooms.is_some() => {
-            "project.id in (select id from fitting where rooms = any ($10))"
+            "project.id in (select id from matching where rooms = any ($10))"
         }
-        (true, _) => "project.id in (select id from fitting)",
+        (true, _) => "project.id in (select id from matching)",
         (false, Some(_)) => "coalesce(project.is_ready, false)",
         (false, None) => "true",
     };
@@ -148,9 +148,9 @@ pub async fn count(
         ), rooms as materialized ( \
             select rooms, 1 << (rooms + 22) % 22 as bit, offer_offset(rooms) + 1 as first_step \
             from generate_series(-1, 20) as rooms \
-        ), fitting as materialized ( \
+        ), matching as materialized ( \
             select project.id, rooms.rooms from candidate as project join rooms on project.offer_bits & rooms.bit <> 0 \
-            where {fitting} \
+            where {has_match} \
         ), found as materialized ( \
             select id, city, lower_city, class, in_city, of_class, price_from, price_to, {is_found} as is_found \
             from candidate as project \
@@ -170,7 +170,7 @@ pub async fn count(
             ) as classes, \
             (select coalesce(json_agg(json_build_object('Rooms', rooms, 'ProjectsCount', count) order by rooms), '[]') \
                 from ( \
-                    select rooms, count(*) as count from fitting join found using (id) \
+                    select rooms, count(*) as count from matching join found using (id) \
                     where in_city and of_class and rooms >= 0 group by rooms \
                 ) as rooms) as rooms"
     );

@@ -96,7 +96,7 @@ pub struct ObjectFilter {
 impl ObjectFilter {
     /// Returns true for a walk without optional filters, in pages of the default size.
     ///
-    /// Its statements have constant SQL and read in index order, so they are prepared once.
+    /// Such a walk has constant SQL and reads in index order, so its statements are prepared once.
     pub fn is_plain_walk(&self, paging: &ObjectPaging) -> bool {
         let Self {
             project_id: _,
@@ -358,8 +358,11 @@ const PRICE_HISTORY: &str = "\
 /// Returns the price of a visible object at the first publication of its project and each later
 /// price.
 ///
-/// The newest price is first, and there are at most 100. Returns `None` for other objects.
-pub async fn price_history(mut conn: &Conn, id: PropertyObjectId) -> QueryResult<Option<Vec<PastPrice>>> {
+/// Returns up to 100 prices, newest first, and `None` for an object that guests do not see.
+pub async fn list_price_history(
+    mut conn: &Conn,
+    id: PropertyObjectId,
+) -> QueryResult<Option<Vec<PastPrice>>> {
     let statement = Prepared(diesel::sql_query(PRICE_HISTORY).bind::<SqlUuid, _>(id));
     let rows: Vec<PastPriceRow> = statement.load(&mut conn).await?;
     let is_visible = !rows.is_empty();

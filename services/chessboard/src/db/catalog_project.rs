@@ -102,7 +102,7 @@ pub struct Offer {
     pub price_from: Money,
 }
 
-/// The condition that a project is live and Published, and its developer, too.
+/// The condition that a project and its developer are live and Published.
 pub(super) const IS_VISIBLE: &str = "project.deleted_at is null and project.status = 'Published' \
     and developer.deleted_at is null and developer.status = 'Published'";
 

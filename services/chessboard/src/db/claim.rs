@@ -19,7 +19,8 @@ pub async fn replace_older(tx: &mut Tx, new: &Claim) -> Result<Option<Vec<Proper
 
     let old = deal_claim::table.find(new.deal_id).select(deal_claim::property_object_id);
     let old: Option<PropertyObjectId> = old.first(tx.conn()).await.optional()?;
-    // At one version a sale precedes giving up, which precedes a booking. The alphabet agrees.
+    // Of claims of one version a sale precedes giving up, which precedes a booking. The kinds are
+    // named so that the comparison of their texts has this order.
     let upsert = diesel::insert_into(deal_claim::table)
         .values(new)
         .on_conflict(deal_claim::deal_id)

@@ -1,4 +1,4 @@
-//! Developers: writes, locks and reads of managers and administrators.
+//! Queries on developers for managers and administrators, with writes and locks.
 
 use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
@@ -75,7 +75,7 @@ pub async fn insert(tx: &mut Tx, new: &Developer) -> Result<(), Error> {
             developer::search_text.eq(new.search_text()),
         ),
     ));
-    Prepared(insert).execute(tx.conn()).await.map_err(unique_violation)?;
+    Prepared(insert).execute(tx.conn()).await.map_err(map_unique_violation)?;
     Ok(())
 }
 
@@ -121,15 +121,16 @@ pub async fn save(tx: &mut Tx, before: &Developer, changed: &mut Developer) -> R
         changed.has_other_sync_state_than(before).then_some(sync_state),
         (changed.hidden_by_identity != before.hidden_by_identity).then_some(cascade_state),
     ));
-    if Prepared(save).execute(tx.conn()).await.map_err(unique_violation)? == 0 {
+    if Prepared(save).execute(tx.conn()).await.map_err(map_unique_violation)? == 0 {
         return Err(CONFLICT.into());
     }
     changed.version += 1;
     Ok(())
 }
 
-/// Writes the bookkeeping columns, which raise no version: the cascade and the applied external
-/// version.
+/// Writes the bookkeeping columns without raising the version.
+///
+/// Bookkeeping is the state of the identity cascade and the applied external version.
 ///
 /// # Errors
 /// [`CONFLICT`] if the row no longer has the version that was read.
@@ -249,7 +250,7 @@ fn filtered(filter: &DeveloperFilter) -> developer::BoxedQuery<'static, Pg> {
         found = found.filter(developer::search_text.like(values::like_containing(query)));
         found = found.filter(trigrams.bind::<Text, _>(query.clone()).sql(")"));
         if query.contains(NAME_SEPARATOR) {
-            // The separator may have matched, so one of the two names must match by itself.
+            // The match may cross the separator, so one of the two names must match by itself.
             let anywhere = values::like_containing(query);
             let one_name = sql::<Bool>("(lower_name like ").bind::<Text, _>(anywhere.clone());
             let one_name = one_name.sql(" or substr(search_text, length(lower_name) + 2) like ");
@@ -266,7 +267,7 @@ fn filtered(filter: &DeveloperFilter) -> developer::BoxedQuery<'static, Pg> {
 }
 
 /// Maps a violated unique constraint to its code.
-fn unique_violation(error: diesel::result::Error) -> Error {
+fn map_unique_violation(error: diesel::result::Error) -> Error {
     let error = ::db::Error::from(error);
     match error.violated_constraint() {
         Some("developer_pkey") => DEVELOPER_ALREADY_EXISTS.into(),

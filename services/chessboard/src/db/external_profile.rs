@@ -8,7 +8,8 @@ use diesel_async::RunQueryDsl;
 use super::schema::{developer, external_profile};
 use crate::domain::{ExternalDeveloperId, ExternalProfile};
 
-/// Adds a profile to the queue, or replaces the waiting one of its external id in its place.
+/// Adds a profile to the queue. A profile that waits under the same external id is replaced and
+/// keeps its place.
 pub async fn upsert(tx: &mut Tx, profile: &ExternalProfile) -> Result<(), ::db::Error> {
     let upsert = diesel::insert_into(external_profile::table)
         .values(profile)
@@ -30,8 +31,8 @@ pub async fn find(
 
 /// Returns the first waiting profile of a company that can be applied, by arrival.
 ///
-/// Its external id must not belong to another developer. If the company's profile is linked, only
-/// the external id `linked` qualifies.
+/// A profile cannot be applied if its external id belongs to another developer. If the company's
+/// profile is linked, only a profile with the external id `linked` can be applied.
 pub async fn find_first_applicable(
     tx: &mut Tx,
     company: CompanyId,

@@ -1,4 +1,4 @@
-//! Projects: writes, locks and reads of managers.
+//! Queries on projects for managers, with writes and locks.
 
 use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};

@@ -25,7 +25,7 @@ values::text_enum! {
 pub struct Propagation {
     pub scope: Scope,
     pub scope_id: Uuid,
-    /// Number of requests so far. A new one during a batch restarts the propagation.
+    /// Number of requests so far. A new request during a batch restarts the propagation.
     pub requests: i64,
     /// Id of the last published object.
     pub published_to: Option<Uuid>,
@@ -33,7 +33,7 @@ pub struct Propagation {
 
 /// Requests the propagation of a change, from the first object on.
 ///
-/// Call it after taking the locks of the change.
+/// The caller has taken the locks of the change before.
 pub async fn request(
     tx: &mut Tx,
     scope: Scope,
@@ -56,9 +56,10 @@ pub async fn request(
     Ok(())
 }
 
-/// Returns the SQL of the round after the developer's last one, and not before the current round.
+/// Returns the SQL of the next round of a developer.
 ///
-/// Developers therefore take turns, even if one of them has many changes.
+/// The round follows the developer's last one and is not before the current one. Developers are
+/// therefore served round-robin, even if one of them has many changes.
 fn next_round(tenant: &str, hides: &str) -> String {
     format!(
         "greatest(0, (select max(round) + 1 from propagation where tenant_id = {tenant} and hides = {hides}), \
@@ -66,14 +67,14 @@ fn next_round(tenant: &str, hides: &str) -> String {
     )
 }
 
-/// Returns the next propagation. Hiding precedes names, and developers take turns.
+/// Returns the next propagation. Hiding precedes names, and developers are served round-robin.
 pub async fn find_next(tx: &mut Tx) -> Result<Option<Propagation>, ::db::Error> {
     let order = (propagation::hides.desc(), propagation::round, propagation::turn);
     let next = propagation::table.order(order).limit(1).select(Propagation::as_select());
     Ok(Prepared(next).get_result(tx.conn()).await.optional()?)
 }
 
-/// Stores the progress of a propagation and gives the turn to other developers.
+/// Stores the progress of a propagation and moves it behind those of other developers.
 ///
 /// `None` means that all objects are published, so the row is deleted. A propagation that was
 /// requested again during the batch starts from the beginning instead.

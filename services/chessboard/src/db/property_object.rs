@@ -1,4 +1,4 @@
-//! Property objects: writes, locks and reads of managers, deals and jobs.
+//! Queries on property objects for managers, deals and jobs, with writes and locks.
 
 use ::db::{Conn, Json, Prepared, Tx};
 use diesel::prelude::*;
@@ -71,7 +71,7 @@ pub async fn find(
     Ok(row.select(PropertyObject::as_select()).first(conn).await.optional()?)
 }
 
-/// Returns the locations of the known ones among these objects.
+/// Returns the locations of these objects. Unknown objects are left out.
 pub async fn find_locations(
     tx: &mut Tx,
     ids: &[PropertyObjectId],
@@ -171,7 +171,7 @@ struct Row<'o> {
     published_is_public: bool,
 }
 
-/// The columns that never change.
+/// Columns that an update leaves unchanged.
 const IMMUTABLE_COLUMNS: &str = "id, building_id, project_id, tenant_id, created_at";
 const MUTABLE_COLUMNS: &str = "number, kind, section, floor, position_on_floor, rooms, is_studio, area_total, area_living, \
     area_kitchen, finishing, price, currency, layout_file_id, status, own_status, hold_deal_id, updated_at, \
@@ -235,12 +235,12 @@ pub async fn write<'o>(
             .join(", ")
     ));
     let written = Prepared(write.bind::<SqlJson, _>(Json(rows))).execute(tx.conn()).await;
-    written.map_err(::db::Error::from).map_err(number_taken)?;
+    written.map_err(::db::Error::from).map_err(map_number_taken)?;
     Ok(())
 }
 
 /// Maps the violated constraint of INV-OBJ-1 to its code.
-fn number_taken(error: ::db::Error) -> Error {
+fn map_number_taken(error: ::db::Error) -> Error {
     match error.violated_constraint() {
         Some("property_object_number") => PROPERTY_OBJECT_NUMBER_TAKEN.into(),
         _ => error.into(),

@@ -29,7 +29,7 @@ pub struct GridFloor<T> {
 
 /// Groups objects by section and floor.
 ///
-/// `objects` are sorted by section ascending, by floor descending, and as on their floor.
+/// `objects` are sorted by section ascending, by floor descending, then by position and number.
 pub fn build_grid<T: GridItem>(objects: Vec<T>) -> Vec<GridSection<T>> {
     let mut sections: Vec<GridSection<T>> = Vec::new();
     for object in objects {

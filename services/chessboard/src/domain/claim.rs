@@ -28,7 +28,7 @@ pub struct Claim {
     pub claimed_at: Option<OffsetDateTime>,
 }
 
-/// The deal that holds an object, with the status that this gives to the object.
+/// The deal that holds an object, with the resulting status of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub deal_id: DealId,
@@ -38,7 +38,7 @@ pub struct Hold {
 impl Hold {
     /// Returns the hold that follows from the claims on one object.
     ///
-    /// A sale precedes a booking. The latest claim holds, and of equal times the higher deal id.
+    /// A sale precedes a booking, then a later claim an earlier one, then the higher deal id.
     pub fn from_claims<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
         let active = claims.into_iter().filter(|claim| claim.kind != ClaimKind::GaveUp);
         let holder = active.max_by_key(|claim| (claim.kind, claim.claimed_at, claim.deal_id))?;

@@ -294,7 +294,7 @@ impl Developer {
 
     /// Deletes the profile softly.
     ///
-    /// A Published profile becomes Hidden, so that consumers learn of the deletion.
+    /// A Published profile becomes Hidden, because its event reports the status but no deletion.
     pub fn delete(&mut self, by: UserId, now: OffsetDateTime) {
         if self.is_published() {
             self.status = DeveloperStatus::Hidden;

@@ -74,7 +74,7 @@ impl Developer {
 
     /// Returns true if bookkeeping differs, which raises no version and causes no conflict.
     ///
-    /// The count of projects is written elsewhere and not compared here.
+    /// The count of projects is not compared, because only a recount writes it.
     pub fn has_other_bookkeeping_than(&self, before: &Self) -> bool {
         self.hidden_by_identity != before.hidden_by_identity || self.has_other_sync_state_than(before)
     }

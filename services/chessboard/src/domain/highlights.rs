@@ -82,7 +82,7 @@ fn has_contact(text: &str) -> bool {
 /// A character of a local part precedes it, and a domain follows it. The domain may end after any
 /// of its labels, because more text may follow without a space.
 fn is_address_at(text: &str, at: usize) -> bool {
-    let is_of_name = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~\"".contains(c);
+    let is_local_char = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~\"".contains(c);
     let after = text[at + 1..].split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '.')).next();
     let after = after.unwrap_or_default();
     let mut ends = after.match_indices('.').map(|(end, _)| end).chain([after.len()]);
@@ -90,7 +90,7 @@ fn is_address_at(text: &str, at: usize) -> bool {
         let domain = after[..end].trim_end_matches('-');
         Email::<256>::parse(&format!("x@{domain}")).is_ok()
     };
-    text[..at].ends_with(is_of_name) && ends.any(is_domain)
+    text[..at].ends_with(is_local_char) && ends.any(is_domain)
 }
 
 #[cfg(test)]
@@ -100,16 +100,16 @@ mod tests {
 
     use super::{Highlights, has_contact};
 
-    fn read(members: &serde_json::Value) -> Result<Highlights, serde_json::Error> {
+    fn read(fields: &serde_json::Value) -> Result<Highlights, serde_json::Error> {
         let mut all = json!({"ContractVersion": 1, "AwardTitles": []});
-        all.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         serde_json::from_value(all)
     }
 
     /// RULE-CHS-002: a reliability above its own maximum is rejected.
     #[test]
     fn reliability_above_its_maximum_is_inconsistent() {
-        let is_consistent = |members| read(&members).unwrap().is_reliability_consistent();
+        let is_consistent = |fields| read(&fields).unwrap().is_reliability_consistent();
         assert!(is_consistent(json!({"ReliabilityValue": 10})));
         assert!(!is_consistent(json!({"ReliabilityValue": 10.1})));
         assert!(!is_consistent(json!({"ReliabilityValue": 0.6, "ReliabilityMax": 0.5})));

@@ -36,7 +36,7 @@ pub struct Ancestors {
 }
 
 impl Ancestors {
-    /// Returns the state to publish for an object, which is live itself or removed.
+    /// Returns the state to publish for an object that is live or removed.
     pub fn published_state(&self, is_object_live: bool) -> PublishedState {
         let is_live = self.is_live && is_object_live;
         PublishedState {
@@ -123,7 +123,8 @@ mod tests {
         }
     }
 
-    /// RULE-CHS-029: a change of the ancestors is published once, and not if it was undone before.
+    /// RULE-CHS-029: a change of the ancestors is published once. A change that was undone is not
+    /// published.
     #[test]
     fn ancestor_change_is_published_once() {
         let old = ancestors();

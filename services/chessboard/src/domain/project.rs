@@ -239,8 +239,8 @@ mod tests {
         Project { status, ..new }
     }
 
-    /// INV-PRJ-1, RULE-CHS-034, RULE-CHS-035: a project changes its status as the table says, and
-    /// becomes Published only under a Published developer.
+    /// INV-PRJ-1, RULE-CHS-034, RULE-CHS-035: each transition of a project follows the table.
+    /// Publishing requires a Published developer.
     #[test]
     fn project_transition_follows_table() {
         use ProjectStatus::{Draft, Hidden, Published};

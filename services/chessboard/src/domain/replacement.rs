@@ -11,7 +11,7 @@ use super::{
 /// Maximum number of objects in a grid.
 pub const MAX_GRID_OBJECTS: usize = 5000;
 
-/// Maximum number of errors that a grid reports from stored data.
+/// Maximum number of reported errors that a comparison of a grid with stored data finds.
 pub const MAX_REPORTED_ERRORS: usize = 16;
 
 /// An object as a grid lists it.

@@ -188,6 +188,6 @@ pub async fn get_catalog_price_history(
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
     app.limit_guest(&guest, address)?;
-    let found = lookups.run(async |conn| db::catalog_object::price_history(conn, *id).await).await?;
+    let found = lookups.run(async |conn| db::catalog_object::list_price_history(conn, *id).await).await?;
     Ok(web::Json(PriceHistory { items: found.ok_or(PROPERTY_OBJECT_NOT_FOUND)? }))
 }

@@ -62,7 +62,7 @@ impl UpdateDeveloper {
     }
 }
 
-/// Checks the members that need a setting or another member, and returns the phone number.
+/// Checks the fields that need a setting or another field, and returns the phone number.
 ///
 /// # Errors
 /// `400 VALIDATION_FAILED` for an invalid phone number or a reliability above its maximum.

@@ -57,10 +57,10 @@ const CHANGE_ERRORS: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
 
 const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_GRID_BYTES as u64);
 
-/// The errors of reading or deleting something of a project.
+/// The errors of reading or deleting a project or its parts.
 const PROJECT_ERRORS: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];
 
-/// The errors of reading or deleting something of a building.
+/// The errors of reading or deleting a building or its parts.
 const BUILDING_ERRORS: [Code; 3] = [FORBIDDEN, PROJECT_NOT_FOUND, BUILDING_NOT_FOUND];
 
 fn public(routes: &mut Routes<'_>) {

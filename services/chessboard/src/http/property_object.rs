@@ -54,7 +54,7 @@ pub struct ListedObject {
 }
 
 impl ListedObject {
-    /// Converts the object into an entry, with errors below `prefix` for contradicting members.
+    /// Converts the object into an entry, with errors below `prefix` for contradicting fields.
     fn into_entry(self, fields: &mut Fields, prefix: &str, currency: Currency) -> GridEntry {
         let Self {
             number,

@@ -1,5 +1,6 @@
-//! The job `project-figures` adds up the offers of projects whose buildings changed, so that the
-//! facets have few of them left to add up.
+//! The job `project-figures` adds up the offers of projects whose buildings changed.
+//!
+//! Otherwise each request for facets would add up the buildings of more and more projects.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -41,7 +41,8 @@ pub async fn create_building(
 /// Replaces the fields of a building. Identical fields change nothing.
 ///
 /// # Errors
-/// - [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if the path leads to nothing live.
+/// - [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if a resource of the path is missing or
+///   deleted.
 /// - `VALIDATION_FAILED` if the new size would cut off a live object.
 /// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
 pub async fn update_building(
@@ -55,7 +56,7 @@ pub async fn update_building(
 ) -> Result<Building, Error> {
     let expected = version.or(db::building::find_version(tx.conn(), project, id).await?);
     let mut building = lock(tx, tenant, project, id).await?;
-    reject_invalid("", facts.extent_errors(db::building::extent(tx, id).await?))?;
+    reject_invalid("", facts.extent_errors(db::building::find_extent(tx, id).await?))?;
     if building.facts == facts {
         return Ok(building);
     }
@@ -73,7 +74,8 @@ pub async fn update_building(
 /// Deletes a building with its objects.
 ///
 /// # Errors
-/// - [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if the path leads to nothing live.
+/// - [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if a resource of the path is missing or
+///   deleted.
 /// - [`PROPERTY_OBJECT_HELD`] if a deal holds an object of the building.
 pub async fn delete_building(
     tx: &mut Tx,
@@ -101,7 +103,7 @@ async fn lock(tx: &mut Tx, tenant: CompanyId, project: ProjectId, id: BuildingId
 /// Locks a building for writing and its ancestors for reading, to change and publish its objects.
 ///
 /// # Errors
-/// [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if the path leads to nothing live.
+/// [`PROJECT_NOT_FOUND`] or [`BUILDING_NOT_FOUND`] if a resource of the path is missing or deleted.
 pub async fn lock_with_objects(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -124,7 +126,7 @@ pub async fn lock_with_objects(
     Ok((building, ancestors))
 }
 
-/// Rejects a request with invalid members below `prefix`.
+/// Rejects a request with invalid fields below `prefix`.
 ///
 /// # Errors
 /// `VALIDATION_FAILED` if `errors` is not empty.

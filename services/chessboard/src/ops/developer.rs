@@ -128,7 +128,7 @@ pub async fn change_developer_status(
     let mut after = before.clone();
     after.apply_transition(transition)?;
     if after.is_published() {
-        // The lock makes a concurrent suspension wait. It then hides the published profile.
+        // A concurrent suspension waits for this lock and then hides the published profile.
         let company = db::company::lock_for_reading(tx, id).await?;
         if !company.is_some_and(|company| company.is_active()) {
             return Err(DEVELOPER_COMPANY_NOT_ACTIVE.into());
@@ -248,7 +248,7 @@ pub(super) async fn save(
         after.updated_by_user_id = by.user_id;
         db::developer::save(tx, before, after).await?;
         if after.is_published() != before.is_published() {
-            // The objects become public or not, and their replicas must learn of it.
+            // The change publishes or hides the objects, so the replicas need their events.
             let hides = !after.is_published();
             db::propagation::request(tx, Scope::Developer, after.id.into(), after.id, hides).await?;
         }

@@ -24,7 +24,8 @@ use crate::error::Error;
 ///
 /// # Errors
 /// - [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND) or
-///   [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND) if the path leads to nothing live.
+///   [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND) if a resource of the path is
+///   missing or deleted.
 /// - `VALIDATION_FAILED` if an entry is outside the building or sends Booked without a deal.
 /// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
 pub async fn replace_property_objects(

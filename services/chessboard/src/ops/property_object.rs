@@ -30,7 +30,7 @@ pub struct ObjectPath {
 /// # Errors
 /// - [`PROJECT_NOT_FOUND`](crate::error::PROJECT_NOT_FOUND),
 ///   [`BUILDING_NOT_FOUND`](crate::error::BUILDING_NOT_FOUND) or [`PROPERTY_OBJECT_NOT_FOUND`] if
-///   the path leads to nothing live.
+///   a resource of the path is missing or deleted.
 /// - `VALIDATION_FAILED` if the object is outside the building or sends Booked without a deal.
 /// - [`CONFLICT`](crate::error::CONFLICT) if `version` is outdated.
 /// - [`PROPERTY_OBJECT_HELD`] if a deal holds the object and the status changes.
@@ -73,7 +73,7 @@ pub async fn update_property_object(
 
 /// Updates the holds of objects from their claims.
 ///
-/// Removed objects and objects below a deletion stay as they are.
+/// Removed objects and objects with a deleted ancestor do not change.
 pub async fn apply_claims(tx: &mut Tx, ids: &[PropertyObjectId], now: OffsetDateTime) -> Result<(), Error> {
     let locations = db::property_object::find_locations(tx, ids).await?;
     let ancestors = db::ancestors::lock(tx, &locations, LockPurpose::Change).await?;

@@ -13,7 +13,8 @@ use crate::{
 /// The status of each operation for each caller.
 ///
 /// Organization scope grants nothing on administrator routes. On manager routes platform scope
-/// reaches only the caller's own company.
+/// reaches only the caller's own company. `elsewhere` manages another company, a `colleague` lacks
+/// the permission, and an `outsider` has no company.
 const TABLE: &str = "
     operation                 | platform | manager | elsewhere | colleague | outsider | guest | forged | news | crm | issuer | other machines
     get_my_developer          |   403    |   200   |    404    |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -57,7 +58,7 @@ const TABLE: &str = "
     get_catalog_price_history |   200    |   200   |    200    |    200    |  200   |  200  |  200   | 200  | 200 |  200   |  200
 ";
 
-/// Creates a developer and a request that concerns it.
+/// Creates a developer and a request about it.
 async fn prepare(operation: &str) -> Case {
     let verb = operation.split('_').next().unwrap_or_default();
     let is_catalog = operation.contains("catalog");
@@ -82,7 +83,7 @@ async fn prepare(operation: &str) -> Case {
         _ => create_developer().await,
     };
     let own = Some(developer);
-    let (elsewhere, without): (Vec<Claims>, Vec<Claims>) = (
+    let (elsewhere, unpermitted): (Vec<Claims>, Vec<Claims>) = (
         vec![
             user_claims(Some(guid()), &[MANAGE]),
             user_claims(Some(guid()), &["chessboard.developers.manage@organization"]),
@@ -121,7 +122,7 @@ async fn prepare(operation: &str) -> Case {
             ("platform", vec![user_claims(None, &[MANAGE_ALL])]),
             ("manager", vec![user_claims(own, &[MANAGE])]),
             ("elsewhere", elsewhere),
-            ("colleague", without),
+            ("colleague", unpermitted),
             ("outsider", vec![user_claims(None, &[MANAGE]), Claims::user(guid())]),
         ],
     }

@@ -6,7 +6,7 @@ use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, members};
 use crate::catalog_fill::{Building, Object, single_building_catalog};
 use crate::{each, service};
 
-/// RULE-CHS-040: the card of a developer has the public members of the profile.
+/// RULE-CHS-040: the card of a developer has the public fields of the profile.
 #[tokio::test]
 async fn developer_card_shows_public_profile() {
     let catalog = single_building_catalog();
@@ -59,8 +59,8 @@ async fn project_card_shows_item_description_and_buildings() {
             "PriceFrom": {"AmountMinor": 400, "Currency": "RUB"}, "FreeCount": 2,
         })
     );
-    let nothing = &card["Buildings"][0];
-    assert_eq!((&nothing["PriceFrom"], &nothing["FreeCount"]), (&json!(null), &json!(0)));
+    let empty = &card["Buildings"][0];
+    assert_eq!((&empty["PriceFrom"], &empty["FreeCount"]), (&json!(null), &json!(0)));
 }
 
 /// RULE-CHS-046: the card of an object equals the search item, in every status.

@@ -35,7 +35,7 @@ async fn has_pending_change(sql: &Client, project: Uuid) -> bool {
 }
 
 /// Returns the number of a developer's projects that match a price filter, and checks the facets.
-async fn found(service: &Running, developer: Uuid, prices: &str) -> i64 {
+async fn count_found(service: &Running, developer: Uuid, prices: &str) -> i64 {
     let path = format!("{}/facets?DeveloperId={developer}&{prices}", cat_lists::PROJECTS);
     let facets = service.guest().get(&path).await.expect(200);
     let found = facets["TotalCount"].as_i64().unwrap();
@@ -64,8 +64,8 @@ async fn writer_of_building_does_not_wait_for_other_buildings() {
     ];
     let own = cat_lists::start_with_catalog(&catalog).await;
     let developer = catalog.developers[0].id;
-    let cheap = async || found(&own, developer, "PriceFrom=100000000&PriceTo=200000000").await;
-    let dear = async || found(&own, developer, "PriceFrom=800000000&PriceTo=1600000000").await;
+    let cheap = async || count_found(&own, developer, "PriceFrom=100000000&PriceTo=200000000").await;
+    let expensive = async || count_found(&own, developer, "PriceFrom=800000000&PriceTo=1600000000").await;
     let (one, other, adding) = (
         connect_with_lock_timeout(&own).await,
         connect_with_lock_timeout(&own).await,
@@ -81,27 +81,27 @@ async fn writer_of_building_does_not_wait_for_other_buildings() {
     adding.batch_execute(renew).await.unwrap();
     one.batch_execute(&price(first, 150_000_000)).await.unwrap();
     other.batch_execute(&price(second, 900_000_000)).await.unwrap();
-    assert_eq!((cheap().await, dear().await), (0, 0));
+    assert_eq!((cheap().await, expensive().await), (0, 0));
     one.batch_execute("commit").await.unwrap();
-    assert_eq!((cheap().await, dear().await), (1, 0));
+    assert_eq!((cheap().await, expensive().await), (1, 0));
     // This transaction does not see the change of the second building yet.
     adding.batch_execute("begin").await.unwrap();
     adding.batch_execute(renew).await.unwrap();
     one.batch_execute(&price(first, 160_000_000)).await.unwrap();
     other.batch_execute("commit").await.unwrap();
-    assert_eq!((cheap().await, dear().await), (1, 1));
+    assert_eq!((cheap().await, expensive().await), (1, 1));
     adding.batch_execute("commit").await.unwrap();
-    assert_eq!((cheap().await, dear().await), (1, 1));
+    assert_eq!((cheap().await, expensive().await), (1, 1));
     one.batch_execute("rollback").await.unwrap();
     adding.batch_execute(renew).await.unwrap();
-    assert_eq!((cheap().await, dear().await, count_wrong_figures(&adding).await), (1, 1, 0));
-    // A deleted building takes its homes away, and a restored one brings them back.
+    assert_eq!((cheap().await, expensive().await, count_wrong_figures(&adding).await), (1, 1, 0));
+    // The deletion of a building removes its homes from the figures, and its restoration adds them.
     let mut change = format!("update building set deleted_at = now() where id = '{first}'");
     for left in [0, 1] {
         adding.batch_execute(&change).await.unwrap();
-        assert_eq!((cheap().await, dear().await), (left, 1));
+        assert_eq!((cheap().await, expensive().await), (left, 1));
         adding.batch_execute(renew).await.unwrap();
-        assert_eq!((cheap().await, dear().await, count_wrong_figures(&adding).await), (left, 1, 0));
+        assert_eq!((cheap().await, expensive().await, count_wrong_figures(&adding).await), (left, 1, 0));
         change = format!("update building set deleted_at = null where id = '{first}'");
     }
 }
@@ -111,8 +111,8 @@ fn with_building(house: &House, building: Uuid) -> House {
     House { building, ..house.clone() }
 }
 
-/// RULE-CHS-050: during grids, bookings and deletions a search finds a home that is always there,
-/// and none that never is. The job adds up the rest.
+/// RULE-CHS-050: during grids, bookings and deletions a search finds a home of a price that always
+/// exists, and none of a price that never exists. The job adds up the changes.
 #[tokio::test]
 async fn figures_match_homes_during_grids_bookings_and_deletions() {
     let house = published_house().await;
@@ -156,8 +156,10 @@ async fn figures_match_homes_during_grids_bookings_and_deletions() {
     };
     let reading = async {
         for _ in 0..25 {
-            let always = found(service(), house.developer, "PriceFrom=300000000&PriceTo=400000000").await;
-            let never = found(service(), house.developer, "PriceFrom=450000000&PriceTo=3000000000").await;
+            let always =
+                count_found(service(), house.developer, "PriceFrom=300000000&PriceTo=400000000").await;
+            let never =
+                count_found(service(), house.developer, "PriceFrom=450000000&PriceTo=3000000000").await;
             assert_eq!((always, never), (1, 0));
         }
     };
@@ -166,12 +168,13 @@ async fn figures_match_homes_during_grids_bookings_and_deletions() {
     eventually("the job", async || (!has_pending_change(&sql, house.project).await).then_some(())).await;
     assert_eq!(count_wrong_figures(&sql).await, 0);
     // The last grids have raised the price of the second flats.
-    let dear = async || found(service(), house.developer, "PriceFrom=3900000000&PriceTo=4100000000").await;
-    assert_eq!(dear().await, 1);
+    let expensive =
+        async || count_found(service(), house.developer, "PriceFrom=3900000000&PriceTo=4100000000").await;
+    assert_eq!(expensive().await, 1);
     for house in &houses[..2] {
         house.manager.delete(&house.path("")).await.expect(204);
     }
-    assert_eq!(dear().await, 0);
+    assert_eq!(expensive().await, 0);
 }
 
 /// RULE-CHS-050: concurrent jobs lose no change of a building.
@@ -206,6 +209,7 @@ async fn concurrent_jobs_lose_no_change_of_figures() {
     join3(join_all(catalog.buildings.iter().map(changing)), adding(), adding()).await;
     let sql = own.sql().await;
     sql.batch_execute("select renew_project_figures(10)").await.unwrap();
-    let dearest = found(&own, catalog.developers[0].id, "PriceFrom=4660000000&PriceTo=4670000000").await;
-    assert_eq!((count_wrong_figures(&sql).await, dearest), (0, 1));
+    let highest =
+        count_found(&own, catalog.developers[0].id, "PriceFrom=4660000000&PriceTo=4670000000").await;
+    assert_eq!((count_wrong_figures(&sql).await, highest), (0, 1));
 }

@@ -6,7 +6,7 @@ use testkit::issuer::Claims;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
 use crate::catalog_fill::{Object, single_building_catalog};
-use crate::own::DedicatedService;
+use crate::dedicated::DedicatedService;
 use crate::{guid, service};
 
 /// Returns each path of the catalog, with an existing resource.

@@ -5,7 +5,7 @@ use testkit::client::Client;
 use uuid::Uuid;
 
 use crate::catalog_fill::{Building, Catalog, Developer, Object, Project, single_building_catalog};
-use crate::own::DedicatedService;
+use crate::dedicated::DedicatedService;
 use crate::{ADMIN, administrator, each, id_of, list, manager, objects, service, text};
 
 pub const DEVELOPERS: &str = "/api/v1/public/developers";
@@ -163,9 +163,9 @@ async fn project_numbers_concern_all_its_objects() {
         ],
     });
     assert_eq!(page["Items"][0], shown);
-    let nothing = &page["Items"][1];
+    let empty = &page["Items"][1];
     assert_eq!(
-        (&nothing["PriceFrom"], &nothing["FreeCount"], &nothing["Offers"]),
+        (&empty["PriceFrom"], &empty["FreeCount"], &empty["Offers"]),
         (&json!(null), &json!(0), &json!([]))
     );
     let narrowed = service().guest().get(&format!("{path}&Rooms=3&PriceFrom=650")).await.expect(200);
@@ -194,9 +194,9 @@ async fn projects_without_price_are_sorted_last() {
     let mut tied = [&catalog.projects[3], &catalog.projects[4]];
     tied.sort_by_key(|project| project.id);
     let tied = tied.map(|project| project.name.as_str());
-    let mut priceless = [&catalog.projects[1], &catalog.projects[4]];
-    priceless.sort_by_key(|project| project.id);
-    let [first, second] = priceless.map(|project| project.name.as_str());
+    let mut unpriced = [&catalog.projects[1], &catalog.projects[4]];
+    unpriced.sort_by_key(|project| project.id);
+    let [first, second] = unpriced.map(|project| project.name.as_str());
     for (sort, sorted) in [
         ("", vec!["Z", "б", "А", "a", "z"]),
         ("&Sort=-PublishedAt", vec!["Z", "б", "А", "a", "z"]),
@@ -295,7 +295,7 @@ async fn page_out_of_bounds_returns_400() {
     }
 }
 
-/// RULE-CHS-041: `TotalCount` is exact up to 10,000, which means 10,000 or more.
+/// RULE-CHS-041: `TotalCount` is exact below 10,000, and 10,000 means 10,000 or more.
 #[tokio::test]
 async fn total_count_is_exact_up_to_10000() {
     let mut catalog = single_building_catalog();

@@ -1,6 +1,6 @@
 //! The catalog compared with a plain model, over random catalogs and filters.
 //!
-//! Many catalogs are inserted into the database, and fewer are written over HTTP, which is slower.
+//! Most catalogs are inserted into the database, because writing over HTTP is slower.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,10 +169,10 @@ impl Object {
     }
 }
 
-/// The filter that a facet ignores.
+/// The filter that a list of facets ignores.
 #[derive(Clone, Copy, PartialEq)]
-enum Without {
-    Nothing,
+enum IgnoredFilter {
+    None,
     City,
     Class,
 }
@@ -226,7 +226,7 @@ impl<'c> Model<'c> {
     }
 
     /// Returns the room categories of the homes that match by price and readiness.
-    fn fitting(&self, project: &Project, filter: &RandomFilter) -> BTreeSet<i16> {
+    fn matching_categories(&self, project: &Project, filter: &RandomFilter) -> BTreeSet<i16> {
         let (from, to) = filter.prices;
         let homes = self.homes(project).into_iter().filter(|(building, home)| {
             filter.is_ready(building)
@@ -236,12 +236,12 @@ impl<'c> Model<'c> {
         homes.map(|(_, home)| home.room_category()).collect()
     }
 
-    fn found(&self, filter: &RandomFilter, without: Without) -> Vec<&'c Project> {
+    fn found(&self, filter: &RandomFilter, ignored: IgnoredFilter) -> Vec<&'c Project> {
         let has_home_filter = filter.rooms.is_some() || filter.prices != (None, None);
-        let found = self.candidates(filter, without).into_iter().filter(|project| {
+        let found = self.candidates(filter, ignored).into_iter().filter(|project| {
             if has_home_filter {
-                let fitting = self.fitting(project, filter);
-                filter.rooms.as_ref().map_or(!fitting.is_empty(), |rooms| !rooms.is_disjoint(&fitting))
+                let categories = self.matching_categories(project, filter);
+                filter.rooms.as_ref().map_or(!categories.is_empty(), |rooms| !rooms.is_disjoint(&categories))
             } else {
                 filter.ready_before.is_none()
                     || self.buildings(project).any(|building| filter.is_ready(building))
@@ -251,7 +251,7 @@ impl<'c> Model<'c> {
     }
 
     /// Returns the visible projects that match by all filters except those of homes and readiness.
-    fn candidates(&self, filter: &RandomFilter, without: Without) -> Vec<&'c Project> {
+    fn candidates(&self, filter: &RandomFilter, ignored: IgnoredFilter) -> Vec<&'c Project> {
         let found = self.0.projects.iter().filter(|project| {
             let developer =
                 self.0.developers.iter().find(|developer| developer.id == project.developer).unwrap();
@@ -270,8 +270,8 @@ impl<'c> Model<'c> {
                     values::fold_case(&project.name).contains(&values::fold_case(QUERIES[query]))
                 })
                 && filter.within.is_none_or(|within| project.place.is_some_and(|place| edge(place, within)))
-                && (without == Without::City || filter.city.is_none_or(|at| city(CITIES[at])))
-                && (without == Without::Class
+                && (ignored == IgnoredFilter::City || filter.city.is_none_or(|at| city(CITIES[at])))
+                && (ignored == IgnoredFilter::Class
                     || filter.classes.as_ref().is_none_or(|classes| classes.iter().any(class)))
         });
         found.collect()
@@ -307,7 +307,7 @@ impl<'c> Model<'c> {
     }
 
     fn sorted(&self, filter: &RandomFilter) -> Vec<&'c Project> {
-        let mut found = self.found(filter, Without::Nothing);
+        let mut found = self.found(filter, IgnoredFilter::None);
         found.sort_by_key(|project| project.id);
         match SORTS[filter.sort] {
             "Name" => found.sort_by_key(|project| values::fold_case(&project.name)),
@@ -319,12 +319,12 @@ impl<'c> Model<'c> {
     }
 
     fn facets(&self, filter: &RandomFilter) -> Value {
-        let found = self.found(filter, Without::Nothing);
+        let found = self.found(filter, IgnoredFilter::None);
         let prices: Vec<_> =
             found.iter().flat_map(|project| self.homes(project)).map(|(_, home)| home.price).collect();
         let rub = |amount: &i64| json!({"AmountMinor": amount, "Currency": "RUB"});
         let mut cities: BTreeMap<String, BTreeMap<&str, usize>> = BTreeMap::new();
-        for project in self.found(filter, Without::City) {
+        for project in self.found(filter, IgnoredFilter::City) {
             *cities.entry(values::fold_case(&project.city)).or_default().entry(&project.city).or_default() +=
                 1;
         }
@@ -337,15 +337,17 @@ impl<'c> Model<'c> {
             })
             .collect();
         cities.sort_by_key(|(count, _)| usize::MAX - count);
-        let classes = self.found(filter, Without::Class);
+        let classes = self.found(filter, IgnoredFilter::Class);
         let classes = CLASSES.iter().filter_map(|class| {
             let count = classes.iter().filter(|project| project.class == *class).count();
             (count > 0).then(|| json!({"Class": class, "ProjectsCount": count}))
         });
-        let candidates = self.candidates(filter, Without::Nothing);
+        let candidates = self.candidates(filter, IgnoredFilter::None);
         let rooms = (0..=20_i16).filter_map(|rooms| {
-            let count =
-                candidates.iter().filter(|project| self.fitting(project, filter).contains(&rooms)).count();
+            let count = candidates
+                .iter()
+                .filter(|project| self.matching_categories(project, filter).contains(&rooms))
+                .count();
             (count > 0).then(|| json!({"Rooms": rooms, "ProjectsCount": count}))
         });
         let cities = cities.into_iter().map(|(count, city)| json!({"City": city, "ProjectsCount": count}));

@@ -1,4 +1,4 @@
-//! Members that the catalog never shows.
+//! Fields that no response of the catalog has.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded};
 use crate::catalog_fill::{Object, single_building_catalog};
 use crate::{service, user_claims};
 
-/// Collects the names of all members of a response at any depth.
-fn all_members(value: &Value, into: &mut Vec<String>) {
+/// Collects the names of all fields of a response at any depth.
+fn collect_fields(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             into.extend(members.keys().cloned());
-            members.values().for_each(|member| all_members(member, into));
+            members.values().for_each(|member| collect_fields(member, into));
         }
-        Value::Array(items) => items.iter().for_each(|item| all_members(item, into)),
+        Value::Array(items) => items.iter().for_each(|item| collect_fields(item, into)),
         _ => {}
     }
 }
@@ -21,7 +21,7 @@ fn all_members(value: &Value, into: &mut Vec<String>) {
 /// RULE-CHS-053: no response shows holds, versions, audit fields, deletions or the source of a
 /// profile, not even to the owner.
 #[tokio::test]
-async fn internal_members_are_in_no_catalog_response() {
+async fn internal_fields_are_in_no_catalog_response() {
     let mut catalog = single_building_catalog();
     catalog.developers[0].name = format!("Private {}", catalog.developers[0].id);
     catalog.objects = vec![
@@ -47,7 +47,7 @@ async fn internal_members_are_in_no_catalog_response() {
         for caller in [service().guest(), manager.clone()] {
             let mut members = Vec::new();
             let answer = caller.get(&path).await.expect(200);
-            all_members(&answer, &mut members);
+            collect_fields(&answer, &mut members);
             assert!(!members.is_empty());
             for hidden in [
                 "HoldDealId",

@@ -217,7 +217,7 @@ async fn walk_returns_unchanged_objects_once_despite_changes() {
     }
 }
 
-/// RULE-CHS-045: a cursor of another sort or a made-up one returns 400.
+/// RULE-CHS-045: a cursor of another sort and an invalid cursor return 400.
 #[tokio::test]
 async fn cursor_of_other_sort_is_rejected() {
     let catalog = many();
@@ -225,18 +225,18 @@ async fn cursor_of_other_sort_is_rejected() {
     let within = format!("{OBJECTS}?ProjectId={}&PageSize=5", catalog.projects[0].id);
     let guest = service().guest();
     let sorts = ["Id", "-Id", "Price", "-Price", "AreaTotal", "-AreaTotal"];
-    for given in sorts {
-        let page = guest.get(&format!("{within}&Sort={given}")).await.expect(200);
+    for issued in sorts {
+        let page = guest.get(&format!("{within}&Sort={issued}")).await.expect(200);
         let cursor = text(&page["NextCursor"]).to_owned();
-        for asked in sorts {
-            let answer = guest.get(&format!("{within}&Sort={asked}&Cursor={cursor}")).await;
-            if asked == given {
+        for requested in sorts {
+            let answer = guest.get(&format!("{within}&Sort={requested}&Cursor={cursor}")).await;
+            if requested == issued {
                 answer.expect(200);
             } else {
                 answer.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
             }
         }
-        let broken = guest.get(&format!("{within}&Sort={given}&Cursor={}", &cursor[1..])).await;
+        let broken = guest.get(&format!("{within}&Sort={issued}&Cursor={}", &cursor[1..])).await;
         broken.expect_refusal("VALIDATION_FAILED", "/Cursor", "unknown_value");
     }
 }

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS, encoded, names};
 use crate::catalog_fill::{Building, Catalog, Object};
+use crate::dedicated::DedicatedService;
 use crate::objects::{
     BOOKED, COMPLETED, House, building, deal_event, deliver_deal_event, flat, project, published_house,
     unchanged_body,
 };
-use crate::own::DedicatedService;
 use crate::{
     ADMIN, COMPANY_UPSERTED, MANAGE, ME, administrator, company_event, create_developer,
     create_published_developer, each, eventually, external_profile, id_of, list, manager, next_sequence,
@@ -54,7 +54,7 @@ impl WrittenCatalog {
         Self { managers }
     }
 
-    /// Hides the developers, so that the catalog shows nothing of them.
+    /// Hides the developers, so that the catalog has none of their data.
     pub async fn hide(self) {
         for by in self.managers {
             // A developer that is hidden already returns 409.
@@ -201,8 +201,8 @@ async fn developer_name_of_every_writer_is_found_in_any_case() {
     assert_eq!(sorted, [restored, sync]);
 }
 
-/// RULE-CHS-049: guests find a project by its present name and city in any letter case, and no
-/// longer by former ones.
+/// RULE-CHS-049: guests find a project by its present name and city in any letter case, and not
+/// by former ones.
 #[tokio::test]
 async fn project_name_and_city_are_found_as_last_written() {
     let house = published_house().await;
@@ -286,7 +286,7 @@ async fn assert_figures(house: &House, offers: &[(Value, i64, i64)], kinds: [i64
     assert_eq!(facets["Rooms"], rooms);
 }
 
-/// Returns true if a filter finds the project, and checks that list and facets agree.
+/// Returns true if a filter finds the project. Asserts that list and facets agree.
 async fn is_found(house: &House, filter: &str) -> bool {
     let (guest, of_developer) = (service().guest(), format!("DeveloperId={}&{filter}", house.developer));
     let listed = names(&guest, &format!("{PROJECTS}?{of_developer}")).await.len();
@@ -295,11 +295,11 @@ async fn is_found(house: &House, filter: &str) -> bool {
     listed == 1
 }
 
-/// Changes members of an object by a `PUT` of the object.
-async fn update_object(house: &House, number: &str, members: Value) {
+/// Changes fields of an object by a `PUT` of the object.
+async fn update_object(house: &House, number: &str, fields: Value) {
     let now = house.object(number).await;
     let mut body = unchanged_body(&now);
-    body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     house.manager.put(&house.object_path(id_of(&now["Id"])), body).await.expect(200);
 }
 

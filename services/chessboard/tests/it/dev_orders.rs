@@ -33,8 +33,8 @@ struct Event {
 /// The initial state and the events of each topic in their order, with the expected result.
 #[derive(Clone, Debug)]
 struct History {
-    /// True if the history begins with a Published profile of an Active company. Otherwise it
-    /// begins with nothing.
+    /// True if the history begins with a Published profile of an Active company. Otherwise the
+    /// company is unknown at the beginning.
     begins_published: bool,
     topics: Vec<Vec<Event>>,
     last_status: &'static str,
@@ -155,8 +155,8 @@ impl Ids {
                 bus.publish_raw(event.topic, key.as_bytes(), &headers, payload.to_string().as_bytes()).await;
                 let event_id = json!([event.topic, "/external", event_id]).to_string();
                 let seen = "select 1 from inbox_event where event_id = $1";
-                let ask = async || sql.query_opt(seen, &[&event_id]).await.unwrap();
-                eventually("the external event to be handled", ask).await;
+                let find = async || sql.query_opt(seen, &[&event_id]).await.unwrap();
+                eventually("the external event to be handled", find).await;
             }
             _ => {
                 let payload = company_event(self.company, event.status, event.version);
@@ -165,8 +165,8 @@ impl Ids {
                 let (sequence, key) = (next_sequence(), self.company.to_string());
                 bus.publish(event.topic, self.company, sequence, &payload).await;
                 let seen = "select 1 from inbox where topic = $1 and key = $2 and sequence >= $3";
-                let ask = async || sql.query_opt(seen, &[&event.topic, &key, &sequence]).await.unwrap();
-                eventually("the company's event to be handled", ask).await;
+                let find = async || sql.query_opt(seen, &[&event.topic, &key, &sequence]).await.unwrap();
+                eventually("the company's event to be handled", find).await;
             }
         }
     }
@@ -176,7 +176,7 @@ impl Ids {
 ///
 /// Each event is delivered twice. At the end the first event of each topic is delivered once more,
 /// as in a replay.
-async fn end(history: &History, order: &[Event]) -> Value {
+async fn deliver_history(history: &History, order: &[Event]) -> Value {
     let ids = Ids::of(history).await;
     for event in order {
         ids.deliver(event).await;
@@ -223,7 +223,7 @@ fn history_ends_in_one_state_in_every_order() {
         let orders = orders(&history.topics);
         let step = orders.len().div_ceil(MAX_ORDERS);
         let tried: Vec<_> = orders.into_iter().step_by(step).collect();
-        let ends = tokio.block_on(join_all(tried.iter().map(|order| end(&history, order))));
+        let ends = tokio.block_on(join_all(tried.iter().map(|order| deliver_history(&history, order))));
         for (order, end) in tried.iter().zip(ends) {
             prop_assert_eq!(end, expected(&history), "{:?}", order);
         }
@@ -240,7 +240,8 @@ async fn short_history_ends_in_one_state_in_all_orders() {
         let history = history(begins_published, vec![(1, 1), (0, 2)], vec![(1, Some(0))], false);
         let orders = orders(&history.topics);
         assert_eq!(orders.len(), 12);
-        for (order, end) in orders.iter().zip(join_all(orders.iter().map(|order| end(&history, order))).await)
+        for (order, end) in
+            orders.iter().zip(join_all(orders.iter().map(|order| deliver_history(&history, order))).await)
         {
             assert_eq!(end, expected(&history), "{order:?}");
         }
@@ -258,7 +259,7 @@ async fn reactivation_without_logo_leaves_profile_hidden() {
     let separate = [company.clone(), external.clone()].concat();
     let interleaved = [&external[..1], &company[..2], &external[1..], &company[2..]].concat();
     for (order, status) in [(separate, "Published"), (interleaved, "Hidden")] {
-        let end = end(&history, &order).await;
+        let end = deliver_history(&history, &order).await;
         assert_eq!(end, with_status(expected(&history), status), "{order:?}");
     }
 }

@@ -11,8 +11,8 @@ use testkit::{database, eventually, guid, text};
 use uuid::Uuid;
 
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
+use crate::dedicated::{DedicatedBroker, published};
 use crate::objects::{House, building, flats, project};
-use crate::own::{DedicatedBroker, published};
 use crate::{
     ADMIN, COMPANY_UPSERTED, DEVELOPER_UPSERTED, EXTERNAL_UPSERTED, MANAGE, MANAGE_ALL, ME, company_event,
     id_of, next_sequence, objects, path, profile, user_claims, with,
@@ -35,7 +35,7 @@ struct ObservedService {
     requests: Mutex<usize>,
 }
 
-/// Returns the marks in a text, also those in bytes that the database shows as hexadecimal digits.
+/// Returns the marks in a text, as characters or as hexadecimal digits of `bytea` columns.
 fn marks_in(text: &str) -> BTreeSet<&'static str> {
     let as_hex = |mark: &str| testkit::collector::hex(mark.as_bytes());
     MARKS.into_iter().filter(|mark| text.contains(*mark) || text.contains(&as_hex(mark))).collect()
@@ -174,7 +174,7 @@ async fn send_rejected_requests(observed: &ObservedService) {
         let body = with(marked(), member, value);
         observed.expect_rejection(manager, Method::PUT, ME, &body, 400).await;
         observed.expect_rejection(administrator, Method::PUT, &own, &body, 400).await;
-        // A creation has no version and ignores this member.
+        // A creation has no version and ignores this field.
         let status = if member == "Version" { 422 } else { 400 };
         let body = with(body, "CompanyId", json!(guid()));
         observed.expect_rejection(administrator, Method::POST, ADMIN, &body, status).await;
@@ -201,10 +201,10 @@ async fn send_rejected_requests(observed: &ObservedService) {
         .await;
     observed.expect_rejection(administrator, Method::PUT, &path(guid(), ""), &marked(), 404).await;
     observed.expect_rejection(administrator, Method::DELETE, &own, &Value::Null, 409).await;
-    let torn = manager.request(Method::PUT, ME).header("content-type", "application/json");
-    let torn = send(torn.body(format!("{{\"ContactEmail\": \"{EMAIL}"))).await;
-    assert_eq!(marks_in(&torn.text), [].into());
-    torn.expect_problem(400, "VALIDATION_FAILED");
+    let truncated = manager.request(Method::PUT, ME).header("content-type", "application/json");
+    let truncated = send(truncated.body(format!("{{\"ContactEmail\": \"{EMAIL}"))).await;
+    assert_eq!(marks_in(&truncated.text), [].into());
+    truncated.expect_problem(400, "VALIDATION_FAILED");
 }
 
 /// Makes statements fail with the whole row in the database's error, and publishes an event with
@@ -224,8 +224,8 @@ async fn cause_failures(observed: &ObservedService) -> Uuid {
     let bus = observed.broker.bus();
     bus.publish_raw(EXTERNAL_UPSERTED, key.to_string().as_bytes(), &headers, event.as_bytes()).await;
     let dead = "select 1 from dead_letter where key = $1";
-    let ask = async || observed.sql.query_opt(dead, &[&key.to_string()]).await.unwrap();
-    eventually("the dead letter", ask).await;
+    let find = async || observed.sql.query_opt(dead, &[&key.to_string()]).await.unwrap();
+    eventually("the dead letter", find).await;
     key
 }
 

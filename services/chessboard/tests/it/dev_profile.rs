@@ -23,8 +23,8 @@ fn default_highlights() -> Value {
 async fn wait_for_company(company: Uuid, version: i64) {
     let sql = service().sql().await;
     let stored = "select 1 from company where id = $1::text::uuid and version = $2";
-    let ask = async || sql.query_opt(stored, &[&company.to_string(), &version]).await.unwrap();
-    crate::eventually("the company", ask).await;
+    let find = async || sql.query_opt(stored, &[&company.to_string(), &version]).await.unwrap();
+    crate::eventually("the company", find).await;
 }
 
 /// RULE-CHS-001, RULE-EVT-007: an Active company of `Type` Developer gets its profile at once, and
@@ -85,7 +85,7 @@ async fn company_gets_profile_when_it_becomes_active() {
     administrator().get(&path(agency, "")).await.expect_problem(404, "CHESSBOARD_DEVELOPER_NOT_FOUND");
 }
 
-/// RULE-CHS-002: `PUT` replaces all members, an absent member becomes null, and the phone number is
+/// RULE-CHS-002: `PUT` replaces all fields, an absent field becomes null, and the phone number is
 /// stored in E.164.
 #[tokio::test]
 async fn put_replaces_whole_profile() {
@@ -210,10 +210,10 @@ async fn deleted_profile_is_hidden_and_visible_to_administrator_only() {
     assert_eq!((events.len(), &events[3].payload["Status"]), (4, &json!("Hidden")));
 }
 
-/// RULE-CHS-003: a restored profile has its id, a higher version and the members of the body. An
+/// RULE-CHS-003: a restored profile has its id, a higher version and the fields of the body. An
 /// absent name is the company's.
 #[tokio::test]
-async fn restored_profile_takes_members_of_body() {
+async fn restored_profile_has_fields_of_body() {
     let id = create_published_developer().await;
     administrator().delete(&path(id, "")).await.expect(204);
     publish_company(&with(company_event(id, "Active", 2), "Name", "Новое имя")).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::service::Running;
 use uuid::Uuid;
 
-use crate::cat_withheld::VisibleObject;
+use crate::cat_visibility::VisibleObject;
 use crate::objects::{flat, published_house};
 use crate::{
     ME, administrator, create_developer, create_published_developer, eventually, manager, path, profile,

@@ -39,7 +39,7 @@ async fn only_one_parallel_creation_succeeds() {
 }
 
 /// RULE-CHS-012, RULE-CHS-022, RULE-ALL-031: one of ten edits of one version succeeds. The others
-/// get the conflict, and nothing of them is stored.
+/// get the conflict and store nothing.
 #[tokio::test]
 async fn only_one_edit_of_a_version_succeeds() {
     let id = create_developer().await;
@@ -59,7 +59,7 @@ async fn only_one_edit_of_a_version_succeeds() {
     assert_eq!(log_entries(id).await.len(), 2);
 }
 
-/// RULE-CHS-012, RULE-EVT-007: without `Version` no edit is lost unnoticed, and each version is
+/// RULE-CHS-012, RULE-EVT-007: without `Version` a lost edit returns 409, and each version is
 /// published once.
 #[tokio::test]
 async fn each_version_is_published_once() {
@@ -152,7 +152,8 @@ async fn suspension_waits_for_publication() {
     assert_eq!(hidden["Version"], 4);
 }
 
-/// RULE-CHS-012: an edit that began before the profile left the cascade does not put it back.
+/// RULE-CHS-012: an edit that began before the profile left the cascade does not return the profile
+/// to the cascade.
 #[tokio::test]
 async fn concurrent_edit_does_not_restore_cascade() {
     let id = create_published_developer().await;
@@ -165,8 +166,8 @@ async fn concurrent_edit_does_not_restore_cascade() {
     let holder: i32 = sql.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
     let blocked_by = async |holder: i32| -> i32 {
         let waiting = "select pid from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
-        let ask = async || watcher.query_opt(waiting, &[&holder]).await.unwrap();
-        eventually("the waiting transaction", ask).await.get(0)
+        let find = async || watcher.query_opt(waiting, &[&holder]).await.unwrap();
+        eventually("the waiting transaction", find).await.get(0)
     };
     // The consumer finds the profile incomplete and waits for its row. The edit has read the
     // state of the cascade and waits behind the consumer.

@@ -147,7 +147,7 @@ async fn bookkeeping_causes_no_conflict() {
 }
 
 /// INV-DEV-3, RULE-CHS-006, RULE-CHS-017: a change of a replica field returns 422 and names the
-/// member. Other fields can change.
+/// field. Other fields can change.
 #[tokio::test]
 async fn change_of_replica_field_is_rejected() {
     let (id, _) = create_replica().await;

@@ -1,6 +1,6 @@
 //! Tests of chessboard over HTTP and Kafka, with a real database and broker.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper that fails also fails its test")]
 
 mod access;
 mod cat_cards;
@@ -15,32 +15,32 @@ mod cat_model;
 mod cat_privacy;
 mod cat_search;
 mod cat_statements;
-mod cat_withheld;
+mod cat_visibility;
 mod cat_written;
 mod catalog_fill;
+mod dedicated;
 mod dev_log;
-mod dev_moves;
 mod dev_orders;
-mod dev_own;
 mod dev_privacy;
 mod dev_profile;
 mod dev_projects;
 mod dev_races;
 mod dev_refusals;
+mod dev_settings;
 mod dev_sync;
+mod dev_transitions;
 mod documents;
 mod obj_buildings;
 mod obj_events;
 mod obj_grid;
 mod obj_holds;
-mod obj_kills;
+mod obj_killed_workers;
 mod obj_projects;
 mod obj_propagation;
 mod obj_races;
 mod obj_refusals;
 mod obj_single;
 mod objects;
-mod own;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -205,12 +205,12 @@ async fn profile_versions(developer: Uuid) -> Vec<i64> {
 /// Waits until `count` messages of this key are dead letters, and returns their reasons.
 async fn dead_letters(key: impl ToString, count: usize) -> Vec<String> {
     let (sql, key) = (service().sql().await, key.to_string());
-    let ask = async || {
+    let find = async || {
         let rows =
             sql.query("select error from dead_letter where key = $1 order by id", &[&key]).await.unwrap();
         (rows.len() >= count).then(|| rows.iter().map(|row| row.get(0)).collect::<Vec<_>>())
     };
-    let reasons = eventually("the dead letters", ask).await;
+    let reasons = eventually("the dead letters", find).await;
     assert_eq!(reasons.len(), count, "{reasons:?}");
     reasons
 }
@@ -228,18 +228,18 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// Returns a member of each object of a list.
-fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
-    list(objects).iter().map(|object| &object[member]).collect()
+/// Returns a field of each object of a list.
+fn each<'v>(objects: &'v Value, field: &str) -> Vec<&'v Value> {
+    list(objects).iter().map(|object| &object[field]).collect()
 }
 
-fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
-    object[member] = value.into();
+fn with(mut object: Value, field: &str, value: impl Into<Value>) -> Value {
+    object[field] = value.into();
     object
 }
 
-fn without(mut object: Value, member: &str) -> Value {
-    object.as_object_mut().expect("an object").remove(member);
+fn without(mut object: Value, field: &str) -> Value {
+    object.as_object_mut().expect("an object").remove(field);
     object
 }
 

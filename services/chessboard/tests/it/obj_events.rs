@@ -56,8 +56,8 @@ async fn change_outside_payload_is_in_next_event() {
     assert_eq!(versions, [1, 6]);
 }
 
-/// RULE-CHS-029, RULE-EVT-009: a removed object is published once as Unavailable and not public,
-/// and a returned one as it is.
+/// RULE-CHS-029, RULE-EVT-009: a removed object is published once as Unavailable and not public. A
+/// returned object is published with its status.
 #[tokio::test]
 async fn removal_and_return_are_published() {
     let house = published_house().await;

@@ -32,8 +32,8 @@ async fn grid_replacement_upserts_by_number() {
     assert_eq!(house.grid(&[one.clone(), two.clone()]).await, (0, 0, 2, 0, vec![]));
     assert_eq!((house.read().await["Version"].clone(), house.object("1").await), (json!(2), created.clone()));
 
-    let dearer = with(one.clone(), "Price", json!({"AmountMinor": 2, "Currency": "RUB"}));
-    let changed = house.grid(&[with(dearer.clone(), "Status", "Reserved"), three.clone()]).await;
+    let repriced = with(one.clone(), "Price", json!({"AmountMinor": 2, "Currency": "RUB"}));
+    let changed = house.grid(&[with(repriced.clone(), "Status", "Reserved"), three.clone()]).await;
     assert_eq!(changed, (1, 1, 0, 1, vec![]));
     let object = house.object("1").await;
     assert_eq!(
@@ -42,7 +42,7 @@ async fn grid_replacement_upserts_by_number() {
     );
     assert_eq!(house.objects().await.len(), 2);
     // An absent status stays.
-    assert_eq!(house.grid(&[dearer, three.clone()]).await, (0, 0, 2, 0, vec![]));
+    assert_eq!(house.grid(&[repriced, three.clone()]).await, (0, 0, 2, 0, vec![]));
 
     house.grid(std::slice::from_ref(&three)).await;
     assert_eq!(house.grid(&[one, three]).await, (1, 0, 1, 0, vec![]));
@@ -74,8 +74,8 @@ async fn held_object_stays_unchanged_by_grid() {
     let deal = book_object(&house, "2").await;
     let held = house.object("2").await;
     assert_eq!((&held["Status"], &held["HoldDealId"]), (&json!("Booked"), &json!(deal)));
-    let cheaper = with(flat("2"), "Status", "Available");
-    assert_eq!(house.grid(&[cheaper, flat("1")]).await, (0, 1, 0, 1, vec!["2".to_owned()]));
+    let available = with(flat("2"), "Status", "Available");
+    assert_eq!(house.grid(&[available, flat("1")]).await, (0, 1, 0, 1, vec!["2".to_owned()]));
     assert_eq!(house.object("2").await, held);
     assert_eq!(house.grid(&[]).await, (0, 0, 0, 1, vec!["2".to_owned()]));
     assert_eq!(house.object("2").await, held);
@@ -193,8 +193,9 @@ async fn grid_takes_5000_objects_and_8_mib() {
     let all = flats(5000);
     assert_eq!(house.grid(&all).await, (5000, 0, 0, 0, vec![]));
     assert_eq!(house.grid(&all).await, (0, 0, 5000, 0, vec![]));
-    let dearer = |object: &Value| with(object.clone(), "Price", json!({"AmountMinor": 7, "Currency": "RUB"}));
-    let changed: Vec<_> = all.iter().map(dearer).collect();
+    let reprice =
+        |object: &Value| with(object.clone(), "Price", json!({"AmountMinor": 7, "Currency": "RUB"}));
+    let changed: Vec<_> = all.iter().map(reprice).collect();
     assert_eq!(house.grid(&changed).await, (0, 5000, 0, 0, vec![]));
     assert_eq!(house.objects().await.len(), 5000);
     let answer = house.send_grid(&flats(5001), None).await;

@@ -97,8 +97,8 @@ async fn deal_releases_only_its_own_hold() {
     let statuses: Vec<_> =
         object_events(object, 3).await.iter().map(|event| event["Status"].clone()).collect();
     assert_eq!(statuses, ["Reserved", "Booked", "Reserved"], "a change of the holder publishes no event");
-    assert_eq!(free["Version"], 5, "and raises the version");
-    assert_eq!(house.read().await["Version"], 2, "deals leave the building's version alone");
+    assert_eq!(free["Version"], 5, "a change of the holder raises the version");
+    assert_eq!(house.read().await["Version"], 2, "deals do not change the building's version");
 }
 
 /// INV-OBJ-2: a deal has one claim on the object of its newest event, so its former object becomes
@@ -156,7 +156,7 @@ async fn invalid_deal_event_is_dead_lettered() {
     let event = json!({"DealId": deal, "PropertyObjectId": guid(), "RowVersion": -1});
     service().bus().publish(CANCELLED, deal, next_sequence(), &event).await;
     assert!(dead_letter(deal).await.contains("decode"));
-    // A time that UTC does not have.
+    // In UTC this time is in the year 10000, which the service cannot store.
     for topic in [BOOKED, COMPLETED] {
         let deal = guid();
         publish_deal_event(topic, deal, guid(), 1, "9999-12-31T23:59:59-00:01").await;

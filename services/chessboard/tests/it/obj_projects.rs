@@ -41,7 +41,7 @@ async fn created_project_is_draft() {
     assert_eq!(read, with(created, "Buildings", json!([])));
 }
 
-/// RULE-CHS-023: `PUT` replaces all members. An identical body changes nothing, regardless of
+/// RULE-CHS-023: `PUT` replaces all fields. An identical body changes nothing, regardless of
 /// `Version`.
 #[tokio::test]
 async fn put_replaces_whole_project() {
@@ -60,8 +60,8 @@ async fn put_replaces_whole_project() {
     by.put(&path, stale).await.expect_problem(409, "CHESSBOARD_CONCURRENCY_CONFLICT");
 }
 
-/// INV-PRJ-1, RULE-CHS-034, RULE-CHS-035, RULE-EVT-008: a project changes its status as the table
-/// says, and each change is published.
+/// INV-PRJ-1, RULE-CHS-034, RULE-CHS-035, RULE-EVT-008: each transition of a project follows the
+/// table and is published.
 #[tokio::test]
 async fn project_transition_follows_table_and_is_published() {
     let developer = create_developer().await;
@@ -214,7 +214,7 @@ async fn project_limits_are_inclusive() {
     }
 }
 
-/// RULE-CHS-023, RULE-CHS-031: another company's project and everything below it look missing.
+/// RULE-CHS-023, RULE-CHS-031: another company's project and everything below it return 404.
 #[tokio::test]
 async fn project_of_other_company_returns_404() {
     let (own, other) = (draft_house().await, draft_house().await);

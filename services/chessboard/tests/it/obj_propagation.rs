@@ -8,11 +8,11 @@ use testkit::service::issuer;
 use testkit::{eventually, guid, text};
 use tokio::process::Command;
 
+use crate::dedicated::DedicatedService;
 use crate::objects::{
     PROJECTS, building, create_house, draft_house, flats, object_events, object_events_on, project,
     published_house, unchanged_body, wait_for_object_event,
 };
-use crate::own::DedicatedService;
 use crate::{
     COMPANY_UPSERTED, MANAGE, ME, administrator, company_event, id_of, next_sequence, path, publish_company,
     publish_profile, publish_suspension, service, user_claims, with,
@@ -153,9 +153,9 @@ async fn several_batches_publish_each_object_once() {
     assert_eq!(count("version = 2").await, 600);
 }
 
-/// RULE-CHS-029: hiding precedes names, and developers take turns batch by batch.
+/// RULE-CHS-029: hiding precedes names, and developers are served round-robin, batch by batch.
 #[tokio::test]
-async fn hiding_precedes_names_and_developers_take_turns() {
+async fn hiding_precedes_names_and_developers_alternate() {
     let own = DedicatedService::start(&[
         ("OBJECT_PROPAGATION_BATCH", "2"),
         ("OBJECT_PROPAGATION_INTERVAL_MS", "100"),
@@ -252,7 +252,7 @@ async fn create_project(own: &DedicatedService) -> (Client, String) {
 }
 
 /// RULE-CHS-029, RULE-EVT-009, RULE-EVT-027: `republish PropertyObject` repeats the last published
-/// content under its version, whatever changed in the ancestors.
+/// content under its version, regardless of later changes of the ancestors.
 #[tokio::test]
 async fn republish_repeats_last_published_object() {
     let own = DedicatedService::start(&[("OBJECT_PROPAGATION_INTERVAL_MS", "3600000")]);

@@ -6,7 +6,7 @@ use testkit::guid;
 use crate::objects::{book_object, draft_house, flat, flats, published_house, unchanged_body};
 use crate::{with, without};
 
-/// RULE-CHS-027: `PUT` replaces all members of an object and raises the building's version. An
+/// RULE-CHS-027: `PUT` replaces all fields of an object and raises the building's version. An
 /// identical body changes nothing.
 #[tokio::test]
 async fn put_of_object_raises_building_version() {

@@ -6,7 +6,7 @@ use testkit::client::{Answer, Client};
 use testkit::{eventually, guid, text};
 use uuid::Uuid;
 
-use crate::own::payloads;
+use crate::dedicated::payloads;
 use crate::{
     create_developer, create_published_developer, id_of, list, manager, next_sequence, service, with,
 };
@@ -160,7 +160,7 @@ pub fn unchanged_body(object: &Value) -> Value {
     with(object.clone(), "Version", Value::Null)
 }
 
-/// Returns the payload of a deal's event, with the members of all its topics.
+/// Returns a payload with the fields of every deal topic.
 pub fn deal_event(deal: Uuid, object: Uuid, row_version: i64, at: &str) -> Value {
     json!({
         "BookingId": guid(), "DealId": deal, "TenantId": guid(), "PropertyObjectId": object, "ClientUserId": guid(),
@@ -206,8 +206,8 @@ pub async fn object_events(object: Uuid, count: usize) -> Vec<Value> {
 /// Waits until `count` events of an object have arrived, and returns the payloads of all arrived
 /// ones.
 pub async fn object_events_on(bus: &Bus, object: Uuid, count: usize) -> Vec<Value> {
-    let ask = async || Some(payloads(bus.events(&object), OBJECT_UPSERTED)).filter(|all| all.len() >= count);
-    eventually("the events", ask).await
+    let find = async || Some(payloads(bus.events(&object), OBJECT_UPSERTED)).filter(|all| all.len() >= count);
+    eventually("the events", find).await
 }
 
 /// Waits until the last event of an object meets a condition, and returns its payload.

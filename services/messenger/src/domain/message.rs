@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// RULE-MSG-007: a message is locked when its window ends. A repeat of the same text still succeeds.
+    /// RULE-MSG-007: a message is locked when its window ends. An edit to the same text succeeds.
     #[test]
     fn message_can_be_changed_until_the_end_of_its_window() {
         let (sender, window) = (UserId::generate(), Duration::from_hours(24));

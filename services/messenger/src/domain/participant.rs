@@ -9,7 +9,7 @@ use values::Text;
 /// LiveKit's id of one connection of a participant.
 pub type ConnectionSid = Text<1, 128>;
 
-/// Maximum number of ended, and of replaced, connections that are remembered for each participant.
+/// Maximum number of ended, and of replaced, connections that a participant remembers.
 /// Webhooks about one connection arrive within minutes, so 16 connections suffice.
 const MAX_REMEMBERED_CONNECTIONS: usize = 16;
 
@@ -126,7 +126,7 @@ impl Entry {
         self.participant.invited_at = Some(now);
     }
 
-    /// Joins by request. A repeat changes only the time of the latest join, which no response shows.
+    /// Joins by request. A repeat changes only the latest join time, which no response shows.
     pub fn join(&mut self, now: OffsetDateTime) {
         self.participant.state = ParticipantState::Joined;
         self.participant.joined_at.get_or_insert(now);

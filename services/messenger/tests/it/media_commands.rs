@@ -192,7 +192,7 @@ async fn two_failed_probes_refuse_nothing() {
     // The faults are set right after a probe, well before the next one.
     wait_for_probes(probes() + 1).await;
     let before = probes();
-    // Each round has two failed probes and a successful one. The fault that is set last is used first.
+    // Each round has two failed probes and a successful one. The last fault is used first.
     for _ in 0..2 {
         livekit.faults().next(1, "/", Fault::Answer(200, "OK".to_owned()));
         livekit.faults().next(2, "/", Fault::Answer(503, String::new()));

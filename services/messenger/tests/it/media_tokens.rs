@@ -21,7 +21,7 @@ fn read(token: &str) -> (Value, Value) {
     (serde_json::from_slice(&header).unwrap(), claims)
 }
 
-/// RULE-MSG-047: a token has exactly the claims of the table, for the host as for other participants.
+/// RULE-MSG-047: a token has exactly the claims of the table, for the host and for others.
 #[tokio::test]
 async fn media_token_has_exactly_the_listed_claims() {
     let fixture = ConferenceFixture::new().await;

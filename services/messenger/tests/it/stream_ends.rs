@@ -42,7 +42,8 @@ async fn stream_receives_commits_of_every_replica() {
     assert_eq!(messages(id, deal.client).await.len(), 2);
 }
 
-/// RULE-MSG-028: a stream sends comments, and ends when its token expires or after its longest time.
+/// RULE-MSG-028: a stream sends comments. It ends when its token expires or after its longest
+/// time.
 #[tokio::test]
 async fn stream_has_heartbeats_and_ends_by_time_and_token() {
     let other =

@@ -195,7 +195,8 @@ proptest! {
         }
     }
 
-    /// RULE-MSG-043: a timer changes nothing before its deadline, and raises the version once after it.
+    /// RULE-MSG-043: a timer changes nothing before its deadline, and raises the version once after
+    /// it.
     #[test]
     fn deadline_changes_the_conference_only_after_it_passed(invited in 1..=20_u128, steps in steps()) {
         let mut conference = ringing(invited);

@@ -5,8 +5,8 @@ use testkit::deployed::Deployed;
 use testkit::{database, eventually, guid};
 use tokio_postgres::Client;
 
+use crate::dedicated::{DedicatedBroker, payloads, published};
 use crate::objects::{OBJECT_UPSERTED, create_house, flats};
-use crate::own::{DedicatedBroker, payloads, published};
 use crate::{COMPANY_UPSERTED, MANAGE, ME, company_event, id_of, next_sequence, profile, user_claims};
 
 const BATCH: usize = 4;
@@ -40,7 +40,7 @@ impl Deployment {
     async fn kill_worker_at(&mut self, lock: &str, change: impl Future<Output = ()>, is_public: bool) -> i64 {
         let (held, locked) = (self.connect().await, self.connect().await);
         held.batch_execute("begin").await.unwrap();
-        // The lock prevents the worker from starting the job, which does not run now.
+        // The row of a job that does not run is locked, so the worker cannot start the job.
         let job = "select 1 from job where kind = 'object-propagation' and run is null for update";
         eventually("the job", async || held.query_opt(job, &[]).await.unwrap()).await;
         change.await;
@@ -48,8 +48,8 @@ impl Deployment {
         let holder: i32 = locked.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
         held.batch_execute("rollback").await.unwrap();
         let waiting = "select pid from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
-        let ask = async || self.sql.query_opt(waiting, &[&holder]).await.unwrap();
-        let waiting: i32 = eventually("the batch to wait", ask).await.get(0);
+        let find = async || self.sql.query_opt(waiting, &[&holder]).await.unwrap();
+        let waiting: i32 = eventually("the batch to wait", find).await.get(0);
         self.worker.process.kill().await.unwrap();
         locked.batch_execute("rollback").await.unwrap();
         let exists = "select 1 from pg_stat_activity where pid = $1";

@@ -1,4 +1,4 @@
-//! Data that the catalog withholds.
+//! Visibility of developers, projects, buildings and objects in the catalog.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -32,9 +32,9 @@ impl VisibleObject {
         }
     }
 
-    /// Returns whether guests see the developer, the project, the building and the object.
+    /// Returns true for each of developer, project, building and object that guests see.
     ///
-    /// Checks that each is visible by itself and in every list, or nowhere.
+    /// Asserts that each one is visible by itself and in every list, or nowhere.
     pub async fn visibility(&self) -> [bool; 4] {
         let Self { developer, developer_name, project, building, object } = self;
         let card = async |path: String, code: &str| {
@@ -85,7 +85,7 @@ async fn hidden_or_deleted_data_is_in_no_response() {
         ("update property_object set removed_at = now()", [true, true, true, false]),
     ] {
         let mut catalog = single_object_catalog();
-        catalog.developers[0].name = format!("Withheld {}", catalog.developers[0].id);
+        catalog.developers[0].name = format!("Visibility {}", catalog.developers[0].id);
         catalog.fill(service()).await;
         let shown = VisibleObject::of(&catalog);
         assert_eq!(shown.visibility().await, [true; 4]);

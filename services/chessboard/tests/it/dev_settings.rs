@@ -8,8 +8,8 @@ use testkit::service::issuer;
 use tokio::process::Command;
 use uuid::Uuid;
 
+use crate::dedicated::{DedicatedService, payloads};
 use crate::objects::{create_house, flat, flats};
-use crate::own::{DedicatedService, payloads};
 use crate::{
     COMPANY_UPSERTED, DEVELOPER_UPSERTED, MANAGE, MANAGE_ALL, company_event, eventually, guid, next_sequence,
     path, profile, user_claims, with,
@@ -19,8 +19,8 @@ use crate::{
 async fn create_developer(own: &DedicatedService) -> (Uuid, Client) {
     let (id, by) = (guid(), own.caller(&user_claims(None, &[MANAGE_ALL])));
     own.bus().publish(COMPANY_UPSERTED, id, next_sequence(), &company_event(id, "Active", 1)).await;
-    let is_there = async || (by.get(&path(id, "")).await.status == 200).then_some(());
-    eventually("the developer", is_there).await;
+    let exists = async || (by.get(&path(id, "")).await.status == 200).then_some(());
+    eventually("the developer", exists).await;
     (id, by)
 }
 

@@ -16,8 +16,8 @@ async fn transition(developer: Uuid, operation: &str) -> Value {
     send(administrator().request(Method::POST, &path(developer, operation))).await.expect(200)
 }
 
-/// RULE-CHS-005, RULE-CHS-018: each transition follows the table and publishes one event. Any other
-/// one returns 409.
+/// RULE-CHS-005, RULE-CHS-018: each transition follows the table and publishes one event. Any
+/// other transition returns 409.
 #[tokio::test]
 async fn profile_transition_follows_table() {
     for (from, operation, to) in [
@@ -63,8 +63,8 @@ async fn profile_transition_follows_table() {
     }
 }
 
-/// INV-DEV-5, RULE-CHS-020: publishing requires `Name`, `LogoFileId` and `Description`. White space
-/// only is not filled, and the problem names the members.
+/// INV-DEV-5, RULE-CHS-020: publishing requires `Name`, `LogoFileId` and `Description`. A text of
+/// white space only counts as empty, and the problem names the fields.
 #[tokio::test]
 async fn incomplete_profile_is_not_published() {
     let id = create_developer().await;
@@ -171,8 +171,8 @@ async fn profile_hidden_by_user_stays_hidden() {
     assert_eq!(read_developer(draft).await["Status"], "Draft");
 }
 
-/// RULE-CHS-005: a user who hides a profile takes it out of the cascade, also after identity has
-/// published it again.
+/// RULE-CHS-005: identity does not republish a profile that a user hid, even if identity had
+/// republished it before.
 #[tokio::test]
 async fn identity_republishes_only_its_own_hiding() {
     let id = create_published_developer().await;
