@@ -52,7 +52,7 @@ pub async fn remove_member(
 /// Returns the ids of the path.
 ///
 /// # Errors
-/// `400 VALIDATION_FAILED`: an id is the empty GUID.
+/// `400 VALIDATION_FAILED`: an id is the empty Guid.
 fn check_ids(ids: Path<(ChatId, UserId)>) -> Result<(ChatId, UserId), Problem> {
     let (chat, user) = ids.into_inner();
     let mut fields = Fields::default();
