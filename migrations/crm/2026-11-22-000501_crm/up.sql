@@ -45,7 +45,7 @@ create table step (
 ) with (fillfactor = 85);
 create index step_live on step (tenant_id, sort_order) where archived_at is null;
 create index step_archived on step (tenant_id, archived_at desc, id desc) where archived_at is not null;
--- INV-STP-1: at most one default step of a group.
+-- INV-STP-1: at most one default step in each group.
 create unique index step_default on step (tenant_id, "group") where is_default and archived_at is null;
 
 -- Deals.
@@ -83,7 +83,7 @@ create table deal (
     constraint deal_status_follows_group check (
         status = case step_group when 'Contract' then 'Sale' else step_group end
     ),
-    -- INV-DEAL-4: the fields of an end are set exactly in that status.
+    -- INV-DEAL-4: the columns of an end are set in its status and in no other.
     check ((status = 'Cancelled') = (cancelled_at is not null)),
     check ((status = 'Cancelled') = (cancel_reason is not null)),
     check ((status = 'Completed') = (completed_at is not null)),
@@ -92,8 +92,8 @@ create table deal (
     check ((request_id is null) = (request_family is null))
     -- Frequent vacuums keep the visibility map current, which index-only scans need.
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
--- A request id belongs to one user, and on company routes also to one company: an employee of two
--- companies may use one id in both, and sees in each company only its own deal.
+-- A request id is unique for its user, and on company routes for its user and company. So an
+-- employee of two companies may use one id in both.
 create unique index deal_platform_request on deal (created_by_user_id, request_id) where request_family = 'Platform';
 create unique index deal_developer_request on deal (created_by_user_id, request_id, tenant_id)
     where request_family = 'Developer';
@@ -130,14 +130,13 @@ create table booking (
     is_expiry_suspended boolean not null,
     check ((status = 'Active') = (ended_at is null))
 ) with (fillfactor = 85);
--- INV-BKG-1: at most one Active booking of an object, and of a deal.
+-- INV-BKG-1: at most one Active booking of an object and one of a deal.
 create unique index booking_active_object on booking (property_object_id) where status = 'Active';
 create unique index booking_active_deal on booking (deal_id) where status = 'Active';
 -- The job booking-expiry.
 create index booking_overdue on booking (expires_at, id) where status = 'Active' and not is_expiry_suspended;
 
--- Stages: the time of a deal in each step. One stage is open and closes at the instant at which the
--- next opens.
+-- Stages: the periods of a deal in its steps. The last stage is open until the next one opens.
 
 create table stage (
     deal_id uuid not null references deal (id),
@@ -150,7 +149,7 @@ create table stage (
 ) with (fillfactor = 85);
 create unique index stage_current on stage (deal_id) where left_at is null;
 
--- The timeline of deals. A writer has the deal locked, so positions follow the order of changes.
+-- The timeline of deals. Every writer locks the deal, so positions follow the order of changes.
 
 create table timeline (
     position bigint not null generated always as identity,
@@ -163,7 +162,7 @@ create table timeline (
         check (actor_role in ('PlatformManager', 'CareService', 'DeveloperManager', 'System')),
     created_at timestamptz not null,
     row_version bigint not null, -- version of the deal after the change
-    -- Agent and amount after the change, with which a republish repeats the events of the change.
+    -- Agent and amount after the change. A republish needs both.
     agent_user_id uuid,
     amount bigint not null,
     currency text collate "C" not null,
@@ -171,10 +170,10 @@ create table timeline (
 );
 create unique index timeline_newest on timeline (deal_id, position desc);
 
--- INV-TLE-1: rows are only added.
+-- INV-TLE-1: the timeline is append-only.
 create function reject_timeline_change() returns trigger language plpgsql as $$
 begin
-    raise exception 'rows of the timeline are only added' using errcode = 'restrict_violation';
+    raise exception 'the timeline is append-only' using errcode = 'restrict_violation';
 end
 $$;
 create trigger timeline_append_only before update or delete or truncate on timeline

@@ -2,8 +2,8 @@
 -- service.
 --
 -- The lock blocks only the job board-totals, whose sums would otherwise be lost. Changes of deals
--- continue: deals and recorded changes are read from one snapshot, and later changes are recorded
--- as always.
+-- continue: the statement reads deals and recorded changes from one snapshot, and the triggers
+-- record later changes.
 lock table step_total in share row exclusive mode;
 delete from step_total;
 insert into step_total (step_id, currency, count, sum)

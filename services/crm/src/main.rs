@@ -1,4 +1,4 @@
-//! The binary of the service crm: `crm [serve | work | migrate | contracts | config]`.
+//! The binary of the service crm.
 
 use std::process::ExitCode;
 

@@ -36,7 +36,7 @@ impl PartialSchema for SelectionsResponse {
 
 impl ToSchema for SelectionsResponse {}
 
-/// The field of a selection that this service uses.
+/// The only field of a selection that this service reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct OwnerField {
@@ -50,7 +50,7 @@ impl Selections {
         Ok(Self { service: ServiceClient::new(config)? })
     }
 
-    /// Returns a selection and its owner, also a deleted one. Returns `None` for an unknown id.
+    /// Returns the owner and the selection, which may be deleted. Returns `None` for an unknown id.
     ///
     /// # Errors
     /// `SERVICE_UNAVAILABLE` if selections does not return a selection after all retries.
@@ -65,7 +65,7 @@ impl Selections {
         Ok(Some((owner.owner_user_id, selection)))
     }
 
-    /// Returns all selections of an owner: a page of 100 holds the most that one owner may have.
+    /// Returns all selections of an owner in one page, since an owner has at most 100.
     ///
     /// # Errors
     /// `SERVICE_UNAVAILABLE` if selections does not return a page after all retries.

@@ -17,7 +17,7 @@ use values::Currency;
 use super::deal_view::{DealFilter, DealSummary, FILTER, JOINS, SUMMARY_COLUMNS};
 use crate::domain::{DealId, StepGroup, StepId, StepName};
 
-/// The position of a walk through a column: its last deal so far.
+/// The content of a column's cursor: the step, and the last deal of the previous page.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ColumnKey {
     step_id: StepId,
@@ -27,13 +27,13 @@ pub struct ColumnKey {
 }
 
 impl ColumnKey {
-    /// Returns true if the position is in this column.
+    /// Returns true if the cursor belongs to this column.
     pub fn is_in(&self, step: StepId) -> bool {
         self.step_id == step
     }
 }
 
-/// The deals of a page of a column.
+/// The requested page of a column.
 pub type ColumnPaging = CursorPaging<ColumnKey>;
 
 /// The sum of a column's deals in one currency.
@@ -120,7 +120,7 @@ impl QueryableByName<Pg> for ColumnDeal {
     }
 }
 
-/// The stored sums of the columns with the changes that are not folded in yet.
+/// Selects the stored sums of the columns plus the changes that are not folded in yet.
 const STORED_SUMS: &str = "\
     select step_id, currency, sum(count) as count, sum(sum) as sum from ( \
         select step_id, currency, count, sum from step_total where step_id in (select id from columns) \
@@ -131,7 +131,7 @@ const STORED_SUMS: &str = "\
 /// Builds one statement for the whole board, since one statement sees one snapshot.
 ///
 /// Without a filter it reads the stored sums. With a filter it counts the matching deals.
-fn statement(filter: &DealFilter) -> String {
+fn build_statement(filter: &DealFilter) -> String {
     let filtered_sums = format!(
         "select step_id, currency, count(*) as count, sum(amount) as sum from deal \
         where deal.tenant_id = $1 and ($3::uuid is null or deal.step_id = $3) and {FILTER} group by step_id, currency"
@@ -168,7 +168,7 @@ fn statement(filter: &DealFilter) -> String {
     )
 }
 
-/// The columns to read.
+/// The columns that a caller requests.
 pub enum Selected {
     /// The columns of these groups, or all columns.
     Board(Option<Vec<StepGroup>>),
@@ -192,7 +192,7 @@ pub async fn read(
         Selected::Column(step) => (None, Some(step)),
     };
     let statement = filter
-        .bind(statement(filter), Some(tenant), groups, step)
+        .bind(build_statement(filter), Some(tenant), groups, step)
         .bind::<Nullable<Timestamptz>, _>(paging.after.map(|after| after.entered_at))
         .bind::<Nullable<SqlUuid>, _>(paging.after.map(|after| after.id))
         .bind::<BigInt, _>(paging.limit());
@@ -211,7 +211,7 @@ pub async fn read(
                 is_default: row.is_default,
                 archived_at: row.archived_at,
                 total_count: row.total_count,
-                totals: totals(row.currencies, &row.sums)?,
+                totals: parse_totals(row.currencies, &row.sums)?,
                 items: Vec::new(),
                 next_cursor: None,
             });
@@ -252,7 +252,7 @@ pub async fn fold_total_changes(tx: &mut Tx, limit: i64) -> Result<i64, ::db::Er
     Ok(count)
 }
 
-fn totals(currencies: Vec<Currency>, sums: &[String]) -> QueryResult<Vec<Total>> {
+fn parse_totals(currencies: Vec<Currency>, sums: &[String]) -> QueryResult<Vec<Total>> {
     let total = |(currency, sum): (Currency, &String)| {
         let amount_minor =
             sum.parse().map_err(|error| diesel::result::Error::DeserializationError(Box::new(error)))?;

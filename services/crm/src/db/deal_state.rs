@@ -1,4 +1,4 @@
-//! Reads for the rules: deals with everything that decides about them, and objects for new deals.
+//! Reads for the rules: deals with everything that the rules depend on, and objects for new deals.
 
 use ::db::{Conn, Prepared, Tx};
 use auth::{Reach, UserId};
@@ -62,14 +62,18 @@ pub async fn lock_object(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, :
     let locked = object.first(tx.conn()).await.optional()?;
     let Some((object, status)) = locked else { return Ok(None) };
     let conn: &Conn = tx.conn();
-    let (state, (is_booked, is_sold)) = try_join(look_up(conn, id), look_up_rivals(conn, object, id)).await?;
+    let (state, (is_booked, is_sold)) =
+        try_join(look_up(conn, id), look_up_other_deals(conn, object, id)).await?;
     let object = Some(ObjectState { status, is_booked, is_sold });
     Ok(state.map(|state| DealState { object, ..state }))
 }
 
-/// Returns two flags: another deal has an Active booking of the object, and another deal of it is
-/// Completed.
-async fn look_up_rivals(mut conn: &Conn, object: PropertyObjectId, id: DealId) -> QueryResult<(bool, bool)> {
+/// Returns `is_booked` and `is_sold` of [`ObjectState`], by the other deals of the object.
+async fn look_up_other_deals(
+    mut conn: &Conn,
+    object: PropertyObjectId,
+    id: DealId,
+) -> QueryResult<(bool, bool)> {
     let booked = booking::table
         .filter(booking::property_object_id.eq(object))
         .filter(is_active())
@@ -138,7 +142,7 @@ pub async fn find_by_request(
     .optional()
 }
 
-/// Finds the deals with the longest-overdue bookings, without the `excluded` deals.
+/// Finds the deals with the longest-overdue bookings, except the `excluded` deals.
 pub async fn find_overdue(
     conn: &mut Conn,
     now: OffsetDateTime,
@@ -155,7 +159,7 @@ pub async fn find_overdue(
     Ok(Prepared(overdue).load(conn).await?)
 }
 
-/// Locks a deal until the transaction ends, and reads it with everything that decides about it.
+/// Locks a deal until the transaction ends, and reads it with everything that its rules depend on.
 ///
 /// Returns `None` without waiting if another transaction is changing the deal.
 pub async fn try_lock(tx: &mut Tx, id: DealId) -> Result<Option<DealState>, ::db::Error> {

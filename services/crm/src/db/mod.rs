@@ -1,4 +1,4 @@
-//! Queries.
+//! The SQL statements of the service.
 
 pub mod board;
 pub mod change;

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::schema::{stage, step};
 use crate::domain::{DealId, DealStatus, StepGroup, StepId, StepName};
 
-/// The position of a walk through stages: the version that opened the last stage so far.
+/// The content of a cursor: the deal, and the version that opened the last stage of the page.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct StageKey {
     deal_id: DealId,
@@ -20,7 +20,7 @@ pub struct StageKey {
 }
 
 impl StageKey {
-    /// Returns true if the position is in the stages of this deal.
+    /// Returns true if the cursor belongs to this deal.
     pub fn is_in(&self, deal: DealId) -> bool {
         self.deal_id == deal
     }
@@ -54,7 +54,7 @@ pub struct Stage {
     seconds: i64,
 }
 
-/// Reads one page. The current stage counts to `now`.
+/// Reads one page. The duration of the current stage ends at `now`.
 pub async fn list(
     mut conn: &Conn,
     deal_id: DealId,

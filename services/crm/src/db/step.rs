@@ -62,7 +62,7 @@ impl Row {
     }
 }
 
-const PIPELINE: &str = "\
+const PIPELINE_SQL: &str = "\
     select developer.name as developer_name, developer.pipeline_version, step.* from developer left join lateral ( \
         select id, \"group\", name, sort_order, is_default, archived_at from step \
             where tenant_id = developer.id and archived_at is null \
@@ -75,7 +75,7 @@ const PIPELINE: &str = "\
 
 /// Reads a pipeline from one snapshot. Returns `None` for an unknown developer.
 pub async fn find_pipeline(mut conn: &Conn, tenant: CompanyId) -> QueryResult<Option<Pipeline>> {
-    let statement = Prepared(diesel::sql_query(PIPELINE).bind::<SqlUuid, _>(tenant));
+    let statement = Prepared(diesel::sql_query(PIPELINE_SQL).bind::<SqlUuid, _>(tenant));
     let rows: Vec<Row> = statement.load(&mut conn).await?;
     let pipeline = rows.as_slice().first().map(|row| (row.developer_name.clone(), row.pipeline_version));
     let steps = rows.into_iter().filter_map(|row| row.into_step(tenant)).collect();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::schema::timeline;
 use crate::domain::{DealId, TimelineRow};
 
-/// The position of a walk through a timeline. Positions follow the order of changes.
+/// The content of a cursor: the deal, and the position of the last row of the page.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct TimelineKey {
     deal_id: DealId,
@@ -17,7 +17,7 @@ pub struct TimelineKey {
 }
 
 impl TimelineKey {
-    /// Returns true if the position is in the timeline of this deal.
+    /// Returns true if the cursor belongs to this deal.
     pub fn is_in(&self, deal: DealId) -> bool {
         self.deal_id == deal
     }

@@ -55,13 +55,13 @@ impl Booking {
         }
     }
 
-    /// INV-BKG-3: ends the booking.
+    /// Ends the booking (INV-BKG-3).
     #[must_use]
     pub fn end(self, status: BookingStatus, at: OffsetDateTime) -> Self {
         Self { status, ended_at: Some(at), ..self }
     }
 
-    /// INV-BKG-4: returns false while the expiry is suspended.
+    /// Returns true if the booking has expired and its expiry is not suspended (INV-BKG-4).
     pub fn is_overdue(&self, now: OffsetDateTime) -> bool {
         !self.is_expiry_suspended && self.expires_at <= now
     }

@@ -46,7 +46,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// INV-DEAL-3: raises the version by one.
+    /// Starts a change of the deal and raises its version by one (INV-DEAL-3).
     ///
     /// Clamps `now` to the previous change, since the clocks of replicas may differ.
     pub(super) fn of(state: &DealState, author: Author, now: OffsetDateTime) -> Self {
@@ -66,7 +66,7 @@ impl Change {
         self.after.updated_at
     }
 
-    /// INV-DEAL-2, INV-DEAL-4: moves the deal to a step and sets the fields that follow from it.
+    /// Moves the deal to a step and sets the dependent fields (INV-DEAL-2, INV-DEAL-4).
     #[must_use]
     pub(super) fn with_step(mut self, step: &Step, cancel_reason: Option<FreeText>) -> Self {
         let (at, deal) = (self.at(), &mut self.after);
@@ -97,7 +97,7 @@ impl Change {
         self.with_entry(TimelineEntry::StatusChanged { from_status, to_status, reason })
     }
 
-    /// INV-BKG-3: ends the booking, if there is one.
+    /// Ends the booking, if there is one (INV-BKG-3).
     #[must_use]
     pub(super) fn with_ended_booking(mut self, status: BookingStatus) -> Self {
         let at = self.at();
@@ -105,7 +105,7 @@ impl Change {
         self
     }
 
-    /// INV-BKG-4: suspends the expiry of an Active booking in Contract. Sorts the rows by kind.
+    /// Sorts the rows by kind, and suspends the expiry of an Active booking in Contract (INV-BKG-4).
     #[must_use]
     pub(super) fn finish(mut self) -> Self {
         let is_expiry_suspended = self.after.step_group == StepGroup::Contract;

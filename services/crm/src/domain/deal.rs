@@ -116,7 +116,7 @@ pub struct Contract {
 }
 
 impl Contract {
-    /// INV-DEAL-6: returns true if the data suffice for the status Sale.
+    /// Returns true if the data suffice for the status Sale (INV-DEAL-6).
     pub fn is_ready_for_sale(&self) -> bool {
         self.contract_type.is_some() && self.payment_method.is_some()
     }
@@ -127,7 +127,7 @@ impl Contract {
 #[diesel(table_name = deal, check_for_backend(Pg))]
 pub struct Deal {
     pub id: DealId,
-    /// INV-DEAL-1: the developer of the object at the creation.
+    /// The developer of the object at the creation (INV-DEAL-1).
     pub tenant_id: CompanyId,
     pub property_object_id: PropertyObjectId,
     pub client_user_id: UserId,
@@ -183,7 +183,7 @@ impl From<&Deal> for DealCard {
 }
 
 impl StepGroup {
-    /// INV-DEAL-2: returns the status of deals in this group.
+    /// Returns the status of deals in this group (INV-DEAL-2).
     pub const fn status(self) -> DealStatus {
         match self {
             Self::Application => DealStatus::Application,

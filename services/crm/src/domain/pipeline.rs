@@ -161,7 +161,7 @@ mod tests {
         live
     }
 
-    /// Lists a step that stays as it is.
+    /// Returns the request item for a step that stays as it is.
     fn listed(step: &Step) -> DesiredStep {
         DesiredStep {
             id: Some(step.id),

@@ -85,23 +85,23 @@ pub struct ObjectState {
     pub is_sold: bool,
 }
 
-/// The first decision about an operation.
+/// The result of checking an operation by the status of the deal alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gate {
-    Open,
+enum StatusCheck {
+    Passed,
     /// The deal is already in the target state.
     NoOp,
     Terminal,
 }
 
-/// Decides by the status alone, before any other rule (INV-DEAL-9).
-const fn gate(from: DealStatus, by: &Operation) -> Gate {
-    match (from, by) {
+/// Checks an operation by the status alone, before any other rule (INV-DEAL-9).
+const fn check_status(from: DealStatus, operation: &Operation) -> StatusCheck {
+    match (from, operation) {
         (DealStatus::Application | DealStatus::Booking | DealStatus::Sale, _)
-        | (DealStatus::Cancelled, Operation::Override { .. }) => Gate::Open,
+        | (DealStatus::Cancelled, Operation::Override { .. }) => StatusCheck::Passed,
         (DealStatus::Cancelled, Operation::Cancel { .. })
-        | (DealStatus::Completed, Operation::Complete { .. }) => Gate::NoOp,
-        (DealStatus::Cancelled | DealStatus::Completed, _) => Gate::Terminal,
+        | (DealStatus::Completed, Operation::Complete { .. }) => StatusCheck::NoOp,
+        (DealStatus::Cancelled | DealStatus::Completed, _) => StatusCheck::Terminal,
     }
 }
 
@@ -127,10 +127,10 @@ impl DealState {
         author: Author,
         now: OffsetDateTime,
     ) -> Result<Option<Change>, Code> {
-        match gate(self.deal.status, &operation) {
-            Gate::Terminal => return Err(DEAL_ALREADY_TERMINAL),
-            Gate::NoOp => return Ok(None),
-            Gate::Open => {}
+        match check_status(self.deal.status, &operation) {
+            StatusCheck::Terminal => return Err(DEAL_ALREADY_TERMINAL),
+            StatusCheck::NoOp => return Ok(None),
+            StatusCheck::Passed => {}
         }
         let change = Change::of(self, author, now);
         let decided = match operation {
@@ -162,8 +162,9 @@ impl DealState {
             return Err(DEAL_MOVE_FORBIDDEN);
         }
         check_contract(step.group, &deal.contract)?;
-        let is_booked_group = matches!(step.group, StepGroup::Booking | StepGroup::Contract);
-        if step.group != deal.step_group && is_booked_group && self.booking.is_none() {
+        let is_booking_required =
+            step.group != deal.step_group && matches!(step.group, StepGroup::Booking | StepGroup::Contract);
+        if is_booking_required && self.booking.is_none() {
             return Err(DEAL_BOOKING_REQUIRED);
         }
         let moved = TimelineEntry::StepMoved {
@@ -243,7 +244,8 @@ impl DealState {
             .with_entry(TimelineEntry::DealCancelled { reason: Some(reason) }))
     }
 
-    /// INV-DEAL-7, INV-DEAL-10: the platform completes only for a developer that is not Active.
+    /// Completes a deal in Sale (INV-DEAL-10). The platform completes only for a developer that is
+    /// not Active (INV-DEAL-7).
     fn complete(&self, change: Change, number: RegistryRecordNumber) -> Result<Change, Code> {
         let is_active = self.developer.is_none_or(|status| status == CompanyStatus::Active);
         let is_permitted = change.author.role == Role::DeveloperManager || !is_active;
@@ -288,7 +290,7 @@ impl DealState {
         }))
     }
 
-    /// INV-BKG-3, INV-BKG-4: the deal stays in its step.
+    /// Ends an overdue booking. The deal stays in its step (INV-BKG-3, INV-BKG-4).
     fn expire(&self, change: Change) -> Option<Change> {
         let booking_id = self.booking.as_ref().filter(|booking| booking.is_overdue(change.at()))?.id;
         Some(
@@ -303,7 +305,7 @@ impl DealState {
     }
 }
 
-/// INV-DEAL-6: a deal in Sale has contract type and payment method.
+/// Checks that a deal in Sale has contract type and payment method (INV-DEAL-6).
 fn check_contract(group: StepGroup, contract: &Contract) -> Result<(), Code> {
     if group == StepGroup::Contract && !contract.is_ready_for_sale() {
         return Err(DEAL_CONTRACT_TYPE_REQUIRED);

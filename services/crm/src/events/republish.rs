@@ -1,4 +1,4 @@
-//! Republishes deals: their creation, each change of step, status or agent, and their state now.
+//! Republishes deals: their creation, each change of step, status or agent, and their current state.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::db;
 use crate::db::history::PastChange;
 use crate::domain::{Deal, DealStatus, StepId};
 
-/// Deals with their stored versions.
+/// The aggregate `Deal`, whose events are republished with their stored versions.
 pub enum Deals {}
 
 impl Republish for Deals {

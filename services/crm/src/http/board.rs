@@ -32,7 +32,7 @@ impl DeveloperParam {
     }
 }
 
-/// The columns of a board and their size.
+/// The columns of a board and the number of deals in each.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
@@ -48,7 +48,7 @@ pub struct BoardParams {
 
 type BoardQuery = Both<Query<BoardParams>, CheckedQuery<DealFilterParams>>;
 
-async fn read(
+async fn read_board(
     app: &App,
     tenant: CompanyId,
     Both(Query(board), CheckedQuery(filter)): BoardQuery,
@@ -78,7 +78,7 @@ pub async fn get_board(
     _: Permitted<ReadDeals>,
     Both(Query(developer), query): Both<Query<DeveloperParam>, BoardQuery>,
 ) -> Result<impl Responder, Error> {
-    read(&app, developer.id(), query).await
+    read_board(&app, developer.id(), query).await
 }
 
 /// Read the board of the own company.
@@ -95,12 +95,12 @@ pub async fn get_own_board(
     permitted: Permitted<ReadOwnDeals>,
     query: BoardQuery,
 ) -> Result<impl Responder, Error> {
-    read(&app, permitted.granted, query).await
+    read_board(&app, permitted.granted, query).await
 }
 
 type ColumnQuery = Both<CheckedQuery<DealFilterParams>, ColumnPaging>;
 
-async fn column(
+async fn read_column(
     app: &App,
     lookups: &PipelinedConn,
     reach: Reach,
@@ -133,7 +133,7 @@ pub async fn get_board_column(
     query: ColumnQuery,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
-    column(&app, &lookups, Reach::Platform, id, query).await
+    read_column(&app, &lookups, Reach::Platform, id, query).await
 }
 
 /// Read one column of the board of the own company.
@@ -151,5 +151,5 @@ pub async fn get_own_board_column(
     query: ColumnQuery,
     lookups: Data<PipelinedConn>,
 ) -> Result<impl Responder, Error> {
-    column(&app, &lookups, Reach::Company(permitted.granted), id, query).await
+    read_column(&app, &lookups, Reach::Company(permitted.granted), id, query).await
 }

@@ -36,6 +36,8 @@ pub struct BookingView {
 }
 
 impl BookingView {
+    /// Shows the booking of an outcome.
+    ///
     /// # Errors
     /// [`DEAL_BOOKING_REQUIRED`] if the outcome has no booking.
     fn of(outcome: Outcome) -> Result<Self, Error> {
@@ -123,7 +125,7 @@ async fn book(
 ) -> Result<HttpResponse, Error> {
     let now = clock::now();
     let expires_at = match body.expires_at {
-        Some(moment) => within_bounds(moment, now)?,
+        Some(moment) => check_expires_at(moment, now)?,
         None => now + app.settings.booking_ttl,
     };
     let operation = Operation::Book { expires_at };
@@ -177,14 +179,16 @@ async fn prolong(
     body: &ProlongBooking,
 ) -> Result<BookingView, Error> {
     let now = clock::now();
-    let operation = Operation::Prolong { expires_at: within_bounds(body.expires_at, now)? };
+    let operation = Operation::Prolong { expires_at: check_expires_at(body.expires_at, now)? };
     let command = DealCommand { manager, deal_id: id, seen_version: body.row_version, operation, now };
     BookingView::of(command.execute(&app.db, lookups).await?)
 }
 
+/// Checks the member `ExpiresAt` of a request.
+///
 /// # Errors
 /// `VALIDATION_FAILED` at `/ExpiresAt` if the time is out of bounds.
-fn within_bounds(Moment(expires_at): Moment, now: OffsetDateTime) -> Result<OffsetDateTime, Problem> {
+fn check_expires_at(Moment(expires_at): Moment, now: OffsetDateTime) -> Result<OffsetDateTime, Problem> {
     check_expiry(expires_at, now).map_err(|invalid| {
         Problem::validation_failed(vec![FieldError { field: "/ExpiresAt".to_owned(), invalid }])
     })

@@ -99,7 +99,7 @@ async fn create(
         .run(async |conn| db::deal_state::look_up_creation(conn, object, creator, request).await)
         .await?;
     if let Some(existing) = existing {
-        return Ok(HttpResponse::Ok().json(view(lookups, existing).await?));
+        return Ok(HttpResponse::Ok().json(read_view(lookups, existing).await?));
     }
     let offered = offered.filter(|offered| reach.covers(offered.object.tenant_id));
     let new = NewDeal {
@@ -112,13 +112,13 @@ async fn create(
     let deal = deal.ok_or_else(amount_required)?;
     if app.db.tx(async |tx| ops::deal::create(tx, &deal, request, author).await).await? {
         let location = format!("{}/{}", http.path(), deal.id);
-        let view = view(lookups, deal.id).await?;
+        let view = read_view(lookups, deal.id).await?;
         return Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(view));
     }
     // A concurrent repeat has created the deal.
     let existing =
         lookups.run(async |conn| db::deal_state::find_by_request(conn, creator, request).await).await?;
-    Ok(HttpResponse::Ok().json(view(lookups, existing.ok_or(DEAL_NOT_FOUND)?).await?))
+    Ok(HttpResponse::Ok().json(read_view(lookups, existing.ok_or(DEAL_NOT_FOUND)?).await?))
 }
 
 /// The problem of a request without `Amount` for an object whose price is not a valid amount.
@@ -127,7 +127,7 @@ fn amount_required() -> Problem {
     Problem::validation_failed(vec![FieldError { field: "/Amount".to_owned(), invalid }])
 }
 
-async fn view(lookups: &PipelinedConn, id: DealId) -> Result<DealView, Error> {
+async fn read_view(lookups: &PipelinedConn, id: DealId) -> Result<DealView, Error> {
     let found = lookups.run(async |conn| db::deal_view::look_up(conn, id).await).await?;
     Ok(found.ok_or(DEAL_NOT_FOUND)?)
 }

@@ -170,13 +170,13 @@ pub async fn get_own_deal(
     read(&lookups, Reach::Company(permitted.granted), id).await
 }
 
-/// Returns the response if the deal is within the reach.
-fn within<T>(reach: Reach, tenant: Option<CompanyId>, found: T) -> Result<web::Json<T>, Error> {
+/// Returns the response unless the deal is unknown or outside the reach.
+fn check_reach<T>(reach: Reach, tenant: Option<CompanyId>, found: T) -> Result<web::Json<T>, Error> {
     let is_within = tenant.is_some_and(|tenant| reach.covers(tenant));
     if is_within { Ok(web::Json(found)) } else { Err(DEAL_NOT_FOUND.into()) }
 }
 
-async fn timeline(
+async fn read_timeline(
     app: &App,
     reach: Reach,
     id: DealId,
@@ -188,7 +188,7 @@ async fn timeline(
     let conn = app.db.conn().await?;
     let rows = db::timeline_page::list(&conn, id, &paging);
     let (tenant, page) = try_join(db::deal_view::tenant_of(&conn, id), rows).await?;
-    within(reach, tenant, page)
+    check_reach(reach, tenant, page)
 }
 
 /// Read the timeline of a deal.
@@ -205,7 +205,7 @@ pub async fn list_deal_timeline(
     PathReference(id): PathReference<DealId>,
     paging: CursorPaging<TimelineKey>,
 ) -> Result<impl Responder, Error> {
-    timeline(&app, Reach::Platform, id, paging).await
+    read_timeline(&app, Reach::Platform, id, paging).await
 }
 
 /// Read the timeline of a deal of the own company.
@@ -222,10 +222,10 @@ pub async fn list_own_deal_timeline(
     PathReference(id): PathReference<DealId>,
     paging: CursorPaging<TimelineKey>,
 ) -> Result<impl Responder, Error> {
-    timeline(&app, Reach::Company(permitted.granted), id, paging).await
+    read_timeline(&app, Reach::Company(permitted.granted), id, paging).await
 }
 
-async fn stages(
+async fn read_stages(
     app: &App,
     reach: Reach,
     id: DealId,
@@ -237,7 +237,7 @@ async fn stages(
     let conn = app.db.conn().await?;
     let rows = db::stage_page::list(&conn, id, &paging, runtime::clock::now());
     let (tenant, page) = try_join(db::deal_view::tenant_of(&conn, id), rows).await?;
-    within(reach, tenant, page)
+    check_reach(reach, tenant, page)
 }
 
 /// Read the time of a deal in each step.
@@ -254,7 +254,7 @@ pub async fn list_deal_stages(
     PathReference(id): PathReference<DealId>,
     paging: CursorPaging<StageKey>,
 ) -> Result<impl Responder, Error> {
-    stages(&app, Reach::Platform, id, paging).await
+    read_stages(&app, Reach::Platform, id, paging).await
 }
 
 /// Read the time of a deal of the own company in each step.
@@ -271,5 +271,5 @@ pub async fn list_own_deal_stages(
     PathReference(id): PathReference<DealId>,
     paging: CursorPaging<StageKey>,
 ) -> Result<impl Responder, Error> {
-    stages(&app, Reach::Company(permitted.granted), id, paging).await
+    read_stages(&app, Reach::Company(permitted.granted), id, paging).await
 }

@@ -1,4 +1,4 @@
-//! Managers of deals by their permissions.
+//! Conversions of permissions into managers of deals.
 
 use auth::{Permission, Permitted, Reach};
 
@@ -7,13 +7,13 @@ use crate::ops::deal_command::Manager;
 
 impl From<Permitted<ManageDeals>> for Manager {
     fn from(permitted: Permitted<ManageDeals>) -> Self {
-        on_platform_routes(&permitted, Role::PlatformManager)
+        create_platform_manager(&permitted, Role::PlatformManager)
     }
 }
 
 impl From<Permitted<CareForDeals>> for Manager {
     fn from(permitted: Permitted<CareForDeals>) -> Self {
-        on_platform_routes(&permitted, permitted.granted)
+        create_platform_manager(&permitted, permitted.granted)
     }
 }
 
@@ -24,7 +24,7 @@ impl From<Permitted<ChangeOwnDeals>> for Manager {
     }
 }
 
-fn on_platform_routes<P: Permission>(permitted: &Permitted<P>, role: Role) -> Manager {
+fn create_platform_manager<P: Permission>(permitted: &Permitted<P>, role: Role) -> Manager {
     let author = Author { user_id: Some(permitted.actor.user_id), role };
     Manager { author, reach: Reach::Platform }
 }

@@ -75,7 +75,7 @@ fn public(routes: &mut Routes<'_>) {
     routes.service(scope::scope("").wrap(from_fn(auth::authenticate)).configure(reads).configure(commands));
 }
 
-/// Adds the reads and the pipeline.
+/// Adds the reads, and the replacement of pipelines.
 fn reads(routes: &mut Routes<'_>) {
     let replace_refusals =
         [FORBIDDEN, DEVELOPER_NOT_FOUND, DEAL_STEP_NOT_FOUND, PIPELINE_STEP_GROUP_FIXED, PIPELINE_CONFLICT];

@@ -53,7 +53,7 @@ pub struct ReplacePipeline {
 }
 
 impl ReplacePipeline {
-    /// INV-STP-1: checks that ids, names and the defaults of each group are unique.
+    /// Checks that ids, names and the default of each group are unique (INV-STP-1).
     ///
     /// # Errors
     /// `VALIDATION_FAILED` with `duplicate` at each repeated member.

@@ -1,4 +1,4 @@
-//! Routes of the status override, with which the platform arbitrates.
+//! Routes of the status override, which platform managers use for arbitration.
 
 use ::db::PipelinedConn;
 use ::web::{Json, PathReference};
@@ -85,7 +85,7 @@ pub async fn override_deal_status(
     body: Json<OverrideStatus>,
 ) -> Result<impl Responder, Error> {
     let OverrideStatus { target_status, comment, row_version } = body.0;
-    let operation = override_operation(target_status, Some(comment))?;
+    let operation = create_operation(target_status, Some(comment))?;
     let command = DealCommand::new(permitted, id.0, row_version, operation);
     Ok(web::Json(DealCard::from(&command.execute(&app.db, &lookups).await?.deal)))
 }
@@ -106,7 +106,7 @@ pub async fn preview_deal_override(
     body: Json<PreviewOverride>,
 ) -> Result<impl Responder, Error> {
     let PreviewOverride { target_status, row_version } = body.0;
-    let command = DealCommand::new(permitted, id.0, row_version, override_operation(target_status, None)?);
+    let command = DealCommand::new(permitted, id.0, row_version, create_operation(target_status, None)?);
     let id = id.0;
     let state = lookups.run(async |conn| db::deal_state::look_up(conn, id).await).await?;
     let Decision { state, change } = command.decide(state)?;
@@ -120,9 +120,11 @@ pub async fn preview_deal_override(
     }))
 }
 
+/// Creates the operation of an override.
+///
 /// # Errors
 /// [`DEAL_STATUS_OVERRIDE_FORBIDDEN`] for the target Completed (INV-DEAL-7).
-fn override_operation(target: DealStatus, comment: Option<FreeText>) -> Result<Operation, Error> {
+fn create_operation(target: DealStatus, comment: Option<FreeText>) -> Result<Operation, Error> {
     if target == DealStatus::Completed {
         return Err(DEAL_STATUS_OVERRIDE_FORBIDDEN.into());
     }

@@ -17,9 +17,9 @@ const KIND: &str = "booking-expiry";
 const BATCH_SIZE: i64 = 500;
 /// The number of bookings that end concurrently.
 const CONCURRENCY: usize = 8;
-/// A longer run ends and schedules the next one at once, so that the process can stop.
+/// The run time after which a run schedules the next one and ends, so that the process can stop.
 const MAX_RUN_TIME: Duration = Duration::from_secs(2);
-/// The delay before deals that other transactions were changing are read again.
+/// The delay before the job reads deals again that other transactions were changing.
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
@@ -27,7 +27,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         let app = app.clone();
         async move {
             let began = Instant::now();
-            // Excluded from the next batch, so that they do not delay other overdue bookings.
+            // The next batch excludes these deals, so they do not delay other overdue bookings.
             let (mut busy, mut failed): (Vec<DealId>, Vec<DealId>) = (Vec::new(), Vec::new());
             loop {
                 let excluded = [busy.as_slice(), failed.as_slice()].concat();
@@ -68,18 +68,18 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
 /// The result for one overdue booking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExpiryResult {
-    /// The booking has ended, or it is no longer overdue.
+    /// The booking has ended or is no longer overdue.
     Settled,
     /// Another transaction was changing the deal.
     Busy,
-    /// The next run retries.
+    /// A statement failed. The next run retries it.
     Failed,
 }
 
 /// Ends the booking of a deal.
 ///
 /// # Errors
-/// Any error except a lost race and a failed statement, for example that the database is down.
+/// Any error except a conflict and a failed statement, for example an unreachable database.
 async fn expire(app: &App, deal: DealId) -> Result<(DealId, ExpiryResult), Error> {
     let now = clock::now();
     let result = match app.db.tx(async |tx| ops::deal::expire_booking(tx, deal, now).await).await {

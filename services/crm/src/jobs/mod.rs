@@ -1,4 +1,4 @@
-//! Jobs.
+//! The background jobs of the service.
 
 mod board_totals;
 mod booking_expiry;

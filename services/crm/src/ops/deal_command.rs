@@ -10,7 +10,7 @@ use crate::domain::{Author, Booking, Change, Deal, DealId, DealState, Operation,
 use crate::error::{DEAL_CONFLICT, DEAL_NOT_FOUND, Error};
 use crate::ops::deal;
 
-/// A manager of deals: the author of changes, and the deals that the permission covers.
+/// The caller of a command: the author of its change, and the deals that the permission covers.
 #[derive(Clone, Copy, Debug)]
 pub struct Manager {
     pub author: Author,
@@ -35,7 +35,7 @@ pub struct Decision {
     pub change: Option<Change>,
 }
 
-/// The deal after a command, with the booking that it changed or the Active one.
+/// The deal after a command, with its Active booking or the one that the command ended.
 pub struct Outcome {
     pub deal: Deal,
     pub booking: Option<Booking>,
@@ -66,11 +66,12 @@ impl DealCommand {
     /// Every other command reads and decides before its transaction.
     ///
     /// # Errors
-    /// The refusals of [`decide`](Self::decide), and [`DEAL_CONFLICT`] if another change won the race.
+    /// The refusals of [`decide`](Self::decide), and [`DEAL_CONFLICT`] if another change won the
+    /// race.
     pub async fn execute(self, db: &Db, lookups: &PipelinedConn) -> Result<Outcome, Error> {
         let id = self.deal_id;
         if matches!(self.operation, Operation::Book { .. } | Operation::Complete { .. }) {
-            let within = async |tx: &mut _| {
+            let execute = async |tx: &mut _| {
                 let state = db::deal_state::lock_object(tx, id).await?;
                 let decision = self.decide(state)?;
                 if let Some(change) = &decision.change {
@@ -78,7 +79,7 @@ impl DealCommand {
                 }
                 Ok::<_, Error>(decision)
             };
-            return Ok(db.tx(within).await?.into());
+            return Ok(db.tx(execute).await?.into());
         }
         let state = lookups.run(async |conn| db::deal_state::look_up(conn, id).await).await?;
         let decision = self.decide(state)?;
@@ -91,8 +92,8 @@ impl DealCommand {
     /// Decides the command without writing its change.
     ///
     /// # Errors
-    /// [`DEAL_NOT_FOUND`] if the deal is unknown or outside the reach, then the refusals of the
-    /// operation, then [`DEAL_CONFLICT`] if the change is not a no-op and the seen version is stale.
+    /// In this order: [`DEAL_NOT_FOUND`] if the deal is unknown or outside the reach; the refusals
+    /// of the operation; [`DEAL_CONFLICT`] if the seen version of a change is stale.
     pub fn decide(self, state: Option<DealState>) -> Result<Decision, Error> {
         let reach = self.manager.reach;
         let state = state.filter(|state| reach.covers(state.deal.tenant_id));

@@ -15,7 +15,7 @@ use crate::error::{
 };
 use crate::messages::MESSAGES;
 
-/// Stores a developer. Its first event creates the default pipeline, later events never do.
+/// Stores a developer. The first event of a developer creates the default pipeline.
 pub async fn upsert_developer(
     tx: &mut Tx,
     tenant: CompanyId,
@@ -33,11 +33,11 @@ pub async fn upsert_developer(
 /// Returns the default pipeline with names in the language.
 fn default_pipeline(language: &str) -> Vec<DesiredStep> {
     let messages = Messages::new(MESSAGES, language).ok();
-    let say = |id: &str| messages.as_ref().and_then(|messages| messages.render_default(id));
+    let render = |id: &str| messages.as_ref().and_then(|messages| messages.render_default(id));
     let named = DEFAULT_PIPELINE.iter().filter_map(|(group, id)| {
         // A step without a message gets the message's id as its name, since a developer needs every
         // step.
-        let name = StepName::parse(&say(id).unwrap_or_else(|| (*id).to_owned())).ok()?;
+        let name = StepName::parse(&render(id).unwrap_or_else(|| (*id).to_owned())).ok()?;
         Some((*group, name))
     });
     let mut previous: Option<StepGroup> = None;
@@ -51,9 +51,11 @@ fn default_pipeline(language: &str) -> Vec<DesiredStep> {
 /// Makes the desired steps the live steps of the pipeline.
 ///
 /// # Errors
-/// In this order: [`DEVELOPER_NOT_FOUND`]; [`DEAL_STEP_NOT_FOUND`] if a listed step is not the developer's;
-/// [`PIPELINE_STEP_GROUP_FIXED`] if a step would change its group;
-/// [`PIPELINE_CONFLICT`] if the seen version is stale or another change won the race.
+/// In this order:
+/// - [`DEVELOPER_NOT_FOUND`] if the developer is unknown.
+/// - [`DEAL_STEP_NOT_FOUND`] if a listed step belongs to another developer or does not exist.
+/// - [`PIPELINE_STEP_GROUP_FIXED`] if a step would change its group.
+/// - [`PIPELINE_CONFLICT`] if the seen version is stale or another change won the race.
 pub async fn replace_steps(
     tx: &mut Tx,
     tenant: CompanyId,
