@@ -105,7 +105,7 @@ impl Change {
         self
     }
 
-    /// Sorts the rows by kind, and suspends the expiry of an Active booking in Contract (INV-BKG-4).
+    /// Sorts the rows by kind. Suspends the expiry of an Active booking in Contract (INV-BKG-4).
     #[must_use]
     pub(super) fn finish(mut self) -> Self {
         let is_expiry_suspended = self.after.step_group == StepGroup::Contract;

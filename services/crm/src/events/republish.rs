@@ -1,4 +1,4 @@
-//! Republishes deals: their creation, each change of step, status or agent, and their current state.
+//! Republishes deals: their creation, changes of step, status or agent, and their current state.
 
 use std::collections::HashMap;
 

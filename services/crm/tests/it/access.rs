@@ -14,8 +14,11 @@ use crate::{
 
 /// The status that each operation returns to each kind of caller.
 ///
-/// Platform permissions count in platform scope and on platform routes only.
+/// Platform permissions are valid in platform scope and on platform routes only.
 /// An `-own` permission covers the own company only, in any scope.
+/// The callers *elsewhere* have `-own` permissions in another company, and *no one* has no company.
+/// The callers *organization* have platform permissions in company scope.
+/// The callers *colleague* are employees of the developer with unrelated permissions.
 const TABLE: &str = "
     operation                 | platform | care | reader | manager | pipeline | elsewhere | organization | colleague | no one | guest | forged | news | crm | issuer | other machines
     create_deal               |   201    | 403  |  403   |   403   |   403    |    403    |     403      |    403    |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -208,8 +211,8 @@ async fn prepare(operation: &str) -> Case {
     }
 }
 
-/// RULE-CRM-032, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: the table
-/// above has every operation. Each operation is also called with each flaw of a token.
+/// RULE-CRM-032, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: every
+/// operation returns the statuses of `TABLE`, and refuses each kind of invalid token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check_with(service(), TABLE, EmptyId::Refused, prepare).await;
@@ -245,9 +248,9 @@ async fn permission_is_checked_before_path_query_and_body() {
         .expect_problem(403, "FORBIDDEN");
 }
 
-/// RULE-CRM-032, RULE-ALL-030: a bad body is 400 before an unknown deal is 404.
+/// RULE-CRM-032, RULE-ALL-030: an invalid body is 400 before an unknown deal is 404.
 #[tokio::test]
-async fn bad_body_is_reported_before_a_missing_deal() {
+async fn invalid_body_is_refused_before_an_unknown_deal() {
     let missing = guid();
     let path = |below: &str| format!("{PLATFORM}/deals/{missing}{below}");
     let by = platform();
@@ -271,10 +274,10 @@ async fn bad_body_is_reported_before_a_missing_deal() {
         .expect_problem(404, "CRM_DEAL_NOT_FOUND");
 }
 
-/// RULE-CRM-033: on company routes a deal, step or object of another company answers like an
-/// unknown one.
+/// RULE-CRM-033: on company routes a deal, step or object of another company is refused
+/// like an unknown one.
 #[tokio::test]
-async fn entity_of_another_company_answers_like_an_unknown_one() {
+async fn entity_of_another_company_is_refused_like_an_unknown_one() {
     let (foreign_deal, own) = (deal_to_read().await, create_developer().await);
     let by = manager(own);
     let strip = |answer: testkit::client::Answer, id: Uuid| {

@@ -103,9 +103,9 @@ async fn booking_expiry_is_within_ninety_days() {
     assert_eq!(time("ExpiresAt") - time("CreatedAt"), Duration::days(3));
     let longest = ahead(Duration::days(90) - Duration::seconds(5));
     prolong(&deal, &longest).await.expect(200);
-    // Times are cut to microseconds. An equal time with another offset is the same time.
-    let precise = "2100-01-01T00:00:00Z";
-    prolong(&deal, precise).await.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", "out_of_bounds");
+    let too_late = "2100-01-01T00:00:00Z";
+    prolong(&deal, too_late).await.expect_refusal("VALIDATION_FAILED", "/ExpiresAt", "out_of_bounds");
+    // The service truncates times to microseconds and converts them to UTC.
     let booking = prolong(&deal, &longest.replace('Z', "999+00:00")).await.expect(200);
     let expires_at = booking["ExpiresAt"].as_str().unwrap();
     assert!(
@@ -154,7 +154,7 @@ async fn booking_is_refused_in_order() {
 }
 
 /// RULE-CRM-011, RULE-EVT-017: terminal, missing booking, same time and version are checked in this
-/// order. A new time is in the timeline and publishes nothing.
+/// order. A new time adds a timeline row and publishes nothing.
 #[tokio::test]
 async fn booking_gets_a_new_expiry_time() {
     let deal = create_deal().await;

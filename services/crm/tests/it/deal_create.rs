@@ -113,9 +113,9 @@ async fn amount_bounds_are_inclusive() {
     }
 }
 
-/// RULE-CRM-002: on company routes an object of another developer answers like an unknown one.
+/// RULE-CRM-002: on company routes an object of another developer is refused like an unknown one.
 #[tokio::test]
-async fn object_of_another_developer_answers_like_an_unknown_one() {
+async fn object_of_another_developer_is_refused_like_an_unknown_one() {
     let flat = create_object(create_developer().await).await;
     let stranger = manager(create_developer().await);
     let answer = stranger.post(&deals(OWN), creation_body(flat)).await;

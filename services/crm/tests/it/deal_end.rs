@@ -235,9 +235,9 @@ async fn completion_is_refused_in_order() {
 }
 
 /// RULE-CRM-015, RULE-CRM-019: on company routes every operation on a deal of another company
-/// answers like one on an unknown deal.
+/// is refused like one on an unknown deal.
 #[tokio::test]
-async fn deal_of_another_company_answers_like_an_unknown_one() {
+async fn deal_of_another_company_is_refused_like_an_unknown_one() {
     let (deal, stranger) = (create_deal().await, manager(guid()));
     let unknown = Deal { id: guid(), ..deal };
     let changes = [

@@ -50,8 +50,8 @@ async fn move_follows_the_status_table() {
                         (&json!(group), step),
                         "{status}"
                     );
-                    let sent = if group == "Contract" { "Sale" } else { group };
-                    assert_eq!(card["Status"], sent);
+                    let expected_status = if group == "Contract" { "Sale" } else { group };
+                    assert_eq!(card["Status"], expected_status);
                     assert_eq!(
                         card["RowVersion"].as_i64(),
                         before["RowVersion"].as_i64().map(|version| version + 1)

@@ -142,7 +142,7 @@ async fn override_and_preview_are_refused_in_order() {
     assert_eq!(preview(&deal, "Application", json!(0)).await.expect(200)["NoOp"], true);
     same(&deal, "Sale", 409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED").await;
     same(&deal, "Cancelled", 409, "CRM_DEAL_CONFLICT").await;
-    // The pipeline has no steps of Contract now.
+    // Removes all steps of Contract from the pipeline.
     let live = steps(deal.developer).await;
     let kept: Vec<_> = live
         .iter()

@@ -118,11 +118,11 @@ async fn selections_of_the_client_are_listed() {
     assert_eq!(none["TotalCount"], 0);
 }
 
-/// A crm of one test with its proxy to selections. The service keeps a circuit breaker, so tests do
-/// not share it.
+/// A crm for one test with its proxy to selections. Each test has its own, since a circuit breaker
+/// that one test opens would fail the calls of another.
 struct Setup {
     proxy: Faults,
-    /// Stops with the setup.
+    /// Stops when the setup is dropped.
     _crm: Running,
     by: Client,
     deal: Uuid,
@@ -172,7 +172,7 @@ fn expect_unavailable(answer: Answer) {
 /// RULE-CRM-058: after two retries the answer is 503. Other operations continue, and the routes
 /// recover with selections.
 #[tokio::test]
-async fn unavailable_selections_is_503_for_its_routes_only() {
+async fn outage_of_selections_affects_its_routes_only() {
     for (fault, tries) in [
         (Fault::Drop, 3),
         (Fault::Answer(503, String::new()), 3),
@@ -233,7 +233,7 @@ fn claims(authorization: &str) -> Value {
 
 /// RULE-CRM-058: an attempt over 5 s fails and is retried.
 #[tokio::test]
-async fn slow_attempt_is_retried() {
+async fn attempt_over_five_seconds_is_retried() {
     let setup = Setup::new().await;
     setup.proxy.next(1, format!("/selections/{}", setup.selection), Fault::Slow(Duration::from_secs(7)));
     assert_eq!(setup.read().await.expect(200)["Id"], json!(setup.selection));

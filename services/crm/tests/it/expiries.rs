@@ -18,9 +18,10 @@ fn start_with_interval(millis: &str) -> Running {
     start(&[("CRM_BOOKING_EXPIRY_INTERVAL_MS", millis)])
 }
 
-/// RULE-CRM-040: an expiry and a concurrent change exclude each other as a whole.
+/// RULE-CRM-040: of an expiry and a concurrent change one is written completely, and the other is
+/// refused or decided on the result.
 #[tokio::test]
-async fn expiry_concurrent_with_a_change_wins_or_loses_whole() {
+async fn expiry_and_concurrent_change_exclude_each_other() {
     let crm = start_with_interval("1");
     let by = crm.caller(&user_with(None, &[MANAGE]));
     let mut races = Vec::new();
@@ -55,7 +56,7 @@ async fn expiry_concurrent_with_a_change_wins_or_loses_whole() {
         let has_won = (200..300).contains(&change.status);
         let expected = match (number % 3, has_won) {
             (0, true) => "Active",
-            // The cancellation was first. A later one meets a deal whose booking has expired.
+            // The cancellation was first. A later one finds a deal without a booking.
             (1, true) if status().await == "Cancelled" => "Cancelled",
             _ => "Expired",
         };

@@ -1,5 +1,4 @@
-//! Tests of crm at its edges, HTTP and Kafka, with a real database, a real broker and a real
-//! selections.
+//! Tests of crm over HTTP and Kafka, with a real database, broker and service selections.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
@@ -70,7 +69,7 @@ fn selections() -> &'static Running {
 
 /// Returns the proxy between the shared crm and selections.
 ///
-/// A test may record and replace responses for its own ids only.
+/// The proxy is shared, so a test records and replaces responses for its own ids only.
 fn selections_proxy() -> &'static Faults {
     static PROXY: OnceLock<Faults> = OnceLock::new();
     PROXY.get_or_init(|| Faults::before(selections().internal_url()))
@@ -242,8 +241,7 @@ impl Deal {
         self.read().await["RowVersion"].as_i64().unwrap()
     }
 
-    /// Overrides the status, with contract data where Sale requires them, or completes by the
-    /// developer.
+    /// Brings the deal into a status: by an override, or by a completion of the developer.
     async fn bring_to(&self, status: &str) {
         let by = platform();
         if matches!(status, "Sale" | "Completed") {

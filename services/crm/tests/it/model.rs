@@ -34,8 +34,8 @@ use crate::{
     publish, rub, start, text, user_with, with,
 };
 
-/// Life of a booking that expires during the test, in milliseconds, longer than its request takes.
-const SOON: i64 = 2_000;
+/// The life of a booking that expires during the test, in milliseconds. A request takes less.
+const SHORT_LIFE_MILLIS: i64 = 2_000;
 const OBJECTS: usize = 3;
 const STATUSES: [&str; 5] = ["Available", "Available", "Booked", "Sold", "Unavailable"];
 
@@ -45,8 +45,8 @@ enum Action {
     Create {
         person: usize,
         object: usize,
-        /// Selects a `RequestId`: below 4 one of two own ids, above an id that has created a deal,
-        /// if any.
+        /// Selects a `RequestId`. From 0 to 3: one of two ids of the user. From 4: an id that has
+        /// created a deal, if any.
         request: Option<usize>,
         amount: Option<i64>,
     },
@@ -274,7 +274,7 @@ impl ModelRun<'_> {
     async fn wait_for_expiries(&mut self) {
         for deal in &mut self.world.deals {
             let Some(booking) = &deal.booking else { continue };
-            if parse_time(&booking.expires_at) > parse_time(&in_millis(SOON + 500)) {
+            if parse_time(&booking.expires_at) > parse_time(&in_millis(SHORT_LIFE_MILLIS + 500)) {
                 continue;
             }
             if deal.group == "Contract" {
@@ -294,7 +294,7 @@ impl ModelRun<'_> {
         }
     }
 
-    /// Compares everything that the service shows with the model.
+    /// Compares all data that the service shows with the model.
     async fn compare(&self) {
         let by = &self.clients[0];
         crate::wait_until_all_published(self.service).await;
@@ -308,7 +308,7 @@ impl ModelRun<'_> {
     }
 }
 
-/// Returns true if an answer is the one that this outcome must have.
+/// Returns true if an answer is the one that the outcome requires.
 fn is_expected(outcome: &Outcome, deal: &Deal, request: &Request, answer: &Answer) -> bool {
     let body = &answer.body;
     let card = if body["Deal"].is_null() { body } else { &body["Deal"] };
@@ -359,7 +359,7 @@ fn is_preview(found: &Value, from: &Deal, to: &Deal, events: &[&str]) -> bool {
 
 /// The number of histories that always run.
 const HISTORIES: u32 = 20;
-/// The most further histories that run until every outcome has happened.
+/// The greatest number of further histories, which run until every outcome has happened.
 const MAX_MORE_HISTORIES: u32 = 180;
 
 /// RULE-CRM-035, RULE-EVT-012, RULE-EVT-013, RULE-EVT-015: status, code, card, timeline, stages,

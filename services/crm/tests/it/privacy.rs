@@ -28,7 +28,7 @@ const CANCEL_REASON: &str = "marked-cancellation";
 const NOTE: &str = "marked-note";
 const NUMBER: &str = "marked-number";
 const ALL: [&str; 7] = [ESCROW, FIXATION, COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
-const WRITTEN: [&str; 5] = [COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
+const TIMELINE_MARKS: [&str; 5] = [COMMENT, REASON, CANCEL_REASON, NOTE, NUMBER];
 
 /// A deployed service whose every response is checked for marks.
 struct Watched {
@@ -131,7 +131,7 @@ impl Watched {
             json!({"PropertyObjectId": event["Id"], "ClientUserId": client, "SelectionId": selection["Id"]});
         let created = self.post(&self.platform, &format!("{PLATFORM}/deals"), body, &[]).await.expect(201);
         let id = id_of(&created["DealId"]);
-        self.put(&self.manager, &own(id, "/contract"), data()).await.expect(200);
+        self.put(&self.manager, &own(id, "/contract"), contract_data()).await.expect(200);
         id
     }
 }
@@ -144,7 +144,7 @@ fn own(deal: Uuid, below: &str) -> String {
     format!("{OWN}/deals/{deal}{below}")
 }
 
-fn data() -> Value {
+fn contract_data() -> Value {
     json!({"ContractType": "Ddu", "PaymentMethod": "Cash", "EscrowAccountNumber": ESCROW, "FixationData": FIXATION})
 }
 
@@ -200,7 +200,7 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
             (care, path(*deal, ""), false),
         ] {
             watched.get(by, &path, &[CANCEL_REASON]).await.expect(200);
-            watched.get(by, &format!("{path}/timeline?PageSize=100"), &WRITTEN).await.expect(200);
+            watched.get(by, &format!("{path}/timeline?PageSize=100"), &TIMELINE_MARKS).await.expect(200);
             watched.get(by, &format!("{path}/stages"), &[]).await.expect(200);
             watched.get(by, &format!("{path}/selection"), &[]).await.expect(200);
             let status = if contracts { 200 } else { 403 };
@@ -224,8 +224,7 @@ async fn drive(watched: &Watched) -> Vec<Uuid> {
     deals
 }
 
-/// Sends every body that may hold marks with each fault: lengths, types, control characters,
-/// versions.
+/// Sends marks in invalid bodies: with wrong lengths, types, control characters and versions.
 async fn refuse(watched: &Watched, deals: &[Uuid]) {
     let (kept, completed) = (deals[0], deals[2]);
     let long = |mark: &str| format!("{mark}{}", "x".repeat(5_000));
@@ -283,7 +282,7 @@ async fn refuse(watched: &Watched, deals: &[Uuid]) {
             watched.check(below, &answer, &[]);
         }
     }
-    // 404, 409, 422
+    // Refusals with 400, 403, 404, 409 and 422.
     let stale = json!({"TargetStatus": "Booking", "Comment": COMMENT, "RowVersion": 1});
     watched.post(&watched.platform, &path(kept, "/override-status"), stale, &[]).await.expect(409);
     let forbidden = json!({"TargetStatus": "Completed", "Comment": COMMENT});
@@ -293,8 +292,8 @@ async fn refuse(watched: &Watched, deals: &[Uuid]) {
         .post(&watched.manager, &own(completed, "/cancel"), json!({"Reason": REASON}), &[])
         .await
         .expect(409);
-    watched.put(&watched.manager, &own(completed, "/contract"), data()).await.expect(409);
-    watched.put(&watched.manager, &own(kept, "/contract"), with(data(), "RowVersion", 1)).await;
+    watched.put(&watched.manager, &own(completed, "/contract"), contract_data()).await.expect(409);
+    watched.put(&watched.manager, &own(kept, "/contract"), with(contract_data(), "RowVersion", 1)).await;
     for query in [
         "deals?Statuses=marked-note",
         "deals?Sort=marked-note",
@@ -321,7 +320,7 @@ async fn break_statements(watched: &Watched) -> Uuid {
         let calls = [
             (Method::POST, "/cancel", json!({"Reason": CANCEL_REASON})),
             (Method::POST, "/override-status", json!({"TargetStatus": "Sale", "Comment": COMMENT})),
-            (Method::PUT, "/contract", with(data(), "FixationData", format!("{FIXATION} {table}"))),
+            (Method::PUT, "/contract", with(contract_data(), "FixationData", format!("{FIXATION} {table}"))),
             (Method::POST, "/notes", json!({"Text": NOTE})),
         ];
         for ((method, below, body), status) in std::iter::zip(calls, statuses) {

@@ -49,8 +49,8 @@ pub fn versions(timeline: &[Value]) -> Vec<i64> {
 
 /// Sends requests while another transaction has the deal locked.
 ///
-/// Each request has read the deal and waits for the lock before the first one writes.
-async fn while_locked<O>(deal: &Deal, requests: impl IntoIterator<Item: Future<Output = O>>) -> Vec<O> {
+/// All requests have read the deal before the first one writes.
+async fn send_while_locked<O>(deal: &Deal, requests: impl IntoIterator<Item: Future<Output = O>>) -> Vec<O> {
     let requests: Vec<_> = requests.into_iter().collect();
     let count = i64::try_from(requests.len()).unwrap();
     let (blocker, watcher) = (service().sql().await, service().sql().await);
@@ -144,7 +144,7 @@ async fn only_one_override_that_read_one_version_is_written() {
             let body = json!({"TargetStatus": target, "Comment": target, "RowVersion": row_version});
             async move { caller.post(&deal.path("/override-status"), body).await }
         });
-        let answers = while_locked(&deal, overrides).await;
+        let answers = send_while_locked(&deal, overrides).await;
         assert_eq!(count(&answers, 200), 1, "{answers:?}");
         assert_refused(&answers, 200, &["CRM_DEAL_CONFLICT"]);
         let written = answers.iter().find(|answer| answer.status == 200).unwrap();
@@ -173,7 +173,8 @@ async fn concurrent_changes_without_a_row_version_are_never_lost_silently() {
             async move { (agent, caller.put(&deal.path("/agent"), json!({"AgentUserId": agent})).await) }
         });
         let is_locked = round % 2 == 0;
-        let answers = if is_locked { while_locked(&deal, changes).await } else { join_all(changes).await };
+        let answers =
+            if is_locked { send_while_locked(&deal, changes).await } else { join_all(changes).await };
         let done: BTreeSet<_> =
             answers.iter().filter(|(_, answer)| answer.status == 200).map(|(agent, _)| *agent).collect();
         assert!(if is_locked { done.len() == 1 } else { !done.is_empty() }, "{answers:?}");
@@ -310,10 +311,10 @@ async fn repeated_creation_succeeds_while_its_step_is_archived() {
         let object = create_object(developer).await;
         let path = format!("{PLATFORM}/pipeline-steps?TenantId={developer}");
         let known = steps(developer).await;
-        // A new step replaces the one in which deals begin.
+        // A new step replaces the receiving step of new deals.
         let replaced = |step: &Value| {
-            let begins = step["Group"] == "Application" && step["IsDefault"] == true;
-            if begins { without(with(step.clone(), "Name", "elsewhere"), "Id") } else { step.clone() }
+            let is_receiving = step["Group"] == "Application" && step["IsDefault"] == true;
+            if is_receiving { without(with(step.clone(), "Name", "elsewhere"), "Id") } else { step.clone() }
         };
         let live: Vec<_> = known.iter().map(replaced).collect();
         let (seller, planner) = (platform(), platform());
@@ -383,11 +384,11 @@ async fn deal_never_enters_a_step_that_is_archived_concurrently() {
         )
         .await;
         let archived = archived.expect(200);
-        let is_gone = list(&archived["Steps"]).iter().find(|step| step["Id"] == second["Id"]).unwrap();
-        assert!(!is_gone["ArchivedAt"].is_null());
+        let former = list(&archived["Steps"]).iter().find(|step| step["Id"] == second["Id"]).unwrap();
+        assert!(!former["ArchivedAt"].is_null());
         if moved.status != 200 {
-            let is_late = moved.status == 422 && moved.body["code"] == "CRM_DEAL_STEP_NOT_FOUND";
-            assert!(is_late || is_conflict(&moved, "CRM_DEAL_CONFLICT"), "{}", moved.text);
+            let is_archived = moved.status == 422 && moved.body["code"] == "CRM_DEAL_STEP_NOT_FOUND";
+            assert!(is_archived || is_conflict(&moved, "CRM_DEAL_CONFLICT"), "{}", moved.text);
             assert_eq!(deal.row_version().await, 1);
         }
         // A deal that entered the step before it was archived may leave it.

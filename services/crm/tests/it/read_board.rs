@@ -165,7 +165,7 @@ async fn totals_follow_every_change() {
 #[tokio::test]
 async fn totals_are_recounted_while_deals_change() {
     let recount = include_str!("../../sql/recount_board_totals.sql");
-    // The job runs only when the test makes it due.
+    // The interval is an hour, so the job runs only when the test makes it due.
     let crm = start(&[("CRM_BOARD_TOTALS_INTERVAL_MS", "3600000")]);
     let id = guid();
     publish(&crm, DEVELOPER_UPSERTED, "Id", &developer(id)).await;
@@ -181,7 +181,7 @@ async fn totals_are_recounted_while_deals_change() {
         let left = sql.query_opt("select 1 from step_total_change limit 1", &[]).await.unwrap();
         left.is_none().then_some(())
     };
-    let is_right = async || {
+    let assert_exact = async || {
         let board = async |query: &str| by.get(&format!("{OWN}/board?{query}")).await.expect(200);
         assert_eq!(board("").await, board("CreatedFrom=2000-01-01T00:00:00Z").await);
     };
@@ -202,7 +202,7 @@ async fn totals_are_recounted_while_deals_change() {
         };
         let recount = async { recounter.batch_execute(&format!("begin; {recount}; commit")).await.unwrap() };
         tokio::join!(change, recount);
-        is_right().await;
+        assert_exact().await;
     }
 
     sql.execute(change, &[&text(&steps[0]["Id"])]).await.unwrap();
@@ -214,7 +214,7 @@ async fn totals_are_recounted_while_deals_change() {
     testkit::eventually("the job to wait", async || sql.query_opt(waits, &[]).await.unwrap()).await;
     transaction.commit().await.unwrap();
     testkit::eventually("the job", are_folded).await;
-    is_right().await;
+    assert_exact().await;
 }
 
 /// RULE-CRM-049: `Groups` and the filters narrow the board. Counts and totals are those under the

@@ -18,7 +18,7 @@ struct Filled {
     deal: Uuid,
 }
 
-/// Inserts `count` rows of everything that is read.
+/// Inserts `count` rows of each kind that is read.
 ///
 /// A developer gets `count` steps, at most 50, and `count` deals in the first step. Each deal has a
 /// booked object. The first deal has `count` timeline rows and stages.
@@ -108,15 +108,15 @@ async fn read_of_100_rows_takes_as_many_statements_as_of_one() {
     for count in [1, 100] {
         let filled = fill(&sql, count).await;
         let by = serve.caller(&user_with(Some(filled.developer), &[MANAGE, READ_OWN]));
-        for (path, shown) in reads(&filled) {
+        for (path, pointer) in reads(&filled) {
             let mut least = usize::MAX;
             // New connections of the pool also run statements, so the minimum counts.
             for _ in 0..4 {
                 let before = statements.executed();
                 let answer = by.get(&path).await.expect(200);
                 least = least.min(statements.executed() - before);
-                if !shown.is_empty() {
-                    assert_eq!(list(answer.pointer(shown).unwrap_or(&Value::Null)).len(), count, "{path}");
+                if !pointer.is_empty() {
+                    assert_eq!(list(answer.pointer(pointer).unwrap_or(&Value::Null)).len(), count, "{path}");
                 }
             }
             executed.push(least);

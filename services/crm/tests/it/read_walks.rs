@@ -1,4 +1,4 @@
-//! Walks through timelines and stages.
+//! Pages of timelines and stages, read by their cursors.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use crate::{
     with,
 };
 
-/// The two walks of a deal.
+/// The two lists of a deal that a cursor pages.
 const WALKS: [&str; 2] = ["timeline", "stages"];
 
 /// Returns the row of a note, `at` seconds after the creation of its deal.
@@ -21,7 +21,7 @@ fn note(deal: Uuid, at: usize) -> Value {
 }
 
 /// Inserts a deal with `rows` notes and `rows` stages, one second apart.
-async fn walked(rows: usize) -> (Uuid, Uuid) {
+async fn insert_deal_with_rows(rows: usize) -> (Uuid, Uuid) {
     let developer = create_developer().await;
     let step = steps(developer).await[0].clone();
     let deal = insert_deals(&[deal_row(&step)]).await[0];
@@ -48,7 +48,7 @@ fn times(items: &Value) -> Vec<String> {
 /// null at the end.
 #[tokio::test]
 async fn walk_returns_each_row_once_newest_first() {
-    let (deal, developer) = walked(7).await;
+    let (deal, developer) = insert_deal_with_rows(7).await;
     let expected: Vec<String> = (0..7).rev().map(seconds_later).collect();
     let own = service().caller(&user_with(Some(developer), &[READ_OWN]));
     for (by, family) in [(platform(), PLATFORM), (own, OWN)] {
@@ -73,7 +73,7 @@ async fn walk_returns_each_row_once_newest_first() {
 /// RULE-CRM-048: a walk returns each existing row once while rows are added.
 #[tokio::test]
 async fn walk_returns_each_row_once_while_rows_are_added() {
-    let (deal, _) = walked(5).await;
+    let (deal, _) = insert_deal_with_rows(5).await;
     let (mut met, mut cursor) = (Vec::new(), String::new());
     for at in 0.. {
         insert("timeline", &[note(deal, 100 + at)]).await;
@@ -93,7 +93,7 @@ async fn walk_returns_each_row_once_while_rows_are_added() {
 /// deal. So is an invalid `PageSize`.
 #[tokio::test]
 async fn cursor_of_another_deal_is_refused() {
-    let ((one, _), (other, _)) = (walked(2).await, walked(2).await);
+    let ((one, _), (other, _)) = (insert_deal_with_rows(2).await, insert_deal_with_rows(2).await);
     for walk in WALKS {
         let path = |deal: Uuid, query: &str| format!("{PLATFORM}/deals/{deal}/{walk}?{query}");
         let page = platform().get(&path(one, "PageSize=1")).await.expect(200);
@@ -126,7 +126,7 @@ async fn cursor_of_another_deal_is_refused() {
 /// RULE-CRM-048: a row has every field. The rows of one change are in reverse order.
 #[tokio::test]
 async fn timeline_row_has_every_field() {
-    let (deal, _) = walked(0).await;
+    let (deal, _) = insert_deal_with_rows(0).await;
     let (first, second) = (note(deal, 5), with(note(deal, 5), "kind", "DealCreated"));
     insert("timeline", &[first]).await;
     insert("timeline", std::slice::from_ref(&second)).await;
@@ -142,7 +142,7 @@ async fn timeline_row_has_every_field() {
 /// RULE-CRM-048: a stage has whole seconds. The current stage counts to now.
 #[tokio::test]
 async fn stage_shows_its_duration_in_seconds() {
-    let (deal, developer) = walked(2).await;
+    let (deal, developer) = insert_deal_with_rows(2).await;
     let step = &steps(developer).await[0];
     let page = platform().get(&format!("{PLATFORM}/deals/{deal}/stages")).await.expect(200);
     let [current, past] = list(&page["Items"]) else { panic!("{page}") };

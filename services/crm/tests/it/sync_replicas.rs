@@ -165,7 +165,7 @@ async fn unreadable_message_blocks_its_own_key_only() {
 /// `Version`.
 #[tokio::test]
 async fn any_delivery_ends_in_the_highest_versions() {
-    // Kind, entity, version, number of deliveries.
+    // A delivery has a kind, an entity, a version and a number of repeats.
     let delivery = (0_usize..3, 0_usize..3, 0_i64..20, 1_usize..3);
     let deliveries = proptest::collection::vec(delivery, 40).prop_shuffle();
     let mut runner = TestRunner::deterministic();

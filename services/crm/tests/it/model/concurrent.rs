@@ -48,7 +48,7 @@ struct History {
 }
 
 impl History {
-    /// Returns the indexes of the versions that a request may have met.
+    /// Returns the indexes of the versions that a request may have read.
     ///
     /// Excludes versions that were replaced before the request began, and versions newer than its
     /// answer.
@@ -70,7 +70,7 @@ fn possible_contexts<'w>(
     exchange: &Exchange,
 ) -> Vec<Context<'w>> {
     let deal = &world.deals[exchange.deal];
-    let rivals = || {
+    let other_deals = || {
         histories
             .iter()
             .enumerate()
@@ -80,7 +80,7 @@ fn possible_contexts<'w>(
         let met = |history: &History| {
             history.states[history.window(exchanges, exchange)].iter().map(is).collect::<BTreeSet<_>>()
         };
-        let met: Vec<_> = rivals().map(|(_, history)| met(history)).collect();
+        let met: Vec<_> = other_deals().map(|(_, history)| met(history)).collect();
         let some = met.iter().any(|met| met.contains(&true));
         let none = met.iter().all(|met| met.contains(&false));
         [some.then_some(true), none.then_some(false)]
@@ -234,7 +234,7 @@ fn replay(
     history
 }
 
-/// Asserts that a state of the deal, and of the other deals of its object, explains an answer.
+/// Asserts that an answer follows from a state of its deal and of the other deals of the object.
 fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange], at: usize) {
     let exchange = &exchanges[at];
     let history = &histories[exchange.deal];
@@ -253,7 +253,7 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
             .map(|context| decide(state, *context, &exchange.request, &exchange.answer.body))
             .collect()
     };
-    let is_plain = states.iter().any(|state| {
+    let is_explained = states.iter().any(|state| {
         decide_all(state).iter().any(|outcome| {
             let is_own = own.is_some() || is_read || !matches!(outcome, Outcome::Changed(_));
             is_own && is_expected(outcome, state, &exchange.request, &exchange.answer)
@@ -268,7 +268,7 @@ fn assert_explained(world: &World, histories: &[History], exchanges: &[Exchange]
             .any(|state| decide_all(state).iter().any(|outcome| matches!(outcome, Outcome::Changed(_))))
     };
     assert!(
-        is_plain || is_conflict && !is_read && is_lost_race(),
+        is_explained || is_conflict && !is_read && is_lost_race(),
         "{:?}\nis answered {} {}\nwhile the deal was {states:#?}\namong {contexts:?}",
         exchange.request,
         exchange.answer.status,

@@ -7,7 +7,7 @@ use super::request::Request;
 use super::world::{Contract, Deal, Row, Stage};
 use crate::{BOOKING_EXPIRED, CANCELLED, COMPLETED, CREATED, STAGE_CHANGED, id_of, rub, text};
 
-/// A change before it has a version and a time.
+/// A change without its version and time.
 pub struct Change {
     pub next: Deal,
     pub rows: Vec<(&'static str, Value)>,

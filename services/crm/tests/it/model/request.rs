@@ -138,7 +138,7 @@ const TEXTS: [&str; 12] = [
     "\\u0000",
 ];
 const STATUSES: [&str; 5] = ["Application", "Booking", "Sale", "Cancelled", "Completed"];
-/// The kinds of requests. A kind is as frequent as it is listed.
+/// The kinds of requests. A kind that is listed twice is twice as frequent.
 const KINDS: [&str; 21] = [
     "move", "move", "move", "move", "contract", "contract", "agent", "book", "book", "book", "prolong",
     "prolong", "soon", "cancel", "complete", "complete", "note", "override", "override", "override",
@@ -198,7 +198,7 @@ impl RandomRequest {
                 }
                 (choice, _) => days(i64::try_from(choice).unwrap() + 1),
             }),
-            "soon" => Operation::Prolong(Time { text: in_millis(super::SOON), is_valid: true }),
+            "soon" => Operation::Prolong(Time { text: in_millis(super::SHORT_LIFE_MILLIS), is_valid: true }),
             "cancel" => Operation::Cancel(text()),
             "complete" => Operation::Complete(text()),
             "note" => Operation::Note(text()),

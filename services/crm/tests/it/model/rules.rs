@@ -8,7 +8,7 @@ use super::request::{Operation, Request, Time};
 use super::world::{Booking, Deal, Developer, Role, Row, World, group_of, status_of};
 use crate::{BOOKING_CREATED, CANCELLED, COMPLETED, parse_time};
 
-/// Everything outside a deal that decides about it.
+/// The state outside a deal that its rules depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'w> {
     pub developer: &'w Developer,
@@ -24,10 +24,12 @@ impl<'w> Context<'w> {
         Self {
             developer: world.developer(deal.tenant),
             is_unavailable: matches!(object.status, "Sold" | "Unavailable"),
-            booked_elsewhere: world.rivals(deal.object, Some(deal.id)).any(|rival| rival.booking.is_some()),
+            booked_elsewhere: world
+                .other_deals(deal.object, Some(deal.id))
+                .any(|other| other.booking.is_some()),
             completed_elsewhere: world
-                .rivals(deal.object, Some(deal.id))
-                .any(|rival| rival.group == "Completed"),
+                .other_deals(deal.object, Some(deal.id))
+                .any(|other| other.group == "Completed"),
         }
     }
 }
@@ -35,7 +37,7 @@ impl<'w> Context<'w> {
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Refused(u16, &'static str),
-    /// A no-op, which returns the card.
+    /// A no-op. The response is the unchanged card.
     Same,
     Changed(Box<Deal>),
     /// A note, which writes only a row.
@@ -61,7 +63,7 @@ const FORBIDDEN_MOVE: Refusal = (409, "CRM_DEAL_MOVE_FORBIDDEN");
 const NO_CONTRACT: Refusal = (409, "CRM_DEAL_CONTRACT_TYPE_REQUIRED");
 const NO_BOOKING: Refusal = (409, "CRM_DEAL_BOOKING_REQUIRED");
 
-/// Decides a request. The answer gives only what a service chooses: times and ids.
+/// Decides a request. Only times and ids, which the service chooses, are taken from the answer.
 pub fn decide(deal: &Deal, context: Context<'_>, request: &Request, answer: &Value) -> Outcome {
     if let Some((status, code)) = refused_before_rules(deal, request) {
         return Outcome::Refused(status, code);
@@ -250,7 +252,7 @@ fn book(deal: &Deal, context: Context<'_>, answer: &Value) -> Result<Option<Chan
         is_published: false,
         second_topic: Some(BOOKING_CREATED),
     };
-    // These are missing in a refusal. The comparison of the statuses then fails.
+    // A refusal has neither id nor expiry time. Then the comparison of the statuses fails.
     let id = answer["Id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
     let expires_at = answer["ExpiresAt"].as_str().unwrap_or_default().to_owned();
     change.rows.push(("BookingCreated", json!({"BookingId": id, "ExpiresAt": expires_at})));
@@ -359,7 +361,7 @@ pub fn creation(world: &World, request: &Request, object: Uuid) -> Result<(Uuid,
     if !developer.is_active {
         return Err((409, "CRM_DEVELOPER_NOT_ACTIVE"));
     }
-    let is_sold = world.rivals(object.id, None).any(|deal| deal.group == "Completed");
+    let is_sold = world.other_deals(object.id, None).any(|deal| deal.group == "Completed");
     if is_sold || matches!(object.status, "Sold" | "Unavailable") {
         return Err((409, "CRM_PROPERTY_OBJECT_NOT_AVAILABLE"));
     }

@@ -117,7 +117,7 @@ pub struct Deal {
     pub updated_by: Option<Uuid>,
     pub step_entered_at: String,
     pub row_version: i64,
-    /// Oldest first, like the three lists below.
+    /// Rows, oldest first. The three lists below have the same order.
     pub rows: Vec<Row>,
     pub stages: Vec<Stage>,
     pub events: Vec<(&'static str, Value)>,
@@ -216,7 +216,7 @@ impl World {
     }
 
     /// Returns the deals of an object except `of`.
-    pub fn rivals(&self, object: Uuid, of: Option<Uuid>) -> impl Iterator<Item = &Deal> {
+    pub fn other_deals(&self, object: Uuid, of: Option<Uuid>) -> impl Iterator<Item = &Deal> {
         self.deals.iter().filter(move |deal| deal.object == object && Some(deal.id) != of)
     }
 }
