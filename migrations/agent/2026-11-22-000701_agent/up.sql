@@ -9,7 +9,7 @@ create table developer (
 
 -- Rates and agencies.
 
--- Agents whose agency the platform has entered. An agent needs no entry.
+-- Agencies of agents. An agent without a row has no agency.
 create table agent (
     user_id uuid primary key,
     agency_company_id uuid,
@@ -46,7 +46,7 @@ create table rate (
     primary key (card_id, valid_from)
 );
 
--- Deals of CRM. For each fact the highest version that carries it decides.
+-- Deals of CRM. Status, agent and amount each come from the highest version that has the value.
 -- The ledger has columns of its own, so that an unknown status changes no money.
 create table deal (
     id uuid primary key,
@@ -63,12 +63,12 @@ create table deal (
     currency text collate "C",
     amount_row_version bigint not null,
     cancelled_at timestamptz check (cancelled_at is null or status = 'Cancelled'),
-    -- The highest version of any topic, and the time when the ledger fell behind it.
+    -- The highest version of any topic, and the time since which the ledger is behind it.
     known_row_version bigint not null,
     held_since timestamptz,
     -- The version that the ledger has applied, from stage changes alone.
     applied_row_version bigint not null,
-    -- The active sale: version, time, agent and amount of its beginning.
+    -- The active sale: version, time, agent and amount at its beginning.
     sale_row_version bigint,
     sold_at timestamptz,
     -- Time from creation to sale, in microseconds.
@@ -87,7 +87,7 @@ create table deal (
     check (completed_at is null or sale_row_version is not null),
     check ((completed_at is null) = (completed_amount is null)),
     check (not is_unrated or sale_agent_user_id is not null and sale_row_version is not null),
-    -- INV-AGT-8
+    -- INV-AGT-8: a topic has sent a newer version than the ledger has applied.
     constraint deal_held_is_behind check (held_since is null or known_row_version > applied_row_version)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
 create index deal_created on deal (agent_user_id, created_at) include (status);
@@ -157,7 +157,7 @@ create table payout (
     paid_at timestamptz,
     updated_at timestamptz not null,
     version bigint not null check (version >= 1),
-    -- INV-AGT-6
+    -- INV-AGT-6: gross is withheld plus net.
     constraint payout_adds_up check (gross = withheld + net),
     check ((status = 'Paid') = (paid_at is not null)),
     check ((status = 'Failed') = (failure_reason is not null)),
@@ -172,12 +172,12 @@ create index payout_period on payout (period_to, id);
 create index payout_net on payout (net, id);
 create index payout_run_created on payout (run_id, created_at, id);
 
--- Accruals are append-only (INV-AGT-2, INV-AGT-7). Unique indexes keep INV-AGT-3.
+-- Accruals. A trigger keeps INV-AGT-2 and INV-AGT-7, unique indexes keep INV-AGT-3.
 create table accrual (
     id uuid primary key,
     agent_user_id uuid not null,
     deal_id uuid not null references deal (id),
-    -- The sale of the deal, by the version of its beginning.
+    -- The version of the deal with which the sale began.
     sale_row_version bigint not null,
     property_object_id uuid not null,
     developer_company_id uuid not null,
@@ -196,7 +196,7 @@ create table accrual (
     paid_at timestamptz,
     created_at timestamptz not null,
     updated_at timestamptz not null,
-    -- Author and comment of a rejection or reversal. No answer contains them.
+    -- Author and comment of a rejection or reversal. No response contains either.
     decided_by_user_id uuid,
     decision_comment text check (char_length(decision_comment) between 1 and 2000),
     version bigint not null check (version >= 1),
@@ -229,7 +229,7 @@ create function accrual_is_immutable() returns trigger language plpgsql as $$
 begin
     if tg_op = 'UPDATE' then
         if old.status in ('Paid', 'Rejected', 'Reversed') then
-            raise exception 'an accrual in status % does not change', old.status using errcode = 'restrict_violation';
+            raise exception 'an accrual in status % is final', old.status using errcode = 'restrict_violation';
         end if;
         if (old.id, old.agent_user_id, old.deal_id, old.sale_row_version, old.property_object_id,
             old.developer_company_id, old.kind, old.base_amount, old.rate_bps, old.amount, old.currency,

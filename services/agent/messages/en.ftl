@@ -2,7 +2,7 @@ AGENT_ACCRUAL_NOT_FOUND = There is no such accrual
 AGENT_ACCRUAL_NOT_ADJUSTABLE = This accrual cannot be adjusted
     .detail = Only an active base accrual that is not paid can be adjusted.
 AGENT_ACCRUAL_NOT_REJECTABLE = This accrual cannot be rejected
-    .detail = It is final, undone or in a payout, or the rest of the sale would be too high.
+    .detail = Only an active accrual in no payout can be rejected. The remaining accruals must not exceed the sale.
 AGENT_ACCRUAL_NOT_REVERSIBLE = This accrual cannot be reversed
     .detail = Only an accrual in a payout can be reversed. Reject any other accrual instead.
 AGENT_ADJUSTMENT_ALREADY_OPEN = This accrual has an open request already
@@ -15,7 +15,7 @@ AGENT_PAYOUT_NOT_FOUND = There is no such payout
 AGENT_PAYOUT_INVALID_TRANSITION = This status change is not allowed
 AGENT_PAYOUT_RUN_NOT_FOUND = There is no such payout run
 AGENT_PAYOUT_RUN_KEY_REUSED = Another payout run has this key
-AGENT_CONCURRENCY_CONFLICT = Another request has changed this
+AGENT_CONCURRENCY_CONFLICT = The data has changed since you read it
     .detail = Read it again and repeat your change.
 
 not_together = This cannot be combined with AgentUserId

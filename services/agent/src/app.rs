@@ -5,7 +5,6 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use crate::settings::Settings;
 
-/// The shared state of a process.
 pub struct App {
     pub db: Db,
     pub settings: Settings,

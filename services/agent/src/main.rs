@@ -1,4 +1,4 @@
-//! The agent service: `agent [serve | work | migrate | contracts | config]`.
+//! The binary of the service agent.
 
 use std::process::ExitCode;
 

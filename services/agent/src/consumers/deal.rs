@@ -46,7 +46,7 @@ impl From<AmountPayload> for Money {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct TermsPayload {
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     #[expect(clippy::option_option, reason = "an absent member and null differ")]
     agent_user_id: Option<Option<UserId>>,
     amount: AmountPayload,
@@ -54,8 +54,10 @@ struct TermsPayload {
 
 /// Deserializes a member that is present, null included.
 #[expect(clippy::option_option, reason = "an absent member and null differ")]
-fn present<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D::Error> {
-    Option::deserialize(agent).map(Some)
+fn deserialize_present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<UserId>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Writing of accruals. Only [`crate::ops::Books`] uses it.
+//! Writes of accruals. Only [`crate::ops::Books`] uses this module.
 
 use ::db::{Prepared, Tx};
 use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -7,7 +7,7 @@ use diesel_async::RunQueryDsl;
 use super::schema::accrual;
 use crate::domain::Accrual;
 
-/// Rows of one insertion. PostgreSQL accepts at most 65,535 parameters of a statement.
+/// The greatest number of rows of one insertion. PostgreSQL accepts 65,535 parameters.
 const INSERT_BATCH_SIZE: usize = 2_000;
 
 pub async fn insert(tx: &Tx, accruals: &[Accrual]) -> Result<(), ::db::Error> {

@@ -12,7 +12,7 @@ pub async fn find(conn: &mut Conn, id: UserId) -> QueryResult<Option<Agent>> {
     Prepared(agent::table.find(id).select(Agent::as_select())).get_result(conn).await.optional()
 }
 
-/// Stores an agent over the version before. Returns false if a concurrent change was first.
+/// Stores an agent by compare and swap. Returns false if another change won the race.
 pub async fn save(tx: &mut Tx, new: &Agent) -> Result<bool, ::db::Error> {
     if new.version == 1 {
         let insert = diesel::insert_into(agent::table).values(new).on_conflict_do_nothing();

@@ -116,7 +116,7 @@ pub async fn list_lines(conn: &mut Conn, id: PayoutId) -> Result<Vec<PayoutLine>
 /// Locks the deals whose accruals a run can pay, against changes until the end of the transaction.
 ///
 /// The call waits for transactions that change such a deal.
-/// These need the account next, so the caller must not have locked it.
+/// Such a transaction locks the account next, so the caller must not have locked it.
 pub async fn lock_payable_deals(
     tx: &mut Tx,
     (agent, currency): AccountKey,
@@ -140,7 +140,7 @@ pub async fn lock_payable_deals(
     Ok(())
 }
 
-/// Returns the accruals that a run can pay of a locked account, debts first.
+/// Returns the accruals of a locked account that a run can pay, debts first.
 ///
 /// Their deals stay locked, so that none of them becomes held before the commit (INV-AGT-8).
 pub async fn list_payable(

@@ -1,4 +1,4 @@
-//! An agent's performance in a period, by three statements that each use an index.
+//! An agent's performance in a period, read by three statements that each use an index.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ struct SalesRow {
 
 /// Counts created deals by month and status.
 ///
-/// Each month is a range of an index, which costs half of computing the month of each deal.
+/// Each month is a range of an index, which costs less than computing the month of each deal.
 const CREATED_SQL: &str = "\
     select number::integer as month, status, deals \
     from unnest($2::timestamptz[], $3::timestamptz[]) with ordinality as month (since, until, number), \

@@ -27,8 +27,7 @@ pub async fn find(tx: &mut Tx, key: CardKey) -> Result<Option<(RateCard, Vec<Rat
     Ok(cards.pop().map(|card| (card, rates.into_iter().flatten().collect())))
 }
 
-/// Stores a card and its rates over the version before.
-/// Returns false if a concurrent change was first.
+/// Stores a card and its rates by compare and swap. Returns false if another change won the race.
 pub async fn save(tx: &mut Tx, new: &RateCard, rates: &[Rate]) -> Result<bool, ::db::Error> {
     let written = if new.version == 1 {
         let insert = diesel::insert_into(rate_card::table).values(new).on_conflict_do_nothing();

@@ -1,4 +1,4 @@
-//! The account of an agent in one currency: the kept sums of the accruals.
+//! The account of an agent in one currency: the stored sums of the accruals.
 
 use auth::UserId;
 use diesel::pg::Pg;
@@ -77,7 +77,7 @@ impl Account {
     }
 }
 
-/// The index of each sum.
+/// A sum of an account, used as its index.
 #[derive(Clone, Copy)]
 enum Bucket {
     Pending,

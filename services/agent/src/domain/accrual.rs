@@ -34,10 +34,10 @@ values::text_enum! {
     }
 }
 
-/// The stored aggregate.
+/// An accrual as it is stored.
 ///
-/// INV-AGT-2: only `status`, `payout_id`, and the times, decision and version of their changes
-/// change.
+/// Only the status and the payout change, with the times, the decision and the version of the
+/// change (INV-AGT-2).
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Insertable)]
 #[diesel(table_name = accrual, check_for_backend(Pg))]
 pub struct Accrual {

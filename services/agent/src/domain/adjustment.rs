@@ -39,7 +39,7 @@ pub type Comment = Private<Prose<1, MAX_COMMENT_LENGTH>>;
 /// The comment of an approval. An empty one counts as absent.
 pub type OptionalComment = Private<Prose<0, MAX_COMMENT_LENGTH>>;
 
-/// The stored aggregate. Its amounts are in the currency of its accrual.
+/// An adjustment request as it is stored, with amounts in the currency of its accrual.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = adjustment_request, check_for_backend(Pg))]
 pub struct AdjustmentRequest {
@@ -69,11 +69,17 @@ impl AdjustmentRequest {
         }
     }
 
-    /// Returns the request as Rejected. An approval overwrites the status and adds the grant.
+    /// Returns the request with a decision. An approval adds the granted amount and its accrual.
     #[must_use]
-    pub fn rejected(self, by: UserId, comment: Option<Comment>, now: OffsetDateTime) -> Self {
+    pub fn with_decision(
+        self,
+        status: AdjustmentStatus,
+        by: UserId,
+        comment: Option<Comment>,
+        now: OffsetDateTime,
+    ) -> Self {
         Self {
-            status: AdjustmentStatus::Rejected,
+            status,
             decision_comment: comment,
             decided_at: Some(now.max(self.created_at)),
             decided_by_user_id: Some(by),

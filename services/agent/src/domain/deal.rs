@@ -24,7 +24,7 @@ values::text_enum! {
     }
 }
 
-/// The topic of CRM that an event is from.
+/// The topic of an event of CRM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DealTopic {
     Created,
@@ -74,7 +74,7 @@ impl DealEvent {
     }
 }
 
-/// The stored aggregate.
+/// A deal as it is stored.
 ///
 /// Statistics show status, agent and amount, each with the version that decided it.
 /// The ledger has columns of its own, so that an unknown status changes no money.
@@ -109,7 +109,7 @@ pub struct Deal {
 }
 
 impl Deal {
-    /// Creates the deal of an event without any data but its ids.
+    /// Creates a deal with the ids of an event and no other data.
     pub fn empty(event: &DealEvent) -> Self {
         Self {
             id: event.deal_id,
@@ -138,8 +138,8 @@ impl Deal {
         }
     }
 
-    /// Updates the data of the statistics: for each fact the highest version that carries it
-    /// decides.
+    /// Updates the statistics: status, agent and amount each come from the highest version that has
+    /// the value.
     pub fn update(&mut self, event: &DealEvent) {
         let version = event.row_version;
         if event.topic == DealTopic::Created {

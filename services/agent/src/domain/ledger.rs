@@ -96,7 +96,7 @@ impl Deal {
             match step {
                 Step::Begin => {
                     self.begin(change);
-                    let base = rate.and_then(|rate| self.base(rate, now)).transpose()?;
+                    let base = rate.and_then(|rate| self.create_base(rate, now)).transpose()?;
                     self.is_unrated = base.is_none() && self.sale_agent_user_id.is_some();
                     posting.entries.extend(base.clone().map(Entry::added));
                     sale = Sale::new(base.into_iter().collect());
@@ -119,7 +119,7 @@ impl Deal {
 
     /// Returns the entries of an unrated sale for which a rate was found.
     pub fn accrue(&self, rate: BasisPoints, now: OffsetDateTime) -> Result<Vec<Entry>, Overflow> {
-        let Some(base) = self.base(rate, now).transpose()? else { return Ok(Vec::new()) };
+        let Some(base) = self.create_base(rate, now).transpose()? else { return Ok(Vec::new()) };
         let mut entries = vec![Entry::added(base.clone())];
         if let Some((at, amount)) = self.completed_at.zip(self.completed_amount) {
             entries.extend(Sale::new(vec![base]).complete(amount, at, now)?);
@@ -147,7 +147,7 @@ impl Deal {
     }
 
     /// Creates the Base of the active sale, or returns `None` without an agent.
-    fn base(&self, rate: BasisPoints, now: OffsetDateTime) -> Option<Result<Accrual, Overflow>> {
+    fn create_base(&self, rate: BasisPoints, now: OffsetDateTime) -> Option<Result<Accrual, Overflow>> {
         let (agent, currency) = self.sale_account()?;
         let (sale_row_version, sold_at) = self.sale_row_version.zip(self.sold_at)?;
         let amount = Money { amount_minor: self.sale_amount?, currency };

@@ -29,30 +29,30 @@ pub use rate::{Agent, AgentView, CardKey, MAX_BPS, MAX_CARD_RATES, Rate, RateCar
 pub use sale::{Sale, Undo};
 
 ids::typed_id!(
-    /// An accrual.
+    /// The id of an accrual.
     AccrualId
 );
 ids::typed_id!(
-    /// A request to adjust an accrual.
+    /// The id of an adjustment request.
     AdjustmentRequestId
 );
 ids::typed_id!(
-    /// A payout to an agent in one currency.
+    /// The id of a payout.
     PayoutId
 );
 ids::typed_id!(
-    /// A payout run.
+    /// The id of a payout run.
     PayoutRunId
 );
 ids::typed_id!(
-    /// A rate card.
+    /// The id of a rate card.
     RateCardId
 );
 ids::typed_id!(
-    /// A deal of CRM.
+    /// The id of a deal, which CRM owns.
     DealId
 );
 ids::typed_id!(
-    /// A property object of chessboard.
+    /// The id of a property object, which chessboard owns.
     PropertyObjectId
 );

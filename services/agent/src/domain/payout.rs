@@ -28,7 +28,7 @@ pub type PaymentReference = Private<Text<1, 128>>;
 /// The reason why a payout failed.
 pub type FailureReason = Private<Prose<1, 500>>;
 
-/// The stored aggregate. Its amounts never change (INV-AGT-6).
+/// A payout as it is stored. Its amounts never change (INV-AGT-6).
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = payout, check_for_backend(Pg))]
 pub struct Payout {
@@ -78,7 +78,7 @@ impl Payout {
     /// Creates the payout of a run for payable accruals, which are in payment order.
     ///
     /// Returns the payout with the accruals that it contains.
-    /// It takes accruals while their sum fits into 64 bits, and leaves the rest for the next run.
+    /// A payout takes accruals while their sum fits into 64 bits. The rest waits for the next run.
     /// Returns `None` if the sum is 0 or a debt.
     pub fn create(run: &PayoutRun, payable: &[Accrual], now: OffsetDateTime) -> Option<(Self, Vec<Accrual>)> {
         let first = payable.first()?;
@@ -122,7 +122,7 @@ impl Payout {
     /// Returns the payout after a transition, or `None` if it has the target status already.
     ///
     /// # Errors
-    /// [`PAYOUT_INVALID_TRANSITION`] if the table has no such transition.
+    /// [`PAYOUT_INVALID_TRANSITION`] if the present status does not permit the transition.
     pub fn apply(&self, transition: PayoutTransition, now: OffsetDateTime) -> Result<Option<Self>, Code> {
         use PayoutStatus::{Cancelled, Failed, InTransit, Paid, Scheduled};
         let to = transition.target();
@@ -153,7 +153,7 @@ impl Payout {
         Ok(Some(after))
     }
 
-    /// Returns an accrual of the payout as the payout's status requires it.
+    /// Returns an accrual of the payout with the changes that the payout's status requires.
     pub fn settle(&self, accrual: &Accrual) -> Accrual {
         let mut settled = Accrual { updated_at: self.updated_at.max(accrual.updated_at), ..accrual.clone() };
         match self.status {

@@ -27,14 +27,14 @@ values::text_enum! {
     }
 }
 
-/// `1..=64` of `A-Za-z0-9._-`.
+/// The rule for run keys: 1 to 64 characters of `A-Za-z0-9._-`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {}
+pub enum RunKeyRule {}
 
 /// The caller's key of a run. A repeated request with the same key does not start another run.
-pub type RunKey = Checked<Key>;
+pub type RunKey = Checked<RunKeyRule>;
 
-impl Rule for Key {
+impl Rule for RunKeyRule {
     fn parse(raw: &str) -> Result<String, Invalid> {
         Text::<1, 64>::parse(raw)?;
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -54,7 +54,7 @@ impl Rule for Key {
     }
 }
 
-/// The stored aggregate.
+/// A payout run as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, QueryableByName, Selectable, Insertable)]
 #[diesel(table_name = payout_run, check_for_backend(Pg))]
 pub struct PayoutRun {

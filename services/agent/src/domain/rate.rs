@@ -37,7 +37,7 @@ pub struct Rate {
     pub valid_to: Option<OffsetDateTime>,
 }
 
-/// The stored aggregate without its rates.
+/// A rate card as it is stored, without its rates.
 #[derive(Clone, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = rate_card, check_for_backend(Pg))]
 pub struct RateCard {

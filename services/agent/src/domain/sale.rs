@@ -70,7 +70,8 @@ impl Sale {
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
-    /// - [`ACCRUAL_NOT_REJECTABLE`] if it is not effective, is in a payout, or lowers the sale.
+    /// - [`ACCRUAL_NOT_REJECTABLE`] if it is not effective or is in a payout, or if the rest of the
+    ///   sale would be too high (INV-AGT-4).
     pub fn find_rejectable(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let all: Vec<_> = self.effective_with_adjustments(id).collect();
@@ -86,7 +87,8 @@ impl Sale {
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.
-    /// - [`ACCRUAL_NOT_REVERSIBLE`] if it is a Reversal, is in no payout, or lowers the sale.
+    /// - [`ACCRUAL_NOT_REVERSIBLE`] if it is a Reversal or is in no payout, or if the rest of the
+    ///   sale would be too high (INV-AGT-4).
     pub fn find_reversible(&self, id: AccrualId, completed: Option<i64>) -> Result<Vec<&Accrual>, Code> {
         let accrual = self.find(id).ok_or(ACCRUAL_NOT_FOUND)?;
         let is_reversible = accrual.kind != AccrualKind::Reversal
@@ -99,7 +101,7 @@ impl Sale {
         }
     }
 
-    /// Returns an accrual about which its agent may file a request.
+    /// Returns an accrual if its agent may file a request about it.
     ///
     /// # Errors
     /// - [`ACCRUAL_NOT_FOUND`] if the accrual is not of this sale.

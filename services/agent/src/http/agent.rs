@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::ops::rate::Change;
 use crate::{db, ops};
 
-/// Returns the id of an agent. Every id but the nil UUID is one.
+/// Returns the id unless it is the nil UUID, which no agent has.
 ///
 /// # Errors
 /// `404 NOT_FOUND` for the nil UUID.

@@ -37,11 +37,11 @@ pub const PUBLIC: Listener = Listener {
     routes: public,
 };
 
-/// The errors of every decision about a request.
-const DECISION_CODES: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
+/// The refusals of every decision about a request.
+const DECISION_REFUSALS: [Code; 3] = [FORBIDDEN, ADJUSTMENT_NOT_FOUND, ADJUSTMENT_ALREADY_DECIDED];
 
-/// The errors of every transition of a payout.
-const TRANSITION_CODES: [Code; 4] =
+/// The refusals of every transition of a payout.
+const TRANSITION_REFUSALS: [Code; 4] =
     [FORBIDDEN, PAYOUT_NOT_FOUND, PAYOUT_INVALID_TRANSITION, CONCURRENCY_CONFLICT];
 
 fn public(routes: &mut Routes<'_>) {
@@ -78,7 +78,7 @@ fn cabinet(routes: &mut Routes<'_>) {
     );
 }
 
-/// Rates, agencies, and deals that wait for a rate or for the ledger.
+/// Adds rates, agencies, and deals that wait for a rate or for the ledger.
 fn rates(routes: &mut Routes<'_>) {
     routes
         .service(rate_card::list_rate_cards.refuses([FORBIDDEN]))
@@ -89,7 +89,7 @@ fn rates(routes: &mut Routes<'_>) {
         .service(deal_list::list_held_deals.refuses([FORBIDDEN]));
 }
 
-/// Decisions of the platform about accruals.
+/// Adds decisions of the platform about accruals.
 fn commissions(routes: &mut Routes<'_>) {
     routes
         .service(accrual_decision::reject_accrual.refuses([
@@ -105,21 +105,21 @@ fn commissions(routes: &mut Routes<'_>) {
             CONCURRENCY_CONFLICT,
         ]))
         .service(adjustment::list_adjustment_requests.refuses([FORBIDDEN]))
-        .service(adjustment::approve_adjustment.refuses(DECISION_CODES).refuses([
+        .service(adjustment::approve_adjustment.refuses(DECISION_REFUSALS).refuses([
             ADJUSTMENT_OWN,
             ADJUSTMENT_AMOUNT_INVALID,
             CONCURRENCY_CONFLICT,
         ]))
-        .service(adjustment::reject_adjustment.refuses(DECISION_CODES).refuses([ADJUSTMENT_OWN]));
+        .service(adjustment::reject_adjustment.refuses(DECISION_REFUSALS).refuses([ADJUSTMENT_OWN]));
 }
 
 fn payouts(routes: &mut Routes<'_>) {
     routes
         .service(payout_run::begin_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_KEY_REUSED]))
         .service(payout_run::get_payout_run.refuses([FORBIDDEN, PAYOUT_RUN_NOT_FOUND]))
-        .service(payout_transition::send_payout.refuses(TRANSITION_CODES))
-        .service(payout_transition::confirm_payout.refuses(TRANSITION_CODES))
-        .service(payout_transition::fail_payout.refuses(TRANSITION_CODES))
-        .service(payout_transition::cancel_payout.refuses(TRANSITION_CODES))
+        .service(payout_transition::send_payout.refuses(TRANSITION_REFUSALS))
+        .service(payout_transition::confirm_payout.refuses(TRANSITION_REFUSALS))
+        .service(payout_transition::fail_payout.refuses(TRANSITION_REFUSALS))
+        .service(payout_transition::cancel_payout.refuses(TRANSITION_REFUSALS))
         .service(statement::get_statement.refuses([FORBIDDEN, PAYOUT_NOT_FOUND]));
 }

@@ -1,4 +1,4 @@
-//! The number of held deals, as a metric that every replica reports.
+//! The metric `agent_held_deals`, which every worker reports.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The job `ledger-audit`: compares accounts with accruals and payouts with lines.
-//! It repairs nothing.
+//! The job repairs nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
         async move {
             let found = app.db.tx(async |tx| db::audit::count_mismatches(tx).await).await?;
             if found > 0 {
-                tracing::error!(found, "accounts or payouts differ from their accruals");
+                tracing::error!(found, "found accounts or payouts that differ from their accruals");
             }
             app.ledger_mismatches.set(found);
             Ok(())

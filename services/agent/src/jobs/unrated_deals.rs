@@ -1,4 +1,4 @@
-//! The job `unrated-deals`: creates the accruals of unrated deals for which a card has a rate now.
+//! The job `unrated-deals`: creates accruals for unrated deals once a card has a rate for them.
 
 use std::sync::Arc;
 

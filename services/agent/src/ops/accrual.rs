@@ -27,7 +27,7 @@ pub struct Decision<'d> {
 }
 
 impl Decision<'_> {
-    fn sign(&self, mut accrual: Accrual) -> Accrual {
+    fn attach_to(&self, mut accrual: Accrual) -> Accrual {
         accrual.decided_by_user_id = Some(self.by);
         accrual.decision_comment = Some(self.comment.expose().as_str().to_owned());
         accrual
@@ -51,7 +51,7 @@ pub async fn reject(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resul
         ids.push(before.id);
         let updated_at = decision.now.max(before.updated_at);
         let after = Accrual { status: AccrualStatus::Rejected, updated_at, ..before.clone() };
-        entries.push(Entry::changed(before, decision.sign(after)));
+        entries.push(Entry::changed(before, decision.attach_to(after)));
     }
     books.post(entries).map_err(|Overflow| ACCRUAL_NOT_REJECTABLE)?;
     books.close(tx).await?;
@@ -76,9 +76,9 @@ pub async fn reverse(tx: &mut Tx, id: AccrualId, decision: Decision<'_>) -> Resu
     for accrual in sale.find_reversible(id, completed)? {
         ids.push(accrual.id);
         match accrual.undo(decision.now, decision.now).map_err(|Overflow| ACCRUAL_NOT_REVERSIBLE)? {
-            Undo::MarkReversed(after) => entries.push(Entry::changed(accrual, decision.sign(after))),
+            Undo::MarkReversed(after) => entries.push(Entry::changed(accrual, decision.attach_to(after))),
             Undo::AddReversal(reversal) => {
-                let reversal = decision.sign(reversal);
+                let reversal = decision.attach_to(reversal);
                 if accrual.id == id {
                     result = Some(reversal.clone());
                 }

@@ -29,14 +29,14 @@ pub async fn file(
 ) -> Result<AdjustmentRequestView, Error> {
     let key = db::sale::find_key(tx, request.accrual_id).await?;
     let key = key.filter(|key| key.agent_user_id == request.agent_user_id).ok_or(ACCRUAL_NOT_FOUND)?;
-    // The end of a sale locks the account, too, and then closes the open requests.
+    // The end of a sale also locks the account, so it closes this request or makes it inadmissible.
     db::account::lock(tx, &[(key.agent_user_id, key.currency)]).await?;
     let sale = db::sale::read(tx, key.deal_id, key.sale_row_version).await?;
     let accrual = sale.find_adjustable(request.accrual_id)?;
     if !db::adjustment::insert(tx, &request).await? {
         return Err(ADJUSTMENT_ALREADY_OPEN.into());
     }
-    // The amount is the last check of the order. Its error rolls the insertion back.
+    // The amount is checked last. An error rolls the insertion back.
     if let Some(requested) = requested {
         accrual.check_whole_amount(requested)?;
     }
@@ -70,10 +70,9 @@ pub async fn approve(
     let difference = difference.filter(|difference| *difference != 0).ok_or(ADJUSTMENT_AMOUNT_INVALID)?;
     let result = accrual.new_adjustment(request.kind(), difference, now);
     let approved = AdjustmentRequest {
-        status: AdjustmentStatus::Approved,
         granted_amount: Some(granted),
         result_accrual_id: Some(result.id),
-        ..request.rejected(by, comment, now)
+        ..request.with_decision(AdjustmentStatus::Approved, by, comment, now)
     };
     books.post(vec![Entry::added(result)]).map_err(|Overflow| ADJUSTMENT_AMOUNT_INVALID)?;
     books.close(tx).await?;
@@ -95,7 +94,8 @@ pub async fn reject(
 ) -> Result<AdjustmentRequestView, Error> {
     let request = find_decidable(tx, id, by).await?;
     let key = db::sale::find_key(tx, request.accrual_id).await?.ok_or(ACCRUAL_NOT_FOUND)?;
-    save_decision(tx, request.rejected(by, Some(comment), now), key.currency).await
+    save_decision(tx, request.with_decision(AdjustmentStatus::Rejected, by, Some(comment), now), key.currency)
+        .await
 }
 
 /// Returns an open request that the caller may decide.

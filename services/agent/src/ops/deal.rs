@@ -35,7 +35,7 @@ pub async fn handle(tx: &mut Tx, event: &DealEvent, now: OffsetDateTime) -> Resu
     deal.update(event);
     let applied = match event.stage_change() {
         Some(change) => {
-            // Accruals have a foreign key to the deal.
+            // The deal is inserted first, since accruals have a foreign key to it.
             if !is_stored && !deal.steps(&change).is_empty() {
                 insert(tx, &deal).await?;
                 is_stored = true;
@@ -96,7 +96,7 @@ fn reject_overflow(Overflow: Overflow) -> Failure {
     Failure::Rejected("a sum of the agent's account would exceed 64 bits".to_owned())
 }
 
-/// Creates the accruals of a batch of unrated deals, as far as they have a rate now.
+/// Creates the accruals of a batch of unrated deals. Deals without a rate stay unrated.
 ///
 /// The batch follows `after` in the order of the sales.
 /// Returns the last sale of a full batch, or `None` if there are no more.
@@ -122,7 +122,7 @@ pub async fn accrue_unrated(
             if deal.accrue(*rate, now).and_then(|entries| books.post(entries)).is_ok() {
                 accrued.push(deal.id);
             } else {
-                tracing::warn!(deal = %deal.id, "a deal stays unrated; a sum of its agent would exceed 64 bits");
+                tracing::warn!(deal = %deal.id, "a deal was left unrated; a sum of its agent would exceed 64 bits");
             }
         }
         books.close(tx).await?;

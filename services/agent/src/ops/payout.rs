@@ -14,8 +14,8 @@ use crate::events::PayoutStatusChanged;
 ///
 /// # Errors
 /// - [`PAYOUT_NOT_FOUND`] if the payout does not exist.
-/// - [`PAYOUT_INVALID_TRANSITION`] outside the table, or if a sum would exceed 64 bits.
-/// - [`CONCURRENCY_CONFLICT`] if a concurrent change was first.
+/// - [`PAYOUT_INVALID_TRANSITION`] as in [`Payout::apply`], or if a sum would exceed 64 bits.
+/// - [`CONCURRENCY_CONFLICT`] if another change won the race.
 pub async fn apply_transition(
     tx: &mut Tx,
     id: PayoutId,

@@ -17,15 +17,15 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns the next version after the present one.
+    /// Returns the version after the current one.
     ///
     /// # Errors
     /// [`CONCURRENCY_CONFLICT`] if another version was expected.
-    fn next_version(&self, present: i64) -> Result<i64, Error> {
-        if self.expected_version.is_some_and(|version| version != present) {
+    fn next_version(&self, current: i64) -> Result<i64, Error> {
+        if self.expected_version.is_some_and(|version| version != current) {
             return Err(CONCURRENCY_CONFLICT.into());
         }
-        Ok(present + 1)
+        Ok(current + 1)
     }
 }
 
@@ -42,25 +42,25 @@ pub async fn replace_card(
     rates: Vec<Rate>,
     change: &Change,
 ) -> Result<RateCardView, Error> {
-    let present = match db::rate_card::find(tx, key).await? {
-        Some((card, present)) if present == rates => return Ok(RateCardView::of(&card, rates)),
-        present => present.map(|(card, _)| card),
+    let current = match db::rate_card::find(tx, key).await? {
+        Some((card, current)) if current == rates => return Ok(RateCardView::of(&card, rates)),
+        current => current.map(|(card, _)| card),
     };
-    let version = change.next_version(present.as_ref().map_or(0, |card| card.version))?;
+    let version = change.next_version(current.as_ref().map_or(0, |card| card.version))?;
     let card = RateCard {
-        id: present.as_ref().map_or_else(RateCardId::generate, |card| card.id),
+        id: current.as_ref().map_or_else(RateCardId::generate, |card| card.id),
         developer_company_id: key.developer_company_id,
         agency_company_id: key.agency_company_id,
         agent_user_id: key.agent_user_id,
-        created_at: present.as_ref().map_or(change.now, |card| card.created_at),
-        updated_at: present.map_or(change.now, |card| change.now.max(card.updated_at)),
+        created_at: current.as_ref().map_or(change.now, |card| card.created_at),
+        updated_at: current.map_or(change.now, |card| change.now.max(card.updated_at)),
         updated_by_user_id: change.by,
         version,
     };
     if !db::rate_card::save(tx, &card, &rates).await? {
         // The concurrent change may have the same rates. Then both callers succeed.
         return match db::rate_card::find(tx, key).await? {
-            Some((card, present)) if present == rates => Ok(RateCardView::of(&card, rates)),
+            Some((card, current)) if current == rates => Ok(RateCardView::of(&card, rates)),
             _ => Err(CONCURRENCY_CONFLICT.into()),
         };
     }
@@ -79,22 +79,22 @@ pub async fn replace_agent(
     agency: Option<CompanyId>,
     change: &Change,
 ) -> Result<AgentView, Error> {
-    let present = db::agent::find(tx.conn(), id).await?;
-    if present.as_ref().and_then(|agent| agent.agency_company_id) == agency {
-        return Ok(AgentView::of(id, present.as_ref()));
+    let current = db::agent::find(tx.conn(), id).await?;
+    if current.as_ref().and_then(|agent| agent.agency_company_id) == agency {
+        return Ok(AgentView::of(id, current.as_ref()));
     }
-    let version = change.next_version(present.as_ref().map_or(0, |agent| agent.version))?;
+    let version = change.next_version(current.as_ref().map_or(0, |agent| agent.version))?;
     let agent = Agent {
         user_id: id,
         agency_company_id: agency,
         version,
-        updated_at: present.map_or(change.now, |agent| change.now.max(agent.updated_at)),
+        updated_at: current.map_or(change.now, |agent| change.now.max(agent.updated_at)),
         updated_by_user_id: change.by,
     };
     if !db::agent::save(tx, &agent).await? {
         // The concurrent change may have the same agency. Then both callers succeed.
         return match db::agent::find(tx.conn(), id).await? {
-            Some(present) if present.agency_company_id == agency => Ok(AgentView::of(id, Some(&present))),
+            Some(current) if current.agency_company_id == agency => Ok(AgentView::of(id, Some(&current))),
             _ => Err(CONCURRENCY_CONFLICT.into()),
         };
     }
