@@ -20,7 +20,7 @@ use crate::ops::accrual::Decision;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DecideAccrual {
-    /// Reason of the decision.
+    /// Reason for the decision.
     comment: Comment,
 }
 

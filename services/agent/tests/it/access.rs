@@ -11,9 +11,11 @@ use crate::{CABINET, COMMISSIONS, MY, PAYOUTS, claims_of, guid, id_of, in_days, 
 
 /// The status of each operation for each caller.
 ///
-/// The cabinet counts in any scope, with or without a company, for the caller's own data.
-/// The platform's permissions count in platform scope alone, and commissions and payouts are
-/// separate.
+/// The permission of the cabinet is valid in any scope, with or without a company, for own data.
+/// Platform permissions are valid in platform scope alone, each for its own operations.
+/// The callers *stranger* are other agents, and *payer* manages payouts.
+/// The callers *organization* have platform permissions in company scope.
+/// The callers *user* have no permission of the service.
 const TABLE: &str = "
     operation                | agent | stranger | commissions | payer | organization |  user  | guest | forged | news | crm | issuer | other machines
     get_performance          |  200  |   200    |     403     |  403  |     403      |  403   |  401  |  401   | 401  | 401 |  401   |  401
@@ -123,10 +125,8 @@ async fn prepare(operation: &str) -> Case {
     Case { parameters: parameters(operation, agent).await, body: body(operation), people }
 }
 
-/// RULE-AGT-054, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each
-/// operation answers each caller as the table says.
-///
-/// The check covers every operation and every flaw of a token.
+/// RULE-AGT-054, RULE-ALL-012, RULE-ALL-013, RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: every
+/// operation returns the statuses of `TABLE`, and refuses each kind of invalid token.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     let empty_id = EmptyId::NobodysIn(&["get_agent", "replace_agent"]);

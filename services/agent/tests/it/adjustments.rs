@@ -6,7 +6,7 @@ use testkit::guid;
 use uuid::Uuid;
 
 use crate::fixtures::{
-    AccrualFixture, StoredAccrual, accrual, balances, cabinet, decider, pay_one, payer, payout_path,
+    AccrualFixture, StoredAccrual, accrual, balance, cabinet, decider, pay_one, payer, payout_path,
 };
 use crate::{ACCRUAL_CHANGED, PLATFORM, each, id_of, list, money, service, with, without};
 
@@ -227,7 +227,7 @@ async fn approval_creates_accrual_for_the_difference() {
         ] {
             assert_eq!(result[member], value, "{member}");
         }
-        assert_eq!(balances(service, agent, "RUB").await["Total"], 150);
+        assert_eq!(balance(service, agent, "RUB").await["Total"], 150);
         let events = service.published(id_of(&result["Id"])).await;
         let [event] = &events[..] else { panic!("one event: {events:?}") };
         assert_eq!(event.topic, ACCRUAL_CHANGED);
@@ -249,7 +249,7 @@ async fn further_approval_counts_earlier_ones() {
     assert_eq!(decided["DecisionComment"], Value::Null);
     let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
     assert_eq!(result["Amount"], money(-130, "RUB"));
-    assert_eq!(balances(service, agent, "RUB").await["Total"], 20);
+    assert_eq!(balance(service, agent, "RUB").await["Total"], 20);
 }
 
 /// RULE-AGT-026: a whole amount of 0 can be approved. The agent may file another request then.
@@ -263,7 +263,7 @@ async fn whole_amount_of_zero_is_approved() {
     assert_eq!((&decided["GrantedAmount"], &decided["DecisionComment"]), (&money(0, "RUB"), &json!(comment)));
     let result = accrual(service, agent, id_of(&decided["ResultAccrualId"])).await;
     assert_eq!((&result["Kind"], &result["Amount"]), (&json!("Correction"), &money(-100, "RUB")));
-    assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
+    assert_eq!(balance(service, agent, "RUB").await["Total"], 0);
     cabinet(service, agent).post(&requests_path(base.id), request()).await.expect(201);
 }
 
@@ -345,7 +345,7 @@ async fn inadmissible_decision_is_refused_in_order() {
     for (path, body) in [(approve, json!({"Amount": money(1, "USD")})), (reject, json!({"Comment": "x"}))] {
         decider.post(&path, body).await.expect_problem(409, "AGENT_ADJUSTMENT_ALREADY_DECIDED");
     }
-    assert_eq!(balances(service, agent, "RUB").await["Total"], 100);
+    assert_eq!(balance(service, agent, "RUB").await["Total"], 100);
 }
 
 /// RULE-AGT-030: one of concurrent decisions succeeds.
@@ -369,7 +369,7 @@ async fn only_one_concurrent_decision_succeeds() {
         }
         let decided = accrual(service, agent, base.id).await["AdjustmentRequest"].clone();
         let total = if decided["Status"] == "Approved" { 150 } else { 100 };
-        assert_eq!(balances(service, agent, "RUB").await["Total"], total);
+        assert_eq!(balance(service, agent, "RUB").await["Total"], total);
     }
 }
 

@@ -98,9 +98,9 @@ async fn intermediate_sum_may_exceed_64_bits() {
     let request = cabinet(agent).post(&path, body).await.expect(201);
     let path = format!("{PLATFORM}/adjustment-requests/{}/approve", text(&request["Id"]));
     commissions().post(&path, json!({})).await.expect(200);
-    let mut great = Deal::new(agent, developer, rub(i64::MAX - 40));
-    great.move_to("Sale", SOLD).await;
-    great.move_to("Completed", SOLD).await;
+    let mut large = Deal::new(agent, developer, rub(i64::MAX - 40));
+    large.move_to("Sale", SOLD).await;
+    large.move_to("Completed", SOLD).await;
     // The Base alone would exceed 64 bits. The Correction is posted with it.
     small.move_to("Completed", SOLD).await;
     let granted = lines(&[("Base", "Approved", 100), ("Correction", "Approved", -60)]);

@@ -1,17 +1,17 @@
-//! The written documents of the service.
+//! The contracts, the README and the API page of the service.
 
 use agent::Service;
 
 use crate::service;
 
-/// RULE-AGT-057, RULE-ALL-064, RULE-ALL-069, RULE-ALL-074: contracts and settings equal the written
-/// ones.
+/// RULE-AGT-057, RULE-ALL-064, RULE-ALL-069, RULE-ALL-074: the contracts match the service,
+/// and the README has every setting.
 #[test]
 fn contracts_and_readme_match_the_service() {
     testkit::documents::check::<Service>();
 }
 
-/// RULE-AGT-057, RULE-ALL-069: the API page loads files of its service alone, without a sign-in.
+/// RULE-AGT-057, RULE-ALL-069: the API page loads files from its service alone, without a sign-in.
 #[tokio::test]
 async fn api_page_loads_nothing_from_elsewhere() {
     testkit::page::check(service()).await;

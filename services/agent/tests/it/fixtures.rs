@@ -1,4 +1,4 @@
-//! Ledgers for tests of payouts: accruals of an agent with deals of their own, and payout runs.
+//! Fixtures for tests of payouts: stored accruals with their deals, and payout runs.
 
 use serde_json::{Value, json};
 use testkit::client::Client;
@@ -36,7 +36,7 @@ pub struct AccrualFixture {
     pub approved_at: OffsetDateTime,
     pub earned_at: OffsetDateTime,
     pub developer: Uuid,
-    /// The Base that it adjusts. Both have one sale.
+    /// The adjusted Base, which has the same sale.
     pub adjusts: Option<StoredAccrual>,
 }
 
@@ -196,7 +196,7 @@ pub async fn accrual(service: &Running, agent: Uuid, id: Uuid) -> Value {
 }
 
 /// Reads an agent's balance in a currency, with sums in minor units.
-pub async fn balances(service: &Running, agent: Uuid, currency: &str) -> Value {
+pub async fn balance(service: &Running, agent: Uuid, currency: &str) -> Value {
     let summary = cabinet(service, agent).get("/api/v1/my/commission-summary").await.expect(200);
     let found = list(&summary["Balances"]).iter().find(|balance| balance["Currency"] == currency);
     let mut found = found.cloned().unwrap_or(Value::Null);

@@ -46,7 +46,7 @@ const DEVELOPER_UPSERTED: &str = "platform.chessboard.developer-upserted.v1";
 const ACCRUAL_CHANGED: &str = "platform.agent.accrual-changed.v1";
 const PAYOUT_STATUS_CHANGED: &str = "platform.agent.payout-status-changed.v1";
 
-/// The paths of the platform's operations, and of the agents' own.
+/// The base paths of platform routes and of the agents' own routes.
 const PLATFORM: &str = "/api/platform-manager/agent";
 const MY: &str = "/api/v1/my";
 
@@ -86,7 +86,7 @@ fn payouts() -> Client {
     service().caller(&claims_of(guid(), &[PAYOUTS]))
 }
 
-/// Returns a growing number for the sequence of an event or the version of an entity.
+/// Returns an increasing number for the sequence of an event or the version of an entity.
 fn next() -> i64 {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -8,7 +8,7 @@ use testkit::{eventually, guid};
 use uuid::Uuid;
 
 use crate::fixtures::{
-    AccrualFixture, await_completion, balances, list_payouts, pay, pay_one, payer, run_body,
+    AccrualFixture, await_completion, balance, list_payouts, pay, pay_one, payer, run_body,
 };
 use crate::payout_runs::payouts;
 use crate::{
@@ -123,7 +123,7 @@ async fn run_continues_after_a_crash() {
     let sql = first.sql().await;
     let created = async || -> i64 { sql.query_one("select count(*) from payout", &[]).await.unwrap().get(0) };
     eventually("some payouts", async || (created().await > 0).then_some(())).await;
-    // Like a kill: open transactions are rolled back.
+    // The loss of all connections rolls open transactions back, as a kill does.
     let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
                where datname = current_database() and pid <> pg_backend_pid()";
     sql.execute(cut, &[]).await.unwrap();
@@ -169,6 +169,6 @@ async fn sale_that_ends_during_a_run_sums_to_zero() {
         let gross = created.first().map_or(0, |payout| payout["Gross"]["AmountMinor"].as_i64().unwrap());
         // The payout may contain a Reversal that was early enough.
         assert!(gross <= in_payout, "{created:?}");
-        assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
+        assert_eq!(balance(service, agent, "RUB").await["Total"], 0);
     }
 }

@@ -6,8 +6,8 @@ use time::Duration;
 use uuid::Uuid;
 
 use crate::fixtures::{
-    AccrualFixture, accrual, ago, await_completion, balances, decider, list_payouts, now, pay, pay_one,
-    payer, payout_path, rfc3339, run_body,
+    AccrualFixture, accrual, ago, await_completion, balance, decider, list_payouts, now, pay, pay_one, payer,
+    payout_path, rfc3339, run_body,
 };
 use crate::{
     Deal, PAYOUT_STATUS_CHANGED, PLATFORM, accruals_of, id_of, list, money, rub, service, start, with,
@@ -208,7 +208,7 @@ async fn accruals_of_zero_make_no_payout() {
     assert_eq!((earned.len(), &earned[0]["Status"], &earned[0]["Amount"]), (1, &json!("Approved"), &rub(0)));
     let (run, created) = pay(service, run_body(&[agent])).await;
     assert_eq!((created.len(), &run["Totals"]), (0, &json!([])));
-    assert_eq!(accruals_of(deal.id).await, earned, "they wait");
+    assert_eq!(accruals_of(deal.id).await, earned, "accruals of 0 wait");
 
     AccrualFixture::approved(agent, 7).write(service).await;
     let created = pay_one(service, agent).await;
@@ -364,7 +364,7 @@ async fn debt_beside_the_greatest_amount_is_paid_with_it() {
     assert_eq!((&payout["AccrualsCount"], &payout["Gross"]), (&json!(3), &money(i64::MAX, "RUB")));
     let paid = payer(service).post(&payout_path(&payout, "confirm"), json!({})).await.expect(200);
     assert_eq!(paid["Status"], "Paid");
-    assert_eq!(balances(service, agent, "RUB").await["Paid"], i64::MAX);
+    assert_eq!(balance(service, agent, "RUB").await["Paid"], i64::MAX);
 }
 
 /// RULE-AGT-019: a payout of 5,000 lines is created, listed, confirmed and failed like a small one.

@@ -7,7 +7,7 @@ use time::Duration;
 use uuid::Uuid;
 
 use crate::fixtures::{
-    AccrualFixture, accrual, ago, balances, now, pay_one, payer, payout_path, rfc3339, run_body,
+    AccrualFixture, accrual, ago, balance, now, pay_one, payer, payout_path, rfc3339, run_body,
 };
 use crate::{ACCRUAL_CHANGED, PAYOUT_STATUS_CHANGED, PLATFORM, id_of, money, service, with};
 
@@ -81,7 +81,7 @@ async fn confirmed_payout_marks_its_accruals_as_paid() {
     let payer = payer(service);
     let sent = payer.post(&payout_path(&created, "send"), json!({"Reference": " П-1 "})).await.expect(200);
     assert_eq!((&sent["Reference"], &sent["SentAt"]), (&json!(" П-1 "), &sent["UpdatedAt"]));
-    assert_eq!(balances(service, agent, "RUB").await["InPayout"], 50);
+    assert_eq!(balance(service, agent, "RUB").await["InPayout"], 50);
     let again = payer.post(&payout_path(&created, "send"), json!({"Reference": "another"})).await.expect(200);
     assert_eq!(again, sent, "nothing changes");
 
@@ -110,7 +110,7 @@ async fn confirmed_payout_marks_its_accruals_as_paid() {
             })
         );
     }
-    let sums = balances(service, agent, "RUB").await;
+    let sums = balance(service, agent, "RUB").await;
     assert_eq!(
         sums,
         json!({"Currency": "RUB", "Pending": 0, "Approved": 0, "InPayout": 0, "Paid": 50, "Total": 50, "Outstanding": 0})

@@ -24,7 +24,7 @@ const DECISION: &str = "marked-decision";
 const VERDICT: &str = "marked-verdict";
 const REFERENCE: &str = "marked-reference";
 const FAILURE: &str = "marked-failure";
-const WRITTEN: [&str; 5] = [COMMENT, DECISION, VERDICT, REFERENCE, FAILURE];
+const ALL_MARKS: [&str; 5] = [COMMENT, DECISION, VERDICT, REFERENCE, FAILURE];
 const CANCELLATION: &str = "marked-cancellation";
 /// The amount of a deal. Its agent earns 10 % of it.
 const AMOUNT: i64 = 8_765_432_190;
@@ -116,7 +116,7 @@ impl ObservedService {
         let text = format!("{} {:?}", answer.text, answer.headers);
         let allowed = if answer.status < 400 { allowed } else { &[] };
         let leaked: Vec<_> =
-            marks_in(&text, &WRITTEN).into_iter().filter(|mark| !allowed.contains(mark)).collect();
+            marks_in(&text, &ALL_MARKS).into_iter().filter(|mark| !allowed.contains(mark)).collect();
         assert!(leaked.is_empty(), "{method} {path} shows {leaked:?}: {} {}", answer.status, answer.text);
         let unneeded = self.unneeded.lock().unwrap();
         let mut hidden = unneeded.iter().map(String::as_str).chain([CANCELLATION]);
@@ -146,7 +146,7 @@ impl ObservedService {
             self.deliver(STAGE_CHANGED, &completed).await;
         }
         let found =
-            self.get(&self.own, &format!("{MY}/commission-accruals?DealId={}", deal.id), &WRITTEN).await;
+            self.get(&self.own, &format!("{MY}/commission-accruals?DealId={}", deal.id), &ALL_MARKS).await;
         let base = id_of(&found.expect(200)["Items"][0]["Id"]);
         (deal, base)
     }
@@ -267,7 +267,7 @@ async fn provoke_refusals(observed: &ObservedService, ids: &[Uuid]) {
     }
 }
 
-/// Provokes database errors that contain the row, and dead letters.
+/// Provokes dead letters, and database errors whose text contains the row.
 async fn provoke_failures(observed: &ObservedService) {
     let (_, accrual) = observed.deal("Sale").await;
     for table in ["accrual", "adjustment_request", "outbox"] {
@@ -329,14 +329,14 @@ async fn private_texts_appear_only_where_they_are_documented() {
         let events = service().bus().events(id);
         assert!(!events.is_empty(), "{id} has no event");
         for event in events {
-            assert_eq!(marks_in(&format!("{event:?}"), &WRITTEN), [""; 0], "{event:?}");
+            assert_eq!(marks_in(&format!("{event:?}"), &ALL_MARKS), [""; 0], "{event:?}");
         }
     }
     let name = "POST /api/platform-manager/agent/commission-accruals/{accrual_id}/reject";
     observed.service.collector.span(&observed.trace, |span| span.name == name).await;
     let spans: Vec<_> = observed.service.collector.all().collect();
     assert!(spans.len() > *observed.count.lock().unwrap() / 2, "{} spans", spans.len());
-    let hidden: Vec<&str> = WRITTEN.into_iter().chain([CANCELLATION, EARNED]).collect();
+    let hidden: Vec<&str> = ALL_MARKS.into_iter().chain([CANCELLATION, EARNED]).collect();
     for span in spans {
         let shown = format!("{span:?}");
         assert_eq!(marks_in(&shown, &hidden), [""; 0], "a span: {shown}");

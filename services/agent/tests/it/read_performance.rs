@@ -256,8 +256,8 @@ async fn developers_with_most_sales_are_listed_first() {
     assert_eq!(performance(agent, PERIOD).await["Developers"][0]["Name"], "Лютик");
 }
 
-/// RULE-AGT-049: the period is at most 366 × 24 h, its start is before its end, and defaults are in
-/// UTC.
+/// RULE-AGT-049: the period is at most 366 × 24 h, and its start is before its end. Defaults are
+/// in UTC.
 #[tokio::test]
 async fn period_longer_than_366_days_is_refused() {
     let agent = guid();

@@ -6,7 +6,7 @@ use testkit::guid;
 use uuid::Uuid;
 
 use crate::fixtures::{
-    AccrualFixture, StoredAccrual, accrual, balances, cabinet, decider, pay_one, payer, payout_path,
+    AccrualFixture, StoredAccrual, accrual, balance, cabinet, decider, pay_one, payer, payout_path,
 };
 use crate::{ACCRUAL_CHANGED, Deal, PLATFORM, accruals_of, id_of, money, rub, service, set_rate};
 
@@ -57,7 +57,7 @@ async fn rejection_includes_adjustments_and_open_requests() {
             assert_eq!((&event.payload["From"], &event.payload["To"]), (&json!(status), &json!("Rejected")));
         }
     }
-    assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
+    assert_eq!(balance(service, agent, "RUB").await["Total"], 0);
     let sql = service.sql().await;
     let stored = "select count(*) from accrual where agent_user_id = $1::text::uuid and decision_comment = 'дважды' \
                   and decided_by_user_id is not null";
@@ -72,7 +72,7 @@ async fn rejected_adjustment_leaves_its_base() {
     let correction = AccrualFixture::approved(agent, 30).adjusting(base).write(service).await;
     reject(correction.id).await;
     assert_eq!(accrual(service, agent, base.id).await["Status"], "Approved");
-    assert_eq!(balances(service, agent, "RUB").await["Total"], 100);
+    assert_eq!(balance(service, agent, "RUB").await["Total"], 100);
 }
 
 /// RULE-AGT-027, RULE-AGT-033: an accrual is not rejectable if it, or an adjustment, is in a
@@ -135,7 +135,7 @@ async fn paid_accrual_is_reversed_with_its_adjustments() {
     assert_eq!(reverse(base.id).await, reversal, "the existing Reversal");
     assert_eq!(accrual(service, agent, adjusting.id).await["Status"], "Paid");
     assert_eq!(accrual(service, agent, waiting.id).await["Status"], "Reversed", "it is in no payout");
-    let sums = balances(service, agent, "RUB").await;
+    let sums = balance(service, agent, "RUB").await;
     assert_eq!(
         (&sums["Total"], &sums["Approved"], &sums["Outstanding"]),
         (&json!(0), &json!(-130), &json!(-130))
@@ -176,7 +176,7 @@ async fn reversed_accrual_of_cancelled_payout_sums_to_zero() {
         .await
         .expect_problem(409, "AGENT_ACCRUAL_NOT_REJECTABLE");
     assert_eq!(reverse(base.id).await, reversal);
-    let sums = balances(service, agent, "RUB").await;
+    let sums = balance(service, agent, "RUB").await;
     assert_eq!((&sums["Total"], &sums["Approved"]), (&json!(0), &json!(0)));
     AccrualFixture::approved(agent, 1).write(service).await;
     assert_eq!(pay_one(service, agent).await["AccrualsCount"], 3);
@@ -244,7 +244,7 @@ async fn grant(agent: Uuid, base: StoredAccrual, whole: i64) -> Uuid {
 async fn rest_of_a_sale_never_exceeds_its_amount() {
     let (service, agent) = (service(), guid());
     let decider = decider(service);
-    let total = async || balances(service, agent, "RUB").await["Total"].clone();
+    let total = async || balance(service, agent, "RUB").await["Total"].clone();
     let base = AccrualFixture::approved(agent, 100).write(service).await;
     grant(agent, base, 1_000).await;
     let lowers = grant(agent, base, 999).await;
@@ -290,7 +290,7 @@ async fn concurrent_reversals_create_one_reversal() {
     for answer in answers {
         assert_eq!(answer.expect(200), first);
     }
-    assert_eq!(balances(service, agent, "RUB").await["Total"], 0);
+    assert_eq!(balance(service, agent, "RUB").await["Total"], 0);
 }
 
 /// RULE-AGT-030: an accrual that is rejected during a run is either rejected or in the payout.
@@ -309,7 +309,7 @@ async fn accrual_rejected_during_a_run_is_rejected_or_paid() {
         let (answers, (_, created)) = futures_util::future::join(rejections, run).await;
         let rejected = answers.iter().filter(|answer| answer.status == 200).count();
         let paid = created.first().map_or(0, |payout| payout["AccrualsCount"].as_u64().unwrap());
-        let sums = balances(service, agent, "RUB").await;
+        let sums = balance(service, agent, "RUB").await;
         assert_eq!(sums["InPayout"], 100 * paid);
         assert_eq!(sums["Total"], 100 * (8 - u64::try_from(rejected).unwrap()));
     }

@@ -1,4 +1,4 @@
-//! Rows for direct insertion into the database: many, at one time, in any currency.
+//! Rows that tests insert directly: many rows at once, with any time and currency.
 
 use serde_json::{Value, json};
 use testkit::service::Running;

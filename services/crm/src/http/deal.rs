@@ -264,7 +264,7 @@ impl CancelDeal {
 
 /// Cancel a deal.
 ///
-/// Its Active booking ends with it. A cancelled deal keeps its reason.
+/// Ends the Active booking. A repeated request changes nothing, and the deal keeps its reason.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
     request_body(content = CancelDeal, description = "At most 256 KiB."),
@@ -284,7 +284,7 @@ pub async fn cancel_deal(
 
 /// Cancel a deal of the own company.
 ///
-/// Its Active booking ends with it. A cancelled deal keeps its reason.
+/// Ends the Active booking. A repeated request changes nothing, and the deal keeps its reason.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
     request_body(content = CancelDeal, description = "At most 256 KiB."),

@@ -69,7 +69,7 @@ impl From<&Deal> for OverrideTarget {
 
 /// Override the status of a deal.
 ///
-/// An override may lead to any status except Completed, also back from Cancelled.
+/// An override may lead to any status except Completed, and may also leave Cancelled.
 /// The deal enters the default step of the target group, otherwise its first live step.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),

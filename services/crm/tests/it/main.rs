@@ -111,7 +111,7 @@ fn manager(company: Uuid) -> Client {
     service().caller(&user_with(Some(company), &[MANAGE_OWN, PIPELINE_OWN]))
 }
 
-/// Returns a growing number, for the sequences of events and the versions of entities.
+/// Returns an increasing number, for the sequences of events and the versions of entities.
 fn next_number() -> i64 {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -74,7 +74,7 @@ fn history(
 struct ConcurrentTest {
     serve: Deployed,
     settings: Vec<(&'static str, String)>,
-    /// Without payouts, with payouts, and with payouts and decisions.
+    /// The agents of the three groups of [`compare`].
     agents: [Uuid; 3],
     is_over: AtomicBool,
 }
@@ -165,7 +165,8 @@ impl ConcurrentTest {
         }
     }
 
-    /// Starts runs in pairs, and requests random transitions of payouts, until one payout was Paid.
+    /// Starts runs in pairs, and requests random transitions of payouts, until the test is over and
+    /// one payout is Paid.
     async fn pay(&self) {
         let mut rng = rand::rng();
         let by = self.by(PAYOUTS);
@@ -204,8 +205,8 @@ impl ConcurrentTest {
         }
     }
 
-    /// Files and decides requests, rejects and reverses accruals at random, until one call
-    /// succeeded.
+    /// Files and decides requests, and rejects and reverses accruals at random, until the test is
+    /// over and one call has succeeded.
     async fn decide(&self) {
         let mut rng = rand::rng();
         let (by, agent) = (self.by(COMMISSIONS), self.agents[2]);
@@ -249,7 +250,7 @@ impl ConcurrentTest {
         }
     }
 
-    /// Checks the invariants until the end, and returns the number of checks.
+    /// Checks the invariants until the test is over, and returns the number of checks.
     async fn check_invariants(&self) -> usize {
         let mut checker = InvariantChecker::over(self.sql().await);
         while !self.is_over() {
@@ -268,11 +269,10 @@ async fn deploy(settings: &[(&'static str, String)], role: &str) -> Deployed {
 /// The compared data of an accrual: sale, kind, base, rate, amount, currency, status.
 type Line = (i64, String, i64, i64, i64, String, String);
 
-/// INV-AGT-1, INV-AGT-2, INV-AGT-3, INV-AGT-4, INV-AGT-5, INV-AGT-6, INV-AGT-7, INV-AGT-8: they
-/// hold always.
+/// INV-AGT-1, INV-AGT-2, INV-AGT-3, INV-AGT-4, INV-AGT-5, INV-AGT-6, INV-AGT-7, INV-AGT-8: a
+/// second connection finds no violation during events in any order, runs, decisions and crashes.
 ///
-/// A second connection checks them during events in any order, runs, decisions and crashes.
-/// In the end the ledger equals the one of the changes in sequence.
+/// In the end the ledger equals that of the changes in sequence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_changes_and_crashes_keep_the_invariants() {
     let test = ConcurrentTest::start().await;

@@ -38,7 +38,7 @@ pub struct Driver<'s> {
     pub refusals: BTreeSet<&'static str>,
 }
 
-/// Creates four deals of two agents. Each has a developer of its own, one of them without a rate.
+/// Creates four deals of two agents. Each deal has its own developer, one of them without a rate.
 pub async fn start_driver(service: &Running) -> Driver<'_> {
     let agents = vec![guid(), guid()];
     let by = service.caller(&claims_of(guid(), &[COMMISSIONS]));
@@ -167,10 +167,10 @@ impl Driver<'_> {
         if with_new_sequence {
             deliver(self.service, topic, &payload).await;
         } else {
-            // A late repetition: its sequence is not above those of later events.
+            // A late repeat has a sequence below those of later events.
             let key = id_of(&payload["DealId"]);
             self.service.bus().publish(topic, key, 0, &payload).await;
-            // Once a later message is applied, the consumer has processed the repetition.
+            // The consumer has processed the repeat once a later message is applied.
             deliver(self.service, topic, &payload).await;
         }
     }
@@ -245,7 +245,7 @@ impl Driver<'_> {
     }
 
     async fn decide(&mut self, number: usize, amount: usize, approves: bool) {
-        // Selects one of the newest.
+        // Selects one of the three newest requests.
         let Some(at) = self.world.requests.len().checked_sub(1 + number % 3) else { return };
         let request = self.world.requests[at].clone();
         let accrual = self.world.accruals[request.accrual].clone();
@@ -314,7 +314,7 @@ impl Driver<'_> {
     }
 
     async fn transition(&mut self, number: usize, to: usize) {
-        // Selects one of the newest.
+        // Selects one of the four newest payouts.
         let Some(at) = self.world.payouts.len().checked_sub(1 + number % 4) else { return };
         let transitions = [
             ("send", "InTransit", json!({})),

@@ -16,7 +16,7 @@ pub type Amount = (i64, &'static str);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accrual {
-    /// Known after the comparison with the service.
+    /// The id in the service, known after the first comparison.
     pub id: Option<Uuid>,
     pub deal: usize,
     pub agent: Uuid,
@@ -30,9 +30,9 @@ pub struct Accrual {
     pub payout: Option<usize>,
     pub reverses: Option<usize>,
     pub adjusts: Option<usize>,
-    /// Time of the causing event, if an event caused the accrual.
+    /// Time of the event that caused the accrual, if any.
     pub earned_at: Option<String>,
-    /// In microseconds. Known after the comparison with the service.
+    /// Time of the approval in microseconds, known after the first comparison.
     pub approved_at: i64,
     /// The statuses that were published, in order.
     pub published: Vec<&'static str>,
