@@ -174,12 +174,12 @@ async fn invalid_card_is_refused() {
     ] {
         refused(of(json!([first, second])), field, "overlapping").await;
     }
-    let daily = |count: usize| {
+    let monthly = |count: usize| {
         let day = |at: usize| format!("20{:02}-{:02}-01T00:00:00Z", 10 + at / 12, 1 + at % 12);
         (0..count).map(|at| rate(json!(at), &day(at), json!(day(at + 1)))).collect::<Vec<_>>()
     };
-    refused(of(json!(daily(101))), "/Rates", "too_many").await;
-    assert_eq!(list(&put(&of(json!(daily(100)))).await.expect(200)["Rates"]).len(), 100);
+    refused(of(json!(monthly(101))), "/Rates", "too_many").await;
+    assert_eq!(list(&put(&of(json!(monthly(100)))).await.expect(200)["Rates"]).len(), 100);
 }
 
 /// RULE-AGT-014: cards are listed by the ids that they name, the latest change first.
