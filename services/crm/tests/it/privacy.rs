@@ -276,7 +276,7 @@ async fn refuse(watched: &Watched, deals: &[Uuid]) {
             let request = watched
                 .platform
                 .request(method, &path(kept, below))
-                .header("content-type", "creation_body/json");
+                .header("content-type", "application/json");
             let answer = send(request.body(broken.clone())).await;
             assert_eq!(answer.status, 400);
             watched.check(below, &answer, &[]);
