@@ -3,7 +3,7 @@
 //!
 //! A use case appends to the [`outbox`]. A [`Bus`] publishes the outbox to Kafka. It passes each
 //! received message to its [`Handler`], in the transaction that records the message in the inbox.
-//! Only this crate uses rdkafka and accesses its tables.
+//! Services use rdkafka and the tables of this crate only through its functions.
 
 mod backlog;
 mod bus;

@@ -37,7 +37,6 @@ pub(super) async fn store(
             dead_letter::payload.eq(&message.payload),
             dead_letter::error.eq(&reason),
         ))
-        .on_conflict_do_nothing()
         .execute(tx.conn())
         .await?;
     inbox::set_blocked(tx, consumer, &message.topic, &message.key, true).await?;
