@@ -22,17 +22,17 @@ enum Authentication {
     Verified(Arc<Claims>),
     /// The token is invalid. Operations for guests treat the caller as one.
     Invalid,
-    /// The request must be rejected even by operations for guests.
+    /// The request is rejected even by operations for guests, for one of two reasons.
     ///
-    /// The user has exceeded the rate limit and must not get a guest's allowance in addition. Or
-    /// the token cannot be verified now, and its user must not get a guest's response.
+    /// - The user has exceeded the rate limit, and must not use a guest's limit in addition.
+    /// - The token cannot be verified now, and its user must not get a guest's response.
     Failed(Problem),
 }
 
 /// Verifies the token of each request, so that the extractors return immediately.
 ///
-/// Extractors of a handler run concurrently. If they had to wait for the verification, those of the
-/// body would run first.
+/// The extractors of a handler run concurrently. If they waited for the verification, the extractor
+/// of the body would read it before the caller is known.
 pub async fn authenticate<B: MessageBody>(
     verifier: web::Data<Verifier>,
     request: ServiceRequest,
@@ -109,7 +109,8 @@ impl FromRequest for Actor {
 
 /// Any caller: the operation is public.
 ///
-/// A caller with an invalid token is a guest. A token that cannot be verified now is status 503.
+/// A caller with an invalid token is a guest. A caller whose token cannot be verified now gets
+/// status 503.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// The user, if the request has a valid token.

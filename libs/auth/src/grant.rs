@@ -22,7 +22,7 @@ impl Grant {
     /// Parses the spelling of tokens: `crm.deals.manage@platform`, or `crm.deals.manage` with or
     /// without `@organization`.
     ///
-    /// Returns `None` for a text without a name or with another scope. Such a text grants nothing.
+    /// Returns `None` for a text without a name or with another scope, since it grants nothing.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, scope) = match text.split_once('@') {
             None => (text, Scope::Organization),
@@ -40,7 +40,7 @@ impl Grant {
     }
 }
 
-/// Deserializes the grants of a token. Skips texts that are no grants.
+/// Deserializes the grants of a token. Skips texts that do not parse.
 pub(crate) fn grants<'de, D: Deserializer<'de>>(texts: D) -> Result<Vec<Grant>, D::Error> {
     Ok(Vec::<String>::deserialize(texts)?.iter().filter_map(|text| Grant::parse(text)).collect())
 }

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 #[cfg(test)]
 mod tests;
 
-/// The interval between fetches. A withdrawn key is accepted until the next one.
+/// The interval between fetches. A withdrawn key is accepted until the next fetch.
 const REFRESH_INTERVAL: Duration = Duration::from_mins(5);
 /// The interval between fetches while the issuer is unavailable.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The minimum interval between fetches for unknown key ids. It limits the requests that tokens
-/// with invented key ids cause.
+/// The minimum interval between fetches for unknown key ids. It limits the requests to the issuer
+/// that tokens with invented key ids cause.
 const UNKNOWN_KEY_COOLDOWN: Duration = Duration::from_secs(5);
-/// The time that a request waits for an unknown key. [`Keys::refresh`] may take longer.
+/// The time that a request waits for an unknown key. The limit does not apply to [`Keys::refresh`].
 const KEY_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The trusted issuer, and the limits of its tokens.
@@ -68,7 +68,8 @@ struct Inner {
     config: Config,
     http: reqwest::Client,
     known: RwLock<Option<JwkSet>>,
-    /// The last fetch for an unknown key. Locked during it, so that concurrent requests cause one.
+    /// The last fetch for an unknown key. Locked during a fetch, so that concurrent requests cause
+    /// one fetch.
     last_lookup: Mutex<Option<Lookup>>,
 }
 
@@ -103,7 +104,7 @@ impl Keys {
 
     /// Fetches the keys repeatedly until `stopping`.
     ///
-    /// Returns a `Result` only because the parts of a process do.
+    /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
     pub async fn refresh(self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
             let interval = match self.fetch().await {
@@ -120,11 +121,11 @@ impl Keys {
         }
     }
 
-    /// Returns the key `id`, fetching the keys if it is unknown. `None` if the issuer has no such
-    /// key.
+    /// Returns the key `id`, or `None` if the issuer has no such key. Fetches the keys if `id` is
+    /// unknown.
     ///
     /// # Errors
-    /// If the issuer does not respond in time, so that the key may or may not be its own.
+    /// If the issuer does not respond in time. The token may still be valid.
     pub(crate) async fn find(&self, id: &str) -> anyhow::Result<Option<Jwk>> {
         if let Some(key) = self.known(id) {
             return Ok(Some(key));
@@ -145,8 +146,8 @@ impl Keys {
             }
             _ => {}
         }
-        // If the caller disconnects during the fetch, the requests that wait must not each repeat
-        // it.
+        // A caller that disconnects drops the fetch. Recorded as failed, it is not repeated by each
+        // waiting request.
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: false });
         let fetched = self.fetch().await;
         *last_lookup = Some(Lookup { at: Instant::now(), succeeded: fetched.is_ok() });

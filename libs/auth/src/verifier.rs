@@ -20,11 +20,12 @@ pub const USER_AUDIENCE: &str = "platform";
 /// The `aud` of services' tokens.
 pub const INTERNAL_AUDIENCE: &str = "platform-internal";
 
-/// The accepted algorithms. All are asymmetric: with `none` or a shared secret a client could sign.
+/// The accepted algorithms, all asymmetric. With `none` or a shared secret a client could forge
+/// tokens.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 /// The tolerated difference between clocks.
 const CLOCK_SKEW_SECONDS: u32 = 30;
-/// The issuer's tokens are shorter.
+/// The maximum length of a token. The issuer's tokens are shorter.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// The number of verified tokens that are cached, since a verification costs more than a request.
 const CACHE_CAPACITY: usize = 10_000;
@@ -55,13 +56,13 @@ pub(crate) enum VerificationError {
 pub struct Verifier {
     keys: Keys,
     audience: &'static str,
-    /// Keyed by hash, so that valid tokens are not stored in memory.
-    cache: Cache<Hash, CachedToken>,
+    /// The verified tokens by their hash, so that no valid token stays in memory.
+    cache: Cache<TokenHash, CachedToken>,
     limit: RateLimit<String>,
 }
 
-/// SHA-256.
-type Hash = [u8; SHA256_OUTPUT_LEN];
+/// The SHA-256 hash of a token.
+type TokenHash = [u8; SHA256_OUTPUT_LEN];
 
 /// The claims of a verified token, with the id of its key.
 #[derive(Clone)]
@@ -92,7 +93,7 @@ impl Verifier {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(VerificationError::Invalid);
         }
-        let mut hash = Hash::default();
+        let mut hash = TokenHash::default();
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         let now = runtime::clock::now().unix_timestamp();
         if let Some(CachedToken { key_id, claims }) = self.cache.get(&hash)

@@ -31,7 +31,7 @@ impl CommitSignals {
     }
 }
 
-/// Waits for commits in this process that sent a certain signal.
+/// A listener to the commits of this process that send one signal.
 pub struct CommitListener(watch::Receiver<()>);
 
 impl CommitListener {

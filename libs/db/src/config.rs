@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use runtime::Env;
 
-/// How much longer than the statement timeout a response is awaited.
-/// PostgreSQL reports a statement that it has cancelled within this time.
+/// The time beyond the statement timeout that the client waits for a response. Within it PostgreSQL
+/// reports a cancelled statement.
 pub(crate) const CANCELLATION_MARGIN: Duration = Duration::from_secs(2);
 
-/// The address of the database, and how much of it a replica may use.
+/// The address of the database, and the limits of a replica.
 #[derive(Clone)]
 pub struct Config {
     url: String,
@@ -17,7 +17,7 @@ pub struct Config {
     /// The maximum wait for a connection or a lookup.
     pub(crate) wait_timeout: Duration,
     statement_timeout_ms: u32,
-    /// Each prepared statement has one plan for all parameters.
+    /// Gives each prepared statement one plan for all parameters.
     has_generic_plans: bool,
 }
 
@@ -49,7 +49,7 @@ impl Config {
 
     /// Returns the URL with the settings that every connection starts with.
     ///
-    /// - TCP timeouts: a server that vanished is noticed within 15 s, by unanswered probes or by
+    /// - TCP timeouts: the client detects a vanished server within 15 s, by unanswered probes or by
     ///   unacknowledged data.
     /// - `client_connection_check_interval`: PostgreSQL checks twice a second that the client of a
     ///   running statement is still connected.
@@ -69,7 +69,7 @@ impl Config {
         )
     }
 
-    /// Returns how long a response is awaited: longer than PostgreSQL needs to cancel the
+    /// Returns the timeout of a response. It exceeds the time in which PostgreSQL cancels the
     /// statement.
     pub(crate) fn response_timeout(&self) -> Duration {
         Duration::from_millis(self.statement_timeout_ms.into()) + CANCELLATION_MARGIN

@@ -1,4 +1,4 @@
-//! A connection whose statements have a client-side timeout, too.
+//! A connection whose statements time out in the client if the server does not cancel them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub type PooledConn = Object<Connector>;
 
 /// A connection for queries: within a transaction (`tx.conn()`) or without one (`db.conn()`).
 ///
-/// PostgreSQL cancels a statement at its timeout. Behind a pooler that may fail: the pooler may
-/// ignore the timeout, or the statement may wait there for a server connection. So the client stops
-/// waiting a little later, and the connection is not used again.
+/// PostgreSQL cancels a statement at its timeout. A pooler can prevent this: it may ignore the
+/// timeout, or queue the statement until a server connection is free. So the client stops waiting
+/// shortly after the timeout and does not use the connection again.
 pub struct Conn {
     shared: AsyncPgConnection,
     timeout: Duration,
-    /// The timeout of a transaction that has extended it.
+    /// The timeout of a transaction that called [`Tx::extend_timeout`](crate::Tx::extend_timeout).
     extended_timeout: Option<Duration>,
     has_pending_response: AtomicBool,
 }
@@ -53,14 +53,14 @@ impl Conn {
         self.extended_timeout = timeout;
     }
 
-    /// Sends a statement without waiting for its response. If it fails, the next statement fails,
-    /// too.
+    /// Sends a statement without waiting for its response. If it fails, the next statement also
+    /// fails.
     pub(crate) fn send_without_waiting(&self, query: &str) -> QueryResult<()> {
         (&mut &self.shared).batch_execute(query).now_or_never().unwrap_or(Ok(()))
     }
 
-    /// Waits for a response until the timeout. A caller that is dropped earlier leaves the response
-    /// pending, too.
+    /// Waits for a response until the timeout. After the timeout, or if the future is dropped, the
+    /// response counts as pending.
     async fn with_timeout<T>(&self, response: impl Future<Output = QueryResult<T>>) -> QueryResult<T> {
         let pending =
             scopeguard::guard(&self.has_pending_response, |pending| pending.store(true, Ordering::Relaxed));
@@ -69,8 +69,8 @@ impl Conn {
             ScopeGuard::into_inner(pending);
         }
         response.unwrap_or_else(|_| {
-            let late = Box::new("no response in time".to_owned());
-            Err(DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, late))
+            let message = Box::new("no response in time".to_owned());
+            Err(DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, message))
         })
     }
 }
@@ -78,7 +78,7 @@ impl Conn {
 type Row<'conn, 'query> = <AsyncPgConnection as AsyncConnectionCore>::Row<'conn, 'query>;
 type Stream<'conn, 'query> = <AsyncPgConnection as AsyncConnectionCore>::Stream<'conn, 'query>;
 
-/// Statements that are polled together are pipelined: none waits for the response to another.
+/// Pipelines the statements that are polled together: none waits for the response to another.
 impl SimpleAsyncConnection for &Conn {
     async fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
         self.with_timeout((&mut &self.shared).batch_execute(query).boxed()).await
@@ -164,7 +164,7 @@ impl Manager for Connector {
     }
 }
 
-/// Closes a connection that carried a large value. In the pool it would keep its grown buffers.
+/// Closes a connection that carried a large value, since a pooled connection keeps its buffers.
 pub fn close(conn: PooledConn) {
     drop(Object::take(conn));
 }

@@ -16,8 +16,8 @@ use crate::tx::Tx;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Above this number of waiters per connection a new request would wait for tens of milliseconds.
-/// The waiters below it bridge a short pause of the database.
+/// The number of waiters per connection above which a new request would wait for tens of
+/// milliseconds. A shorter queue forms in every brief pause of the database.
 const MAX_WAITERS_PER_CONNECTION: usize = 16;
 
 const LOCALE_CHECK_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -52,10 +52,10 @@ impl Db {
         Self { language: Arc::from(language), ..self }
     }
 
-    /// Gives the prepared statements of its transactions one plan for all parameters.
+    /// Gives the prepared statements of this handle's transactions one plan for all parameters.
     ///
-    /// For frequent statements whose planning costs more than their execution, and whose plan does
-    /// not depend on the parameters: each finds rows by a key or one index.
+    /// Use it for frequent statements whose planning costs more than their execution. Their best
+    /// plan must not depend on the parameters, as when each finds rows by a key or one index.
     #[must_use]
     pub fn with_generic_plans(self) -> Self {
         Self { has_generic_plans: true, ..self }
@@ -69,7 +69,7 @@ impl Db {
         self.pool.get().await.map_err(Error::from)
     }
 
-    /// Opens a connection beside the pool.
+    /// Opens a connection outside the pool.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the connection cannot be established in time.
@@ -125,7 +125,7 @@ impl Db {
         });
     }
 
-    /// Checks the language of messages once, as soon as the database is available.
+    /// Checks the language of the server's messages once, as soon as the database is available.
     async fn ensure_english(self, ending: CancellationToken) -> anyhow::Result<()> {
         let check = async {
             loop {

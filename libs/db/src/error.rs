@@ -1,11 +1,11 @@
-//! Errors of the database, distinguished by who has to act.
+//! Errors of the database: transient ones, and errors of a statement.
 
 use deadpool::managed::PoolError;
 use diesel::result::{ConnectionError, DatabaseErrorKind, Error as DieselError};
 
-/// A failure of the database, never of the caller: absence and conflicts are results, not errors.
+/// A failure of the database. Absent rows and conflicts are results and no errors.
 ///
-/// Its text contains the cause, since most log lines print the error alone.
+/// The text contains the cause, since most log lines print no sources of an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database cannot be reached, is restarting, has no free connection, or cancelled the
@@ -17,11 +17,11 @@ pub enum Error {
     Query(DieselError),
 }
 
-/// Beginnings of messages by which PostgreSQL and PgBouncer say that a retry may succeed.
+/// Prefixes of the messages of PostgreSQL and PgBouncer after which a retry may succeed.
 ///
-/// Diesel does not expose the SQLSTATE, so the messages are compared. An accessor is proposed in
-/// <https://github.com/diesel-rs/diesel/pull/5232>. The SQLSTATE of PgBouncer would be too general
-/// even then.
+/// The messages are compared because Diesel does not expose the SQLSTATE, as proposed in
+/// <https://github.com/diesel-rs/diesel/pull/5232>. PgBouncer's messages would still be needed,
+/// since its SQLSTATE is too general.
 const TRANSIENT_MESSAGES: [&str; 17] = [
     "terminating connection",
     "the database system is",
@@ -32,7 +32,7 @@ const TRANSIENT_MESSAGES: [&str; 17] = [
     "could not extend file",
     "out of memory",
     "out of shared memory",
-    // PgBouncer's.
+    // The messages of PgBouncer.
     "bouncer resources exhaustion",
     "client connections exceeded",
     "no more connections allowed",
@@ -81,8 +81,7 @@ impl From<PoolError<ConnectionError>> for Error {
 }
 
 impl Error {
-    /// Returns the name of the constraint that the statement violated, if it failed for that
-    /// reason.
+    /// Returns the name of the constraint that the statement violated, if there is one.
     pub fn violated_constraint(&self) -> Option<&str> {
         match self {
             Self::Query(DieselError::DatabaseError(_, info)) => info.constraint_name(),

@@ -1,4 +1,4 @@
-//! Typed documents in `json` columns. The database never reads into them, so they are not `jsonb`.
+//! Typed documents in `json` columns. SQL rarely reads their members, so they are not `jsonb`.
 
 use diesel::deserialize::{self, FromSql, FromSqlRow};
 use diesel::expression::AsExpression;

@@ -18,7 +18,7 @@ where
     Ok(query.get_result::<MessageLocale>(conn).await?.locale)
 }
 
-/// Fails with the remedy unless `locale` is English.
+/// Returns an error that names the fix, unless `locale` is English.
 pub(crate) fn ensure_english(locale: &str) -> anyhow::Result<()> {
     let language = locale.split(['_', '.', '@']).next().unwrap_or_default();
     anyhow::ensure!(

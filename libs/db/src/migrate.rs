@@ -17,7 +17,7 @@ const MIGRATION_LOCK: i64 = 0x006d_6967_7261_7465;
 /// # Errors
 /// - The database is unavailable, or its messages are not English.
 /// - A migration fails; it is rolled back.
-/// - A migration waits longer than 5 s for a lock. All other clients would wait behind it.
+/// - A migration waits longer than 5 s for a lock. Other clients queue behind its lock request.
 pub async fn migrate(
     config: &Config,
     sources: impl IntoIterator<Item = EmbeddedMigrations> + Send + 'static,

@@ -12,27 +12,26 @@ use crate::error::{Error, is_broken};
 
 /// A connection that pipelines lookups: none waits for the response to another.
 ///
-/// A pool gives each lookup a connection of its own, which costs several times the wake-ups. Only
-/// for single statements that find a few rows by their key, since a slow one delays those behind
-/// it.
+/// A pool gives each lookup its own connection, which costs several times as many wake-ups.
 ///
-/// Statements have one generic plan. By default PostgreSQL plans again for each use where values
-/// are unevenly distributed, which takes longer than the lookup.
+/// Use it only for single statements that find a few rows by key: a slow statement delays the
+/// statements behind it. The statements have generic plans. By default PostgreSQL makes a new plan
+/// for each use where values are unevenly distributed, which takes longer than the lookup.
 ///
-/// Each worker thread has a connection of its own. On a shared one each response would have to wake
-/// another thread.
+/// Create one for each worker thread. If threads shared one, each response would wake another
+/// thread.
 pub struct PipelinedConn {
     config: Config,
     shared: Mutex<Option<Arc<Conn>>>,
 }
 
 impl PipelinedConn {
-    /// Creates the handle. It connects at the first lookup.
+    /// Creates a handle that connects at the first lookup.
     pub fn new(config: &Config) -> Self {
         Self { config: config.with_generic_plans(), shared: Mutex::default() }
     }
 
-    /// Runs a lookup. If the connection broke, runs it once more on a new one.
+    /// Runs a lookup. If the connection breaks, runs it once more on a new connection.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if there is no connection or no response in time, and the errors of
@@ -57,7 +56,7 @@ impl PipelinedConn {
         result.map_err(|_| Error::Unavailable("no response in time".to_owned()))
     }
 
-    /// Returns the connection. Concurrent callers wait for the same connection attempt.
+    /// Returns the connection, or opens it. Concurrent callers wait for the same attempt.
     async fn conn(&self) -> Result<Arc<Conn>, Error> {
         let connect = async {
             let mut shared = self.shared.lock().await;

@@ -6,11 +6,10 @@ use diesel::result::QueryResult;
 
 /// A statement whose SQL never varies, so that each connection prepares it once.
 ///
-/// Diesel prepares every `update`, every `on conflict do update` and all raw SQL again for each
-/// use, since it cannot know that their SQL does not depend on the data. That costs a round trip,
-/// a parse and a plan.
+/// Diesel prepares every `update`, every `on conflict do update` and all raw SQL again at each use,
+/// since their SQL may depend on the data. That costs a round trip, a parse and a plan.
 ///
-/// Not for lists of varying length: each length would stay prepared as a statement of its own.
+/// Do not use it for lists of varying length: each length would stay prepared as its own statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared<Q>(pub Q);
 
@@ -24,7 +23,7 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Prepared<Q> {
     }
 }
 
-/// Identified by its SQL.
+/// Makes the SQL the key of the statement in diesel's cache.
 impl<Q> QueryId for Prepared<Q> {
     type QueryId = ();
 
@@ -35,10 +34,10 @@ impl<Q: Query> Query for Prepared<Q> {
     type SqlType = Q::SqlType;
 }
 
-/// A query whose `LIMIT` is a literal, for queries with a generic plan.
+/// A query whose `LIMIT` is a literal instead of a parameter. Use it with a generic plan.
 ///
-/// For a `LIMIT` parameter PostgreSQL assumes a tenth of all rows. It may then sort the rows
-/// instead of reading them in the order of an index.
+/// For a parameter PostgreSQL assumes a `LIMIT` of a tenth of all rows. Its plan may then sort the
+/// rows instead of reading them in the order of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Limited<Q>(pub Q, pub u32);
 

@@ -13,9 +13,8 @@ use crate::error::Error;
 
 /// Commits, or fails if a statement of the transaction has failed.
 ///
-/// `COMMIT` alone would roll back such a transaction and report no error. The empty `select` before
-/// it fails instead, and then PostgreSQL skips the `COMMIT`. Both are one message with one
-/// response.
+/// Without the empty `select`, `COMMIT` would roll back such a transaction and report no error. The
+/// `select` fails, so PostgreSQL skips the `COMMIT`. Both are sent in one message.
 const COMMIT: &str = "select; COMMIT";
 
 /// Begins a transaction whose prepared statements have one plan for all parameters.
@@ -26,8 +25,8 @@ const BEGIN_WITH_GENERIC_PLANS: &str = "BEGIN; SET LOCAL plan_cache_mode = force
 /// Use cases and the outbox require `&mut Tx`, so their writes are committed together or not at
 /// all. Only [`Db::tx`](crate::Db::tx) creates one.
 ///
-/// If it is dropped unfinished, for example because the client disconnected, its connection is
-/// closed and PostgreSQL rolls back: immediately, or within half a second if a statement is
+/// Dropping an unfinished transaction closes its connection, for example when the client has
+/// disconnected. PostgreSQL then rolls back: immediately, or within half a second if a statement is
 /// running.
 pub struct Tx {
     conn: ScopeGuard<PooledConn, fn(PooledConn)>,
@@ -37,7 +36,7 @@ pub struct Tx {
 }
 
 impl Tx {
-    /// Sends `BEGIN` without waiting for its response. If it fails, the first statement fails, too.
+    /// Sends `BEGIN` without waiting for its response. If it fails, the first statement also fails.
     pub(crate) fn begin(
         conn: PooledConn,
         language: Arc<str>,
@@ -63,14 +62,15 @@ impl Tx {
     }
 
     pub(crate) async fn roll_back(mut self) {
-        // Behind an abandoned statement `ROLLBACK` would get no response.
+        // While another statement is running, `ROLLBACK` would get no response. The drop closes the
+        // connection.
         if self.conn.has_pending_response() {
             return;
         }
         match self.conn().batch_execute("ROLLBACK").await {
             Ok(()) => self.release(),
             // The drop closes the connection, and the server rolls back.
-            Err(error) => tracing::warn!(%error, "failed to roll back"),
+            Err(error) => tracing::warn!(%error, "failed to roll back a transaction"),
         }
     }
 
@@ -88,10 +88,11 @@ impl Tx {
         &mut self.conn
     }
 
-    /// Returns the connection, for statements that do not wait for each other's responses.
+    /// Returns the connection, for concurrent statements that do not wait for each other's
+    /// responses.
     ///
-    /// No statement may depend on another one: a statement that must be prepared first is executed
-    /// later.
+    /// No statement may depend on another one. Their order is not fixed: a statement that must be
+    /// prepared first runs later.
     pub fn pipeline(&self) -> &Conn {
         &self.conn
     }
@@ -101,8 +102,8 @@ impl Tx {
         &self.language
     }
 
-    /// Extends the timeout of each statement and of each pause between statements, for this
-    /// transaction only.
+    /// Sets the timeout of each statement, and of each pause between statements, until this
+    /// transaction ends.
     pub async fn extend_timeout(&mut self, timeout: Duration) -> Result<(), Error> {
         let timeout_ms = timeout.as_millis();
         let limit = format!(
@@ -114,7 +115,10 @@ impl Tx {
         Ok(())
     }
 
-    /// Closes the connection after this transaction, for the reason of [`close`].
+    /// Closes the connection after this transaction instead of returning it to the pool.
+    ///
+    /// Call it if the transaction carried a large value, since a pooled connection keeps its
+    /// buffers.
     pub fn close_connection_afterwards(&mut self) {
         self.closes_connection = true;
     }

@@ -67,7 +67,7 @@ async fn commit_of_failed_transaction_is_an_error() {
     assert_eq!(count(&url).await, 5);
 }
 
-/// The pool is shared: the next user of the connection must find it unchanged.
+/// Other transactions use the connection afterwards, without generic plans.
 #[tokio::test]
 async fn generic_plans_end_with_their_transaction() {
     let (_, db, _) = setup(5_000).await;
@@ -81,7 +81,7 @@ async fn generic_plans_end_with_their_transaction() {
     assert_eq!(within, format!("force_generic_plan{backend}"));
 }
 
-/// The other replica's statement would time out after 5 s.
+/// Another replica gets the lock before its statement timeout of 5 s.
 #[tokio::test]
 async fn disconnected_caller_releases_its_row_lock() {
     let (config, db, _) = setup(5_000).await;
@@ -124,7 +124,8 @@ async fn disconnected_caller_that_waits_for_a_row_releases_its_other_locks() {
     assert_eq!(other.tx(async |tx| lock(tx, 1).await).await.unwrap(), 1);
 }
 
-/// Also outside a transaction: the response would be taken for that of the next statement.
+/// A later statement on the connection would receive the pending response. The statement of this
+/// test runs outside a transaction.
 #[tokio::test]
 async fn connection_with_pending_response_is_closed() {
     let (_, db, url) = setup(60_000).await;
@@ -181,7 +182,7 @@ async fn statement_that_the_server_does_not_cancel_times_out() {
 }
 
 #[tokio::test]
-async fn extended_timeout_holds_on_both_sides_and_ends_with_the_transaction() {
+async fn extended_timeout_applies_to_client_and_server_until_the_transaction_ends() {
     let (_, db, _) = setup(200).await;
     db.tx(async |tx| {
         tx.extend_timeout(Duration::from_mins(1)).await?;
@@ -189,7 +190,7 @@ async fn extended_timeout_holds_on_both_sides_and_ends_with_the_transaction() {
     })
     .await
     .unwrap();
-    // The pool has opened one connection only, so this uses the same one.
+    // The pool has opened one connection, so this transaction uses it again.
     let sleep = async |tx: &mut Tx| Ok(diesel::sql_query("select pg_sleep(3)").execute(tx.conn()).await?);
     let result: Result<usize, Error> = db.tx(sleep).await;
     result.unwrap_err();
@@ -207,10 +208,10 @@ async fn migration_that_waits_for_a_lock_fails() {
     db::migrate(&config, [MIGRATIONS]).await.unwrap();
 }
 
-/// Reads the kernel's keepalive timer of the connection: some seconds instead of two hours.
+/// Reads the connection's keepalive timer in the kernel: 5 s instead of two hours.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn vanished_server_is_detected_by_keepalive_probes() {
+async fn idle_connection_sends_keepalive_probes_after_five_seconds() {
     let (_, db, _) = setup(5_000).await;
     let _conn = db.conn().await.unwrap();
     let server: tokio_postgres::Config = testkit::required("DATABASE_URL").unwrap().parse().unwrap();

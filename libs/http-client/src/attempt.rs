@@ -13,11 +13,11 @@ use tracing::Instrument;
 use crate::plain::trace_headers;
 use crate::token::MachineToken;
 
-/// Services of the platform send no larger responses.
+/// The maximum size of a response. Services of the platform send no larger ones.
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The middleware of one attempt. It reads the whole response, so that a body that stalls or breaks
-/// off is retried as any other failure.
+/// The middleware of one attempt. It reads the whole response, so that a stalled or truncated body
+/// is retried as any other failure.
 pub(crate) struct Attempt(pub(crate) Arc<MachineToken>);
 
 #[async_trait]

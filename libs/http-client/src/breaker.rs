@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// The number of recent calls that decide. If half of them failed, retries included, the breaker
-/// opens.
+/// The number of recent calls that determine the state. The breaker opens when half of them failed
+/// in spite of their retries.
 const WINDOW_CALLS: usize = 10;
 const OPEN_DURATION: Duration = Duration::from_secs(2);
-/// The number of concurrent calls while the breaker is half-open. The first success closes it, a
+/// The number of concurrent calls while the breaker is half-open. A success closes the breaker, a
 /// failure opens it again.
 const MAX_PROBES: usize = 3;
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn half_open_breaker_permits_a_few_probes() {
+    fn half_open_breaker_permits_three_probes() {
         let now = Instant::now();
         let breaker = open_breaker(now);
         assert!(breaker.try_acquire(now).is_none());

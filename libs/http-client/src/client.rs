@@ -23,8 +23,8 @@ use crate::token::MachineToken;
 
 /// The number of calls to the service in flight. Further calls wait.
 const MAX_CONCURRENT_CALLS: usize = 64;
-/// The maximum wait of a further call. A call that stalls takes 15 s with its retries, which is too
-/// long to wait for.
+/// The maximum wait of a further call. Without this limit it could wait 15 s for a stalled call and
+/// its retries.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The address of the other service, and the credentials of this one.
@@ -100,13 +100,13 @@ impl ServiceClient {
         self.call(self.retrying.get(self.url_of(path)?)).await
     }
 
-    /// Sends a `POST` that is safe to repeat. It may take effect twice, since a response may be
-    /// lost.
+    /// Sends a `POST` that is safe to repeat. The request may take effect twice, since a lost
+    /// response is retried.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CallError> {
         self.call(self.retrying.post(self.url_of(path)?).json(body)).await
     }
 
-    /// Sends a `POST` that must not be repeated. After [`CallError::Unavailable`] it may or may not
+    /// Sends a `POST` that must not be repeated. After [`CallError::Unavailable`] the request may
     /// have taken effect.
     pub async fn post_once<T: DeserializeOwned>(
         &self,

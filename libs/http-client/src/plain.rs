@@ -1,4 +1,4 @@
-//! Parts of a call that code without a [`ServiceClient`](crate::ServiceClient) uses, too.
+//! Helpers for HTTP calls without a [`ServiceClient`](crate::ServiceClient).
 
 use std::time::Duration;
 

@@ -10,11 +10,11 @@ use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout};
 
 /// The remaining lifetime at which a token is renewed: enough for a call with its retries.
-/// A token that lives less than twice as long is renewed at half of its lifetime.
+/// A token with a lifetime below 60 s is renewed at half of it.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
 /// The time that a call with a valid token waits for the renewal.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The time after a failed request in which no other is sent.
+/// The minimum time between a failed request and the next one.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 pub(crate) struct MachineToken {
@@ -87,8 +87,7 @@ impl MachineToken {
 
     /// Requests a new token and caches it.
     async fn renew(&self, mut failed_at: MutexGuard<'_, Option<Instant>>) -> anyhow::Result<String> {
-        // Another call may have renewed the token, or failed to, while this one waited for the
-        // lock.
+        // While this call waited for the lock, another one may have renewed the token or failed.
         if let Some(token) = self.cached_until(|cached| cached.renew_at) {
             return Ok(token);
         }

@@ -38,8 +38,8 @@ impl<T: utoipa::ToSchema> utoipa::ToSchema for Reference<T> {
 
 /// Declares a typed id over [`uuid::Uuid`]: `typed_id!(/// A selection. SelectionId);`
 ///
-/// On the wire and in the database the id is a plain UUID. `generate` creates a UUIDv7, which sorts
-/// by time and so keeps indexes dense. Every UUID is accepted as input.
+/// On the wire and in the database the id is a plain UUID. `generate` creates a UUIDv7. Such ids
+/// sort by time, so new rows are added at the end of an index. Any UUID is accepted as input.
 #[macro_export]
 macro_rules! typed_id {
     ($(#[$doc:meta])* $name:ident) => {

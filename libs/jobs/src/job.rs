@@ -15,17 +15,18 @@ pub(crate) const JOBS_SCHEDULED: CommitSignal = CommitSignal("jobs");
 /// The default interval at which a worker polls for due jobs.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A worker that was killed, or frozen for longer than this, loses its job.
+/// The duration of a lease. A worker that is killed, or frozen for longer, loses its job.
 const LEASE: &str = "interval '5 seconds'";
-/// Matches the job's row while its current run is this one.
+/// The condition that the job's row still belongs to this run.
 const IS_THIS_RUN: &str = "kind = $1 and key = $2 and run = $3";
 
-/// Schedules a job for each of `keys` at `due_at`, or for now if that is past.
+/// Schedules a job for each of `keys` at `due_at`, or immediately if that time has passed.
 ///
 /// A job that is already scheduled moves to the new time. A job that is running runs again, and its
-/// present run cannot be [completed](Job::complete).
+/// current run cannot be [completed](Job::complete).
 ///
-/// Call it after all locks of the change, as [`Job::complete`], so that the two never deadlock.
+/// Call it after the change has taken its locks. [`Job::complete`] also locks the job last, so the
+/// two never deadlock.
 pub async fn schedule<K: Display>(
     tx: &mut Tx,
     kind: &str,
@@ -50,7 +51,7 @@ pub async fn schedule<K: Display>(
     Ok(())
 }
 
-/// Cancels a job, if there is one. The run of a running job cannot be [completed](Job::complete).
+/// Cancels a job, if there is one. A current run of it cannot be [completed](Job::complete).
 pub async fn cancel(tx: &mut Tx, kind: &str, key: impl Display) -> Result<(), Error> {
     let delete = diesel::sql_query("delete from job where kind = $1 and key = $2");
     let delete = delete.bind::<Text, _>(kind).bind::<Text, _>(key.to_string());
@@ -66,7 +67,7 @@ pub struct Job {
     pub(crate) period: Option<Duration>,
     /// The subject of the job. Empty for a periodic job.
     pub key: String,
-    /// 1 at the first attempt.
+    /// The number of this attempt, from 1.
     pub attempts: i32,
     run: i64,
 }
@@ -86,11 +87,11 @@ struct ClaimedRow {
 impl Job {
     /// Completes the job together with the writes of `tx`. It must be the last statement of `tx`.
     ///
-    /// A job that does not call it is completed after its run has returned `Ok`.
+    /// A job that never calls this method is completed after its run has returned `Ok`.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the job was cancelled, scheduled again or claimed by another
-    /// worker since. Then `tx` must be rolled back.
+    /// worker during this run. The caller must then roll back `tx`.
     pub async fn complete(&self, tx: &mut Tx) -> Result<(), Error> {
         if self.try_complete(tx.conn()).await? {
             return Ok(());
@@ -98,7 +99,8 @@ impl Job {
         Err(Error::Unavailable(format!("the job {} {} belongs to another run", self.kind, self.key)))
     }
 
-    /// Claims the job of a kind that has been due longest. Returns it with its delay in seconds.
+    /// Claims the job of `kind` that has been due for the longest time. Returns it with its delay
+    /// in seconds.
     pub(crate) async fn claim(
         db: &Db,
         kind: &'static str,
@@ -112,7 +114,7 @@ impl Job {
              returning job.key, job.attempts, job.run, \
              extract(epoch from clock_timestamp() - next.due_at)::float8 as delay_seconds"
         ));
-        // Not `Prepared`: the plan must fit the present number of rows, which is usually zero.
+        // Not `Prepared`: the plan must fit the current number of rows, which is usually zero.
         let claim = claim.bind::<Text, _>(kind);
         let row = claim.get_result::<ClaimedRow>(&mut db.conn().await?).await.optional()?;
         Ok(row.map(|ClaimedRow { key, attempts, run, delay_seconds }| {

@@ -22,21 +22,23 @@ impl Jobs {
         Self { db, workers: Vec::new() }
     }
 
-    /// Runs `run` for each job of a kind within a second after it is due, in up to eight tasks per
-    /// replica. The kind never changes, since rows are stored under it.
+    /// Runs `run` for each job of `kind` within a second after it is due, in up to eight tasks per
+    /// replica. Do not rename a kind, since rows are stored under it.
     ///
-    /// A job that returns an error or panics is retried after 1, 2, 4 … 30 s, without end. It also
-    /// runs again after its process was killed. Only the writes of the transaction that calls
-    /// [`Job::complete`] happen once. Calls to other services belong between two transactions.
+    /// A job that returns an error or panics is retried after 1, 2, 4, 8, 16 and then every 30 s,
+    /// without a limit of attempts. It also runs again if its process is killed. Only the writes of
+    /// the transaction that calls [`Job::complete`] happen once. Calls to other services belong
+    /// between two transactions.
     #[must_use]
     pub fn due<F>(self, kind: &'static str, run: impl Fn(Job) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.with(kind, None, POLL_INTERVAL, run)
+        self.with_worker(kind, None, POLL_INTERVAL, run)
     }
 
-    /// Works as [`due`](Self::due), but polls for jobs of other replicas at `poll_interval`.
+    /// Declares jobs as [`due`](Self::due) does, but finds jobs of other replicas only at each
+    /// `poll_interval`.
     #[must_use]
     pub fn due_with_poll_interval<F>(
         self,
@@ -47,13 +49,14 @@ impl Jobs {
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.with(kind, None, poll_interval, run)
+        self.with_worker(kind, None, poll_interval, run)
     }
 
-    /// Runs `run` in one replica at a time, again one `period` after each success. A failure is
+    /// Runs `run` in one replica at a time, and again one `period` after each success. A failure is
     /// retried as in [`due`](Self::due).
     ///
-    /// The job has the empty key. Scheduling that key makes it run earlier.
+    /// The key of the job is empty. Call [`schedule`](crate::schedule) with that key to run it
+    /// earlier.
     #[must_use]
     pub fn periodic<F>(
         self,
@@ -64,10 +67,10 @@ impl Jobs {
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.with(kind, Some(period), period.min(POLL_INTERVAL), run)
+        self.with_worker(kind, Some(period), period.min(POLL_INTERVAL), run)
     }
 
-    fn with<F>(
+    fn with_worker<F>(
         mut self,
         kind: &'static str,
         period: Option<Duration>,

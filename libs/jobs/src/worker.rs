@@ -21,9 +21,10 @@ const CONCURRENCY: usize = 8;
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Context of an error that was already logged, once for all jobs that it affects.
+/// The context of an error that the service has logged once for all jobs that it affects.
 ///
-/// The attempts are then logged at debug level. The metrics count them as any other failure.
+/// The worker then logs each failed attempt at debug level. The metrics count it as any other
+/// failure.
 #[derive(Clone, Copy, Debug)]
 pub struct AlreadyLogged;
 
@@ -47,7 +48,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Runs jobs until `ending`, then finishes the running ones.
     ///
-    /// Returns a `Result` only because the parts of a process do.
+    /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
     pub async fn work(self, db: Db, metrics: Metrics, ending: CancellationToken) -> anyhow::Result<()> {
         let (worker, db, metrics, ending) = (&self, &db, &metrics, &ending);
         if let Some(period) = self.period {
@@ -97,7 +98,7 @@ impl Worker {
         None
     }
 
-    /// Runs the job once. Logs a failure and schedules the retry.
+    /// Runs the job once. After a failure it logs the error and schedules the retry.
     async fn attempt(&self, db: &Db, metrics: &Metrics, job: Job) {
         let started_at = Instant::now();
         let run = async { (self.run)(job.clone()).await };
@@ -126,12 +127,12 @@ impl Worker {
             }
         };
         if let Err(error) = settled {
-            tracing::warn!(job = job.kind, key = job.key, %error, "failed to settle a job; it will run again");
+            tracing::warn!(job = job.kind, key = job.key, %error, "failed to complete or reschedule a job; it will run again");
         }
     }
 }
 
-/// Ensures that a periodic job has its row, retrying until the database is available.
+/// Ensures that a periodic job has its row. Retries until the database is available.
 async fn ensure_scheduled(db: &Db, kind: &str, period: Duration) {
     while let Err(error) = Job::ensure_scheduled(db, kind, period).await {
         tracing::warn!(job = kind, %error, "failed to schedule a periodic job");

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio_postgres::Client;
 
 const RING: &str = "ring";
-/// Long enough for the slowest machine.
+/// The time limit of a wait, long enough for the slowest machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A database whose jobs record their runs in the table `done`.
@@ -106,7 +106,7 @@ fn start_replica(shop: &Shop) -> Process {
     process
 }
 
-/// Starts a replica whose jobs notify their start and then wait at a gate.
+/// Starts a replica whose jobs notify the first handle at their start and wait for the second.
 fn start_gated_replica(shop: &Shop) -> (Process, Arc<Notify>, Arc<Notify>) {
     let (db, process) = (shop.db(), Process::new());
     let (started, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -146,7 +146,7 @@ async fn job_runs_at_its_due_time() {
     let first = timestamp(&shop, "select min(at) from done").await;
     let last = timestamp(&shop, "select max(at) from done").await;
     assert!(first >= due_at, "{first} is before {due_at}");
-    // The rule is two seconds. The rest allows for a busy machine.
+    // A job runs within a second of its due time. The rest allows for a busy machine.
     assert!(last < due_at + Duration::from_secs(10), "{last} is late for {due_at}");
 }
 
@@ -157,7 +157,8 @@ async fn timestamp(shop: &Shop, query: &str) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp_nanos(micros * 1000).unwrap()
 }
 
-/// Each job schedules the next. Polling would need one second for each of the sixty.
+/// Each of sixty jobs schedules the next one. Without wake-ups each would wait a second for the
+/// poll.
 #[tokio::test]
 async fn commit_wakes_the_worker_of_its_job() {
     let shop = Shop::new().await;
@@ -186,7 +187,7 @@ async fn commit_wakes_the_worker_of_its_job() {
 
 /// Jobs of other replicas wait for the poll interval. A commit of this replica wakes the worker.
 #[tokio::test]
-async fn foreign_job_waits_for_the_poll_interval() {
+async fn job_of_another_replica_waits_for_the_poll_interval() {
     let shop = Shop::new().await;
     let (db, process) = (shop.db(), Process::new());
     let job_db = db.clone();
@@ -197,7 +198,7 @@ async fn foreign_job_waits_for_the_poll_interval() {
     jobs.start(&process);
     db.tx(async |tx| jobs::schedule(tx, RING, ["own"], now()).await).await.unwrap();
     shop.wait_for_number("select count(*) from done", 1).await;
-    shop.schedule(&["foreign"], now()).await;
+    shop.schedule(&["other"], now()).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(shop.query_number("select count(*) from done").await, 1, "an hour has not passed");
     db.tx(async |tx| jobs::schedule(tx, RING, ["own"], now()).await).await.unwrap();
@@ -234,7 +235,7 @@ async fn scheduled_job_can_be_rescheduled_or_cancelled() {
 }
 
 #[tokio::test]
-async fn run_of_rescheduled_or_cancelled_job_is_rolled_back() {
+async fn rescheduled_or_cancelled_job_rolls_back_its_current_run() {
     let shop = Shop::new().await;
     let (_process, started, gate) = start_gated_replica(&shop);
     shop.schedule(&["again"], now()).await;
@@ -245,7 +246,7 @@ async fn run_of_rescheduled_or_cancelled_job_is_rolled_back() {
     started.notified().await;
     shop.db().tx(async |tx| jobs::cancel(tx, RING, "cancelled").await).await.unwrap();
     gate.notify_one();
-    // Runs after both and completes.
+    // The last job runs after both and completes.
     shop.schedule(&["last"], now()).await;
     started.notified().await;
     gate.notify_one();
@@ -278,7 +279,7 @@ async fn failed_or_panicked_job_is_retried_and_delays_no_other() {
     assert!(metrics.contains("jobs_failed_total{kind=\"ring\"} 3"), "{metrics}");
 }
 
-/// The first replica has threads of its own, which end during the job as in a killed process.
+/// The first replica has its own threads, which end during the job as in a killed process.
 #[tokio::test]
 async fn job_of_killed_replica_is_claimed_by_another() {
     let shop = Shop::new().await;

@@ -9,12 +9,12 @@ use anyhow::bail;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: &'static str,
-    /// `None` for a required variable, an empty text for an optional one.
+    /// The default value. `None` for a required variable, empty for an optional one.
     pub default: Option<String>,
     pub about: &'static str,
 }
 
-/// Returns the value of a variable.
+/// A function that returns the value of a variable.
 type Source = Box<dyn Fn(&str) -> Option<String>>;
 
 /// Reads variables and collects their errors.

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-/// Returns a valid value of `schema`: its own example if it has one, else a typical value.
-/// `document` resolves its references.
+/// Returns a valid value of `schema`: the example of the schema, or else a typical value.
+/// References point into `document`.
 pub fn example_of(schema: &Value, document: &Value) -> Value {
     example(schema, document, "Text")
 }
 
-/// Derives texts and ids from `name`, the name of the member, so that ids of different members
-/// differ.
+/// Returns an example whose texts and ids are derived from `name`, the name of the member. So the
+/// ids of different members differ.
 fn example(schema: &Value, document: &Value, name: &str) -> Value {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = document.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null);
@@ -71,7 +71,7 @@ fn merge(mut all: Value, part: Value) -> Value {
     all
 }
 
-/// Returns an id in the form of a `UUIDv7`, always the same one for a name.
+/// Returns an id in the form of a `UUIDv7`. Equal names have equal ids.
 fn uuid_of(name: &str) -> String {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// The phases in which the parts of a service stop. Each begins when the one before it has ended.
+/// The phases in which the parts of a service stop, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Parts that accept work: requests, messages and jobs.
@@ -26,7 +26,7 @@ pub enum Phase {
 impl Phase {
     const ALL: [Self; 3] = [Self::Work, Self::Delivery, Self::Monitoring];
 
-    /// Returns the time in which the phase's parts must end.
+    /// Returns the time that the parts of the phase have to end.
     ///
     /// Kubernetes grants 45 s, of which 5 s pass before the first phase (see [`Process::drain`]).
     fn timeout(self) -> Duration {
@@ -46,7 +46,7 @@ struct PhaseParts {
     tasks: TaskTracker,
 }
 
-/// A condition of readiness. `Err` states in a few words what is missing.
+/// A condition of readiness. `Err` names what is missing, in a few words.
 pub type ReadinessCheck =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 

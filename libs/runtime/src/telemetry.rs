@@ -80,7 +80,7 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
     // Without a collector the provider still assigns trace ids, for logs and problem bodies.
     let provider = provider.build();
     let targets: Targets = config.filter.parse().context("LOG is not a valid log filter")?;
-    // Actix logs each malformed request as an error, and any client can send those.
+    // Actix logs each malformed request as an error, and any client can send such requests.
     let targets = targets.with_target("actix_http::h1", LevelFilter::OFF);
     let lines = if config.json {
         EventsOnly(json()).boxed()
@@ -92,7 +92,7 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
         global::set_tracer_provider(provider.clone());
     }
     let spans = (!config.disabled).then(|| {
-        // Code locations, threads and wake-ups of spans are not used.
+        // Nothing reads the code locations, threads and idle times of spans.
         tracing_opentelemetry::layer()
             .with_location(false)
             .with_threads(false)
@@ -101,7 +101,7 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
             .with_tracer(provider.tracer(service))
     });
     let filter = filter(targets, spans.is_some());
-    // The filter must be the outermost layer. Inside it, an absent layer would impose its own
+    // The filter must be the outermost layer. Otherwise an absent layer of spans would limit the
     // level.
     tracing_subscriber::registry()
         .with(spans)
@@ -115,8 +115,8 @@ pub fn start(service: &'static str, config: &Config) -> anyhow::Result<Telemetry
 /// Enables the events that `targets` select, and all spans, so that a service with a quiet log
 /// still has traces.
 ///
-/// This is one filter for all layers, which is evaluated once for each call site. A filter for one
-/// layer is evaluated whenever a span is entered, left or changed.
+/// One filter for all layers is evaluated once for each call site. A filter of a single layer would
+/// be evaluated whenever a span is entered, left or changed.
 fn filter(targets: Targets, has_spans: bool) -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
     let spans = if has_spans { LevelFilter::INFO } else { LevelFilter::OFF };
     let highest = targets.iter().map(|(_, level)| level).chain(targets.default_level()).chain([spans]).max();
@@ -132,7 +132,8 @@ fn filter(targets: Targets, has_spans: bool) -> FilterFn<impl Fn(&Metadata<'_>) 
 
 /// Passes events to a layer, but no spans.
 ///
-/// Fields of spans are for traces. A log layer would format them again for each added field.
+/// Log lines contain no fields of spans. A log layer would format all fields of a span again after
+/// each added one.
 struct EventsOnly<L>(L);
 
 impl<S: Subscriber, L: Layer<S>> Layer<S> for EventsOnly<L> {
@@ -180,8 +181,8 @@ impl ShouldSample for IndependentSampler {
         links: &[Link],
     ) -> SamplingResult {
         if parent.is_some_and(|parent| parent.get::<SampleIndependently>().is_some()) {
-            // A ratio sampler decides by the trace id, which the caller chooses. So it gets a
-            // random one.
+            // A ratio sampler decides by the trace id, which the caller chooses. So the sampler
+            // gets a random id.
             let trace_id = RandomIdGenerator::default().new_trace_id();
             return self.0.should_sample(None, trace_id, name, kind, attributes, links);
         }

@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 
 /// A command for operators, with its arguments.
 pub trait OperatorCommand: Parser + Send {
-    /// Runs the command while replicas of the service may be running. Its output is standard
-    /// output.
+    /// Runs the command and prints its result to standard output. Replicas of the service may be
+    /// running.
     fn execute(self, db: Db) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
@@ -30,7 +30,7 @@ impl RegisteredCommand {
     }
 }
 
-/// Finds the one of `commands` that a command line names. Returns it with its arguments.
+/// Returns the command that the command line names, with its arguments.
 pub(crate) fn find(
     commands: &[RegisteredCommand],
     command_line: &ArgMatches,

@@ -41,7 +41,7 @@ pub async fn migrate<S: Service>(config: &Config<S>) -> anyhow::Result<()> {
     config.messaging.create_topics(S::NAME, &topics::<S>()).await
 }
 
-/// Starts the parts of `role` on `process`. Returns when they listen.
+/// Starts the parts of `role` on `process`. Returns when all listeners accept connections.
 ///
 /// # Errors
 /// If a setting is not usable or an address is in use.
@@ -86,11 +86,11 @@ pub async fn start<S: Service>(
         bus::<S>(db, config.messaging).start(process, topics::<S>())?;
     }
     S::run(app, role, process)?;
-    // The admin port is last: a replica that reports readiness must already listen.
+    // The admin port is last, so that a replica that reports readiness already listens.
     Ok(Endpoints { public, internal, admin: server.listen_admin()? })
 }
 
-/// Runs one of the commands that all services have. Its output is standard output.
+/// Runs one of the commands that all services have. The command prints to standard output.
 ///
 /// # Errors
 /// If the database is unavailable or the command fails.
@@ -102,8 +102,7 @@ pub async fn run_operation<S: Service>(
     operation.execute(&bus::<S>(db, config.messaging), S::REPUBLISHED).await
 }
 
-/// Runs a command of the service's own. `arguments` are those of a command line, without the
-/// binary.
+/// Runs a command that the service adds. `arguments` are the command line without the binary.
 ///
 /// # Errors
 /// If the command does not exist, its arguments are invalid or it fails.

@@ -14,7 +14,7 @@ pub struct Config<S: Service> {
     pub(crate) web: web::Config,
     /// `None` if the service has no listeners.
     pub(crate) auth: Option<auth::Config>,
-    /// The address for calls of other services. `None` if there are none.
+    /// The address for calls of other services. `None` if no other service calls this one.
     pub(crate) internal: Option<SocketAddr>,
     pub(crate) settings: S::Settings,
 }
@@ -41,8 +41,8 @@ pub fn configure<S: Service>(env: &mut Env) -> Option<Config<S>> {
     })
 }
 
-/// Swaps the two levels. In the result the outer `None` is an error and the inner one a setting
-/// that is not read, as in [`Env::optional`].
+/// Swaps the two levels of an `Option`. In the result the outer `None` is an error, and the inner
+/// `None` a setting that the service does not read, as in [`Env::optional`].
 #[expect(clippy::option_option, reason = "the form of all optional settings")]
 fn swap<T>(setting: Option<Option<T>>) -> Option<Option<T>> {
     match setting {

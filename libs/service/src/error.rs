@@ -10,8 +10,8 @@ use web::Problem;
 
 /// A refusal by a rule, or a failure of the database.
 ///
-/// In a response it is a problem. In a consumer a transient error is retried, and any other message
-/// is dead-lettered.
+/// A response reports the error as a problem. A consumer retries after a transient error, and
+/// dead-letters the message after any other.
 #[derive(Debug)]
 pub enum Error {
     Refused(Problem),

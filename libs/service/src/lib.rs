@@ -1,4 +1,4 @@
-//! The frame of a service. A service declares its own parts as a [`Service`]. Configuration,
+//! The framework of all services. A service declares its own parts as a [`Service`]. Configuration,
 //! migrations, the process and its commands are common to all services.
 
 mod command;

@@ -31,15 +31,15 @@ where
     if paging.descending { Box::new(column.desc()) } else { Box::new(column.asc()) }
 }
 
-/// Returns the expression `true`. A query with it is not prepared once but planned at each use, for
-/// its parameters.
+/// Returns the expression `true`, whose raw SQL makes diesel plan the query again at each use.
 ///
-/// For queries whose best index depends on the parameters, so that a generic plan would be slow.
+/// Filter a query with it if the best index depends on the parameters, since its generic plan would
+/// be slow.
 pub fn custom_plan() -> SqlLiteral<Bool> {
     sql("true")
 }
 
-/// Loads one page of `sorted` and counts the rows of `found`. Both queries are pipelined.
+/// Loads one page of `sorted` and counts the rows of `found`. The two queries are pipelined.
 pub async fn page<'c, S, V, Q, F>(
     conn: &'c Conn,
     paging: &Paging<S>,
@@ -72,7 +72,7 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for CappedCount<Q> {
     }
 }
 
-/// Identified by its SQL.
+/// Makes the SQL the key of the statement in diesel's cache.
 impl<Q> QueryId for CappedCount<Q> {
     type QueryId = ();
 

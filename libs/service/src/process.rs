@@ -14,7 +14,7 @@ use crate::service::{Role, Service};
 
 #[derive(Parser)]
 #[command(
-    about = "Runs a service. Without a command it serves and works. Settings are environment variables."
+    about = "Runs a service, in both roles if no command is given. Settings are environment variables."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -40,7 +40,7 @@ enum Command {
     Registered(RegisteredCommand, ArgMatches),
 }
 
-/// The task of a process that needs the configuration.
+/// A task for which the process reads its configuration.
 enum Task {
     Run(Role),
     Migrate,

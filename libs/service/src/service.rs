@@ -11,7 +11,8 @@ use runtime::{Env, Process};
 
 use crate::command::RegisteredCommand;
 
-/// The declaration of a service: the parts in which it differs from the other services.
+/// The declaration of a service: its name, its tables and all other parts that differ between
+/// services.
 pub trait Service: 'static {
     /// The name of the service, its crate, its binary and its schema.
     const NAME: &'static str;

@@ -133,14 +133,14 @@ impl<const MIN: usize, const MAX: usize> Rule for Stripped<MIN, MAX> {
 }
 
 /// The rule for e-mail addresses of at most `MAX` Unicode scalar values. Surrounding white space is
-/// removed if the address is `TRIMMED`, and rejected otherwise.
+/// removed if `TRIMMED` is true, and rejected otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EmailAddress<const MAX: usize, const TRIMMED: bool> {}
 
 /// An e-mail address, stored as sent.
 pub type Email<const MAX: usize> = Checked<EmailAddress<MAX, false>>;
 
-/// An e-mail address without surrounding white space.
+/// An e-mail address, stored without surrounding white space.
 pub type TrimmedEmail<const MAX: usize> = Checked<EmailAddress<MAX, true>>;
 
 impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> {
@@ -149,8 +149,7 @@ impl<const MAX: usize, const TRIMMED: bool> Rule for EmailAddress<MAX, TRIMMED> 
         if !TRIMMED && address != raw {
             return Err(Invalid::new("bad_email"));
         }
-        // `name@host` is a local address. `Name <address>` and `name@[address]` are not plain
-        // addresses.
+        // Rejects `name@host`, `Name <address>` and `name@[address]`.
         let form = email_address::Options::default()
             .with_required_tld()
             .without_display_text()

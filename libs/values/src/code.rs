@@ -2,7 +2,7 @@
 
 /// A refusal of the API: its status, its code and the arguments of its message.
 ///
-/// A service declares each in one line:
+/// A service declares each refusal in one line:
 /// `pub const POST_NOT_FOUND: Code = Code::new(404, "NEWS_POST_NOT_FOUND");`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
@@ -22,7 +22,7 @@ pub struct Code {
     pub field: Option<(&'static str, &'static str)>,
     /// Seconds until a retry may succeed.
     pub retry_after: Option<u16>,
-    /// True if a concurrent change caused the refusal. A retry may succeed after reading again.
+    /// True if a concurrent change caused the refusal. A retry with newly read data may succeed.
     pub is_conflict: bool,
 }
 
@@ -47,7 +47,7 @@ impl Code {
         Self { is_common: true, ..Self::new(status, id) }
     }
 
-    /// Declares the code of a lost race, with status 409.
+    /// Declares a refusal because of a concurrent change, with status 409.
     pub const fn conflict(id: &'static str) -> Self {
         Self { is_conflict: true, ..Self::new(409, id) }
     }

@@ -2,8 +2,8 @@
 
 /// Returns a form that is the same for all letter cases of a text.
 ///
-/// `Σ`, `σ` and `ς` are one letter, and `ß` and `ẞ` equal `SS`. The first step is lower case, since
-/// the upper case of `ẞ` is `ẞ` and not `SS`.
+/// `Σ`, `σ` and `ς` are one letter, and `ß` and `ẞ` equal `SS`. The first step converts to lower
+/// case, since the upper case of `ẞ` is `ẞ` and not `SS`.
 pub fn fold_case(text: &str) -> String {
     let lower = text.chars().flat_map(char::to_lowercase);
     lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()

@@ -40,7 +40,7 @@ impl<const MIN: i64, const MAX: i64> Whole<MIN, MAX> {
         Invalid { code: "out_of_range", args: vec![("min", MIN), ("max", MAX)] }
     }
 
-    /// Returns a constant. Does not compile if it is out of bounds.
+    /// Returns the constant `NUMBER`. A number out of bounds is a compile error.
     pub const fn literal<const NUMBER: i64>() -> Self {
         const { assert!(MIN <= NUMBER && NUMBER <= MAX) }
         Self(NUMBER)
@@ -55,7 +55,7 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(number: D) -> Result<Self, D::Error> {
         let parse = |number| match number {
             Number::Whole(number) => Self::parse(number),
-            // Out of range even if the bounds are those of 64 bits.
+            // Such a number does not fit into 64 bits, so it is out of every range.
             Number::Fraction(number) if number.abs() >= I64_UPPER_BOUND => Err(Self::out_of_range()),
             Number::Fraction(_) => Err(Invalid::new("invalid_type")),
         };
@@ -130,8 +130,8 @@ impl<const MIN: i64, const MAX: i64> utoipa::ToSchema for Whole<MIN, MAX> {
 
 /// A number with at most `PLACES` decimal places, which is never rounded.
 ///
-/// The stored value is a number of units of the last place, in `MIN..=MAX`. So
-/// `Decimal<2, 1, 10_000>` is 0.01 to 100. The wire has a JSON number, the database the units.
+/// `MIN` and `MAX` are in units of the last place, so `Decimal<2, 1, 10_000>` is 0.01 to 100. JSON
+/// has the number, and the database has the units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, AsExpression, FromSqlRow)]
 #[diesel(sql_type = Integer)]
 pub struct Decimal<const PLACES: u32, const MIN: i32, const MAX: i32>(i32);
@@ -148,7 +148,7 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX
         within.map(Self).ok_or_else(|| Invalid::new("out_of_bounds"))
     }
 
-    /// Returns a constant. Does not compile if it is out of bounds.
+    /// Returns the constant of `UNITS`. A number out of bounds is a compile error.
     pub const fn literal<const UNITS: i32>() -> Self {
         const { assert!(MIN <= UNITS && UNITS <= MAX) }
         Self(UNITS)
@@ -171,8 +171,8 @@ impl<const PLACES: u32, const MIN: i32, const MAX: i32> Decimal<PLACES, MIN, MAX
             reason = "the value is an integer within the bounds of i32"
         )]
         let rounded = Self(units as i32);
-        // A decimal has one nearest float. So the floats are equal only if the text had no further
-        // decimal places.
+        // Each decimal has one nearest float, so the floats are equal only if the text has no
+        // further decimal places.
         #[expect(clippy::float_cmp, reason = "equal decimals have the same nearest float")]
         let is_exact = rounded.as_f64() == number;
         if is_exact { Ok(rounded) } else { Err(Invalid::new("too_precise")) }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// Decimals are compared by value and keep it.
+        /// Decimals with and without trailing zeros are equal.
         #[test]
         fn decimal_survives_a_round_trip(units in 1_i64..=100_000_000, zeros in 0_usize..4) {
             let area = Area::from_units(units).unwrap();

@@ -23,12 +23,12 @@ use crate::text::Text;
 #[diesel(sql_type = sql_types::Text)]
 pub struct Phone(String);
 
-/// The region of numbers without a country code, as an ISO 3166 code such as `RU`.
+/// The region that a number without a country code belongs to, as an ISO 3166 code such as `RU`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhoneRegion(Region);
 
-/// A phone number as a user dials it, of at most `MAX` Unicode scalar values. A region determines
-/// the number.
+/// A phone number as a user dials it, of at most `MAX` Unicode scalar values. Its meaning depends
+/// on the region.
 pub type Dialled<const MAX: usize> = Checked<DialledNumber<MAX>>;
 
 /// The rule for dialled numbers: digits, optionally after a plus. Separators are removed.
@@ -45,7 +45,7 @@ impl PhoneRegion {
 }
 
 impl Phone {
-    /// Returns the number that `dialled` means in `region`.
+    /// Returns the number that a user in `region` reaches by `dialled`.
     ///
     /// # Errors
     /// `bad_phone` if there is no such number.

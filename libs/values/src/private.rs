@@ -21,7 +21,7 @@ impl<T> Private<T> {
         Self(value)
     }
 
-    /// Returns the value. It must be shown only to users who may see it.
+    /// Returns the value. Show it only to users who may see it.
     pub fn expose(&self) -> &T {
         &self.0
     }
@@ -29,7 +29,7 @@ impl<T> Private<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Private<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        // Through a newtype, a missing member stays serde's own error, which names the member.
+        // As a newtype, a missing member keeps serde's own error, which names the member.
         value.deserialize_newtype_struct("Private", Reader(PhantomData))
     }
 }

@@ -19,11 +19,11 @@ thread_local! {
     static PASS: RefCell<Option<Pass>> = const { RefCell::new(None) };
 }
 
-/// Runs `read` and ignores the first `ignored` errors of its values. Returns its result and the
-/// error that was not ignored, if there is one.
+/// Runs `read` and ignores the first `ignored` errors of the values. Returns the result of `read`
+/// and the first error that was not ignored, if there is one.
 ///
-/// Repeated calls thus find one error after the other, each with its path in the request. The
-/// result contains a placeholder for each ignored error.
+/// The caller repeats the call with a growing `ignored`, so it finds each error with its path in
+/// the request. The result contains a placeholder for each ignored error.
 pub fn read_ignoring_errors<T>(ignored: usize, read: impl FnOnce() -> T) -> (T, Option<Invalid>) {
     /// Ends the pass even if `read` panics.
     struct End;
@@ -76,7 +76,7 @@ pub fn read_text<'de, D: Deserializer<'de>, T>(
     read(text.deserialize_any(TextVisitor(parse))?, placeholder)
 }
 
-/// Implements `Deserialize` of a value that is a number on the wire, as [`read_text`].
+/// Implements `Deserialize` of a value that is a number on the wire, with [`read`].
 ///
 /// # Errors
 /// The error of `parse`, or `invalid_type` for a JSON value of another type, unless it is ignored.
@@ -112,7 +112,7 @@ impl<'de, T, P: FnOnce(Number) -> Result<T, Invalid>> Visitor<'de> for NumberVis
     fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
         match i64::try_from(number) {
             Ok(number) => self.visit_i64(number),
-            // Above the bounds of all integer types.
+            // The number is above the bounds of all integer types.
             Err(_) => self.visit_f64(f64::INFINITY),
         }
     }

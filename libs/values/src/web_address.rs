@@ -18,7 +18,7 @@ pub type WebAddress<const MAX: usize> = Checked<HttpAddress<MAX>>;
 impl<const MAX: usize> Rule for HttpAddress<MAX> {
     fn parse(raw: &str) -> Result<String, Invalid> {
         Text::<1, MAX>::parse(raw)?;
-        // Browsers correct white space, backslashes and missing slashes. Here they are errors.
+        // Browsers correct white space, backslashes and missing slashes. This rule rejects them.
         let has_clean_characters = !raw.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
         let has_scheme = ["http://", "https://"].iter().any(|scheme| {
             let (beginning, rest) = raw.split_at_checked(scheme.len()).unwrap_or_default();
@@ -63,7 +63,7 @@ mod tests {
         }
     }
 
-    /// The rule checks the form of an address, not that its host is public.
+    /// The rule checks only the form of an address, so a private host is accepted.
     #[test]
     fn address_of_a_private_host_is_accepted() {
         for address in ["http://[::1]/", "http://127.0.0.1", "http://localhost", "https://intranet"] {

@@ -5,7 +5,7 @@
 create table job (
     kind text not null,
     key text not null,
-    -- While the job runs: the end of the lease, when another worker may claim the job.
+    -- The time from which a worker may claim the job. While it runs, this is the end of the lease.
     due_at timestamptz not null,
     attempts integer not null default 0,
     -- The current run. Null if the job is not running or was scheduled again during its run.

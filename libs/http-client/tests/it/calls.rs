@@ -10,8 +10,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::Setup;
 
-/// Sends a call that meets `fault` at each attempt. Returns the number of attempts.
-async fn attempts(fault: Fault) -> usize {
+/// Sends a call whose every attempt has `fault`. Returns the number of attempts.
+async fn count_attempts(fault: Fault) -> usize {
     let setup = Setup::new();
     setup.called.on("/", fault);
     setup.client.post::<Value>("/it", &json!({})).await.unwrap_err();
@@ -29,7 +29,7 @@ async fn call_with_transient_failure_has_three_attempts() {
         Fault::BreakOff,
         Fault::Garbage,
     ] {
-        assert_eq!(attempts(fault.clone()).await, 3, "{fault:?}");
+        assert_eq!(count_attempts(fault.clone()).await, 3, "{fault:?}");
     }
 }
 
@@ -45,12 +45,12 @@ async fn call_with_any_other_response_has_one_attempt() {
         Fault::problem(404, "NOT_FOUND"),
         Fault::Answer(200, "<html>".to_owned()),
     ] {
-        assert_eq!(attempts(fault.clone()).await, 1, "{fault:?}");
+        assert_eq!(count_attempts(fault.clone()).await, 1, "{fault:?}");
     }
 }
 
 #[tokio::test]
-async fn unrepeatable_call_has_one_attempt() {
+async fn post_once_has_one_attempt() {
     for fault in [
         Fault::problem(503, "SERVICE_UNAVAILABLE"),
         Fault::problem(429, "RATE_LIMITED"),
@@ -67,9 +67,9 @@ async fn unrepeatable_call_has_one_attempt() {
     setup.client.post_once::<Value>("/it", &json!({})).await.unwrap();
 }
 
-/// A rejected token is replaced once, also for an unrepeatable call.
+/// A rejected token is replaced once, also for `post_once`.
 #[tokio::test]
-async fn call_with_rejected_token_is_repeated_with_another() {
+async fn call_with_rejected_token_is_repeated_with_a_new_token() {
     let setup = Setup::new();
     setup.called.next(1, "/", Fault::problem(401, "UNAUTHORIZED"));
     setup.client.post_once::<Value>("/it", &json!({})).await.unwrap();
@@ -99,9 +99,9 @@ async fn concurrent_calls_are_limited() {
     }
 }
 
-/// A recovering service gets a few probes first, not all calls.
+/// While the called service recovers, the breaker permits three probes instead of all calls.
 #[tokio::test]
-async fn half_open_breaker_permits_a_few_calls() {
+async fn half_open_breaker_permits_three_calls() {
     let setup = Setup::new();
     setup.called.on("/", Fault::problem(500, "INTERNAL_ERROR"));
     for _ in 0..10 {

@@ -14,10 +14,10 @@ use testkit::issuer::{CLIENTS, Issuer, Served};
 mod calls;
 mod token;
 
-/// The lifetime of tokens in these tests. They are renewed at half of it.
+/// The lifetime of tokens in these tests. A token is renewed at half of its lifetime.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(8);
 
-/// A client, the service that it calls, and an issuer behind the fault proxy `issuer`.
+/// A client, the fault proxy that it calls, and an issuer behind another fault proxy.
 struct Setup {
     client: ServiceClient,
     called: Faults,

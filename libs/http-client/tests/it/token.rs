@@ -1,4 +1,4 @@
-//! The machine token over time. It is renewed before it expires, once for all calls.
+//! Renewal of the machine token before it expires, once for all calls.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::{Setup, TOKEN_LIFETIME};
 
-/// Conventions, Token: cached until shortly before it expires, then renewed by one of many calls.
+/// Conventions, Token: a token is cached until shortly before it expires. Then one of many
+/// concurrent calls renews it.
 #[tokio::test]
 async fn token_is_renewed_once_before_it_expires() {
     let setup = Setup::new();
