@@ -3,7 +3,7 @@
 create table post (
     id uuid primary key,
     author_user_id uuid not null,
-    -- Company of the post and its tenant. Null for posts of investors and employees.
+    -- The company of the post, which is also its tenant. Null for a personal post.
     author_company_id uuid,
     title text not null check (char_length(title) between 1 and 256),
     summary text check (char_length(summary) <= 1000),
@@ -16,7 +16,7 @@ create table post (
     -- A copy of the embeds, so that edits, deletions and detachments need not read the texts.
     embeds json not null default '[]',
     blocks_count integer not null generated always as (json_array_length(blocks)) stored check (blocks_count <= 200),
-    -- INV-NWS-008: computed from the text blocks with each of their changes.
+    -- INV-NWS-008: computed again from the text blocks at each change of them.
     search_text text not null,
     published_at timestamptz,
     created_at timestamptz not null,
@@ -27,8 +27,8 @@ create table post (
 );
 create index post_author on post (author_user_id, created_at desc, id) where deleted_at is null;
 
--- Compression is a large part of an edit in PostgreSQL, and lz4 is faster than the default method.
--- Not every server is built with lz4.
+-- Compression takes much of PostgreSQL's time for an edit, and lz4 is faster than the default
+-- method. Not every server is built with lz4.
 do $$
 begin
     alter table post
@@ -91,28 +91,28 @@ $$;
 
 -- Snapshots
 
--- A claim: an edit is about to take a snapshot. It is written before the call, so that the
--- snapshot of a failed edit is found. A successful edit deletes its claims.
+-- A claim: an edit is about to take a snapshot. The edit writes it before the call, so that the
+-- snapshot is found if the edit fails. A successful edit deletes its claims.
 create table snapshot_claim (
     edit_id uuid not null,
     source_selection_id uuid not null,
     post_id uuid not null,
     actor_user_id uuid not null,
     author_user_id uuid not null,
-    -- The edit has ended by then.
+    -- The time from which the job settles the claim. The calls of the edit have ended by then.
     due_at timestamptz not null,
     primary key (edit_id, source_selection_id)
 );
 create index snapshot_claim_due on snapshot_claim (due_at);
 
--- A detachment: a snapshot left its post, and selections is to detach it.
+-- A detachment: a snapshot left its post, and news must detach it in selections.
 create table snapshot_detach (
     snapshot_id uuid primary key,
     post_id uuid not null,
     reason text not null check (reason in ('BlockReplaced', 'PostDeleted')),
     -- An edit cannot cancel a started detachment.
     started boolean not null default false,
-    -- The row stays for a while after this time, for edits that read the snapshot before.
+    -- The row stays for 10 minutes after this time, for edits that read the snapshot earlier.
     detached_at timestamptz
 );
 create index snapshot_detach_done on snapshot_detach (detached_at) where detached_at is not null;

@@ -10,7 +10,7 @@ create table owner (
 
 -- Selections
 
--- Reads of a whole selection are far more frequent than changes, so the items are one JSON column.
+-- A whole selection is read far more often than changed, so its items are one JSON column.
 create table selection (
     id uuid primary key,
     owner_user_id uuid not null,

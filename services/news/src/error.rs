@@ -23,7 +23,7 @@ pub const SNAPSHOT_INVALID: Code = Code::new(422, "NEWS_SNAPSHOT_INVALID");
 pub const SELECTION_SOURCE_DELETED: Code = Code::new(400, "NEWS_SELECTION_SOURCE_DELETED");
 pub const SELECTION_SOURCE_EMPTY: Code = Code::new(400, "NEWS_SELECTION_SOURCE_EMPTY");
 pub const SELECTIONS_UNAVAILABLE: Code = Code::new(503, "NEWS_SELECTIONS_UNAVAILABLE").retry_after(2);
-/// Rejects the losing side of a race and an outdated version.
+/// Rejects a request that lost a race or names an outdated version.
 pub const CONFLICT: Code = Code::conflict("CONCURRENCY_CONFLICT");
 
 /// Returns [`SELECTIONS_UNAVAILABLE`] with its cause for the log.

@@ -1,4 +1,4 @@
-//! The settings of this service alone.
+//! The settings that only this service has.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ pub use ::service::Error;
 /// Rejects a missing, a deleted and another user's selection alike (INV-SEL-002).
 pub const NOT_FOUND: Code = Code::new(404, "SELECTIONS_NOT_FOUND");
 pub const SNAPSHOT_NOT_FOUND: Code = Code::new(404, "SELECTIONS_SNAPSHOT_NOT_FOUND");
-/// Rejects the losing side of a race and an outdated version.
+/// Rejects a request that lost a race or names an outdated version.
 pub const CONFLICT: Code = Code::conflict("SELECTIONS_CONCURRENCY_CONFLICT");
 /// INV-SEL-003.
 pub const DUPLICATE_ITEM: Code =

@@ -1,7 +1,7 @@
 //! Client of the internal API of selections.
 //!
-//! Every call can be repeated, since taking is idempotent by post and source, and a snapshot is
-//! detached once.
+//! Every call can be repeated: taking a snapshot is idempotent by post and source, and a repeated
+//! detachment has no effect.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ const TAKE_SNAPSHOT: Call = Call::post("selections", "/api/v1/internal/selection
 const READ_SNAPSHOT: Call = Call::get("selections", "/api/v1/internal/snapshots/{snapshot_id}");
 const DETACH_SNAPSHOT: Call = Call::post("selections", "/api/v1/internal/snapshots/{snapshot_id}/detach");
 
-/// Declares the calls of this client.
+/// All calls of this client.
 pub const CALLS: &[Call] = &[TAKE_SNAPSHOT, READ_SNAPSHOT, DETACH_SNAPSHOT];
 
-/// Size of the snapshot cache in bytes, over all snapshots.
+/// Capacity of the snapshot cache, in bytes.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 pub struct Selections {
     service: ServiceClient,
-    /// Cache without expiry, since the content of a snapshot never changes.
+    /// Cached contents. They do not expire, since the content of a snapshot never changes.
     contents: Cache<SnapshotId, Arc<SnapshotContent>, ContentWeighter>,
 }
 
@@ -67,7 +67,7 @@ pub struct Snapshot {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnapshotContent {
-    /// List of items, sent to readers as it was received.
+    /// The list of items, which readers get as it was received.
     pub items: Box<RawValue>,
 }
 
@@ -82,7 +82,8 @@ impl Selections {
     /// Returns the post's active snapshot of the source, and takes one if there is none.
     ///
     /// # Errors
-    /// - [`SELECTION_SOURCE_DELETED`] if the source is deleted, missing or foreign.
+    /// - [`SELECTION_SOURCE_DELETED`] if the source is deleted or missing, or if it belongs to
+    ///   neither actor nor author.
     /// - [`SELECTION_SOURCE_EMPTY`] if the source is empty.
     /// - `SELECTIONS_UNAVAILABLE` in every other case.
     pub async fn take_snapshot(
@@ -124,7 +125,7 @@ impl Selections {
         }
     }
 
-    /// Detaches a snapshot. A missing and a detached snapshot are success too.
+    /// Detaches a snapshot. Succeeds also if the snapshot is missing or already detached.
     pub async fn detach_snapshot(&self, id: SnapshotId, reason: &str) -> Result<(), Error> {
         none_if_missing::<Value>(
             self.service.post(&DETACH_SNAPSHOT.path_with(id), &json!({"Reason": reason})).await,

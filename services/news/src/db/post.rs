@@ -14,13 +14,15 @@ use crate::domain::{
 };
 use crate::error::{CONFLICT, Error};
 
-/// Largest size of blocks that a lookup reads, in bytes. Other lookups wait behind it.
+/// Largest size of blocks that a lookup reads, in bytes. A larger one would delay the lookups
+/// behind it.
 const MAX_LOOKUP_BYTES: i32 = 64 * 1024;
 
 /// Estimated size of an embed's item in a response, in bytes.
 const EMBED_ITEM_BYTES: usize = 512;
 
-/// Size of a post's texts above which its connection is closed, since it keeps its buffers.
+/// Size of a post's texts, in bytes, above which the connection that carried the post is closed. A
+/// pooled connection keeps its buffers.
 const LARGE_POST_BYTES: usize = 1024 * 1024;
 
 #[derive(Queryable, Selectable)]
@@ -108,7 +110,7 @@ pub async fn find(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> 
 /// A post that a lookup found.
 pub struct FoundPost {
     pub post: Post,
-    /// False if `post` has its embeds alone, because it is too long for a lookup.
+    /// False if `post` has only its embeds, because it is too long for a lookup.
     pub is_whole: bool,
     /// Estimated size of the post in a response, in bytes.
     pub bytes: usize,
@@ -132,12 +134,12 @@ pub async fn look_up(mut conn: &Conn, id: PostId) -> QueryResult<Option<FoundPos
     }))
 }
 
-/// Looks up the post with its embeds alone, which are enough to replace its blocks.
+/// Looks up the post with only its embeds, which suffice to replace its blocks.
 pub async fn find_embeds(mut conn: &Conn, id: PostId) -> QueryResult<Option<Post>> {
     Ok(single(not_deleted(id).select(columns_with_embeds()).load(&mut conn).await?))
 }
 
-/// Locks the row of the post until `tx` ends, and returns the post with its embeds alone.
+/// Locks the row of the post until `tx` ends, and returns the post with only its embeds.
 pub async fn lock_embeds(tx: &mut Tx, id: PostId) -> Result<Option<Post>, ::db::Error> {
     Ok(single(not_deleted(id).select(columns_with_embeds()).for_update().load(tx.conn()).await?))
 }
@@ -230,12 +232,12 @@ pub async fn save_blocks(tx: &mut Tx, changed: &mut Post) -> Result<(), Error> {
 
 /// Writes blocks and search text in one statement, for an edit that writes nothing else.
 ///
-/// Not for [large](is_large) posts, whose connection must be closed even if the request is
-/// cancelled.
+/// Use [`save_blocks`] for a [large](is_large) post: its connection must be closed even if the
+/// request is cancelled.
 ///
 /// # Errors
 /// [`CONFLICT`] if the row no longer has the version that was read.
-pub async fn save_blocks_alone(db: &Db, changed: &mut Post) -> Result<(), Error> {
+pub async fn save_only_blocks(db: &Db, changed: &mut Post) -> Result<(), Error> {
     write_blocks(&mut *db.conn().await?, changed).await
 }
 

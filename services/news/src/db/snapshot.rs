@@ -73,7 +73,7 @@ pub async fn postpone_claim(tx: &mut Tx, claim: &Claim, due_at: OffsetDateTime) 
     Ok(())
 }
 
-/// Returns claims of edits that ended without deleting them, the oldest first.
+/// Returns up to `limit` claims of edits that ended without deleting them, the oldest first.
 pub async fn find_due_claims(db: &Db, now: OffsetDateTime, limit: i64) -> Result<Vec<Claim>, ::db::Error> {
     let mut conn = db.conn().await?;
     let due = snapshot_claim::table
@@ -109,9 +109,10 @@ pub async fn schedule_detachments(
     jobs::schedule(tx, DETACH_JOB, snapshots, now).await
 }
 
-/// Cancels detachments of snapshots that an edit embeds again. Returns those that have started.
+/// Cancels detachments of snapshots that an edit embeds again. Returns the snapshots whose
+/// detachment has started.
 ///
-/// The caller holds the lock of the post's row, so that no detachment is scheduled or starts.
+/// The caller holds the lock of the post's row, so no detachment is scheduled or starts meanwhile.
 pub async fn cancel_detachments(mut conn: &Conn, snapshots: &[SnapshotId]) -> QueryResult<Vec<SnapshotId>> {
     if snapshots.is_empty() {
         return Ok(Vec::new());
@@ -156,7 +157,7 @@ pub async fn cancel_detachment(tx: &mut Tx, id: SnapshotId) -> Result<(), ::db::
 
 /// Marks a detachment as finished.
 ///
-/// The row stays for edits that read the snapshot before.
+/// The row stays for edits that read the snapshot earlier, until it is purged.
 pub async fn finish_detachment(tx: &mut Tx, id: SnapshotId, now: OffsetDateTime) -> Result<(), ::db::Error> {
     diesel::update(snapshot_detach::table.find(id))
         .set(snapshot_detach::detached_at.eq(now))

@@ -9,7 +9,7 @@ const MANAGE_OWN: &str = "news.posts.manage-own";
 /// Allows the caller to create posts of the token's company, and to edit posts of the companies
 /// within its scope.
 const CREATE_COMPANY: &str = "news.posts.create-company";
-/// Allows the caller to edit every post. Counts in platform scope alone.
+/// Allows the caller to edit every post. Requires platform scope.
 const MANAGE: &str = "news.posts.manage";
 
 /// Permission to create posts, personal or for a company.

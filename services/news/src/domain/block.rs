@@ -8,7 +8,7 @@ use values::{Invalid, List, Text};
 
 use super::{BlockId, FileId, SelectionId, SnapshotId, html_to_plain_text, markdown_to_plain_text, sanitize};
 
-/// Limit of the blocks of a post (RULE-NWS-001).
+/// Maximum number of blocks of a post (RULE-NWS-001).
 pub const MAX_BLOCKS: usize = 200;
 
 pub type BlockText = Text<1, 20_000>;
@@ -138,7 +138,7 @@ pub fn embed_snapshot_ids(blocks: &[Block]) -> Vec<SnapshotId> {
         .collect()
 }
 
-/// Returns the text that the search finds a post by, besides its title (INV-NWS-008).
+/// Returns the text by which the search finds a post, in addition to its title (INV-NWS-008).
 pub fn search_text(blocks: &[Block]) -> String {
     let texts: Vec<&str> = blocks
         .iter()

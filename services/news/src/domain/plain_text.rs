@@ -1,4 +1,4 @@
-//! Plain texts of Markdown and HTML, and the sanitizing of HTML.
+//! Plain text of Markdown and HTML, and sanitization of HTML.
 
 use std::cell::{Cell, RefCell};
 use std::sync::LazyLock;
@@ -11,22 +11,21 @@ use html5ever::tokenizer::{
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use values::Invalid;
 
-/// Limit of the size of a repaired text, in bytes.
+/// Maximum size of a repaired text, in bytes.
 ///
-/// A parser reopens unclosed formatting in every paragraph, so that a short text can grow to
-/// megabytes.
+/// A parser reopens unclosed formatting in every paragraph, so a short text can grow to megabytes.
 const MAX_REPAIRED_BYTES: usize = 256 * 1024;
-/// Limit of nested elements. At every tag a parser searches the open elements.
+/// Maximum depth of nested elements. At each tag a parser searches all open elements.
 const MAX_DEPTH: usize = 256;
 
 /// Allowed schemes of links.
 const SCHEMES: [&str; 4] = ["http", "https", "mailto", "tel"];
 
-/// Sanitizer without images, since a foreign image reveals readers to its server.
+/// Sanitizer that removes images, since loading one reveals the reader to another server.
 static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
     let mut sanitizer = Builder::default();
     sanitizer.url_schemes(SCHEMES.into()).rm_tags(["img"]);
-    // The sanitizer does not check the address of a citation, and no browser shows it.
+    // The sanitizer does not check the address in `cite`, and no browser shows it.
     for element in ["blockquote", "del", "ins", "q"] {
         sanitizer.rm_tag_attributes(element, ["cite"]);
     }
@@ -42,15 +41,15 @@ pub fn sanitize(html: &str) -> Result<String, Invalid> {
     if html.len() + open.repair_bytes.get() > MAX_REPAIRED_BYTES || open.depth.get() > MAX_DEPTH {
         return Err(Invalid::new("too_complex"));
     }
-    // Removed tags can leave a byte order mark at the start. The next sanitizing would drop it, so
-    // it is dropped here.
+    // Removed tags can leave a byte order mark at the start. It is removed here, since a second
+    // sanitization would remove it and the text would change.
     Ok(SANITIZER.clean(html).to_string().trim_start_matches('\u{feff}').to_owned())
 }
 
-/// Returns the text of Markdown as a reader reads it.
+/// Returns the visible text of Markdown.
 ///
 /// # Errors
-/// Those of [`sanitize`] for the rendered HTML, if the Markdown contains HTML.
+/// The errors of [`sanitize`] for the rendered HTML, if the Markdown contains HTML.
 pub fn markdown_to_plain_text(text: &str) -> Result<String, Invalid> {
     // An image contributes its alternative text.
     let events = Parser::new(text)
@@ -67,14 +66,14 @@ pub fn markdown_to_plain_text(text: &str) -> Result<String, Invalid> {
 const FORMATTING: [&str; 14] =
     ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
 
-/// Elements that do not nest: void elements, and those that the next one closes.
+/// Elements that do not nest: void elements, and elements that the next sibling closes.
 const NON_NESTING: [&str; 27] = [
     "area", "base", "br", "col", "colgroup", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta",
     "optgroup", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track",
     "wbr",
 ];
 
-/// Counts open elements and the size of a repair, without repairing.
+/// Counts open elements and estimates the size of a repair.
 #[derive(Default)]
 struct OpenElements {
     /// Names of open elements, with the bytes that reopening each one adds.
@@ -110,7 +109,7 @@ impl TokenSink for OpenElements {
     }
 }
 
-/// Elements within a line. All others end a line.
+/// Elements within a line. All other elements end a line.
 const INLINE: [&str; 26] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "cite", "code", "data", "del", "dfn", "em", "i", "ins", "kbd",
     "mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "u", "var",
@@ -215,7 +214,7 @@ mod tests {
         }
     }
 
-    /// RULE-NWS-009: links keep known schemes alone, and images and citations are removed.
+    /// RULE-NWS-009: links keep only known schemes, and images and citations are removed.
     #[test]
     fn sanitized_html_has_allowed_links_and_no_images() {
         let kept =

@@ -28,7 +28,7 @@ values::text_enum! {
 pub struct Post {
     pub id: PostId,
     pub author_user_id: UserId,
-    /// Company of the post and its tenant. Posts of investors and employees have none.
+    /// The company of the post, which is also its tenant. A personal post has none.
     pub author_company_id: Option<CompanyId>,
     pub title: Title,
     pub summary: Option<Summary>,
@@ -36,7 +36,7 @@ pub struct Post {
     pub tags: Vec<Tag>,
     pub status: PostStatus,
     pub blocks: Vec<Block>,
-    /// Time of the first publication, which later ones keep.
+    /// Time of the first publication. Later publications keep it.
     pub published_at: Option<OffsetDateTime>,
     pub created_at: OffsetDateTime,
     pub updated_at: OffsetDateTime,
@@ -45,7 +45,7 @@ pub struct Post {
     pub version: i64,
 }
 
-/// True if a publication is the first of its post.
+/// True for the first publication of a post, false for a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstPublication(pub bool);
 

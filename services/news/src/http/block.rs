@@ -23,10 +23,11 @@ use crate::error::{Error, TOO_MANY_BLOCKS};
 use crate::ops;
 use crate::ops::block::{EmbedTarget, NewBlock};
 
-/// Limit of the body in bytes. The largest legal one has 200 texts of 20,000 four-byte characters.
+/// Maximum size of the body, in bytes. The largest legal body has 200 texts of 20,000 four-byte
+/// characters.
 const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 
-/// Blocks up to this size are parsed on the thread of the listener.
+/// Maximum size of blocks that the thread of the listener parses, in bytes.
 ///
 /// Sanitizing more bytes would delay the other requests of the thread.
 const MAX_INLINE_BYTES: usize = 16 * 1024;
@@ -70,7 +71,7 @@ fn read_up_to_limit<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Box<RawVal
 #[serde(tag = "Kind")]
 #[expect(
     dead_code,
-    reason = "the type of the OpenAPI document; each kind is decoded alone, so that refusals point into it"
+    reason = "the type of the OpenAPI document; each kind is decoded separately, so that refusals point into it"
 )]
 pub enum BlockInput {
     Text(TextBlockInput),
@@ -127,7 +128,7 @@ fn read_sort_order<'de, D: Deserializer<'de>>(number: D) -> Result<u32, D::Error
     u32::try_from(i32::deserialize(number)?).map_err(D::Error::custom)
 }
 
-/// Checks rules 1 and 2 of the blocks edit.
+/// Checks rules 1 and 2 of the blocks edit, as the specification numbers them.
 fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
     if raw.len() > MAX_BLOCKS {
         return Err(TOO_MANY_BLOCKS.into());

@@ -25,7 +25,7 @@ use crate::error::{Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::ops;
 use crate::ops::post::Metadata;
 
-/// Limit of concurrent calls for the embeds of one post.
+/// Maximum number of concurrent calls for the embeds of one post.
 const MAX_CONCURRENT_CALLS: usize = 8;
 
 /// A whole post.
@@ -88,7 +88,7 @@ fn serialize_items<S: Serializer>(
 
 /// Runs a change of a post and responds with the whole post.
 ///
-/// The access is checked with the embeds alone, before the post is read whole.
+/// Access is checked by a lookup, before the bytes are reserved and the post is read whole.
 async fn run_change(
     app: &App,
     lookups: &PipelinedConn,
@@ -107,7 +107,7 @@ async fn run_change(
     Ok(HttpResponse::Ok().json(to_view(app, post).await))
 }
 
-/// Adds the content of the embeds to the post, as far as it is available in time.
+/// Adds the content of each embed to the post if it arrives in time.
 async fn to_view(app: &App, post: Post) -> PostView {
     let deadline = Instant::now() + app.embeds_wait;
     let blocks = post.blocks.into_iter().map(async |block| match block {

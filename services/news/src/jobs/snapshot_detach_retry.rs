@@ -14,9 +14,9 @@ use crate::{db, ops};
 
 /// Interval between two searches for due claims.
 const CLAIM_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Limit of claims in one round.
+/// Maximum number of claims in one round.
 const CLAIM_BATCH_SIZE: i64 = 50;
-/// Limit of concurrent calls.
+/// Maximum number of concurrent calls.
 const CONCURRENCY: usize = 8;
 /// Retention of finished detachments, longer than an edit can run.
 const DETACHMENT_RETENTION: Duration = Duration::from_mins(10);

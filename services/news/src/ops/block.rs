@@ -17,13 +17,13 @@ use crate::domain::{
 };
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND, SNAPSHOT_INVALID, selections_unavailable};
 
-/// Limit of concurrent calls to selections of one edit.
+/// Maximum number of concurrent calls of one edit.
 const MAX_CONCURRENT_CALLS: usize = 8;
 /// Timeout of all calls of one edit together.
 const CALLS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 /// Time after which a claim is due. The round of the edit that wrote it has ended by then.
 const CLAIM_DURATION: Duration = Duration::seconds(40);
-/// Limit of the rounds of an edit. A detachment during the edit starts another round.
+/// Maximum number of rounds of an edit. A detachment during the edit starts another round.
 const MAX_ROUNDS: usize = 3;
 
 /// A block of a request.
@@ -105,8 +105,8 @@ async fn find_for_edit(lookups: &PipelinedConn, actor: &Actor, id: PostId) -> Re
 
 /// Returns the embeds of the stored content.
 ///
-/// Their snapshots are Active and belong to the post, because only this service detaches, and only
-/// snapshots that are in no post.
+/// These snapshots are Active and belong to the post: only this service detaches snapshots, and
+/// only those that no post embeds.
 fn current_embeds(post: &Post) -> HashMap<EmbedTarget, ResolvedEmbed> {
     let embeds = post.blocks.iter().filter_map(Block::embed);
     embeds.map(|embed| (EmbedTarget::Snapshot(embed.snapshot_id), ResolvedEmbed::from_embed(embed))).collect()
@@ -125,7 +125,7 @@ async fn resolve_embeds(
     let unknown =
         distinct(snapshot_ids(blocks).filter(|id| !resolved.contains_key(&EmbedTarget::Snapshot(*id))));
     let checks = unknown.into_iter().map(async |id| (id, check_snapshot(selections, post.id, id).await));
-    // The results are in block order, so that the fault of the first block is returned.
+    // The results are in block order, so the first failed block determines the error.
     let checked: Vec<_> = stream::iter(checks).buffered(MAX_CONCURRENT_CALLS).collect().await;
     for (id, snapshot) in checked {
         resolved.insert(EmbedTarget::Snapshot(id), snapshot?);
@@ -188,7 +188,7 @@ async fn save(
     let after = embed_snapshot_ids(&post.blocks);
     let is_single_write = before.is_empty() && after.is_empty() && post.status != PostStatus::Published;
     if is_single_write && !db::post::is_large(&post) {
-        db::post::save_blocks_alone(db, &mut post).await?;
+        db::post::save_only_blocks(db, &mut post).await?;
         return Ok(post);
     }
     let claims = source_ids(blocks).len();
@@ -203,7 +203,7 @@ async fn save(
         if !detaching.is_empty() {
             return Err(SaveError::Detaching(detaching));
         }
-        // The job has settled missing claims, so that their snapshots may be detached.
+        // The job has settled the missing claims, so their snapshots may be detached.
         if deleted < claims {
             return Err(CONFLICT.into());
         }
@@ -217,7 +217,7 @@ async fn save(
     .await
 }
 
-/// Finishes started detachments, so that their sources can be taken again.
+/// Finishes started detachments, so that new snapshots of their sources can be taken.
 async fn finish_detachments(
     db: &Db,
     selections: &Selections,
@@ -248,8 +248,8 @@ impl NewBlock {
         match self {
             Self::Ready(block) => Ok(block.clone()),
             Self::Embed { block_id, sort_order, target } => {
-                // An unresolved embed has already failed the edit, so this cannot happen.
-                // A conflict is safer than a lost block.
+                // Every embed is resolved here, since an unresolved one has failed the edit. A
+                // conflict is safer than a panic or a lost block.
                 let ResolvedEmbed { source, card } = resolved.get(target).ok_or(CONFLICT)?;
                 Ok(Block::SelectionEmbed(Embed {
                     block_id: *block_id,

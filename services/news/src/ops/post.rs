@@ -94,7 +94,7 @@ pub async fn update_post(
 /// Publishes a post.
 ///
 /// # Errors
-/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], those of [`Post::publish`], [`CONFLICT`].
+/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], the errors of [`Post::publish`], [`CONFLICT`].
 pub async fn publish_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -112,7 +112,8 @@ pub async fn publish_post(
 /// Unpublishes a post.
 ///
 /// # Errors
-/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], those of [`Post::unpublish`], [`CONFLICT`].
+/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], the errors of [`Post::unpublish`],
+/// [`CONFLICT`].
 pub async fn unpublish_post(
     tx: &mut Tx,
     actor: &Actor,
@@ -129,7 +130,7 @@ pub async fn unpublish_post(
 /// Archives a post.
 ///
 /// # Errors
-/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], those of [`Post::archive`], [`CONFLICT`].
+/// In this order: [`POST_NOT_FOUND`], [`FORBIDDEN`], the errors of [`Post::archive`], [`CONFLICT`].
 pub async fn archive_post(
     tx: &mut Tx,
     actor: &Actor,

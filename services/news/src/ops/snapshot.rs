@@ -1,4 +1,4 @@
-//! Detaching snapshots and settling claims.
+//! Use cases that detach snapshots and settle claims.
 //!
 //! Each step is a short transaction that locks the row of the post. The call to selections is
 //! between two steps. Therefore a detachment and an edit never overlap.

@@ -12,7 +12,7 @@ use crate::{
     text_block,
 };
 
-/// Edits posts of every company, and creates posts for the token's company alone.
+/// The permission to edit posts of every company, and to create posts of the token's company.
 const EVERY_COMPANY: &str = "news.posts.create-company@platform";
 
 /// Status of each operation on a company's draft for each caller (INV-NWS-007).
@@ -111,8 +111,8 @@ async fn post_of(author: &Client, company: Option<Uuid>) -> String {
 }
 
 /// INV-NWS-007, RULE-NWS-016, RULE-NWS-029, RULE-NWS-030, RULE-NWS-031, RULE-ALL-012, RULE-ALL-013,
-/// RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each caller gets the status of the table, with every
-/// flaw of a token.
+/// RULE-ALL-047, RULE-ALL-050, RULE-ALL-073: each caller gets the status of the table, and each
+/// kind of invalid token is rejected.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;

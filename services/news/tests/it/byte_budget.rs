@@ -20,10 +20,10 @@ use crate::{
 const MIB: usize = 1024 * 1024;
 
 async fn deploy() -> Deployed {
-    // An unoptimized build needs a long time for the largest posts.
     let settings = [
         ("SELECTIONS_URL", &*proxy().url()),
         ("CLIENT_SECRET", CLIENTS[0].1),
+        // An unoptimized build needs a long time for the largest posts.
         ("EMBEDS_WAIT_MS", "30000"),
         ("TRUSTED_PROXIES", "127.0.0.0/8"),
     ];
@@ -49,8 +49,8 @@ impl Author {
     }
 }
 
-/// RULE-NWS-038: several of the largest edits need at most twice the peak of one, which is 16 times
-/// its body.
+/// RULE-NWS-038: the peak of memory after several of the largest edits is below 32 times the body,
+/// which is twice the peak of one edit.
 #[tokio::test]
 async fn large_edits_do_not_accumulate_memory() {
     let news = deploy().await;
@@ -67,7 +67,7 @@ async fn large_edits_do_not_accumulate_memory() {
 }
 
 impl Author {
-    /// Sends the first 1 MiB and some more of an edit, and then nothing.
+    /// Sends a little more than 1 MiB of an edit, and then nothing.
     async fn stall(&self) -> TcpStream {
         let (address, head) = head(&self.news, &self.post, "transfer-encoding: chunked");
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -90,7 +90,7 @@ async fn slow_sender_loses_its_reservation() {
     let news = deploy().await;
     let other = Author::new(&news).await;
 
-    // The other author may get a reservation before all eight are taken, so this is repeated.
+    // Repeats, since the other author may get a reservation before all eight are taken.
     let (stalled, refused) = eventually("all reservations are taken", async || {
         let authors = join_all((0..8).map(|_| Author::new(&news))).await;
         let stalled = join_all(authors.iter().map(Author::stall)).await;
@@ -110,13 +110,13 @@ async fn slow_sender_loses_its_reservation() {
     other.put_large().await.expect(200);
 }
 
-/// RULE-NWS-038: a caller has one large body in flight, whatever else is free.
+/// RULE-NWS-038: a caller has at most one large body in flight, even if the budget has room.
 #[tokio::test]
 async fn caller_sends_one_large_body_at_a_time() {
     let news = deploy().await;
     let author = Author::new(&news).await;
 
-    // The second of the two is refused, so this is repeated until the stalled one is first.
+    // The later of the two edits is refused. Repeats until the stalled one has come first.
     let (stalled, refused) = eventually("the reservation is taken", async || {
         let stalled = author.stall().await;
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -172,12 +172,13 @@ fn expect_retry(answer: Answer, status: u16, code: &str) {
     answer.expect_problem(status, code);
 }
 
-/// RULE-NWS-040: a few of many readers of the largest post are served, and the others get 503.
+/// RULE-NWS-040: some of many concurrent readers of the largest post are served, and the others get
+/// 503.
 #[tokio::test]
 async fn readers_of_large_posts_share_a_byte_budget() {
     let news = deploy().await;
     let (_, path, length) = publish_large(&news).await;
-    // The edit had a higher peak.
+    // The peak of the edit was higher.
     news.forget_peak();
     let before = news.memory("VmHWM");
 
@@ -234,9 +235,10 @@ async fn items_of_embeds_count_in_the_byte_budget() {
     }
 }
 
-/// RULE-NWS-040: such readers block neither the author's changes nor, for long, other readers.
+/// RULE-NWS-040: callers that do not read their responses block neither the author's changes nor,
+/// for long, other readers.
 #[tokio::test]
-async fn readers_that_do_not_read_do_not_block_others() {
+async fn unread_responses_do_not_block_other_callers() {
     let news = deploy().await;
     let (author, path, _) = publish_large(&news).await;
     let (mut unread, mut refused) = (Vec::new(), None);
@@ -244,7 +246,7 @@ async fn readers_that_do_not_read_do_not_block_others() {
         let answer = news.caller(&Claims::user(guid())).request(Method::GET, &path).send().await.unwrap();
         if answer.status() == 200 { unread.push(answer) } else { refused = Some(answer.status().as_u16()) }
     }
-    assert_eq!(refused, Some(503), "{} unread answers", unread.len());
+    assert_eq!(refused, Some(503), "{} unread responses", unread.len());
 
     for change in ["unpublish", "publish"] {
         author.news.post(&format!("{POSTS}/{}/{change}", author.post), Value::Null).await.expect(200);
@@ -253,8 +255,7 @@ async fn readers_that_do_not_read_do_not_block_others() {
     eventually("connections of readers that do not read are closed", read).await;
 }
 
-/// RULE-NWS-040: a caller who may not change a post gets 403, whatever its length and however
-/// often.
+/// RULE-NWS-040: concurrent callers who may not change a large post get 403, not 503.
 #[tokio::test]
 async fn forbidden_change_of_a_large_post_reserves_nothing() {
     let news = deploy().await;

@@ -19,7 +19,7 @@ fn provider() -> Contract {
     Contract::read(&service::contracts::<selections::Service>().unwrap().openapi).unwrap()
 }
 
-/// RULE-ALL-066: each request to selections is one that its OpenAPI document allows.
+/// RULE-ALL-066: the OpenAPI document of selections allows each request of news.
 #[tokio::test]
 async fn requests_to_selections_match_its_document() {
     let (provider, author) = (provider(), author());
@@ -41,7 +41,7 @@ async fn requests_to_selections_match_its_document() {
     }
 }
 
-/// Expects the code of a known refusal. An unknown one makes selections unavailable.
+/// Expects the code of a known refusal, or 503 for an unknown one.
 #[track_caller]
 fn expect_refusal(answer: Answer, code: &str, known: &[(&str, u16, &str)]) {
     let (_, status, news_code) =
@@ -59,7 +59,7 @@ fn assert_documented(known: &[(&str, u16, &str)], answers: &[(u16, Value)]) {
     }
 }
 
-/// RULE-ALL-066: each documented response to taking a snapshot has its result.
+/// RULE-ALL-066: news maps each documented response to taking a snapshot.
 #[tokio::test]
 async fn documented_responses_to_taking_a_snapshot_are_understood() {
     let known = [
@@ -82,7 +82,7 @@ async fn documented_responses_to_taking_a_snapshot_are_understood() {
     }
 }
 
-/// RULE-ALL-066: each documented response to reading a snapshot has its result.
+/// RULE-ALL-066: news maps each documented response to reading a snapshot.
 #[tokio::test]
 async fn documented_responses_to_reading_a_snapshot_are_understood() {
     let known = [("SELECTIONS_SNAPSHOT_NOT_FOUND", 422, "NEWS_SNAPSHOT_INVALID")];
@@ -107,8 +107,8 @@ async fn documented_responses_to_reading_a_snapshot_are_understood() {
     }
 }
 
-/// RULE-ALL-066: each member of a snapshot is understood at each of its limits, with members that
-/// are added later.
+/// RULE-ALL-066: news accepts each member of a snapshot at each of its limits, and ignores members
+/// that are added later.
 #[tokio::test]
 async fn snapshot_with_any_documented_value_is_understood() {
     let answers = provider().successes("GET", READ);

@@ -37,9 +37,9 @@ pub async fn make_due(news: &Running, post: &str) {
     }
 }
 
-/// Fills the job's concurrency with held detachments of other snapshots.
+/// Occupies all eight tasks of the job with held detachments of other snapshots.
 ///
-/// Returns these snapshots and the gates that hold them.
+/// Returns these snapshots and the gates that hold their detachments.
 async fn occupy_job(author: &Author, proxy: &Faults) -> (Vec<String>, Vec<Gate>) {
     let mut embeds = Vec::new();
     for _ in 0..8 {
@@ -217,7 +217,8 @@ async fn snapshot_embedded_again_in_time_stays() {
     assert!(proxy.calls(detach_path(&snapshot)).is_empty());
 }
 
-/// RULE-NWS-025: an edit that names the source gets the existing snapshot.
+/// RULE-NWS-025: before the detachment has started, an edit that names the source gets the existing
+/// snapshot.
 #[tokio::test]
 async fn source_embedded_again_in_time_keeps_its_snapshot() {
     let proxy = Faults::before(selections().internal_url());
@@ -254,7 +255,8 @@ async fn snapshot_of_a_started_detachment_is_invalid() {
     assert_eq!(author.read(&post).await["Blocks"][0]["Text"], "kept");
 }
 
-/// RULE-NWS-025: an edit that names the source gets a new snapshot.
+/// RULE-NWS-025: after the detachment has started, an edit that names the source gets a new
+/// snapshot.
 #[tokio::test]
 async fn source_of_a_started_detachment_gets_a_new_snapshot() {
     let author = author();
@@ -276,8 +278,8 @@ async fn source_of_a_started_detachment_gets_a_new_snapshot() {
     assert_eq!(author.read(&post).await["Blocks"][0]["SnapshotId"], fresh);
 }
 
-/// RULE-NWS-025: an edit gets the old snapshot of its source, which is detached before the save;
-/// the saved one is Active.
+/// RULE-NWS-025: an edit takes the old snapshot of its source, which is detached before the save.
+/// The saved snapshot is another one, which is Active.
 #[tokio::test]
 async fn snapshot_detached_during_an_edit_is_not_embedded() {
     let author = author();
@@ -314,7 +316,8 @@ async fn snapshot_detached_during_an_edit_is_not_embedded() {
     assert_ne!(saved["EmbedSnapshotIds"][0], old);
 }
 
-/// RULE-NWS-025: an edit has checked a snapshot as Active, which is detached before the save.
+/// RULE-NWS-025: an edit fails if a snapshot that was Active at its check is detached before the
+/// save.
 #[tokio::test]
 async fn kept_snapshot_detached_during_an_edit_is_invalid() {
     let author = author();

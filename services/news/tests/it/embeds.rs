@@ -99,9 +99,9 @@ async fn two_blocks_of_one_source_share_a_snapshot() {
     assert_eq!(proxy().calls(take_path(&b)).len(), 1);
 }
 
-/// RULE-NWS-011: a snapshot and its source in one request are the same snapshot.
+/// RULE-NWS-011: a source and its snapshot in one request result in one snapshot.
 #[tokio::test]
-async fn snapshot_beside_its_source_is_one_snapshot() {
+async fn source_and_its_snapshot_result_in_one_snapshot() {
     let author = author();
     let selection = author.create_selection().await;
     let (post, snapshot) = author.embed(&selection).await;
@@ -128,7 +128,8 @@ async fn snapshot_ids_are_returned_in_block_order() {
     );
 }
 
-/// RULE-NWS-010: a kept snapshot stays as it is, whatever happened to its source, without a call.
+/// RULE-NWS-010: an edit keeps a snapshot of the stored content without a call, even if its source
+/// is deleted.
 #[tokio::test]
 async fn kept_snapshot_needs_no_call() {
     let author = author();
@@ -236,7 +237,7 @@ async fn foreign_or_missing_source_is_refused_like_a_deleted_one() {
     assert!(answers.iter().all(|answer| *answer == answers[0]), "the responses are the same");
 }
 
-/// RULE-NWS-011: an editor may embed the selections of the author and their own.
+/// RULE-NWS-011: an editor may embed own selections and those of the author.
 #[tokio::test]
 async fn editor_embeds_own_and_authors_selections() {
     let author = author();
@@ -249,7 +250,7 @@ async fn editor_embeds_own_and_authors_selections() {
     refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
 }
 
-/// RULE-NWS-011: of several failed sources the one of the first block is returned, and nothing is
+/// RULE-NWS-011: if several sources fail, the error is that of the first block, and nothing is
 /// saved.
 #[tokio::test]
 async fn first_of_several_faults_in_block_order_is_returned() {
@@ -268,7 +269,7 @@ async fn first_of_several_faults_in_block_order_is_returned() {
 
 /// RULE-NWS-023: eight calls of one edit run concurrently, and the others wait.
 #[tokio::test]
-async fn calls_run_concurrently_up_to_a_bound() {
+async fn eight_calls_of_an_edit_run_concurrently() {
     let author = author();
     let post = author.create_post().await;
     let mut sources = Vec::new();

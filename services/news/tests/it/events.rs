@@ -79,9 +79,10 @@ async fn event_has_the_whole_envelope() {
     assert_eq!(header("traceparent").unwrap().split('-').count(), 4);
 }
 
-/// RULE-NWS-041, RULE-EVT-010: a later publication has its own event, with the time of the first.
+/// RULE-NWS-041, RULE-EVT-010: a later publication has its own event, with the time of the first
+/// publication.
 #[tokio::test]
-async fn second_publication_is_marked_as_such() {
+async fn later_publication_is_not_marked_as_first() {
     let author = author();
     let post = author.publish_post().await;
     let first = author.read(&post).await;

@@ -84,7 +84,7 @@ async fn query_can_have_phrases_and_exclusions() {
 
 /// RULE-NWS-035: every text of at most 256 characters is a valid query.
 #[tokio::test]
-async fn no_query_breaks_the_search() {
+async fn any_query_up_to_256_characters_is_valid() {
     for query in [
         "'",
         "\"",
@@ -119,7 +119,7 @@ async fn no_query_breaks_the_search() {
     guest.get(&format!("{POSTS}?Mine=perhaps")).await.expect_problem(400, "VALIDATION_FAILED");
 }
 
-/// RULE-NWS-035: a query of exclusions or stop words alone finds nothing.
+/// RULE-NWS-035: a query of only exclusions or stop words finds nothing.
 #[tokio::test]
 async fn query_without_words_finds_nothing() {
     let (author, mark) = (author(), unique_word());
@@ -281,7 +281,7 @@ async fn ties_are_ordered_by_id() {
     }
 }
 
-/// INV-NWS-008: after concurrent edits the search finds the words of the stored content alone.
+/// INV-NWS-008: after concurrent edits the search finds only the words of the stored content.
 #[tokio::test]
 async fn projection_equals_the_content_after_concurrent_edits() {
     let author = author();
@@ -334,7 +334,7 @@ async fn author_lists_own_posts() {
 /// RULE-NWS-035: `Mine=true` returns 401 to guests and callers with an invalid token, before the
 /// page is checked.
 #[tokio::test]
-async fn guest_has_no_own_posts() {
+async fn guest_cannot_list_own_posts() {
     let callers: [Client; 2] = [service().guest(), service().bearer("nonsense")];
     for caller in callers {
         for page in ["", "&Page=0", "&Sort=Title"] {
@@ -433,7 +433,7 @@ async fn total_is_exact_after_concurrent_changes() {
     }
 }
 
-/// RULE-ALL-055: while the issuer is down the bearer of a token gets 503, and not the feed of
+/// RULE-ALL-055: while the issuer is down, a caller with a token gets 503 instead of the feed of
 /// guests.
 #[tokio::test]
 async fn unverifiable_token_does_not_get_the_guest_feed() {

@@ -37,7 +37,7 @@ async fn largest_legal_post_is_saved_published_and_read() {
     );
 }
 
-/// RULE-NWS-039: a post is read whole on both sides of each size that changes how it is read.
+/// RULE-NWS-039: a post is read whole below and above each size limit of the read paths.
 #[tokio::test]
 async fn post_of_any_length_is_read_whole() {
     let author = author();
@@ -81,7 +81,7 @@ async fn body_up_to_the_limit_is_accepted() {
     put(1024 * 1024 + 1).await.expect(200);
 }
 
-/// Returns the address and the head of an edit by `caller`.
+/// Returns the address and the head of an edit by `caller`. The head ends with the header `rest`.
 pub fn head(caller: &Client, post: &str, rest: &str) -> (String, String) {
     let request = caller.request(Method::PUT, &blocks_path(post)).build().unwrap();
     let address = format!("{}:{}", request.url().host_str().unwrap(), request.url().port().unwrap());
@@ -105,7 +105,7 @@ pub async fn read_problem(mut stream: impl AsyncReadExt + Unpin) -> String {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), read).await.expect("an answer");
+    tokio::time::timeout(Duration::from_secs(20), read).await.expect("a response");
     String::from_utf8_lossy(&answer).into_owned()
 }
 
@@ -158,7 +158,7 @@ async fn endless_body_is_refused_at_the_limit() {
     assert!((MAX_BODY_BYTES..3 * MAX_BODY_BYTES).contains(&sent), "closed after {sent} bytes");
 }
 
-/// RULE-NWS-037: 401 needs none of the body.
+/// RULE-NWS-037: a request without a token gets 401 before its body is read.
 #[tokio::test]
 async fn body_without_a_token_is_not_read() {
     let (address, head) =
@@ -172,7 +172,7 @@ async fn body_without_a_token_is_not_read() {
     assert!(sent < 3 * MAX_BODY_BYTES, "closed after {sent} bytes");
 }
 
-/// RULE-NWS-009: deeply nested elements are refused, and no text is longer as plain text than it
+/// RULE-NWS-009: deeply nested elements are refused, and no plain text is longer than the text that
 /// was sent.
 #[tokio::test]
 async fn deep_nesting_is_refused_and_similar_text_is_accepted() {

@@ -49,7 +49,7 @@ fn selections() -> &'static Running {
 
 /// Returns the proxy between the shared news and selections.
 ///
-/// Tests count and hold calls with it, and inject faults for their own ids alone.
+/// Tests count and hold calls with it. They inject faults only for their own ids.
 fn proxy() -> &'static Faults {
     static PROXY: OnceLock<Faults> = OnceLock::new();
     PROXY.get_or_init(|| Faults::before(selections().internal_url()))
@@ -61,12 +61,12 @@ fn service() -> &'static Running {
     SERVICE.get_or_init(|| start(&proxy().url()))
 }
 
-/// Starts a news that calls selections at `selections_url`.
+/// Starts an instance of news that calls selections at `selections_url`.
 fn start(selections_url: &str) -> Running {
     start_with(selections_url, "20000")
 }
 
-/// Starts a news with another `EMBEDS_WAIT_MS`.
+/// Starts an instance of news with this `EMBEDS_WAIT_MS`.
 fn start_with(selections_url: &str, embeds_wait_ms: &str) -> Running {
     Running::start::<Service>(&[
         ("SELECTIONS_URL", selections_url),
@@ -91,7 +91,7 @@ fn author_at(news: &Running) -> Author {
     author_of(news, guid(), &|claims| claims.permission(MANAGE_OWN))
 }
 
-/// Returns an author with the token that `claims` makes.
+/// Returns an author whose token has the claims that `claims` returns.
 fn author_of(news: &Running, id: Uuid, claims: &dyn Fn(Claims) -> Claims) -> Author {
     let claims = claims(Claims::user(id));
     Author { id, news: news.caller(&claims), selections: selections().caller(&claims) }
@@ -221,7 +221,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// Returns this member of every object of a list.
+/// Returns `member` of each object of a list.
 fn each<'v>(objects: &'v Value, member: &str) -> Vec<&'v Value> {
     list(objects).iter().map(|object| &object[member]).collect()
 }

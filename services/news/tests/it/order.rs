@@ -1,4 +1,4 @@
-//! Order of the rules of the blocks edit: of two faults the earlier rule is reported.
+//! Order of the rules of the blocks edit: if a request violates two, the earlier rule is reported.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ async fn invalid_body_precedes_an_archived_or_foreign_post() {
 
 /// RULE-NWS-008, RULE-NWS-046: a deleted post returns the same 404 as a missing one.
 #[tokio::test]
-async fn deleted_post_is_a_missing_one() {
+async fn deleted_post_returns_404_like_a_missing_one() {
     let (author, stranger) = (author(), author());
     let post = author.create_post().await;
     author.news.delete(&crate::path(&post)).await.expect(204);
@@ -95,7 +95,7 @@ async fn deleted_post_is_a_missing_one() {
 
 /// INV-NWS-007, RULE-NWS-047: rule 3 precedes rule 4.
 #[tokio::test]
-async fn archived_precedes_foreign() {
+async fn archived_post_precedes_missing_permission() {
     let (author, stranger) = (author(), author());
     let post = author.create_post_of([text_block("x")]).await;
     stranger.set_blocks(&post, []).await.expect_problem(403, "FORBIDDEN");
@@ -148,7 +148,7 @@ async fn invalid_snapshot_precedes_the_taking_of_sources() {
     ] {
         author.set_blocks(&post, blocks).await.expect_problem(422, "NEWS_SNAPSHOT_INVALID");
     }
-    // The job that settles claims takes no source either.
+    // The job that settles claims also takes no source.
     make_due(service(), &post).await;
     wait_until_settled(service(), &post).await;
     assert_eq!(proxy().calls(&selection).len() + proxy().calls(&deleted).len(), 0);
@@ -156,7 +156,7 @@ async fn invalid_snapshot_precedes_the_taking_of_sources() {
 
 /// INV-NWS-007: rule 4 holds for an edit that needs no call.
 #[tokio::test]
-async fn edit_without_calls_is_checked_too() {
+async fn edit_without_calls_needs_permission() {
     let (author, stranger) = (author(), author());
     let (post, snapshot) = author.embed(&author.create_selection().await).await;
     stranger.set_blocks(&post, [embed_snapshot(&snapshot)]).await.expect_problem(403, "FORBIDDEN");
@@ -167,7 +167,7 @@ async fn edit_without_calls_is_checked_too() {
 
 /// RULE-NWS-011: failures are returned in block order, although the calls run concurrently.
 #[tokio::test]
-async fn faster_failure_does_not_overtake_an_earlier_block() {
+async fn first_failed_block_is_reported_before_a_faster_failure() {
     let author = author();
     let (post, slow) = (author.create_post().await, author.create_selection().await);
     author.delete_selection(&slow).await;

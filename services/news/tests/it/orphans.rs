@@ -1,4 +1,4 @@
-//! Orphans: snapshots of failed edits are detached, through restarts, and no others.
+//! Orphans: the snapshots of failed edits, and only those, are detached, even after a restart.
 
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ async fn snapshot_is_claimed_for_forty_seconds_before_it_is_taken() {
     assert_eq!((claims, claimed().await), (1, 0));
 }
 
-/// RULE-NWS-024: the job alone detaches the snapshot of a failed edit once its claim is due.
+/// RULE-NWS-024: the job detaches the snapshot of a failed edit once its claim is due.
 #[tokio::test]
-async fn orphan_of_a_failed_edit_is_detached_without_help() {
+async fn orphan_of_a_failed_edit_is_detached_by_the_job() {
     let author = author();
     let (good, deleted) = (author.create_selection().await, author.create_selection().await);
     author.delete_selection(&deleted).await;

@@ -108,9 +108,9 @@ async fn personal_post_needs_its_permission() {
     }
 }
 
-/// RULE-NWS-027, RULE-NWS-030: 401 and 403 precede the body.
+/// RULE-NWS-027, RULE-NWS-030: 401 and 403 precede the checks of the body.
 #[tokio::test]
-async fn forbidden_creation_precedes_the_body() {
+async fn missing_permission_precedes_an_invalid_body() {
     for (caller, status, code) in
         [(service().guest(), 401, "UNAUTHORIZED"), (caller(&[], None), 403, "FORBIDDEN")]
     {
@@ -244,7 +244,7 @@ fn documented_codes() -> BTreeSet<String> {
 
 /// Sends a request in each language and returns the code.
 ///
-/// A language that the service does not have gets English.
+/// The response to a language that the service lacks is in English.
 async fn code_in_each_language(request: impl Fn() -> RequestBuilder) -> String {
     let languages = ["en", "ru", "fr"];
     let answers = languages.map(|language| send(request().header("accept-language", language)));
@@ -393,7 +393,7 @@ async fn archived_post_cannot_be_changed() {
 
 /// RULE-NWS-033: after 204 the post does not exist for any operation or caller.
 #[tokio::test]
-async fn deleted_post_is_gone() {
+async fn deleted_post_is_not_found() {
     let author = author();
     let post = author.publish_post().await;
     author.news.delete(&path(&post)).await.expect(204);

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Runs an edit that embeds `selection`, and `change` before the edit can save.
-async fn interrupted(
+async fn edit_during(
     author: &Author,
     post: &str,
     selection: &str,
@@ -27,7 +27,7 @@ async fn interrupted(
     answer
 }
 
-/// Checks that the snapshot of an interrupted edit is detached.
+/// Checks that the snapshot of the failed edit is detached.
 async fn assert_orphan_is_detached(post: &str, selection: &str) {
     let body = proxy().calls(take_path(selection))[0].body.clone();
     let take = format!("/api/v1{}", take_path(selection));
@@ -37,14 +37,14 @@ async fn assert_orphan_is_detached(post: &str, selection: &str) {
     assert_eq!(wait_until_detached(text(&orphan["SnapshotId"])).await, "BlockReplaced");
 }
 
-/// INV-NWS-008, RULE-NWS-054, RULE-ALL-031: one of two edits succeeds, and nothing of the other is
-/// stored, its snapshot included.
+/// INV-NWS-008, RULE-NWS-054, RULE-ALL-031: one of two edits succeeds. Nothing of the other is
+/// stored, and its snapshot is detached.
 #[tokio::test]
 async fn one_of_two_edits_succeeds() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
 
-    let lost = interrupted(&author, &post, &selection, async {
+    let lost = edit_during(&author, &post, &selection, async {
         author.set_blocks(&post, [text_block("winner")]).await.expect(200);
     });
 
@@ -60,7 +60,7 @@ async fn one_of_two_edits_succeeds() {
 async fn conflict_keeps_the_snapshot_of_the_winner() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    let lost = interrupted(&author, &post, &selection, async {
+    let lost = edit_during(&author, &post, &selection, async {
         author.set_blocks(&post, [embed(&selection)]).await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
@@ -84,7 +84,7 @@ async fn edit_loses_to_a_publication() {
     let author = author();
     let selection = author.create_selection().await;
     let post = author.create_post_of([text_block("winner")]).await;
-    let lost = interrupted(&author, &post, &selection, async {
+    let lost = edit_during(&author, &post, &selection, async {
         author.change_status(&post, "publish").await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
@@ -100,7 +100,7 @@ async fn edit_loses_to_a_publication() {
 async fn edit_loses_to_an_archiving() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    let lost = interrupted(&author, &post, &selection, async {
+    let lost = edit_during(&author, &post, &selection, async {
         author.change_status(&post, "archive").await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
@@ -113,7 +113,7 @@ async fn edit_loses_to_an_archiving() {
 async fn edit_loses_to_a_deletion() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    let lost = interrupted(&author, &post, &selection, async {
+    let lost = edit_during(&author, &post, &selection, async {
         author.news.delete(&path(&post)).await.expect(204);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
@@ -141,7 +141,7 @@ async fn one_of_eight_deletions_succeeds() {
 async fn edit_loses_to_a_renaming() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    let lost = interrupted(&author, &post, &selection, async {
+    let lost = edit_during(&author, &post, &selection, async {
         author.news.put(&path(&post), json!({"Title": "winner"})).await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
@@ -154,7 +154,7 @@ async fn edit_loses_to_a_renaming() {
 async fn lost_edit_can_be_repeated() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    let lost = interrupted(&author, &post, &selection, async {
+    let lost = edit_during(&author, &post, &selection, async {
         author.news.put(&path(&post), json!({"Title": "winner"})).await.expect(200);
     });
     lost.await.expect_problem(409, "CONCURRENCY_CONFLICT");
@@ -174,10 +174,10 @@ async fn lost_edit_can_be_repeated() {
 async fn waiting_edit_holds_no_lock() {
     let author = author();
     let (post, selection) = (author.create_post().await, author.create_selection().await);
-    interrupted(&author, &post, &selection, async {
+    edit_during(&author, &post, &selection, async {
         let idle = "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in tr%'";
         let sql = service().sql().await;
-        // Transactions of other tests end by themselves, a held one does not.
+        // Transactions of other tests end soon. A transaction of the held edit would not.
         crate::eventually("no transaction is open", async || {
             (sql.query_one(idle, &[]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
         })
@@ -189,7 +189,7 @@ async fn waiting_edit_holds_no_lock() {
     .expect(200);
 }
 
-/// INV-NWS-008, RULE-NWS-043: each edit that returned 200 was the whole content for a while.
+/// INV-NWS-008, RULE-NWS-043: the stored content is that of one edit, and each 200 is one version.
 #[tokio::test]
 async fn twenty_concurrent_edits_do_not_mix() {
     let author = author();
@@ -209,7 +209,7 @@ async fn twenty_concurrent_edits_do_not_mix() {
 
 /// RULE-NWS-029: one of twenty concurrent publications returns 200 and publishes its event.
 #[tokio::test]
-async fn twenty_concurrent_publications_are_one() {
+async fn one_of_twenty_concurrent_publications_succeeds() {
     let author = author();
     let post = author.create_post_of([text_block("x")]).await;
     let answers =

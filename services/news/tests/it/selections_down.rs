@@ -1,6 +1,6 @@
 //! Rule 7 while selections is down, slow or returns unexpected responses.
 //!
-//! Each test has its own news, because the circuit breaker has a state.
+//! Each test has its own instance of news, because the circuit breaker keeps a state.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     start, take_path, text, text_block, wait_until_detached,
 };
 
-/// A news with an author, behind a proxy to selections.
+/// An instance of news with an author, and the proxy between it and selections.
 pub struct Fixture {
     pub proxy: Faults,
     pub news: Running,
@@ -96,8 +96,7 @@ async fn assert_fails_after(attempts: usize, fault: Fault) {
     fixture.edit().await.expect(200);
 }
 
-/// RULE-NWS-019, RULE-NWS-053: 500 does not say that a retry is allowed, so the edit fails after
-/// one attempt.
+/// RULE-NWS-019, RULE-NWS-053: 500 is no transient failure, so the edit fails after one attempt.
 #[tokio::test]
 async fn internal_error_is_not_retried() {
     assert_fails_after(1, Fault::problem(500, "SELECTIONS_INTERNAL_ERROR")).await;
@@ -183,7 +182,7 @@ async fn response_after_six_seconds_is_retried() {
     assert_eq!(fixture.attempts(), 2);
 }
 
-/// RULE-NWS-017: a failure that a retry overcomes has no effect.
+/// RULE-NWS-017: the edit succeeds if a retry succeeds.
 #[tokio::test]
 async fn successful_retry_hides_the_failure() {
     for faults in [
@@ -231,7 +230,7 @@ async fn refusal_is_not_retried() {
     }
 }
 
-/// RULE-NWS-019: a response that is HTTP but not of selections returns 503, whatever its status.
+/// RULE-NWS-019: an HTTP response that selections never sends results in 503, whatever its status.
 #[tokio::test]
 async fn unexpected_response_makes_selections_unavailable() {
     let foreign = r#"{"SnapshotId":"x","PublicCode":1}"#;
@@ -264,7 +263,7 @@ async fn failed_snapshot_lookup_makes_selections_unavailable() {
 /// RULE-NWS-011, RULE-NWS-024: if a later block fails, the snapshots of earlier blocks are
 /// detached.
 #[tokio::test]
-async fn failure_of_a_later_block_keeps_nothing_of_the_earlier() {
+async fn failed_later_block_detaches_snapshots_of_earlier_blocks() {
     let fixture = Fixture::new().await;
     let later = fixture.author.create_selection().await;
     fixture.proxy.on(take_path(&later), Fault::problem(500, "SELECTIONS_INTERNAL_ERROR"));
@@ -292,9 +291,9 @@ async fn edit_without_calls_succeeds_while_selections_is_down() {
     assert_eq!(wait_until_detached(&snapshot).await, "BlockReplaced");
 }
 
-/// RULE-NWS-020: the circuit breaker opens while selections is down, and closes without help.
+/// RULE-NWS-020: the circuit breaker opens while selections is down, and closes afterwards.
 #[tokio::test]
-async fn breaker_opens_and_closes_without_help() {
+async fn breaker_opens_during_an_outage_and_closes_afterwards() {
     let fixture = Fixture::new().await;
     fixture.proxy.refuse();
     for _ in 0..12 {
@@ -310,7 +309,7 @@ async fn breaker_opens_and_closes_without_help() {
     }
 }
 
-/// RULE-NWS-020: an open circuit breaker lets few calls through.
+/// RULE-NWS-020: an open circuit breaker permits few calls.
 #[tokio::test]
 async fn open_breaker_makes_few_calls() {
     let fixture = Fixture::new().await;
@@ -352,7 +351,7 @@ async fn refusals_do_not_open_the_breaker() {
 
 /// RULE-NWS-019: an edit returns 503 if nothing listens at the address of selections.
 #[tokio::test]
-async fn missing_selections_is_unavailable() {
+async fn unreachable_selections_returns_503() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let news = start(&format!("http://{address}"));
     let author = author_at(&news);

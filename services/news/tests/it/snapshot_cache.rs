@@ -30,7 +30,7 @@ async fn post_is_readable_while_selections_is_down() {
     assert_eq!(fixture.author.read(&fixture.post).await, seen, "the items are cached");
 }
 
-/// RULE-NWS-026: a reader does not wait for a call that hangs, and the call continues.
+/// RULE-NWS-026: a reader does not wait for a call that hangs.
 #[tokio::test]
 async fn post_is_readable_while_selections_hangs() {
     let proxy = Faults::before(selections().internal_url());
@@ -43,7 +43,7 @@ async fn post_is_readable_while_selections_hangs() {
     let block = author.read(&post).await["Blocks"][0].take();
 
     assert_eq!((&block["Items"], &block["Title"]), (&Value::Null, &json!("Three flats")));
-    assert!(proxy.calls("/internal/snapshots/").len() <= 1, "the snapshot was read once");
+    assert!(proxy.calls("/internal/snapshots/").len() <= 1, "the snapshot is read at most once");
 }
 
 /// RULE-NWS-026: a snapshot never changes, so it is fetched once for all reads.
@@ -69,7 +69,7 @@ async fn machine_token_is_cached_until_it_is_refused() {
     let calls = fixture.proxy.calls(take_path(&fixture.selection));
     assert!(token(&calls[0]).starts_with("Bearer ") && token(&calls[0]) == token(&calls[1]));
 
-    // The issuer's tokens differ by the second of their signature, so a new one differs.
+    // Each token has a random signature, so a renewed one differs.
     fixture.proxy.next(1, take_path(&fixture.selection), Fault::problem(401, "SELECTIONS_UNAUTHORIZED"));
     fixture.edit().await.expect(200);
 

@@ -83,7 +83,7 @@ async fn harmless_html_is_kept() {
     assert_eq!(block["Format"], "Html");
 }
 
-/// RULE-NWS-009: blocks can be sent back as they were read, if each embed names its snapshot alone.
+/// RULE-NWS-009: blocks can be sent back as they were read, if each embed names only its snapshot.
 #[tokio::test]
 async fn blocks_can_be_sent_back_without_the_sources_of_embeds() {
     let author = author();
@@ -131,8 +131,8 @@ async fn search_text_follows_the_text_blocks() {
     assert_eq!(each(&author.read(&post).await["Blocks"], "Kind"), ["ImageGallery"]);
 }
 
-/// RULE-NWS-003: Html that sanitizing empties, lengthens above the limit or would multiply is
-/// refused.
+/// RULE-NWS-003: Html is refused if sanitization would empty it, lengthen it above the limit or
+/// repeat too many elements.
 #[tokio::test]
 async fn sanitized_html_is_within_the_limits() {
     let author = author();

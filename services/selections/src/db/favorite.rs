@@ -58,7 +58,7 @@ pub async fn delete(tx: &mut Tx, owner: UserId, object: PropertyObjectId) -> Res
     Ok(deleted == 1)
 }
 
-/// Returns all favorites in the order of the marks, ties by id.
+/// Returns all favorites in the order in which they were marked, ties by id.
 pub async fn find_all(conn: &mut Conn, owner: UserId) -> Result<Vec<PropertyObjectId>, ::db::Error> {
     let ids = favorite::table
         .filter(favorite::owner_user_id.eq(owner))

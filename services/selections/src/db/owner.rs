@@ -12,7 +12,7 @@ use diesel_async::RunQueryDsl;
 use super::schema::owner;
 use crate::domain::{MAX_FAVORITES, MAX_SELECTIONS};
 
-/// Counts one more selection. Returns false at the limit (INV-SEL-007).
+/// Increments the number of selections. Returns false at the limit (INV-SEL-007).
 pub async fn reserve_selection(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db::Error> {
     let reserve = diesel::insert_into(owner::table)
         .values((owner::user_id.eq(user_id), owner::selections_count.eq(1)))
@@ -24,7 +24,7 @@ pub async fn reserve_selection(tx: &mut Tx, user_id: UserId) -> Result<bool, ::d
     Ok(reserved == 1)
 }
 
-/// Counts one selection less.
+/// Decrements the number of selections.
 pub async fn release_selection(tx: &mut Tx, user_id: UserId) -> Result<(), ::db::Error> {
     let release = diesel::update(owner::table.find(user_id))
         .set(owner::selections_count.eq(owner::selections_count - 1));
@@ -32,7 +32,7 @@ pub async fn release_selection(tx: &mut Tx, user_id: UserId) -> Result<(), ::db:
     Ok(())
 }
 
-/// Counts one more favorite. Returns false at the limit.
+/// Increments the number of favorites. Returns false at the limit.
 pub async fn reserve_favorite(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db::Error> {
     let reserve = diesel::insert_into(owner::table)
         .values((owner::user_id.eq(user_id), owner::favorites_count.eq(1)))
@@ -44,7 +44,7 @@ pub async fn reserve_favorite(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db
     Ok(reserved == 1)
 }
 
-/// Counts one favorite less.
+/// Decrements the number of favorites.
 pub async fn release_favorite(tx: &mut Tx, user_id: UserId) -> Result<(), ::db::Error> {
     let release =
         diesel::update(owner::table.find(user_id)).set(owner::favorites_count.eq(owner::favorites_count - 1));

@@ -36,7 +36,7 @@ pub async fn upsert(
     Ok(())
 }
 
-/// Returns the public data of those objects of `ids` that the replica has.
+/// Returns the public data of the objects of `ids` that the replica has.
 pub async fn find_shown(
     conn: &mut Conn,
     ids: impl IntoIterator<Item = PropertyObjectId>,

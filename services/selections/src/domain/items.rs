@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::PropertyObjectId;
 
-/// Limit of the items of a selection (INV-SEL-004).
+/// Maximum number of items of a selection (INV-SEL-004).
 pub const MAX_ITEMS: u16 = 200;
 
 /// A property object in a selection.
@@ -40,8 +40,8 @@ pub struct ItemOrder(Vec<PropertyObjectId>);
 impl ItemOrder {
     /// Sorts the requested items by `SortOrder` (INV-SEL-006).
     ///
-    /// An item without one counts as if it had its position in the list. Ties keep the order of
-    /// the list.
+    /// An item without `SortOrder` is sorted by its position in the request. Ties keep the order of
+    /// the request.
     pub fn parse(requested: Vec<(PropertyObjectId, Option<i32>)>) -> Result<Self, ItemsError> {
         if requested.len() > usize::from(MAX_ITEMS) {
             return Err(ItemsError::TooMany);

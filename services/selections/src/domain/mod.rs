@@ -27,7 +27,7 @@ ids::typed_id!(
     PostId
 );
 
-/// Limit of the selections of an owner, without deleted ones (INV-SEL-007).
+/// Maximum number of selections of an owner, without deleted ones (INV-SEL-007).
 pub const MAX_SELECTIONS: u16 = 100;
-/// Limit of the favorites of a user. All of them fit into one selection.
+/// Maximum number of favorites of a user, so that all of them fit into one selection.
 pub const MAX_FAVORITES: u16 = MAX_ITEMS;

@@ -14,7 +14,7 @@ pub struct PublicCode(String);
 
 impl PublicCode {
     const LENGTH: usize = 12;
-    /// Limit of the attempts after the first collision (INV-SEL-005).
+    /// Maximum number of attempts after the first collision (INV-SEL-005).
     pub const MAX_REGENERATIONS: usize = 3;
 
     /// Generates a code from a cryptographic source.
@@ -27,7 +27,7 @@ impl PublicCode {
     }
 }
 
-/// Error of a text that does not have the shape of a code.
+/// The error for a text that does not have the shape of a code.
 #[derive(Debug)]
 pub struct InvalidPublicCode;
 

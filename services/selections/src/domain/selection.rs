@@ -18,7 +18,7 @@ pub type Description = Text<0, 2000>;
 pub struct Selection {
     pub id: SelectionId,
     pub owner_user_id: UserId,
-    /// Code that never changes (INV-SEL-005).
+    /// The code that opens the selection. It never changes (INV-SEL-005).
     pub public_code: PublicCode,
     pub title: Title,
     pub description: Option<Description>,
@@ -85,7 +85,7 @@ impl Selection {
 
     /// Replaces the list and returns the added items in their order.
     ///
-    /// Returns `None` if the list was already the same.
+    /// Returns `None` if the list is identical.
     pub fn replace_items(&mut self, order: &ItemOrder, now: OffsetDateTime) -> Option<Vec<Item>> {
         let items = order.to_items(&self.items, now);
         if items == self.items {

@@ -124,23 +124,23 @@ pub async fn create_selection_from_favorites(
     Ok(HttpResponse::Created().json(SelectionView::from(selection)))
 }
 
-/// Returns true if a segment is an id. Ids and codes share this segment; a Guid is an id.
+/// Returns true if a segment is an id. Ids and codes share the segment, and every Guid is an id.
 fn is_id(segment: &str) -> bool {
     segment.parse::<Uuid>().is_ok()
 }
 
-/// Refuses a method that the segment does not have.
+/// Returns the problem for a method that the segment does not allow.
 fn method_not_allowed(segment: &str) -> Problem {
     let allowed = if is_id(segment) { vec![Method::PUT, Method::DELETE] } else { vec![Method::GET] };
     Problem::method_not_allowed(allowed)
 }
 
-/// Refuses every other method of the shared segment.
+/// Refuses the methods that neither an id nor a code allows.
 pub async fn refuse_method(segment: Path<String>) -> Result<HttpResponse, Problem> {
     Err(method_not_allowed(&segment))
 }
 
-/// Refuses every other method of `from-favorites`, which is neither an id nor a code.
+/// Refuses all methods but `POST` of `from-favorites`, which is neither an id nor a code.
 pub async fn refuse_method_of_favorites() -> Result<HttpResponse, Problem> {
     Err(Problem::method_not_allowed(vec![Method::POST]))
 }

@@ -1,4 +1,4 @@
-//! Marking and unmarking of property objects. Both are idempotent.
+//! Use cases that mark and unmark property objects. Both are idempotent.
 
 use ::db::Tx;
 use auth::Actor;

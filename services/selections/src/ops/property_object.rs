@@ -1,4 +1,4 @@
-//! The replica of property objects.
+//! Use case of the replica of property objects.
 
 use ::db::Tx;
 

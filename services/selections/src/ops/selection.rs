@@ -1,4 +1,4 @@
-//! Use cases of owners.
+//! Use cases of the owners of selections.
 
 use ::db::Tx;
 use auth::{Actor, UserId};
@@ -36,7 +36,7 @@ pub async fn create_selection(
     Ok(selection)
 }
 
-/// Creates a selection from the current favorites, in the order of the marks.
+/// Creates a selection from the current favorites, in the order in which they were marked.
 ///
 /// # Errors
 /// - [`FAVORITES_EMPTY`] if the actor has no favorites.
@@ -66,7 +66,7 @@ async fn reserve(tx: &mut Tx, owner: UserId) -> Result<(), Error> {
     if db::owner::reserve_selection(tx, owner).await? { Ok(()) } else { Err(LIMIT_EXCEEDED.into()) }
 }
 
-/// Inserts a selection. On a collision it generates the code again (INV-SEL-005).
+/// Inserts a selection. Generates another code if the code is taken (INV-SEL-005).
 async fn insert(
     tx: &mut Tx,
     actor: &Actor,
@@ -161,9 +161,10 @@ async fn find_own(tx: &mut Tx, actor: &Actor, id: SelectionId) -> Result<Selecti
         .ok_or_else(|| NOT_FOUND.into())
 }
 
-/// Saves the selection if it still has the version that was read.
+/// Saves the selection if the row still has the version that was read.
 ///
-/// The caller's `version`, if there is one, must be the stored one.
+/// # Errors
+/// [`CONFLICT`] if the row has another version, or if the caller's `version` is not the stored one.
 async fn save(tx: &mut Tx, selection: &mut Selection, version: Option<i64>) -> Result<(), Error> {
     if version.is_some_and(|version| version != selection.version) {
         return Err(CONFLICT.into());

@@ -1,4 +1,4 @@
-//! Snapshots, which news takes and detaches.
+//! Use cases of snapshots, which news takes and detaches.
 
 use ::db::Tx;
 use auth::UserId;
@@ -53,8 +53,8 @@ pub async fn take_snapshot(
     if db::snapshot::insert(tx, row.clone()).await? {
         return Ok(TakenSnapshot::New(row));
     }
-    // The insert waits for the transaction that holds the row, so a concurrent call has committed
-    // its snapshot. It can be missing here only if it is already detached: the caller retries.
+    // The insert has waited for a concurrent call, which has committed its snapshot. If no Active
+    // snapshot is found here, that one is already detached, and the caller retries.
     db::snapshot::find_active(tx.conn(), request.post_id, source)
         .await?
         .map(TakenSnapshot::Existing)

@@ -12,7 +12,7 @@ use crate::{SELECTIONS, create_selection, guid, mark, service, take_snapshot, te
 
 /// Status of each operation for each caller.
 ///
-/// Another user's selection is missing, whatever permissions the caller has.
+/// Another user's selection counts as missing, whatever permissions the caller has.
 const TABLE: &str = "
     operation                       | owner | colleague | manager | stranger | guest | forged | news | crm | other machines
     list_selections                 |  200  |    200    |   200   |   200    |  401  |  401   | 401  | 401 |  401
@@ -83,7 +83,7 @@ fn assert_unauthorized(answer: Answer, why: &str) {
 /// RULE-SEL-004, RULE-SEL-008, RULE-SEL-009, RULE-SEL-010, RULE-SEL-011, RULE-SEL-012,
 /// RULE-SEL-015, RULE-SEL-016, RULE-SEL-017, RULE-SEL-023, RULE-ALL-012, RULE-ALL-013,
 /// RULE-ALL-047, RULE-ALL-048, RULE-ALL-050, RULE-ALL-073: each caller gets the status of the
-/// table, with every flaw of a token.
+/// table, and each kind of invalid token is rejected.
 #[tokio::test]
 async fn every_operation_returns_the_status_of_the_table() {
     access::check(service(), TABLE, prepare).await;

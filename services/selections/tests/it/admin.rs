@@ -83,13 +83,13 @@ async fn public_port_serves_its_openapi_document() {
     assert_eq!(open["security"], json!([{}, {"person": []}]), "guests may open");
     assert!(
         paths.keys().all(|path| !path.contains("internal")),
-        "the public document has public routes alone"
+        "the public document has only public routes"
     );
 
     assert_eq!(guest.get("/docs/selections").await.status, 200, "redirected to the API page");
 }
 
-/// RULE-ALL-069: the document of the internal port has the internal routes alone.
+/// RULE-ALL-069: the document of the internal port has only internal routes.
 #[tokio::test]
 async fn internal_port_serves_its_openapi_document() {
     let document = service().at_internal(None).get("/docs/selections/openapi.json").await.expect(200);
@@ -122,8 +122,8 @@ async fn stopping_service_finishes_its_requests_and_events() {
     assert_eq!(topics(&events_of(&next, &created).await), [CREATED]);
 }
 
-/// RULE-ALL-060: while proxies learn of the drain, each response ends its connection, so that no
-/// request is sent into a closing one.
+/// RULE-ALL-060: during the drain each response closes its connection, so that no proxy sends a
+/// request on a closing one.
 #[tokio::test]
 async fn draining_service_ends_each_connection_with_its_response() {
     let settings = [("HTTP_DRAIN_SECONDS", "600")];
@@ -174,8 +174,8 @@ pub(crate) async fn send_creation_head(owner: &Client) -> TcpStream {
     connection
 }
 
-/// RULE-ALL-028, RULE-ALL-052: a database outage returns 503 without its cause, and the service
-/// recovers without help.
+/// RULE-ALL-028, RULE-ALL-052: during a database outage requests get 503 without its cause, and the
+/// service recovers afterwards without a restart.
 #[tokio::test]
 async fn database_outage_returns_503() {
     let service = Running::start::<Service>(&[]);

@@ -14,8 +14,7 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// RULE-ALL-070: no cache keeps a response and no client guesses its type, unless a handler allows
-/// it.
+/// RULE-ALL-070: by default no cache stores a response, and no client guesses its media type.
 #[tokio::test]
 async fn responses_are_neither_cached_nor_sniffed() {
     let (_, owner) = service().user();
@@ -34,7 +33,7 @@ async fn responses_are_neither_cached_nor_sniffed() {
     }
 }
 
-/// Sends the request of a page of `origin`.
+/// Sends a request as a page of `origin` does.
 async fn get_from(caller: &Client, origin: &str) -> Answer {
     send(caller.request(Method::GET, SELECTIONS).header("origin", origin)).await
 }

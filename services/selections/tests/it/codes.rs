@@ -1,4 +1,4 @@
-//! Shape, collisions and end of public codes.
+//! Public codes: their shape, collisions and the codes of deleted selections.
 
 use std::collections::HashSet;
 

@@ -64,7 +64,7 @@ async fn shown(object: Uuid) -> Value {
     eventually("the object in the replica", known).await
 }
 
-/// Waits until the consumer has passed every earlier message of `key`.
+/// Waits until the consumer has applied or dead-lettered every earlier message of `key`.
 async fn wait_for_consumer(key: Uuid, sequence: i64) {
     let marker = guid();
     publish(key, sequence, &object(marker, 1, "marker")).await;
@@ -74,7 +74,7 @@ async fn wait_for_consumer(key: Uuid, sequence: i64) {
 /// RULE-SEL-022: a snapshot has project, building, number, rooms, floor, area, price, status and
 /// layout, and no other member.
 #[tokio::test]
-async fn snapshot_freezes_public_data_alone() {
+async fn snapshot_freezes_only_public_data() {
     let id = guid();
     let published = object(id, 1, "12");
     for member in members(&documented()) {
@@ -115,9 +115,9 @@ async fn documented_members_are_shown() {
     }
 }
 
-/// RULE-SEL-022: an object that the replica does not have keeps its id alone.
+/// RULE-SEL-022: of an object that the replica does not have, a snapshot contains only the id.
 #[tokio::test]
-async fn unknown_object_keeps_its_id_alone() {
+async fn unknown_object_has_only_its_id() {
     let [known, unknown] = new_guids();
     publish(known, 1, &object(known, 1, "12")).await;
     shown(known).await;
@@ -203,7 +203,8 @@ async fn repeated_message_without_a_sequence_is_applied_once() {
     assert_eq!(shown(id).await["Number"], "first");
 }
 
-/// RULE-SEL-036: it is dead-lettered with later messages of its key, and other keys continue.
+/// RULE-SEL-036: an undecodable message is dead-lettered with the later messages of its key, and
+/// other keys continue.
 #[tokio::test]
 async fn undecodable_message_is_dead_lettered() {
     let [healthy, late] = new_guids();
@@ -246,8 +247,8 @@ async fn undecodable_message_is_dead_lettered() {
     assert_eq!(freeze(&[late]).await, [Value::Null]);
 }
 
-/// RULE-SEL-036: PostgreSQL would store the document, and then fail at each snapshot that copies
-/// it.
+/// RULE-SEL-036: a document with a NUL is dead-lettered. PostgreSQL would store it, and then fail
+/// at each snapshot that copies it.
 #[tokio::test]
 async fn text_with_a_nul_is_dead_lettered() {
     for member in ["ProjectName", "BuildingName", "Number", "Status"] {

@@ -11,7 +11,7 @@ fn contracts_and_readme_match_the_service() {
     testkit::documents::check::<Service>();
 }
 
-/// RULE-ALL-069: the API page comes from the service alone, without the local stack's sign-in.
+/// RULE-ALL-069: the API page loads only from the service, and has no sign-in of the local stack.
 #[tokio::test]
 async fn api_page_loads_nothing_from_elsewhere() {
     testkit::page::check(service()).await;

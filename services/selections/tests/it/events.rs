@@ -21,7 +21,7 @@ async fn delete_and_collect_events(owner: &Client, selection: &Value) -> Vec<Pub
 }
 
 /// RULE-SEL-029, RULE-SEL-032, RULE-EVT-011, RULE-EVT-022: a manual creation publishes
-/// `selection-created` alone, a deletion `selection-deleted`, with growing sequences.
+/// only `selection-created`, a deletion `selection-deleted`, with growing sequences.
 #[tokio::test]
 async fn creation_and_deletion_publish_one_event_each() {
     let (id, owner) = service().user();
@@ -166,7 +166,7 @@ async fn version_of_added_items_never_decreases() {
     assert_eq!(versions, [1, 2, 2, 3, 3, 4, 4]);
 }
 
-/// RULE-SEL-030: a reorder and a removal publish `selection-updated` alone.
+/// RULE-SEL-030: a reorder and a removal publish only `selection-updated`.
 #[tokio::test]
 async fn reorder_and_removal_publish_no_added_item() {
     let (_, owner) = service().user();

@@ -88,8 +88,8 @@ async fn favorites_belong_to_one_user() {
     assert_eq!(objects(&list(&owner).await), [object]);
 }
 
-/// RULE-SEL-025, RULE-SEL-044: a user has at most 200 favorites, and marking an object again is not
-/// a 201st.
+/// RULE-SEL-025, RULE-SEL-044: a user has at most 200 favorites, and marking an object again adds
+/// none.
 #[tokio::test]
 async fn favorite_201_is_refused_until_one_is_unmarked() {
     let (_, owner) = service().user();

@@ -30,7 +30,7 @@ async fn crm_gets_404_for_an_unknown_selection() {
     missing.expect_problem(404, "SELECTIONS_NOT_FOUND");
 }
 
-/// RULE-SEL-012: the page has no deleted selections and is the one that the owner sees.
+/// RULE-SEL-012: crm gets the page that the owner gets, without deleted selections.
 #[tokio::test]
 async fn crm_lists_the_selections_of_an_owner() {
     let (id, owner) = service().user();
@@ -106,7 +106,7 @@ async fn snapshot_request_requires_post_and_actor() {
     news.post(&path, good).await.expect(201);
 }
 
-/// INV-SEL-002, RULE-SEL-023: a colleague has no more rights than a stranger.
+/// INV-SEL-002, RULE-SEL-023: a colleague of the owner has the same rights as any other user.
 #[tokio::test]
 async fn colleagues_do_not_share_selections() {
     let company = guid();

@@ -48,7 +48,7 @@ async fn known_keys_stay_valid_while_the_issuer_is_down() {
     service.bearer(&tokens[1]).get(SELECTIONS).await.expect(200);
 }
 
-/// RULE-ALL-055: the key may be the issuer's own, so the token is not refused with 401.
+/// RULE-ALL-055: an unknown key may be a new key of the issuer, so its token gets 503 and not 401.
 #[tokio::test]
 async fn unknown_key_of_a_down_issuer_returns_503() {
     let issuer = Issuer::start().unwrap();
@@ -65,7 +65,7 @@ async fn unknown_key_of_a_down_issuer_returns_503() {
     }
 }
 
-/// RULE-ALL-055: no request waits long for the issuer, however many wait together.
+/// RULE-ALL-055: no request waits long for the issuer, even if many wait concurrently.
 #[tokio::test]
 async fn requests_do_not_wait_long_for_a_hanging_issuer() {
     let issuer = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -86,8 +86,8 @@ async fn maximum_lifetime_of_tokens_is_configurable() {
     service.caller(&living(601)).get(SELECTIONS).await.expect_problem(401, "SELECTIONS_UNAUTHORIZED");
 }
 
-/// RULE-ALL-055: without keys the bearer of a token gets 503, on open routes too; guests may still
-/// open selections.
+/// RULE-ALL-055: without keys a caller with a token gets 503, also on routes for guests. Guests can
+/// still open selections.
 #[tokio::test]
 async fn token_that_cannot_be_verified_returns_503() {
     let issuer = Issuer::start().unwrap();

@@ -144,7 +144,7 @@ async fn invalid_token_opens_as_a_guest() {
 
 /// RULE-SEL-018: `selections.public-open.enabled` disables the read by code and no other operation.
 #[tokio::test]
-async fn flag_disables_the_read_by_code_alone() {
+async fn flag_disables_only_the_read_by_code() {
     let service = Running::start::<Service>(&[("SELECTIONS_PUBLIC_OPEN_ENABLED", "false")]);
     let (id, owner) = service.user();
     let selection = create_selection(&owner).await;
@@ -312,9 +312,9 @@ async fn user_limit_is_configurable() {
     another.get("/api/v1/selections").await.expect(200);
 }
 
-/// RULE-SEL-014: the segment `from-favorites` is neither id nor code and allows `POST` alone.
+/// RULE-SEL-014: the segment `from-favorites` is neither id nor code, and allows only `POST`.
 #[tokio::test]
-async fn from_favorites_allows_post_alone() {
+async fn from_favorites_allows_only_post() {
     let (_, owner) = service().user();
     for method in [Method::GET, Method::PUT, Method::PATCH] {
         let refused = send(owner.request(method, "/api/v1/selections/from-favorites")).await;

@@ -140,8 +140,8 @@ async fn full_listener_sheds_before_any_work() {
     served.expect(200);
 }
 
-/// RULE-ALL-046: a request that is refused before its body is read keeps the connection if the body
-/// has arrived.
+/// RULE-ALL-046: the refusal of a request before its body is read keeps the connection open if the
+/// body has arrived.
 #[tokio::test]
 async fn refused_request_keeps_its_connection() {
     let service = start("1");
@@ -209,8 +209,8 @@ async fn failed_request_frees_its_slot() {
     assert_eq!(in_flight(&service).await, 0);
 }
 
-/// RULE-ALL-045: a broken connection ends its request; a caller that closes one direction may still
-/// read.
+/// RULE-ALL-045: a broken connection ends its request. A caller that closes only the sending side
+/// still gets its response.
 #[tokio::test]
 async fn broken_connection_frees_its_slot() {
     let service = start("1");

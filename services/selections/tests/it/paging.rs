@@ -192,7 +192,7 @@ async fn unknown_parameters_are_ignored() {
     }
 }
 
-/// RULE-SEL-013: a page of favorites has the items of that page alone.
+/// RULE-SEL-013: a page of favorites has only the items of that page.
 #[tokio::test]
 async fn favorites_are_paged() {
     let (_, owner) = service().user();

@@ -30,7 +30,7 @@ fn count(answers: &[Answer], status: u16) -> usize {
 
 /// RULE-SEL-019: exactly one of twenty parallel calls returns 201, the others 200.
 #[tokio::test]
-async fn twenty_parallel_snapshots_are_one() {
+async fn twenty_parallel_calls_take_one_snapshot() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
     let body = json!({"PostId": guid(), "ActorUserId": id});
@@ -45,8 +45,8 @@ async fn twenty_parallel_snapshots_are_one() {
     }
 }
 
-/// INV-SNP-005: two detachments wait for one snapshot; the first sets the reason, and the second
-/// keeps it.
+/// INV-SNP-005: of two detachments that wait for one snapshot, the first sets the reason, and the
+/// second keeps it.
 #[tokio::test]
 async fn first_of_two_waiting_detachments_sets_the_reason() {
     for (first, second) in [("BlockReplaced", "PostDeleted"), ("PostDeleted", "BlockReplaced")] {
@@ -82,7 +82,7 @@ async fn lock_owner(owner: uuid::Uuid) -> Held {
 
 /// INV-SNP-002: a snapshot can be taken until the deletion of its source has committed.
 #[tokio::test]
-async fn snapshot_beside_an_uncommitted_deletion_is_taken() {
+async fn snapshot_is_taken_during_an_uncommitted_deletion() {
     let (id, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();
@@ -138,10 +138,10 @@ async fn snapshot_overtaken_by_a_change_has_the_earlier_state() {
     }
 }
 
-/// INV-SNP-005, RULE-SEL-019: news gets the snapshot that is being detached, and a new one
-/// afterwards; one alone is Active.
+/// INV-SNP-005, RULE-SEL-019: during a detachment news gets the old snapshot, and afterwards a new
+/// one. Only one is Active.
 #[tokio::test]
-async fn snapshot_taken_beside_its_detachment_is_the_detached_one() {
+async fn snapshot_requested_during_its_detachment_is_the_detached_one() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     let post = guid();
@@ -212,9 +212,10 @@ async fn parallel_deletions_are_counted_once() {
     assert_eq!(topics(&events), [CREATED, DELETED]);
 }
 
-/// INV-SEL-007: the first requests of an owner race for a row that does not exist yet.
+/// INV-SEL-007: the first requests of an owner succeed, although each tries to insert the row of
+/// the owner.
 #[tokio::test]
-async fn first_selections_of_an_owner_can_race() {
+async fn concurrent_first_selections_of_an_owner_succeed() {
     let owners: [Client; 20] = owners(service());
     for answer in join_all(owners.iter().map(|owner| owner.post(SELECTIONS, json!({"Title": "x"})))).await {
         answer.expect(201);

@@ -14,7 +14,7 @@ use crate::{
     items_of, items_path, mark, path, snapshots_path, text,
 };
 
-/// Two replicas with callers of each in turn.
+/// Two replicas on one database.
 struct Replicas([Running; 2]);
 
 impl Replicas {

@@ -207,7 +207,7 @@ async fn metadata_with_another_version_is_a_conflict() {
 /// INV-SEL-009, RULE-SEL-007, RULE-SEL-037: a deleted selection does not open, cannot be changed
 /// and is in no list.
 #[tokio::test]
-async fn deleted_selection_is_gone() {
+async fn deleted_selection_is_not_found() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
 

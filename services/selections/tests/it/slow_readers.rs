@@ -22,10 +22,10 @@ async fn request_unread(selections: &Deployed, path: &str) -> TcpStream {
     stream
 }
 
-/// RULE-ALL-069: all readers of the page share one copy, in the process and in the kernel's
-/// buffers.
+/// RULE-ALL-069: the memory of the process and of the kernel's buffers does not grow by one page
+/// for each reader.
 #[tokio::test]
-async fn readers_of_the_api_page_cost_little_memory() {
+async fn unread_api_pages_share_memory() {
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &[]).await;
     let page = selections.caller(&Claims::user(guid())).get("/docs/selections/swagger-ui-bundle.js").await;
     let length = page.text.len();

@@ -237,7 +237,8 @@ async fn unknown_detach_reason_is_refused() {
     assert_eq!(read_snapshot(&taken).await["Status"], "Active");
 }
 
-/// INV-SNP-004, INV-SNP-006: the database itself refuses them, whatever client writes.
+/// INV-SNP-004, INV-SNP-006: the database refuses changes and deletions of snapshots, whichever
+/// client requests them.
 #[tokio::test]
 async fn database_refuses_changes_and_deletions_of_snapshots() {
     let (_, owner) = service().user();
@@ -269,8 +270,8 @@ async fn database_refuses_changes_and_deletions_of_snapshots() {
     assert_eq!([read_snapshot(&active).await, read_snapshot(&detached).await], before);
 }
 
-/// INV-SNP-005: the database does not parse the document, since PostgreSQL can store one that it
-/// cannot read.
+/// INV-SNP-005: the database parses no document at a detachment, since it can store a document that
+/// it cannot read.
 #[tokio::test]
 async fn snapshot_with_an_unreadable_document_is_detached() {
     let (_, owner) = service().user();

@@ -60,9 +60,9 @@ async fn unsampled_trace_has_an_id_in_responses_and_events() {
     assert_ne!(traceparent[2], "00f067aa0ba902b7", "the request's own span");
 }
 
-/// RULE-ALL-042: every trace is continued, and the sampling flag counts from trusted proxies alone.
+/// RULE-ALL-042: every trace is continued, but only trusted proxies set its sampling flag.
 #[tokio::test]
-async fn only_trusted_callers_decide_about_sampling() {
+async fn only_trusted_callers_control_sampling() {
     let (untrusted, trusted_proxy) =
         (("TRUSTED_PROXIES", "192.0.2.0/24"), ("TRUSTED_PROXIES", "127.0.0.0/8"));
     let (on, off) = ("parentbased_always_on", "parentbased_always_off");
@@ -91,7 +91,7 @@ async fn concurrent_requests_keep_separate_traces() {
     let owner = service().caller(&Claims::user(guid()));
     let send_one = async |_| {
         let trace = guid().simple().to_string();
-        // A wait for the database lets other requests run in between.
+        // The wait for the database lets other requests run meanwhile.
         let request = owner.request(Method::DELETE, &format!("{SELECTIONS}/{}", guid()));
         let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
         let problem = send(request).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
