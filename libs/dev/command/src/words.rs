@@ -31,8 +31,8 @@ const BANNED: [&str; 17] = [
 ];
 /// Words that do not begin a doc comment: a reader finds no noun after them.
 const OPENINGS: [&str; 16] = [
-    "as", "has", "how", "it", "of", "so", "that", "these", "they", "this", "those", "unless", "what", "where",
-    "whether", "who",
+    "as", "has", "how", "it", "of", "so", "that", "these", "they", "this", "those", "unless", "what",
+    "where", "whether", "who",
 ];
 /// Files that contain the banned words on purpose: the rules themselves, and contracts that do not change any more.
 const EXEMPT: [&str; 3] = ["docs/STYLE.md", "libs/dev/command/src/words.rs", "contracts/released/"];
@@ -97,7 +97,8 @@ fn faults(name: &str, text: &str) -> Vec<Fault> {
         if is_rust {
             let comment = line.trim_start();
             let documentation = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"));
-            let opening = documentation.filter(|_| !is_doc_comment).and_then(|text| text.split_whitespace().next());
+            let opening =
+                documentation.filter(|_| !is_doc_comment).and_then(|text| text.split_whitespace().next());
             if let Some(word) = opening.filter(|word| OPENINGS.contains(&&*word.to_lowercase())) {
                 report(format!("begins a doc comment with \"{word}\""));
             }

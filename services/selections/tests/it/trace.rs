@@ -163,7 +163,7 @@ async fn failure_is_logged_with_its_trace_id() {
         selections.log().into_iter().find(|line| line["message"] == "failed to handle a request")
     })
     .await;
-    assert_eq!((&line["level"], &line["target"]), (&json!("ERROR"), &json!("web::middleware")));
+    assert_eq!((&line["level"], &line["target"]), (&json!("ERROR"), &json!("web::observe")));
     assert_eq!((&line["method"], &line["route"]), (&json!("GET"), &json!(SELECTIONS)));
     assert_eq!(line["trace_id"], problem["traceId"]);
     assert!(line["timestamp"].is_string() && line["cause"].is_string(), "{line}");
